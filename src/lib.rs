@@ -1,0 +1,19 @@
+//! `prof`: where did this program's time go?
+//!
+//! Data flows one way:
+//!
+//! ```text
+//! kernel event ─► Sample ─► Stack ─► Profile ─► symbols ─► CallTree ─► views
+//!   bpf           record    unwind   profile    symbols    report      report text · export
+//! ```
+//!
+//! `bpf`, `unwind`, `profile` and `symbols` know none of the others; `record` uses those four; `report`
+//! uses `profile`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
+
+pub mod cli;
+pub mod profile;
+pub mod record;
+pub mod report;
+pub mod safe_text;
+pub mod symbols;
+pub mod unwind;

@@ -1,0 +1,167 @@
+//! The profile: what a recording holds, in memory and as a file.
+//!
+//! The recorder fills a [`Profile`] and a [`Writer`] appends what is new to the file; a reader gets
+//! the same [`Profile`] back. Live views read the very structure that the recorder fills.
+//! The address of a frame is the truth; names ([`Symbols`]) are a cache of it.
+//!
+//! Knows nothing of how samples are taken, unwound, named or drawn.
+
+mod event;
+mod file;
+mod outcome;
+mod symbols;
+mod table;
+
+pub use event::{Event, EventId, EventInfo, Sample, Unit};
+pub use file::{Integrity, ReadError, WriteError, Writer, read, read_path};
+pub use outcome::Outcome;
+pub use symbols::{Function, FunctionId, Location, Symbols};
+pub use table::{
+    FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, Stack, StackId, StringId,
+    Tables, Task, TaskId,
+};
+
+use std::collections::BTreeMap;
+
+/// Everything a recording holds.
+///
+/// Invariant: ids inside refer to rows that exist (`Tables` only hands out ids of rows it holds, and the
+/// reader refuses a file that breaks this); a stack's parent has a smaller id than the stack.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Profile {
+    /// Facts about the recording that are known when it starts.
+    pub meta: Meta,
+    /// Interned rows that samples refer to.
+    pub tables: Tables,
+    /// One table of samples for each kind of event, e.g. `on-cpu`.
+    pub events: Vec<Event>,
+    /// Names of frames, filled in when the recording ends.
+    pub symbols: Symbols,
+    /// Everything lost, cut, guessed or unnamed, by name (see [`counter`]). Values only grow.
+    pub counters: BTreeMap<String, u64>,
+    /// Facts known when the recording has ended; `None` in a file whose recorder was killed.
+    pub end: Option<End>,
+}
+
+/// Names of the counters that `prof` itself writes. Readers show unknown names as they are.
+pub mod counter {
+    /// Samples that did not fit into a ring buffer.
+    pub const LOST_RING_FULL: &str = "lost_ring_full";
+    /// Ring-buffer records that could not be decoded.
+    pub const LOST_BAD_RECORD: &str = "lost_bad_record";
+    /// Side-band records that the kernel dropped (mappings may have been missed).
+    pub const LOST_SIDEBAND: &str = "lost_sideband";
+    /// Samples whose stack was finished in user space from a copy of the stack.
+    pub const RESCUED: &str = "rescued";
+    /// Samples that wanted a stack copy and got none (rate cap or ring full).
+    pub const RESCUE_REFUSED: &str = "rescue_refused";
+    /// Bytes of stack copied for rescue.
+    pub const RESCUE_BYTES: &str = "rescue_bytes";
+    /// Modules whose unwind table was dropped to stay within the memory budget.
+    pub const TABLES_EVICTED: &str = "tables_evicted";
+    /// Modules whose unwind table could not be built (no CFI, damaged, too big).
+    pub const TABLES_FAILED: &str = "tables_failed";
+    /// Executable mappings that did not fit into the kernel's per-process list.
+    pub const MAPPINGS_CUT: &str = "mappings_cut";
+    /// Samples delivered too late to be ordered by time.
+    pub const LATE: &str = "late";
+}
+
+/// Facts about the recording that are known when it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Version of the `prof` that recorded.
+    pub prof_version: String,
+    /// The command line of the recorder, one string per argument.
+    pub command: Vec<String>,
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release (`uname -r`).
+    pub kernel: String,
+    /// Machine architecture (`uname -m`).
+    pub arch: String,
+    /// CPUs that were online and sampled.
+    pub cpus: u32,
+    /// Wall-clock time of the start, ns since the Unix epoch.
+    pub start_unix_ns: u64,
+    /// CLOCK_MONOTONIC at the start, ns. Sample times are relative to this.
+    pub start_mono_ns: u64,
+    /// What was recorded, for people: `ingest (pid 4312)`, `-a`, `ls -l`.
+    pub target: String,
+    /// Short name for titles: the comm of the target, or `all`.
+    pub target_name: String,
+    /// Process ids that were asked for (empty for `-a`).
+    pub target_pids: Vec<u32>,
+    /// Threads alive in the target when the recording started.
+    pub threads_at_start: u32,
+    /// Sampling rate that was asked for, Hz.
+    pub requested_hz: u32,
+    /// Sampling rate in force, Hz (clamped to the kernel's limit).
+    pub effective_hz: u32,
+    /// What drives the sampling: `cycles` or `cpu-clock`.
+    pub clock: String,
+    /// Whether kernel frames were left out.
+    pub user_only: bool,
+}
+
+/// Facts known when the recording has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct End {
+    /// Length of the recording, ns.
+    pub duration_ns: u64,
+    /// Why it ended: `interrupt`, `duration`, `target exited`, …
+    pub reason: String,
+    /// CPU time used by `prof` itself, user + system, ns.
+    pub cpu_ns: u64,
+    /// Run time of the BPF programs, ns; 0 when it could not be measured.
+    pub bpf_ns: u64,
+    /// Runs of the BPF programs behind `bpf_ns`.
+    pub bpf_runs: u64,
+    /// Peak resident memory of `prof`, bytes.
+    pub max_rss_bytes: u64,
+    /// Distinct threads that were seen running.
+    pub threads: u32,
+    /// Exit status of a launched command, as a shell would report it.
+    pub command_status: Option<i32>,
+}
+
+impl Profile {
+    /// An empty profile with the given facts.
+    pub fn new(meta: Meta) -> Self {
+        Profile { meta, ..Profile::default() }
+    }
+
+    /// Adds `n` to the counter `name`.
+    pub fn count(&mut self, name: &str, n: u64) {
+        if n > 0 {
+            *self.counters.entry(name.to_owned()).or_default() += n;
+        }
+    }
+
+    /// The value of the counter `name`, 0 when it was never counted.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// Length of the recording in ns: from the end record, else the time of the last sample.
+    pub fn duration_ns(&self) -> u64 {
+        match &self.end {
+            Some(end) => end.duration_ns,
+            None => (self.events.iter())
+                .filter_map(|event| event.time_ns().iter().max().copied())
+                .max()
+                .unwrap_or(0),
+        }
+    }
+
+    /// Adds an event table, e.g. `on-cpu`.
+    pub fn add_event(&mut self, info: EventInfo) -> EventId {
+        self.events.push(Event::new(info));
+        EventId(self.events.len() as u32 - 1)
+    }
+
+    /// The event with the given name, if the recording has it.
+    pub fn event_named(&self, name: &str) -> Option<&Event> {
+        self.events.iter().find(|event| event.info().name == name)
+    }
+}

@@ -1,0 +1,442 @@
+//! Interned rows that samples refer to: strings, modules, tasks, frames and stacks.
+//!
+//! Rows are append-only and compared by equality, so that an id means the same row for ever and the
+//! writer can append "all rows since the last flush". A stack is its leaf frame plus a parent stack;
+//! the parent is interned first and so has the smaller id.
+
+use intern::InternSet;
+
+/// Defines a typed index into one of the tables.
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+        pub struct $name(pub u32);
+
+        impl $name {
+            /// Position in its table.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+pub(crate) use id;
+
+id!(/** A string of the profile. Id 0 is the empty string. */ StringId);
+id!(/** A [`Module`]. */ ModuleId);
+id!(/** A [`Task`]. */ TaskId);
+id!(/** A [`Frame`]. */ FrameId);
+id!(/** A [`Stack`]. */ StackId);
+
+/// What kind of object a module is. Numbers are stored: append only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum ModuleKind {
+    /// Address outside any known mapping.
+    #[default]
+    Unknown,
+    /// An ELF file.
+    Elf,
+    /// The kernel image.
+    Kernel,
+    /// A loadable kernel module.
+    KernelModule,
+    /// The vDSO.
+    Vdso,
+    /// Executable memory without an ELF file behind it: code generated at run time.
+    Jit,
+    /// A kind that this version does not know.
+    Other(u8),
+}
+
+impl ModuleKind {
+    /// The stored number.
+    pub fn code(self) -> u8 {
+        match self {
+            ModuleKind::Unknown => 0,
+            ModuleKind::Elf => 1,
+            ModuleKind::Kernel => 2,
+            ModuleKind::KernelModule => 3,
+            ModuleKind::Vdso => 4,
+            ModuleKind::Jit => 5,
+            ModuleKind::Other(code) => code,
+        }
+    }
+
+    /// The kind of a stored number.
+    pub fn from_code(code: u8) -> Self {
+        match code {
+            0 => ModuleKind::Unknown,
+            1 => ModuleKind::Elf,
+            2 => ModuleKind::Kernel,
+            3 => ModuleKind::KernelModule,
+            4 => ModuleKind::Vdso,
+            5 => ModuleKind::Jit,
+            other => ModuleKind::Other(other),
+        }
+    }
+}
+
+/// An object that code belongs to: an ELF file, the kernel, generated code.
+///
+/// Code generated at run time has one module per process (`pid` is set), since its addresses mean
+/// nothing elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Module {
+    /// Path as the process saw it, or `[kernel]`, `[vdso]`, `[jit]`, `[unknown]`.
+    pub path: StringId,
+    /// GNU build ID, empty when there is none.
+    pub build_id: Vec<u8>,
+    /// What kind of object it is.
+    pub kind: ModuleKind,
+    /// The process it belongs to, for modules that only make sense in one process; else 0.
+    pub pid: u32,
+}
+
+/// A thread under one name. A thread that changes its name is two tasks; so are two threads that had
+/// the same number one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Task {
+    /// Process id in the initial namespace.
+    pub pid: u32,
+    /// Thread id in the initial namespace.
+    pub tid: u32,
+    /// Counts reuses of `tid` seen in this recording, from 0.
+    pub generation: u32,
+    /// Name of the thread (`comm`).
+    pub comm: StringId,
+    /// Name of its process (the `comm` of the thread group's leader).
+    pub process: StringId,
+}
+
+/// Whether a frame is user or kernel code. Numbers are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum FrameSpace {
+    /// User code.
+    #[default]
+    User,
+    /// Kernel code.
+    Kernel,
+}
+
+/// How a frame was found. Numbers are stored: append only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum FoundBy {
+    /// It is where the CPU was.
+    #[default]
+    Leaf,
+    /// By an unwind row (`.eh_frame`).
+    Cfi,
+    /// By the chain of frame pointers.
+    FramePointer,
+    /// By the kernel's own stack walker.
+    KernelWalk,
+}
+
+/// Facts about a frame's address, stored as one byte: bit 0 = return address, bit 1 = kernel,
+/// bits 2–3 = [`FoundBy`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct FrameFlags {
+    /// The address is a return address: the call is at `address − 1`.
+    pub is_return_address: bool,
+    /// User or kernel code.
+    pub space: FrameSpace,
+    /// How the frame was found.
+    pub found_by: FoundBy,
+}
+
+impl FrameFlags {
+    /// The stored byte.
+    pub fn bits(self) -> u8 {
+        let found_by = match self.found_by {
+            FoundBy::Leaf => 0,
+            FoundBy::Cfi => 1,
+            FoundBy::FramePointer => 2,
+            FoundBy::KernelWalk => 3,
+        };
+        u8::from(self.is_return_address) | u8::from(self.space == FrameSpace::Kernel) << 1 | found_by << 2
+    }
+
+    /// The flags of a stored byte; unknown bits are ignored.
+    pub fn from_bits(bits: u8) -> Self {
+        FrameFlags {
+            is_return_address: bits & 1 != 0,
+            space: if bits & 2 != 0 { FrameSpace::Kernel } else { FrameSpace::User },
+            found_by: match bits >> 2 & 3 {
+                0 => FoundBy::Leaf,
+                1 => FoundBy::Cfi,
+                2 => FoundBy::FramePointer,
+                _ => FoundBy::KernelWalk,
+            },
+        }
+    }
+}
+
+/// One machine frame: an address inside a module. Inline frames are found when it is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Frame {
+    /// The module the address belongs to.
+    pub module: ModuleId,
+    /// Address relative to the module: the ELF virtual address; for the kernel the distance from
+    /// `_stext` (so that files do not reveal where the kernel was loaded); for code without a
+    /// file the process address.
+    pub address: u64,
+    /// What is known about the address.
+    pub flags: FrameFlags,
+}
+
+impl Frame {
+    /// The address whose function and line this frame stands for: the call, not the return.
+    pub fn lookup_address(&self) -> u64 {
+        if self.flags.is_return_address { self.address.saturating_sub(1) } else { self.address }
+    }
+}
+
+/// A stack: its leaf frame and the stack of the callers. The root has no parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Stack {
+    /// The callers' stack; `None` for the outermost frame.
+    pub parent: Option<StackId>,
+    /// The leaf frame of this stack.
+    pub frame: FrameId,
+}
+
+/// All interned rows of a profile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tables {
+    strings: InternSet<Box<str>>,
+    modules: InternSet<Module>,
+    tasks: InternSet<Task>,
+    frames: InternSet<Frame>,
+    stacks: InternSet<Stack>,
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        let mut strings = InternSet::default();
+        strings.intern("".into());
+        Tables {
+            strings,
+            modules: InternSet::default(),
+            tasks: InternSet::default(),
+            frames: InternSet::default(),
+            stacks: InternSet::default(),
+        }
+    }
+}
+
+impl Tables {
+    /// The id of `text`, added when new.
+    pub fn intern_string(&mut self, text: &str) -> StringId {
+        match self.strings.get_id(text) {
+            Some(id) => StringId(id),
+            None => StringId(self.strings.intern(text.into())),
+        }
+    }
+
+    /// The id of `module`, added when new.
+    pub fn intern_module(&mut self, module: Module) -> ModuleId {
+        debug_assert!(module.path.index() < self.strings.len());
+        ModuleId(self.modules.intern(module))
+    }
+
+    /// The id of `task`, added when new.
+    pub fn intern_task(&mut self, task: Task) -> TaskId {
+        debug_assert!(task.comm.index() < self.strings.len());
+        TaskId(self.tasks.intern(task))
+    }
+
+    /// The id of `frame`, added when new.
+    pub fn intern_frame(&mut self, frame: Frame) -> FrameId {
+        debug_assert!(frame.module.index() < self.modules.len());
+        FrameId(self.frames.intern(frame))
+    }
+
+    /// The id of the stack whose leaf is `frame`, called from `parent`; added when new.
+    pub fn intern_stack(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
+        debug_assert!(frame.index() < self.frames.len());
+        debug_assert!(parent.is_none_or(|parent| parent.index() < self.stacks.len()));
+        StackId(self.stacks.intern(Stack { parent, frame }))
+    }
+
+    /// Text of a string.
+    pub fn string(&self, id: StringId) -> &str {
+        &self.strings[id.index()]
+    }
+
+    /// Row of a module.
+    pub fn module(&self, id: ModuleId) -> &Module {
+        &self.modules[id.index()]
+    }
+
+    /// Row of a task.
+    pub fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.index()]
+    }
+
+    /// Row of a frame.
+    pub fn frame(&self, id: FrameId) -> &Frame {
+        &self.frames[id.index()]
+    }
+
+    /// Row of a stack.
+    pub fn stack(&self, id: StackId) -> Stack {
+        self.stacks[id.index()]
+    }
+
+    /// All strings, by id.
+    pub fn strings(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.strings.iter().map(|text| &**text)
+    }
+
+    /// All modules, by id.
+    pub fn modules(&self) -> &[Module] {
+        self.modules.as_slice()
+    }
+
+    /// All tasks, by id.
+    pub fn tasks(&self) -> &[Task] {
+        self.tasks.as_slice()
+    }
+
+    /// All frames, by id.
+    pub fn frames(&self) -> &[Frame] {
+        self.frames.as_slice()
+    }
+
+    /// All stacks, by id; parents come before children.
+    pub fn stacks(&self) -> &[Stack] {
+        self.stacks.as_slice()
+    }
+
+    /// The frames of a stack, leaf first.
+    pub fn stack_frames(&self, id: StackId) -> impl Iterator<Item = FrameId> + '_ {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let stack = self.stack(next?);
+            next = stack.parent;
+            Some(stack.frame)
+        })
+    }
+
+    /// Interns a stack given its frames, root first. `None` when there are none.
+    pub fn intern_stack_of(&mut self, root_first: impl IntoIterator<Item = FrameId>) -> Option<StackId> {
+        root_first.into_iter().fold(None, |parent, frame| Some(self.intern_stack(parent, frame)))
+    }
+}
+
+/// An append-only set with dense ids.
+mod intern {
+    use rustc_hash::FxBuildHasher;
+    use std::borrow::Borrow;
+    use std::hash::{BuildHasher, Hash};
+    use std::ops::Index;
+
+    /// Values in order of insertion; equal values share one id. The hash only finds the bucket.
+    #[derive(Debug, Clone)]
+    pub(super) struct InternSet<T> {
+        values: Vec<T>,
+        buckets: hashbrown::HashTable<u32>,
+    }
+
+    impl<T> Default for InternSet<T> {
+        fn default() -> Self {
+            InternSet { values: Vec::new(), buckets: hashbrown::HashTable::new() }
+        }
+    }
+
+    impl<T: PartialEq> PartialEq for InternSet<T> {
+        fn eq(&self, other: &Self) -> bool {
+            self.values == other.values
+        }
+    }
+
+    impl<T: Hash + Eq> InternSet<T> {
+        pub(super) fn get_id<Q: Hash + Eq + ?Sized>(&self, value: &Q) -> Option<u32>
+        where
+            T: Borrow<Q>,
+        {
+            let hash = FxBuildHasher.hash_one(value);
+            (self.buckets).find(hash, |&id| self.values[id as usize].borrow() == value).copied()
+        }
+
+        pub(super) fn intern(&mut self, value: T) -> u32 {
+            let hash = FxBuildHasher.hash_one(&value);
+            let values = &self.values;
+            let entry = self.buckets.entry(
+                hash,
+                |&id| values[id as usize] == value,
+                |&id| FxBuildHasher.hash_one(&values[id as usize]),
+            );
+            match entry {
+                hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
+                hashbrown::hash_table::Entry::Vacant(free) => {
+                    let id = values.len() as u32;
+                    free.insert(id);
+                    self.values.push(value);
+                    id
+                }
+            }
+        }
+    }
+
+    impl<T> InternSet<T> {
+        pub(super) fn len(&self) -> usize {
+            self.values.len()
+        }
+
+        pub(super) fn iter(&self) -> std::slice::Iter<'_, T> {
+            self.values.iter()
+        }
+
+        pub(super) fn as_slice(&self) -> &[T] {
+            &self.values
+        }
+    }
+
+    impl<T> Index<usize> for InternSet<T> {
+        type Output = T;
+
+        fn index(&self, index: usize) -> &T {
+            &self.values[index]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_rows_share_an_id_and_parents_come_first() {
+        let mut tables = Tables::default();
+        let path = tables.intern_string("/bin/x");
+        assert_eq!(tables.intern_string("/bin/x"), path);
+        let module = tables.intern_module(Module { path, ..Module::default() });
+        let frames: Vec<FrameId> = (0..3)
+            .map(|address| tables.intern_frame(Frame { module, address, ..Frame::default() }))
+            .collect();
+        let stack = tables.intern_stack_of(frames.iter().copied());
+        assert_eq!(tables.intern_stack_of(frames.iter().copied()), stack);
+        let leaf_first: Vec<FrameId> = tables.stack_frames(stack.expect("three frames")).collect();
+        assert_eq!(leaf_first, [frames[2], frames[1], frames[0]]);
+        for (id, stack) in tables.stacks().iter().enumerate() {
+            assert!(stack.parent.is_none_or(|parent| parent.index() < id));
+        }
+    }
+
+    #[test]
+    fn flags_round_trip() {
+        for bits in 0..16 {
+            assert_eq!(FrameFlags::from_bits(bits).bits(), bits);
+        }
+    }
+
+    #[test]
+    fn a_return_address_stands_for_the_call_before_it() {
+        let mut frame = Frame { address: 0x1000, ..Frame::default() };
+        assert_eq!(frame.lookup_address(), 0x1000);
+        frame.flags.is_return_address = true;
+        assert_eq!(frame.lookup_address(), 0xfff);
+    }
+}

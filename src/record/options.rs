@@ -1,0 +1,118 @@
+//! What to record and where to put it, as plain values: the command line is only one way to fill them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Whose time is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// All threads of these processes.
+    Pids(Vec<u32>),
+    /// Just these threads.
+    Tids(Vec<u32>),
+    /// All processes whose name (`comm`) or executable's file name matches this regular expression.
+    Name(String),
+    /// Every process of the machine.
+    System,
+    /// A command that is started for the recording: program and arguments.
+    Launch(Vec<OsString>),
+}
+
+impl Target {
+    /// The sampling rate when none is asked for: the whole machine is sampled more gently.
+    pub fn default_hz(&self) -> u32 {
+        match self {
+            Target::System => 99,
+            _ => 999,
+        }
+    }
+}
+
+/// How often a running CPU is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// The default of the target.
+    Default,
+    /// Samples per second and CPU; clamped to the kernel's limit.
+    Hz(u32),
+    /// The kernel's limit (`kernel.perf_event_max_sample_rate`).
+    Max,
+}
+
+/// How user stacks are walked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CallGraph {
+    /// Unwind tables, and frame pointers where code has none.
+    #[default]
+    Auto,
+    /// Unwind tables only.
+    Dwarf,
+    /// Frame pointers only.
+    FramePointer,
+}
+
+/// Where the profile goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// `prof.data` in the working directory; an older one becomes `prof.data.old`.
+    Default,
+    /// This file; an existing one is an error unless `force` is set.
+    File {
+        /// Path, after expansion of `%p`, `%c` and `%t` by the recorder.
+        path: PathBuf,
+        /// Replace an existing regular file.
+        force: bool,
+    },
+    /// Standard output.
+    Stdout,
+}
+
+/// Everything that `prof record` can be told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordOptions {
+    /// Whose time is recorded.
+    pub target: Target,
+    /// With a target other than [`Target::Launch`]: a command that runs beside the recording and
+    /// ends it (`-p PID -- sleep 30`).
+    pub timer: Option<Vec<OsString>>,
+    /// How often.
+    pub rate: Rate,
+    /// Stop after this long.
+    pub duration: Option<Duration>,
+    /// Start sampling this long after everything is set up.
+    pub delay: Option<Duration>,
+    /// How user stacks are walked.
+    pub call_graph: CallGraph,
+    /// Leave out samples in the kernel, and kernel frames.
+    pub user_only: bool,
+    /// Also record processes that a recorded process starts.
+    pub follow_children: bool,
+    /// Where the profile goes.
+    pub output: Output,
+    /// Print nothing but errors.
+    pub quiet: bool,
+    /// Print what is done, and the loaders' own messages.
+    pub verbose: bool,
+    /// Most memory that unwind tables may take in the kernel, bytes.
+    pub table_budget_bytes: u64,
+}
+
+impl Default for RecordOptions {
+    fn default() -> Self {
+        RecordOptions {
+            target: Target::System,
+            timer: None,
+            rate: Rate::Default,
+            duration: None,
+            delay: None,
+            call_graph: CallGraph::default(),
+            user_only: false,
+            follow_children: true,
+            output: Output::Default,
+            quiet: false,
+            verbose: false,
+            table_budget_bytes: 256 << 20,
+        }
+    }
+}
