@@ -10,6 +10,7 @@
 //! `bpf`, `unwind`, `profile` and `symbols` know none of the others; `record` uses those four; `report`
 //! uses `profile`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
 
+pub mod bpf;
 pub mod cli;
 pub mod profile;
 pub mod record;

@@ -72,4 +72,143 @@ struct prof_rule {
 	__s32 rbp_off;
 };
 
+/* An ELF file's table as the walker sees it. A single aligned 16-byte entry of the image array. */
+struct prof_image {
+	__u32 first_page;   /* index into the page array */
+	__u32 page_count;   /* pages of the table */
+	__u32 first_vpage;  /* module address >> PROF_PAGE_SHIFT of the first page */
+	__u32 state;        /* enum prof_image_state; written last */
+};
+
+enum prof_image_state {
+	PROF_IMAGE_NOT_LOADED = 0, /* no table (yet, or any more): samples are rescued */
+	PROF_IMAGE_READY = 1,
+	PROF_IMAGE_FRAME_POINTERS = 2, /* code without a table: generated at run time, or asked for */
+	PROF_IMAGE_NO_TABLE = 3,       /* it has no unwind information and never will */
+	PROF_IMAGE_GENERATED = 4,      /* as FRAME_POINTERS, for generated code: its end is JIT_END */
+};
+
+#define PROF_MAX_IMAGES 16384
+
+/* ---- Processes ----------------------------------------------------------------------------- */
+
+#define PROF_MAPPING_SEARCH_STEPS 8
+#define PROF_MAX_MAPPINGS (1 << PROF_MAPPING_SEARCH_STEPS)
+
+/* One executable mapping. `start` is kept apart, in an array of its own, for the search. */
+struct prof_mapping {
+	__u64 end;   /* first process address behind it */
+	__u64 bias;  /* process address - module address */
+	__u32 image; /* index into the image array */
+	__u32 pad;
+};
+
+/* The executable mappings of one process, sorted by start. Unused starts hold
+ * PROF_NO_START. */
+#define PROF_NO_START (1ULL << 62)
+
+struct prof_process {
+	__u32 count;
+	/* Counts exec calls seen by the kernel side; user space may only replace an entry whose
+	 * number it knows, else it would bring back the mappings of the program before. */
+	__u32 exec_seq;
+	__u64 start[PROF_MAX_MAPPINGS];
+	struct prof_mapping mapping[PROF_MAX_MAPPINGS];
+};
+
+/* ---- Samples ------------------------------------------------------------------------------- */
+
+#define PROF_MAX_USER_FRAMES 1024
+#define PROF_MAX_KERNEL_FRAMES 127
+#define PROF_COMM_BYTES 16
+
+/* How the kernel's walk of a user stack ended. */
+enum prof_outcome {
+	PROF_OUTCOME_UNSET = 0,
+	PROF_OUTCOME_COMPLETE = 1,
+	PROF_OUTCOME_NO_USER_STACK = 2,
+	PROF_OUTCOME_JIT_END = 3,
+	PROF_OUTCOME_NO_UNWIND_INFO = 4,
+	PROF_OUTCOME_TABLE_NOT_LOADED = 5,
+	PROF_OUTCOME_UNSUPPORTED_RULE = 6,
+	PROF_OUTCOME_UNKNOWN_MAPPING = 7,
+	PROF_OUTCOME_STACK_UNREADABLE = 8,
+	PROF_OUTCOME_BAD_UNWIND_INFO = 9,
+	PROF_OUTCOME_TOO_DEEP = 10,
+	PROF_OUTCOME_COMPAT32 = 12,
+};
+
+enum prof_sample_flags {
+	PROF_SAMPLE_RESCUE = 1 << 0,      /* a struct prof_rescue with the same time and CPU exists */
+	PROF_SAMPLE_KERNEL_MODE = 1 << 1, /* the CPU was in the kernel */
+	PROF_SAMPLE_RESCUE_REFUSED = 1 << 2, /* a rescue was wanted, and capped or did not fit */
+};
+
+/* Marks in the unused high bits of a user frame's address. */
+#define PROF_FRAME_RETURN (1ULL << 63) /* a return address: the call is before it */
+#define PROF_FRAME_BY_FP (1ULL << 62)  /* found by frame pointers */
+#define PROF_FRAME_ADDRESS ((1ULL << 56) - 1)
+
+/* One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first. */
+struct prof_sample {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u32 tgid;
+	__u32 tid;
+	__u32 cpu;
+	__u16 kernel_count;
+	__u16 user_count;
+	__u8 outcome; /* enum prof_outcome */
+	__u8 flags;   /* enum prof_sample_flags */
+	__u8 comm[PROF_COMM_BYTES];
+	__u8 pad[6];
+};
+
+#define PROF_RESCUE_BYTES 16384
+#define PROF_REGISTERS 17 /* DWARF numbers 0..15, then rip */
+
+/* The state of a walk that the kernel could not finish, and the stack above it. */
+struct prof_rescue {
+	__u64 time_ns; /* as in the sample it belongs to */
+	__u32 cpu;
+	__u32 tgid;
+	__u32 stack_bytes; /* bytes of `stack` that could be read */
+	__u8 all_registers; /* else only rip, rsp and rbp are known */
+	__u8 is_return;     /* rip is a return address */
+	__u8 pad[2];
+	__u64 regs[PROF_REGISTERS];
+	__u8 stack[PROF_RESCUE_BYTES]; /* from rsp upwards */
+};
+
+/* ---- Counters ------------------------------------------------------------------------------ */
+
+/* Per-CPU counters: hit = filtered + idle + sent + ring_full. */
+enum prof_counter {
+	PROF_COUNT_HIT = 0,            /* sampling interrupts */
+	PROF_COUNT_FILTERED = 1,       /* not the target */
+	PROF_COUNT_IDLE = 2,           /* the idle task */
+	PROF_COUNT_SENT = 3,           /* sent to user space */
+	PROF_COUNT_RING_FULL = 4,      /* lost: the ring buffer was full */
+	PROF_COUNT_RESCUE_SENT = 5,    /* stack copies sent */
+	PROF_COUNT_RESCUE_FULL = 6,    /* stack copies that did not fit into their ring */
+	PROF_COUNT_RESCUE_CAPPED = 7,  /* stack copies refused by the rate cap */
+	PROF_COUNT_TIMED_RUNS = 8,     /* runs whose time was taken (one in PROF_TIMED_EVERY) */
+	PROF_COUNT_TIMED_NS = 9,       /* their time */
+	PROF_COUNT_FORK_FAILED = 10,   /* mappings that could not be handed to a forked child */
+	PROF_COUNT_MAX = 16,
+};
+
+struct prof_counters {
+	__u64 value[PROF_COUNT_MAX];
+};
+
+/* One run in so many is timed: a clock read costs as much as two frames. */
+#define PROF_TIMED_EVERY 8
+
+/* Whose samples are kept. */
+enum prof_filter {
+	PROF_FILTER_NONE = 0,    /* every process */
+	PROF_FILTER_PROCESS = 1, /* processes that have an entry in `processes` */
+	PROF_FILTER_THREAD = 2,  /* threads that have an entry in `threads` */
+};
+
 #endif /* PROF_H */

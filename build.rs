@@ -1,0 +1,18 @@
+//! Compiles the BPF programs and generates their skeleton.
+
+use libbpf_cargo::SkeletonBuilder;
+use std::env;
+use std::path::PathBuf;
+
+fn main() {
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("prof.skel.rs");
+    let built = SkeletonBuilder::new()
+        .source("src/bpf/prof.bpf.c")
+        // -mcpu=v3: 32-bit arithmetic and jumps, since Linux 5.1; v4 would need Linux 6.6.
+        .clang_args(["-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
+        .build_and_generate(&out);
+    println!("cargo:rerun-if-changed=src/bpf");
+    if let Err(error) = built {
+        panic!("cannot build the BPF programs (clang 14 or newer is needed): {error:#}");
+    }
+}

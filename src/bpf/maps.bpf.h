@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Configuration and maps. Sizes that depend on the machine or the target are set before load. */
+#ifndef PROF_MAPS_BPF_H
+#define PROF_MAPS_BPF_H
+
+/* ---- Configuration: written by user space between open and load -------------------------- */
+
+const volatile __u32 filter = PROF_FILTER_NONE; /* enum prof_filter */
+const volatile bool follow_children = true;
+const volatile __u32 rows_mask = 0;  /* rows that fit - 1; a power of two - 1 */
+const volatile __u32 pages_mask = 0; /* pages that fit - 1; a power of two - 1 */
+const volatile __u32 ring_wake_bytes = 0; /* fill mark past which the reader is woken, bytes */
+const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
+
+/* Rows of all tables. One value, so that its memory can be mapped and written without system
+ * calls: samples that hit a CPU inside a map system call are lost. Written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct prof_row)); /* resized */
+} rows SEC(".maps");
+
+/* Pages of all tables. As `rows`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct prof_page)); /* resized */
+} pages SEC(".maps");
+
+/* Rules that rows refer to, each stored once. As `rows`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct prof_rule) * PROF_MAX_RULES);
+} rules SEC(".maps");
+
+/* Tables by image number. As `rows`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct prof_image) * PROF_MAX_IMAGES);
+} images SEC(".maps");
+
+/* Executable mappings by process id. Written by user space; inherited at fork and emptied at exec
+ * by the programs below. Not preallocated: an entry is 8 KiB and most machines need few. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 32768);
+	__type(key, __u32);
+	__type(value, struct prof_process);
+} processes SEC(".maps");
+
+/* What `processes` holds for a process whose mappings are not known. Written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct prof_process);
+} no_mappings SEC(".maps");
+
+/* Threads that are recorded, for PROF_FILTER_THREAD. Written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, __u8);
+} threads SEC(".maps");
+
+/* Samples, eight rings shared out over the CPUs: a ring that two CPUs fill at once may refuse one
+ * of them. Sizes are set before load; rings that no CPU uses get the least size. */
+#define SAMPLE_RING(name)                           \
+	struct {                                    \
+		__uint(type, BPF_MAP_TYPE_RINGBUF); \
+		__uint(max_entries, 4096);          \
+	} name SEC(".maps")
+
+#define SAMPLE_RINGS 8
+SAMPLE_RING(ring0);
+SAMPLE_RING(ring1);
+SAMPLE_RING(ring2);
+SAMPLE_RING(ring3);
+SAMPLE_RING(ring4);
+SAMPLE_RING(ring5);
+SAMPLE_RING(ring6);
+SAMPLE_RING(ring7);
+
+/* Stack copies. Apart from the samples: they are large, and may be refused. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4 << 20);
+} rescue_ring SEC(".maps");
+
+#define WINDOW_BYTES 2048
+
+/* Working memory of one walk. Kept in a map since the BPF stack has 512 bytes. */
+struct scratch {
+	__u64 regs[PROF_REGISTERS + 1]; /* DWARF numbers 0..15, then rip */
+	/* The module that the last address was in. */
+	__u64 map_start;
+	__u64 map_bytes; /* 0: none */
+	__u64 map_bias;
+	struct prof_image image;
+	__u64 window_start; /* process address of window[0] */
+	__u64 window_words; /* offsets into the window at which 8 bytes can be read */
+	__u64 by_fp;        /* PROF_FRAME_BY_FP when the current frame was found that way */
+	__u64 is_return;    /* 1 when the current address is a return address */
+	__u32 all_registers; /* whether all registers are known, or just rip, rsp and rbp */
+	__u32 count;         /* frames stored so far, kernel frames included */
+	__u32 outcome;
+	__u32 runs;
+	__u64 rescue_second; /* the second (of the monotonic clock) that rescue_bytes counts */
+	__u64 rescue_bytes;
+	__u8 window[WINDOW_BYTES + 8];
+	struct prof_sample sample;
+	/* Twice as long as needed, so that a masked index is in bounds. */
+	__u64 frames[2 * PROF_MAX_USER_FRAMES];
+};
+
+/* One per CPU. The sampler is the only user: it cannot interrupt itself. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+/* enum prof_counter per CPU. Read by user space at the end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct prof_counters);
+} counters SEC(".maps");
+
+static __always_inline void count(enum prof_counter counter)
+{
+	__u32 zero = 0;
+	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
+
+	if (values)
+		values->value[counter]++;
+}
+
+#endif /* PROF_MAPS_BPF_H */

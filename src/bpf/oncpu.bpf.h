@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The on-CPU sampler: one perf event per CPU, filtered here. */
+#ifndef PROF_ONCPU_BPF_H
+#define PROF_ONCPU_BPF_H
+
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
+#define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
+
+/*
+ * Takes the user registers of the interrupted thread. Returns false when it has none.
+ *
+ * Context fields are read as whole words: clang narrows `cs & 3` to a load of two bytes, which the
+ * verifier refuses for a context (6.18).
+ */
+static __always_inline bool take_user_registers(struct scratch *s, struct bpf_perf_event_data *ctx,
+						struct task_struct *task)
+{
+	__u64 cs = *(volatile __u64 *)&ctx->cs;
+
+	s->is_return = 0;
+	if (cs & 3) {
+		s->regs[0] = ctx->ax;
+		s->regs[1] = ctx->dx;
+		s->regs[2] = ctx->cx;
+		s->regs[3] = ctx->bx;
+		s->regs[4] = ctx->si;
+		s->regs[5] = ctx->di;
+		s->regs[REG_BP] = ctx->bp;
+		s->regs[REG_SP] = ctx->sp;
+		s->regs[8] = ctx->r8;
+		s->regs[9] = ctx->r9;
+		s->regs[10] = ctx->r10;
+		s->regs[11] = ctx->r11;
+		s->regs[12] = ctx->r12;
+		s->regs[13] = ctx->r13;
+		s->regs[14] = ctx->r14;
+		s->regs[15] = ctx->r15;
+		s->regs[REG_IP] = ctx->ip;
+	} else {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+		if (!task->mm || (task->flags & PF_KTHREAD))
+			return false;
+		s->regs[0] = regs->ax;
+		s->regs[1] = regs->dx;
+		s->regs[2] = regs->cx;
+		s->regs[3] = regs->bx;
+		s->regs[4] = regs->si;
+		s->regs[5] = regs->di;
+		s->regs[REG_BP] = regs->bp;
+		s->regs[REG_SP] = regs->sp;
+		s->regs[8] = regs->r8;
+		s->regs[9] = regs->r9;
+		s->regs[10] = regs->r10;
+		s->regs[11] = regs->r11;
+		s->regs[12] = regs->r12;
+		s->regs[13] = regs->r13;
+		s->regs[14] = regs->r14;
+		s->regs[15] = regs->r15;
+		s->regs[REG_IP] = regs->ip;
+		cs = regs->cs;
+		/* In a system call the address is behind the instruction, which may be the last
+		 * of its function (rt_sigreturn): look up the one before. */
+		s->is_return = (__s64)regs->orig_ax != -1;
+	}
+	s->all_registers = 1;
+	if ((cs & 0xffff) == USER32_CS)
+		s->outcome = PROF_OUTCOME_COMPAT32;
+	return true;
+}
+
+/* Whether a copy of the stack lets user space finish the walk. */
+static __always_inline bool wants_rescue(__u32 outcome)
+{
+	return outcome == PROF_OUTCOME_TABLE_NOT_LOADED ||
+	       outcome == PROF_OUTCOME_UNSUPPORTED_RULE ||
+	       outcome == PROF_OUTCOME_UNKNOWN_MAPPING;
+}
+
+/* Takes `PROF_RESCUE_BYTES` from this second's allowance. */
+static __always_inline bool rescue_allowed(struct scratch *s, __u64 now)
+{
+	__u64 second = now / 1000000000;
+
+	if (s->rescue_second != second) {
+		s->rescue_second = second;
+		s->rescue_bytes = 0;
+	}
+	if (s->rescue_bytes + PROF_RESCUE_BYTES > rescue_bytes_per_second)
+		return false;
+	s->rescue_bytes += PROF_RESCUE_BYTES;
+	return true;
+}
+
+/* Copies the stack page by page, for one that ends within PROF_RESCUE_BYTES. Returns the bytes. */
+static __always_inline __u32 copy_stack_pages(struct prof_rescue *rescue, __u64 sp)
+{
+	__u64 offset = 0, bytes = 4096 - (sp & 4095);
+
+	for (int i = 0; i < PROF_RESCUE_BYTES / 4096; i++) {
+		if (offset > PROF_RESCUE_BYTES - 4096 || bytes > 4096)
+			break;
+		if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)(sp + offset)))
+			break;
+		offset += bytes;
+		bytes = 4096;
+	}
+	return offset;
+}
+
+/* Sends the state of an unfinished walk with a copy of the stack above it. */
+static __always_inline bool send_rescue(struct scratch *s)
+{
+	__u64 sp = s->regs[REG_SP];
+	struct prof_rescue *rescue;
+
+	if (!rescue_allowed(s, s->sample.time_ns)) {
+		count(PROF_COUNT_RESCUE_CAPPED);
+		return false;
+	}
+	rescue = bpf_ringbuf_reserve(&rescue_ring, sizeof(*rescue), 0);
+	if (!rescue) {
+		count(PROF_COUNT_RESCUE_FULL);
+		return false;
+	}
+	rescue->time_ns = s->sample.time_ns;
+	rescue->cpu = s->sample.cpu;
+	rescue->tgid = s->sample.tgid;
+	rescue->all_registers = s->all_registers;
+	rescue->is_return = s->is_return;
+	rescue->pad[0] = 0;
+	rescue->pad[1] = 0;
+#pragma unroll
+	for (int i = 0; i < PROF_REGISTERS; i++)
+		rescue->regs[i] = s->regs[i];
+	if (bpf_probe_read_user(rescue->stack, PROF_RESCUE_BYTES, (void *)sp))
+		rescue->stack_bytes = copy_stack_pages(rescue, sp);
+	else
+		rescue->stack_bytes = PROF_RESCUE_BYTES;
+	bpf_ringbuf_submit(rescue, BPF_RB_NO_WAKEUP);
+	count(PROF_COUNT_RESCUE_SENT);
+	return true;
+}
+
+/* Never wakes the reader for one sample (5 us of a 13 us sample); it looks by itself. */
+#define SEND_TO(ring)                                                                       \
+	bpf_ringbuf_output(&ring, data, bytes,                                              \
+			   bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= ring_wake_bytes ? \
+				   BPF_RB_FORCE_WAKEUP :                                    \
+				   BPF_RB_NO_WAKEUP)
+
+static __always_inline long send_sample(__u32 cpu, void *data, __u64 bytes)
+{
+	switch (cpu % SAMPLE_RINGS) {
+	case 0:
+		return SEND_TO(ring0);
+	case 1:
+		return SEND_TO(ring1);
+	case 2:
+		return SEND_TO(ring2);
+	case 3:
+		return SEND_TO(ring3);
+	case 4:
+		return SEND_TO(ring4);
+	case 5:
+		return SEND_TO(ring5);
+	case 6:
+		return SEND_TO(ring6);
+	default:
+		return SEND_TO(ring7);
+	}
+}
+
+SEC("perf_event")
+int on_cpu(struct bpf_perf_event_data *ctx)
+{
+	__u64 start_ns = bpf_ktime_get_ns();
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tid = (__u32)id, tgid = id >> 32, zero = 0;
+	struct prof_process *process;
+	struct task_struct *task;
+	struct scratch *s;
+	__u32 frames;
+
+	count(PROF_COUNT_HIT);
+	if (!tid) {
+		count(PROF_COUNT_IDLE);
+		return 0;
+	}
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if ((filter == PROF_FILTER_PROCESS && !process) ||
+	    (filter == PROF_FILTER_THREAD && !bpf_map_lookup_elem(&threads, &tid))) {
+		count(PROF_COUNT_FILTERED);
+		return 0;
+	}
+	s = bpf_map_lookup_elem(&scratches, &zero);
+	if (!s)
+		return 0;
+
+	s->count = 0;
+	s->outcome = PROF_OUTCOME_UNSET;
+	s->sample.time_ns = start_ns;
+	s->sample.tgid = tgid;
+	s->sample.tid = tid;
+	s->sample.cpu = bpf_get_smp_processor_id();
+	s->sample.flags = 0;
+	bpf_get_current_comm(s->sample.comm, sizeof(s->sample.comm));
+
+	if (!(*(volatile __u64 *)&ctx->cs & 3)) {
+		long bytes = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
+
+		s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
+		if (bytes > 0)
+			s->count = bytes / 8;
+	}
+	s->sample.kernel_count = s->count;
+
+	task = bpf_get_current_task_btf();
+	if (!take_user_registers(s, ctx, task))
+		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+	if (s->outcome == PROF_OUTCOME_UNSET)
+		walk_user_stack(s, process);
+	if (wants_rescue(s->outcome))
+		s->sample.flags |= send_rescue(s) ? PROF_SAMPLE_RESCUE :
+						    PROF_SAMPLE_RESCUE_REFUSED;
+
+	frames = s->count & (2 * PROF_MAX_USER_FRAMES - 1);
+	s->sample.user_count = frames - s->sample.kernel_count;
+	s->sample.outcome = s->outcome;
+	if (send_sample(s->sample.cpu, &s->sample, sizeof(s->sample) + frames * 8))
+		count(PROF_COUNT_RING_FULL);
+	else
+		count(PROF_COUNT_SENT);
+
+	if (++s->runs % PROF_TIMED_EVERY == 0) {
+		struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
+
+		if (values) {
+			values->value[PROF_COUNT_TIMED_RUNS]++;
+			values->value[PROF_COUNT_TIMED_NS] += bpf_ktime_get_ns() - start_ns;
+		}
+	}
+	return 0;
+}
+
+#endif /* PROF_ONCPU_BPF_H */

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Keeps `processes` right between two looks of user space: fork inherits, exec starts anew. */
+#ifndef PROF_PROCESS_BPF_H
+#define PROF_PROCESS_BPF_H
+
+/* A forked child has its parent's mappings from its first instruction on. */
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	__u32 child_tgid = child->tgid, child_tid = child->pid, parent_tgid = parent->tgid;
+	struct prof_process *mappings;
+
+	if (child_tid != child_tgid)
+		return 0; /* a thread */
+	mappings = bpf_map_lookup_elem(&processes, &parent_tgid);
+	if (mappings && (follow_children || filter == PROF_FILTER_NONE)) {
+		if (bpf_map_update_elem(&processes, &child_tgid, mappings, BPF_ANY))
+			count(PROF_COUNT_FORK_FAILED);
+	} else {
+		/* The number may have belonged to a process that is gone. */
+		bpf_map_delete_elem(&processes, &child_tgid);
+	}
+	return 0;
+}
+
+/* After exec nothing of the old program is mapped. The entry stays: the process is still a target. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task)
+{
+	__u32 tgid = task->tgid, zero = 0, exec_seq;
+	struct prof_process *process = bpf_map_lookup_elem(&processes, &tgid);
+	struct prof_process *empty = bpf_map_lookup_elem(&no_mappings, &zero);
+
+	if (!process || !empty)
+		return 0;
+	exec_seq = process->exec_seq;
+	if (bpf_map_update_elem(&processes, &tgid, empty, BPF_ANY))
+		return 0;
+	process = bpf_map_lookup_elem(&processes, &tgid);
+	if (process)
+		process->exec_seq = exec_seq + 1;
+	return 0;
+}
+
+#endif /* PROF_PROCESS_BPF_H */

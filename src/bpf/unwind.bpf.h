@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The walk of a user stack by unwind rows, one frame per step.
+ *
+ * The searches have no branches that depend on data: a binary search written with `if` makes the
+ * verifier follow every path (seconds of load time), sums and masks do not.
+ */
+#ifndef PROF_UNWIND_BPF_H
+#define PROF_UNWIND_BPF_H
+
+#define REG_BP 6
+#define REG_SP 7
+#define REG_IP 16
+
+/* What the steps of one walk share. Pointers live here, on the stack, where the verifier keeps
+ * track of them; everything that changes lives in the scratch, where it does not have to. */
+struct walk {
+	struct scratch *s;
+	struct prof_process *process; /* may be NULL */
+	struct prof_row *rows;
+	struct prof_page *pages;
+	struct prof_rule *rules;
+	struct prof_image *images;
+	__u32 first_frame; /* index of the leaf in the frame array */
+};
+
+/* `taken` where `difference` is not negative, else 0. The empty asm keeps clang from turning the
+ * mask back into a branch. */
+static __always_inline __u32 if_not_negative(__s64 difference, __u32 taken)
+{
+	__u64 mask = ~(__u64)(difference >> 63);
+
+	asm volatile("" : "+r"(mask));
+	return taken & (__u32)mask;
+}
+
+/* The last mapping that starts at or before `address` (or mapping 0). */
+static __always_inline __u32 find_mapping(const struct prof_process *process, __u64 address)
+{
+	__u32 low = 0;
+
+#pragma unroll
+	for (int half = PROF_MAX_MAPPINGS / 2; half > 0; half /= 2) {
+		__u64 start = process->start[(low + half) & (PROF_MAX_MAPPINGS - 1)];
+
+		low += if_not_negative((__s64)(address - start), half);
+	}
+	return low;
+}
+
+/* The rule of the last row of `page` that starts at or before `low_address`. */
+static __always_inline __u32 find_rule(const struct prof_row *rows, const struct prof_page *page,
+				       __u32 low_address)
+{
+	__u32 low = page->first, left = page->count;
+
+#pragma unroll
+	for (int i = 0; i < PROF_ROW_SEARCH_STEPS; i++) {
+		__u32 half = left >> 1;
+		__u32 middle = rows[(low + half) & rows_mask].pc_low;
+
+		low += if_not_negative((__s64)low_address - (__s64)middle, half);
+		left -= half;
+	}
+	return rows[low & rows_mask].rule;
+}
+
+/* Makes the module around `address` the current one. */
+static __always_inline bool enter_mapping(struct walk *w, __u64 address)
+{
+	struct scratch *s = w->s;
+	struct prof_process *process = w->process;
+	struct prof_mapping *mapping;
+	__u64 start;
+	__u32 i;
+
+	if (!process)
+		return false;
+	i = find_mapping(process, address) & (PROF_MAX_MAPPINGS - 1);
+	start = process->start[i];
+	mapping = &process->mapping[i];
+	if (address < start || address >= mapping->end)
+		return false;
+	s->map_start = start;
+	s->map_bytes = mapping->end - start;
+	s->map_bias = mapping->bias;
+	s->image = w->images[mapping->image & (PROF_MAX_IMAGES - 1)];
+	return true;
+}
+
+/*
+ * Fills the window with the stack from `address` upwards. One read of 2 KiB costs little more than
+ * one of 8 bytes, and serves many frames. A read that crosses the end of the stack fails as a
+ * whole; then the rest of the page is read.
+ */
+static __noinline long fill_window(struct scratch *s, __u64 address)
+{
+	__u64 left = 4096 - (address & 4095);
+
+	s->window_start = address;
+	s->window_words = 0;
+	if (!bpf_probe_read_user(s->window, WINDOW_BYTES, (void *)address)) {
+		s->window_words = WINDOW_BYTES - 7;
+		return 0;
+	}
+	if (left < 8 || left >= WINDOW_BYTES)
+		return -1;
+	left &= WINDOW_BYTES - 1; /* for the verifier (6.18): it forgets the test above */
+	if (bpf_probe_read_user(s->window, left, (void *)address))
+		return -1;
+	s->window_words = left - 7;
+	return 0;
+}
+
+/* Reads 8 bytes of the stack. */
+static __always_inline bool read_word(struct scratch *s, __u64 address, __u64 *value)
+{
+	__u64 offset = address - s->window_start;
+
+	if (offset >= s->window_words) {
+		if (fill_window(s, address))
+			return false;
+		offset = 0;
+	}
+	*value = *(__u64 *)(s->window + (offset & (WINDOW_BYTES - 1)));
+	return true;
+}
+
+/* Stops the walk. */
+static __always_inline long stop(struct scratch *s, enum prof_outcome outcome)
+{
+	s->outcome = outcome;
+	return 1;
+}
+
+/* Why a walk by frame pointers ends without proof. */
+static __always_inline enum prof_outcome end_of_frame_pointers(struct scratch *s)
+{
+	return s->image.state == PROF_IMAGE_GENERATED ? PROF_OUTCOME_JIT_END :
+							PROF_OUTCOME_NO_UNWIND_INFO;
+}
+
+/* Takes all registers from the ucontext at the stack pointer: struct rt_sigframe of
+ * arch/x86/include/asm/sigframe.h, gregs in the order of struct sigcontext_64. */
+static __always_inline long step_signal(struct scratch *s)
+{
+	__u64 *gregs = (__u64 *)s->window;
+
+	s->window_words = 0;
+	if (bpf_probe_read_user(s->window, 17 * 8, (void *)(s->regs[REG_SP] + 40)))
+		return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
+	s->regs[8] = gregs[0];
+	s->regs[9] = gregs[1];
+	s->regs[10] = gregs[2];
+	s->regs[11] = gregs[3];
+	s->regs[12] = gregs[4];
+	s->regs[13] = gregs[5];
+	s->regs[14] = gregs[6];
+	s->regs[15] = gregs[7];
+	s->regs[5] = gregs[8];
+	s->regs[4] = gregs[9];
+	s->regs[REG_BP] = gregs[10];
+	s->regs[3] = gregs[11];
+	s->regs[1] = gregs[12];
+	s->regs[0] = gregs[13];
+	s->regs[2] = gregs[14];
+	s->regs[REG_SP] = gregs[15];
+	s->regs[REG_IP] = gregs[16];
+	s->is_return = 0;
+	s->by_fp = 0;
+	s->all_registers = 1;
+	return 0;
+}
+
+/* Makes the caller the current frame. */
+static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_address, __u64 bp,
+				    __u64 by_fp)
+{
+	if (!return_address)
+		return stop(s, PROF_OUTCOME_COMPLETE);
+	if (cfa <= s->regs[REG_SP])
+		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
+	s->regs[REG_SP] = cfa;
+	s->regs[REG_BP] = bp;
+	s->regs[REG_IP] = return_address;
+	s->is_return = 1;
+	s->by_fp = by_fp;
+	s->all_registers = 0;
+	return 0;
+}
+
+static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_root)
+{
+	__u64 bp = s->regs[REG_BP], caller_bp, return_address;
+
+	if (zero_is_root && !bp)
+		return stop(s, PROF_OUTCOME_COMPLETE);
+	if (bp < s->regs[REG_SP] || (bp & 7))
+		return stop(s, end_of_frame_pointers(s));
+	if (!read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address))
+		return stop(s, end_of_frame_pointers(s));
+	return step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP);
+}
+
+/* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. */
+static __always_inline long step_rule(struct scratch *s, const struct prof_rule *rule)
+{
+	__u32 kind = rule->kind;
+	__u64 base = s->regs[rule->cfa_reg & 15], cfa, return_address, bp = s->regs[REG_BP];
+
+	if (!s->all_registers && rule->cfa_reg != REG_SP && rule->cfa_reg != REG_BP)
+		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
+	cfa = base + (__s64)rule->cfa_off;
+	if (kind == PROF_RULE_PLT) {
+		if ((s->regs[REG_IP] & 15) >= (__u64)(__s64)rule->aux)
+			cfa += 8;
+	} else if (kind != PROF_RULE_REG) {
+		if (kind == PROF_RULE_DEREF_INDEX) {
+			if (!s->all_registers)
+				return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
+			cfa += 8 * s->regs[rule->aux_reg & 15];
+		}
+		if (!read_word(s, cfa, &cfa))
+			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
+		cfa += (__s64)rule->aux;
+	}
+
+	if (rule->rbp_kind != PROF_RBP_SAME) {
+		__u64 from = rule->rbp_kind == PROF_RBP_AT_CFA ? cfa : bp;
+
+		if (!read_word(s, from + (__s64)rule->rbp_off, &bp))
+			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
+	}
+
+	if (rule->ra_kind == PROF_RA_IN_REG) {
+		if (!s->all_registers)
+			return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
+		return_address = s->regs[rule->aux_reg & 15];
+	} else {
+		__s64 offset = rule->ra_kind == PROF_RA_OFFSET ? (__s64)rule->aux : -8;
+
+		if (!read_word(s, cfa + offset, &return_address))
+			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
+	}
+	return step_to(s, cfa, return_address, bp, 0);
+}
+
+/* One frame: stores the current address and moves on to its caller. Returns 1 to stop. */
+static long walk_step(__u32 index, struct walk *w)
+{
+	struct scratch *s = w->s;
+	__u64 address = s->regs[REG_IP] - s->is_return, va;
+	__u32 count = s->count, page, kind;
+	const struct prof_page *rows_of_page;
+	const struct prof_rule *rule;
+
+	if (count - w->first_frame >= PROF_MAX_USER_FRAMES)
+		return stop(s, PROF_OUTCOME_TOO_DEEP);
+	s->frames[count & (2 * PROF_MAX_USER_FRAMES - 1)] =
+		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
+	s->count = count + 1;
+
+	if (address - s->map_start >= s->map_bytes && !enter_mapping(w, address)) {
+		/* A frame pointer that leads nowhere is the end of frame pointers. */
+		if (s->by_fp) {
+			s->count = count;
+			return stop(s, end_of_frame_pointers(s));
+		}
+		return stop(s, PROF_OUTCOME_UNKNOWN_MAPPING);
+	}
+	if (s->image.state != PROF_IMAGE_READY) {
+		if (s->image.state == PROF_IMAGE_NOT_LOADED)
+			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
+		return step_frame_pointer(s, false);
+	}
+
+	va = address - s->map_bias;
+	page = (__u32)(va >> PROF_PAGE_SHIFT) - s->image.first_vpage;
+	if (page >= s->image.page_count)
+		return step_frame_pointer(s, false);
+	rows_of_page = &w->pages[(s->image.first_page + page) & pages_mask];
+	if (!rows_of_page->count)
+		return step_frame_pointer(s, false);
+	rule = &w->rules[find_rule(w->rows, rows_of_page, va & 0xffff) & (PROF_MAX_RULES - 1)];
+
+	kind = rule->kind;
+	if (kind == PROF_RULE_STOP)
+		return stop(s, PROF_OUTCOME_COMPLETE);
+	if (kind == PROF_RULE_SIGNAL)
+		return step_signal(s);
+	if (kind == PROF_RULE_USER)
+		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
+	if (kind == PROF_RULE_NONE || kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
+		return step_frame_pointer(s, kind == PROF_RULE_FP_ROOT);
+	return step_rule(s, rule);
+}
+
+/* Walks the user stack from the registers in the scratch; appends to its frames. */
+static __always_inline void walk_user_stack(struct scratch *s, struct prof_process *process)
+{
+	__u32 zero = 0;
+	struct walk w = {
+		.s = s,
+		.process = process,
+		.rows = bpf_map_lookup_elem(&rows, &zero),
+		.pages = bpf_map_lookup_elem(&pages, &zero),
+		.rules = bpf_map_lookup_elem(&rules, &zero),
+		.images = bpf_map_lookup_elem(&images, &zero),
+		.first_frame = s->count,
+	};
+
+	if (!w.rows || !w.pages || !w.rules || !w.images)
+		return;
+	s->map_bytes = 0;
+	s->window_words = 0;
+	s->by_fp = 0;
+	s->outcome = PROF_OUTCOME_TOO_DEEP;
+	bpf_loop(PROF_MAX_USER_FRAMES + 1, walk_step, &w, 0);
+}
+
+#endif /* PROF_UNWIND_BPF_H */
