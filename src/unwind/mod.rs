@@ -1,1 +1,36 @@
-//! unwind
+//! From ELF files to unwind tables, and from registers and memory to stacks.
+//!
+//! ```text
+//! File ─► ElfImage ─► CfiSections ─► compile ─► Table ─► the kernel's walker
+//!                          │                      │
+//!                          └──── full rules ──────┴────► walk ─► Stack
+//! ```
+//!
+//! [`elf`] reads what unwinding needs from an opened file; [`compile()`] turns call frame information into
+//! a [`Table`] of sorted rows; [`walk()`] takes the steps that the rows say. Nothing here knows of BPF,
+//! profiles or processes. All bytes are untrusted: [`Limits`] bound size, rows and time.
+
+pub mod cfi;
+pub mod compile;
+pub mod elf;
+pub mod limits;
+pub mod memory;
+pub mod registers;
+pub mod rule;
+pub mod table;
+pub mod walk;
+
+mod cfi_rule;
+mod full_step;
+mod known_code;
+mod sequence;
+
+pub use cfi::CfiSections;
+pub use compile::{TableError, compile, compile_sections};
+pub use elf::{ElfError, ElfImage};
+pub use limits::Limits;
+pub use memory::{Memory, MemoryError, StackCopy};
+pub use registers::{FrameState, Registers};
+pub use rule::{Rule, RuleKind};
+pub use table::{Page, Row, Table};
+pub use walk::{End, FoundBy, FrameAddress, MappedModule, ModuleCode, ModuleMap, Stack, walk};

@@ -1,0 +1,205 @@
+//! One step by full evaluation of a module's own entries: any rule, any expression, all registers.
+
+use gimli::{
+    BaseAddresses, CfaRule, EvaluationResult, FrameDescriptionEntry, Location, Piece, Register, RegisterRule,
+    UnwindContext, UnwindExpression, UnwindOffset, UnwindSection, UnwindTableRow, Value, X86_64,
+};
+
+use super::cfi::{Bytes, CfiSections, EntryIn, EntryOffsets};
+use super::memory::{Memory, MemoryError};
+use super::registers::{FrameState, GENERAL_REGISTERS};
+use super::rule::RSP;
+
+/// Operations that one expression may execute. Real ones have a dozen.
+const MAX_ITERATIONS: u32 = 1000;
+
+/// A larger entry is not evaluated: each step executes all its instructions. The largest real ones have
+/// a few kilobytes.
+const MAX_ENTRY_BYTES: usize = 1 << 20;
+
+/// Registers that a called function gives back unchanged: rbx, rbp, r12 to r15.
+const CALLEE_SAVED: [usize; 6] = [3, 6, 12, 13, 14, 15];
+
+/// Why a step failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepError {
+    /// The return address is undefined.
+    Root,
+    /// No entry covers the address.
+    NoEntry,
+    /// The entry cannot be read, or needs a register that is lost.
+    Bad,
+    /// Memory at an address cannot be read.
+    Memory(u64, MemoryError),
+}
+
+impl From<gimli::Error> for StepError {
+    fn from(_: gimli::Error) -> Self {
+        Self::Bad
+    }
+}
+
+/// A step that succeeded.
+#[derive(Debug)]
+pub(super) struct FullStep {
+    pub(super) caller: FrameState,
+    pub(super) is_signal_frame: bool,
+    pub(super) is_return_in_register: bool,
+}
+
+/// Steps from the frame in `state` to its caller. `own` is the module's own address of the frame.
+pub(super) fn full_step(
+    cfi: &CfiSections,
+    own: u64,
+    bias: u64,
+    state: &FrameState,
+    memory: &impl Memory,
+) -> Result<FullStep, StepError> {
+    let entry = cfi.entry_at(own).ok_or(StepError::NoEntry)?;
+    match entry.section {
+        EntryIn::EhFrame => {
+            Step { section: &cfi.eh_frame(), bases: cfi.bases(), bias, state, memory }.run(entry.offsets, own)
+        }
+        EntryIn::DebugFrame => Step { section: &cfi.debug_frame(), bases: cfi.bases(), bias, state, memory }
+            .run(entry.offsets, own),
+    }
+}
+
+/// Parses one FDE with its CIE.
+pub(super) fn parse_fde<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    offsets: EntryOffsets,
+) -> gimli::Result<FrameDescriptionEntry<Bytes<'a>>> {
+    section.fde_from_offset(bases, offsets.fde.into(), |section, bases, offset| {
+        let offset: usize = UnwindOffset::into(offset);
+        section.cie_from_offset(bases, offset.into())
+    })
+}
+
+struct Step<'s, S, M> {
+    section: &'s S,
+    bases: &'s BaseAddresses,
+    bias: u64,
+    state: &'s FrameState,
+    memory: &'s M,
+}
+
+impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> Step<'_, S, M> {
+    fn run(&self, offsets: EntryOffsets, own: u64) -> Result<FullStep, StepError> {
+        let fde = parse_fde(self.section, self.bases, offsets)?;
+        if fde.entry_len().saturating_add(fde.cie().entry_len()) > MAX_ENTRY_BYTES {
+            return Err(StepError::Bad);
+        }
+        let encoding = fde.cie().encoding();
+        let mut context = UnwindContext::new();
+        let row = fde.unwind_info_for_address(self.section, self.bases, &mut context, own)?;
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register, offset } => {
+                self.register(*register)?.wrapping_add_signed(*offset)
+            }
+            CfaRule::Expression(expression) => self.evaluate(expression, encoding, None)?,
+        };
+        let return_rule = row.register(X86_64::RA);
+        if return_rule == Some(RegisterRule::Undefined) {
+            return Err(StepError::Root);
+        }
+        let is_return_in_register = matches!(return_rule, Some(RegisterRule::Register(_)));
+        let pc = self.restore(return_rule.ok_or(StepError::Bad)?, cfa, encoding)?.ok_or(StepError::Bad)?;
+        let is_signal_frame = fde.is_signal_trampoline();
+        let general = self.general_registers(row, cfa, encoding);
+        let caller = FrameState { pc, is_return_address: !is_signal_frame, general };
+        Ok(FullStep { caller, is_signal_frame, is_return_in_register })
+    }
+
+    /// The caller's registers. One that cannot be restored is lost; that is no reason to stop.
+    fn general_registers(
+        &self,
+        row: &UnwindTableRow<usize>,
+        cfa: u64,
+        encoding: gimli::Encoding,
+    ) -> [Option<u64>; GENERAL_REGISTERS] {
+        std::array::from_fn(|number| match row.register(Register(number as u16)) {
+            Some(rule) => {
+                let same = self.state.general[number];
+                if rule == RegisterRule::SameValue {
+                    same
+                } else {
+                    self.restore(rule, cfa, encoding).ok().flatten()
+                }
+            }
+            None if number == usize::from(RSP) => Some(cfa),
+            None if CALLEE_SAVED.contains(&number) => self.state.general[number],
+            None => None,
+        })
+    }
+
+    fn restore(
+        &self,
+        rule: RegisterRule<usize>,
+        cfa: u64,
+        encoding: gimli::Encoding,
+    ) -> Result<Option<u64>, StepError> {
+        Ok(match rule {
+            RegisterRule::Offset(offset) => Some(self.read(cfa.wrapping_add_signed(offset))?),
+            RegisterRule::ValOffset(offset) => Some(cfa.wrapping_add_signed(offset)),
+            RegisterRule::Register(register) => Some(self.register(register)?),
+            RegisterRule::Expression(expression) => {
+                Some(self.read(self.evaluate(&expression, encoding, Some(cfa))?)?)
+            }
+            RegisterRule::ValExpression(expression) => {
+                Some(self.evaluate(&expression, encoding, Some(cfa))?)
+            }
+            RegisterRule::Constant(value) => Some(value),
+            _ => None,
+        })
+    }
+
+    fn evaluate(
+        &self,
+        expression: &UnwindExpression<usize>,
+        encoding: gimli::Encoding,
+        initial: Option<u64>,
+    ) -> Result<u64, StepError> {
+        let mut evaluation = expression.get(self.section)?.evaluation(encoding);
+        evaluation.set_max_iterations(MAX_ITERATIONS);
+        if let Some(initial) = initial {
+            evaluation.set_initial_value(initial);
+        }
+        let mut result = evaluation.evaluate()?;
+        loop {
+            result = match result {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresRegister { register, .. } => {
+                    evaluation.resume_with_register(Value::Generic(self.register(register)?))?
+                }
+                EvaluationResult::RequiresMemory { address, size, space: None, .. }
+                    if (1..=8).contains(&size) =>
+                {
+                    let word = self.read(address)?;
+                    let kept = word & (u64::MAX >> (64 - 8 * u32::from(size)));
+                    evaluation.resume_with_memory(Value::Generic(kept))?
+                }
+                EvaluationResult::RequiresRelocatedAddress(address) => {
+                    evaluation.resume_with_relocated_address(address.wrapping_add(self.bias))?
+                }
+                _ => return Err(StepError::Bad),
+            };
+        }
+        match evaluation.as_result() {
+            [Piece { location: Location::Address { address }, .. }] => Ok(*address),
+            _ => Err(StepError::Bad),
+        }
+    }
+
+    fn register(&self, register: Register) -> Result<u64, StepError> {
+        if register == X86_64::RA {
+            return Ok(self.state.pc);
+        }
+        u8::try_from(register.0).ok().and_then(|number| self.state.register(number)).ok_or(StepError::Bad)
+    }
+
+    fn read(&self, address: u64) -> Result<u64, StepError> {
+        self.memory.read(address).map_err(|error| StepError::Memory(address, error))
+    }
+}

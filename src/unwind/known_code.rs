@@ -1,0 +1,301 @@
+//! Rules for code whose instructions are known, where the file's own entries are missing or silent.
+//!
+//! - Go's `.debug_frame` does not say where stacks end or change: the runtime's functions for that are
+//!   known by name, and their frame pointers lead over the change (`runtime/asm_amd64.s`).
+//! - musl has no entries at all: its entry code and signal return are known by name or by their bytes.
+//! - Linkers other than GNU ld write no entries for the procedure linkage table.
+//!
+//! A root is claimed only where name or bytes prove it.
+
+use super::compile::{Span, TableError};
+use super::elf::{ElfImage, Fields, Section, Segment, c_string};
+use super::limits::Limits;
+use super::rule::{RSP, Rule};
+use super::sequence::Sequence;
+
+/// `mov $15, %rax; syscall`: rt_sigreturn, which ends every signal handler.
+const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+/// `and $-16, %rsp`, which only a function that no one called does before its first call.
+const ALIGN_STACK: [u8; 4] = [0x48, 0x83, 0xe4, 0xf0];
+const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// What is known about a module's code.
+#[derive(Debug)]
+pub(super) struct KnownCode {
+    /// Rules that count more than the file's entries: ascending, without overlaps.
+    pub(super) overrides: Vec<Span>,
+    /// Rules that count where the file has no entries: ascending, without overlaps.
+    pub(super) fills: Vec<Span>,
+    /// The rule of all other code without entries.
+    pub(super) default_rule: Rule,
+}
+
+impl KnownCode {
+    /// Looks at the module's code. `covered` are the file's own entries, ascending.
+    ///
+    /// # Errors
+    ///
+    /// The symbol table is larger than the limits allow. Symbols or code that cannot be read are simply
+    /// not known.
+    pub(super) fn find(
+        image: &ElfImage,
+        code: &[Segment],
+        covered: &[Sequence],
+        limits: &Limits,
+    ) -> Result<Self, TableError> {
+        let is_covered = |address: u64| {
+            let after = covered.partition_point(|sequence| sequence.start <= address);
+            after.checked_sub(1).is_some_and(|index| covered[index].end > address)
+        };
+        let mut known = Self { overrides: Vec::new(), fills: Vec::new(), default_rule: Rule::FRAME_POINTER };
+        if image.is_go() {
+            known.default_rule = Rule::FRAME_POINTER_ROOT;
+            known.add_go(image, code, limits);
+        } else if image.entry() != 0 && !is_covered(image.entry()) {
+            known.add_entry_code(image, limits);
+            known.add_musl(image, limits, &is_covered);
+            for (start, end) in gaps(code, covered) {
+                add_signal_returns(&mut known.fills, image, start, end, limits);
+            }
+        }
+        for name in [&b".plt"[..], b".plt.sec", b".plt.got", b".iplt"] {
+            for section in image.sections().iter().filter(|section| section.name == name) {
+                if !is_covered(section.address) {
+                    known.add_linkage_table(image, section, limits);
+                }
+            }
+        }
+        make_disjoint(&mut known.overrides);
+        make_disjoint(&mut known.fills);
+        Ok(known)
+    }
+
+    fn add_go(&mut self, image: &ElfImage, code: &[Segment], limits: &Limits) {
+        let mut has_signal_return = false;
+        for_each_function(image, limits, |name, start, size| {
+            let name = name.strip_suffix(b".abi0").unwrap_or(name);
+            let name = name.strip_suffix(b".abiinternal").unwrap_or(name);
+            let rule = match name {
+                b"runtime.goexit" | b"runtime.mstart" | b"runtime.rt0_go" | b"_rt0_amd64_linux"
+                | b"_rt0_amd64" => Rule::STOP,
+                b"runtime.systemstack"
+                | b"runtime.mcall"
+                | b"runtime.asmcgocall"
+                | b"runtime.morestack"
+                | b"runtime.cgocallback"
+                | b"runtime.switchToCrashStack0" => Rule::FRAME_POINTER_ROOT,
+                b"runtime.sigreturn__sigaction" | b"runtime.sigreturn" => Rule::SIGNAL,
+                _ => return,
+            };
+            let Some(end) = start.checked_add(size.max(1)) else { return };
+            let is_signal = rule == Rule::SIGNAL;
+            has_signal_return |= is_signal;
+            // Handlers return to the first byte, and return addresses are looked up one byte before.
+            let start = if is_signal { start.saturating_sub(1) } else { start };
+            self.overrides.push(Span { start, end, rule });
+        });
+        if !has_signal_return {
+            for segment in code {
+                add_signal_returns(&mut self.overrides, image, segment.address, segment.end(), limits);
+            }
+        }
+    }
+
+    /// The entry point, if it clears rbp, aligns the stack and calls: nothing called it.
+    fn add_entry_code(&mut self, image: &ElfImage, limits: &Limits) {
+        let entry = image.entry();
+        let Ok(bytes) = image.read_address(entry, 64, limits) else { return };
+        let body = bytes.strip_prefix(&ENDBR64[..]).unwrap_or(&bytes);
+        if !body.starts_with(&[0x31, 0xed]) && !body.starts_with(&[0x48, 0x31, 0xed]) {
+            return;
+        }
+        let Some(aligned) = find(&bytes, &ALIGN_STACK) else { return };
+        let after = aligned + ALIGN_STACK.len();
+        let length = match bytes.get(after..) {
+            Some([0xe8, ..]) => 5,
+            Some([0xff, 0x15, ..]) => 6,
+            _ => return,
+        };
+        self.fills.push(Span { start: entry, end: entry + (after + length) as u64, rule: Rule::STOP });
+    }
+
+    fn add_musl(&mut self, image: &ElfImage, limits: &Limits, is_covered: &impl Fn(u64) -> bool) {
+        let mut found = Vec::new();
+        let mut has_marker = false;
+        for_each_function(image, limits, |name, start, size| {
+            has_marker |= name == b"__libc_start_main";
+            let is_root = matches!(
+                name,
+                b"_start"
+                    | b"_start_c"
+                    | b"_dlstart"
+                    | b"_dlstart_c"
+                    | b"__dls2"
+                    | b"__dls2b"
+                    | b"__dls3"
+                    | b"__libc_start_main"
+                    | b"libc_start_main_stage2"
+                    | b"start"
+                    | b"start_c11"
+                    | b"__clone"
+            );
+            if is_root && !is_covered(start) {
+                found.push((name == b"__clone", start, size));
+            }
+        });
+        if !has_marker {
+            return;
+        }
+        for (is_clone, start, size) in found {
+            let Some(end) = start.checked_add(size) else { continue };
+            let mut root = start;
+            if is_clone {
+                // The parent returns from it like from any other function; only the part that clears rbp
+                // runs as the new thread.
+                let Ok(bytes) = image.read_address(start, size.min(256), limits) else { continue };
+                let Some(child) = find(&bytes, &[0x31, 0xed]) else { continue };
+                root = start + child as u64;
+                self.fills.push(Span { start, end: root, rule: Rule::reg(RSP, 8) });
+            }
+            self.fills.push(Span { start: root, end, rule: Rule::STOP });
+        }
+    }
+
+    /// Entries of a linkage table, recognised by the bytes of its first full entry.
+    fn add_linkage_table(&mut self, image: &ElfImage, section: &Section, limits: &Limits) {
+        let (start, end) = (section.address, section.address.saturating_add(section.size));
+        let Ok(bytes) = image.read_address(start, section.size.min(32), limits) else { return };
+        let is_jump = |at: usize| {
+            let entry = bytes.get(at..).unwrap_or(&[]);
+            let entry = entry.strip_prefix(&ENDBR64[..]).unwrap_or(entry);
+            entry.starts_with(&[0xff, 0x25]) || entry.starts_with(&[0xf2, 0xff, 0x25])
+        };
+        if is_jump(0) {
+            // No entry pushes anything unless its first one does so at the usual place.
+            if bytes.get(6) != Some(&0x68) {
+                self.fills.push(Span { start, end, rule: Rule::reg(RSP, 8) });
+            }
+            return;
+        }
+        // `push GOT[1](%rip); jmp *GOT[2](%rip)`: two words are on the stack, then three.
+        let has_header = bytes.starts_with(&[0xff, 0x35]) && start % 16 == 0;
+        let second = bytes.get(16..).unwrap_or(&[]);
+        let pushed_at = match second {
+            // `jmp *GOT; push n; jmp header`
+            [0xff, 0x25, _, _, _, _, 0x68, ..] => 11,
+            // `endbr64; push n; jmp header`
+            [0xf3, 0x0f, 0x1e, 0xfa, 0x68, ..] => 9,
+            _ => return,
+        };
+        if has_header && section.size > 16 {
+            self.fills.push(Span { start, end: start + 6, rule: Rule::reg(RSP, 16) });
+            self.fills.push(Span { start: start + 6, end: start + 16, rule: Rule::reg(RSP, 24) });
+            self.fills.push(Span { start: start + 16, end, rule: Rule::plt(8, pushed_at) });
+        }
+    }
+}
+
+/// Sorts, and drops what overlaps an earlier span or is empty.
+fn make_disjoint(spans: &mut Vec<Span>) {
+    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+    let mut end = 0;
+    spans.retain(|span| {
+        let is_free = span.start >= end && span.end > span.start;
+        if is_free {
+            end = span.end;
+        }
+        is_free
+    });
+}
+
+fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
+    bytes.windows(pattern.len()).position(|window| window == pattern)
+}
+
+/// Code without entries, ascending.
+fn gaps(code: &[Segment], covered: &[Sequence]) -> Vec<(u64, u64)> {
+    let mut gaps = Vec::new();
+    for segment in code {
+        let mut from = segment.address;
+        for sequence in covered.iter().filter(|s| s.start >= segment.address && s.start < segment.end()) {
+            if sequence.start > from {
+                gaps.push((from, sequence.start));
+            }
+            from = from.max(sequence.end);
+        }
+        if segment.end() > from {
+            gaps.push((from, segment.end()));
+        }
+    }
+    gaps
+}
+
+/// Finds `rt_sigreturn` calls by their bytes.
+fn add_signal_returns(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: u64, limits: &Limits) {
+    const BLOCK: u64 = 1 << 20;
+    let end = end.min(start.saturating_add(limits.max_scanned_code_bytes));
+    let mut at = start;
+    while at < end {
+        let overlap = SIGNAL_RETURN.len() as u64 - 1;
+        let size = (end - at).min(BLOCK + overlap);
+        let Ok(bytes) = image.read_address(at, size, limits) else { return };
+        let mut rest = &bytes[..];
+        // The first byte is rare in itself; `memchr`-like skipping is left to the standard library.
+        while let Some(found) = find_fast(rest, &SIGNAL_RETURN) {
+            let address = at + (bytes.len() - rest.len() + found) as u64;
+            // From one byte before, because handlers' return addresses are looked up there.
+            let span_end = address + SIGNAL_RETURN.len() as u64;
+            spans.push(Span { start: address.saturating_sub(1), end: span_end, rule: Rule::SIGNAL });
+            rest = &rest[found + SIGNAL_RETURN.len()..];
+        }
+        at += BLOCK;
+    }
+}
+
+/// As [`find`], looking for the pattern's rarest byte (the last but one) first.
+fn find_fast(bytes: &[u8], pattern: &[u8; 9]) -> Option<usize> {
+    let mut from = 0;
+    while let Some(rest) = bytes.get(from..).filter(|rest| rest.len() >= pattern.len()) {
+        // 0xc7 in second place; searched in blocks by the compiler's vectorised comparison.
+        let at = rest[1..=rest.len() - (pattern.len() - 1)].iter().position(|&byte| byte == pattern[1])?;
+        if rest[at..].starts_with(pattern) {
+            return Some(from + at);
+        }
+        from += at + 1;
+    }
+    None
+}
+
+/// Calls `visit(name, address, size)` for every defined function of `.symtab`, else `.dynsym`. Labels
+/// without a type count, as assembly often has no other.
+fn for_each_function(
+    image: &ElfImage,
+    limits: &Limits,
+    mut visit: impl FnMut(&[u8], u64, u64),
+) -> Option<()> {
+    const SYMBOL_BYTES: u64 = 24;
+    let section = image.section(b".symtab").or_else(|| image.section(b".dynsym"))?;
+    let section = Section {
+        size: section.size.min((limits.max_symbols as u64).saturating_mul(SYMBOL_BYTES)),
+        ..section.clone()
+    };
+    let names = image.sections().get(section.link as usize)?;
+    let symbols = image.section_bytes(&section, limits).ok()?;
+    let names = image.section_bytes(names, limits).ok()?;
+    for symbol in symbols.chunks_exact(SYMBOL_BYTES as usize).map(Fields) {
+        let kind = symbol.0[4] & 15;
+        let is_defined = symbol.u16(6) != Some(0);
+        const NOTYPE: u8 = 0;
+        const FUNC: u8 = 2;
+        if !is_defined || (kind != NOTYPE && kind != FUNC) {
+            continue;
+        }
+        let (Some(name), Some(address), Some(size)) = (symbol.u32(0), symbol.u64(8), symbol.u64(16)) else {
+            continue;
+        };
+        if let Some(name) = c_string(&names, name as usize) {
+            visit(name, address, size);
+        }
+    }
+    Some(())
+}

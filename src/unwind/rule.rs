@@ -1,0 +1,243 @@
+//! One unwind rule: how to get from a frame to its caller.
+//!
+//! The twin of `struct prof_rule` in `src/bpf/prof.h`. The kernel's walker and [`walk`](super::walk)
+//! give the same meaning to every field.
+
+/// DWARF number of rbp on x86-64.
+pub const RBP: u8 = 6;
+/// DWARF number of rsp on x86-64.
+pub const RSP: u8 = 7;
+
+/// How the CFA (the stack pointer before the call) is found. Numbers as in `enum prof_rule_kind`.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RuleKind {
+    /// No unwind information here.
+    None = 0,
+    /// CFA = reg\[`cfa_reg`\] + `cfa_off`.
+    Reg = 1,
+    /// CFA = \*(reg\[`cfa_reg`\] + `cfa_off`) + `aux`.
+    Deref = 2,
+    /// CFA = rsp + `cfa_off` + (8 if (pc & 15) >= `aux`).
+    Plt = 3,
+    /// All registers come from the ucontext at rsp.
+    Signal = 4,
+    /// This frame is the root.
+    Stop = 5,
+    /// CFA = rbp + 16, return address at CFA - 8, caller's rbp at CFA - 16, each of them validated.
+    FramePointer = 6,
+    /// Only full DWARF evaluation can take this step.
+    User = 7,
+    /// CFA = \*(reg\[`cfa_reg`\] + 8 * reg\[`aux_reg`\] + `cfa_off`) + `aux`.
+    DerefIndex = 8,
+    /// As `FramePointer`, on any stack; rbp = 0 proves the root.
+    FramePointerRoot = 9,
+}
+
+/// How the caller's rbp is found. Numbers as in `enum prof_rbp_kind`.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RbpKind {
+    /// Unchanged.
+    Same = 0,
+    /// \*(CFA + `rbp_off`).
+    AtCfa = 1,
+    /// \*(rbp + `rbp_off`), with the callee's rbp.
+    AtRbp = 2,
+}
+
+/// How the return address is found. Numbers as in `enum prof_ra_kind`.
+#[repr(u8)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RaKind {
+    /// \*(CFA - 8).
+    AtCfa = 0,
+    /// reg\[`aux_reg`\].
+    InReg = 1,
+    /// \*(CFA + `aux`).
+    Offset = 2,
+}
+
+/// One unwind rule; 16 bytes, laid out as `struct prof_rule`. Registers have their DWARF numbers (0..=15).
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rule {
+    /// How the CFA is found.
+    pub kind: RuleKind,
+    /// How the caller's rbp is found.
+    pub rbp_kind: RbpKind,
+    /// How the return address is found.
+    pub ra_kind: RaKind,
+    /// Base register of the CFA.
+    pub cfa_reg: u8,
+    /// Index register of the CFA, or the register with the return address.
+    pub aux_reg: u8,
+    pad: u8,
+    /// Second number of the CFA rule, or the return address's offset from the CFA, in bytes.
+    pub aux: i16,
+    /// First number of the CFA rule, in bytes.
+    pub cfa_off: i32,
+    /// Offset of the saved rbp, in bytes.
+    pub rbp_off: i32,
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Rule>() == 16);
+    assert!(align_of::<Rule>() == 4);
+    assert!(offset_of!(Rule, kind) == 0);
+    assert!(offset_of!(Rule, rbp_kind) == 1);
+    assert!(offset_of!(Rule, ra_kind) == 2);
+    assert!(offset_of!(Rule, cfa_reg) == 3);
+    assert!(offset_of!(Rule, aux_reg) == 4);
+    assert!(offset_of!(Rule, aux) == 6);
+    assert!(offset_of!(Rule, cfa_off) == 8);
+    assert!(offset_of!(Rule, rbp_off) == 12);
+};
+
+impl Rule {
+    /// No unwind information.
+    pub const NONE: Self = Self::of_kind(RuleKind::None);
+    /// The root of a stack.
+    pub const STOP: Self = Self::of_kind(RuleKind::Stop);
+    /// A frame that the kernel pushed for a signal handler.
+    pub const SIGNAL: Self = Self::of_kind(RuleKind::Signal);
+    /// A step that only full DWARF evaluation can take.
+    pub const USER: Self = Self::of_kind(RuleKind::User);
+    /// Code without unwind entries: follow the frame pointer, with validation.
+    pub const FRAME_POINTER: Self = Self::of_kind(RuleKind::FramePointer);
+    /// Go code that switches stacks, or Go code without `.debug_frame`.
+    pub const FRAME_POINTER_ROOT: Self = Self::of_kind(RuleKind::FramePointerRoot);
+
+    const fn of_kind(kind: RuleKind) -> Self {
+        Self {
+            kind,
+            rbp_kind: RbpKind::Same,
+            ra_kind: RaKind::AtCfa,
+            cfa_reg: 0,
+            aux_reg: 0,
+            pad: 0,
+            aux: 0,
+            cfa_off: 0,
+            rbp_off: 0,
+        }
+    }
+
+    /// CFA = reg + `offset` bytes.
+    pub const fn reg(register: u8, offset: i32) -> Self {
+        Self { cfa_reg: register, cfa_off: offset, ..Self::of_kind(RuleKind::Reg) }
+    }
+
+    /// CFA = \*(reg + `offset`) + `added` bytes.
+    pub const fn deref(register: u8, offset: i32, added: i16) -> Self {
+        Self { cfa_reg: register, cfa_off: offset, aux: added, ..Self::of_kind(RuleKind::Deref) }
+    }
+
+    /// CFA = \*(reg + 8 * index + `offset`) + `added` bytes.
+    pub const fn deref_index(register: u8, index: u8, offset: i32, added: i16) -> Self {
+        Self {
+            cfa_reg: register,
+            aux_reg: index,
+            cfa_off: offset,
+            aux: added,
+            ..Self::of_kind(RuleKind::DerefIndex)
+        }
+    }
+
+    /// CFA = rsp + `offset` bytes, and 8 more once the low four bits of the PC reach `threshold`.
+    pub const fn plt(offset: i32, threshold: i16) -> Self {
+        Self { cfa_reg: RSP, cfa_off: offset, aux: threshold, ..Self::of_kind(RuleKind::Plt) }
+    }
+
+    /// The same rule with the caller's rbp at CFA + `offset` bytes.
+    #[must_use]
+    pub const fn with_rbp_at_cfa(self, offset: i32) -> Self {
+        Self { rbp_kind: RbpKind::AtCfa, rbp_off: offset, ..self }
+    }
+
+    /// The same rule with the caller's rbp at rbp + `offset` bytes.
+    #[must_use]
+    pub const fn with_rbp_at_rbp(self, offset: i32) -> Self {
+        Self { rbp_kind: RbpKind::AtRbp, rbp_off: offset, ..self }
+    }
+
+    /// The same rule with the return address in a register, or `None` where the rule already uses `aux_reg`.
+    #[must_use]
+    pub fn with_ra_in_register(self, register: u8) -> Option<Self> {
+        let is_free = self.kind != RuleKind::DerefIndex;
+        is_free.then_some(Self { ra_kind: RaKind::InReg, aux_reg: register, ..self })
+    }
+
+    /// The same rule with the return address at CFA + `offset` bytes, or `None` where the rule already
+    /// uses `aux` or the offset does not fit it.
+    #[must_use]
+    pub fn with_ra_at(self, offset: i64) -> Option<Self> {
+        if offset == -8 {
+            return Some(self);
+        }
+        let aux = i16::try_from(offset).ok()?;
+        (self.kind == RuleKind::Reg).then_some(Self { ra_kind: RaKind::Offset, aux, ..self })
+    }
+
+    /// The rule as the kernel reads it.
+    pub fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[0] = self.kind as u8;
+        bytes[1] = self.rbp_kind as u8;
+        bytes[2] = self.ra_kind as u8;
+        bytes[3] = self.cfa_reg;
+        bytes[4] = self.aux_reg;
+        bytes[6..8].copy_from_slice(&self.aux.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&self.cfa_off.to_ne_bytes());
+        bytes[12..16].copy_from_slice(&self.rbp_off.to_ne_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_follow_the_kernel_layout() {
+        let rule = Rule::deref(10, -8, 16).with_rbp_at_rbp(-16);
+        let bytes = rule.to_bytes();
+        assert_eq!(bytes[..6], [2, 2, 0, 10, 0, 0]);
+        assert_eq!(bytes[6..8], 16i16.to_ne_bytes());
+        assert_eq!(bytes[8..12], (-8i32).to_ne_bytes());
+        assert_eq!(bytes[12..], (-16i32).to_ne_bytes());
+    }
+
+    #[test]
+    fn numbers_agree_with_the_shared_header() {
+        let header = include_str!("../bpf/prof.h");
+        for (name, number) in [
+            ("PROF_RULE_NONE", RuleKind::None as u8),
+            ("PROF_RULE_REG", RuleKind::Reg as u8),
+            ("PROF_RULE_DEREF", RuleKind::Deref as u8),
+            ("PROF_RULE_PLT", RuleKind::Plt as u8),
+            ("PROF_RULE_SIGNAL", RuleKind::Signal as u8),
+            ("PROF_RULE_STOP", RuleKind::Stop as u8),
+            ("PROF_RULE_FP", RuleKind::FramePointer as u8),
+            ("PROF_RULE_USER", RuleKind::User as u8),
+            ("PROF_RULE_DEREF_INDEX", RuleKind::DerefIndex as u8),
+            ("PROF_RULE_FP_ROOT", RuleKind::FramePointerRoot as u8),
+            ("PROF_RBP_SAME", RbpKind::Same as u8),
+            ("PROF_RBP_AT_CFA", RbpKind::AtCfa as u8),
+            ("PROF_RBP_AT_RBP", RbpKind::AtRbp as u8),
+            ("PROF_RA_AT_CFA", RaKind::AtCfa as u8),
+            ("PROF_RA_IN_REG", RaKind::InReg as u8),
+            ("PROF_RA_OFFSET", RaKind::Offset as u8),
+        ] {
+            assert!(header.contains(&format!("{name} = {number},")), "{name} is not {number} in prof.h");
+        }
+    }
+
+    #[test]
+    fn a_second_use_of_a_field_is_refused() {
+        assert_eq!(Rule::deref_index(7, 9, 8, 8).with_ra_in_register(5), None);
+        assert_eq!(Rule::deref(7, 8, 8).with_ra_at(-16), None);
+        assert_eq!(Rule::reg(7, 8).with_ra_at(-100_000), None);
+        assert_eq!(Rule::deref(7, 8, 8).with_ra_at(-8), Some(Rule::deref(7, 8, 8)));
+    }
+}

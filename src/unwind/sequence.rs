@@ -1,0 +1,219 @@
+//! FDEs evaluated to rows, in parallel.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gimli::{BaseAddresses, CommonInformationEntry, UnwindContext, UnwindOffset, UnwindSection};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+
+use super::cfi::{Bytes, EntryOffsets};
+use super::cfi_rule::rule_of_row;
+use super::compile::TableError;
+use super::limits::Limits;
+use super::rule::Rule;
+use super::table::RuleInterner;
+
+/// FDEs that one task evaluates: enough to share a rule interner, few enough to keep all cores busy.
+const CHUNK_FDES: usize = 2048;
+
+/// A row, relative to the start of its FDE. The rule is an index into its chunk's rules.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SequenceRow {
+    pub(super) distance: u32,
+    pub(super) rule: u16,
+}
+
+/// The rows of one FDE: a slice of a chunk's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sequence {
+    /// The module's own address of the first instruction.
+    pub(super) start: u64,
+    /// The address after the last instruction; above `start`.
+    pub(super) end: u64,
+    chunk: u32,
+    first: u32,
+    count: u32,
+}
+
+/// All FDEs of one or two sections.
+#[derive(Debug, Default)]
+pub(super) struct Sequences {
+    pub(super) list: Vec<Sequence>,
+    chunks: Vec<Chunk>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    sequences: Vec<Sequence>,
+    rows: Vec<SequenceRow>,
+    rules: RuleInterner,
+}
+
+impl Sequences {
+    /// The rows of a sequence, which must be one of this list's.
+    pub(super) fn rows(&self, sequence: &Sequence) -> &[SequenceRow] {
+        let rows = self.chunks.get(sequence.chunk as usize).map_or(&[][..], |chunk| &chunk.rows);
+        let first = sequence.first as usize;
+        rows.get(first..first + sequence.count as usize).unwrap_or(&[])
+    }
+
+    pub(super) fn row_count(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.rows.len()).sum()
+    }
+
+    /// For each chunk, where its rules are in the table's.
+    pub(super) fn intern_rules(&self, rules: &mut RuleInterner) -> Vec<Vec<u16>> {
+        let of_chunk = |chunk: &Chunk| chunk.rules.rules().iter().map(|&rule| rules.intern(rule)).collect();
+        self.chunks.iter().map(of_chunk).collect()
+    }
+
+    pub(super) fn chunk_of(sequence: &Sequence) -> usize {
+        sequence.chunk as usize
+    }
+
+    /// Evaluates the FDEs of a section and adds them. Those that cannot be parsed are left out: the code
+    /// they would describe counts as code without entries. `adjust` may change each rule.
+    ///
+    /// # Errors
+    ///
+    /// The section asks for more work or rows than the limits allow.
+    pub(super) fn add<'a, S>(
+        &mut self,
+        section: &S,
+        bases: &BaseAddresses,
+        entries: &[EntryOffsets],
+        limits: &Limits,
+        adjust: impl Fn(u64, Rule) -> Rule + Sync,
+    ) -> Result<(), TableError>
+    where
+        S: UnwindSection<Bytes<'a>> + Sync,
+        S::Offset: Sync,
+    {
+        if entries.len() > limits.max_fdes {
+            let limit = limits.max_fdes as u64;
+            return Err(TableError::TooLarge { what: "unwind entries", size: entries.len() as u64, limit });
+        }
+        let cies = parse_cies(section, bases, entries, limits)?;
+        let row_budget = AtomicUsize::new(limits.max_rows.saturating_sub(self.row_count()));
+        let chunks: Vec<Chunk> = entries
+            .par_chunks(CHUNK_FDES)
+            .map(|entries| evaluate(section, bases, entries, &cies, &row_budget, limits, &adjust))
+            .collect::<Option<_>>()
+            .ok_or(TableError::TooLarge {
+                what: "unwind rows",
+                size: limits.max_rows as u64 + 1,
+                limit: limits.max_rows as u64,
+            })?;
+        for mut chunk in chunks {
+            // Chunk numbers: at most `max_fdes` of them.
+            let number = self.chunks.len() as u32;
+            self.list
+                .extend(chunk.sequences.drain(..).map(|sequence| Sequence { chunk: number, ..sequence }));
+            self.chunks.push(chunk);
+        }
+        Ok(())
+    }
+}
+
+type Cies<'a> = FxHashMap<usize, CommonInformationEntry<Bytes<'a>>>;
+
+/// Parses each CIE once, and refuses sections whose evaluation would take too long: an FDE executes its
+/// CIE's instructions before its own, so the work is bounded by the sum of both lengths over all FDEs.
+fn parse_cies<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    entries: &[EntryOffsets],
+    limits: &Limits,
+) -> Result<Cies<'a>, TableError> {
+    let mut cies = Cies::default();
+    let mut refused: FxHashMap<usize, ()> = FxHashMap::default();
+    let mut work = section.section().len() as u64;
+    for entry in entries {
+        if !cies.contains_key(&entry.cie) {
+            if refused.contains_key(&entry.cie) {
+                continue;
+            }
+            match section.cie_from_offset(bases, entry.cie.into()) {
+                Ok(cie) if cie.return_address_register() == gimli::X86_64::RA => {
+                    cies.insert(entry.cie, cie);
+                }
+                _ => {
+                    refused.insert(entry.cie, ());
+                    continue;
+                }
+            }
+        }
+        work += cies.get(&entry.cie).map_or(0, |cie| cie.entry_len() as u64);
+        if work > limits.max_cfi_bytes {
+            let limit = limits.max_cfi_bytes;
+            return Err(TableError::TooLarge { what: "call frame instructions", size: work, limit });
+        }
+    }
+    Ok(cies)
+}
+
+/// `None` once all tasks together have used up the row budget.
+fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    entries: &[EntryOffsets],
+    cies: &Cies<'a>,
+    row_budget: &AtomicUsize,
+    limits: &Limits,
+    adjust: &impl Fn(u64, Rule) -> Rule,
+) -> Option<Chunk> {
+    let mut context = UnwindContext::new();
+    let mut chunk = Chunk {
+        sequences: Vec::with_capacity(entries.len()),
+        rows: Vec::with_capacity(entries.len() * 8),
+        rules: RuleInterner::new(limits.max_rules),
+    };
+    for entry in entries {
+        let get_cie = |_: &S, _: &BaseAddresses, offset: S::Offset| {
+            let offset: usize = UnwindOffset::into(offset);
+            cies.get(&offset).cloned().ok_or(gimli::Error::NotCieId(offset as u64))
+        };
+        let Ok(fde) = section.fde_from_offset(bases, entry.fde.into(), get_cie) else { continue };
+        let (start, end) = (fde.initial_address(), fde.end_address());
+        // Address 0 is what linkers leave where they discarded the function.
+        if start == 0 || end <= start || end - start > u64::from(u32::MAX) {
+            continue;
+        }
+        let is_signal_frame = fde.is_signal_trampoline();
+        let encoding = fde.cie().encoding();
+        let first = chunk.rows.len();
+        let Ok(mut rows) = fde.rows(section, bases, &mut context) else { continue };
+        loop {
+            let (address, rule) = match rows.next_row() {
+                Ok(Some(row)) => {
+                    let rule = rule_of_row::<Bytes<'a>, S>(row, section, encoding, is_signal_frame);
+                    (row.start_address(), adjust(start, rule))
+                }
+                Ok(None) => break,
+                // Instructions that cannot be read: how far the rows before them hold is unknown, so
+                // the whole function counts as code without entries.
+                Err(_) => {
+                    chunk.rows.truncate(first);
+                    break;
+                }
+            };
+            if !(start..end).contains(&address) {
+                continue;
+            }
+            let rule = chunk.rules.intern(rule);
+            if chunk.rows.len() > first && chunk.rows.last().is_some_and(|last| last.rule == rule) {
+                continue;
+            }
+            // Below 2^32, see above.
+            chunk.rows.push(SequenceRow { distance: (address - start) as u32, rule });
+        }
+        let count = chunk.rows.len() - first;
+        let spend = |left: usize| left.checked_sub(count);
+        row_budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).ok()?;
+        if count > 0 {
+            let (first, count) = (u32::try_from(first).ok()?, u32::try_from(count).ok()?);
+            chunk.sequences.push(Sequence { start, end, chunk: 0, first, count });
+        }
+    }
+    Some(chunk)
+}

@@ -1,0 +1,350 @@
+//! The walk: from an interrupted thread's registers and memory to its stack.
+//!
+//! Takes the same steps as the kernel's walker, so that one can check the other, and beyond them those
+//! that only full DWARF evaluation can take. Input: registers, a map of modules, and memory; no process.
+
+use super::cfi::CfiSections;
+use super::full_step::{StepError, full_step};
+use super::memory::{Memory, MemoryError};
+use super::registers::{FrameState, GENERAL_REGISTERS};
+use super::rule::{RBP, RSP, RaKind, RbpKind, Rule, RuleKind};
+use super::table::Table;
+
+/// What the code at an address offers for unwinding.
+#[derive(Debug, Clone, Copy)]
+pub enum ModuleCode<'a> {
+    /// A compiled table.
+    Table(&'a Table),
+    /// A file whose table is not there (yet).
+    NotLoaded,
+    /// Executable memory without a file: followed by frame pointers.
+    Jit,
+}
+
+/// A module at an address of the process.
+#[derive(Debug, Clone, Copy)]
+pub struct MappedModule<'a> {
+    /// What to add to the module's own addresses to get the process's; wraps.
+    pub bias: u64,
+    /// How to unwind its code.
+    pub code: ModuleCode<'a>,
+}
+
+/// The executable mappings of one process.
+pub trait ModuleMap {
+    /// What is mapped executable at a process address.
+    fn find(&self, address: u64) -> Option<MappedModule<'_>>;
+
+    /// The raw unwind sections of the module at a process address. Called only where a table's rule does
+    /// not do, so they can be loaded then. `None` where there are none.
+    fn cfi(&self, _address: u64) -> Option<&CfiSections> {
+        None
+    }
+}
+
+/// How a frame was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundBy {
+    /// It is where the walk began.
+    Leaf,
+    /// By call frame information of the frame below it.
+    Cfi,
+    /// By the frame pointer of the frame below it.
+    FramePointer,
+    /// A signal interrupted it.
+    Signal,
+}
+
+/// One frame of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameAddress {
+    /// Process address of an instruction.
+    pub address: u64,
+    /// Whether `address` follows a call: it then belongs to the code one byte before it.
+    pub is_return_address: bool,
+    /// How the frame was found.
+    pub found_by: FoundBy,
+}
+
+impl FrameAddress {
+    /// The address to look the frame up by.
+    pub fn lookup_address(&self) -> u64 {
+        self.address.wrapping_sub(u64::from(self.is_return_address))
+    }
+}
+
+/// How a walk ended. Addresses are the process's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// At the thread's root, with proof: an undefined return address, known entry code, or a return
+    /// address of zero.
+    Complete,
+    /// The code at `pc` has no unwind information.
+    NoUnwindInfo {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// Nothing executable is mapped at a return address.
+    UnknownMapping {
+        /// The return address; it is not among the frames.
+        address: u64,
+    },
+    /// The module's table is not loaded.
+    TableNotLoaded {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// Memory that a rule needs cannot be read.
+    StackUnreadable {
+        /// The unreadable address.
+        address: u64,
+    },
+    /// Memory that a rule needs lies outside the copied part of the stack.
+    CopyTooShort {
+        /// The address that was not copied.
+        address: u64,
+    },
+    /// The unwind information leads nowhere: the stack would shrink, or a register that it names is lost.
+    BadUnwindInfo {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// Code without unwind information, and rbp is not a frame pointer there.
+    BadFramePointer {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// Code without a file, and rbp is not a frame pointer there.
+    JitEnd {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// A rule needs full DWARF evaluation, and the raw sections are not there.
+    NotExpressible {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// The stack has more frames than asked for.
+    TooDeep,
+}
+
+/// A stack, leaf first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// The frames; at least the leaf, unless none were asked for.
+    pub frames: Vec<FrameAddress>,
+    /// How the walk ended.
+    pub end: End,
+}
+
+/// Walks from `start` towards the root, for at most `max_frames` frames.
+///
+/// Tables are used first. Where their rule is not enough (a [`Rule::USER`] row, or a register that rules do
+/// not carry along), the walk starts again with full evaluation of every frame, which keeps all callee-saved
+/// registers.
+pub fn walk(start: &FrameState, modules: &impl ModuleMap, memory: &impl Memory, max_frames: usize) -> Stack {
+    let mut walker = Walker { modules, memory, is_full: false, needs_full: false };
+    let stack = walker.run(start, max_frames);
+    if !walker.needs_full {
+        return stack;
+    }
+    let mut walker = Walker { modules, memory, is_full: true, needs_full: false };
+    let full = walker.run(start, max_frames);
+    if full.frames.len() >= stack.frames.len() { full } else { stack }
+}
+
+struct Walker<'a, M, R> {
+    modules: &'a M,
+    memory: &'a R,
+    /// Evaluate every frame's raw entry where there is one.
+    is_full: bool,
+    /// Set where full evaluation would have got further.
+    needs_full: bool,
+}
+
+/// The frame above, and how it was found.
+type Caller = (FrameState, FoundBy);
+
+impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
+    fn run(&mut self, start: &FrameState, max_frames: usize) -> Stack {
+        let mut state = *start;
+        let mut found_by = FoundBy::Leaf;
+        let mut frames = Vec::new();
+        let end = loop {
+            if frames.len() >= max_frames {
+                break End::TooDeep;
+            }
+            frames.push(FrameAddress {
+                address: state.pc,
+                is_return_address: state.is_return_address,
+                found_by,
+            });
+            match self.step(&state) {
+                Ok((caller, by)) => (state, found_by) = (caller, by),
+                Err(end) => break end,
+            }
+            // A caller that is not in code is not a frame. Zero is how some threads' first frame is
+            // marked: the ABI leaves it to them.
+            if state.pc == 0 {
+                break End::Complete;
+            }
+            if self.modules.find(state.lookup_address()).is_none() {
+                break End::UnknownMapping { address: state.pc };
+            }
+        };
+        Stack { frames, end }
+    }
+
+    fn step(&mut self, state: &FrameState) -> Result<Caller, End> {
+        let address = state.lookup_address();
+        let Some(module) = self.modules.find(address) else {
+            return Err(End::UnknownMapping { address: state.pc });
+        };
+        let own = address.wrapping_sub(module.bias);
+        let rule = match module.code {
+            ModuleCode::Table(table) => table.lookup(own),
+            ModuleCode::NotLoaded => return Err(End::TableNotLoaded { pc: state.pc }),
+            ModuleCode::Jit => {
+                let jit_end = End::JitEnd { pc: state.pc };
+                return self.frame_pointer_step(state, false).map_err(|_| jit_end);
+            }
+        };
+        match rule.kind {
+            RuleKind::Stop => Err(End::Complete),
+            RuleKind::None => Err(End::NoUnwindInfo { pc: state.pc }),
+            RuleKind::Signal => self.signal_step(state),
+            RuleKind::FramePointer => self.frame_pointer_step(state, false),
+            RuleKind::FramePointerRoot => self.frame_pointer_step(state, true),
+            RuleKind::User => self.full_step(state, own, module.bias),
+            _ if self.is_full && self.modules.cfi(address).is_some() => {
+                self.full_step(state, own, module.bias)
+            }
+            _ => self.rule_step(state, rule),
+        }
+    }
+
+    fn rule_step(&mut self, state: &FrameState, rule: Rule) -> Result<Caller, End> {
+        let cfa = self.cfa(state, rule)?;
+        let rsp = self.register(state, RSP)?;
+        let return_address = match rule.ra_kind {
+            RaKind::AtCfa => self.read(cfa.wrapping_sub(8))?,
+            RaKind::Offset => self.read(cfa.wrapping_add_signed(i64::from(rule.aux)))?,
+            RaKind::InReg => self.register(state, rule.aux_reg)?,
+        };
+        check_growth(state, rsp, cfa, rule.ra_kind == RaKind::InReg)?;
+        let rbp = match rule.rbp_kind {
+            RbpKind::Same => state.register(RBP),
+            RbpKind::AtCfa => Some(self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off)))?),
+            RbpKind::AtRbp => {
+                let rbp = self.register(state, RBP)?;
+                Some(self.read(rbp.wrapping_add_signed(i64::from(rule.rbp_off)))?)
+            }
+        };
+        Ok((caller(return_address, cfa, rbp), FoundBy::Cfi))
+    }
+
+    fn cfa(&mut self, state: &FrameState, rule: Rule) -> Result<u64, End> {
+        let base = self.register(state, rule.cfa_reg)?.wrapping_add_signed(i64::from(rule.cfa_off));
+        let added = i64::from(rule.aux);
+        match rule.kind {
+            RuleKind::Deref => Ok(self.read(base)?.wrapping_add_signed(added)),
+            RuleKind::DerefIndex => {
+                let index = self.register(state, rule.aux_reg)?;
+                Ok(self.read(base.wrapping_add(index.wrapping_mul(8)))?.wrapping_add_signed(added))
+            }
+            RuleKind::Plt => {
+                // The exact address counts: a linkage table entry is never a caller.
+                let is_pushed = (state.pc & 15) as i64 >= added;
+                Ok(if is_pushed { base.wrapping_add(8) } else { base })
+            }
+            _ => Ok(base),
+        }
+    }
+
+    /// CFA = rbp + 16. Without unwind information rbp may be anything, so it has to look like a frame
+    /// pointer: aligned, not below the stack pointer, and with a return address into code above it.
+    ///
+    /// `is_root_marked`: Go's runtime, where rbp leads from one stack to another and is zero at a root.
+    fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Caller, End> {
+        let bad = End::BadFramePointer { pc: state.pc };
+        let (Some(rsp), Some(rbp)) = (state.register(RSP), state.register(RBP)) else { return Err(bad) };
+        if is_root_marked && rbp == 0 && state.is_return_address {
+            return Err(End::Complete);
+        }
+        if !rbp.is_multiple_of(8) || rbp == 0 || (rbp < rsp && !is_root_marked) {
+            return Err(bad);
+        }
+        let saved_rbp = self.read(rbp)?;
+        let return_address = self.read(rbp.wrapping_add(8))?;
+        if return_address == 0 || self.modules.find(return_address.wrapping_sub(1)).is_none() {
+            return Err(bad);
+        }
+        Ok((caller(return_address, rbp.wrapping_add(16), Some(saved_rbp)), FoundBy::FramePointer))
+    }
+
+    /// The kernel's `struct ucontext` is at rsp; its registers are all that the interrupted code had.
+    fn signal_step(&mut self, state: &FrameState) -> Result<Caller, End> {
+        /// Offsets in `struct ucontext`, in bytes, by DWARF register number.
+        const OFFSETS: [u64; GENERAL_REGISTERS] =
+            [144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96];
+        const RIP: u64 = 168;
+        let context = self.register(state, RSP)?;
+        let mut general = [None; GENERAL_REGISTERS];
+        for (register, offset) in general.iter_mut().zip(OFFSETS) {
+            *register = Some(self.read(context.wrapping_add(offset))?);
+        }
+        let pc = self.read(context.wrapping_add(RIP))?;
+        Ok((FrameState { pc, is_return_address: false, general }, FoundBy::Signal))
+    }
+
+    fn full_step(&mut self, state: &FrameState, own: u64, bias: u64) -> Result<Caller, End> {
+        self.needs_full = !self.is_full;
+        let Some(cfi) = self.modules.cfi(state.lookup_address()) else {
+            return Err(End::NotExpressible { pc: state.pc });
+        };
+        let step = full_step(cfi, own, bias, state, self.memory).map_err(|error| match error {
+            StepError::Root => End::Complete,
+            StepError::NoEntry => End::NoUnwindInfo { pc: state.pc },
+            StepError::Bad => End::BadUnwindInfo { pc: state.pc },
+            StepError::Memory(address, error) => memory_end(address, error),
+        })?;
+        if step.is_signal_frame {
+            return Ok((step.caller, FoundBy::Signal));
+        }
+        let (Some(rsp), Some(cfa)) = (state.register(RSP), step.caller.register(RSP)) else {
+            return Err(End::BadUnwindInfo { pc: state.pc });
+        };
+        check_growth(state, rsp, cfa, step.is_return_in_register)?;
+        Ok((step.caller, FoundBy::Cfi))
+    }
+
+    fn register(&mut self, state: &FrameState, number: u8) -> Result<u64, End> {
+        state.register(number).ok_or_else(|| {
+            self.needs_full = !self.is_full;
+            End::BadUnwindInfo { pc: state.pc }
+        })
+    }
+
+    fn read(&self, address: u64) -> Result<u64, End> {
+        self.memory.read(address).map_err(|error| memory_end(address, error))
+    }
+}
+
+fn memory_end(address: u64, error: MemoryError) -> End {
+    match error {
+        MemoryError::Unreadable => End::StackUnreadable { address },
+        MemoryError::OutsideCopy => End::CopyTooShort { address },
+    }
+}
+
+/// A call leaves at least its return address on the stack, unless that was popped into a register.
+fn check_growth(state: &FrameState, rsp: u64, cfa: u64, is_popped: bool) -> Result<(), End> {
+    if cfa > rsp || (cfa == rsp && is_popped) { Ok(()) } else { Err(End::BadUnwindInfo { pc: state.pc }) }
+}
+
+/// A caller of which only rsp and rbp are known.
+fn caller(return_address: u64, cfa: u64, rbp: Option<u64>) -> FrameState {
+    let mut state = FrameState::caller(return_address, cfa, 0);
+    state.general[usize::from(RBP)] = rbp;
+    state
+}

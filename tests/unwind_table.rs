@@ -1,0 +1,332 @@
+//! Compiled unwind tables against gimli's own lookup and against readelf, on the system's libraries.
+//!
+//! `PROF_UNWIND_FILES=a:b:c` replaces the list of files; `PROF_UNWIND_ALL=1` compares every row boundary
+//! instead of an even choice of them.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gimli::{
+    BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, EvaluationResult, LittleEndian, Location,
+    RegisterRule, UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow, Value, X86_64,
+};
+use object::{Object, ObjectSection};
+use prof::unwind::rule::{RaKind, RbpKind};
+use prof::unwind::{ElfImage, Limits, Rule, RuleKind, Table, compile};
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Addresses compared per file unless all are asked for.
+const CHOSEN: usize = 60_000;
+
+fn files() -> Vec<PathBuf> {
+    if let Some(list) = std::env::var_os("PROF_UNWIND_FILES") {
+        return std::env::split_paths(&list).collect();
+    }
+    let lib = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
+    let mut files: Vec<PathBuf> =
+        ["/bin/bash", "/usr/bin/python3", "/usr/bin/node", "/usr/bin/gcc", "/usr/bin/readelf"]
+            .iter()
+            .map(PathBuf::from)
+            .collect();
+    for name in [
+        "libc.so.6",
+        "ld-linux-x86-64.so.2",
+        "libcrypto.so.3",
+        "libstdc++.so.6",
+        "libm.so.6",
+        "libz.so.1",
+        "libpython3.11.so.1.0",
+        "libLLVM-14.so.1",
+        "libgcc_s.so.1",
+    ] {
+        files.extend(lib.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists()));
+    }
+    files.retain(|path| path.exists());
+    files
+}
+
+fn table_of(path: &Path) -> Table {
+    let file = File::open(path).unwrap();
+    let limits = Limits::default();
+    let image = ElfImage::open(&file, &limits).unwrap();
+    compile(&image, &limits).unwrap()
+}
+
+/// Registers with values that no two rules confuse.
+fn register(number: u16, pc: u64) -> u64 {
+    match number {
+        16 => pc,
+        _ => 0x7f00_0000_0000 + u64::from(number) * 0x1_0001_0010,
+    }
+}
+
+/// Memory in which every address holds something else.
+fn memory(address: u64) -> u64 {
+    address.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17)
+}
+
+/// What a rule or a row says about the caller.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Root,
+    Caller { cfa: u64, return_address: u64, rbp: u64 },
+}
+
+fn step_of_rule(rule: Rule, pc: u64) -> Step {
+    let base = register(rule.cfa_reg.into(), pc).wrapping_add_signed(rule.cfa_off.into());
+    let aux = i64::from(rule.aux);
+    let cfa = match rule.kind {
+        RuleKind::Stop => return Step::Root,
+        RuleKind::Reg => base,
+        RuleKind::Deref => memory(base).wrapping_add_signed(aux),
+        RuleKind::DerefIndex => {
+            memory(base.wrapping_add(8 * register(rule.aux_reg.into(), pc))).wrapping_add_signed(aux)
+        }
+        RuleKind::Plt => base + if (pc & 15) as i64 >= aux { 8 } else { 0 },
+        RuleKind::Signal => {
+            let rsp = register(7, pc);
+            return Step::Caller {
+                cfa: memory(rsp + 160),
+                return_address: memory(rsp + 168),
+                rbp: memory(rsp + 120),
+            };
+        }
+        other => panic!("{other:?} at {pc:#x} says nothing"),
+    };
+    let return_address = match rule.ra_kind {
+        RaKind::AtCfa => memory(cfa.wrapping_sub(8)),
+        RaKind::InReg => register(rule.aux_reg.into(), pc),
+        RaKind::Offset => memory(cfa.wrapping_add_signed(aux)),
+    };
+    let rbp = match rule.rbp_kind {
+        RbpKind::Same => register(6, pc),
+        RbpKind::AtCfa => memory(cfa.wrapping_add_signed(rule.rbp_off.into())),
+        RbpKind::AtRbp => memory(register(6, pc).wrapping_add_signed(rule.rbp_off.into())),
+    };
+    Step::Caller { cfa, return_address, rbp }
+}
+
+struct Oracle<'a> {
+    section: EhFrame<Slice<'a>>,
+    encoding: gimli::Encoding,
+    pc: u64,
+}
+
+impl Oracle<'_> {
+    fn step(&self, row: &UnwindTableRow<usize>) -> Step {
+        if row.register(X86_64::RA) == Some(RegisterRule::Undefined) {
+            return Step::Root;
+        }
+        let cfa = match row.cfa() {
+            CfaRule::RegisterAndOffset { register: base, offset } => {
+                register(base.0, self.pc).wrapping_add_signed(*offset)
+            }
+            CfaRule::Expression(expression) => self.evaluate(*expression, None),
+        };
+        let return_address = self.restore(row.register(X86_64::RA).unwrap(), 16, cfa);
+        let rbp = match row.register(X86_64::RBP) {
+            None => register(6, self.pc),
+            // The popped-rbp epilogue: a slot below rsp is not one.
+            Some(RegisterRule::Offset(offset)) if is_below_rsp(row.cfa(), offset) => register(6, self.pc),
+            Some(rule) => self.restore(rule, 6, cfa),
+        };
+        Step::Caller { cfa, return_address, rbp }
+    }
+
+    fn restore(&self, rule: RegisterRule<usize>, number: u16, cfa: u64) -> u64 {
+        match rule {
+            RegisterRule::Undefined | RegisterRule::SameValue => register(number, self.pc),
+            RegisterRule::Offset(offset) => memory(cfa.wrapping_add_signed(offset)),
+            RegisterRule::ValOffset(offset) => cfa.wrapping_add_signed(offset),
+            RegisterRule::Register(other) => register(other.0, self.pc),
+            RegisterRule::Expression(expression) => memory(self.evaluate(expression, Some(cfa))),
+            RegisterRule::ValExpression(expression) => self.evaluate(expression, Some(cfa)),
+            other => panic!("unexpected rule {other:?}"),
+        }
+    }
+
+    fn evaluate(&self, expression: UnwindExpression<usize>, initial: Option<u64>) -> u64 {
+        let mut evaluation = expression.get(&self.section).unwrap().evaluation(self.encoding);
+        if let Some(initial) = initial {
+            evaluation.set_initial_value(initial);
+        }
+        let mut result = evaluation.evaluate().unwrap();
+        loop {
+            result = match result {
+                EvaluationResult::Complete => break,
+                EvaluationResult::RequiresRegister { register: wanted, .. } => {
+                    evaluation.resume_with_register(Value::Generic(register(wanted.0, self.pc))).unwrap()
+                }
+                EvaluationResult::RequiresMemory { address, size: 8, .. } => {
+                    evaluation.resume_with_memory(Value::Generic(memory(address))).unwrap()
+                }
+                other => panic!("unexpected request {other:?}"),
+            };
+        }
+        match evaluation.as_result()[0].location {
+            Location::Address { address } => address,
+            ref other => panic!("unexpected location {other:?}"),
+        }
+    }
+}
+
+fn is_below_rsp(cfa: &CfaRule<usize>, saved: i64) -> bool {
+    matches!(cfa, CfaRule::RegisterAndOffset { register: X86_64::RSP, offset } if offset + saved < 0)
+}
+
+#[test]
+fn every_rule_says_what_gimli_says() {
+    let all = std::env::var_os("PROF_UNWIND_ALL").is_some();
+    let files = files();
+    assert!(files.len() >= 5, "this test needs some ELF files of the system, found {files:?}");
+    for path in files {
+        let bytes = std::fs::read(&path).unwrap();
+        let object = object::File::parse(&bytes[..]).unwrap();
+        let (Some(eh), Some(hdr)) =
+            (object.section_by_name(".eh_frame"), object.section_by_name(".eh_frame_hdr"))
+        else {
+            println!("{}: no .eh_frame_hdr, skipped", path.display());
+            continue;
+        };
+        let mut bases = BaseAddresses::default().set_eh_frame(eh.address()).set_eh_frame_hdr(hdr.address());
+        if let Some(text) = object.section_by_name(".text") {
+            bases = bases.set_text(text.address());
+        }
+        let mut section = EhFrame::new(eh.data().unwrap(), LittleEndian);
+        section.set_address_size(8);
+        let header = EhFrameHdr::new(hdr.data().unwrap(), LittleEndian).parse(&bases, 8).unwrap();
+        let lookup = header.table().unwrap();
+
+        let table = table_of(&path);
+        let boundaries = boundaries(&table);
+        let stride = if all { 1 } else { boundaries.len().div_ceil(CHOSEN) };
+        let (mut same, mut user, mut none) = (0, 0, 0);
+        let mut context = UnwindContext::new();
+        for pc in boundaries.into_iter().step_by(stride) {
+            let rule = table.lookup(pc);
+            let found = lookup.fde_for_address(&section, &bases, pc, EhFrame::cie_from_offset);
+            let Ok(fde) = found else {
+                none += 1;
+                continue;
+            };
+            // Linkers leave entries at address 0 for functions that they dropped.
+            if fde.initial_address() == 0 {
+                continue;
+            }
+            let row = fde.unwind_info_for_address(&section, &bases, &mut context, pc).unwrap();
+            if rule == Rule::USER {
+                user += 1;
+                continue;
+            }
+            assert_ne!(rule.kind, RuleKind::None, "{}: nothing at {pc:#x}", path.display());
+            let oracle = Oracle { section, encoding: fde.cie().encoding(), pc };
+            let (ours, theirs) = (step_of_rule(rule, pc), oracle.step(row));
+            assert_eq!(ours, theirs, "{} at {pc:#x}: {rule:?} for {row:?}", path.display());
+            same += 1;
+        }
+        println!(
+            "{}: {} rows, {} rules; {same} addresses agree, {user} need user space, {none} without entry",
+            path.display(),
+            table.rows.len(),
+            table.rules.len(),
+        );
+        assert!(same > 0, "{}: nothing compared", path.display());
+        assert!(user * 50 <= same + user, "{}: {user} of {same} need user space", path.display());
+    }
+}
+
+/// All addresses where a row begins, and their neighbours.
+fn boundaries(table: &Table) -> BTreeSet<u64> {
+    let mut addresses = BTreeSet::new();
+    for (index, page) in table.pages.iter().enumerate() {
+        let base = (table.first_page + index as u64) << 16;
+        for row in &table.rows[page.first as usize..][..page.count as usize] {
+            let address = base + u64::from(row.pc_low);
+            addresses.extend([address.wrapping_sub(1), address, address + 1]);
+        }
+    }
+    addresses
+}
+
+#[test]
+fn rows_are_sorted_inside_pages_that_start_with_a_row() {
+    for path in files() {
+        let table = table_of(&path);
+        for page in &table.pages {
+            let rows = &table.rows[page.first as usize..][..page.count as usize];
+            assert!(rows.first().is_none_or(|row| row.pc_low == 0), "{}", path.display());
+            assert!(rows.is_sorted_by(|a, b| a.pc_low < b.pc_low), "{}", path.display());
+            assert!(rows.windows(2).all(|pair| pair[0].rule != pair[1].rule), "{}", path.display());
+            assert!(rows.iter().all(|row| usize::from(row.rule) < table.rules.len()));
+        }
+    }
+}
+
+/// `readelf` decodes call frame information with code of its own.
+#[test]
+fn rows_say_what_readelf_says() {
+    let mut files = files();
+    files.retain(|path| ["libc.so.6", "libz.so.1"].iter().any(|name| path.ends_with(name)));
+    for path in files {
+        let Ok(output) = Command::new("readelf").args(["--debug-dump=frames-interp"]).arg(&path).output()
+        else {
+            println!("skipped: readelf is not installed");
+            return;
+        };
+        let table = table_of(&path);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let mut columns: Vec<&str> = Vec::new();
+        let mut compared = 0;
+        let mut in_fde = false;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            if line.contains(" CIE ") || line.contains(" FDE ") {
+                in_fde = line.contains(" FDE ");
+            } else if words.first() == Some(&"LOC") {
+                columns = words;
+            } else if in_fde && words.len() == columns.len() && words[0].len() == 16 {
+                let pc = u64::from_str_radix(words[0], 16).unwrap();
+                let column = |name: &str| columns.iter().position(|column| *column == name).map(|at| words[at]);
+                compared += usize::from(agrees_with_readelf(table.lookup(pc), pc, &column));
+            }
+        }
+        println!("{}: {compared} rows agree with readelf", path.display());
+        assert!(compared > 100);
+    }
+}
+
+fn agrees_with_readelf<'a>(rule: Rule, pc: u64, column: &impl Fn(&str) -> Option<&'a str>) -> bool {
+    let (Some(cfa), Some(ra)) = (column("CFA"), column("ra")) else { return false };
+    if ra == "u" {
+        assert_eq!(rule, Rule::STOP, "at {pc:#x}");
+        return true;
+    }
+    // Two rows at one address (a zero advance): the later one counts, which readelf prints second.
+    let Some((register, offset)) = cfa.split_once('+') else { return false };
+    let number = match register {
+        "rsp" => 7,
+        "rbp" => 6,
+        _ => return false,
+    };
+    if ra != "c-8" {
+        return false;
+    }
+    let offset: i32 = offset.parse().unwrap();
+    assert_eq!((rule.kind, rule.cfa_reg, rule.cfa_off), (RuleKind::Reg, number, offset), "at {pc:#x}");
+    match column("rbp") {
+        Some(saved) if saved.starts_with("c-") => {
+            let saved: i32 = saved[1..].parse().unwrap();
+            if number == 7 && offset + saved < 0 {
+                assert_eq!(rule.rbp_kind, RbpKind::Same, "at {pc:#x}");
+            } else {
+                assert_eq!((rule.rbp_kind, rule.rbp_off), (RbpKind::AtCfa, saved), "at {pc:#x}");
+            }
+        }
+        None | Some("u" | "s") => assert_eq!(rule.rbp_kind, RbpKind::Same, "at {pc:#x}"),
+        Some(_) => return false,
+    }
+    true
+}
