@@ -7,6 +7,27 @@
 //! bounded by [`Limits`], and what cannot be named for sure is left unnamed: an address never gets
 //! the name of the function beside it.
 
+mod budget;
+mod debug_file;
 mod demangle;
+mod dwarf;
+mod elf;
+mod error;
+mod limits;
+mod plt;
+mod resolve;
+mod source;
+mod symbol_table;
 
+pub use debug_file::find_debug_file;
 pub use demangle::demangle;
+pub use error::SymbolError;
+pub use limits::Limits;
+pub use resolve::{DebugProblem, ElfNames, NameSource, ResolvedLocation, symbolize_bytes, symbolize_elf};
+
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod oracle_tests;
+#[cfg(test)]
+mod test_program;
