@@ -13,7 +13,9 @@ mod demangle;
 mod dwarf;
 mod elf;
 mod error;
+mod kernel;
 mod limits;
+mod lines;
 mod plt;
 mod resolve;
 mod source;
@@ -22,6 +24,7 @@ mod symbol_table;
 pub use debug_file::find_debug_file;
 pub use demangle::demangle;
 pub use error::SymbolError;
+pub use kernel::{KernelSymbol, KernelSymbols};
 pub use limits::Limits;
 pub use resolve::{DebugProblem, ElfNames, NameSource, ResolvedLocation, symbolize_bytes, symbolize_elf};
 
