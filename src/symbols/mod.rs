@@ -16,6 +16,7 @@ mod error;
 mod kernel;
 mod limits;
 mod lines;
+mod perf_map;
 mod plt;
 mod resolve;
 mod source;
@@ -26,6 +27,7 @@ pub use demangle::demangle;
 pub use error::SymbolError;
 pub use kernel::{KernelSymbol, KernelSymbols};
 pub use limits::Limits;
+pub use perf_map::PerfMap;
 pub use resolve::{DebugProblem, ElfNames, NameSource, ResolvedLocation, symbolize_bytes, symbolize_elf};
 
 #[cfg(test)]
