@@ -1,1 +1,38 @@
-//! symbols
+//! Addresses to names.
+//!
+//! Pure functions over opened files and buffers: ELF symbol tables, DWARF lines and inline chains, the
+//! kernel's symbol list, JIT maps, and demangling. Knows nothing of samples or profiles.
+//!
+//! Everything read here was written by a stranger. Sizes are checked before they are trusted, work is
+//! bounded by [`Limits`], and what cannot be named for sure is left unnamed: an address never gets
+//! the name of the function beside it.
+
+mod budget;
+mod debug_file;
+mod demangle;
+mod dwarf;
+mod elf;
+mod error;
+mod kernel;
+mod limits;
+mod lines;
+mod perf_map;
+mod plt;
+mod resolve;
+mod source;
+mod symbol_table;
+
+pub use debug_file::find_debug_file;
+pub use demangle::demangle;
+pub use error::SymbolError;
+pub use kernel::{KernelSymbol, KernelSymbols};
+pub use limits::Limits;
+pub use perf_map::PerfMap;
+pub use resolve::{DebugProblem, ElfNames, NameSource, ResolvedLocation, symbolize_bytes, symbolize_elf};
+
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod oracle_tests;
+#[cfg(test)]
+mod test_program;

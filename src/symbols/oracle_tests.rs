@@ -1,0 +1,385 @@
+//! Names against tools that nobody here wrote: nm, llvm-symbolizer, objdump.
+
+use super::test_program::{C_SOURCE, CPP_SOURCE, NmFunction, RUST_SOURCE, Workshop, nm};
+use super::*;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// The answer of llvm-symbolizer for one address: `(raw name, file, line)` innermost first.
+type Truth = Vec<(String, String, u32)>;
+
+fn llvm_symbolizer(shop: &Workshop, program: &Path, addresses: &[u64]) -> Option<Vec<Truth>> {
+    let list: String = addresses.iter().map(|address| format!("{address:#x}\n")).collect();
+    shop.write("addresses", &list);
+    let script = format!(
+        "llvm-symbolizer --no-demangle --inlines --functions=linkage --output-style=LLVM -e '{}' < addresses",
+        program.display()
+    );
+    shop.run("llvm-symbolizer", ["--version"])?;
+    let text = shop.run("sh", ["-c", &script])?;
+    let blocks = text.split("\n\n").filter(|block| !block.trim().is_empty());
+    let truths: Vec<Truth> = blocks
+        .map(|block| {
+            let lines: Vec<_> = block.trim().lines().collect();
+            (lines.chunks_exact(2))
+                .map(|pair| {
+                    // FILE:LINE:COLUMN
+                    let mut place = pair[1].rsplitn(3, ':').skip(1);
+                    let line = place.next().unwrap().parse().unwrap();
+                    (pair[0].to_owned(), place.next().unwrap().to_owned(), line)
+                })
+                .collect()
+        })
+        .collect();
+    assert_eq!(truths.len(), addresses.len());
+    Some(truths)
+}
+
+/// Addresses inside the functions of a program: starts, ends, and a stride between.
+fn probes(functions: &[NmFunction], stride: usize) -> Vec<u64> {
+    let mut addresses: Vec<u64> = (functions.iter())
+        .flat_map(|&(start, size, ..)| {
+            (start..start + size.max(1)).step_by(stride).chain([start + size.max(1) - 1])
+        })
+        .collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+fn symbolize(program: &Path, addresses: &[u64]) -> ElfNames {
+    symbolize_elf(&File::open(program).unwrap(), None, addresses, &Limits::default()).unwrap()
+}
+
+/// Whether every frame has the oracle's raw name, file and line.
+fn is_same(ours: &[ResolvedLocation], truth: &Truth, address: u64, functions: &[NmFunction]) -> bool {
+    ours.len() == truth.len()
+        && ours.iter().zip(truth).enumerate().all(|(index, (location, (name, file, line)))| {
+            let is_outermost = index + 1 == ours.len();
+            // For the function that owns the code the oracle shows the symbol table's name, which may be an
+            // alias or `main.cold`.
+            let is_other_name = |function: &NmFunction| {
+                is_same_function(&location.raw_name, &function.3)
+                    && (function.0..function.0 + function.1).contains(&address)
+            };
+            // Without DWARF the oracle shows the name of the object file.
+            let is_object = *line == 0 && location.file.is_none();
+            let file = if file == "??" || is_object { None } else { Some(file.as_str()) };
+            (location.raw_name == *name || is_outermost && functions.iter().any(is_other_name))
+                && normal(location.file.as_deref()) == normal(file)
+                && location.line == *line
+                && location.is_inlined != is_outermost
+        })
+}
+
+/// `main` for `main.cold`.
+fn is_same_function(ours: &str, symbol: &str) -> bool {
+    symbol.strip_prefix(ours).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// A path without `.` parts: compilers and tools differ in them.
+fn normal(path: Option<&str>) -> Option<PathBuf> {
+    path.map(|path| Path::new(path).components().collect())
+}
+
+fn assert_agrees(shop: &Workshop, program: &Path, stride: usize, at_least: f64) -> Option<()> {
+    let functions = nm(shop, program, &[])?;
+    let functions: Vec<_> = functions.into_iter().filter(|(_, size, ..)| *size > 0).collect();
+    let addresses = probes(&functions, stride);
+    let names = symbolize(program, &addresses);
+    assert_eq!((names.source, names.problem), (NameSource::Dwarf, None));
+    let truths = llvm_symbolizer(shop, program, &addresses)?;
+    let differences: Vec<_> = (addresses.iter().zip(&names.locations).zip(&truths))
+        .filter(|&((&address, ours), truth)| !is_same(ours, truth, address, &functions))
+        .collect();
+    let share = 1.0 - differences.len() as f64 / addresses.len() as f64;
+    let shown = differences.iter().step_by(differences.len() / 4 + 1).collect::<Vec<_>>();
+    assert!(share >= at_least, "{share} of {} agree: {shown:#x?}", addresses.len());
+    assert!(names.locations.iter().any(|locations| locations.len() > 1), "no inlined function was seen");
+    Some(())
+}
+
+#[test]
+fn c_names_and_lines_equal_llvm_symbolizer() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    for (compiler, flags) in [
+        ("gcc", "-O2 -g -gdwarf-4"),
+        ("gcc", "-O2 -g -gdwarf-5"),
+        ("gcc", "-O2 -g -gz"),
+        ("gcc", "-O2 -g -gz=zlib-gnu"),
+        ("gcc", "-O2 -g -static"),
+        ("gcc", "-O2 -g -ffunction-sections -no-pie"),
+        ("clang", "-O2 -g -gdwarf-4"),
+        ("clang", "-O2 -g -gdwarf-5"),
+    ] {
+        let Some(program) = shop.build(compiler, "prog.c", "prog", flags) else { continue };
+        let stride = if flags.contains("static") { 97 } else { 1 };
+        let at_least = if flags.contains("static") { 0.95 } else { 0.99 };
+        let Some(()) = assert_agrees(&shop, &program, stride, at_least) else { return };
+    }
+}
+
+#[test]
+fn cpp_names_and_lines_equal_llvm_symbolizer() {
+    let shop = Workshop::new();
+    shop.write("prog.cc", CPP_SOURCE);
+    for flags in ["-O2 -g -gdwarf-4", "-O2 -g -gdwarf-5 -gz", "-O1 -g"] {
+        let Some(program) = shop.build("g++", "prog.cc", "prog", flags) else { return };
+        let Some(()) = assert_agrees(&shop, &program, 1, 0.98) else { return };
+    }
+}
+
+#[test]
+fn rust_names_and_lines_equal_llvm_symbolizer() {
+    let shop = Workshop::new();
+    shop.write("prog.rs", RUST_SOURCE);
+    for mangling in ["", "-Csymbol-mangling-version=v0"] {
+        let flags = format!("-Copt-level=2 -g {mangling}");
+        let Some(program) = shop.build("rustc", "prog.rs", "prog", &flags) else { return };
+        let Some(()) = assert_agrees(&shop, &program, 61, 0.97) else { return };
+        let functions = nm(&shop, &program, &[]).unwrap();
+        let mut starts: Vec<u64> = functions.iter().map(|(start, ..)| *start).collect();
+        starts.sort_unstable();
+        let names = symbolize(&program, &starts);
+        let all: Vec<&str> =
+            names.locations.iter().flatten().map(|location| location.name.as_str()).collect();
+        assert!(all.contains(&"prog::count"), "{mangling}");
+        assert!(!all.iter().any(|name| name.contains("::h0") || name.starts_with("_R")), "{mangling}");
+    }
+}
+
+/// Every byte of code, against the definition: the symbols of nm that contain it.
+#[test]
+fn symbol_table_names_equal_nm_at_every_byte() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    for (compiler, flags) in [("gcc", "-O2"), ("clang", "-O1"), ("gcc", "-O2 -no-pie")] {
+        let Some(program) = shop.build(compiler, "prog.c", "prog", flags) else { continue };
+        let Some(functions) = nm(&shop, &program, &[]) else { return };
+        let first = functions.iter().map(|(start, ..)| *start).min().unwrap() - 16;
+        let last = functions.iter().map(|(start, size, ..)| start + size).max().unwrap() + 64;
+        let addresses: Vec<u64> = (first..last).collect();
+        let names = symbolize(&program, &addresses);
+        assert_eq!(names.source, NameSource::Symtab);
+        for (address, locations) in addresses.iter().zip(&names.locations) {
+            let inside = |(start, size, ..): &&NmFunction| (*start..start + size).contains(address);
+            let candidates: Vec<_> = functions.iter().filter(inside).map(|f| f.3.as_str()).collect();
+            match locations.as_slice() {
+                [] => assert!(candidates.is_empty(), "{address:x} should be {candidates:?}"),
+                [one] if one.raw_name.ends_with("@plt") => assert!(candidates.is_empty()),
+                [one] if candidates.is_empty() => {
+                    // Only a symbol without size may reach here, and only the last one before.
+                    let before = functions.iter().filter(|f| f.0 <= *address).map(|f| f.0).max();
+                    let of_name = functions.iter().find(|f| f.3 == one.raw_name).unwrap();
+                    assert_eq!((Some(of_name.0), of_name.1), (before, 0), "{address:x} {one:?}");
+                }
+                [one] => assert!(candidates.contains(&one.raw_name.as_str()), "{address:x} {one:?}"),
+                more => panic!("{more:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn aliases_assembly_and_gaps_get_the_right_name() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    let Some(program) = shop.build("gcc", "prog.c", "prog", "-O2 -g") else { return };
+    let Some(functions) = nm(&shop, &program, &[]) else { return };
+    let start = |name: &str| functions.iter().find(|f| f.3 == name).unwrap().0;
+    let raw_name = |address: u64| {
+        let names = symbolize(&program, &[address]);
+        names.locations[0].last().map(|location| location.raw_name.clone())
+    };
+    assert_eq!(raw_name(start("work")).as_deref(), Some("work"));
+    assert_eq!(raw_name(start("sized_asm") + 2).as_deref(), Some("sized_asm"));
+    assert_eq!(raw_name(start("sized_asm") + 3), None, "a sized function has ended");
+    assert_eq!(raw_name(start("sized_asm") + 5), None, "a local label is no function");
+    assert_eq!(raw_name(start("bare_asm") + 3).as_deref(), Some("bare_asm"));
+    assert_eq!(raw_name(start("bare_label") + 2).as_deref(), Some("bare_label"));
+    assert_eq!(raw_name(start("after_asm") + 1), None, "not the neighbour's");
+    assert_eq!(symbolize(&program, &[start("f")]).locations[0].last().unwrap().name, "f");
+}
+
+#[test]
+fn stubs_are_named_after_their_symbol() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    for flags in
+        ["-O2", "-O2 -fcf-protection=full -Wl,-z,ibtplt", "-O2 -no-pie", "-O2 -Wl,-z,now", "-O2 -fno-plt"]
+    {
+        let Some(program) = shop.build("gcc", "prog.c", "prog", flags) else { return };
+        let listing = shop.run("objdump", ["-d", "--no-show-raw-insn", "prog"]).unwrap();
+        // `0000000000001030 <puts@plt>:`
+        let stubs: Vec<(u64, &str)> = (listing.lines())
+            .filter_map(|line| {
+                let (address, name) = line.split_once(" <")?;
+                let name = name.strip_suffix(">:")?;
+                name.ends_with("@plt").then_some((u64::from_str_radix(address, 16).ok()?, name))
+            })
+            .collect();
+        let addresses: Vec<u64> = stubs.iter().map(|(address, _)| address + 3).collect();
+        assert!(addresses.is_sorted());
+        let names = symbolize(&program, &addresses);
+        for ((_, name), locations) in stubs.iter().zip(&names.locations) {
+            assert_eq!(locations.len(), 1, "{flags} {name}");
+            assert_eq!(locations[0].raw_name, *name, "{flags}");
+        }
+        assert!(flags.contains("no-plt") || stubs.len() >= 4);
+    }
+}
+
+#[test]
+fn stripped_programs_keep_exported_names_only() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    let Some(program) = shop.build("gcc", "prog.c", "lib.so", "-O2 -g -shared -fPIC") else { return };
+    let Some(functions) = nm(&shop, &program, &[]) else { return };
+    shop.run("strip", ["lib.so"]).unwrap();
+    let start = |name: &str| functions.iter().find(|f| f.3 == name).unwrap().0;
+    let (exported, hidden) = (start("f"), start("quiet"));
+    let mut addresses = [exported, hidden];
+    addresses.sort_unstable();
+    let names = symbolize(&program, &addresses);
+    assert_eq!(names.source, NameSource::Dynsym);
+    let name_at = |address| {
+        let index = addresses.iter().position(|&other| other == address).unwrap();
+        names.locations[index].first().map(|location| location.raw_name.as_str())
+    };
+    assert_eq!(name_at(exported), Some("f"));
+    assert_eq!(name_at(hidden), None);
+}
+
+#[test]
+fn separate_debug_files_are_found_and_used() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    std::fs::create_dir_all(shop.path().join("usr/bin")).unwrap();
+    for with_build_id in [false, true] {
+        let flags = if with_build_id { "-O2 -g -Wl,--build-id=sha1" } else { "-O2 -g -Wl,--build-id=none" };
+        let Some(whole) = shop.build("gcc", "prog.c", "whole", flags) else { return };
+        let Some(functions) = nm(&shop, &whole, &[]) else { return };
+        shop.run("objcopy", ["--only-keep-debug", "whole", "usr/bin/prog.debug"]).unwrap();
+        shop.run(
+            "objcopy",
+            ["--strip-all", "--add-gnu-debuglink=usr/bin/prog.debug", "whole", "usr/bin/prog"],
+        )
+        .unwrap();
+        let module = File::open(shop.path().join("usr/bin/prog")).unwrap();
+        let beside = shop.path().join("usr/bin/prog.debug");
+        let addresses = probes(&functions, 3);
+        let expected = symbolize(&whole, &addresses);
+        let limits = Limits::default();
+
+        let mut places =
+            vec!["usr/bin/prog.debug", "usr/bin/.debug/prog.debug", "usr/lib/debug/usr/bin/prog.debug"];
+        let by_id;
+        let id = elf::ElfImage::parse(source::Source::of_file(&module).unwrap(), &limits).unwrap().build_id();
+        if let Some(id) = &id {
+            let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex.len(), 40);
+            by_id = format!("usr/lib/debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..]);
+            places.push(&by_id);
+        }
+        let bytes = std::fs::read(&beside).unwrap();
+        std::fs::remove_file(&beside).unwrap();
+        for place in places {
+            assert!(find_debug_file(shop.path(), Path::new("/usr/bin/prog"), &module).is_none());
+            let place = shop.path().join(place);
+            std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+            std::fs::write(&place, &bytes).unwrap();
+            let found = find_debug_file(shop.path(), Path::new("/usr/bin/prog"), &module).unwrap();
+            let names = symbolize_elf(&module, Some(&found), &addresses, &limits).unwrap();
+            assert_eq!(names, expected, "{}", place.display());
+
+            // The same name with other contents is refused.
+            let mut wrong = bytes.clone();
+            let at = id.as_ref().and_then(|id| bytes.windows(id.len()).position(|window| window == id));
+            wrong[at.unwrap_or(bytes.len() / 2)] ^= 1;
+            std::fs::write(&place, &wrong).unwrap();
+            assert!(find_debug_file(shop.path(), Path::new("/usr/bin/prog"), &module).is_none());
+            std::fs::remove_file(&place).unwrap();
+        }
+        // Its own debug information makes any other unnecessary.
+        std::fs::write(&beside, &bytes).unwrap();
+        assert!(
+            find_debug_file(shop.path(), Path::new("/usr/bin/whole"), &File::open(&whole).unwrap()).is_none()
+        );
+        std::fs::remove_file(&beside).unwrap();
+    }
+}
+
+#[test]
+fn line_tables_only_get_whole_names_from_the_symbol_table() {
+    let shop = Workshop::new();
+    shop.write("prog.cc", CPP_SOURCE);
+    let Some(program) = shop.build("clang++", "prog.cc", "prog", "-O1 -gline-tables-only") else { return };
+    let Some(functions) = nm(&shop, &program, &[]) else { return };
+    let total = functions.iter().find(|f| f.3.contains("BoxIiE5totalEv")).unwrap();
+    let names = symbolize(&program, &[total.0]);
+    let outermost = names.locations[0].last().unwrap();
+    assert_eq!(outermost.raw_name, total.3);
+    assert_eq!(outermost.name, "shop::Box<int>::total() const");
+    assert!(outermost.line > 0);
+}
+
+#[test]
+fn split_dwarf_is_said_and_symbols_are_used() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    let Some(program) = shop.build("gcc", "prog.c", "prog", "-O2 -g -gsplit-dwarf") else { return };
+    let Some(functions) = nm(&shop, &program, &[]) else { return };
+    let work = functions.iter().find(|f| f.3 == "work").unwrap();
+    let names = symbolize(&program, &[work.0]);
+    assert_eq!(names.problem, Some(DebugProblem::SplitDwarf));
+    assert_eq!(names.locations[0][0].raw_name, "work");
+}
+
+#[test]
+fn inline_depth_is_cut_but_the_owner_is_kept() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    let Some(program) = shop.build("gcc", "prog.c", "prog", "-O2 -g") else { return };
+    let Some(functions) = nm(&shop, &program, &[]) else { return };
+    let work = functions.iter().find(|f| f.3 == "work").unwrap();
+    let addresses: Vec<u64> = (work.0..work.0 + work.1).collect();
+    let file = File::open(&program).unwrap();
+    let whole = symbolize_elf(&file, None, &addresses, &Limits::default()).unwrap();
+    let limits = Limits { max_inline_depth: 2, ..Limits::default() };
+    let cut = symbolize_elf(&file, None, &addresses, &limits).unwrap();
+    assert!(whole.locations.iter().any(|locations| locations.len() == 3));
+    for (whole, cut) in whole.locations.iter().zip(&cut.locations) {
+        assert_eq!(cut.len(), whole.len().min(2));
+        assert_eq!((cut.first(), cut.last()), (whole.first(), whole.last()));
+    }
+}
+
+#[test]
+fn a_buffer_gives_the_same_names_as_a_file() {
+    let shop = Workshop::new();
+    shop.write("prog.c", C_SOURCE);
+    let Some(program) = shop.build("gcc", "prog.c", "prog", "-O2 -g") else { return };
+    let Some(functions) = nm(&shop, &program, &[]) else { return };
+    let addresses = probes(&functions, 2);
+    let bytes = std::fs::read(&program).unwrap();
+    let from_bytes = symbolize_bytes(&bytes, &addresses, &Limits::default()).unwrap();
+    assert_eq!(from_bytes, symbolize(&program, &addresses));
+    assert!(matches!(
+        symbolize_bytes(&bytes, &[2, 1], &Limits::default()),
+        Err(SymbolError::UnsortedAddresses)
+    ));
+}
+
+#[test]
+fn programs_of_32_bit_are_named() {
+    let shop = Workshop::new();
+    shop.write("bare.c", "int work(int x) { return x * 3; }\nint _start(void) { return work(4); }\n");
+    // Needs no 32-bit C library.
+    let flags = "-m32 -O1 -g -nostdlib -ffreestanding -fno-stack-protector -no-pie -fno-inline";
+    let Some(program) = shop.build("gcc", "bare.c", "bare", flags) else { return };
+    let Some(functions) = nm(&shop, &program, &[]) else { return };
+    let work = functions.iter().find(|f| f.3 == "work").unwrap();
+    let names = symbolize(&program, &[work.0]);
+    assert_eq!((names.locations[0][0].raw_name.as_str(), names.locations[0][0].line), ("work", 1));
+}

@@ -1,0 +1,378 @@
+//! `/tmp/perf-PID.map`: names that a JIT compiler writes for its code.
+//!
+//! A line is `START SIZE NAME`, both numbers hexadecimal, the name up to the end of the line. Code moves
+//! and is replaced, so later lines override earlier ones where they overlap. The format is
+//! described in the kernel's `tools/perf/Documentation/jit-interface.txt`.
+//!
+//! The file lies where anyone can write: it is opened without following links, only inside the
+//! target's own file system, and no byte of a line that is not of this form is ever shown.
+
+use super::Limits;
+use super::lines::read_line;
+use super::source::cut_text;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+
+/// Longest line that is looked at, bytes. The rest of a longer one is dropped with the line.
+const MAX_LINE_BYTES: usize = 8 << 10;
+
+/// A range of code with one name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Range {
+    start: u64,
+    end: u64,
+    /// First byte of the name in `names`, and its length.
+    name: (u32, u32),
+}
+
+/// The names in a perf map.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PerfMap {
+    /// Sorted, not overlapping.
+    ranges: Vec<Range>,
+    names: String,
+    bad_lines: u64,
+    is_cut: bool,
+}
+
+impl PerfMap {
+    /// Reads a map. Lines that are not of the form are counted and skipped; reading ends at
+    /// [`Limits::max_perf_map_bytes`], at [`Limits::max_perf_map_entries`], or where reading fails.
+    pub fn parse(reader: impl BufRead, limits: &Limits) -> Self {
+        let mut map = PerfMap::default();
+        // One byte more than allowed tells a full file from one that is cut.
+        let mut reader = reader.take(limits.max_perf_map_bytes.saturating_add(1));
+        let mut ranges: BTreeMap<u64, (u64, (u32, u32))> = BTreeMap::new();
+        let mut line = Vec::new();
+        let mut entries = 0;
+        loop {
+            match read_line(&mut reader, &mut line, MAX_LINE_BYTES + 1) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => {
+                    map.is_cut = true;
+                    break;
+                }
+            }
+            if reader.limit() == 0 || entries >= limits.max_perf_map_entries {
+                map.is_cut = true;
+                break;
+            }
+            let Some((start, end, name)) = parse_line(&line) else {
+                map.bad_lines += u64::from(!line.is_empty());
+                continue;
+            };
+            let name = String::from_utf8_lossy(name);
+            let name = cut_text(&name, limits.max_name_bytes);
+            let (Ok(at), Ok(len)) = (u32::try_from(map.names.len()), u32::try_from(name.len())) else {
+                map.is_cut = true;
+                break;
+            };
+            map.names.push_str(name);
+            insert(&mut ranges, start, end, (at, len));
+            entries += 1;
+        }
+        map.ranges = (ranges.into_iter()).map(|(start, (end, name))| Range { start, end, name }).collect();
+        map
+    }
+
+    /// Reads the map of process `pid`, if it has one: `/tmp/perf-N.map` in its own mount namespace, `N`
+    /// being its number in its own PID namespace.
+    ///
+    /// # Errors
+    /// When the process is gone or may not be looked at; when the file is a link, not a regular
+    /// file, larger than [`Limits::max_perf_map_bytes`], or owned by neither the process's user nor root.
+    pub fn open_for(pid: u32) -> io::Result<Option<Self>> {
+        let limits = Limits::default();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let owner = Owner::parse(&status).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/status")
+        })?;
+        let root = rustix::fs::open(
+            format!("/proc/{pid}/root"),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        open_map(&root, owner, &limits)
+    }
+
+    /// The name of the code at `address`.
+    pub fn lookup(&self, address: u64) -> Option<&str> {
+        let after = self.ranges.partition_point(|range| range.start <= address);
+        let range = self.ranges.get(after.checked_sub(1)?)?;
+        let (at, len) = (range.name.0 as usize, range.name.1 as usize);
+        if address < range.end { self.names.get(at..at + len) } else { None }
+    }
+
+    /// Number of separate ranges with a name.
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether nothing has a name.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Lines that were not of the form.
+    pub fn bad_lines(&self) -> u64 {
+        self.bad_lines
+    }
+
+    /// Whether the map was longer than the limits, or could not be read to its end.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}
+
+/// Start, end and name of a line.
+fn parse_line(line: &[u8]) -> Option<(u64, u64, &[u8])> {
+    if line.len() > MAX_LINE_BYTES {
+        return None;
+    }
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let (start, rest) = split_field(line)?;
+    let (size, name) = split_field(rest)?;
+    let (start, size) = (hex(start)?, hex(size)?);
+    let end = start.checked_add(size)?;
+    let name = name.trim_ascii();
+    (size > 0 && !name.is_empty()).then_some((start, end, name))
+}
+
+/// The bytes before the first space, and those behind it.
+fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
+    let line = line.trim_ascii_start();
+    let end = line.iter().position(|byte| byte.is_ascii_whitespace())?;
+    Some((&line[..end], &line[end + 1..]))
+}
+
+fn hex(digits: &[u8]) -> Option<u64> {
+    let digits = digits.strip_prefix(b"0x").unwrap_or(digits);
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
+}
+
+/// Puts `start..end` over whatever was there.
+fn insert(ranges: &mut BTreeMap<u64, (u64, (u32, u32))>, start: u64, end: u64, name: (u32, u32)) {
+    if let Some((_, before)) = ranges.range_mut(..start).next_back()
+        && before.0 > start
+    {
+        let (before_end, before_name) = *before;
+        before.0 = start;
+        if before_end > end {
+            ranges.insert(end, (before_end, before_name));
+        }
+    }
+    while let Some((&inside, &(inside_end, inside_name))) = ranges.range(start..end).next() {
+        ranges.remove(&inside);
+        if inside_end > end {
+            ranges.insert(end, (inside_end, inside_name));
+        }
+    }
+    ranges.insert(start, (end, name));
+}
+
+/// Whose map it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Owner {
+    /// Effective user id, as seen from here.
+    uid: u32,
+    /// Process id in the innermost PID namespace of the process.
+    pid: u32,
+}
+
+impl Owner {
+    /// Reads the `Uid` and `NSpid` lines of `/proc/PID/status`.
+    fn parse(status: &str) -> Option<Self> {
+        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+        // Real, effective, saved, file system.
+        let uid = field("Uid:")?.split_ascii_whitespace().nth(1)?.parse().ok()?;
+        // One number for each namespace, the innermost last.
+        let pid = field("NSpid:").or_else(|| field("Pid:"))?;
+        let pid = pid.split_ascii_whitespace().next_back()?.parse().ok()?;
+        Some(Owner { uid, pid })
+    }
+}
+
+/// Opens and reads the map of `owner` under the directory `root`.
+fn open_map(root: impl rustix::fd::AsFd, owner: Owner, limits: &Limits) -> io::Result<Option<PerfMap>> {
+    let opened = rustix::fs::openat2(
+        root,
+        format!("tmp/perf-{}.map", owner.pid),
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY,
+        Mode::empty(),
+        ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
+    );
+    let file = match opened {
+        Ok(file) => File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let facts = file.metadata()?;
+    if !facts.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "perf map is not a regular file"));
+    }
+    if facts.uid() != owner.uid && facts.uid() != 0 {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "perf map belongs to another user"));
+    }
+    if facts.len() > limits.max_perf_map_bytes {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "perf map is too large"));
+    }
+    Ok(Some(PerfMap::parse(BufReader::with_capacity(1 << 17, file), limits)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::os::unix::fs::symlink;
+
+    fn parse(text: &str) -> PerfMap {
+        PerfMap::parse(text.as_bytes(), &Limits::default())
+    }
+
+    #[test]
+    fn names_cover_their_ranges_only() {
+        let map = parse("1000 10 first\n0x1020 0x8 LazyCompile:*f /app.js:1:2\n");
+        assert_eq!(map.lookup(0xfff), None);
+        assert_eq!(map.lookup(0x1000), Some("first"));
+        assert_eq!(map.lookup(0x100f), Some("first"));
+        assert_eq!(map.lookup(0x1010), None);
+        assert_eq!(map.lookup(0x1027), Some("LazyCompile:*f /app.js:1:2"));
+        assert_eq!(map.lookup(0x1028), None);
+        assert_eq!(map.len(), 2);
+    }
+
+    #[test]
+    fn later_lines_override_what_they_overlap() {
+        let map = parse("1000 100 old\n1040 10 middle\n10f0 20 tail\nff0 20 head\n1040 10 again\n");
+        let names: Vec<_> =
+            [0xff0, 0x100f, 0x1010, 0x103f, 0x1040, 0x104f, 0x1050, 0x10ef, 0x10f0, 0x110f, 0x1110]
+                .map(|address| map.lookup(address).unwrap_or("-"))
+                .into();
+        assert_eq!(
+            names,
+            ["head", "head", "old", "old", "again", "again", "old", "old", "tail", "tail", "-"]
+        );
+    }
+
+    #[test]
+    fn hostile_lines_are_counted_and_skipped() {
+        let lines = [
+            "root:x:0:0:root:/root:/bin/bash",
+            "zz 10 name",
+            "1000",
+            "1000 10",
+            "1000 10 ",
+            "1000 0 empty",
+            "ffffffffffffffff 10 wraps",
+            "+1000 10 sign",
+            "1000 -10 sign",
+            "11112222333344445 10 long",
+            "\u{1b}[2J",
+        ];
+        let map = parse(&(lines.join("\n") + "\n\n2000 10 good\n"));
+        assert_eq!(map.bad_lines(), lines.len() as u64);
+        assert_eq!((map.len(), map.lookup(0x2008)), (1, Some("good")));
+    }
+
+    #[test]
+    fn limits_hold() {
+        let limits = Limits { max_perf_map_entries: 2, max_name_bytes: 3, ..Limits::default() };
+        let map = PerfMap::parse(&b"10 1 \xc3\xa4bcd\n20 1 b\n30 1 c\n"[..], &limits);
+        assert_eq!((map.len(), map.is_cut(), map.lookup(0x10)), (2, true, Some("äb")));
+
+        let limits = Limits { max_perf_map_bytes: 16, ..Limits::default() };
+        assert!(PerfMap::parse(&b"10 1 abcdefgh\n20 1 b\n"[..], &limits).is_cut());
+        assert!(!PerfMap::parse(&b"10 1 abcdefghij\n"[..], &limits).is_cut());
+
+        let long = format!("10 1 {}\n20 1 b\n", "x".repeat(100_000));
+        let map = parse(&long);
+        assert_eq!((map.len(), map.bad_lines()), (1, 1));
+    }
+
+    #[test]
+    fn status_gives_the_innermost_pid_and_the_effective_user() {
+        let status = "Name:\tx\nUid:\t1000\t1001\t1002\t1003\nPid:\t77\nNSpid:\t77\t5\t1\n";
+        assert_eq!(Owner::parse(status), Some(Owner { uid: 1001, pid: 1 }));
+        assert_eq!(Owner::parse("Pid:\t77\n"), None);
+    }
+
+    #[test]
+    fn only_a_plain_file_of_the_right_owner_is_opened() {
+        let root = tempfile::tempdir().unwrap();
+        let tmp = root.path().join("tmp");
+        std::fs::create_dir(&tmp).unwrap();
+        let uid = std::fs::metadata(&tmp).unwrap().uid();
+        let owner = |pid| Owner { uid, pid };
+        let open = |owner| {
+            let root = File::open(root.path()).unwrap();
+            open_map(root, owner, &Limits { max_perf_map_bytes: 1000, ..Limits::default() })
+        };
+
+        std::fs::write(tmp.join("perf-1.map"), "10 1 good\n").unwrap();
+        assert_eq!(open(owner(1)).unwrap().unwrap().lookup(0x10), Some("good"));
+        assert!(open(owner(2)).unwrap().is_none());
+
+        symlink("perf-1.map", tmp.join("perf-3.map")).unwrap();
+        assert!(open(owner(3)).is_err());
+
+        std::fs::create_dir(tmp.join("perf-4.map")).unwrap();
+        assert!(open(owner(4)).is_err());
+
+        let fifo = tmp.join("perf-5.map");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        assert!(open(owner(5)).is_err());
+
+        std::fs::write(tmp.join("perf-6.map"), vec![b'x'; 1001]).unwrap();
+        assert_eq!(open(owner(6)).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+
+        // A file of root is trusted, of a third user not: only root can make one to test with.
+        if uid == 0 {
+            std::os::unix::fs::chown(tmp.join("perf-1.map"), Some(4711), None).unwrap();
+            assert_eq!(open(owner(1)).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+            assert!(open(Owner { uid: 4711, pid: 1 }).unwrap().is_some());
+        }
+
+        std::fs::rename(&tmp, root.path().join("real")).unwrap();
+        symlink("real", &tmp).unwrap();
+        assert!(open(owner(1)).is_err());
+    }
+
+    #[test]
+    fn the_map_of_this_process_is_found() {
+        let pid = std::process::id();
+        let path = format!("/tmp/perf-{pid}.map");
+        std::fs::write(&path, "7f0000001000 20 jit_function\n").unwrap();
+        let map = PerfMap::open_for(pid);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(map.unwrap().unwrap().lookup(0x7f0000001010), Some("jit_function"));
+        assert!(PerfMap::open_for(pid).unwrap().is_none());
+        assert!(PerfMap::open_for(u32::MAX).is_err());
+    }
+
+    proptest! {
+        /// Against the obvious model: the last line that covers an address names it.
+        #[test]
+        fn lookup_equals_the_last_covering_line(lines in proptest::collection::vec((0_u64..60, 1_u64..20), 0..30)) {
+            let text: String =
+                lines.iter().enumerate().map(|(i, (s, n))| format!("{s:x} {n:x} n{i}\n")).collect();
+            let map = parse(&text);
+            for address in 0..90 {
+                let expected = lines.iter().rposition(|&(s, n)| (s..s + n).contains(&address));
+                let expected = expected.map(|index| format!("n{index}"));
+                prop_assert_eq!(map.lookup(address), expected.as_deref());
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in any::<u64>()) {
+            PerfMap::parse(bytes.as_slice(), &Limits::default()).lookup(at);
+        }
+    }
+}
