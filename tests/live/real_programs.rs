@@ -122,7 +122,7 @@ fn gcc_compiling_something_large() {
     let Some(gcc) = tool_or_skip("gcc") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let source = folder.path().join("big.c");
-    fs::write(&source, big_source(1500)).expect("a temporary file can be written");
+    fs::write(&source, big_source(250)).expect("a temporary file can be written");
     let (gcc, source) = (gcc.to_string_lossy(), source.to_string_lossy());
     // As a command: the compiler proper is a child that gcc executes.
     let recording = Recording::with(["--", &gcc, "-O2", "-S", "-o", "/dev/null", &source]);
