@@ -16,6 +16,7 @@ build|cmd:llvm-strip,llvm-strip-14|llvm|llvm|llvm
 build|cmd:cc|gcc|gcc|gcc
 build|cmd:make|make|make|make
 build|cmd:pkg-config,pkgconf|pkg-config|pkgconf-pkg-config|pkgconf
+build|file:/usr/include/stdlib.h|libc6-dev|glibc-devel|glibc
 build|file:/usr/include/libelf.h|libelf-dev|elfutils-libelf-devel|libelf
 build|file:/usr/include/zlib.h|zlib1g-dev|zlib-devel|zlib
 build|file:/usr/include/linux/perf_event.h|linux-libc-dev|kernel-headers|linux-api-headers
