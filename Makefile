@@ -1,0 +1,54 @@
+# `make demo` and `make test` do all the set-up they need; nothing has to be installed by hand first.
+# See README.md for the two, CONTRIBUTING.md for the rest.
+
+.PHONY: all build demo test bench check fmt man notices install clean
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+all: build
+
+build:
+	@scripts/setup.sh build
+	cargo build --release --locked
+
+demo:
+	@scripts/setup.sh demo
+	@scripts/demo.sh
+
+test:
+	@scripts/setup.sh build test
+	@scripts/test.sh
+
+bench:
+	@scripts/setup.sh build bench
+	cargo bench --locked
+	@benches/system.sh
+
+# The quick part of `test`: what a commit must pass.
+check:
+	@scripts/setup.sh build lint
+	@scripts/test.sh quick
+
+# Rewrites sources in the project's style.
+fmt:
+	@scripts/setup.sh lint
+	cargo fmt
+	clang-format -i src/bpf/*.c src/bpf/*.h
+
+# Rewrites what is generated from the command line's definition and from Cargo.lock.
+man:
+	UPDATE=1 cargo test --locked --test man_pages
+
+notices:
+	scripts/notices.sh > THIRD-PARTY-NOTICES.md
+
+install: build
+	install -D -m 755 target/release/prof $(DESTDIR)$(PREFIX)/bin/prof
+	for page in man/*.1; do \
+		install -D -m 644 "$$page" "$(DESTDIR)$(PREFIX)/share/man/man1/$${page##*/}" || exit 1; \
+	done
+
+clean:
+	cargo clean
+	rm -f prof.data prof.data.old flamegraph.svg

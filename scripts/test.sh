@@ -1,0 +1,130 @@
+#!/bin/sh
+# Runs everything that continuous integration checks and ends with a summary. POSIX sh.
+#
+#   scripts/test.sh          all of it
+#   scripts/test.sh quick    without the tests: format, lints, documentation, generated files
+#
+# A step that fails does not stop the others; the exit status is 1 if any failed.
+# Tests append their `skipped: reason` lines to the file named by PROF_TEST_SKIPS.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+
+mode=${1:-all}
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+PROF_TEST_SKIPS=$work/skips
+export PROF_TEST_SKIPS
+: >"$PROF_TEST_SKIPS"
+: >"$work/summary"
+failed=0
+
+# step NAME COMMAND…: runs the command and notes how it went and how long it took.
+step() {
+	name=$1
+	shift
+	printf '\n==> %s\n' "$name"
+	began=$(date +%s)
+	if "$@"; then
+		verdict=ok
+	else
+		verdict=FAILED
+		failed=1
+	fi
+	took=$(($(date +%s) - began))
+	printf '%-7s %4d s  %s\n' "$verdict" "$took" "$name" >>"$work/summary"
+}
+
+bpf_style() {
+	clang-format --dry-run -Werror src/bpf/*.c src/bpf/*.h
+}
+
+rust_docs() {
+	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --lib
+}
+
+shell_syntax() {
+	for script in scripts/*.sh benches/*.sh tests/fixtures/*.sh .ci/run; do
+		sh -n "$script" || return 1
+	done
+}
+
+# A manual page with a mistake in its markup still prints, but with a warning.
+manual_pages() {
+	for page in man/*.1; do
+		[ -e "$page" ] || {
+			echo "no manual pages under man/: run \`make man\`"
+			return 1
+		}
+		if command -v man >/dev/null 2>&1; then
+			LC_ALL=C.UTF-8 MANWIDTH=80 man --warnings -l "$page" >/dev/null 2>"$work/man" || return 1
+			if [ -s "$work/man" ]; then
+				cat "$work/man"
+				return 1
+			fi
+		fi
+	done
+}
+
+third_parties() {
+	scripts/notices.sh >"$work/notices" || return 1
+	if ! cmp -s "$work/notices" THIRD-PARTY-NOTICES.md; then
+		diff -u THIRD-PARTY-NOTICES.md "$work/notices" | head -40
+		echo "THIRD-PARTY-NOTICES.md is out of date: run \`make notices\`"
+		return 1
+	fi
+}
+
+# The scripts that `prof completions` prints have to be accepted by the shells they are for.
+completions() {
+	prof=target/debug/prof
+	cargo build --locked || return 1
+	for shell in bash zsh fish; do
+		"$prof" completions "$shell" >"$work/completions" || return 1
+		grep -q record "$work/completions" || {
+			echo "completions for $shell do not know \`record\`"
+			return 1
+		}
+		if command -v "$shell" >/dev/null 2>&1; then
+			"$shell" -n "$work/completions" || return 1
+		else
+			echo "skipped: completions for $shell not parsed, it is not installed" | tee -a "$PROF_TEST_SKIPS"
+		fi
+	done
+}
+
+rust_tests() {
+	cargo test --locked --no-fail-fast
+}
+
+step 'Rust format' cargo fmt --check
+step 'BPF C format' bpf_style
+step 'shell syntax' shell_syntax
+step 'clippy' cargo clippy --locked --all-targets -- -D warnings
+step 'rustdoc' rust_docs
+step 'manual pages' manual_pages
+step 'third-party notices' third_parties
+case $mode in
+quick) ;;
+all)
+	step 'completions' completions
+	step 'tests' rust_tests
+	;;
+*)
+	echo "usage: scripts/test.sh [quick]" >&2
+	exit 2
+	;;
+esac
+
+printf '\n==> summary\n'
+cat "$work/summary"
+if [ -s "$PROF_TEST_SKIPS" ]; then
+	echo "not checked on this machine:"
+	sort -u "$PROF_TEST_SKIPS" | sed 's/^/  /'
+fi
+if [ $failed = 0 ]; then
+	echo "all steps passed"
+else
+	echo "some steps FAILED"
+fi
+exit $failed

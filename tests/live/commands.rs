@@ -1,0 +1,128 @@
+//! `prof record CMD`: the command's arguments, streams, signals and exit status stay its own.
+
+use super::fixture;
+use super::machine::turn;
+use super::profiler::{Recording, messages, prof};
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn the_commands_exit_status_is_handed_through() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("sleepexit") else { return };
+    let program = program.to_str().expect("the target folder's path is text");
+    for (told, status) in [("0", 0), ("7", 7), ("-15", 143), ("-6", 134)] {
+        let recording = Recording::ending_with(status, ["--", program, "0.05", told]);
+        assert!(recording.file().exists(), "nothing was saved:\n{}", recording.messages);
+    }
+}
+
+#[test]
+fn arguments_reach_the_command_as_they_are() {
+    let Some(_turn) = turn() else { return };
+    let arguments = ["a b", "", "--flag", "-p", "$HOME", "*", "\u{fc}\n", "--"];
+    let recording = Recording::with([&["--", "/usr/bin/printf", "[%s]"], &arguments[..]].concat());
+    let expected: String = arguments.iter().map(|argument| format!("[{argument}]")).collect();
+    assert_eq!(String::from_utf8_lossy(&recording.output), expected, "{}", recording.messages);
+}
+
+#[test]
+fn options_of_the_command_are_not_taken_without_the_dashes() {
+    let Some(_turn) = turn() else { return };
+    let recording = Recording::with(["/usr/bin/printf", "%s-%s", "-d", "5s"]);
+    assert_eq!(recording.output, b"-d-5s");
+}
+
+#[test]
+fn the_command_reads_standard_input() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut child = prof()
+        .args(["record", "-o"])
+        .arg(folder.path().join("prof.data"))
+        .args(["--", "/usr/bin/wc", "-c"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("`timeout` can be run");
+    let mut input = child.stdin.take().expect("the input was asked to be a pipe");
+    input.write_all(&[b'x'; 100_000]).expect("the command reads all of its input");
+    drop(input);
+    let output = child.wait_with_output().expect("prof is our child");
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "100000", "{}", messages(&output));
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn a_command_is_recorded_from_its_first_instruction() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("shares") else { return };
+    let program = program.to_str().expect("the target folder's path is text");
+    let recording = Recording::with(["--", program, "2"]);
+    let report = recording.report();
+    report.assert_whole(200);
+    assert!(report.total_percent("share_fifty") > 30.0, "top: {}", report.top());
+    // The dynamic loader's own work comes before `main`; no profiler that attaches late can see it.
+    recording.stacks().assert_has(&["main", "one_round", "share_fifty"]);
+    assert!(
+        recording.stacks().0.iter().all(|stack| stack.comm() == "shares"),
+        "something else than the command was recorded"
+    );
+}
+
+#[test]
+fn the_delay_leaves_the_beginning_out() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("dlopen") else { return };
+    let program = program.to_str().expect("the target folder's path is text");
+    let recording = Recording::with(["-D", "2s", "--", program, "0.5", "3"]);
+    let stacks = recording.stacks();
+    stacks.assert_has(&["main", "plugin_work", "plugin_inner"]);
+    assert!(!stacks.any_has(&["before_plugin"]), "the first second was recorded");
+}
+
+#[test]
+fn the_duration_leaves_the_rest_out_and_the_command_goes_on() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("dlopen") else { return };
+    let program = program.to_str().expect("the target folder's path is text");
+    let recording = Recording::with(["-d", "500ms", "--", program, "2.5", "0.5"]);
+    let stacks = recording.stacks();
+    stacks.assert_has(&["main", "before_plugin"]);
+    assert!(!stacks.any_has(&["plugin_work"]), "it was recorded to the end");
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_127_and_leaves_nothing() {
+    let Some(_turn) = turn() else { return };
+    for command in ["no-such-command-anywhere", "/no/such/command"] {
+        let recording = Recording::ending_with(127, ["--", command]);
+        assert!(recording.messages.contains(command), "{}", recording.messages);
+        assert!(!recording.file().exists(), "a file was left");
+    }
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_is_126_and_leaves_nothing() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let plain = folder.path().join("plain-file");
+    fs::write(&plain, "not a program\n").expect("a temporary file can be written");
+    for path in [plain.as_path(), folder.path()] {
+        let path = path.to_str().expect("a temporary path is text");
+        let recording = Recording::ending_with(126, ["--", path]);
+        assert!(recording.messages.contains(path), "{}", recording.messages);
+        assert!(!recording.file().exists(), "a file was left");
+    }
+}
+
+#[test]
+fn a_recording_without_samples_is_valid_and_reported_as_such() {
+    let Some(_turn) = turn() else { return };
+    let recording = Recording::with(["-F", "1", "--", "/bin/true"]);
+    let report = prof().arg("report").arg(recording.file()).output().expect("`timeout` can be run");
+    // One sample a second of a command of a few milliseconds: most likely none, and never a failure.
+    assert!(matches!(report.status.code(), Some(0 | 3)), "{}", messages(&report));
+}

@@ -1,0 +1,61 @@
+//! Builds the programs in `tests/fixtures` with the command that each one's first comment gives.
+
+use super::machine::{skip, tool};
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+static BUILT: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
+
+/// Compilers that a build command may name. All but the first may be missing.
+const COMPILERS: [&str; 4] = ["cc", "g++", "go", "musl-gcc"];
+
+/// Folder of the sources.
+pub(crate) fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// The program made from `tests/fixtures/<name>.*`, built at most once per run; `None`, after saying so,
+/// if its compiler is not installed.
+pub(crate) fn build(name: &str) -> Option<PathBuf> {
+    let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    let built = built.get_or_insert_with(HashMap::new);
+    if let Some(program) = built.get(name) {
+        return Some(program.clone());
+    }
+    let command = build_command(name);
+    let words: Vec<&str> = command.split_whitespace().collect();
+    for compiler in COMPILERS {
+        if words.contains(&compiler) && tool(compiler).is_none() {
+            return skip(&format!("{compiler} is not installed, which builds the fixture {name}"));
+        }
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures");
+    fs::create_dir_all(&folder).expect("the target folder is writable");
+    let program = folder.join(name);
+    let output = Command::new("sh")
+        .args(["-ec", &command])
+        .current_dir(sources())
+        .env("OUT", &program)
+        .output()
+        .expect("sh can be run");
+    assert!(
+        output.status.success(),
+        "fixture {name} does not build with `{command}`:\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    built.insert(name.to_owned(), program.clone());
+    Some(program)
+}
+
+fn build_command(name: &str) -> String {
+    for extension in ["c", "cpp", "go"] {
+        let source = sources().join(format!("{name}.{extension}"));
+        let Ok(text) = fs::read_to_string(&source) else { continue };
+        let command = text.lines().find_map(|line| line.split_once("build: "));
+        return command.expect("a fixture says how it is built").1.to_owned();
+    }
+    panic!("no fixture is called {name}");
+}

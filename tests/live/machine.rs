@@ -1,0 +1,76 @@
+//! What this machine allows: who may run live tests, which tools are there, and whose turn it is.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Held while a test records; the next one waits.
+pub(crate) struct Turn {
+    _guard: MutexGuard<'static, ()>,
+}
+
+/// Waits for this test's turn; `None`, after saying why, where no recording is possible.
+pub(crate) fn turn() -> Option<Turn> {
+    if !rustix::process::geteuid().is_root() {
+        return skip("live tests need root");
+    }
+    if !Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return skip("live tests need a kernel with BTF (/sys/kernel/btf/vmlinux)");
+    }
+    // A test that failed poisons the lock; the others still want their turn.
+    Some(Turn { _guard: TURN.lock().unwrap_or_else(PoisonError::into_inner) })
+}
+
+/// Says that a test does not run and why: on the terminal past the test harness, which would keep the
+/// output of a test that passes to itself, and in the file that `scripts/test.sh` sums up.
+pub(crate) fn skip<T>(reason: &str) -> Option<T> {
+    let name = std::thread::current().name().unwrap_or("test").to_owned();
+    let line = format!("skipped: {name}: {reason}\n");
+    // Nothing depends on these lines arriving.
+    let _ = write!(std::io::stderr(), "\n{line}");
+    if let Some(path) = std::env::var_os("PROF_TEST_SKIPS") {
+        let file = fs::OpenOptions::new().append(true).create(true).open(path);
+        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
+    }
+    None
+}
+
+/// The full path of a tool in `PATH`.
+pub(crate) fn tool(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+}
+
+/// As [`tool`], and says that the test is skipped when it is missing.
+pub(crate) fn tool_or_skip(name: &str) -> Option<PathBuf> {
+    tool(name).or_else(|| skip(&format!("{name} is not installed")))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// User and group number of an account.
+pub(crate) fn account(name: &str) -> Option<(u32, u32)> {
+    let passwd = fs::read_to_string("/etc/passwd").ok()?;
+    passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        (fields.next()? == name).then_some(())?;
+        Some((fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?))
+    })
+}
+
+/// A copy of `program` that every user can reach and run, in `folder` (which is opened to all).
+pub(crate) fn copy_for_everyone(program: &Path, folder: &Path) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let copy = folder.join(program.file_name().expect("a program has a file name"));
+    fs::copy(program, &copy).expect("the copy of a program can be written");
+    for path in [folder, &copy] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("own files can be opened to all");
+    }
+    copy
+}

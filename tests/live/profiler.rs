@@ -1,0 +1,265 @@
+//! Runs `prof` as a user would, and reads back what it recorded through its own reports.
+
+use serde_json::Value;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// The binary under test.
+pub(crate) fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_prof"))
+}
+
+/// A command that runs `prof` and ends it after a minute: a test fails, it does not hang. `timeout` hands
+/// the exit status through.
+pub(crate) fn prof() -> Command {
+    prof_at(binary())
+}
+
+/// As [`prof`], for a copy of the binary.
+pub(crate) fn prof_at(binary: &Path) -> Command {
+    let mut command = Command::new("timeout");
+    command.args(["--foreground", "--kill-after=5", "60"]).arg(binary);
+    command
+}
+
+/// What a command wrote to standard error.
+pub(crate) fn messages(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a command wrote to standard output.
+pub(crate) fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// A profile in a folder of its own.
+pub(crate) struct Recording {
+    folder: TempDir,
+    /// What `prof record` said.
+    pub(crate) messages: String,
+    /// What the recorded command wrote to standard output.
+    pub(crate) output: Vec<u8>,
+}
+
+impl Recording {
+    /// `prof record -o FILE ARGUMENTS…`, which has to succeed.
+    pub(crate) fn with<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Recording {
+        Recording::ending_with(0, arguments)
+    }
+
+    /// `prof record -o FILE ARGUMENTS…`, which has to end with `status`.
+    pub(crate) fn ending_with<S: AsRef<OsStr>>(
+        status: i32,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Recording {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let mut command = prof();
+        command.arg("record").arg("-o").arg(folder.path().join("prof.data")).args(arguments);
+        let output = command.output().expect("`timeout` can be run");
+        let messages = messages(&output);
+        assert_eq!(output.status.code(), Some(status), "{command:?} said:\n{messages}");
+        Recording { folder, messages, output: output.stdout }
+    }
+
+    /// Records a process for `seconds`.
+    pub(crate) fn of_pid(pid: u32, seconds: &str) -> Recording {
+        Recording::with(["-p", &pid.to_string(), "-d", seconds])
+    }
+
+    /// The file.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.folder.path().join("prof.data")
+    }
+
+    /// Runs another command of `prof` on the file; it has to succeed.
+    fn read(&self, command: &str, arguments: &[&str]) -> Output {
+        let mut reader = prof();
+        reader.arg(command).arg(self.file()).args(arguments);
+        let output = reader.output().expect("`timeout` can be run");
+        assert!(output.status.success(), "{reader:?} said:\n{}", messages(&output));
+        output
+    }
+
+    /// The whole report, with all rows.
+    pub(crate) fn report(&self) -> Report {
+        self.report_with(&[])
+    }
+
+    /// The whole report with further options.
+    pub(crate) fn report_with(&self, options: &[&str]) -> Report {
+        let output = self.read("report", &[&["--json", "-n", "0"], options].concat());
+        Report(serde_json::from_slice(&output.stdout).expect("`report --json` prints JSON"))
+    }
+
+    /// The report as people see it.
+    pub(crate) fn report_text(&self, options: &[&str]) -> String {
+        text(&self.read("report", options))
+    }
+
+    /// All stacks.
+    pub(crate) fn stacks(&self) -> Stacks {
+        let output = self.read("export", &["--format", "folded", "-o", "-"]);
+        Stacks(text(&output).lines().map(Stack::parse).collect())
+    }
+
+    /// `prof export -o OUT`.
+    pub(crate) fn export(&self, out: &Path) {
+        self.read("export", &["-o", out.to_str().expect("a temporary path is text")]);
+    }
+}
+
+/// What `report --json` printed.
+pub(crate) struct Report(Value);
+
+impl Report {
+    fn number(&self, path: &str) -> f64 {
+        let value = self.0.pointer(path).and_then(Value::as_f64);
+        value.unwrap_or_else(|| panic!("`report --json` has no number {path}"))
+    }
+
+    /// How many samples it is about.
+    pub(crate) fn samples(&self) -> u64 {
+        self.number("/samples") as u64
+    }
+
+    /// Length of the recording in seconds.
+    pub(crate) fn duration_seconds(&self) -> f64 {
+        self.number("/duration_ns") * 1e-9
+    }
+
+    /// Share of the samples whose stack reaches the thread's root, percent.
+    pub(crate) fn complete_percent(&self) -> f64 {
+        self.number("/quality/complete_pct")
+    }
+
+    /// Share of the samples whose stack ended for `cause`, percent.
+    pub(crate) fn cause_percent(&self, cause: &str) -> f64 {
+        let samples = self.0["quality"]["by_cause"][cause].as_f64().unwrap_or(0.0);
+        100.0 * samples / self.number("/samples").max(1.0)
+    }
+
+    /// Why stacks ended early.
+    pub(crate) fn causes(&self) -> String {
+        self.0["quality"]["by_cause"].to_string()
+    }
+
+    fn rows(&self) -> &[Value] {
+        self.0["rows"].as_array().expect("`report --json` has rows")
+    }
+
+    /// Total share of the function called exactly `name`, percent; 0 if there is none.
+    pub(crate) fn total_percent(&self, name: &str) -> f64 {
+        self.percent_of(|row| row["function"] == name, "total_ns")
+    }
+
+    /// Self share of all functions in modules whose name contains `module`, percent.
+    pub(crate) fn module_percent(&self, module: &str) -> f64 {
+        self.percent_of(|row| row["module"].as_str().is_some_and(|name| name.contains(module)), "self_ns")
+    }
+
+    /// Self share of all functions whose name contains `part`, percent.
+    pub(crate) fn self_percent_containing(&self, part: &str) -> f64 {
+        self.percent_of(|row| row["function"].as_str().is_some_and(|name| name.contains(part)), "self_ns")
+    }
+
+    /// The largest total share of a function whose name contains `part`, percent.
+    pub(crate) fn largest_total_percent_containing(&self, part: &str) -> f64 {
+        let matching =
+            self.rows().iter().filter(|row| row["function"].as_str().is_some_and(|n| n.contains(part)));
+        let largest = matching.filter_map(|row| row["total_ns"].as_f64()).fold(0.0, f64::max);
+        100.0 * largest / self.number("/total_ns").max(1.0)
+    }
+
+    fn percent_of(&self, matches: impl Fn(&Value) -> bool, field: &str) -> f64 {
+        let sum: f64 =
+            self.rows().iter().filter(|row| matches(row)).filter_map(|row| row[field].as_f64()).sum();
+        100.0 * sum / self.number("/total_ns").max(1.0)
+    }
+
+    /// Asserts that there is enough to judge, and that at least 99 % of the stacks are whole.
+    pub(crate) fn assert_whole(&self, least_samples: u64) {
+        self.assert_whole_or(least_samples, &[]);
+    }
+
+    /// As [`Report::assert_whole`], where stacks that ended for one of `allowed` count as whole too.
+    pub(crate) fn assert_whole_or(&self, least_samples: u64, allowed: &[&str]) {
+        assert!(self.samples() >= least_samples, "only {} samples", self.samples());
+        let allowed: f64 = allowed.iter().map(|cause| self.cause_percent(cause)).sum();
+        let whole = self.complete_percent() + allowed;
+        assert!(whole >= 99.0, "{whole:.2} % of the stacks are whole; the others: {}", self.causes());
+    }
+
+    /// The first functions by self time, for messages.
+    pub(crate) fn top(&self) -> String {
+        let names = self.rows().iter().take(12).map(|row| format!("{} ({})", row["function"], row["module"]));
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// One line of the folded form: command name, then functions from the root to the leaf.
+pub(crate) struct Stack {
+    frames: Vec<String>,
+    /// Nanoseconds.
+    pub(crate) weight: u64,
+}
+
+impl Stack {
+    fn parse(line: &str) -> Stack {
+        let (frames, weight) = line.rsplit_once(' ').expect("a folded line ends in a weight");
+        // Without the marks of inlined and kernel frames.
+        let bare = |frame: &str| frame.trim_end_matches("_[i]").trim_end_matches("_[k]").to_owned();
+        Stack {
+            frames: frames.split(';').map(bare).collect(),
+            weight: weight.parse().expect("a folded weight is a number"),
+        }
+    }
+
+    /// Whether `path` occurs in this order, perhaps with other frames between.
+    pub(crate) fn has(&self, path: &[&str]) -> bool {
+        let mut rest = path.iter();
+        let mut next = rest.next();
+        for frame in &self.frames {
+            if next.is_some_and(|name| frame == name) {
+                next = rest.next();
+            }
+        }
+        next.is_none()
+    }
+
+    /// Number of frames, the command name among them.
+    pub(crate) fn depth(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The command name.
+    pub(crate) fn comm(&self) -> &str {
+        &self.frames[0]
+    }
+}
+
+/// All lines of the folded form.
+pub(crate) struct Stacks(pub(crate) Vec<Stack>);
+
+impl Stacks {
+    /// Share of the weight whose stacks match, percent.
+    pub(crate) fn percent(&self, matches: impl Fn(&Stack) -> bool) -> f64 {
+        let all: u64 = self.0.iter().map(|stack| stack.weight).sum();
+        let matching: u64 = self.0.iter().filter(|stack| matches(stack)).map(|stack| stack.weight).sum();
+        100.0 * matching as f64 / all.max(1) as f64
+    }
+
+    /// Whether some stack contains `path` in order.
+    pub(crate) fn any_has(&self, path: &[&str]) -> bool {
+        self.0.iter().any(|stack| stack.has(path))
+    }
+
+    /// Asserts that some stack contains `path` in order.
+    pub(crate) fn assert_has(&self, path: &[&str]) {
+        if !self.any_has(path) {
+            let heaviest = self.0.iter().max_by_key(|stack| stack.weight);
+            panic!("no stack has {path:?}; the heaviest is {:?}", heaviest.map(|stack| &stack.frames));
+        }
+    }
+}

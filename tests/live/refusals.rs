@@ -1,0 +1,360 @@
+//! What cannot be done is refused in words: what failed, on what, why, and what to do, with the exit status
+//! of the contract, and nothing half-written is left.
+
+use super::fixture;
+use super::machine::{account, copy_for_everyone, skip, turn};
+use super::profiler::{Recording, binary, messages, prof, prof_at, text};
+use super::running::Running;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Asserts the exit status, that the message is on standard error only, names `named`, and is one that a
+/// person wrote.
+fn assert_refused(output: &Output, status: i32, named: &str) {
+    let said = messages(output);
+    assert_eq!(output.status.code(), Some(status), "said:\n{said}");
+    assert!(said.contains(named), "does not name `{named}`:\n{said}");
+    for raw in ["panicked", "RUST_BACKTRACE", "Error {", "os error", "Os {"] {
+        assert!(!said.contains(raw), "`{raw}` is for programmers:\n{said}");
+    }
+    assert!(said.lines().count() <= 8, "more than a message:\n{said}");
+    assert!(text(output).is_empty(), "a message on standard output: {}", text(output));
+}
+
+fn assert_folder_is_empty(folder: &Path) {
+    let left: Vec<_> =
+        fs::read_dir(folder).expect("own folder").flatten().map(|entry| entry.path()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}
+
+/// A process number that no process has.
+fn dead_pid() -> u32 {
+    let mut child = Command::new("true").spawn().expect("`true` can be run");
+    let pid = child.id();
+    child.wait().expect("own child");
+    pid
+}
+
+#[test]
+fn a_process_that_does_not_exist() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let pid = dead_pid().to_string();
+    for flag in ["-p", "-t"] {
+        let output = prof()
+            .args(["record", flag, &pid, "-d", "1s"])
+            .current_dir(folder.path())
+            .output()
+            .expect("`timeout` can be run");
+        assert_refused(&output, 1, &pid);
+        assert_folder_is_empty(folder.path());
+    }
+}
+
+#[test]
+fn a_name_that_no_process_has() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let output = prof()
+        .args(["record", "--name", "^no-such-name-anywhere$", "-d", "1s"])
+        .current_dir(folder.path())
+        .output()
+        .expect("`timeout` can be run");
+    assert_refused(&output, 1, "no-such-name-anywhere");
+    assert_folder_is_empty(folder.path());
+}
+
+#[test]
+fn a_command_line_that_makes_no_sense() {
+    for arguments in [
+        &["record"][..],
+        &["record", "-p", "x"],
+        &["record", "-p", "1", "-d", "soon"],
+        &["record", "-p", "1", "-F", "0"],
+        &["record", "--name", "(", "-d", "1s"],
+        &["report", "--no-such-option"],
+        &["no-such-command"],
+    ] {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let output =
+            prof().args(arguments).current_dir(folder.path()).output().expect("`timeout` can be run");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?} said:\n{}", messages(&output));
+        assert!(!messages(&output).is_empty(), "{arguments:?} was refused without a word");
+        assert_folder_is_empty(folder.path());
+    }
+}
+
+#[test]
+fn an_ordinary_user_is_told_what_is_missing() {
+    let Some(_turn) = turn() else { return };
+    let Some((uid, gid)) = account("nobody") else {
+        skip::<()>("there is no account `nobody`");
+        return;
+    };
+    let Some(shares) = Running::fixture("shares", &["20"]) else { return };
+    let tools = tempfile::tempdir().expect("a temporary folder can be made");
+    let copy = copy_for_everyone(binary(), tools.path());
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    std::os::unix::fs::chown(folder.path(), Some(uid), Some(gid)).expect("root can give files away");
+    let output = prof_at(&copy)
+        .args(["record", "-p", &shares.pid().to_string(), "-d", "1s"])
+        .current_dir(folder.path())
+        .uid(uid)
+        .gid(gid)
+        .output()
+        .expect("`timeout` can be run");
+    assert_refused(&output, 5, "sudo");
+    assert_folder_is_empty(folder.path());
+
+    let output = prof_at(&copy)
+        .args(["record", "--", "/bin/echo", "it ran"])
+        .current_dir(folder.path())
+        .uid(uid)
+        .gid(gid)
+        .output()
+        .expect("`timeout` can be run");
+    // Before the start of a command: 125, and the command is not run.
+    assert_refused(&output, 125, "sudo");
+    assert_folder_is_empty(folder.path());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_as_a_profile() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("empty"), "").expect("a temporary file can be written");
+    fs::write(path("text"), "not a profile, but long enough to be one\n".repeat(100)).expect("writable");
+    fs::copy("/bin/true", path("program")).expect("a program can be copied");
+    fs::create_dir(path("folder")).expect("a temporary folder can be made");
+    for name in ["missing", "empty", "text", "program", "folder"] {
+        let file = path(name);
+        let named = file.to_str().expect("a temporary path is text");
+        for command in ["report", "info"] {
+            let output = prof().arg(command).arg(&file).output().expect("`timeout` can be run");
+            assert_refused(&output, 1, named);
+        }
+        let out = path("out.svg");
+        let output =
+            prof().arg("export").arg(&file).arg("-o").arg(&out).output().expect("`timeout` can be run");
+        assert_refused(&output, 1, named);
+        assert!(!out.exists(), "an output of nothing was left");
+    }
+}
+
+#[test]
+fn a_file_without_the_right_to_read_it() {
+    let Some(_turn) = turn() else { return };
+    let Some((uid, gid)) = account("nobody") else {
+        skip::<()>("there is no account `nobody`");
+        return;
+    };
+    let tools = tempfile::tempdir().expect("a temporary folder can be made");
+    let copy = copy_for_everyone(binary(), tools.path());
+    let file = tools.path().join("root-only");
+    fs::write(&file, "secret").expect("a temporary file can be written");
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("own file");
+    let output = prof_at(&copy).arg("report").arg(&file).uid(uid).gid(gid).output().expect("can be run");
+    assert!(matches!(output.status.code(), Some(1 | 5)), "said:\n{}", messages(&output));
+    assert!(messages(&output).to_lowercase().contains("permission denied"), "{}", messages(&output));
+}
+
+#[test]
+fn a_recording_cut_short_is_read_as_far_as_it_goes_or_refused() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("shares") else { return };
+    let program = program.to_str().expect("the target folder's path is text");
+    let recording = Recording::with(["--", program, "2"]);
+    let whole = fs::read(recording.file()).expect("the file was written");
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let cut = folder.path().join("cut");
+    let lengths = [1, 7, 8, 63, 64, 200, whole.len() / 4, whole.len() / 2, whole.len() - 20, whole.len() - 1];
+    for length in lengths.into_iter().filter(|length| *length < whole.len()) {
+        fs::write(&cut, &whole[..length]).expect("a temporary file can be written");
+        let output = prof().arg("report").arg(&cut).output().expect("`timeout` can be run");
+        let said = messages(&output);
+        assert!(matches!(output.status.code(), Some(0 | 1 | 3)), "cut at {length}: {said}");
+        assert!(!said.is_empty(), "cut at {length}: nothing says that the file is not whole");
+        assert!(!said.contains("panicked"), "cut at {length}: {said}");
+    }
+}
+
+#[test]
+fn an_output_that_exists_is_kept_unless_forced() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("kept");
+    fs::write(&file, "precious").expect("a temporary file can be written");
+    let record = |force: bool| {
+        let mut command = prof();
+        command.args(["record", "-o"]).arg(&file).args(force.then_some("-f"));
+        command.args(["--", "/bin/echo", "it ran"]).output().expect("`timeout` can be run")
+    };
+    let refused = record(false);
+    assert_refused(&refused, 125, file.to_str().expect("a temporary path is text"));
+    assert_eq!(fs::read_to_string(&file).expect("the file is still there"), "precious");
+    let forced = record(true);
+    assert!(forced.status.success(), "{}", messages(&forced));
+    assert_eq!(text(&forced), "it ran\n");
+    assert_ne!(fs::read(&file).expect("the file is there"), b"precious");
+}
+
+#[test]
+fn the_default_output_keeps_the_one_before_it() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for _ in 0..2 {
+        let output = prof()
+            .args(["record", "--", "/bin/true"])
+            .current_dir(folder.path())
+            .output()
+            .expect("`timeout` can be run");
+        assert!(output.status.success(), "{}", messages(&output));
+    }
+    let mut names: Vec<_> =
+        fs::read_dir(folder.path()).expect("own folder").flatten().map(|entry| entry.file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["prof.data", "prof.data.old"]);
+}
+
+#[test]
+fn an_output_that_is_a_folder_or_in_none() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for out in [folder.path().to_path_buf(), folder.path().join("no-such-folder/prof.data")] {
+        for force in [None, Some("-f")] {
+            let mut command = prof();
+            command.args(["record", "-o"]).arg(&out).args(force).args(["--", "/bin/echo", "it ran"]);
+            let output = command.output().expect("`timeout` can be run");
+            assert_refused(&output, 125, out.to_str().expect("a temporary path is text"));
+        }
+    }
+    assert_folder_is_empty(folder.path());
+}
+
+/// A file system of `bytes`, unmounted on drop.
+struct SmallDisk {
+    folder: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    fn mount(bytes: usize) -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let options = format!("size={bytes},mode=755");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &options, "prof-test"])
+            .arg(folder.path())
+            .status();
+        if mounted.is_ok_and(|status| status.success()) {
+            Some(SmallDisk { folder })
+        } else {
+            skip("a tmpfs cannot be mounted here")
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: a failed test may still hold a file open.
+        let _ = Command::new("umount").arg("--lazy").arg(self.folder.path()).status();
+    }
+}
+
+#[test]
+fn a_full_disk_is_reported_and_leaves_nothing_half_written() {
+    let Some(_turn) = turn() else { return };
+    let Some(disk) = SmallDisk::mount(64 << 10) else { return };
+    let Some(mut shares) = Running::fixture("shares", &["20"]) else { return };
+    let file = disk.folder.path().join("prof.data");
+    for free_bytes in [0, 8 << 10] {
+        let filler = vec![0u8; (64 << 10) - free_bytes];
+        fs::write(disk.folder.path().join("filler"), &filler).expect("the disk is large enough for that");
+        // Everything on the machine, as fast as possible: more than fits in any case.
+        let mut command = prof();
+        command.args(["record", "-p", &shares.pid().to_string(), "-F", "max", "-d", "3s", "-o"]).arg(&file);
+        let output = command.output().expect("`timeout` can be run");
+        let said = messages(&output);
+        assert_eq!(output.status.code(), Some(1), "with {free_bytes} bytes free: {said}");
+        assert!(said.to_lowercase().contains("no space"), "does not say why: {said}");
+        assert!(
+            said.contains(file.to_str().expect("a temporary path is text")),
+            "does not say where: {said}"
+        );
+        assert!(!said.contains("panicked"), "{said}");
+        // What was saved before the disk was full may be kept, but then it has to open.
+        if file.exists() {
+            let info = prof().arg("info").arg(&file).output().expect("`timeout` can be run");
+            assert!(info.status.success(), "half a file was left: {}", messages(&info));
+            fs::remove_file(&file).expect("own file");
+        }
+        assert!(shares.is_alive(), "the target was harmed");
+    }
+}
+
+#[test]
+fn a_rate_above_the_kernels_limit_is_clamped_and_said() {
+    let Some(_turn) = turn() else { return };
+    let Some(shares) = Running::fixture("shares", &["20"]) else { return };
+    let recording = Recording::with(["-F", "100000000", "-p", &shares.pid().to_string(), "-d", "1s"]);
+    let limit = fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").expect("procfs is mounted");
+    let digits = |text: &str| text.chars().filter(|c| *c != ',').collect::<String>();
+    assert!(
+        digits(&recording.messages).contains(limit.trim()) && recording.messages.contains("max_sample_rate"),
+        "nothing about the limit of {limit}: {}",
+        recording.messages
+    );
+    assert!(recording.report().samples() > 100);
+}
+
+#[test]
+fn an_event_that_is_not_there_yet_is_refused() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let output = prof()
+        .args(["record", "-e", "off", "--", "/bin/echo", "it ran"])
+        .current_dir(folder.path())
+        .output()
+        .expect("`timeout` can be run");
+    assert!(!output.status.success(), "off-CPU recording is not built yet");
+    assert!(messages(&output).contains("off"), "{}", messages(&output));
+    assert!(text(&output).is_empty(), "the command was run");
+    assert_folder_is_empty(folder.path());
+}
+
+#[test]
+fn a_kernel_without_btf_is_named_as_the_reason() {
+    let Some(_turn) = turn() else { return };
+    // In a mount namespace of its own, an empty file system hides the kernel's BTF.
+    let script = "mount -t tmpfs none /sys/kernel/btf && exec \"$0\" record -o \"$1\" -- /bin/echo ran";
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let output = Command::new("timeout")
+        .args(["--foreground", "60", "unshare", "--mount", "--propagation", "private", "sh", "-c", script])
+        .arg(binary())
+        .arg(folder.path().join("prof.data"))
+        .output()
+        .expect("`timeout` can be run");
+    let said = messages(&output);
+    if said.starts_with("mount:") || said.starts_with("unshare:") {
+        skip::<()>("the kernel's BTF cannot be hidden here");
+        return;
+    }
+    assert_refused(&output, 125, "BTF");
+    assert_folder_is_empty(folder.path());
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_message() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("shares") else { return };
+    let program = program.to_str().expect("the target folder's path is text");
+    let recording = Recording::with(["--", program, "1"]);
+    let script = "\"$0\" export --format folded -o - \"$1\" | head -c 1 >/dev/null";
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .arg(binary())
+        .arg(recording.file())
+        .output()
+        .expect("sh can be run");
+    assert!(messages(&output).is_empty(), "{}", messages(&output));
+}
