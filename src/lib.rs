@@ -11,6 +11,7 @@
 //! uses `profile`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
 
 pub mod cli;
+pub mod failure;
 pub mod profile;
 pub mod record;
 pub mod report;
