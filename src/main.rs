@@ -1,3 +1,65 @@
 //! The `prof` command: parse, dispatch, print one error chain, choose the exit status.
 
-fn main() {}
+use anyhow::Context;
+use prof::cli::{self, DoctorOptions, Request};
+use prof::failure::{self, Failure, status};
+use prof::record::RecordOptions;
+use prof::report;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+fn main() -> ExitCode {
+    survive_file_size_limit();
+    let finished = match cli::parse(std::env::args_os()) {
+        Ok(request) => run(&request),
+        Err(stop) => stop.show().map_err(anyhow::Error::from),
+    };
+    ExitCode::from(finished.unwrap_or_else(|error| {
+        let (status, lines) = failure::explain(&error);
+        let mut stderr = io::stderr().lock();
+        for line in lines {
+            // Nobody is left to tell when standard error is gone.
+            let _ = writeln!(stderr, "{line}");
+        }
+        status
+    }))
+}
+
+/// Does what was asked for; returns the exit status.
+fn run(request: &Request) -> anyhow::Result<u8> {
+    match request {
+        Request::Overview(text) => print(text)?,
+        Request::Record(options) => return record(options),
+        Request::Report(options) => report::report(options)?,
+        Request::Export(options) => report::export(options)?,
+        Request::Info(options) => report::info(options)?,
+        Request::Doctor(options) => return doctor(options),
+        Request::Completions(script) => print(script)?,
+    }
+    Ok(status::OK)
+}
+
+fn record(_options: &RecordOptions) -> anyhow::Result<u8> {
+    Err(Failure::new(status::NOT_STARTED, "this build cannot record").into())
+}
+
+fn doctor(_options: &DoctorOptions) -> anyhow::Result<u8> {
+    Err(Failure::new(status::FAILED, "this build cannot examine the machine").into())
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    (stdout.write_all(text.as_bytes()))
+        .and_then(|()| stdout.flush())
+        .context("cannot write to standard output")
+}
+
+/// Makes a write past the limit on file sizes an error instead of the end of the process. A handler that
+/// notes the signal does it; unlike an ignored signal it is not inherited by the commands that are run.
+fn survive_file_size_limit() {
+    let noted = Arc::new(AtomicBool::new(false));
+    // If this is refused, only the message at the limit is lost.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted);
+}

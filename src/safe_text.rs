@@ -1,1 +1,240 @@
-//! safe_text
+//! The only way from a foreign string (function, process, thread, file name) to an output.
+//!
+//! Such a string is data that a stranger chose. Each function here makes it safe for one kind of
+//! output. What is common to all: control characters (C0, DEL, C1), characters that reorder or hide
+//! text (bidirectional overrides, line and paragraph separators) and non-characters are shown as
+//! `\x1b` or `\u{202e}` instead of being passed on. Strings are cut at [`SHOWN_CHARS`] characters.
+
+use std::borrow::Cow;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Most characters of one foreign string that are shown anywhere.
+pub const SHOWN_CHARS: usize = 512;
+
+/// What a name is called that has no characters.
+pub const UNNAMED: &str = "[unnamed]";
+
+/// Whether `c` could drive a terminal, reorder text around it, or make XML ill-formed.
+fn is_unsafe(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+        || u32::from(c) & 0xfffe == 0xfffe
+}
+
+fn push_escaped(out: &mut String, c: char) {
+    use std::fmt::Write;
+    let code = u32::from(c);
+    let written = if code <= 0xff { write!(out, "\\x{code:02x}") } else { write!(out, "\\u{{{code:x}}}") };
+    debug_assert!(written.is_ok(), "a String takes any text");
+}
+
+/// `text` for a terminal: one line, nothing that a terminal obeys, at most [`SHOWN_CHARS`] characters.
+pub fn terminal(text: &str) -> Cow<'_, str> {
+    escape(text, SHOWN_CHARS)
+}
+
+/// A message of `prof` that may quote foreign names, for a terminal: one line, not cut.
+pub fn message(text: &str) -> Cow<'_, str> {
+    escape(text, usize::MAX)
+}
+
+/// Shows unsafe characters as escapes and cuts after `most_chars` characters.
+fn escape(text: &str, most_chars: usize) -> Cow<'_, str> {
+    // Bytes bound characters, so most names are known to be short without counting.
+    let is_long = text.len() > most_chars && text.chars().nth(most_chars).is_some();
+    if !is_long && !text.chars().any(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len().min(4 * SHOWN_CHARS));
+    for c in text.chars().take(most_chars) {
+        if is_unsafe(c) { push_escaped(&mut out, c) } else { out.push(c) }
+    }
+    if is_long {
+        out.push('…');
+    }
+    Cow::Owned(out)
+}
+
+/// Bytes that should be text: valid UTF-8 is kept, every other byte becomes `\xff`.
+pub fn from_bytes(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        out.push_str(chunk.valid());
+        for byte in chunk.invalid() {
+            push_escaped(&mut out, char::from(*byte));
+        }
+    }
+    out
+}
+
+/// `text` as one frame of a folded line.
+///
+/// Readers split lines at `;` and take the number after the last space as the weight, some take a
+/// second number before it as a baseline, and skip lines that start with `#`.
+pub fn folded(text: &str) -> String {
+    let mut out = terminal(text).trim().replace(';', ":");
+    if out.is_empty() {
+        return UNNAMED.to_owned();
+    }
+    if let Some(rest) = out.strip_prefix('#') {
+        out = format!("\\x23{rest}");
+    }
+    if let Some(space) = out.rfind(' ')
+        && out[space + 1..].bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    {
+        out.replace_range(space..=space, "_");
+    }
+    out
+}
+
+/// `text` for XML 1.0 (SVG): only characters that XML allows. Markup is left for the XML writer to escape.
+pub fn xml(text: &str) -> Cow<'_, str> {
+    terminal(text)
+}
+
+/// A finished JSON document in which the characters that JSON allows raw but terminals and editors
+/// obey are written as `\u` escapes. They can only occur inside strings, so this keeps the meaning.
+///
+/// The layout characters newline and space between tokens stay.
+pub fn json(document: &str) -> Cow<'_, str> {
+    let is_bad = |c: char| is_unsafe(c) && c != '\n';
+    if !document.chars().any(is_bad) {
+        return Cow::Borrowed(document);
+    }
+    use std::fmt::Write;
+    let mut out = String::with_capacity(document.len() + 64);
+    for c in document.chars() {
+        if !is_bad(c) {
+            out.push(c);
+            continue;
+        }
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            let written = write!(out, "\\u{unit:04x}");
+            debug_assert!(written.is_ok(), "a String takes any text");
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// `text` as one cell of a tab-separated table. A leading character that makes spreadsheets run a
+/// formula is disarmed with an apostrophe.
+pub fn tsv(text: &str) -> Cow<'_, str> {
+    let text = terminal(text);
+    if text.starts_with(['=', '+', '-', '@']) { Cow::Owned(format!("'{text}")) } else { text }
+}
+
+/// Columns that `text` takes on a terminal.
+pub fn width(text: &str) -> usize {
+    text.width()
+}
+
+/// `text` in at most `columns` columns; when cut, it ends in `…`.
+pub fn fit_tail(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let Some(room) = columns.checked_sub(1) else { return Cow::Borrowed("") };
+    Cow::Owned(format!("{}…", head(text, room)))
+}
+
+/// `text` in at most `columns` columns; when cut, `…` stands for the middle: the end of a qualified
+/// name says more than its middle.
+pub fn fit_middle(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let Some(room) = columns.checked_sub(1) else { return Cow::Borrowed("") };
+    let end_room = room / 2;
+    let reversed: String = text.chars().rev().collect();
+    let end: String = head(&reversed, end_room).chars().rev().collect();
+    Cow::Owned(format!("{}…{end}", head(text, room - end_room)))
+}
+
+/// The longest start of `text` that fits `columns`.
+fn head(text: &str, columns: usize) -> &str {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > columns {
+            return &text[..at];
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_a_terminal_obeys_becomes_visible() {
+        assert_eq!(terminal("a\x1b[31m\n\u{9b}\u{7f}"), "a\\x1b[31m\\x0a\\x9b\\x7f");
+        assert_eq!(terminal("x\u{202e}y\u{2066}"), "x\\u{202e}y\\u{2066}");
+        assert_eq!(terminal("\u{fffe}\u{1ffff}"), "\\u{fffe}\\u{1ffff}");
+        assert!(matches!(terminal("std::vector<int>::push_back"), Cow::Borrowed(_)));
+        assert_eq!(terminal("größe 関数"), "größe 関数");
+    }
+
+    #[test]
+    fn a_megabyte_is_cut() {
+        let long = "x".repeat(1 << 20);
+        assert_eq!(terminal(&long).chars().count(), SHOWN_CHARS + 1);
+        let exact = "é".repeat(SHOWN_CHARS);
+        assert_eq!(terminal(&exact), exact);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_keep_their_values() {
+        assert_eq!(from_bytes(b"a\xff\xc3\xa9\x80"), "a\\xffé\\x80");
+    }
+
+    #[test]
+    fn folded_frames_cannot_break_the_line() {
+        assert_eq!(folded("[u8; 8]"), "[u8: 8]");
+        assert_eq!(folded("f(int) 12"), "f(int)_12");
+        assert_eq!(folded("a\nb 3\n"), "a\\x0ab 3\\x0a");
+        assert_eq!(folded("# comment"), "\\x23 comment");
+        assert_eq!(folded("  "), UNNAMED);
+    }
+
+    #[test]
+    fn cells_cannot_be_formulas() {
+        assert_eq!(tsv("=cmd|' /C calc'!A0"), "'=cmd|' /C calc'!A0");
+        assert_eq!(tsv("a\tb"), "a\\x09b");
+    }
+
+    #[test]
+    fn json_keeps_its_meaning() {
+        let name = "a\u{9b}\u{202e}\u{1fffe}\x1b\"";
+        let document = serde_json::to_string_pretty(&[name]).unwrap();
+        let safe = json(&document);
+        assert!(!safe.chars().any(|c| is_unsafe(c) && c != '\n'));
+        assert_eq!(serde_json::from_str::<Vec<String>>(&safe).unwrap(), [name]);
+    }
+
+    #[test]
+    fn wide_characters_take_two_columns() {
+        assert_eq!(fit_tail("関数名前", 5), "関数…");
+        assert_eq!(fit_middle("abcdefghij", 5), "ab…ij");
+        assert_eq!(fit_middle("abc", 3), "abc");
+        assert_eq!(fit_tail("abc", 0), "");
+    }
+
+    proptest! {
+        #[test]
+        fn no_output_passes_an_unsafe_character(text in any::<String>()) {
+            for safe in [terminal(&text), xml(&text), tsv(&text), folded(&text).into()] {
+                prop_assert!(!safe.chars().any(is_unsafe));
+            }
+            prop_assert!(!folded(&text).contains(';'));
+        }
+
+        #[test]
+        fn fitted_text_fits(text in "\\PC{0,40}", columns in 0usize..30) {
+            prop_assert!(width(&fit_tail(&text, columns)) <= columns);
+            prop_assert!(width(&fit_middle(&text, columns)) <= columns);
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! The command line: what can be typed, and its translation into plain options.
+//!
+//! Nothing else in the crate knows the argument parser; man pages and completions are generated from
+//! [`command`].
+
+mod read;
+mod record;
+mod value;
+
+use crate::failure::Failure;
+use crate::record::RecordOptions;
+use crate::report::{ExportOptions, InfoOptions, ReportOptions};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
+
+/// What `prof` alone prints.
+const OVERVIEW: &str = "\
+prof: where did this program's time go?
+
+  prof record -p PID          record a running program until Ctrl-C
+  prof record ./program ARG   record a program from start to end
+  prof report                 who used the CPU, and how far to trust it
+  prof export -o flame.svg    a flame graph for a browser
+
+record and report need no preparation of the program: no rebuild, no frame pointers.
+also   prof info, prof doctor, prof completions
+help   prof help, prof help record, man prof
+";
+
+/// Layout of every help text: examples come before the options.
+const HELP_TEMPLATE: &str =
+    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// `prof` alone: print this.
+    Overview(&'static str),
+    /// `prof record`.
+    Record(RecordOptions),
+    /// `prof report`.
+    Report(ReportOptions),
+    /// `prof export`.
+    Export(ExportOptions),
+    /// `prof info`.
+    Info(InfoOptions),
+    /// `prof doctor`.
+    Doctor(DoctorOptions),
+    /// `prof completions`: print this.
+    Completions(String),
+}
+
+/// What `prof doctor` can be told.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DoctorOptions {
+    /// A process whose stacks are tried.
+    pub pid: Option<u32>,
+    /// `prof.doctor/1` instead of text.
+    pub json: bool,
+}
+
+/// Why there is nothing to do.
+#[derive(Debug)]
+pub enum Stop {
+    /// The parser has something to show: help, the version, or what is wrong with the arguments.
+    Shown(clap::Error),
+    /// The arguments can be read but make no sense together.
+    Failed(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
+    }
+}
+
+impl Stop {
+    /// Prints what the parser has to show (help and version to standard output, errors to standard error);
+    /// returns the exit status, or the failure that the caller has to explain.
+    ///
+    /// # Errors
+    ///
+    /// The failure, when it is not the parser's.
+    pub fn show(self) -> Result<u8, Failure> {
+        match self {
+            Stop::Shown(error) => {
+                // A closed pipe is no reason for another message.
+                let _ = error.print();
+                Ok(u8::try_from(error.exit_code()).unwrap_or(crate::failure::status::USAGE))
+            }
+            Stop::Failed(failure) => Err(failure),
+        }
+    }
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "prof",
+    version,
+    about = "Where did this program's time go? A profiler for Linux in the terminal",
+    help_template = HELP_TEMPLATE,
+    before_help = "Examples:
+  prof record -p 4312             record a running program until Ctrl-C
+  prof record ./program ARG       record a program from start to end
+  prof report                     who used the CPU, and how far to trust it
+  prof export -o flame.svg        a flame graph for a browser",
+    disable_help_subcommand = false,
+    infer_subcommands = false,
+    args_override_self = false
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Record(Box<record::RecordArgs>),
+    Report(Box<read::ReportArgs>),
+    Export(Box<read::ExportArgs>),
+    Info(read::InfoArgs),
+    Doctor(DoctorArgs),
+    Completions(CompletionArgs),
+}
+
+/// Check what this machine allows prof to do, and print the fix for what it does not
+///
+/// Loads every BPF program for real and walks test stacks instead of guessing from settings. Exits with 5
+/// when something keeps prof from working.
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof doctor                     can this user record here?
+  prof doctor -p 4312             can it walk the stacks of that process?")]
+struct DoctorArgs {
+    /// Also walk stacks of this process
+    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// Print `prof.doctor/1` as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Print a completion script for a shell
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof completions bash > /etc/bash_completion.d/prof
+  prof completions zsh > \"${fpath[1]}/_prof\"
+  prof completions fish > ~/.config/fish/completions/prof.fish")]
+struct CompletionArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_parser = value::shell())]
+    shell: clap_complete::Shell,
+}
+
+/// The whole command line, for man pages and completions.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+/// The completion script of `shell`.
+fn completions(shell: clap_complete::Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(), "prof", &mut script);
+    String::from_utf8_lossy(&script).into_owned()
+}
+
+/// Reads `arguments`, the first of which is the name of the program.
+///
+/// # Errors
+///
+/// When there is nothing to do: help was asked for, or the arguments are wrong.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Stop> {
+    let cli = Cli::try_parse_from(arguments).map_err(Stop::Shown)?;
+    Ok(match cli.verb {
+        None => Request::Overview(OVERVIEW),
+        Some(Verb::Record(args)) => Request::Record(args.into_options()?),
+        Some(Verb::Report(args)) => Request::Report(args.into_options()),
+        Some(Verb::Export(args)) => Request::Export(args.into_options()?),
+        Some(Verb::Info(args)) => Request::Info(args.into_options()),
+        Some(Verb::Doctor(args)) => Request::Doctor(DoctorOptions { pid: args.pid, json: args.json }),
+        Some(Verb::Completions(args)) => Request::Completions(completions(args.shell)),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,291 @@
+//! The commands that read a profile: `prof report`, `prof export`, `prof info`.
+
+use super::{HELP_TEMPLATE, Stop, value};
+use crate::report::{
+    ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
+    Grouping, InfoOptions, Input, NameStyle, ReportOptions, SortKey, Space, TimeRange, View,
+};
+use clap::Args;
+use std::path::PathBuf;
+
+/// The profile to read.
+#[derive(Debug, Args)]
+struct InputArgs {
+    /// The profile; - is standard input
+    #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
+    file: PathBuf,
+    /// The profile, as perf has it
+    #[arg(short, long, value_name = "FILE", hide = true, conflicts_with = "file")]
+    input: Option<PathBuf>,
+}
+
+impl InputArgs {
+    fn into_input(self) -> Input {
+        let path = self.input.unwrap_or(self.file);
+        if path.as_os_str() == "-" { Input::Stdin } else { Input::File(path) }
+    }
+}
+
+/// Which samples and which frames.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which samples and frames")]
+struct CommonArgs {
+    /// Only samples with a function on the stack whose name matches
+    #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
+    focus: Option<String>,
+    /// No samples with a function on the stack whose name matches
+    #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
+    ignore: Option<String>,
+    /// Take functions whose name matches out of the stacks; their time stays
+    #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
+    hide: Option<String>,
+    /// Only threads whose name matches
+    #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
+    thread: Option<String>,
+    /// Only these processes
+    #[arg(long, value_name = "PID,…", value_delimiter = ',')]
+    pid: Vec<u32>,
+    /// Only these threads
+    #[arg(long, value_name = "TID,…", value_delimiter = ',')]
+    tid: Vec<u32>,
+    /// Only samples taken on these CPUs
+    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
+    cpu: Vec<u16>,
+    /// Only this part of the recording: 2s..5s, 2s.. or ..5s
+    #[arg(long, value_name = "FROM..TO", value_parser = value::time_range)]
+    time: Option<TimeRange>,
+    /// Only user frames; time in the kernel counts for the code that entered it
+    #[arg(long, conflicts_with = "kernel")]
+    user: bool,
+    /// Only kernel frames, of samples taken in the kernel
+    #[arg(long)]
+    kernel: bool,
+    /// What one row or box stands for
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = value::grouping())]
+    by: Grouping,
+    /// Count inlined functions for the function that they were inlined into
+    #[arg(long)]
+    no_inline: bool,
+    /// How names are written [default: short on a terminal, else full]
+    #[arg(long, value_name = "STYLE", value_parser = value::name_style())]
+    names: Option<NameStyle>,
+}
+
+impl CommonArgs {
+    fn into_options(self, input: Input) -> CommonOptions {
+        let space = match (self.user, self.kernel) {
+            (true, _) => Space::User,
+            (_, true) => Space::Kernel,
+            _ => Space::All,
+        };
+        CommonOptions {
+            input,
+            filter: FilterOptions {
+                focus: self.focus,
+                ignore: self.ignore,
+                hide: self.hide,
+                thread: self.thread,
+                pids: self.pid,
+                tids: self.tid,
+                cpus: self.cpu,
+                time: self.time.unwrap_or_default(),
+                space,
+            },
+            grouping: self.by,
+            inline: !self.no_inline,
+            names: self.names,
+        }
+    }
+}
+
+/// Show a profile as text: who used the CPU, and how far to trust it
+///
+/// SELF is the time that a function ran itself, TOTAL adds everything called from it ("flat" and "cum" in
+/// pprof). ± is the 95 % sampling error of SELF% in percentage points; samples that follow each other are
+/// alike, so it is a lower bound. "stacks" is the share of stacks that reach their thread's root, "symbols"
+/// the share of frames that have a name, "prof cost" the CPU time of prof itself as a share of the
+/// target's.
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof report                     the functions that took most time
+  prof report --tree --thread '^worker'
+                                  call tree of some threads
+  prof report --peek malloc       who calls malloc, and what it calls
+  prof report --json | jq '.rows[0]'")]
+pub(super) struct ReportArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// One row for each function (this is the default)
+    #[arg(long, group = "view", help_heading = "View")]
+    flat: bool,
+    /// Callers above what they call
+    #[arg(long, group = "view", help_heading = "View")]
+    tree: bool,
+    /// Functions above their callers
+    #[arg(long, group = "view", help_heading = "View")]
+    bottom_up: bool,
+    /// Callers and callees of the functions whose name matches
+    #[arg(long, value_name = "REGEX", group = "view", help_heading = "View", value_parser = value::pattern)]
+    peek: Option<String>,
+    /// One row for each thread name
+    #[arg(long, group = "view", help_heading = "View")]
+    threads: bool,
+    /// The time that programs ran (this is the default)
+    #[arg(long, help_heading = "View")]
+    on_cpu: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Order of the rows
+    #[arg(long, value_name = "KEY", default_value = "self", help_heading = "Output", value_parser = value::sort_key())]
+    sort: SortKey,
+    /// Most rows, 0 for all
+    #[arg(short = 'n', value_name = "N", help_heading = "Output", help = rows_help())]
+    rows: Option<usize>,
+    /// Leave out rows and branches with less than this share of all
+    #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, help = min_help())]
+    min_pct: Option<f64>,
+    /// Print `prof.report/1` as JSON
+    #[arg(long, group = "machine", help_heading = "Output")]
+    json: bool,
+    /// Print a table with tabs between the cells
+    #[arg(long, group = "machine", help_heading = "Output")]
+    tsv: bool,
+    /// Colour
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output", value_parser = value::color_when())]
+    color: ColorWhen,
+    /// Do not use a pager ($PROF_PAGER, $PAGER or less)
+    #[arg(long, help_heading = "Output")]
+    no_pager: bool,
+}
+
+fn rows_help() -> String {
+    format!("Most rows, 0 for all [default: {} for the flat view, else all]", ReportOptions::DEFAULT_ROWS)
+}
+
+fn min_help() -> String {
+    let default = ReportOptions::DEFAULT_TREE_MIN_PERCENT;
+    format!(
+        "Leave out rows and branches with less than this share of all [default: {default} for trees, else 0]"
+    )
+}
+
+impl ReportArgs {
+    pub(super) fn into_options(self) -> ReportOptions {
+        let view = match (self.tree, self.bottom_up, self.threads, self.peek) {
+            (true, ..) => View::Tree,
+            (_, true, ..) => View::BottomUp,
+            (_, _, true, _) => View::Threads,
+            (.., Some(pattern)) => View::Peek(pattern),
+            _ => View::Flat,
+        };
+        let format = match (self.json, self.tsv) {
+            (true, _) => Format::Json,
+            (_, true) => Format::Tsv,
+            _ => Format::Text,
+        };
+        ReportOptions {
+            common: self.common.into_options(self.input.into_input()),
+            view,
+            format,
+            sort: self.sort,
+            rows: self.rows,
+            min_percent: self.min_pct,
+            color: self.color,
+            pager: !self.no_pager,
+        }
+    }
+}
+
+/// Write a profile for other programs: a flame graph, or folded stacks
+///
+/// The format follows the ending of OUT: .svg, or .folded and .collapsed.
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof export -o flame.svg        a flame graph for a browser
+  prof export -o - --format folded | grep parse
+                                  one line for each distinct stack
+  prof export yesterday.data -o old.svg --thread '^worker'")]
+pub(super) struct ExportArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Write here; - is standard output
+    #[arg(short, long, value_name = "OUT", required = true, help_heading = "Output")]
+    output: PathBuf,
+    /// The format, whatever the ending of OUT
+    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = value::export_format())]
+    format: Option<ExportFormat>,
+    /// Replace OUT if it exists
+    #[arg(short, long, help_heading = "Output")]
+    force: bool,
+    /// Folded stacks: count samples instead of ns
+    #[arg(long, help_heading = "Output")]
+    count: bool,
+    /// Flame graph: the title
+    #[arg(long, value_name = "TEXT", help_heading = "Output")]
+    title: Option<String>,
+    /// Flame graph: the line below the title, instead of the command and the date
+    #[arg(long, value_name = "TEXT", help_heading = "Output")]
+    subtitle: Option<String>,
+    /// Flame graph: the root on top
+    #[arg(long, help_heading = "Output")]
+    icicle: bool,
+    /// Flame graph: no command and no date
+    #[arg(long, help_heading = "Output")]
+    no_meta: bool,
+    /// The time that programs ran (this is the default)
+    #[arg(long, help_heading = "Output")]
+    on_cpu: bool,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl ExportArgs {
+    pub(super) fn into_options(self) -> Result<ExportOptions, Stop> {
+        let is_stdout = self.output.as_os_str() == "-";
+        let format = match self.format {
+            Some(format) => format,
+            None if is_stdout => {
+                return Err(crate::failure::Failure::usage(
+                    "standard output has no ending to tell the format",
+                )
+                .hint("name it:  --format svg|folded")
+                .into());
+            }
+            None => ExportFormat::of_path(&self.output)?,
+        };
+        let destination = if is_stdout {
+            Destination::Stdout
+        } else {
+            Destination::File { path: self.output, force: self.force }
+        };
+        Ok(ExportOptions {
+            common: self.common.into_options(self.input.into_input()),
+            format,
+            destination,
+            count: self.count,
+            title: self.title,
+            subtitle: self.subtitle,
+            icicle: self.icicle,
+            no_meta: self.no_meta,
+        })
+    }
+}
+
+/// Show the facts of a profile: what was recorded, when, how, and what is missing
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof info
+  prof info yesterday.data --json")]
+pub(super) struct InfoArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Print `prof.info/1` as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl InfoArgs {
+    pub(super) fn into_options(self) -> InfoOptions {
+        InfoOptions { input: self.input.into_input(), json: self.json }
+    }
+}

@@ -1,0 +1,207 @@
+use super::*;
+use crate::record::{CallGraph, Output, Rate, Target};
+use crate::report::{
+    Destination, ExportFormat, Format, Grouping, Input, NameStyle, SortKey, Space, TimeRange, View,
+};
+use std::time::Duration;
+
+fn parsed(line: &str) -> Result<Request, Stop> {
+    parse(line.split(' ').map(OsString::from))
+}
+
+fn recorded(line: &str) -> RecordOptions {
+    match parsed(line) {
+        Ok(Request::Record(options)) => options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn reported(line: &str) -> ReportOptions {
+    match parsed(line) {
+        Ok(Request::Report(options)) => options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// Exit status and text of a command line that is refused.
+fn refused(line: &str) -> (u8, String) {
+    match parsed(line) {
+        Err(Stop::Shown(error)) => (error.exit_code() as u8, error.to_string()),
+        Err(Stop::Failed(failure)) => (failure.status, failure.message),
+        Ok(request) => panic!("{line}: {request:?}"),
+    }
+}
+
+fn words(text: &str) -> Vec<OsString> {
+    text.split(' ').map(OsString::from).collect()
+}
+
+#[test]
+fn the_definition_is_consistent() {
+    command().debug_assert();
+}
+
+#[test]
+fn without_a_verb_there_is_an_overview_of_a_dozen_lines() {
+    let Ok(Request::Overview(text)) = parsed("prof") else { panic!("no overview") };
+    assert!((9..=13).contains(&text.lines().count()));
+    assert_eq!(text.lines().filter(|line| line.starts_with("  prof ")).count(), 4);
+}
+
+#[test]
+fn record_has_defaults_from_one_place() {
+    let expected = RecordOptions { target: Target::Pids(vec![1, 2]), ..RecordOptions::default() };
+    assert_eq!(recorded("prof record -p 1,2"), expected);
+}
+
+#[test]
+fn every_target_can_be_named() {
+    assert_eq!(recorded("prof record -t 7").target, Target::Tids(vec![7]));
+    assert_eq!(recorded("prof record --name ^post").target, Target::Name("^post".into()));
+    assert_eq!(recorded("prof record -a").target, Target::System);
+    assert_eq!(recorded("prof record ls -l --help").target, Target::Launch(words("ls -l --help")));
+    assert_eq!(recorded("prof record -F 49 -- ls -p 3").target, Target::Launch(words("ls -p 3")));
+}
+
+#[test]
+fn a_command_beside_a_target_is_the_timer() {
+    let options = recorded("prof record -p 5 -- sleep 30");
+    assert_eq!(options.target, Target::Pids(vec![5]));
+    assert_eq!(options.timer, Some(words("sleep 30")));
+    assert_eq!(recorded("prof record -a sleep 3").timer, Some(words("sleep 3")));
+}
+
+#[test]
+fn record_options_are_translated() {
+    let options = recorded(
+        "prof record -g -e cpu -F max -d 1m30s -D 0.5 --call-graph fp --user-only --no-children \
+         -o out.data -f -v --table-budget 1GiB -p 1",
+    );
+    assert_eq!(options.rate, Rate::Max);
+    assert_eq!(options.duration, Some(Duration::from_secs(90)));
+    assert_eq!(options.delay, Some(Duration::from_millis(500)));
+    assert_eq!(options.call_graph, CallGraph::FramePointer);
+    assert!(options.user_only && !options.follow_children && options.verbose && !options.quiet);
+    assert_eq!(options.output, Output::File { path: "out.data".into(), force: true });
+    assert_eq!(options.table_budget_bytes, 1 << 30);
+    assert_eq!(recorded("prof record -o - -a").output, Output::Stdout);
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused_with_a_reason() {
+    for (line, expected) in [
+        ("prof record", "nothing to record"),
+        ("prof record -e off -p 1", "off-CPU recording is not in this version; -e cpu records running time"),
+        ("prof record -e cpu,off -p 1", "off-CPU recording is not in this version"),
+        ("prof record -e cycles -p 1", "the events are: cpu"),
+        ("prof record -F 0 -p 1", "samples per second"),
+        ("prof record -d 0 -p 1", "must be longer than 0"),
+        ("prof record -d 1e300 -p 1", "write 30s"),
+        ("prof record -d soon -p 1", "write 30s"),
+        ("prof record -p 0", "0 is not in 1.."),
+        ("prof record -p 1 -a", "cannot be used with"),
+        ("prof record --name ( ls", "not a regular expression: unclosed group"),
+        ("prof record --table-budget 1kB -a", "at least 1MiB"),
+        ("prof record -q -v -a", "cannot be used with"),
+        ("prof record --frequncy 9 ls", "--frequency"),
+    ] {
+        let (status, text) = refused(line);
+        assert_eq!(status, 2, "{line}");
+        assert!(text.contains(expected), "{line}: {text}");
+    }
+}
+
+#[test]
+fn a_misspelt_verb_gets_a_suggestion() {
+    let (status, text) = refused("prof recrod ls");
+    assert_eq!(status, 2);
+    assert!(text.contains("'record'"), "{text}");
+}
+
+#[test]
+fn help_starts_with_examples() {
+    for line in ["prof --help", "prof record --help", "prof report -h", "prof help export", "prof info -h"] {
+        let (status, text) = refused(line);
+        assert_eq!(status, 0, "{line}");
+        let examples = text.find("Examples:").unwrap_or_else(|| panic!("{line}: {text}"));
+        let usage = text.find("Usage:").unwrap_or_else(|| panic!("{line}: {text}"));
+        assert!(examples < usage, "{line}");
+    }
+    let (_, text) = refused("prof record --help");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("[default: 999 for processes, threads and commands, 99 for -a]"), "{text}");
+    assert!(text.contains("[default: 256MiB]"), "{text}");
+}
+
+#[test]
+fn a_report_without_options_is_the_default() {
+    assert_eq!(reported("prof report"), ReportOptions::default());
+    assert_eq!(reported("prof report --flat --on-cpu"), ReportOptions::default());
+}
+
+#[test]
+fn report_options_are_translated() {
+    let options = reported(
+        "prof report old.data --bottom-up --focus a --ignore b --hide c --thread d --pid 1,2 --tid 3 --cpu 0 \
+         --time 2s..5s --user --by line --no-inline --names raw --sort total -n 0 --min-pct 2.5% --tsv",
+    );
+    assert_eq!(options.view, View::BottomUp);
+    assert_eq!(options.format, Format::Tsv);
+    assert_eq!((options.sort, options.rows, options.min_percent), (SortKey::TotalWeight, Some(0), Some(2.5)));
+    let common = options.common;
+    assert_eq!(common.input, Input::File("old.data".into()));
+    assert_eq!((common.grouping, common.inline, common.names), (Grouping::Line, false, Some(NameStyle::Raw)));
+    let filter = common.filter;
+    assert_eq!(filter.focus.as_deref(), Some("a"));
+    assert_eq!(filter.ignore.as_deref(), Some("b"));
+    assert_eq!(filter.hide.as_deref(), Some("c"));
+    assert_eq!(filter.thread.as_deref(), Some("d"));
+    assert_eq!((filter.pids, filter.tids, filter.cpus), (vec![1, 2], vec![3], vec![0]));
+    let range = TimeRange { from_ns: Some(2_000_000_000), to_ns: Some(5_000_000_000) };
+    assert_eq!((filter.time, filter.space), (range, Space::User));
+}
+
+#[test]
+fn inputs_can_be_named_as_perf_does_or_piped() {
+    assert_eq!(reported("prof report -i x").common.input, Input::File("x".into()));
+    assert_eq!(reported("prof report -").common.input, Input::Stdin);
+    assert_eq!(refused("prof report -i x y").0, 2);
+}
+
+#[test]
+fn views_formats_and_spaces_exclude_each_other() {
+    for line in ["prof report --tree --flat", "prof report --json --tsv", "prof report --user --kernel"] {
+        assert_eq!(refused(line).0, 2, "{line}");
+    }
+    for line in ["prof report --time 5s..2s", "prof report --time 5s", "prof report --min-pct nan"] {
+        assert_eq!(refused(line).0, 2, "{line}");
+    }
+}
+
+#[test]
+fn the_ending_decides_the_export_format() {
+    let exported = |line: &str| match parsed(line) {
+        Ok(Request::Export(options)) => options,
+        other => panic!("{line}: {other:?}"),
+    };
+    assert_eq!(exported("prof export -o a.SVG").format, ExportFormat::Svg);
+    assert_eq!(exported("prof export -o a.folded --count").format, ExportFormat::Folded);
+    let forced = exported("prof export x.data -f -o a.txt --format folded");
+    assert_eq!(forced.destination, Destination::File { path: "a.txt".into(), force: true });
+    assert_eq!(exported("prof export -o - --format svg").destination, Destination::Stdout);
+    let (status, text) = refused("prof export -o a.png");
+    assert_eq!((status, text.as_str()), (2, "cannot tell the format of `a.png` from its ending"));
+    assert_eq!(refused("prof export -o -").0, 2);
+    assert_eq!(refused("prof export").0, 2);
+}
+
+#[test]
+fn completions_are_scripts_for_the_shell() {
+    for shell in ["bash", "zsh", "fish"] {
+        let Ok(Request::Completions(script)) = parsed(&format!("prof completions {shell}")) else {
+            panic!("no script for {shell}");
+        };
+        assert!(script.contains("--call-graph") || script.contains("call-graph"), "{shell}");
+    }
+    assert_eq!(refused("prof completions cmd").0, 2);
+}

@@ -1,0 +1,154 @@
+//! Values of options: text to numbers, durations, sizes and choices. Messages complete the parser's
+//! own `invalid value 'X' for '-d <TIME>': …`.
+
+use crate::record::{CallGraph, Rate};
+use crate::report::{ColorWhen, ExportFormat, Grouping, NameStyle, SortKey, TimeRange};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::time::Duration;
+
+/// Longest time that makes sense anywhere: a hundred days.
+const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
+
+/// Smallest budget for unwind tables: one mid-sized library has some.
+const SMALLEST_BUDGET_BYTES: u64 = 1 << 20;
+
+/// A parser that takes one word of `choices`.
+fn choice<T: Copy + Send + Sync + 'static>(
+    choices: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let words = PossibleValuesParser::new(choices.iter().map(|(word, _)| *word));
+    words.try_map(move |word| {
+        let found = choices.iter().find(|(known, _)| *known == word);
+        found.map(|(_, value)| *value).ok_or("unknown word")
+    })
+}
+
+pub(super) fn call_graph() -> impl TypedValueParser<Value = CallGraph> {
+    choice(&[("auto", CallGraph::Auto), ("dwarf", CallGraph::Dwarf), ("fp", CallGraph::FramePointer)])
+}
+
+pub(super) fn grouping() -> impl TypedValueParser<Value = Grouping> {
+    choice(&[
+        ("function", Grouping::Function),
+        ("line", Grouping::Line),
+        ("module", Grouping::Module),
+        ("thread", Grouping::Thread),
+        ("process", Grouping::Process),
+    ])
+}
+
+pub(super) fn sort_key() -> impl TypedValueParser<Value = SortKey> {
+    choice(&[("self", SortKey::SelfWeight), ("total", SortKey::TotalWeight), ("count", SortKey::Count)])
+}
+
+pub(super) fn name_style() -> impl TypedValueParser<Value = NameStyle> {
+    choice(&[("short", NameStyle::Short), ("full", NameStyle::Full), ("raw", NameStyle::Raw)])
+}
+
+pub(super) fn color_when() -> impl TypedValueParser<Value = ColorWhen> {
+    choice(&[("auto", ColorWhen::Auto), ("always", ColorWhen::Always), ("never", ColorWhen::Never)])
+}
+
+pub(super) fn export_format() -> impl TypedValueParser<Value = ExportFormat> {
+    choice(&ExportFormat::ALL)
+}
+
+pub(super) fn shell() -> impl TypedValueParser<Value = clap_complete::Shell> {
+    use clap_complete::Shell;
+    choice(&[("bash", Shell::Bash), ("zsh", Shell::Zsh), ("fish", Shell::Fish)])
+}
+
+/// `30s`, `1m 30s`, `500ms`; a plain number means seconds.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let form = "write 30s, 500ms or 1m30s";
+    let parsed = match text.trim().parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| form.to_owned())?,
+        Err(_) => humantime::parse_duration(text.trim()).map_err(|_| form.to_owned())?,
+    };
+    if parsed > LONGEST { Err("longer than 100 days".to_owned()) } else { Ok(parsed) }
+}
+
+/// As [`duration`], but not nothing.
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    let parsed = duration(text)?;
+    if parsed.is_zero() { Err("must be longer than 0".to_owned()) } else { Ok(parsed) }
+}
+
+/// `2s..5s`, `2s..`, `..5s`.
+pub(super) fn time_range(text: &str) -> Result<TimeRange, String> {
+    let form = || "write 2s..5s, 2s.. or ..5s".to_owned();
+    let (from, to) = text.split_once("..").ok_or_else(form)?;
+    let end = |text: &str| -> Result<Option<u64>, String> {
+        if text.trim().is_empty() {
+            return Ok(None);
+        }
+        let nanoseconds = duration(text).map_err(|_| form())?.as_nanos();
+        Ok(Some(u64::try_from(nanoseconds).map_err(|_| form())?))
+    };
+    let range = TimeRange { from_ns: end(from)?, to_ns: end(to)? };
+    match range {
+        TimeRange { from_ns: None, to_ns: None } => Err(form()),
+        TimeRange { from_ns: Some(from), to_ns: Some(to) } if from >= to => {
+            Err("it ends before it begins".to_owned())
+        }
+        range => Ok(range),
+    }
+}
+
+/// A sampling rate in Hz, or `max`.
+pub(super) fn rate(text: &str) -> Result<Rate, String> {
+    if text == "max" {
+        return Ok(Rate::Max);
+    }
+    match text.parse::<u32>() {
+        Ok(hz) if hz > 0 => Ok(Rate::Hz(hz)),
+        _ => Err("write samples per second, such as 999, or max".to_owned()),
+    }
+}
+
+/// The events of a recording; only running time in this version.
+pub(super) fn event(text: &str) -> Result<String, String> {
+    match text {
+        "cpu" => Ok(text.to_owned()),
+        "off" => Err("off-CPU recording is not in this version; -e cpu records running time".to_owned()),
+        _ => Err("the events are: cpu".to_owned()),
+    }
+}
+
+/// A size such as `256MiB`.
+pub(super) fn budget_bytes(text: &str) -> Result<u64, String> {
+    let size: bytesize::ByteSize =
+        text.parse().map_err(|_| "write a size such as 256MiB or 1GB".to_owned())?;
+    if size.as_u64() < SMALLEST_BUDGET_BYTES {
+        return Err("must be at least 1MiB".to_owned());
+    }
+    Ok(size.as_u64())
+}
+
+/// The size as [`budget_bytes`] reads it.
+pub(super) fn budget_text(bytes: u64) -> String {
+    if bytes.is_multiple_of(1 << 20) { format!("{}MiB", bytes >> 20) } else { bytes.to_string() }
+}
+
+/// A share in percent.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').parse::<f64>() {
+        Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(percent),
+        _ => Err("write a number from 0 to 100".to_owned()),
+    }
+}
+
+/// A regular expression, kept as text.
+pub(super) fn pattern(text: &str) -> Result<String, String> {
+    match regex::Regex::new(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(regex::Error::Syntax(message)) => {
+            let why = message.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            Err(format!(
+                "not a regular expression: {why}; for the text itself write '{}'",
+                regex::escape(text)
+            ))
+        }
+        Err(_) => Err("the regular expression is too big".to_owned()),
+    }
+}

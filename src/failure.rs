@@ -1,0 +1,116 @@
+//! An error that knows its exit status and what the user can do about it.
+
+use std::fmt;
+
+/// Exit statuses of `prof` itself; `prof record CMD` passes CMD's own status through.
+pub mod status {
+    /// All went well.
+    pub const OK: u8 = 0;
+    /// Something failed.
+    pub const FAILED: u8 = 1;
+    /// The command line makes no sense.
+    pub const USAGE: u8 = 2;
+    /// No sample matched.
+    pub const NO_MATCH: u8 = 3;
+    /// Not permitted, or `doctor` found something that keeps `prof` from working.
+    pub const NOT_PERMITTED: u8 = 5;
+    /// `record CMD`: `prof` failed before CMD was started.
+    pub const NOT_STARTED: u8 = 125;
+    /// `record CMD`: CMD cannot be executed.
+    pub const CANNOT_EXECUTE: u8 = 126;
+    /// `record CMD`: CMD was not found.
+    pub const NOT_FOUND: u8 = 127;
+    /// The reader of standard output went away (128 + SIGPIPE), as a shell reports it.
+    pub const BROKEN_PIPE: u8 = 141;
+}
+
+/// What failed on what and why, the exit status, and what to do next.
+///
+/// Travels inside an `anyhow::Error`, with or without further context; `main` finds it in the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Exit status of the process (see [`status`]).
+    pub status: u8,
+    /// What failed and why: lower case, no full stop, paths in backticks.
+    pub message: String,
+    /// Lines that say what to do, most useful first.
+    pub hints: Vec<String>,
+}
+
+impl Failure {
+    /// A failure with the given exit status and no hint.
+    pub fn new(status: u8, message: impl Into<String>) -> Self {
+        Failure { status, message: message.into(), hints: Vec::new() }
+    }
+
+    /// A command line that makes no sense.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Failure::new(status::USAGE, message)
+    }
+
+    /// Adds a line that says what to do.
+    #[must_use]
+    pub fn hint(mut self, line: impl Into<String>) -> Self {
+        self.hints.push(line.into());
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The exit status and the lines that standard error gets for `error`; no line at all when the reader
+/// of the output went away.
+pub fn explain(error: &anyhow::Error) -> (u8, Vec<String>) {
+    if error.chain().any(is_broken_pipe) {
+        return (status::BROKEN_PIPE, Vec::new());
+    }
+    let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
+    let status = failure.map_or(status::FAILED, |failure| failure.status);
+    let mut lines = vec![format!("prof: {}", crate::safe_text::message(&format!("{error:#}")))];
+    let hints = failure.map_or(&[][..], |failure| &failure.hints);
+    lines.extend(hints.iter().map(|hint| format!("  {}", crate::safe_text::message(hint))));
+    (status, lines)
+}
+
+fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn status_and_hints_survive_added_context() {
+        let failure = Failure::new(5, "cannot sample CPU 3").hint("run as root");
+        let error = Err::<(), _>(failure).context("failed to record").unwrap_err();
+        let (status, lines) = explain(&error);
+        assert_eq!(status, 5);
+        assert_eq!(lines, ["prof: failed to record: cannot sample CPU 3", "  run as root"]);
+    }
+
+    #[test]
+    fn a_plain_error_exits_with_1_and_prints_its_chain() {
+        let error = anyhow::anyhow!("why").context("what");
+        assert_eq!(explain(&error), (1, vec!["prof: what: why".to_owned()]));
+    }
+
+    #[test]
+    fn a_closed_pipe_is_quiet() {
+        let error = anyhow::Error::from(std::io::Error::from(std::io::ErrorKind::BrokenPipe));
+        assert_eq!(explain(&error.context("cannot write")), (141, vec![]));
+    }
+
+    #[test]
+    fn names_in_messages_cannot_drive_the_terminal() {
+        let (_, lines) = explain(&anyhow::anyhow!("cannot open `a\x1b[2J`"));
+        assert_eq!(lines, ["prof: cannot open `a\\x1b[2J`"]);
+    }
+}

@@ -1,0 +1,81 @@
+//! The notes under a report: what is wrong with the recording, how much it matters, what would mend it.
+
+use super::name::module_file;
+use super::quality::{Quality, WorstModule};
+use super::units::{honest_percent_text, percent};
+use crate::profile::{Integrity, ModuleKind, Outcome, Profile};
+
+/// Share of stacks or frames, in percent, from which on a defect is worth a note.
+const NOTABLE_PERCENT: f64 = 1.0;
+
+/// The notes for a recording, most important first. They quote foreign names.
+pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(problem) = &integrity.problem {
+        notes.push(format!("the file is not whole ({problem}): this shows what could be read"));
+    } else if profile.end.is_none() || !integrity.is_complete {
+        notes.push(
+            "the recording has no end: prof was killed, or the file was cut; this shows what was saved"
+                .to_owned(),
+        );
+    }
+    let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
+    if lost >= NOTABLE_PERCENT {
+        let share = honest_percent_text(lost);
+        notes.push(format!(
+            "{share} of samples were lost: the machine was too busy; -F with a lower rate helps"
+        ));
+    }
+    let truncated = quality.truncated_percent();
+    if truncated >= NOTABLE_PERCENT {
+        notes.push(cut_note(truncated, quality));
+    }
+    let hidden_kernel = percent(quality.unnamed_kernel_frames, quality.kernel_frames);
+    let is_kernel_hidden = hidden_kernel >= 50.0;
+    if is_kernel_hidden {
+        notes.push(format!(
+            "{} of kernel frames have no name: record as root, or sudo sysctl kernel.kptr_restrict=0",
+            honest_percent_text(hidden_kernel)
+        ));
+    }
+    if let Some(worst) = &quality.worst_unnamed
+        && percent(worst.count, quality.frames) >= NOTABLE_PERCENT
+        && !(is_kernel_hidden && worst.kind == ModuleKind::Kernel)
+    {
+        notes.push(unnamed_note(quality, worst));
+    }
+    notes
+}
+
+fn cut_note(truncated_percent: f64, quality: &Quality) -> String {
+    let share = honest_percent_text(truncated_percent);
+    let Some(worst) = &quality.worst_cut else {
+        return format!("{share} of stacks end early: totals above them are too low");
+    };
+    let module = module_file(&worst.module);
+    let cause = worst.outcome.label();
+    let most = honest_percent_text(percent(worst.count, quality.samples));
+    let mut note =
+        format!("{share} of stacks end early, {most} in {module} ({cause}): totals above it are too low");
+    let fix = match worst.outcome {
+        Outcome::NoUnwindInfo | Outcome::BadUnwindInfo if worst.kind != ModuleKind::Elf => "",
+        Outcome::NoUnwindInfo | Outcome::BadUnwindInfo => "; rebuild it with -fasynchronous-unwind-tables",
+        Outcome::TableNotLoaded => "; record longer, or raise --table-budget",
+        Outcome::Compat32 => "; only 64-bit programs are supported",
+        _ => "",
+    };
+    note.push_str(fix);
+    note
+}
+
+fn unnamed_note(quality: &Quality, worst: &WorstModule) -> String {
+    let share = honest_percent_text(quality.unnamed_percent());
+    let most = honest_percent_text(percent(worst.count, quality.frames));
+    let module = module_file(&worst.module);
+    let fix = match worst.kind {
+        ModuleKind::Jit => "; let the runtime write /tmp/perf-PID.map (node: --perf-basic-prof)",
+        ModuleKind::Elf => "; install its debug symbols or do not strip it",
+        _ => "",
+    };
+    format!("{share} of frames have no name, {most} in {module}{fix}")
+}

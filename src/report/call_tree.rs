@@ -1,0 +1,218 @@
+//! The call tree: an arena of nodes with self and total weights.
+//!
+//! What always holds: a node's total is its self plus its children's totals; the roots' totals sum
+//! up to the weight of all samples. Parents have smaller ids than their children.
+
+use super::label::{LabelId, Labels, Step};
+use super::selection::{Amount, Selection};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// Index of a node of a [`CallTree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One call path: a label called from its parent's path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// What is called.
+    pub label: LabelId,
+    /// It was inlined into its parent (into its child, in an inverted tree).
+    pub is_inlined: bool,
+    /// Kernel code.
+    pub is_kernel: bool,
+    /// Where it is called from; `None` for a root.
+    pub parent: Option<NodeId>,
+    /// Distance from the root, 0 for a root.
+    pub depth: u32,
+    /// Samples that end here.
+    pub own: Amount,
+    /// Samples that end here or below.
+    pub total: Amount,
+    /// What is called from here, heaviest first.
+    pub children: Vec<NodeId>,
+}
+
+/// Which end of a stack is the root of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// The outermost caller: what is below a function is what it called.
+    TopDown,
+    /// The leaf: what is below a function is who called it.
+    BottomUp,
+}
+
+/// All call paths of a selection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallTree {
+    nodes: Vec<Node>,
+    roots: Vec<NodeId>,
+    total: Amount,
+}
+
+impl CallTree {
+    /// The tree of all samples of `selection`.
+    pub fn new(selection: &Selection<'_>, direction: Direction) -> Self {
+        let mut tree = Builder::default();
+        selection.for_each_path(|path, group| match direction {
+            Direction::TopDown => tree.add(path.iter(), group.amount()),
+            Direction::BottomUp => tree.add(path.iter().rev(), group.amount()),
+        });
+        tree.finish(&selection.labels)
+    }
+
+    /// The node `id`, which must come from this tree.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// All nodes, parents before children.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
+    }
+
+    /// Nodes without a parent, heaviest first.
+    pub fn roots(&self) -> &[NodeId] {
+        &self.roots
+    }
+
+    /// Sum over all roots.
+    pub fn total(&self) -> Amount {
+        self.total
+    }
+
+    /// All nodes of which no ancestor was refused by `keep`, in display order: parents first, heavier
+    /// siblings first.
+    pub fn walk(&self, keep: impl Fn(&Node) -> bool) -> Vec<NodeId> {
+        let mut order = Vec::new();
+        let mut pending: Vec<NodeId> = self.roots.iter().rev().copied().collect();
+        while let Some(id) = pending.pop() {
+            let node = self.node(id);
+            if keep(node) {
+                order.push(id);
+                pending.extend(node.children.iter().rev());
+            }
+        }
+        order
+    }
+
+    /// The labels from `id` to its root, `id` first.
+    pub fn path(&self, id: NodeId) -> impl Iterator<Item = &Node> {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let node = self.node(next?);
+            next = node.parent;
+            Some(node)
+        })
+    }
+
+    /// Up to `most` call paths that carry most weight, heaviest first, each with the weight that no
+    /// earlier one has taken. A path is followed from a root to the heaviest child until the node itself
+    /// is heavier than each of its children.
+    pub fn heaviest_paths(&self, most: usize) -> Vec<(NodeId, u64)> {
+        let mut rest: Vec<u64> = self.nodes.iter().map(|node| node.total.weight).collect();
+        let mut found: Vec<(NodeId, u64)> = Vec::new();
+        let heaviest = |rest: &[u64], ids: &[NodeId]| {
+            // Of equal ones the first in display order.
+            ids.iter().rev().copied().max_by_key(|id| rest[id.index()])
+        };
+        while found.len() < most {
+            let Some(mut at) = heaviest(&rest, &self.roots) else { break };
+            while let Some(child) = heaviest(&rest, &self.node(at).children)
+                && rest[child.index()] > 0
+                && rest[child.index()] >= self.node(at).own.weight
+            {
+                at = child;
+            }
+            let weight = rest[at.index()];
+            if weight == 0 || found.iter().any(|(id, _)| *id == at) {
+                break;
+            }
+            found.push((at, weight));
+            let mut next = Some(at);
+            while let Some(id) = next {
+                rest[id.index()] -= weight;
+                next = self.node(id).parent;
+            }
+        }
+        found.sort_by_key(|(_, weight)| Reverse(*weight));
+        found
+    }
+}
+
+/// What makes two children of one parent the same node. Steps differ in file and line, too, but
+/// those belong to the call site, not to the path.
+type ChildKey = (Option<NodeId>, LabelId, bool);
+
+#[derive(Debug, Default)]
+struct Builder {
+    nodes: Vec<Node>,
+    children: FxHashMap<ChildKey, NodeId>,
+    total: Amount,
+}
+
+impl Builder {
+    fn add<'s>(&mut self, steps: impl Iterator<Item = &'s Step>, amount: Amount) {
+        let mut at = None;
+        for step in steps {
+            let id = self.child(at, step);
+            self.nodes[id.index()].total.add(amount);
+            at = Some(id);
+        }
+        if let Some(leaf) = at {
+            self.nodes[leaf.index()].own.add(amount);
+            self.total.add(amount);
+        }
+    }
+
+    fn child(&mut self, parent: Option<NodeId>, step: &Step) -> NodeId {
+        let next = NodeId(self.nodes.len() as u32);
+        let id = *self.children.entry((parent, step.label, step.is_inlined)).or_insert(next);
+        if id == next {
+            self.nodes.push(Node {
+                label: step.label,
+                is_inlined: step.is_inlined,
+                is_kernel: step.is_kernel,
+                parent,
+                depth: parent.map_or(0, |parent| self.nodes[parent.index()].depth + 1),
+                own: Amount::default(),
+                total: Amount::default(),
+                children: Vec::new(),
+            });
+        }
+        id
+    }
+
+    fn finish(mut self, labels: &Labels) -> CallTree {
+        let mut roots = Vec::new();
+        for index in 0..self.nodes.len() {
+            let id = NodeId(index as u32);
+            match self.nodes[index].parent {
+                Some(parent) => self.nodes[parent.index()].children.push(id),
+                None => roots.push(id),
+            }
+        }
+        let order = |nodes: &[Node], ids: &mut [NodeId]| {
+            ids.sort_by(|a, b| {
+                let (x, y) = (&nodes[a.index()], &nodes[b.index()]);
+                (y.total.weight.cmp(&x.total.weight))
+                    .then_with(|| labels.get(x.label).order_key().cmp(&labels.get(y.label).order_key()))
+                    .then(x.is_inlined.cmp(&y.is_inlined))
+                    .then(a.cmp(b))
+            });
+        };
+        for index in 0..self.nodes.len() {
+            let mut children = std::mem::take(&mut self.nodes[index].children);
+            order(&self.nodes, &mut children);
+            self.nodes[index].children = children;
+        }
+        order(&self.nodes, &mut roots);
+        CallTree { nodes: self.nodes, roots, total: self.total }
+    }
+}

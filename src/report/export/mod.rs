@@ -1,0 +1,61 @@
+//! A profile as a file for other programs: rendered in memory, then written whole or not at all.
+
+mod folded;
+mod svg;
+
+pub use folded::folded;
+
+use super::Recording;
+use super::options::{ExportFormat, ExportOptions};
+use super::output;
+use crate::failure::Failure;
+use std::path::Path;
+
+/// File name endings, and what is written for each.
+const ENDINGS: [(&str, ExportFormat); 3] =
+    [(".svg", ExportFormat::Svg), (".folded", ExportFormat::Folded), (".collapsed", ExportFormat::Folded)];
+
+impl ExportFormat {
+    /// All formats of this version with their names on the command line.
+    pub const ALL: [(&str, ExportFormat); 2] = [("svg", ExportFormat::Svg), ("folded", ExportFormat::Folded)];
+
+    /// The format that the ending of `path` names.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure that lists the formats of this version.
+    pub fn of_path(path: &Path) -> Result<Self, Failure> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        let found = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| *format);
+        found.ok_or_else(|| {
+            Failure::usage(format!("cannot tell the format of `{}` from its ending", path.display()))
+                .hint("endings of this version:  .svg, .folded, .collapsed")
+                .hint("any other name:           --format svg|folded")
+        })
+    }
+}
+
+/// `prof export`: reads, renders and writes.
+///
+/// # Errors
+///
+/// When the profile cannot be read, no sample matches, or the output cannot be written; an output that
+/// exists is not touched unless the options say so.
+pub fn export(options: &ExportOptions) -> anyhow::Result<()> {
+    output::check(&options.destination)?;
+    let recording = Recording::load(&options.common.input)?;
+    let bytes = render(&recording, options)?;
+    output::write(&options.destination, &bytes)
+}
+
+/// The exported bytes.
+pub(super) fn render(recording: &Recording, options: &ExportOptions) -> anyhow::Result<Vec<u8>> {
+    let selection = recording.select(&options.common)?;
+    match options.format {
+        ExportFormat::Folded => {
+            let names = options.common.names.unwrap_or(super::NameStyle::Full);
+            Ok(folded(&selection, names, options.count).into_bytes())
+        }
+        ExportFormat::Svg => svg::svg(recording, &selection, options),
+    }
+}

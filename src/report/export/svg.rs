@@ -1,0 +1,213 @@
+//! A flame graph as one SVG file that needs nothing else: inferno draws our folded stacks.
+//!
+//! inferno prints weights as whole numbers. It gets nanoseconds; the tool tips that it wrote are turned
+//! into durations afterwards. The document type line, which names an address in the net that no
+//! browser needs, is taken out.
+
+use super::folded::{Stacks, suffix};
+use crate::failure::{Failure, status};
+use crate::profile::Unit;
+use crate::report::info::date_text;
+use crate::report::label::LabelKind;
+use crate::report::options::{ExportOptions, NameStyle};
+use crate::report::selection::Selection;
+use crate::report::text::event_title;
+use crate::report::{Recording, units};
+use crate::safe_text;
+use anyhow::Context;
+use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
+use inferno::flamegraph::{Direction, Options};
+
+/// Columns of the subtitle; a command can be long.
+const SUBTITLE_COLUMNS: usize = 150;
+
+/// Draws `selection`.
+///
+/// # Errors
+///
+/// Status 3 when the samples carry no weight.
+pub(super) fn svg(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &ExportOptions,
+) -> anyhow::Result<Vec<u8>> {
+    if selection.total.weight == 0 {
+        return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
+    }
+    let names = options.common.names.unwrap_or(NameStyle::Full);
+    let mut palette = palette(selection, names);
+    let unit = selection.event.info().unit;
+    let mut drawing = Options::default();
+    drawing.title = xml_line(options.title.as_deref().unwrap_or(&title(recording, selection)));
+    drawing.subtitle = subtitle(recording, options).map(|line| xml_line(&line));
+    drawing.direction = if options.icicle { Direction::Inverted } else { Direction::Straight };
+    drawing.count_name = count_name(unit).to_owned();
+    drawing.palette_map = Some(&mut palette);
+    drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
+    drawing.deterministic = true;
+    // The lines come frame by frame in order. Sorted as text, a name that goes on with a space after
+    // another's end would come between that one's stacks and split its box. A "flame chart" is what
+    // inferno calls lines drawn in the order given, last one first.
+    drawing.flame_chart = true;
+    let lines: Vec<String> = Stacks::new(selection, names).lines(false).collect();
+    let mut drawn = Vec::new();
+    inferno::flamegraph::from_lines(&mut drawing, lines.iter().rev().map(String::as_str), &mut drawn)
+        .context("cannot draw the flame graph")?;
+    let drawn = String::from_utf8(drawn).context("cannot draw the flame graph")?;
+    let drawn = without_document_type(&drawn);
+    Ok(if unit == Unit::Nanoseconds { with_durations(&drawn).into_bytes() } else { drawn.into_bytes() })
+}
+
+fn count_name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::Nanoseconds => "ns",
+        Unit::Bytes => "bytes",
+        _ => "samples",
+    }
+}
+
+/// `ingest on-CPU, 10.0 s`.
+fn title(recording: &Recording, selection: &Selection<'_>) -> String {
+    let meta = &recording.profile.meta;
+    let name = if meta.target_name.is_empty() { &meta.target } else { &meta.target_name };
+    let event = event_title(&selection.event.info().name);
+    format!("{name} {event}, {}", units::duration(recording.profile.duration_ns()))
+}
+
+/// The command and the date, unless something else or nothing is asked for.
+fn subtitle(recording: &Recording, options: &ExportOptions) -> Option<String> {
+    if options.subtitle.is_some() {
+        return options.subtitle.clone();
+    }
+    let meta = &recording.profile.meta;
+    let command = meta.command.join(" ");
+    let command = safe_text::fit_tail(&command, SUBTITLE_COLUMNS).into_owned();
+    let date = date_text(meta.start_unix_ns);
+    let parts: Vec<String> = [command, date].into_iter().filter(|part| !part.is_empty()).collect();
+    (!options.no_meta && !parts.is_empty()).then(|| parts.join("  "))
+}
+
+fn xml_line(text: &str) -> String {
+    safe_text::xml(text).into_owned()
+}
+
+/// The colour of every frame: its kind gives the hue, its name a slightly different lightness. The first
+/// of several frames with the same text decides.
+fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap {
+    const ROOT: Color = Color { r: 0xd9, g: 0xd9, b: 0xd9 };
+    let mut palette = PaletteMap::default();
+    palette.insert("", ROOT);
+    let tables = &selection.profile.tables;
+    for task in tables.tasks() {
+        palette.insert(safe_text::folded(tables.string(task.comm)), ROOT);
+    }
+    let texts: Vec<String> =
+        selection.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();
+    selection.for_each_path(|path, _| {
+        for step in path {
+            let text = format!("{}{}", texts[step.label.index()], suffix(step));
+            if palette.get(&text).is_none() {
+                let kind = selection.labels.get(step.label).kind;
+                let color = shaded(hue(kind), &text);
+                palette.insert(text, color);
+            }
+        }
+    });
+    palette
+}
+
+/// Colours that stay apart for colour-blind eyes (Okabe and Ito).
+fn hue(kind: LabelKind) -> Color {
+    match kind {
+        LabelKind::Program => Color { r: 0xe6, g: 0x9f, b: 0x00 },
+        LabelKind::Library => Color { r: 0xf0, g: 0xe4, b: 0x42 },
+        LabelKind::Kernel => Color { r: 0xd5, g: 0x5e, b: 0x00 },
+        LabelKind::Jit => Color { r: 0x00, g: 0x9e, b: 0x73 },
+        LabelKind::Task | LabelKind::Cut | LabelKind::Nothing => Color { r: 0xd9, g: 0xd9, b: 0xd9 },
+    }
+}
+
+/// `color` made lighter by 0 to 24 %, by the name (FNV-1a, so that it never changes).
+fn shaded(color: Color, name: &str) -> Color {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let percent = (hash >> 32) % 25;
+    // At most 255: the difference to white is only made smaller.
+    let lighter = |channel: u8| channel + (u64::from(255 - channel) * percent / 100) as u8;
+    Color { r: lighter(color.r), g: lighter(color.g), b: lighter(color.b) }
+}
+
+fn without_document_type(svg: &str) -> String {
+    const START: &str = "<!DOCTYPE";
+    let Some(start) = svg.find(START) else { return svg.to_owned() };
+    let Some(length) = svg[start..].find('>') else { return svg.to_owned() };
+    format!("{}{}", &svg[..start], svg[start + length + 1..].trim_start())
+}
+
+/// Turns the weight in every tool tip, `NAME (1,234,567,890 ns, 12.3%)`, into a duration. Names are
+/// escaped and come first, so the last parenthesis of a tip is always inferno's own.
+fn with_durations(svg: &str) -> String {
+    const OPEN: &str = "<title>";
+    const CLOSE: &str = "</title>";
+    let mut out = String::with_capacity(svg.len());
+    let mut rest = svg;
+    while let Some(start) = rest.find(OPEN) {
+        let (before, tip) = rest.split_at(start + OPEN.len());
+        out.push_str(before);
+        let Some(end) = tip.find(CLOSE) else {
+            rest = tip;
+            break;
+        };
+        out.push_str(&duration_tip(&tip[..end]).unwrap_or_else(|| tip[..end].to_owned()));
+        rest = &tip[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn duration_tip(tip: &str) -> Option<String> {
+    let (name, facts) = tip.rsplit_once('(')?;
+    let (number, share) = facts.split_once(" ns, ")?;
+    let ns: u64 = number.replace(',', "").parse().ok()?;
+    Some(format!("{name}({}, {share}", precise_duration(ns)))
+}
+
+/// Seconds with milliseconds, or what is smaller in its own unit.
+fn precise_duration(ns: u64) -> String {
+    if ns < 1_000_000_000 {
+        return units::duration(ns);
+    }
+    let ms = ns / 1_000_000 + u64::from(ns % 1_000_000 >= 500_000);
+    format!("{}.{:03} s", units::count(ms / 1000), ms % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tool_tips_show_durations_and_keep_names() {
+        let svg = "<title>f(int) (1 ns, x) (1,234,567,890 ns, 12.3%)</title><title>all (5 ns, 100%)</title>";
+        assert_eq!(
+            with_durations(svg),
+            "<title>f(int) (1 ns, x) (1.235 s, 12.3%)</title><title>all (5 ns, 100%)</title>"
+        );
+    }
+
+    #[test]
+    fn durations_round_into_seconds() {
+        assert_eq!(precise_duration(1_999_999_999), "2.000 s");
+        assert_eq!(precise_duration(12_345_678), "12.3 ms");
+        assert_eq!(precise_duration(3_600_000_000_000), "3,600.000 s");
+    }
+
+    #[test]
+    fn shades_stay_colours() {
+        for name in ["", "a", "main", "operator new(unsigned long)"] {
+            let color = shaded(hue(LabelKind::Kernel), name);
+            assert!(color.r >= 0xd5 && color.g >= 0x5e);
+            assert_eq!(color, shaded(hue(LabelKind::Kernel), name));
+        }
+    }
+}

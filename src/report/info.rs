@@ -1,0 +1,335 @@
+//! `prof info`: the facts of a profile, nothing computed from stacks except how many are complete.
+
+use super::json::{Cost, QualityFields, document, unit_word};
+use super::options::{ColorWhen, CommonOptions, InfoOptions};
+use super::selection::Selection;
+use super::terminal::Screen;
+use super::units::{bytes, count, counted, duration, honest_percent_text, percent, weight};
+use super::{Recording, advice, label, text};
+use crate::profile::{Event, ModuleKind};
+use crate::safe_text;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Name and version of the layout.
+const SCHEMA: &str = "prof.info/1";
+
+/// Modules listed as text; the document lists all.
+const MOST_MODULES: usize = 30;
+
+#[derive(Debug, Serialize)]
+struct Info {
+    schema: &'static str,
+    prof_version: String,
+    command: Vec<String>,
+    target: String,
+    target_name: String,
+    target_pids: Vec<u32>,
+    threads_at_start: u32,
+    hostname: String,
+    kernel: String,
+    arch: String,
+    cpus: u32,
+    start: String,
+    start_unix_ns: u64,
+    duration_ns: u64,
+    requested_hz: u32,
+    effective_hz: u32,
+    clock: String,
+    user_only: bool,
+    end_reason: Option<String>,
+    command_status: Option<i32>,
+    threads: Option<u32>,
+    cost: Cost,
+    file: FileFields,
+    events: Vec<EventFields>,
+    counters: BTreeMap<String, u64>,
+    modules: Vec<ModuleFields>,
+}
+
+#[derive(Debug, Serialize)]
+struct FileFields {
+    is_complete: bool,
+    problem: Option<String>,
+    bytes_read: u64,
+    bytes_skipped: u64,
+    unknown_chunks: u64,
+    stacks: u64,
+    frames: u64,
+    named_frames: u64,
+    tasks: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct EventFields {
+    event: String,
+    unit: &'static str,
+    sampling: String,
+    period: u64,
+    samples: u64,
+    total: u64,
+    quality: QualityFields,
+}
+
+#[derive(Debug, Serialize)]
+struct ModuleFields {
+    path: String,
+    build_id: String,
+    kind: &'static str,
+    frames: u64,
+    named_frames: u64,
+}
+
+/// `prof info`: reads a profile and prints its facts.
+///
+/// # Errors
+///
+/// When the profile cannot be read or standard output not be written.
+pub fn info(options: &InfoOptions) -> anyhow::Result<()> {
+    let recording = Recording::load(&options.input)?;
+    let screen = Screen::new(ColorWhen::Never, !options.json);
+    screen.print(&if options.json { render_json(&recording)? } else { render_text(&recording) })
+}
+
+/// The facts as `prof.info/1`.
+pub(super) fn render_json(recording: &Recording) -> anyhow::Result<String> {
+    let profile = &recording.profile;
+    let meta = &profile.meta;
+    let end = profile.end.as_ref();
+    document(&Info {
+        schema: SCHEMA,
+        prof_version: meta.prof_version.clone(),
+        command: meta.command.clone(),
+        target: meta.target.clone(),
+        target_name: meta.target_name.clone(),
+        target_pids: meta.target_pids.clone(),
+        threads_at_start: meta.threads_at_start,
+        hostname: meta.hostname.clone(),
+        kernel: meta.kernel.clone(),
+        arch: meta.arch.clone(),
+        cpus: meta.cpus,
+        start: date_text(meta.start_unix_ns),
+        start_unix_ns: meta.start_unix_ns,
+        duration_ns: profile.duration_ns(),
+        requested_hz: meta.requested_hz,
+        effective_hz: meta.effective_hz,
+        clock: meta.clock.clone(),
+        user_only: meta.user_only,
+        end_reason: end.map(|end| end.reason.clone()),
+        command_status: end.and_then(|end| end.command_status),
+        threads: end.map(|end| end.threads),
+        cost: Cost::of(recording),
+        file: file_fields(recording),
+        events: profile.events.iter().map(|event| event_fields(recording, event)).collect(),
+        counters: profile.counters.clone(),
+        modules: module_fields(recording),
+    })
+}
+
+fn file_fields(recording: &Recording) -> FileFields {
+    let integrity = &recording.integrity;
+    let tables = &recording.profile.tables;
+    FileFields {
+        is_complete: integrity.is_complete && recording.profile.end.is_some(),
+        problem: integrity.problem.clone(),
+        bytes_read: integrity.bytes_read,
+        bytes_skipped: integrity.bytes_skipped,
+        unknown_chunks: integrity.unknown_chunks,
+        stacks: tables.stacks().len() as u64,
+        frames: tables.frames().len() as u64,
+        named_frames: recording.profile.symbols.named_frames() as u64,
+        tasks: tables.tasks().len() as u64,
+    }
+}
+
+/// All samples of `event`.
+fn unfiltered<'r>(recording: &'r Recording, event: &'r Event) -> Option<Selection<'r>> {
+    // Without patterns there is nothing that could be wrong with the options.
+    Selection::new(&recording.profile, event, &CommonOptions::default()).ok()
+}
+
+fn event_fields(recording: &Recording, event: &Event) -> EventFields {
+    let selection = unfiltered(recording, event);
+    EventFields {
+        event: event.info().name.clone(),
+        unit: unit_word(event.info().unit),
+        sampling: event.info().sampling.clone(),
+        period: event.info().period,
+        samples: event.len() as u64,
+        total: selection.as_ref().map_or(0, |selection| selection.whole.weight),
+        quality: selection.as_ref().map(QualityFields::of).unwrap_or_default(),
+    }
+}
+
+fn module_fields(recording: &Recording) -> Vec<ModuleFields> {
+    let profile = &recording.profile;
+    let mut modules: Vec<ModuleFields> = (profile.tables.modules().iter())
+        .map(|module| ModuleFields {
+            path: label::module_text(profile, module.path, module.kind),
+            build_id: module.build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            kind: kind_word(module.kind),
+            frames: 0,
+            named_frames: 0,
+        })
+        .collect();
+    for (index, frame) in profile.tables.frames().iter().enumerate() {
+        let module = &mut modules[frame.module.index()];
+        let is_named = !profile.symbols.locations(crate::profile::FrameId(index as u32)).is_empty();
+        module.frames += 1;
+        module.named_frames += u64::from(is_named);
+    }
+    modules.sort_by(|a, b| {
+        (b.frames.cmp(&a.frames)).then_with(|| (&a.path, &a.build_id).cmp(&(&b.path, &b.build_id)))
+    });
+    modules
+}
+
+fn kind_word(kind: ModuleKind) -> &'static str {
+    match kind {
+        ModuleKind::Elf => "elf",
+        ModuleKind::Kernel => "kernel",
+        ModuleKind::KernelModule => "kernel_module",
+        ModuleKind::Vdso => "vdso",
+        ModuleKind::Jit => "jit",
+        ModuleKind::Unknown | ModuleKind::Other(_) => "unknown",
+    }
+}
+
+/// A moment, given in ns since the Unix epoch, as `2026-11-21T11:53:16Z`; empty for none.
+pub(super) fn date_text(unix_ns: u64) -> String {
+    if unix_ns == 0 {
+        return String::new();
+    }
+    // u64 nanoseconds end in the year 2554, well within what can be written.
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
+}
+
+/// The facts for people.
+pub(super) fn render_text(recording: &Recording) -> String {
+    let mut facts = Facts::default();
+    let profile = &recording.profile;
+    let meta = &profile.meta;
+    facts.add("target", &meta.target);
+    facts.add("command", &meta.command.join(" "));
+    facts.add("recorded", &date_text(meta.start_unix_ns));
+    facts.add("on", &[&*meta.hostname, &meta.kernel, &meta.arch].join(" "));
+    facts.add("CPUs", &count(meta.cpus.into()));
+    facts.add("by", &format!("prof {}", meta.prof_version));
+    let clamped = if meta.requested_hz > meta.effective_hz {
+        format!(" ({} Hz asked for)", count(meta.requested_hz.into()))
+    } else {
+        String::new()
+    };
+    facts.add("sampling", &format!("{} at {} Hz{clamped}", meta.clock, count(meta.effective_hz.into())));
+    if meta.user_only {
+        facts.add("", "without kernel frames (--user-only)");
+    }
+    let reason = profile.end.as_ref().map_or("no end record", |end| end.reason.as_str());
+    facts.add("length", &format!("{} ({reason})", duration(profile.duration_ns())));
+    if let Some(end) = &profile.end {
+        facts.add("threads", &count(end.threads.into()));
+        if let Some(status) = end.command_status {
+            facts.add("status", &format!("the command exited with {status}"));
+        }
+        let cost = format!(
+            "{} CPU, {} in BPF programs, {} of memory at most",
+            duration(end.cpu_ns),
+            duration(end.bpf_ns),
+            bytes(end.max_rss_bytes)
+        );
+        facts.add("cost", &cost);
+    }
+    add_file(&mut facts, recording);
+    for event in &profile.events {
+        add_event(&mut facts, recording, event);
+    }
+    for (name, value) in profile.counters.iter().filter(|(_, value)| **value > 0) {
+        facts.add("counter", &format!("{name} {}", count(*value)));
+    }
+    let modules = module_fields(recording);
+    for module in modules.iter().take(MOST_MODULES) {
+        let named = honest_percent_text(percent(module.named_frames, module.frames));
+        let frames = counted(module.frames, "address").replace("addresss", "addresses");
+        let build_id = if module.build_id.is_empty() { "no build ID" } else { &module.build_id };
+        facts.add("module", &format!("{}  {frames}, {named} named  {build_id}", module.path));
+    }
+    if modules.len() > MOST_MODULES {
+        let more = count((modules.len() - MOST_MODULES) as u64);
+        facts.add("", &format!("... {more} more modules (--json lists all)"));
+    }
+    if let Some(selection) = recording.event().ok().and_then(|event| unfiltered(recording, event)) {
+        for note in advice::notes(profile, &recording.integrity, &selection.quality) {
+            facts.add("NOTE", &note);
+        }
+    }
+    facts.out
+}
+
+fn add_file(facts: &mut Facts, recording: &Recording) {
+    let file = file_fields(recording);
+    let state = match (&file.problem, file.is_complete) {
+        (Some(problem), _) => problem.clone(),
+        (None, true) => "complete".to_owned(),
+        (None, false) => "no end record: prof was killed, or the file was cut".to_owned(),
+    };
+    facts.add("file", &format!("{}, {state}", bytes(file.bytes_read)));
+    if file.bytes_skipped > 0 {
+        facts.add("", &format!("{} could not be read", bytes(file.bytes_skipped)));
+    }
+    if file.unknown_chunks > 0 {
+        let chunks = counted(file.unknown_chunks, "chunk");
+        facts.add("", &format!("{chunks} of a kind that this version does not know"));
+    }
+    facts.add(
+        "tables",
+        &format!(
+            "{}, {}, {} named, {}",
+            counted(file.stacks, "stack"),
+            counted(file.frames, "frame"),
+            count(file.named_frames),
+            counted(file.tasks, "task")
+        ),
+    );
+}
+
+fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
+    let info = event.info();
+    let fields = event_fields(recording, event);
+    let sum = weight(info.unit, fields.total, fields.total);
+    let samples = counted(fields.samples, "sample");
+    let title = text::event_title(&info.name);
+    facts.add("event", &format!("{title}: {samples} = {sum}, {}", info.sampling));
+    let Some(selection) = unfiltered(recording, event) else { return };
+    let quality = &selection.quality;
+    facts.add(
+        "stacks",
+        &format!(
+            "{} complete, symbols {}, lost {}",
+            honest_percent_text(quality.complete_percent()),
+            honest_percent_text(100.0 - quality.unnamed_percent()),
+            count(quality.lost)
+        ),
+    );
+    for (cause, samples) in &quality.by_cause {
+        let share = honest_percent_text(percent(*samples, quality.samples));
+        facts.add("", &format!("{share} end early: {}", cause.replace('_', " ")));
+    }
+}
+
+/// Lines of a name and a value; values are made safe here.
+#[derive(Debug, Default)]
+struct Facts {
+    out: String,
+}
+
+impl Facts {
+    fn add(&mut self, name: &str, value: &str) {
+        let value = safe_text::message(value.trim());
+        if !value.is_empty() {
+            let written = writeln!(self.out, "{name:<9} {value}");
+            debug_assert!(written.is_ok(), "a String takes any text");
+        }
+    }
+}

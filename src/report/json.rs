@@ -1,0 +1,300 @@
+//! `prof.report/1`: the report for programs. Fields are only ever added.
+
+use super::call_tree::{CallTree, Direction};
+use super::filter::pattern;
+use super::function_table::FunctionTable;
+use super::options::{ReportOptions, View};
+use super::selection::{Amount, Selection};
+use super::units::{percent, share_error_points};
+use super::{Recording, advice, peek, text, threads};
+use crate::safe_text;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Name and version of the layout.
+const SCHEMA: &str = "prof.report/1";
+
+#[derive(Debug, Serialize)]
+struct Report {
+    schema: &'static str,
+    event: String,
+    unit: &'static str,
+    target: String,
+    duration_ns: u64,
+    threads: u64,
+    total_ns: u64,
+    samples: u64,
+    recorded_total_ns: u64,
+    recorded_samples: u64,
+    is_complete_file: bool,
+    quality: QualityFields,
+    cost: Cost,
+    notes: Vec<String>,
+    rows: Vec<FunctionRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tree: Option<Vec<TreeRow>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peek: Option<Vec<PeekRow>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_rows: Option<Vec<ThreadFields>>,
+}
+
+/// How far to trust the samples.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct QualityFields {
+    complete_pct: f64,
+    truncated_pct: f64,
+    unsymbolized_pct: f64,
+    lost: u64,
+    late: u64,
+    by_cause: BTreeMap<&'static str, u64>,
+}
+
+impl QualityFields {
+    pub(super) fn of(selection: &Selection<'_>) -> Self {
+        let quality = &selection.quality;
+        QualityFields {
+            complete_pct: quality.complete_percent(),
+            truncated_pct: quality.truncated_percent(),
+            unsymbolized_pct: quality.unnamed_percent(),
+            lost: quality.lost,
+            late: quality.late,
+            by_cause: quality.by_cause.clone(),
+        }
+    }
+}
+
+/// What the recording cost; `null` in a file without an end record.
+#[derive(Debug, Serialize)]
+pub(super) struct Cost {
+    cpu_ns: Option<u64>,
+    bpf_ns: Option<u64>,
+    max_rss_bytes: Option<u64>,
+}
+
+impl Cost {
+    pub(super) fn of(recording: &Recording) -> Self {
+        let end = recording.profile.end.as_ref();
+        Cost {
+            cpu_ns: end.map(|end| end.cpu_ns),
+            bpf_ns: end.map(|end| end.bpf_ns),
+            max_rss_bytes: end.map(|end| end.max_rss_bytes),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct FunctionRow {
+    function: String,
+    raw_name: String,
+    module: String,
+    file: Option<String>,
+    line: Option<u32>,
+    self_ns: u64,
+    total_ns: u64,
+    samples: u64,
+    self_pct: f64,
+    self_error_pct: f64,
+    total_pct: f64,
+    threads: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct TreeRow {
+    depth: u32,
+    function: String,
+    module: String,
+    is_inlined: bool,
+    is_kernel: bool,
+    self_ns: u64,
+    total_ns: u64,
+    samples: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct PeekRow {
+    function: String,
+    module: String,
+    self_ns: u64,
+    total_ns: u64,
+    samples: u64,
+    callers: Vec<Neighbour>,
+    callees: Vec<Neighbour>,
+}
+
+/// A caller or callee; without a function where the pivot is the outermost frame.
+#[derive(Debug, Serialize)]
+struct Neighbour {
+    function: Option<String>,
+    module: Option<String>,
+    total_ns: u64,
+    samples: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ThreadFields {
+    thread: String,
+    process: String,
+    threads: u64,
+    processes: u64,
+    total_ns: u64,
+    samples: u64,
+    hottest: Option<String>,
+    hottest_self_ns: u64,
+}
+
+/// The report as a document that ends in a newline.
+///
+/// # Errors
+///
+/// A usage failure for a bad pattern; status 3 when nothing matches `--peek`.
+pub(super) fn report(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &ReportOptions,
+) -> anyhow::Result<String> {
+    let is_view = |view: &View| options.view == *view;
+    let tree = match options.view {
+        View::Tree => Some(tree_rows(selection, Direction::TopDown, options)),
+        View::BottomUp => Some(tree_rows(selection, Direction::BottomUp, options)),
+        _ => None,
+    };
+    let peek = match &options.view {
+        View::Peek(pattern) => Some(peek_rows(selection, pattern)?),
+        _ => None,
+    };
+    let profile = &recording.profile;
+    document(&Report {
+        schema: SCHEMA,
+        event: selection.event.info().name.clone(),
+        unit: unit_word(selection.event.info().unit),
+        target: profile.meta.target.clone(),
+        duration_ns: profile.duration_ns(),
+        threads: threads::threads(selection).iter().map(|row| row.threads).sum(),
+        total_ns: selection.total.weight,
+        samples: selection.total.samples,
+        recorded_total_ns: selection.whole.weight,
+        recorded_samples: selection.whole.samples,
+        is_complete_file: recording.integrity.is_complete && profile.end.is_some(),
+        quality: QualityFields::of(selection),
+        cost: Cost::of(recording),
+        notes: advice::notes(profile, &recording.integrity, &selection.quality),
+        rows: function_rows(selection, options),
+        tree,
+        peek,
+        thread_rows: is_view(&View::Threads).then(|| thread_rows(selection)),
+    })
+}
+
+/// `value` as a JSON document that is safe to print and ends in a newline.
+///
+/// # Errors
+///
+/// When `value` cannot be written as JSON.
+pub(super) fn document(value: &impl Serialize) -> anyhow::Result<String> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    Ok(safe_text::json(&text).into_owned())
+}
+
+pub(super) fn unit_word(unit: crate::profile::Unit) -> &'static str {
+    match unit {
+        crate::profile::Unit::Nanoseconds => "ns",
+        crate::profile::Unit::Bytes => "bytes",
+        _ => "count",
+    }
+}
+
+fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<FunctionRow> {
+    let table = FunctionTable::new(selection, options.sort);
+    let whole = selection.total;
+    // Programs get every row unless they ask for less.
+    let shown =
+        table.shown(options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0), options.sort, whole);
+    (shown.iter())
+        .map(|row| {
+            let label = selection.labels.get(row.label);
+            let self_pct = percent(row.own.weight, whole.weight);
+            FunctionRow {
+                function: label.name.clone(),
+                raw_name: label.raw_name.clone(),
+                module: label.module.clone(),
+                file: row.source.as_ref().map(|source| source.file.clone()),
+                line: row.source.as_ref().map(|source| source.line).filter(|line| *line > 0),
+                self_ns: row.own.weight,
+                total_ns: row.total.weight,
+                samples: row.own.samples,
+                self_pct,
+                self_error_pct: share_error_points(self_pct, whole.samples),
+                total_pct: percent(row.total.weight, whole.weight),
+                threads: row.threads,
+            }
+        })
+        .collect()
+}
+
+fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOptions) -> Vec<TreeRow> {
+    let tree = CallTree::new(selection, direction);
+    let min_percent = options.min_percent.unwrap_or(0.0);
+    let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= min_percent);
+    (order.into_iter())
+        .map(|id| {
+            let node = tree.node(id);
+            let label = selection.labels.get(node.label);
+            TreeRow {
+                depth: node.depth,
+                function: label.name.clone(),
+                module: label.module.clone(),
+                is_inlined: node.is_inlined,
+                is_kernel: node.is_kernel,
+                self_ns: node.own.weight,
+                total_ns: node.total.weight,
+                samples: node.total.samples,
+            }
+        })
+        .collect()
+}
+
+fn peek_rows(selection: &Selection<'_>, text: &str) -> anyhow::Result<Vec<PeekRow>> {
+    let found = peek::peek(selection, &pattern("--peek", text)?);
+    if found.is_empty() {
+        return Err(text::no_match(text).into());
+    }
+    let neighbour = |label: Option<super::LabelId>, amount: Amount| {
+        let label = label.map(|label| selection.labels.get(label));
+        Neighbour {
+            function: label.map(|label| label.name.clone()),
+            module: label.map(|label| label.module.clone()),
+            total_ns: amount.weight,
+            samples: amount.samples,
+        }
+    };
+    let rows = found.iter().map(|found| {
+        let label = selection.labels.get(found.label);
+        PeekRow {
+            function: label.name.clone(),
+            module: label.module.clone(),
+            self_ns: found.own.weight,
+            total_ns: found.total.weight,
+            samples: found.total.samples,
+            callers: found.callers.iter().map(|(caller, amount)| neighbour(*caller, *amount)).collect(),
+            callees: found.callees.iter().map(|(callee, amount)| neighbour(Some(*callee), *amount)).collect(),
+        }
+    });
+    Ok(rows.collect())
+}
+
+fn thread_rows(selection: &Selection<'_>) -> Vec<ThreadFields> {
+    (threads::threads(selection).into_iter())
+        .map(|row| ThreadFields {
+            thread: row.thread,
+            process: row.process,
+            threads: row.threads,
+            processes: row.processes,
+            total_ns: row.amount.weight,
+            samples: row.amount.samples,
+            hottest: row.hottest.map(|(label, _)| selection.labels.get(label).name.clone()),
+            hottest_self_ns: row.hottest.map_or(0, |(_, weight)| weight),
+        })
+        .collect()
+}

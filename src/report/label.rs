@@ -1,0 +1,372 @@
+//! Labels: what a row, a box or a tree node is called, and which steps a machine frame turns into.
+//!
+//! A machine frame becomes one step for each function inlined at its address and one for the function
+//! that owns the code. A label holds foreign text as it is; every output makes it safe itself.
+
+use super::name;
+use super::options::{Grouping, NameStyle};
+use crate::profile::{FrameId, FrameSpace, ModuleKind, Outcome, Profile, StringId, Task};
+use rustc_hash::FxHashMap;
+
+/// Index of a [`Label`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelId(u32);
+
+impl LabelId {
+    /// Position among the labels.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What kind of thing a label names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LabelKind {
+    /// Code of a program.
+    Program,
+    /// Code of a shared library.
+    Library,
+    /// Code of the kernel.
+    Kernel,
+    /// Code generated at run time.
+    Jit,
+    /// A thread or process.
+    Task,
+    /// The place where a stack ends although it should go on.
+    Cut,
+    /// A stack of which nothing can be shown.
+    Nothing,
+}
+
+/// A name for a group of frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// Name for people, in full.
+    pub name: String,
+    /// Name in the symbol table, where there is one; else as `name`.
+    pub raw_name: String,
+    /// Path of the module, or `[kernel]` and the like; empty for threads and cut stacks.
+    pub module: String,
+    /// Source line, for labels that stand for one.
+    pub line: Option<Source>,
+    /// What is named.
+    pub kind: LabelKind,
+}
+
+impl Label {
+    /// Whether `pattern` matches the name, in full or raw.
+    pub fn matches(&self, pattern: &regex::Regex) -> bool {
+        pattern.is_match(&self.name) || (self.raw_name != self.name && pattern.is_match(&self.raw_name))
+    }
+
+    /// The name in the given style, with its source line where it stands for one. Foreign text.
+    pub fn text(&self, style: NameStyle) -> String {
+        let name = match (style, self.kind) {
+            (NameStyle::Raw, _) => self.raw_name.clone(),
+            (NameStyle::Short, LabelKind::Program | LabelKind::Library) if !self.is_address() => {
+                name::short(&self.name)
+            }
+            _ => self.name.clone(),
+        };
+        match &self.line {
+            Some(source) => format!("{name} {}", source.text(style)),
+            None => name,
+        }
+    }
+
+    /// Orders labels of equal weight in the same way whatever the order of the samples was.
+    pub(super) fn order_key(&self) -> (&str, &str, Option<(&str, u32)>) {
+        (&self.name, &self.module, self.line.as_ref().map(|source| (source.file.as_str(), source.line)))
+    }
+
+    fn is_address(&self) -> bool {
+        self.name.contains("+0x")
+    }
+}
+
+/// A place in the source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    /// Path of the file as the compiler recorded it.
+    pub file: String,
+    /// Line, 0 when unknown.
+    pub line: u32,
+}
+
+impl Source {
+    /// `file.c:12`; with the whole path unless the style is short. Foreign text.
+    pub fn text(&self, style: NameStyle) -> String {
+        let file = if style == NameStyle::Short { name::module_file(&self.file) } else { &self.file };
+        if self.line == 0 { file.to_owned() } else { format!("{file}:{}", self.line) }
+    }
+}
+
+/// One element of a shown stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// What it is called.
+    pub label: LabelId,
+    /// The function has no frame of its own: it was inlined into the step before.
+    pub is_inlined: bool,
+    /// Kernel code.
+    pub is_kernel: bool,
+    /// Source file; the empty string when unknown.
+    pub file: StringId,
+    /// Line in `file`, 0 when unknown.
+    pub line: u32,
+}
+
+impl Step {
+    /// A step that is not code.
+    fn plain(label: LabelId) -> Self {
+        Step { label, is_inlined: false, is_kernel: false, file: StringId(0), line: 0 }
+    }
+}
+
+/// What makes two steps have the same label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Function { name: StringId, module: StringId },
+    Line { name: StringId, module: StringId, file: StringId, line: u32 },
+    Address { module: StringId, address: u64 },
+    Module { module: StringId },
+    Task { pid: u32, tid: u32, generation: u32, name: StringId },
+    Cut { outcome: Outcome, place: Option<(StringId, Option<u64>)> },
+    Nothing { is_hidden: bool },
+}
+
+/// All labels of a profile under one grouping, and the steps of its frames.
+#[derive(Debug)]
+pub struct Labels {
+    labels: Vec<Label>,
+    by_key: FxHashMap<Key, LabelId>,
+    grouping: Grouping,
+    inline: bool,
+    /// Steps of all resolved frames, root first, one frame after the other.
+    steps: Vec<Step>,
+    /// Range of `steps` of each frame; empty when the frame was not asked for yet.
+    of_frame: Vec<(u32, u32)>,
+}
+
+impl Labels {
+    /// No labels yet.
+    pub fn new(profile: &Profile, grouping: Grouping, inline: bool) -> Self {
+        Labels {
+            labels: Vec::new(),
+            by_key: FxHashMap::default(),
+            grouping,
+            inline,
+            steps: Vec::new(),
+            of_frame: vec![(0, 0); profile.tables.frames().len()],
+        }
+    }
+
+    /// What one label stands for.
+    pub fn grouping(&self) -> Grouping {
+        self.grouping
+    }
+
+    /// All labels, by id.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Label> {
+        self.labels.iter()
+    }
+
+    /// All ids, in order.
+    pub fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
+        (0..self.labels.len() as u32).map(LabelId)
+    }
+
+    /// Number of labels.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there are no labels.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The label `id`, which must come from these labels.
+    pub fn get(&self, id: LabelId) -> &Label {
+        &self.labels[id.index()]
+    }
+
+    /// The steps of `frame`, root first; none before [`Labels::resolve`] was called for it.
+    pub fn steps(&self, frame: FrameId) -> &[Step] {
+        let (start, end) = self.of_frame[frame.index()];
+        &self.steps[start as usize..end as usize]
+    }
+
+    /// Finds the steps of `frame`.
+    pub fn resolve(&mut self, profile: &Profile, frame: FrameId) {
+        if self.of_frame[frame.index()] != (0, 0) {
+            return;
+        }
+        let start = self.steps.len() as u32;
+        let mut locations = profile.symbols.locations(frame);
+        if !self.inline && !locations.is_empty() {
+            locations = &locations[locations.len() - 1..];
+        }
+        let row = profile.tables.frame(frame);
+        let is_kernel = row.flags.space == FrameSpace::Kernel;
+        if self.grouping == Grouping::Module || locations.is_empty() {
+            let label = self.code_label(profile, frame, None);
+            self.steps.push(Step { is_kernel, ..Step::plain(label) });
+        } else {
+            for location in locations.iter().rev() {
+                let label = self.code_label(profile, frame, Some(location));
+                self.steps.push(Step {
+                    label,
+                    is_inlined: location.is_inlined,
+                    is_kernel,
+                    file: location.file,
+                    line: location.line,
+                });
+            }
+        }
+        self.of_frame[frame.index()] = (start, self.steps.len() as u32);
+    }
+
+    fn code_label(
+        &mut self,
+        profile: &Profile,
+        frame: FrameId,
+        location: Option<&crate::profile::Location>,
+    ) -> LabelId {
+        let row = *profile.tables.frame(frame);
+        let module = profile.tables.module(row.module);
+        let function = location.map(|location| profile.symbols.function(location.function));
+        let function = function.filter(|function| function.name != StringId(0));
+        let key = match (self.grouping, function, location) {
+            (Grouping::Module, ..) => Key::Module { module: module.path },
+            (Grouping::Line, Some(function), Some(location)) => Key::Line {
+                name: function.name,
+                module: module.path,
+                file: location.file,
+                line: location.line,
+            },
+            (_, Some(function), _) => Key::Function { name: function.name, module: module.path },
+            (_, None, _) => Key::Address { module: module.path, address: row.lookup_address() },
+        };
+        self.intern(key, || {
+            let text = |id| profile.tables.string(id).to_owned();
+            let path = module_text(profile, module.path, module.kind);
+            let (name, raw_name) = match (&key, function) {
+                (Key::Module { .. }, _) | (_, None) => {
+                    let name = match key {
+                        Key::Address { address, .. } => place_text(&path, Some(address)),
+                        _ => name::module_file(&path).to_owned(),
+                    };
+                    (name.clone(), name)
+                }
+                (_, Some(function)) => {
+                    let raw = text(function.raw_name);
+                    let name = text(function.name);
+                    (name.clone(), if raw.is_empty() { name } else { raw })
+                }
+            };
+            let line = match key {
+                Key::Line { file, line, .. } if file != StringId(0) => {
+                    Some(Source { file: text(file), line })
+                }
+                _ => None,
+            };
+            let kind = match module.kind {
+                ModuleKind::Kernel | ModuleKind::KernelModule => LabelKind::Kernel,
+                ModuleKind::Jit => LabelKind::Jit,
+                _ if row.flags.space == FrameSpace::Kernel => LabelKind::Kernel,
+                _ if name::module_file(&path).contains(".so") || module.kind == ModuleKind::Vdso => {
+                    LabelKind::Library
+                }
+                _ => LabelKind::Program,
+            };
+            Label { name, raw_name, module: path, line, kind }
+        })
+    }
+
+    /// The step that stands for everything above the outermost frame of a stack whose walk ended with
+    /// `outcome` at `outermost`.
+    pub fn cut_step(&mut self, profile: &Profile, outcome: Outcome, outermost: Option<FrameId>) -> Step {
+        let place = outermost.map(|frame| {
+            let row = profile.tables.frame(frame);
+            let module = profile.tables.module(row.module);
+            // Addresses of generated code mean nothing to anybody and would never be shared.
+            let has_address = !matches!(module.kind, ModuleKind::Jit | ModuleKind::Unknown);
+            (module, has_address.then(|| row.lookup_address()))
+        });
+        let key = Key::Cut { outcome, place: place.map(|(module, address)| (module.path, address)) };
+        Step::plain(self.intern(key, || {
+            let name = match place {
+                Some((module, address)) => {
+                    let path = module_text(profile, module.path, module.kind);
+                    format!("[truncated: {} in {}]", outcome.label(), place_text(&path, address))
+                }
+                None => format!("[truncated: {}]", outcome.label()),
+            };
+            Label { raw_name: name.clone(), name, module: String::new(), line: None, kind: LabelKind::Cut }
+        }))
+    }
+
+    /// The step that stands for a whole stack when rows are threads or processes.
+    pub fn task_step(&mut self, profile: &Profile, task: &Task) -> Step {
+        let is_thread = self.grouping == Grouping::Thread;
+        let key = Key::Task {
+            pid: task.pid,
+            tid: if is_thread { task.tid } else { 0 },
+            generation: if is_thread { task.generation } else { 0 },
+            name: if is_thread { task.comm } else { task.process },
+        };
+        Step::plain(self.intern(key, || {
+            let (name, id) = if is_thread {
+                (profile.tables.string(task.comm), format!("tid {}", task.tid))
+            } else {
+                (profile.tables.string(task.process), format!("pid {}", task.pid))
+            };
+            let name = format!("{name} ({id})");
+            let module =
+                if is_thread { profile.tables.string(task.process).to_owned() } else { String::new() };
+            Label { raw_name: name.clone(), name, module, line: None, kind: LabelKind::Task }
+        }))
+    }
+
+    /// The step that stands for a stack without any frame to show.
+    pub fn nothing_step(&mut self, is_hidden: bool) -> Step {
+        Step::plain(self.intern(Key::Nothing { is_hidden }, || {
+            let name = if is_hidden { "[hidden]" } else { "[no stack]" }.to_owned();
+            Label {
+                raw_name: name.clone(),
+                name,
+                module: String::new(),
+                line: None,
+                kind: LabelKind::Nothing,
+            }
+        }))
+    }
+
+    fn intern(&mut self, key: Key, label: impl FnOnce() -> Label) -> LabelId {
+        *self.by_key.entry(key).or_insert_with(|| {
+            self.labels.push(label());
+            LabelId(self.labels.len() as u32 - 1)
+        })
+    }
+}
+
+/// The path of a module; a kernel module is bracketed like the kernel itself.
+pub(super) fn module_text(profile: &Profile, path: StringId, kind: ModuleKind) -> String {
+    let path = profile.tables.string(path);
+    match kind {
+        ModuleKind::KernelModule if !path.starts_with('[') => {
+            format!("[{}]", name::module_file(path).trim_end_matches(".ko"))
+        }
+        _ if path.is_empty() => "[unknown]".to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+fn place_text(path: &str, address: Option<u64>) -> String {
+    let file = name::module_file(path);
+    match address {
+        Some(address) => format!("{file}+{address:#x}"),
+        None => file.to_owned(),
+    }
+}

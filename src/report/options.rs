@@ -1,0 +1,287 @@
+//! What to show of a profile and how, as plain values: the command line is only one way to fill them.
+
+use std::path::PathBuf;
+
+/// Where the profile comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// A file.
+    File(PathBuf),
+    /// Standard input.
+    Stdin,
+}
+
+impl Default for Input {
+    fn default() -> Self {
+        Input::File(PathBuf::from(DEFAULT_FILE))
+    }
+}
+
+/// The file that `record` writes and every reader opens when none is named.
+pub const DEFAULT_FILE: &str = "prof.data";
+
+/// What one row, box or tree node stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Grouping {
+    /// A function of a module.
+    #[default]
+    Function,
+    /// A source line of a function.
+    Line,
+    /// A module.
+    Module,
+    /// A thread.
+    Thread,
+    /// A process.
+    Process,
+}
+
+impl Grouping {
+    /// The word for one row.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Grouping::Function => "function",
+            Grouping::Line => "line",
+            Grouping::Module => "module",
+            Grouping::Thread => "thread",
+            Grouping::Process => "process",
+        }
+    }
+}
+
+/// The order of a table's rows, largest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SortKey {
+    /// Own time.
+    #[default]
+    SelfWeight,
+    /// Own time and that of everything called from it.
+    TotalWeight,
+    /// Number of samples in the function itself.
+    Count,
+}
+
+/// How function names are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameStyle {
+    /// The last two parts of the path; templates, generics and arguments folded.
+    Short,
+    /// As demangled.
+    Full,
+    /// As in the symbol table.
+    Raw,
+}
+
+/// Which frames of a stack are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Space {
+    /// All frames.
+    #[default]
+    All,
+    /// User frames only; time in the kernel counts for the user code that entered it.
+    User,
+    /// Kernel frames only, of samples taken in the kernel.
+    Kernel,
+}
+
+/// A part of the recording, in ns since its start; open ends are `None`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TimeRange {
+    /// First moment that belongs to it.
+    pub from_ns: Option<u64>,
+    /// First moment that no longer belongs to it.
+    pub to_ns: Option<u64>,
+}
+
+impl TimeRange {
+    /// Whether the moment `ns` belongs to it.
+    pub fn contains(self, ns: u64) -> bool {
+        self.from_ns.is_none_or(|from| ns >= from) && self.to_ns.is_none_or(|to| ns < to)
+    }
+}
+
+/// Which samples count, and which frames of them are shown. Patterns are regular expressions.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FilterOptions {
+    /// Keep samples with a frame whose name matches.
+    pub focus: Option<String>,
+    /// Drop samples with a frame whose name matches.
+    pub ignore: Option<String>,
+    /// Take frames whose name matches out of the stacks; the samples stay.
+    pub hide: Option<String>,
+    /// Keep samples of threads whose name matches.
+    pub thread: Option<String>,
+    /// Keep samples of these processes; all when empty.
+    pub pids: Vec<u32>,
+    /// Keep samples of these threads; all when empty.
+    pub tids: Vec<u32>,
+    /// Keep samples taken on these CPUs; all when empty.
+    pub cpus: Vec<u16>,
+    /// Keep samples of this time.
+    pub time: TimeRange,
+    /// User frames, kernel frames or both.
+    pub space: Space,
+}
+
+/// What `report` and `export` have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommonOptions {
+    /// The profile.
+    pub input: Input,
+    /// Which samples and frames.
+    pub filter: FilterOptions,
+    /// What one row stands for.
+    pub grouping: Grouping,
+    /// Whether functions that were inlined into others are frames of their own.
+    pub inline: bool,
+    /// How names are written; `None` leaves it to the view.
+    pub names: Option<NameStyle>,
+}
+
+impl Default for CommonOptions {
+    fn default() -> Self {
+        CommonOptions {
+            input: Input::default(),
+            filter: FilterOptions::default(),
+            grouping: Grouping::default(),
+            inline: true,
+            names: None,
+        }
+    }
+}
+
+/// The shape of a report.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum View {
+    /// One row for each function.
+    #[default]
+    Flat,
+    /// Callers above what they call.
+    Tree,
+    /// Functions above their callers.
+    BottomUp,
+    /// Callers and callees of the functions that match a regular expression.
+    Peek(String),
+    /// One row for each thread name.
+    Threads,
+}
+
+/// The language of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// `prof.report/1` and its like.
+    Json,
+    /// A header line and one line for each row, cells separated by tabs.
+    Tsv,
+}
+
+/// When text is coloured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ColorWhen {
+    /// On a terminal, unless the environment says otherwise (`NO_COLOR`, `TERM=dumb`).
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Everything that `prof report` can be told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ReportOptions {
+    /// Which samples and frames of which profile.
+    pub common: CommonOptions,
+    /// The shape.
+    pub view: View,
+    /// The language.
+    pub format: Format,
+    /// The order of a table's rows.
+    pub sort: SortKey,
+    /// Most rows of a text table, 0 for all; `None` leaves it to the view.
+    pub rows: Option<usize>,
+    /// Leave out rows and branches below this share of all, in percent; `None` leaves it to the view.
+    pub min_percent: Option<f64>,
+    /// When text is coloured.
+    pub color: ColorWhen,
+    /// Whether text that does not fit the terminal goes through a pager.
+    pub pager: bool,
+}
+
+impl ReportOptions {
+    /// Rows of a flat report when nothing else is asked for.
+    pub const DEFAULT_ROWS: usize = 20;
+    /// Smallest branch of a tree when nothing else is asked for, percent of all.
+    pub const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
+}
+
+impl Default for ReportOptions {
+    fn default() -> Self {
+        ReportOptions {
+            common: CommonOptions::default(),
+            view: View::default(),
+            format: Format::default(),
+            sort: SortKey::default(),
+            rows: None,
+            min_percent: None,
+            color: ColorWhen::default(),
+            pager: true,
+        }
+    }
+}
+
+/// What `prof info` can be told.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InfoOptions {
+    /// The profile.
+    pub input: Input,
+    /// `prof.info/1` instead of text.
+    pub json: bool,
+}
+
+/// What is written by `export`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExportFormat {
+    /// A flame graph for a browser.
+    Svg,
+    /// One line for each distinct stack: `comm;root;…;leaf WEIGHT`.
+    Folded,
+}
+
+/// Where an export goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Destination {
+    /// Standard output.
+    Stdout,
+    /// A file; an existing regular one is replaced only with `force`.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Replace an existing regular file.
+        force: bool,
+    },
+}
+
+/// Everything that `prof export` can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExportOptions {
+    /// Which samples and frames of which profile.
+    pub common: CommonOptions,
+    /// What is written.
+    pub format: ExportFormat,
+    /// Where it goes.
+    pub destination: Destination,
+    /// Folded: the weight is the number of samples instead of ns.
+    pub count: bool,
+    /// SVG: the title instead of `NAME on-CPU, 10.0 s`.
+    pub title: Option<String>,
+    /// SVG: the line below instead of the command and the date.
+    pub subtitle: Option<String>,
+    /// SVG: the root on top.
+    pub icicle: bool,
+    /// SVG: no command and no date.
+    pub no_meta: bool,
+}

@@ -1,0 +1,126 @@
+//! What holds for any profile: trees add up, filters part the samples, recursion counts once.
+
+use super::fixture::{Build, PERIOD_NS};
+use super::*;
+use crate::profile::Outcome;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const FUNCTIONS: [&str; 8] =
+    ["/x:a", "/x:b", "/x:c⇒d", "/x:d", "/l.so:a", "/l.so:+0x10", "[kernel]:k", "/x:a⇒b⇒c"];
+
+/// A stack (root first, may be empty), its thread, its number of samples and how its walk ended.
+type Observed = (Vec<usize>, u32, u64, bool);
+
+fn observations() -> impl Strategy<Value = Vec<Observed>> {
+    vec((vec(0..FUNCTIONS.len(), 0..7), 1u32..4, 1u64..5, any::<bool>()), 1..20)
+}
+
+fn recording(observations: &[Observed]) -> Recording {
+    let mut build = Build::new();
+    for (stack, tid, samples, is_complete) in observations {
+        let task = build.task(1, *tid, &format!("t{}", tid % 2), "p");
+        let path: Vec<&str> = stack.iter().map(|index| FUNCTIONS[*index]).collect();
+        let outcome = if *is_complete { Outcome::Complete } else { Outcome::BadUnwindInfo };
+        build.add_ended(task, *samples, &path, outcome);
+    }
+    build.finish()
+}
+
+fn filtered(recording: &Recording, filter: FilterOptions) -> Amount {
+    let options = CommonOptions { filter, ..Default::default() };
+    Selection::new(&recording.profile, recording.event().unwrap(), &options).unwrap().total
+}
+
+fn assert_sums(tree: &CallTree) {
+    for (_, node) in tree.nodes() {
+        let children: u64 = node.children.iter().map(|id| tree.node(*id).total.weight).sum();
+        assert_eq!(node.total.weight, node.own.weight + children);
+    }
+    let roots: u64 = tree.roots().iter().map(|id| tree.node(*id).total.weight).sum();
+    assert_eq!(roots, tree.total().weight);
+}
+
+proptest! {
+    #[test]
+    fn trees_add_up_in_both_directions(observations in observations()) {
+        let recording = recording(&observations);
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        let samples: u64 = observations.iter().map(|(_, _, samples, _)| samples).sum();
+        for direction in [Direction::TopDown, Direction::BottomUp] {
+            let tree = CallTree::new(&selection, direction);
+            assert_sums(&tree);
+            prop_assert_eq!(tree.total().weight, samples * PERIOD_NS);
+            prop_assert_eq!(tree.total().samples, samples);
+        }
+    }
+
+    #[test]
+    fn own_weights_sum_to_all_and_totals_never_exceed_it(observations in observations()) {
+        let recording = recording(&observations);
+        for grouping in [Grouping::Function, Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process] {
+            let options = CommonOptions { grouping, ..Default::default() };
+            let selection = recording.select(&options).unwrap();
+            let table = FunctionTable::new(&selection, SortKey::SelfWeight);
+            let own: u64 = table.rows.iter().map(|row| row.own.weight).sum();
+            prop_assert_eq!(own, selection.total.weight);
+            for row in &table.rows {
+                prop_assert!(row.own.weight <= row.total.weight);
+                prop_assert!(row.total.weight <= selection.total.weight);
+            }
+        }
+    }
+
+    #[test]
+    fn focus_and_ignore_part_the_samples(observations in observations(), name in "[abcdk+]") {
+        let recording = recording(&observations);
+        let pattern = regex::escape(&name);
+        let kept = filtered(&recording, FilterOptions { focus: Some(pattern.clone()), ..Default::default() });
+        let dropped = filtered(&recording, FilterOptions { ignore: Some(pattern), ..Default::default() });
+        let all = filtered(&recording, FilterOptions::default());
+        prop_assert_eq!(kept.weight + dropped.weight, all.weight);
+        prop_assert_eq!(kept.samples + dropped.samples, all.samples);
+    }
+
+    #[test]
+    fn heaviest_paths_share_no_weight(observations in observations(), most in 0usize..6) {
+        let recording = recording(&observations);
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        let tree = CallTree::new(&selection, Direction::TopDown);
+        let paths = tree.heaviest_paths(most);
+        prop_assert!(paths.len() <= most);
+        let sum: u64 = paths.iter().map(|(_, weight)| weight).sum();
+        prop_assert!(sum <= tree.total().weight);
+        prop_assert!(paths.windows(2).all(|pair| pair[0].1 >= pair[1].1));
+    }
+
+    #[test]
+    fn neighbours_of_a_function_cover_its_weight(observations in observations()) {
+        let recording = recording(&observations);
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        for found in peek(&selection, &regex::Regex::new("^a$").unwrap()) {
+            let sum = |amounts: Vec<u64>| amounts.into_iter().sum::<u64>();
+            let callers = sum(found.callers.iter().map(|(_, amount)| amount.weight).collect());
+            let callees = sum(found.callees.iter().map(|(_, amount)| amount.weight).collect());
+            // Recursion can give one sample several callers, never none.
+            prop_assert!(callers >= found.total.weight);
+            prop_assert!(callees + found.own.weight >= found.total.weight);
+        }
+    }
+
+    #[test]
+    fn no_view_depends_on_the_order_of_samples(observations in observations()) {
+        let shuffled: Vec<Observed> = observations.iter().rev().cloned().collect();
+        let (one, other) = (recording(&observations), recording(&shuffled));
+        for view in [View::Flat, View::Tree, View::BottomUp, View::Threads] {
+            let options = ReportOptions { view, rows: Some(0), min_percent: Some(0.0), ..Default::default() };
+            let one = render(&one, &options, &Page::PLAIN).unwrap();
+            let other = render(&other, &options, &Page::PLAIN).unwrap();
+            prop_assert_eq!(one, other);
+        }
+        let text = |recording: &Recording| {
+            folded(&recording.select(&CommonOptions::default()).unwrap(), NameStyle::Full, false)
+        };
+        prop_assert_eq!(text(&one), text(&other));
+    }
+}

@@ -1,0 +1,125 @@
+//! How far a profile can be trusted: complete stacks, named frames, lost samples; and what would mend it.
+
+use super::label::module_text;
+use super::selection::{Group, outermost_user_frame};
+use super::units::percent;
+use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Shares that tell how far to trust a set of samples.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Quality {
+    /// Samples looked at.
+    pub samples: u64,
+    /// Samples whose whole stack is known (or that have no user stack).
+    pub complete: u64,
+    /// Samples whose stack ends early, by [`Outcome::key`].
+    pub by_cause: BTreeMap<&'static str, u64>,
+    /// Frames of all samples.
+    pub frames: u64,
+    /// Frames of all samples that have no name.
+    pub unnamed_frames: u64,
+    /// Samples that the recorder lost, of the whole recording.
+    pub lost: u64,
+    /// Samples that came too late to be ordered by time, of the whole recording.
+    pub late: u64,
+    /// The module where most stacks end early.
+    pub worst_cut: Option<WorstModule>,
+    /// The module with most unnamed frames.
+    pub worst_unnamed: Option<WorstModule>,
+    /// Kernel frames of all samples.
+    pub kernel_frames: u64,
+    /// Kernel frames of all samples that have no name.
+    pub unnamed_kernel_frames: u64,
+}
+
+/// The module that does most harm of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorstModule {
+    /// Path. Foreign text.
+    pub module: String,
+    /// Its kind.
+    pub kind: ModuleKind,
+    /// The commonest reason there; unset for unnamed frames.
+    pub outcome: Outcome,
+    /// Samples or frames.
+    pub count: u64,
+}
+
+impl Quality {
+    /// The quality of `groups`.
+    pub(super) fn of(profile: &Profile, groups: &[Group]) -> Self {
+        let mut quality = Quality {
+            lost: profile
+                .counter(counter::LOST_RING_FULL)
+                .saturating_add(profile.counter(counter::LOST_BAD_RECORD)),
+            late: profile.counter(counter::LATE),
+            ..Quality::default()
+        };
+        let mut cut: BTreeMap<(ModuleId, Outcome), u64> = BTreeMap::new();
+        let mut samples_of_frame = vec![0u64; profile.tables.frames().len()];
+        for group in groups {
+            quality.samples += group.samples;
+            if group.outcome.is_complete() {
+                quality.complete += group.samples;
+            } else {
+                *quality.by_cause.entry(group.outcome.key()).or_default() += group.samples;
+                if let Some(frame) = outermost_user_frame(profile, group.stack) {
+                    let module = profile.tables.frame(frame).module;
+                    *cut.entry((module, group.outcome)).or_default() += group.samples;
+                }
+            }
+            for frame in group.stack.iter().flat_map(|stack| profile.tables.stack_frames(*stack)) {
+                samples_of_frame[frame.index()] += group.samples;
+            }
+        }
+        quality.count_names(profile, &samples_of_frame);
+        let path = |module: &ModuleId| profile.tables.string(profile.tables.module(*module).path);
+        quality.worst_cut = (cut.iter())
+            .max_by_key(|((module, outcome), count)| (**count, Reverse((path(module), outcome))))
+            .map(|((module, outcome), count)| worst(profile, *module, *outcome, *count));
+        quality
+    }
+
+    fn count_names(&mut self, profile: &Profile, samples_of_frame: &[u64]) {
+        let mut unnamed: BTreeMap<ModuleId, u64> = BTreeMap::new();
+        for (index, &samples) in samples_of_frame.iter().enumerate().filter(|(_, samples)| **samples > 0) {
+            let frame = FrameId(index as u32);
+            let row = profile.tables.frame(frame);
+            let is_kernel = row.flags.space == FrameSpace::Kernel;
+            let is_unnamed = profile.symbols.locations(frame).is_empty();
+            self.frames += samples;
+            self.kernel_frames += if is_kernel { samples } else { 0 };
+            if is_unnamed {
+                self.unnamed_frames += samples;
+                self.unnamed_kernel_frames += if is_kernel { samples } else { 0 };
+                *unnamed.entry(row.module).or_default() += samples;
+            }
+        }
+        let path = |module: &ModuleId| profile.tables.string(profile.tables.module(*module).path);
+        self.worst_unnamed = (unnamed.iter())
+            .max_by_key(|(module, count)| (**count, Reverse(path(module))))
+            .map(|(module, count)| worst(profile, *module, Outcome::Unset, *count));
+    }
+
+    /// Share of samples whose whole stack is known, percent; 100 of none.
+    pub fn complete_percent(&self) -> f64 {
+        if self.samples == 0 { 100.0 } else { percent(self.complete, self.samples) }
+    }
+
+    /// Share of samples whose stack ends early, percent.
+    pub fn truncated_percent(&self) -> f64 {
+        percent(self.samples - self.complete, self.samples)
+    }
+
+    /// Share of the frames of all samples that have no name, percent.
+    pub fn unnamed_percent(&self) -> f64 {
+        percent(self.unnamed_frames, self.frames)
+    }
+}
+
+fn worst(profile: &Profile, module: ModuleId, outcome: Outcome, count: u64) -> WorstModule {
+    let row = profile.tables.module(module);
+    WorstModule { module: module_text(profile, row.path, row.kind), kind: row.kind, outcome, count }
+}

@@ -1,0 +1,80 @@
+//! Callers and callees of chosen functions as text; nothing is trimmed.
+
+use super::{FAINT, HEADING, Page, push_line};
+use crate::failure::{Failure, status};
+use crate::report::filter::pattern;
+use crate::report::label::LabelId;
+use crate::report::options::ReportOptions;
+use crate::report::peek as neighbours;
+use crate::report::selection::{Amount, Selection};
+use crate::report::units::{counted, percent, percent_text, weight};
+
+pub(super) fn peek(
+    out: &mut String,
+    selection: &Selection<'_>,
+    text: &str,
+    options: &ReportOptions,
+    page: &Page,
+) -> Result<(), Failure> {
+    let peeks = neighbours::peek(selection, &pattern("--peek", text)?);
+    if peeks.is_empty() {
+        return Err(no_match(text));
+    }
+    let most = options.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX);
+    for (index, found) in peeks.iter().take(most).enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        let label = selection.labels.get(found.label);
+        let total = selection.total;
+        let time = weight(selection.event.info().unit, found.total.weight, total.weight);
+        let facts = format!(
+            "  {}  self {}  total {}  {time}",
+            page.module(label, 16),
+            percent_text(percent(found.own.weight, total.weight)),
+            percent_text(percent(found.total.weight, total.weight)),
+        );
+        let name = page.name(label, page.width.saturating_sub(facts.len()).max(16));
+        push_line(out, &format!("{}{facts}", page.styled(HEADING, &name)));
+        push_line(out, &page.styled(FAINT, "  called by"));
+        for (caller, amount) in &found.callers {
+            push_line(out, &line(selection, *caller, "[outermost frame]", *amount, page));
+        }
+        push_line(out, &page.styled(FAINT, "  calls"));
+        for (callee, amount) in &found.callees {
+            push_line(out, &line(selection, Some(*callee), "", *amount, page));
+        }
+        if found.own.weight > 0 {
+            push_line(out, &line(selection, None, "[self]", found.own, page));
+        }
+    }
+    let left_out = peeks.len().saturating_sub(most);
+    if left_out > 0 {
+        let more = counted(left_out as u64, "function").replacen(' ', " more ", 1);
+        push_line(out, &page.styled(FAINT, &format!("  ... {more} (-n 0 shows all)")));
+    }
+    Ok(())
+}
+
+/// What to say when no function matches `--peek`.
+pub(in crate::report) fn no_match(pattern: &str) -> Failure {
+    Failure::new(status::NO_MATCH, format!("no function in a sample matches `--peek {pattern}`"))
+        .hint("to see the names:  prof report -n 0")
+}
+
+fn line(
+    selection: &Selection<'_>,
+    label: Option<LabelId>,
+    otherwise: &str,
+    amount: Amount,
+    page: &Page,
+) -> String {
+    let whole = selection.total.weight;
+    let share = percent_text(percent(amount.weight, whole));
+    let time = weight(selection.event.info().unit, amount.weight, whole);
+    let Some(label) = label else { return format!("{share:>9} {time:>9}  {otherwise}") };
+    let label = selection.labels.get(label);
+    let module = page.module(label, 16);
+    let name = page.name(label, page.width.saturating_sub(23 + crate::safe_text::width(&module)).max(16));
+    format!("{share:>9} {time:>9}  {name}  {}", page.styled(FAINT, &module))
+}

@@ -1,0 +1,162 @@
+//! Numbers for people: every one with its unit.
+
+use crate::profile::Unit;
+
+const NS_PER_US: u64 = 1_000;
+const NS_PER_MS: u64 = 1_000_000;
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// `n` with thousands separators: `9,871`.
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `n` things: `1 sample`, `9,871 samples`.
+pub fn counted(n: u64, noun: &str) -> String {
+    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
+/// A duration of `ns` nanoseconds with three digits that matter: `1.10 s`, `41.0 ms`, `536 us`.
+pub fn duration(ns: u64) -> String {
+    let (unit_ns, unit) = match ns {
+        0..NS_PER_US => return format!("{ns} ns"),
+        NS_PER_US..NS_PER_MS => (NS_PER_US, "us"),
+        // What would be shown as 1000 ms is 1.00 s.
+        NS_PER_MS..999_500_000 => (NS_PER_MS, "ms"),
+        _ => (NS_PER_S, "s"),
+    };
+    let value = ns as f64 / unit_ns as f64;
+    match value {
+        ..9.995 => format!("{value:.2} {unit}"),
+        ..99.95 => format!("{value:.1} {unit}"),
+        _ => format!("{} {unit}", count(value.round() as u64)),
+    }
+}
+
+/// A duration in a column whose sum is `whole_ns`: in seconds where the sum is some, so that the
+/// values of the column can be compared at a glance.
+pub fn duration_of(ns: u64, whole_ns: u64) -> String {
+    let is_plain = ns == 0 || ns >= NS_PER_S / 200;
+    if whole_ns >= NS_PER_S && is_plain {
+        let seconds = ns as f64 / NS_PER_S as f64;
+        return if seconds < 999.995 { format!("{seconds:.2} s") } else { duration(ns) };
+    }
+    duration(ns)
+}
+
+/// A size of `n` bytes: `3.1 MB` (decimal units).
+pub fn bytes(n: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if n < 1000 {
+        return format!("{n} B");
+    }
+    let mut value = n as f64 / 1000.0;
+    let mut unit = 0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A weight of an event in the event's unit, in a column whose sum is `whole`.
+pub fn weight(unit: Unit, weight: u64, whole: u64) -> String {
+    match unit {
+        Unit::Nanoseconds => duration_of(weight, whole),
+        Unit::Bytes => bytes(weight),
+        Unit::Count | Unit::Other(_) => count(weight),
+    }
+}
+
+/// `part` of `whole` in percent; 0 when there is no whole.
+pub fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
+}
+
+/// A percentage with one decimal: `11.1%`.
+pub fn percent_text(percent: f64) -> String {
+    format!("{percent:.1}%")
+}
+
+/// A percentage that is only shown as 0.0% or 100.0% when it is exactly that: for statements such as
+/// "all stacks are complete".
+pub fn honest_percent_text(percent: f64) -> String {
+    match percent {
+        p if p > 0.0 && p < 0.05 => "<0.1%".to_owned(),
+        p if (99.95..100.0).contains(&p) => ">99.9%".to_owned(),
+        p => percent_text(p),
+    }
+}
+
+/// Half the width of the 95 % interval around a share, in percentage points, when `samples` samples
+/// were taken independently. Samples follow each other in time, so this is a lower bound.
+pub fn share_error_points(share_percent: f64, samples: u64) -> f64 {
+    if samples == 0 {
+        return 0.0;
+    }
+    let p = (share_percent / 100.0).clamp(0.0, 1.0);
+    196.0 * (p * (1.0 - p) / samples as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_separators() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(999), "999");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(counted(1, "sample"), "1 sample");
+    }
+
+    #[test]
+    fn durations_keep_three_digits_across_units() {
+        assert_eq!(duration(0), "0 ns");
+        assert_eq!(duration(1_001), "1.00 us");
+        assert_eq!(duration(41_000_000), "41.0 ms");
+        assert_eq!(duration(999_600_000), "1.00 s");
+        assert_eq!(duration(9_999_000_000), "10.0 s");
+        assert_eq!(duration(120_000_000_000), "120 s");
+        assert_eq!(duration(u64::MAX), "18,446,744,074 s");
+    }
+
+    #[test]
+    fn a_column_of_seconds_stays_in_seconds() {
+        assert_eq!(duration_of(890_000_000, 10 * NS_PER_S), "0.89 s");
+        assert_eq!(duration_of(1_000_000, 10 * NS_PER_S), "1.00 ms");
+        assert_eq!(duration_of(0, 10 * NS_PER_S), "0.00 s");
+        assert_eq!(duration_of(890_000_000, 900_000_000), "890 ms");
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(3_100_000), "3.1 MB");
+        assert_eq!(bytes(999_960), "1.0 MB");
+        assert_eq!(bytes(u64::MAX), "18.4 EB");
+    }
+
+    #[test]
+    fn nearly_all_is_not_all() {
+        assert_eq!(honest_percent_text(99.97), ">99.9%");
+        assert_eq!(honest_percent_text(100.0), "100.0%");
+        assert_eq!(honest_percent_text(0.01), "<0.1%");
+    }
+
+    #[test]
+    fn the_error_of_a_share_is_that_of_a_binomial() {
+        let error = share_error_points(11.1, 9_871);
+        assert!((error - 0.62).abs() < 0.005, "{error}");
+        assert_eq!(share_error_points(50.0, 0), 0.0);
+    }
+}
