@@ -12,6 +12,7 @@
 
 pub mod bpf;
 pub mod cli;
+pub mod doctor;
 pub mod failure;
 pub mod profile;
 pub mod record;

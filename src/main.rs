@@ -1,9 +1,10 @@
 //! The `prof` command: parse, dispatch, print one error chain, choose the exit status.
 
 use anyhow::Context;
-use prof::cli::{self, DoctorOptions, Request};
-use prof::failure::{self, Failure, status};
-use prof::record::RecordOptions;
+use prof::cli::{self, Request};
+use prof::doctor::{self, DoctorOptions};
+use prof::failure::{self, status};
+use prof::record::{self, RecordOptions};
 use prof::report;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -41,12 +42,15 @@ fn run(request: &Request) -> anyhow::Result<u8> {
     Ok(status::OK)
 }
 
-fn record(_options: &RecordOptions) -> anyhow::Result<u8> {
-    Err(Failure::new(status::NOT_STARTED, "this build cannot record").into())
+fn record(options: &RecordOptions) -> anyhow::Result<u8> {
+    let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    record::run(options, command_line)
 }
 
-fn doctor(_options: &DoctorOptions) -> anyhow::Result<u8> {
-    Err(Failure::new(status::FAILED, "this build cannot examine the machine").into())
+fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
+    let (text, status) = doctor::render(&doctor::examine(options)?, options.json)?;
+    print(&text)?;
+    Ok(status)
 }
 
 fn print(text: &str) -> anyhow::Result<()> {

@@ -289,7 +289,8 @@ fn rows_say_what_readelf_says() {
                 columns = words;
             } else if in_fde && words.len() == columns.len() && words[0].len() == 16 {
                 let pc = u64::from_str_radix(words[0], 16).unwrap();
-                let column = |name: &str| columns.iter().position(|column| *column == name).map(|at| words[at]);
+                let column =
+                    |name: &str| columns.iter().position(|column| *column == name).map(|at| words[at]);
                 compared += usize::from(agrees_with_readelf(table.lookup(pc), pc, &column));
             }
         }

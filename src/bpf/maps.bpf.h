@@ -7,8 +7,9 @@
 
 const volatile __u32 filter = PROF_FILTER_NONE; /* enum prof_filter */
 const volatile bool follow_children = true;
-const volatile __u32 rows_mask = 0;  /* rows that fit - 1; a power of two - 1 */
-const volatile __u32 pages_mask = 0; /* pages that fit - 1; a power of two - 1 */
+const volatile bool follow_frame_pointers = true; /* through code without unwind rows */
+const volatile __u32 rows_mask = 0;		  /* rows that fit - 1; a power of two - 1 */
+const volatile __u32 pages_mask = 0;		  /* pages that fit - 1; a power of two - 1 */
 const volatile __u32 ring_wake_bytes = 0; /* fill mark past which the reader is woken, bytes */
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
 
@@ -109,14 +110,16 @@ struct scratch {
 	__u64 map_bytes; /* 0: none */
 	__u64 map_bias;
 	struct prof_image image;
-	__u64 window_start; /* process address of window[0] */
-	__u64 window_words; /* offsets into the window at which 8 bytes can be read */
-	__u64 by_fp;        /* PROF_FRAME_BY_FP when the current frame was found that way */
-	__u64 is_return;    /* 1 when the current address is a return address */
+	__u64 window_start;  /* process address of window[0] */
+	__u64 window_words;  /* offsets into the window at which 8 bytes can be read */
+	__u64 by_fp;	     /* PROF_FRAME_BY_FP when the current frame was found that way */
+	__u64 is_return;     /* 1 when the current address is a return address */
 	__u32 all_registers; /* whether all registers are known, or just rip, rsp and rbp */
-	__u32 count;         /* frames stored so far, kernel frames included */
+	__u32 in_exec;	     /* the thread is in execve */
+	__u32 count;	     /* frames stored so far, kernel frames included */
 	__u32 outcome;
 	__u32 runs;
+	__u32 pad;
 	__u64 rescue_second; /* the second (of the monotonic clock) that rescue_bytes counts */
 	__u64 rescue_bytes;
 	__u8 window[WINDOW_BYTES + 8];

@@ -1,3 +1,128 @@
 //! The kernel side: the BPF object with its generated bindings, and the bytes it sends as events.
 //!
-//! Knows nothing of processes, tables or profiles.
+//! Knows nothing of files, tables or profiles. Types come from the BPF object itself; numbers that C
+//! defines as macros or enumerators are repeated here, each next to the name it has in `prof.h`.
+
+mod event;
+
+pub use event::{DecodeError, RescueEvent, SampleEvent};
+
+#[allow(missing_docs, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
+mod skeleton {
+    include!(concat!(env!("OUT_DIR"), "/prof.skel.rs"));
+}
+
+pub use skeleton::types::{prof_counters, prof_image, prof_process, prof_rescue, prof_sample};
+pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
+
+/// `PROF_MAX_RULES`: rules that all tables together may have.
+pub const MAX_RULES: usize = 32768;
+/// `PROF_MAX_IMAGES`: modules with tables.
+pub const MAX_IMAGES: usize = 16384;
+/// `PROF_MAX_MAPPINGS`: executable mappings of one process that the kernel side can hold.
+pub const MAX_MAPPINGS: usize = 256;
+/// `PROF_NO_START`: start of an unused mapping entry; above every user address.
+pub const NO_START: u64 = 1 << 62;
+/// `PROF_EXEC_PENDING`: `exec_seq` of a launched command before its exec.
+pub const EXEC_PENDING: u32 = 1 << 31;
+/// `PROF_RESCUE_BYTES`: size of a stack copy, bytes.
+pub const RESCUE_BYTES: usize = 16384;
+/// `PROF_FRAME_RETURN`: mark of a return address.
+pub const FRAME_RETURN: u64 = 1 << 63;
+/// `PROF_FRAME_BY_FP`: mark of a frame that was found by frame pointers.
+pub const FRAME_BY_FP: u64 = 1 << 62;
+/// `PROF_FRAME_ADDRESS`: the address without marks.
+pub const FRAME_ADDRESS: u64 = (1 << 56) - 1;
+/// `PROF_MAX_USER_FRAMES`: deepest user stack.
+pub const MAX_USER_FRAMES: usize = 1024;
+/// `SAMPLE_RINGS`: rings for samples; CPU n writes to ring n modulo this.
+pub const SAMPLE_RINGS: usize = 8;
+
+/// `enum prof_filter`: whose samples are kept.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Filter {
+    /// Every process.
+    None = 0,
+    /// Processes with an entry in `processes`.
+    Process = 1,
+    /// Threads with an entry in `threads`.
+    Thread = 2,
+}
+
+/// `enum prof_image_state`: what the walker may do with a module.
+#[repr(u32)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageState {
+    /// No table yet, or any more.
+    NotLoaded = 0,
+    /// The table is there.
+    Ready = 1,
+    /// Follow frame pointers.
+    FramePointers = 2,
+    /// No unwind information, now and for ever.
+    NoTable = 3,
+    /// Code generated at run time: follow frame pointers.
+    Generated = 4,
+}
+
+/// `enum prof_counter`: index of a counter in `prof_counters`.
+#[repr(usize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// Sampling interrupts.
+    Hit = 0,
+    /// Not the target.
+    Filtered = 1,
+    /// The idle task.
+    Idle = 2,
+    /// Sent to user space.
+    Sent = 3,
+    /// Lost: the ring buffer was full.
+    RingFull = 4,
+    /// Stack copies sent.
+    RescueSent = 5,
+    /// Stack copies that did not fit into their ring.
+    RescueFull = 6,
+    /// Stack copies refused by the rate cap.
+    RescueCapped = 7,
+    /// Runs that were timed.
+    TimedRuns = 8,
+    /// Their time, ns.
+    TimedNs = 9,
+    /// Mappings that could not be handed to a forked child.
+    ForkFailed = 10,
+}
+
+/// `enum prof_outcome`.
+pub mod outcome {
+    /// The root was reached.
+    pub const COMPLETE: u8 = 1;
+    /// The thread has no user stack.
+    pub const NO_USER_STACK: u8 = 2;
+    /// End of frame pointers in generated code.
+    pub const JIT_END: u8 = 3;
+    /// No unwind information.
+    pub const NO_UNWIND_INFO: u8 = 4;
+    /// The module's table is not loaded.
+    pub const TABLE_NOT_LOADED: u8 = 5;
+    /// The rule needs user space.
+    pub const UNSUPPORTED_RULE: u8 = 6;
+    /// The address is in no mapping that the kernel side knows.
+    pub const UNKNOWN_MAPPING: u8 = 7;
+    /// The stack could not be read.
+    pub const STACK_UNREADABLE: u8 = 8;
+    /// The unwind information led nowhere.
+    pub const BAD_UNWIND_INFO: u8 = 9;
+    /// The stack is too deep.
+    pub const TOO_DEEP: u8 = 10;
+    /// A 32-bit program.
+    pub const COMPAT32: u8 = 12;
+}
+
+const _: () = {
+    assert!(size_of::<prof_image>() == 16);
+    assert!(size_of::<prof_process>() == 8 + 32 * MAX_MAPPINGS);
+    assert!(size_of::<prof_sample>() == 48);
+    assert!(size_of::<prof_rescue>() == 160 + RESCUE_BYTES);
+};

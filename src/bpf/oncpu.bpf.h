@@ -5,6 +5,8 @@
 
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
 #define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
+#define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */
+#define NR_EXECVEAT 322
 
 /*
  * Takes the user registers of the interrupted thread. Returns false when it has none.
@@ -18,6 +20,7 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 	__u64 cs = *(volatile __u64 *)&ctx->cs;
 
 	s->is_return = 0;
+	s->in_exec = 0;
 	if (cs & 3) {
 		s->regs[0] = ctx->ax;
 		s->regs[1] = ctx->dx;
@@ -62,6 +65,7 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 		/* In a system call the address is behind the instruction, which may be the last
 		 * of its function (rt_sigreturn): look up the one before. */
 		s->is_return = (__s64)regs->orig_ax != -1;
+		s->in_exec = regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT;
 	}
 	s->all_registers = 1;
 	if ((cs & 0xffff) == USER32_CS)
@@ -73,8 +77,7 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 static __always_inline bool wants_rescue(__u32 outcome)
 {
 	return outcome == PROF_OUTCOME_TABLE_NOT_LOADED ||
-	       outcome == PROF_OUTCOME_UNSUPPORTED_RULE ||
-	       outcome == PROF_OUTCOME_UNKNOWN_MAPPING;
+	       outcome == PROF_OUTCOME_UNSUPPORTED_RULE || outcome == PROF_OUTCOME_UNKNOWN_MAPPING;
 }
 
 /* Takes `PROF_RESCUE_BYTES` from this second's allowance. */
@@ -109,9 +112,11 @@ static __always_inline __u32 copy_stack_pages(struct prof_rescue *rescue, __u64 
 }
 
 /* Sends the state of an unfinished walk with a copy of the stack above it. */
-static __always_inline bool send_rescue(struct scratch *s)
+static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event_data *ctx,
+					struct task_struct *task)
 {
-	__u64 sp = s->regs[REG_SP];
+	__u64 sp = s->regs[REG_SP], leaf_sp;
+	__u32 frames_before = s->count - s->sample.kernel_count - 1;
 	struct prof_rescue *rescue;
 
 	if (!rescue_allowed(s, s->sample.time_ns)) {
@@ -123,13 +128,19 @@ static __always_inline bool send_rescue(struct scratch *s)
 		count(PROF_COUNT_RESCUE_FULL);
 		return false;
 	}
+	leaf_sp = *(volatile __u64 *)&ctx->cs & 3 ? *(volatile __u64 *)&ctx->sp :
+						    ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2) {
+		take_user_registers(s, ctx, task);
+		sp = s->regs[REG_SP];
+		frames_before = 0;
+	}
+	rescue->frames_before = frames_before;
 	rescue->time_ns = s->sample.time_ns;
 	rescue->cpu = s->sample.cpu;
 	rescue->tgid = s->sample.tgid;
 	rescue->all_registers = s->all_registers;
 	rescue->is_return = s->is_return;
-	rescue->pad[0] = 0;
-	rescue->pad[1] = 0;
 #pragma unroll
 	for (int i = 0; i < PROF_REGISTERS; i++)
 		rescue->regs[i] = s->regs[i];
@@ -188,7 +199,8 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		return 0;
 	}
 	process = bpf_map_lookup_elem(&processes, &tgid);
-	if ((filter == PROF_FILTER_PROCESS && !process) ||
+	if ((filter == PROF_FILTER_PROCESS &&
+	     (!process || process->exec_seq == PROF_EXEC_PENDING)) ||
 	    (filter == PROF_FILTER_THREAD && !bpf_map_lookup_elem(&threads, &tid))) {
 		count(PROF_COUNT_FILTERED);
 		return 0;
@@ -220,9 +232,15 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 	if (s->outcome == PROF_OUTCOME_UNSET)
 		walk_user_stack(s, process);
+	if (s->in_exec && s->outcome != PROF_OUTCOME_COMPLETE) {
+		/* Between two programs: the registers are the old one's, the memory is the new
+		 * one's. */
+		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+		s->count = s->sample.kernel_count;
+	}
 	if (wants_rescue(s->outcome))
-		s->sample.flags |= send_rescue(s) ? PROF_SAMPLE_RESCUE :
-						    PROF_SAMPLE_RESCUE_REFUSED;
+		s->sample.flags |=
+			send_rescue(s, ctx, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
 
 	frames = s->count & (2 * PROF_MAX_USER_FRAMES - 1);
 	s->sample.user_count = frames - s->sample.kernel_count;

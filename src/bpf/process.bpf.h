@@ -23,7 +23,8 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* After exec nothing of the old program is mapped. The entry stays: the process is still a target. */
+/* After exec nothing of the old program is mapped. The entry stays: the process is still a target.
+ */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {

@@ -20,4 +20,12 @@ struct prof_page *type_page;
 struct prof_rule *type_rule;
 struct prof_image *type_image;
 
+_Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_rescue) == 160 + PROF_RESCUE_BYTES, "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
+_Static_assert(sizeof(struct prof_page) == 8, "as in src/unwind/table.rs");
+_Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
+_Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
+_Static_assert(sizeof(struct prof_process) == 8 + 32 * PROF_MAX_MAPPINGS, "as in src/bpf/mod.rs");
+
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -28,14 +28,14 @@ struct prof_page {
 
 /* How the CFA (canonical frame address: the stack pointer before the call) is found. */
 enum prof_rule_kind {
-	PROF_RULE_NONE = 0,   /* no unwind information here */
-	PROF_RULE_REG = 1,    /* CFA = reg[cfa_reg] + cfa_off */
-	PROF_RULE_DEREF = 2,  /* CFA = *(reg[cfa_reg] + cfa_off) + aux */
-	PROF_RULE_PLT = 3,    /* CFA = rsp + cfa_off + ((pc & 15) >= aux ? 8 : 0) */
-	PROF_RULE_SIGNAL = 4, /* all registers come from the ucontext that the kernel pushed */
-	PROF_RULE_STOP = 5,   /* the return address is undefined: this is the root */
-	PROF_RULE_FP = 6,     /* follow the frame pointer: CFA = rbp + 16 */
-	PROF_RULE_USER = 7,   /* not expressible as a rule: user space has to take this step */
+	PROF_RULE_NONE = 0,	   /* no unwind information here */
+	PROF_RULE_REG = 1,	   /* CFA = reg[cfa_reg] + cfa_off */
+	PROF_RULE_DEREF = 2,	   /* CFA = *(reg[cfa_reg] + cfa_off) + aux */
+	PROF_RULE_PLT = 3,	   /* CFA = rsp + cfa_off + ((pc & 15) >= aux ? 8 : 0) */
+	PROF_RULE_SIGNAL = 4,	   /* all registers come from the ucontext that the kernel pushed */
+	PROF_RULE_STOP = 5,	   /* the return address is undefined: this is the root */
+	PROF_RULE_FP = 6,	   /* follow the frame pointer: CFA = rbp + 16 */
+	PROF_RULE_USER = 7,	   /* not expressible as a rule: user space has to take this step */
 	PROF_RULE_DEREF_INDEX = 8, /* CFA = *(reg[cfa_reg] + 8 * reg[aux_reg] + cfa_off) + aux */
 	/* As FP, and rbp == 0 after the step proves the root (Go starts goroutines that way). */
 	PROF_RULE_FP_ROOT = 9,
@@ -74,18 +74,19 @@ struct prof_rule {
 
 /* An ELF file's table as the walker sees it. A single aligned 16-byte entry of the image array. */
 struct prof_image {
-	__u32 first_page;   /* index into the page array */
-	__u32 page_count;   /* pages of the table */
-	__u32 first_vpage;  /* module address >> PROF_PAGE_SHIFT of the first page */
-	__u32 state;        /* enum prof_image_state; written last */
+	__u32 first_page;  /* index into the page array */
+	__u32 page_count;  /* pages of the table */
+	__u32 first_vpage; /* module address >> PROF_PAGE_SHIFT of the first page */
+	__u32 state;	   /* enum prof_image_state; written last */
 };
 
 enum prof_image_state {
 	PROF_IMAGE_NOT_LOADED = 0, /* no table (yet, or any more): samples are rescued */
 	PROF_IMAGE_READY = 1,
-	PROF_IMAGE_FRAME_POINTERS = 2, /* code without a table: generated at run time, or asked for */
-	PROF_IMAGE_NO_TABLE = 3,       /* it has no unwind information and never will */
-	PROF_IMAGE_GENERATED = 4,      /* as FRAME_POINTERS, for generated code: its end is JIT_END */
+	PROF_IMAGE_FRAME_POINTERS =
+		2,		  /* code without a table: generated at run time, or asked for */
+	PROF_IMAGE_NO_TABLE = 3,  /* it has no unwind information and never will */
+	PROF_IMAGE_GENERATED = 4, /* as FRAME_POINTERS, for generated code: its end is JIT_END */
 };
 
 #define PROF_MAX_IMAGES 16384
@@ -106,6 +107,8 @@ struct prof_mapping {
 /* The executable mappings of one process, sorted by start. Unused starts hold
  * PROF_NO_START. */
 #define PROF_NO_START (1ULL << 62)
+/* `exec_seq` of a launched command before its exec: it is no target yet. */
+#define PROF_EXEC_PENDING (1U << 31)
 
 struct prof_process {
 	__u32 count;
@@ -139,8 +142,8 @@ enum prof_outcome {
 };
 
 enum prof_sample_flags {
-	PROF_SAMPLE_RESCUE = 1 << 0,      /* a struct prof_rescue with the same time and CPU exists */
-	PROF_SAMPLE_KERNEL_MODE = 1 << 1, /* the CPU was in the kernel */
+	PROF_SAMPLE_RESCUE = 1 << 0, /* a struct prof_rescue with the same time and CPU exists */
+	PROF_SAMPLE_KERNEL_MODE = 1 << 1,    /* the CPU was in the kernel */
 	PROF_SAMPLE_RESCUE_REFUSED = 1 << 2, /* a rescue was wanted, and capped or did not fit */
 };
 
@@ -166,16 +169,20 @@ struct prof_sample {
 #define PROF_RESCUE_BYTES 16384
 #define PROF_REGISTERS 17 /* DWARF numbers 0..15, then rip */
 
-/* The state of a walk that the kernel could not finish, and the stack above it. */
+/*
+ * The state of a walk that the kernel could not finish, and the stack above it. It starts again at
+ * the leaf, whose registers are all known, unless the walk has come so far that the copy would not
+ * reach much further.
+ */
 struct prof_rescue {
 	__u64 time_ns; /* as in the sample it belongs to */
 	__u32 cpu;
 	__u32 tgid;
-	__u32 stack_bytes; /* bytes of `stack` that could be read */
-	__u8 all_registers; /* else only rip, rsp and rbp are known */
-	__u8 is_return;     /* rip is a return address */
-	__u8 pad[2];
-	__u64 regs[PROF_REGISTERS];
+	__u32 stack_bytes;   /* bytes of `stack` that could be read */
+	__u16 frames_before; /* user frames of the sample that are below the registers' frame */
+	__u8 all_registers;  /* else only rip, rsp and rbp are known */
+	__u8 is_return;	     /* rip is a return address */
+	__u64 regs[PROF_REGISTERS];    /* of the leaf, or of the frame where the walk stopped */
 	__u8 stack[PROF_RESCUE_BYTES]; /* from rsp upwards */
 };
 
@@ -183,17 +190,17 @@ struct prof_rescue {
 
 /* Per-CPU counters: hit = filtered + idle + sent + ring_full. */
 enum prof_counter {
-	PROF_COUNT_HIT = 0,            /* sampling interrupts */
-	PROF_COUNT_FILTERED = 1,       /* not the target */
-	PROF_COUNT_IDLE = 2,           /* the idle task */
-	PROF_COUNT_SENT = 3,           /* sent to user space */
-	PROF_COUNT_RING_FULL = 4,      /* lost: the ring buffer was full */
-	PROF_COUNT_RESCUE_SENT = 5,    /* stack copies sent */
-	PROF_COUNT_RESCUE_FULL = 6,    /* stack copies that did not fit into their ring */
-	PROF_COUNT_RESCUE_CAPPED = 7,  /* stack copies refused by the rate cap */
-	PROF_COUNT_TIMED_RUNS = 8,     /* runs whose time was taken (one in PROF_TIMED_EVERY) */
-	PROF_COUNT_TIMED_NS = 9,       /* their time */
-	PROF_COUNT_FORK_FAILED = 10,   /* mappings that could not be handed to a forked child */
+	PROF_COUNT_HIT = 0,	      /* sampling interrupts */
+	PROF_COUNT_FILTERED = 1,      /* not the target */
+	PROF_COUNT_IDLE = 2,	      /* the idle task */
+	PROF_COUNT_SENT = 3,	      /* sent to user space */
+	PROF_COUNT_RING_FULL = 4,     /* lost: the ring buffer was full */
+	PROF_COUNT_RESCUE_SENT = 5,   /* stack copies sent */
+	PROF_COUNT_RESCUE_FULL = 6,   /* stack copies that did not fit into their ring */
+	PROF_COUNT_RESCUE_CAPPED = 7, /* stack copies refused by the rate cap */
+	PROF_COUNT_TIMED_RUNS = 8,    /* runs whose time was taken (one in PROF_TIMED_EVERY) */
+	PROF_COUNT_TIMED_NS = 9,      /* their time */
+	PROF_COUNT_FORK_FAILED = 10,  /* mappings that could not be handed to a forked child */
 	PROF_COUNT_MAX = 16,
 };
 
@@ -206,9 +213,9 @@ struct prof_counters {
 
 /* Whose samples are kept. */
 enum prof_filter {
-	PROF_FILTER_NONE = 0,    /* every process */
+	PROF_FILTER_NONE = 0,	 /* every process */
 	PROF_FILTER_PROCESS = 1, /* processes that have an entry in `processes` */
-	PROF_FILTER_THREAD = 2,  /* threads that have an entry in `threads` */
+	PROF_FILTER_THREAD = 2,	 /* threads that have an entry in `threads` */
 };
 
 #endif /* PROF_H */

@@ -193,10 +193,15 @@ static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_r
 {
 	__u64 bp = s->regs[REG_BP], caller_bp, return_address;
 
+	if (!follow_frame_pointers)
+		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
 	if (zero_is_root && !bp)
 		return stop(s, PROF_OUTCOME_COMPLETE);
-	if (bp < s->regs[REG_SP] || (bp & 7))
+	/* Go switches between stacks that may lie anywhere. */
+	if ((!zero_is_root && bp < s->regs[REG_SP]) || (bp & 7))
 		return stop(s, end_of_frame_pointers(s));
+	if (zero_is_root)
+		s->regs[REG_SP] = 0;
 	if (!read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address))
 		return stop(s, end_of_frame_pointers(s));
 	return step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP);

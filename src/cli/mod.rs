@@ -7,6 +7,7 @@ mod read;
 mod record;
 mod value;
 
+use crate::doctor::DoctorOptions;
 use crate::failure::Failure;
 use crate::record::RecordOptions;
 use crate::report::{ExportOptions, InfoOptions, ReportOptions};
@@ -48,15 +49,6 @@ pub enum Request {
     Doctor(DoctorOptions),
     /// `prof completions`: print this.
     Completions(String),
-}
-
-/// What `prof doctor` can be told.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DoctorOptions {
-    /// A process whose stacks are tried.
-    pub pid: Option<u32>,
-    /// `prof.doctor/1` instead of text.
-    pub json: bool,
 }
 
 /// Why there is nothing to do.

@@ -1,5 +1,443 @@
 //! The recorder: from a target to a finished profile.
+//!
+//! [`run`] is the list of steps; each lives in a file of its own. It uses `bpf`, `unwind`, `profile` and
+//! `symbols`, which do not know each other.
 
+mod attach;
+mod collect;
+mod cost;
+mod kernel_frames;
+mod kernel_tables;
+mod launch;
+mod modules;
 mod options;
+mod output;
+mod perf_event;
+mod proc_fs;
+mod process;
+mod rescue;
+mod rights;
+mod session;
+mod sideband;
+mod signals;
+mod status;
+mod symbolize;
+mod target;
 
 pub use options::{CallGraph, Output, Rate, RecordOptions, Target};
+pub use proc_fs::parse_maps;
+pub use rights::missing_capabilities;
+pub use session::{Session, Start};
+pub use sideband::CodeMapping;
+pub use target::{Found, find};
+
+use crate::failure::{Failure, status as exit};
+use crate::profile::{WriteError, Writer};
+use launch::Child;
+use output::{Destination, ProfileFile};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signals::Signals;
+use status::{Summary, Voice};
+use std::io::IsTerminal;
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use symbolize::Naming;
+
+/// The rings are emptied this often.
+const TAKE_INTERVAL: Duration = Duration::from_millis(100);
+/// What was taken reaches the file this often: the most that a killed recorder loses.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(900);
+
+/// Records, and returns the exit status: that of a launched command, or `prof`'s own.
+///
+/// # Errors
+///
+/// A [`Failure`] with exit status and advice; nothing half-written is left behind.
+pub fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+    let launches = matches!(options.target, Target::Launch(_));
+    record(options, command_line).map_err(|error| {
+        // Before the command has started, every failure of our own is 125, as with env(1) and timeout(1).
+        let own = error.downcast_ref::<Failure>().map(|failure| (failure.status, failure.clone()));
+        match own {
+            Some((exit::FAILED | exit::NOT_PERMITTED, mut failure)) if launches => {
+                failure.status = exit::NOT_STARTED;
+                failure.into()
+            }
+            None if launches => Failure::new(exit::NOT_STARTED, format!("{error:#}")).into(),
+            _ => error,
+        }
+    })
+}
+
+fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+    let found = target::find(options)?;
+    let pid = found.pids.first().copied().unwrap_or_else(std::process::id);
+    let time = local_time();
+    let destination =
+        Destination::check(&options.output, |path| output::expand(path, pid, &found.name, &time))?;
+    let signals = Signals::install()?;
+    let mut voice =
+        Voice::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
+    if !options.verbose {
+        libbpf_rs::set_print(None);
+    }
+
+    let mut child = match (&options.target, &options.timer) {
+        (Target::Launch(command), _) | (_, Some(command)) => Some(Child::spawn_stopped(command)?),
+        _ => None,
+    };
+    let launched = matches!(options.target, Target::Launch(_)).then_some(()).and(child.as_ref());
+    let preload = launched.map(|child| launch::files_to_preload(&child.program)).unwrap_or_default();
+    let launched_pid = launched.map(|child| child.pid);
+    let mut object = MaybeUninit::uninit();
+    let mut session =
+        Session::attach(&mut object, Start { options, found: &found, preload, command: command_line })?;
+    if let Some(pid) = launched_pid {
+        session.add_launched(pid)?;
+    }
+
+    let mut file = Some(destination.create()?);
+    announce(&mut voice, &mut session, options, &found);
+    let released = child.as_mut().filter(|_| options.delay.is_some()).map_or(Ok(()), Child::release);
+    let started = released
+        .and_then(|()| wait_for_delay(options, &signals, &mut session))
+        .and_then(|()| session.begin())
+        .and_then(|()| new_writer(&mut file, &session))
+        .and_then(|writer| {
+            child.as_mut().map_or(Ok(()), Child::release)?;
+            Ok(writer)
+        });
+    let mut writer = match started {
+        Ok(writer) => writer,
+        Err(error) => {
+            if let Some(file) = &mut file {
+                file.remove();
+            }
+            return Err(error);
+        }
+    };
+    let mut recording = Recording {
+        session,
+        options,
+        child,
+        signals,
+        voice,
+        has_launched: launched_pid.is_some(),
+        has_written_samples: false,
+    };
+    let result = recording.until_its_end(&mut writer);
+    recording.finish(writer, result)
+}
+
+/// Starts the file: the header is the first thing that a full disk refuses.
+fn new_writer(file: &mut Option<ProfileFile>, session: &Session<'_>) -> anyhow::Result<Writer<ProfileFile>> {
+    let Some(taken) = file.take() else { anyhow::bail!("the output was opened twice") };
+    let path = taken.path().map(Path::to_path_buf);
+    let kept_old = taken.kept_old().map(Path::to_path_buf);
+    Writer::new(taken, &session.collector.profile.meta).map_err(|error| {
+        if let Some(path) = &path {
+            let _ = std::fs::remove_file(path);
+            if let Some(old) = kept_old {
+                let _ = std::fs::rename(old, path);
+            }
+        }
+        write_error(path.as_deref(), error)
+    })
+}
+
+fn write_error(path: Option<&Path>, error: WriteError) -> anyhow::Error {
+    match error {
+        WriteError::Io(error) if path.is_some() => {
+            output::write_failure(path.unwrap_or(Path::new("")), &error).into()
+        }
+        other => anyhow::Error::new(other).context("cannot write the profile to standard output"),
+    }
+}
+
+fn local_time() -> String {
+    let now = std::time::SystemTime::now();
+    humantime::format_rfc3339_seconds(now)
+        .to_string()
+        .replace([':', '-'], "")
+        .replace('T', "-")
+        .replace('Z', "")
+}
+
+fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOptions, found: &Found) {
+    let hz = session.collector.profile.meta.effective_hz;
+    let threads = match options.target {
+        Target::Launch(_) => String::new(),
+        _ => format!(", {}", crate::report::units::counted(u64::from(found.threads), "thread")),
+    };
+    let label = crate::safe_text::terminal(&found.label).into_owned();
+    let how_to_stop = match (&options.target, options.duration) {
+        (Target::Launch(_), _) => "stops with the command".to_owned(),
+        (_, Some(duration)) => format!("stops after {}", humantime::format_duration(duration)),
+        (_, None) => "Ctrl-C stops".to_owned(),
+    };
+    voice.say(&format!("recording {label}{threads}, on-CPU {hz} Hz; {how_to_stop}"));
+    for notice in std::mem::take(&mut session.notices) {
+        voice.say(&format!("note: {notice}"));
+    }
+    if options.verbose {
+        voice.say(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
+    }
+}
+
+fn wait_for_delay(
+    options: &RecordOptions,
+    signals: &Signals,
+    session: &mut Session<'_>,
+) -> anyhow::Result<()> {
+    let Some(delay) = options.delay else { return Ok(()) };
+    let end = Instant::now() + delay;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        if signals.interrupts() > 0 || signals.end_signal().is_some() {
+            break;
+        }
+        wait(session, left.min(TAKE_INTERVAL))?;
+        session.take_sideband()?;
+    }
+    Ok(())
+}
+
+/// Waits until there is something to take, or for `patience`. Returns whether a ring is filling up.
+fn wait(session: &Session<'_>, patience: Duration) -> anyhow::Result<bool> {
+    let mut fds: Vec<PollFd<'_>> =
+        session.poll_fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
+    match poll(&mut fds, Some(&timeout)) {
+        // The rings of samples come last.
+        Ok(_) => Ok(fds.last().is_some_and(|ring| !ring.revents().is_empty())),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(std::io::Error::from(error).into()),
+    }
+}
+
+/// A recording that takes samples.
+struct Recording<'a, 'obj> {
+    session: Session<'obj>,
+    options: &'a RecordOptions,
+    /// The launched command, or the command that times the recording.
+    child: Option<Child>,
+    signals: Signals,
+    voice: Voice,
+    has_launched: bool,
+    /// The file holds samples.
+    has_written_samples: bool,
+}
+
+/// Why a recording ended.
+struct Ending {
+    reason: &'static str,
+    /// Exit status of `prof` itself.
+    status: u8,
+}
+
+impl Recording<'_, '_> {
+    /// Takes samples until there is a reason to stop.
+    fn until_its_end(&mut self, writer: &mut Writer<ProfileFile>) -> anyhow::Result<Ending> {
+        let mut last_take = Instant::now();
+        let mut last_flush = Instant::now();
+        let mut forwarded = None;
+        loop {
+            if let Some(ending) = self.ending(&mut forwarded) {
+                return Ok(ending);
+            }
+            let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
+            let is_filling = wait(&self.session, patience)?;
+            if last_take.elapsed() < TAKE_INTERVAL && !is_filling {
+                // Woken early by the side-band or by a signal.
+                self.session.take_sideband()?;
+                continue;
+            }
+            last_take = Instant::now();
+            self.session.take()?;
+            for notice in std::mem::take(&mut self.session.notices) {
+                self.voice.say(&format!("note: {notice}"));
+            }
+            if last_flush.elapsed() >= FLUSH_INTERVAL {
+                last_flush = Instant::now();
+                writer.flush(&mut self.session.collector.profile, true)?;
+                self.has_written_samples = self.session.collector.totals.samples > 0;
+            }
+            let samples = self.session.collector.totals.samples;
+            let lost = self.session.lost();
+            self.voice.status(self.session.elapsed(), samples, lost, writer.bytes_written());
+        }
+    }
+
+    fn ending(&mut self, forwarded: &mut Option<i32>) -> Option<Ending> {
+        let ended = |reason| Some(Ending { reason, status: exit::OK });
+        if let Some(child) = &mut self.child
+            && child.poll().is_some()
+        {
+            return ended("command ended");
+        }
+        if let Some(signal) = self.signals.end_signal() {
+            match &self.child {
+                // The signal is the command's; its end ends the recording.
+                Some(child) if self.has_launched => {
+                    if forwarded.replace(signal) != Some(signal) {
+                        child.signal(signal);
+                    }
+                }
+                _ => return Some(Ending { reason: "terminated", status: (128 + signal) as u8 }),
+            }
+        }
+        let interrupts_to_stop = if self.has_launched { 2 } else { 1 };
+        if self.signals.interrupts() >= interrupts_to_stop {
+            return ended("interrupted");
+        }
+        if self.options.duration.is_some_and(|duration| self.session.elapsed() >= duration) {
+            return ended("duration reached");
+        }
+        if !self.has_launched && self.session.target_has_ended() {
+            return ended("target ended");
+        }
+        None
+    }
+
+    /// Stops, names, completes the file and says what came of it.
+    fn finish(
+        mut self,
+        mut writer: Writer<ProfileFile>,
+        result: anyhow::Result<Ending>,
+    ) -> anyhow::Result<u8> {
+        let ending = match result {
+            Ok(ending) => ending,
+            Err(error) => return Err(self.give_up(writer, error)),
+        };
+        if ending.reason == "interrupted" {
+            self.voice.say("stopping... (interrupt again: save without names)");
+        }
+        let interrupts = self.signals.interrupts();
+        let completed = self
+            .session
+            .stop(ending.reason)
+            .and_then(|()| {
+                writer.flush(&mut self.session.collector.profile, true)?;
+                Ok(self.name_frames(interrupts))
+            })
+            .and_then(|naming| {
+                let command_status = self.child.as_mut().filter(|_| self.has_launched).and_then(Child::poll);
+                if let Some(end) = &mut self.session.collector.profile.end {
+                    end.command_status = command_status;
+                    (end.cpu_ns, end.max_rss_bytes) = cost::own();
+                }
+                writer.flush(&mut self.session.collector.profile, true)?;
+                Ok(naming)
+            });
+        let naming = match completed {
+            Ok(naming) => naming,
+            Err(error) => return Err(self.give_up(writer, error)),
+        };
+        let bytes = writer.bytes_written();
+        let file = writer.into_inner();
+        self.voice.finish(&Summary {
+            profile: &self.session.collector.profile,
+            totals: &self.session.collector.totals,
+            naming: &naming,
+            path: file.path(),
+            kept_old: file.kept_old(),
+            bytes,
+        });
+        if self.options.verbose {
+            self.say_details(&naming);
+        }
+        self.status_of(&ending)
+    }
+
+    fn name_frames(&mut self, interrupts: usize) -> Naming {
+        let stop = AtomicBool::new(false);
+        let bar = self.progress_bar();
+        let signals = self.signals.clone();
+        let naming = symbolize::name_frames(&mut self.session.collector, &stop, &|done, total| {
+            bar.set_length(total as u64);
+            bar.set_position(done as u64);
+            if signals.interrupts() > interrupts {
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+        bar.finish_and_clear();
+        naming
+    }
+
+    fn progress_bar(&self) -> indicatif::ProgressBar {
+        let is_hidden = self.options.quiet || !std::io::stderr().is_terminal();
+        let target = if is_hidden {
+            indicatif::ProgressDrawTarget::hidden()
+        } else {
+            indicatif::ProgressDrawTarget::stderr()
+        };
+        let bar = indicatif::ProgressBar::with_draw_target(Some(0), target);
+        if let Ok(style) = indicatif::ProgressStyle::with_template("symbols {pos}/{len} modules [{bar:20}]") {
+            bar.set_style(style.progress_chars("## "));
+        }
+        bar
+    }
+
+    fn say_details(&mut self, naming: &Naming) {
+        let mut lines = status::outcome_lines(&self.session.collector.totals);
+        lines.extend(naming.problems.iter().map(|problem| format!("no names from {problem}")));
+        lines.extend(self.session.collector.files.failures.iter().cloned());
+        for (name, value) in &self.session.collector.profile.counters {
+            lines.push(format!("  {name} {value}"));
+        }
+        for line in lines {
+            self.voice.say(&crate::safe_text::message(&line));
+        }
+    }
+
+    /// The exit status: that of a launched command, once it has ended.
+    fn status_of(&mut self, ending: &Ending) -> anyhow::Result<u8> {
+        let Some(child) = self.child.as_mut() else { return Ok(ending.status) };
+        if !self.has_launched {
+            // The timer has no further use, unless it ended by itself.
+            child.signal(libc::SIGTERM);
+            child.wait();
+            return Ok(ending.status);
+        }
+        if child.poll().is_none() {
+            self.voice.say("the command goes on; waiting for its end");
+            while child.poll().is_none() {
+                if let Some(signal) = self.signals.end_signal() {
+                    child.signal(signal);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        Ok(child.poll().unwrap_or(0).clamp(0, 255) as u8)
+    }
+
+    /// The recording cannot go on. What the file holds in whole chunks is kept if there are samples in it.
+    fn give_up(&mut self, writer: Writer<ProfileFile>, error: anyhow::Error) -> anyhow::Error {
+        let whole = writer.bytes_written();
+        let mut file = writer.into_inner();
+        let path = file.path().map(Path::to_path_buf);
+        let error = match error.downcast::<WriteError>() {
+            Ok(error) => write_error(path.as_deref(), error),
+            Err(error) => error,
+        };
+        if let Some(child) = self.child.as_mut().filter(|_| self.has_launched) {
+            child.wait();
+        }
+        if !self.has_written_samples {
+            file.remove();
+            return error;
+        }
+        file.cut_to(whole);
+        match (error.downcast::<Failure>(), path) {
+            (Ok(failure), Some(path)) => failure
+                .hint(format!(
+                    "what was recorded before is readable, without names: prof report {}",
+                    path.display()
+                ))
+                .into(),
+            (Ok(failure), None) => failure.into(),
+            (Err(error), _) => error,
+        }
+    }
+}

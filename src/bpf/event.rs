@@ -1,0 +1,198 @@
+//! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
+
+use super::{MAX_USER_FRAMES, RESCUE_BYTES, prof_rescue, prof_sample};
+use std::mem::offset_of;
+
+/// Why the bytes of a record are no event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Shorter than its header.
+    #[error("record of {0} bytes is shorter than its header")]
+    Short(usize),
+    /// Its length is not what the header says.
+    #[error("record has {actual} bytes where its header says {expected}")]
+    Length {
+        /// Bytes by the header.
+        expected: usize,
+        /// Bytes there are.
+        actual: usize,
+    },
+}
+
+const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();
+const RESCUE_HEADER_BYTES: usize = offset_of!(prof_rescue, stack);
+
+/// One sample as the kernel side sent it. Addresses are leaf first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SampleEvent {
+    /// CLOCK_MONOTONIC, ns.
+    pub time_ns: u64,
+    /// Process id in the initial namespace.
+    pub tgid: u32,
+    /// Thread id in the initial namespace.
+    pub tid: u32,
+    /// The CPU.
+    pub cpu: u32,
+    /// How the walk ended: one of [`super::outcome`].
+    pub outcome: u8,
+    /// A [`RescueEvent`] with the same time and CPU was sent.
+    pub has_rescue: bool,
+    /// A rescue was wanted and refused.
+    pub rescue_refused: bool,
+    /// Name of the thread, up to the first NUL.
+    pub comm: Vec<u8>,
+    /// Kernel addresses.
+    pub kernel: Vec<u64>,
+    /// User addresses with the marks `FRAME_RETURN` and `FRAME_BY_FP`.
+    pub user: Vec<u64>,
+}
+
+impl SampleEvent {
+    /// Decodes one record of a sample ring.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut at = Fields::of(bytes, SAMPLE_HEADER_BYTES)?;
+        let header = bytes;
+        let kernel_count = usize::from(at.u16(offset_of!(prof_sample, kernel_count)));
+        let user_count = usize::from(at.u16(offset_of!(prof_sample, user_count)));
+        let expected = SAMPLE_HEADER_BYTES + 8 * (kernel_count + user_count);
+        if bytes.len() != expected || user_count > MAX_USER_FRAMES {
+            return Err(DecodeError::Length { expected, actual: bytes.len() });
+        }
+        let (kernel, user) = bytes[SAMPLE_HEADER_BYTES..].split_at(8 * kernel_count);
+        let flags = header[offset_of!(prof_sample, flags)];
+        let comm = &header[offset_of!(prof_sample, comm)..][..16];
+        Ok(SampleEvent {
+            time_ns: at.u64(offset_of!(prof_sample, time_ns)),
+            tgid: at.u32(offset_of!(prof_sample, tgid)),
+            tid: at.u32(offset_of!(prof_sample, tid)),
+            cpu: at.u32(offset_of!(prof_sample, cpu)),
+            outcome: header[offset_of!(prof_sample, outcome)],
+            has_rescue: flags & 1 != 0,
+            rescue_refused: flags & 4 != 0,
+            comm: comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
+            kernel: words(kernel).collect(),
+            user: words(user).collect(),
+        })
+    }
+}
+
+/// An unfinished walk and a copy of the stack above it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RescueEvent {
+    /// CLOCK_MONOTONIC, ns: that of the sample it belongs to.
+    pub time_ns: u64,
+    /// The CPU: that of the sample it belongs to.
+    pub cpu: u32,
+    /// Process id in the initial namespace.
+    pub tgid: u32,
+    /// User frames of the sample that stay: those below the registers' frame.
+    pub frames_before: usize,
+    /// Whether all registers are known, or just rip, rsp and rbp.
+    pub all_registers: bool,
+    /// Whether rip is a return address.
+    pub is_return: bool,
+    /// Registers by DWARF number 0..=15, then rip.
+    pub registers: [u64; 17],
+    /// The stack from rsp upwards.
+    pub stack: Vec<u8>,
+}
+
+impl RescueEvent {
+    /// Decodes one record of the rescue ring.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut at = Fields::of(bytes, RESCUE_HEADER_BYTES)?;
+        let stack_bytes = at.u32(offset_of!(prof_rescue, stack_bytes)) as usize;
+        if stack_bytes > RESCUE_BYTES || bytes.len() < RESCUE_HEADER_BYTES + stack_bytes {
+            let expected = RESCUE_HEADER_BYTES + stack_bytes;
+            return Err(DecodeError::Length { expected, actual: bytes.len() });
+        }
+        Ok(RescueEvent {
+            time_ns: at.u64(offset_of!(prof_rescue, time_ns)),
+            cpu: at.u32(offset_of!(prof_rescue, cpu)),
+            tgid: at.u32(offset_of!(prof_rescue, tgid)),
+            frames_before: usize::from(at.u16(offset_of!(prof_rescue, frames_before))),
+            all_registers: bytes[offset_of!(prof_rescue, all_registers)] != 0,
+            is_return: bytes[offset_of!(prof_rescue, is_return)] != 0,
+            registers: std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, regs) + 8 * i)),
+            stack: bytes[RESCUE_HEADER_BYTES..][..stack_bytes].to_vec(),
+        })
+    }
+}
+
+/// Numbers of a header whose length was checked; alignment is not promised.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn of(bytes: &'a [u8], header_bytes: usize) -> Result<Self, DecodeError> {
+        bytes.get(..header_bytes).map(Fields).ok_or(DecodeError::Short(bytes.len()))
+    }
+
+    fn bytes<const N: usize>(&mut self, offset: usize) -> [u8; N] {
+        let mut out = [0; N];
+        out.copy_from_slice(&self.0[offset..offset + N]);
+        out
+    }
+
+    fn u16(&mut self, offset: usize) -> u16 {
+        u16::from_ne_bytes(self.bytes(offset))
+    }
+
+    fn u32(&mut self, offset: usize) -> u32 {
+        u32::from_ne_bytes(self.bytes(offset))
+    }
+
+    fn u64(&mut self, offset: usize) -> u64 {
+        u64::from_ne_bytes(self.bytes(offset))
+    }
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.chunks_exact(8).map(|word| {
+        let mut out = [0; 8];
+        out.copy_from_slice(word);
+        u64::from_ne_bytes(out)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample_bytes(kernel: &[u64], user: &[u64]) -> Vec<u8> {
+        let mut bytes = vec![0; SAMPLE_HEADER_BYTES];
+        bytes[0..8].copy_from_slice(&77u64.to_ne_bytes());
+        bytes[8..12].copy_from_slice(&10u32.to_ne_bytes());
+        bytes[12..16].copy_from_slice(&11u32.to_ne_bytes());
+        bytes[20..22].copy_from_slice(&(kernel.len() as u16).to_ne_bytes());
+        bytes[22..24].copy_from_slice(&(user.len() as u16).to_ne_bytes());
+        bytes[24] = 1;
+        bytes[26..30].copy_from_slice(b"name");
+        for address in kernel.iter().chain(user) {
+            bytes.extend_from_slice(&address.to_ne_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_sample_is_its_header_and_its_two_stacks() {
+        let event = SampleEvent::decode(&sample_bytes(&[1, 2], &[3, 4, 5])).expect("well formed");
+        assert_eq!((event.time_ns, event.tgid, event.tid), (77, 10, 11));
+        assert_eq!(event.comm, b"name");
+        assert_eq!((event.kernel, event.user), (vec![1, 2], vec![3, 4, 5]));
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused() {
+        let bytes = sample_bytes(&[1], &[2]);
+        for cut in 0..bytes.len() {
+            assert!(SampleEvent::decode(&bytes[..cut]).is_err(), "{cut}");
+        }
+        let mut long = bytes.clone();
+        long.push(0);
+        assert!(SampleEvent::decode(&long).is_err());
+        assert!(RescueEvent::decode(&[0; 100]).is_err());
+        let mut rescue = vec![0u8; RESCUE_HEADER_BYTES + 8];
+        rescue[16..20].copy_from_slice(&9u32.to_ne_bytes());
+        assert!(RescueEvent::decode(&rescue).is_err(), "says 9 bytes of stack, has 8");
+    }
+}

@@ -1,0 +1,291 @@
+//! `prof doctor`: does it work here, and if not, what mends it? Every check tries the real thing; settings
+//! are only read to explain a failure.
+
+use crate::failure::{Failure, status};
+use crate::profile::{Outcome, Profile};
+use crate::record::{Found, RecordOptions, Session, Start, Target, find, missing_capabilities};
+use crate::report::units;
+use crate::safe_text;
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What the doctor is asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DoctorOptions {
+    /// A process whose stacks are tried, instead of a thread of our own.
+    pub pid: Option<u32>,
+    /// `prof.doctor/1` instead of text.
+    pub json: bool,
+}
+
+/// How a check came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// Works.
+    Ok,
+    /// Works, with something missing.
+    Warn,
+    /// Keeps `prof` from working.
+    Fail,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// Stable name of what was checked.
+    pub name: &'static str,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// What was seen.
+    pub detail: String,
+    /// A command or setting that mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+impl Check {
+    fn new(name: &'static str, verdict: Verdict, detail: impl Into<String>) -> Self {
+        Check { name, verdict, detail: detail.into(), fix: None }
+    }
+
+    fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+}
+
+/// Stacks that are tried.
+const WANTED_STACKS: u64 = 12;
+/// Longest time to wait for them.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Calls between the test thread's start and its loop.
+const TEST_DEPTH: u32 = 16;
+
+/// Runs all checks.
+///
+/// # Errors
+///
+/// Only when the process to try does not exist; everything else is a check that failed.
+pub fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
+    let target = Target::Pids(vec![options.pid.unwrap_or_else(std::process::id)]);
+    let record = RecordOptions { target, ..RecordOptions::default() };
+    let found = find(&record)?;
+    let mut checks = vec![rights(), type_information()];
+    checks.extend(recording(&record, &found, options.pid.is_none()));
+    if !checks.iter().any(|check| check.verdict == Verdict::Fail) {
+        checks.push(kernel_names());
+        checks.push(sample_rate());
+    }
+    Ok(checks)
+}
+
+fn rights() -> Check {
+    let missing = missing_capabilities();
+    if missing.is_empty() {
+        return Check::new("rights", Verdict::Ok, "CAP_BPF and CAP_PERFMON, or root");
+    }
+    Check::new("rights", Verdict::Warn, format!("{} missing", missing.join(" and "))).fix("sudo prof doctor")
+}
+
+fn type_information() -> Check {
+    if Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Check::new("btf", Verdict::Ok, "the kernel describes its types");
+    }
+    Check::new("btf", Verdict::Fail, "the kernel has no BTF type information")
+        .fix("use a kernel built with CONFIG_DEBUG_INFO_BTF")
+}
+
+/// Loads and attaches everything, and records some stacks.
+fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check> {
+    let own_thread = is_own.then(TestThread::start);
+    let mut object = MaybeUninit::uninit();
+    let start = Start { options, found, preload: Vec::new(), command: Vec::new() };
+    let mut session = match Session::attach(&mut object, start) {
+        Ok(session) => session,
+        Err(error) => return vec![failed("programs", &error)],
+    };
+    let mut checks = vec![Check::new(
+        "programs",
+        Verdict::Ok,
+        format!("all BPF programs load, in {:.0} ms", session.load_time().as_secs_f64() * 1e3),
+    )];
+    let recorded = session.begin().and_then(|()| {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end && session.collector.totals.samples < WANTED_STACKS {
+            std::thread::sleep(Duration::from_millis(20));
+            session.take()?;
+        }
+        session.stop("enough")
+    });
+    drop(own_thread);
+    if let Err(error) = recorded {
+        checks.push(failed("sampling", &error));
+        return checks;
+    }
+    let profile = &session.collector.profile;
+    checks.push(clock(profile));
+    checks.push(stacks(profile, &safe_text::terminal(&found.label), is_own));
+    checks
+}
+
+fn failed(name: &'static str, error: &anyhow::Error) -> Check {
+    let check = Check::new(name, Verdict::Fail, format!("{error:#}"));
+    match error.downcast_ref::<Failure>().and_then(|failure| failure.hints.first()) {
+        Some(hint) => check.fix(hint.clone()),
+        None => check,
+    }
+}
+
+fn clock(profile: &Profile) -> Check {
+    let (clock, hz) = (&profile.meta.clock, profile.meta.effective_hz);
+    let detail = match clock.as_str() {
+        "cycles" => format!("hardware cycles at {hz} Hz"),
+        _ => format!(
+            "{clock} at {hz} Hz: no hardware cycle counter here, so code that runs with interrupts off is seen late"
+        ),
+    };
+    Check::new("clock", Verdict::Ok, detail)
+}
+
+fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
+    let outcomes = profile.events.iter().flat_map(|event| event.outcomes().iter().copied());
+    let outcomes: Vec<Outcome> = outcomes.collect();
+    let complete = outcomes.iter().filter(|outcome| outcome.is_complete()).count();
+    let detail = format!("{complete}/{} test stacks of {label} reach the thread's start", outcomes.len());
+    if outcomes.is_empty() {
+        return match is_own {
+            true => Check::new("stacks", Verdict::Fail, "a thread that runs all the time gave no sample")
+                .fix("look for a limit on perf events: sysctl kernel.perf_event_paranoid kernel.perf_cpu_time_max_percent"),
+            false => Check::new("stacks", Verdict::Warn, format!("{label} used no CPU while it was watched"))
+                .fix("try again while it is busy"),
+        };
+    }
+    let Some(worst) = outcomes.iter().find(|outcome| !outcome.is_complete()) else {
+        return Check::new("stacks", Verdict::Ok, detail);
+    };
+    Check::new("stacks", Verdict::Warn, format!("{detail}; others end early: {}", worst.label()))
+        .fix("record it: the notes of prof report name the module and the flag that mends it")
+}
+
+fn kernel_names() -> Check {
+    match crate::symbols::KernelSymbols::load() {
+        Ok(symbols) => Check::new(
+            "kernel names",
+            Verdict::Ok,
+            format!("{} kernel symbols", units::count(symbols.len() as u64)),
+        ),
+        Err(error) => Check::new("kernel names", Verdict::Warn, format!("no kernel names: {error}"))
+            .fix("sudo sysctl kernel.kptr_restrict=0"),
+    }
+}
+
+fn sample_rate() -> Check {
+    let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap_or_default();
+    match limit.trim().parse::<u64>() {
+        Ok(hz) if hz < 999 => {
+            Check::new("sample rate", Verdict::Warn, format!("the kernel allows at most {hz} Hz"))
+                .fix("sudo sysctl kernel.perf_event_max_sample_rate=100000")
+        }
+        Ok(hz) => Check::new("sample rate", Verdict::Ok, format!("up to {} Hz", units::count(hz))),
+        Err(_) => Check::new("sample rate", Verdict::Warn, "the kernel's limit cannot be read"),
+    }
+}
+
+/// A thread of our own that runs at a known depth.
+struct TestThread {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl TestThread {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || descend(TEST_DEPTH, &seen));
+        TestThread { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for TestThread {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It only runs `descend`, which cannot fail.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[inline(never)]
+fn descend(depth: u32, stop: &AtomicBool) {
+    if depth > 0 {
+        descend(black_box(depth - 1), stop);
+        black_box(depth);
+    } else {
+        while !stop.load(Ordering::Relaxed) {
+            black_box(depth);
+        }
+    }
+}
+
+/// The checks as text, or as JSON, and the exit status that they mean.
+pub fn render(checks: &[Check], as_json: bool) -> anyhow::Result<(String, u8)> {
+    let has_failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
+    let exit = if has_failed { status::NOT_PERMITTED } else { status::OK };
+    if as_json {
+        #[derive(Serialize)]
+        struct Document<'a> {
+            schema: &'static str,
+            works: bool,
+            checks: &'a [Check],
+        }
+        let document = Document { schema: "prof.doctor/1", works: !has_failed, checks };
+        return Ok((serde_json::to_string_pretty(&document)? + "\n", exit));
+    }
+    let mut text = String::new();
+    for check in checks {
+        let verdict = match check.verdict {
+            Verdict::Ok => "ok",
+            Verdict::Warn => "warn",
+            Verdict::Fail => "FAIL",
+        };
+        writeln!(text, "{verdict:<5} {:<13} {}", check.name, safe_text::message(&check.detail))?;
+        if let Some(fix) = &check.fix {
+            writeln!(text, "      fix: {}", safe_text::message(fix))?;
+        }
+    }
+    let verdict = if has_failed { "prof does not work here" } else { "prof works here" };
+    writeln!(text, "{verdict}")?;
+    Ok((text, exit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_check_decides_the_verdict_and_shows_its_fix() {
+        let checks = [
+            Check::new("btf", Verdict::Ok, "there"),
+            Check::new("programs", Verdict::Fail, "refused").fix("sudo"),
+        ];
+        let (text, exit) = render(&checks, false).expect("renders");
+        assert_eq!(exit, 5);
+        assert_eq!(
+            text,
+            "ok    btf           there\nFAIL  programs      refused\n      fix: sudo\nprof does not work here\n"
+        );
+        let (json, _) = render(&checks, true).expect("renders");
+        let value: serde_json::Value = serde_json::from_str(&json).expect("is JSON");
+        assert_eq!(value["schema"], "prof.doctor/1");
+        assert_eq!(value["works"], false);
+        assert_eq!(value["checks"][1]["verdict"], "fail");
+    }
+}

@@ -1,0 +1,315 @@
+//! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
+
+use super::kernel_tables::{KernelTables, TableMaps};
+use super::perf_event::{self, SampleClock};
+use crate::bpf::{
+    Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, RescueEvent, SAMPLE_RINGS, SampleEvent,
+    prof_counters, prof_image, prof_process, prof_rescue,
+};
+use crate::failure::{Failure, status};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
+use std::cell::RefCell;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What the kernel side has to know before it is loaded.
+#[derive(Debug, Clone)]
+pub(super) struct KernelConfig {
+    /// Whose samples are kept.
+    pub filter: Filter,
+    /// Whether a forked child is a target too.
+    pub follow_children: bool,
+    /// Whether code without unwind rows is walked by frame pointers.
+    pub follow_frame_pointers: bool,
+    /// Rows to make room for.
+    pub row_capacity: u32,
+    /// Pages (of 64 KiB of code) to make room for.
+    pub page_capacity: u32,
+    /// Sampling rate, Hz: rings are sized by it.
+    pub hz: u32,
+    /// CPUs that will be sampled.
+    pub cpus: Vec<u32>,
+}
+
+/// Cap on stack copies per CPU, bytes per second: 1,600 copies.
+const RESCUE_BYTES_PER_SECOND: u64 = 25 << 20;
+/// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
+const RING_SECONDS: f64 = 1.0;
+
+/// What the rings delivered.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    /// Samples, in the order of their rings.
+    pub samples: Vec<SampleEvent>,
+    /// Stack copies.
+    pub rescues: Vec<RescueEvent>,
+    /// Records that were none.
+    pub bad_records: u64,
+}
+
+/// The loaded kernel side.
+pub(super) struct KernelSide<'obj> {
+    skeleton: ProfSkel<'obj>,
+    /// The unwind tables.
+    pub tables: KernelTables,
+    links: Vec<Link>,
+    sample_rings: RingBuffer<'obj>,
+    rescue_ring: RingBuffer<'obj>,
+    received: Rc<RefCell<Received>>,
+    /// How long loading took, verification included.
+    pub load_time: Duration,
+}
+
+impl std::fmt::Debug for KernelSide<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelSide").field("load_time", &self.load_time).finish_non_exhaustive()
+    }
+}
+
+impl<'obj> KernelSide<'obj> {
+    /// Opens, configures and loads the programs. Nothing runs yet.
+    pub(super) fn load(
+        object: &'obj mut MaybeUninit<OpenObject>,
+        config: &KernelConfig,
+    ) -> anyhow::Result<KernelSide<'obj>> {
+        let start = Instant::now();
+        let mut open = ProfSkelBuilder::default().open(object).map_err(|error| load_failure(&error))?;
+        configure(&mut open, config).map_err(|error| load_failure(&error))?;
+        let skeleton = open.load().map_err(|error| load_failure(&error))?;
+        let load_time = start.elapsed();
+        let maps = &skeleton.maps;
+        let tables = KernelTables::new(TableMaps {
+            rows: maps.rows.as_fd(),
+            pages: maps.pages.as_fd(),
+            rules: maps.rules.as_fd(),
+            images: maps.images.as_fd(),
+            row_capacity: row_capacity(config),
+            page_capacity: page_capacity(config),
+        })?;
+        let empty = super::process::empty_entry();
+        maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
+
+        let received = Rc::new(RefCell::new(Received::default()));
+        let mut samples = RingBufferBuilder::new();
+        let rings: [&dyn MapCore; SAMPLE_RINGS] = [
+            &maps.ring0,
+            &maps.ring1,
+            &maps.ring2,
+            &maps.ring3,
+            &maps.ring4,
+            &maps.ring5,
+            &maps.ring6,
+            &maps.ring7,
+        ];
+        for ring in rings {
+            let received = Rc::clone(&received);
+            samples.add(ring, move |bytes| {
+                let mut received = received.borrow_mut();
+                match SampleEvent::decode(bytes) {
+                    Ok(sample) => received.samples.push(sample),
+                    Err(_) => received.bad_records += 1,
+                }
+                0
+            })?;
+        }
+        let sample_rings = samples.build()?;
+        let mut rescues = RingBufferBuilder::new();
+        let of_rescues = Rc::clone(&received);
+        rescues.add(&maps.rescue_ring, move |bytes| {
+            let mut received = of_rescues.borrow_mut();
+            match RescueEvent::decode(bytes) {
+                Ok(rescue) => received.rescues.push(rescue),
+                Err(_) => received.bad_records += 1,
+            }
+            0
+        })?;
+        let rescue_ring = rescues.build()?;
+        Ok(KernelSide { skeleton, tables, links: Vec::new(), sample_rings, rescue_ring, received, load_time })
+    }
+
+    /// Attaches the programs that follow forks and execs.
+    pub(super) fn attach_process_hooks(&mut self) -> anyhow::Result<()> {
+        self.links.push(self.skeleton.progs.on_fork.attach_trace().map_err(|e| load_failure(&e))?);
+        self.links.push(self.skeleton.progs.on_exec.attach_trace().map_err(|e| load_failure(&e))?);
+        Ok(())
+    }
+
+    /// Attaches the sampler to one event per CPU; sampling starts with that.
+    pub(super) fn attach_samplers(&mut self, samplers: Vec<OwnedFd>) -> anyhow::Result<()> {
+        for sampler in samplers {
+            // libbpf enables the event, and the link that it returns owns the descriptor.
+            let link = self.skeleton.progs.on_cpu.attach_perf_event(sampler.as_raw_fd());
+            let link = link.map_err(|error| load_failure(&error))?;
+            let _ = sampler.into_raw_fd();
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    /// Stops sampling. What is in the rings can still be received.
+    pub(super) fn stop(&mut self) {
+        self.links.clear();
+    }
+
+    /// Takes everything out of the rings.
+    pub(super) fn receive(&mut self) -> anyhow::Result<Received> {
+        self.sample_rings.consume()?;
+        // A stack copy is sent before its sample: once the samples are taken, all their copies are there.
+        self.rescue_ring.consume()?;
+        Ok(std::mem::take(&mut *self.received.borrow_mut()))
+    }
+
+    /// Becomes readable when a ring is filling up.
+    pub(super) fn ring_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring buffer owns the descriptor and lives as long as `self`.
+        unsafe { BorrowedFd::borrow_raw(self.sample_rings.epoll_fd()) }
+    }
+
+    /// Tells the kernel side what a process has mapped — unless that process has called exec meanwhile, in
+    /// which case `Ok(false)` is returned and the news about it are on their way.
+    pub(super) fn set_process(&self, pid: u32, entry: &prof_process, is_new: bool) -> anyhow::Result<bool> {
+        let key = pid.to_ne_bytes();
+        if !is_new {
+            let Some(present) = self.exec_seq(pid)? else { return Ok(false) };
+            if present != entry.exec_seq {
+                return Ok(false);
+            }
+        }
+        self.skeleton.maps.processes.update(&key, process_bytes(entry), MapFlags::ANY)?;
+        Ok(true)
+    }
+
+    /// How many exec calls of a process the kernel side has seen; `None` for one that it does not know.
+    pub(super) fn exec_seq(&self, pid: u32) -> anyhow::Result<Option<u32>> {
+        let entry = self.skeleton.maps.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
+        Ok(entry.and_then(|bytes| Some(u32::from_ne_bytes(bytes.get(4..8)?.try_into().ok()?))))
+    }
+
+    /// Adds a thread to those that are recorded.
+    pub(super) fn add_thread(&self, tid: u32) -> anyhow::Result<()> {
+        Ok(self.skeleton.maps.threads.update(&tid.to_ne_bytes(), &[1], MapFlags::ANY)?)
+    }
+
+    /// Sums of the counters over all CPUs, by [`Counter`].
+    pub(super) fn counters(&self) -> anyhow::Result<CounterValues> {
+        let mut sums = CounterValues::default();
+        let per_cpu = self.skeleton.maps.counters.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+        for cpu in per_cpu.unwrap_or_default() {
+            for (sum, word) in sums.0.iter_mut().zip(cpu.chunks_exact(8)) {
+                *sum += word.try_into().map_or(0, u64::from_ne_bytes);
+            }
+        }
+        Ok(sums)
+    }
+}
+
+/// Values of the kernel side's counters.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct CounterValues([u64; size_of::<prof_counters>() / 8]);
+
+impl CounterValues {
+    /// The value of one counter.
+    pub(super) fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    /// Run time of the sampler, ns, estimated from the runs that were timed.
+    pub(super) fn bpf_ns(&self) -> u64 {
+        let timed = self.get(Counter::TimedRuns).max(1);
+        let runs = self.get(Counter::Sent) + self.get(Counter::RingFull);
+        (u128::from(self.get(Counter::TimedNs)) * u128::from(runs) / u128::from(timed)) as u64
+    }
+
+    /// Runs of the sampler that took a sample.
+    pub(super) fn bpf_runs(&self) -> u64 {
+        self.get(Counter::Sent) + self.get(Counter::RingFull)
+    }
+}
+
+fn row_capacity(config: &KernelConfig) -> u32 {
+    config.row_capacity.clamp(1 << 12, 1 << 26).next_power_of_two()
+}
+
+fn page_capacity(config: &KernelConfig) -> u32 {
+    config.page_capacity.clamp(1 << 9, 1 << 20).next_power_of_two()
+}
+
+fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::Result<()> {
+    let per_ring =
+        |ring: usize| config.cpus.iter().filter(|&&cpu| cpu as usize % SAMPLE_RINGS == ring).count();
+    let page_bytes = rustix::param::page_size() as u32;
+    let ring_bytes = |ring: usize| {
+        let bytes = per_ring(ring) as f64 * f64::from(config.hz) * 1024.0 * RING_SECONDS;
+        (bytes as u32).clamp(page_bytes, 32 << 20).next_power_of_two()
+    };
+    let maps = &mut open.maps;
+    maps.rows.set_value_size(row_capacity(config) * 4)?;
+    maps.pages.set_value_size(page_capacity(config) * 8)?;
+    let rings = [
+        &mut maps.ring0,
+        &mut maps.ring1,
+        &mut maps.ring2,
+        &mut maps.ring3,
+        &mut maps.ring4,
+        &mut maps.ring5,
+        &mut maps.ring6,
+        &mut maps.ring7,
+    ];
+    let mut smallest = u32::MAX;
+    for (index, ring) in rings.into_iter().enumerate() {
+        let bytes = ring_bytes(index);
+        ring.set_max_entries(bytes)?;
+        if per_ring(index) > 0 {
+            smallest = smallest.min(bytes);
+        }
+    }
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.filter = config.filter as u32;
+        rodata.follow_children = config.follow_children;
+        rodata.follow_frame_pointers = config.follow_frame_pointers;
+        rodata.rows_mask = row_capacity(config) - 1;
+        rodata.pages_mask = page_capacity(config) - 1;
+        rodata.ring_wake_bytes = smallest / 2;
+        rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
+    }
+    Ok(())
+}
+
+fn process_bytes(entry: &prof_process) -> &[u8] {
+    // SAFETY: prof_process is made of u32 and u64 fields without padding (its size is asserted), so
+    // every byte is initialised.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(entry).cast::<u8>(), size_of::<prof_process>()) }
+}
+
+/// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads
+/// "No such process", a missing right "ulimit -l").
+fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
+    let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
+        || error.to_string().contains("Operation not permitted");
+    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+        return Failure::new(status::FAILED, "cannot load the samplers: this kernel has no BTF type information")
+            .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF (Linux 5.17 or newer; every current distribution has it)")
+            .into();
+    }
+    if is_denied {
+        return super::rights::not_permitted("cannot load the samplers").into();
+    }
+    Failure::new(status::FAILED, format!("cannot load the samplers: {error:#}"))
+        .hint(
+            "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's own words",
+        )
+        .into()
+}
+
+const _: () = assert!(size_of::<prof_image>() == 16);
+
+/// The clock that this machine can sample by: hardware cycles, else the kernel's timer.
+pub(super) fn available_clock() -> SampleClock {
+    match perf_event::open_sampler(0, SampleClock::Cycles, 1, true) {
+        Ok(_) => SampleClock::Cycles,
+        Err(_) => SampleClock::CpuClock,
+    }
+}

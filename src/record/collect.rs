@@ -1,0 +1,285 @@
+//! Samples as the kernel sent them → rows of the profile: addresses become frames of modules.
+//!
+//! Mappings are looked up as they were at the sample's time. What cannot be resolved is kept, marked and
+//! counted, never dropped.
+
+use super::kernel_frames::KernelFrames;
+use super::modules::ModuleFiles;
+use super::process::{self, Process, Processes};
+use super::rescue;
+use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, RescueEvent, SampleEvent, outcome};
+use crate::profile::{
+    EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Outcome,
+    Profile, Sample, StackId, Task, TaskId, Unit, counter,
+};
+use crate::safe_text;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
+const LEAF: u64 = 1 << 61;
+/// A process is read again after an unknown address, but not more often than this, ns.
+const REREAD_INTERVAL_NS: u64 = 100_000_000;
+/// A rescue waits this long for a table that is being compiled, ns.
+const RESCUE_PATIENCE_NS: u64 = 2_000_000_000;
+/// Most rescues that wait at a time: 16 KiB each.
+const MAX_WAITING: usize = 1500;
+
+/// Sums for the end of the recording, kept since the samples themselves go to the file.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Samples.
+    pub samples: u64,
+    /// Their weight, ns.
+    pub weight_ns: u64,
+    /// Samples by outcome.
+    pub outcomes: FxHashMap<Outcome, u64>,
+    /// Samples whose stack holds a frame found by frame pointers.
+    pub by_frame_pointer: u64,
+    /// Weight by leaf frame, ns.
+    pub leaves: FxHashMap<FrameId, u64>,
+    /// Weight by stack, ns.
+    pub stacks: FxHashMap<StackId, u64>,
+    /// Threads seen.
+    pub threads: FxHashSet<(u32, u32)>,
+}
+
+/// Turns samples into rows of a profile.
+#[derive(Debug)]
+pub struct Collector {
+    /// What is being filled.
+    pub profile: Profile,
+    /// The processes seen.
+    pub processes: Processes,
+    /// The files seen.
+    pub files: ModuleFiles,
+    /// The kernel's frames.
+    pub kernel: KernelFrames,
+    /// Sums so far.
+    pub totals: Totals,
+    event: EventId,
+    period_ns: u64,
+    start_ns: u64,
+    waiting: Vec<(SampleEvent, RescueEvent)>,
+    tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
+    path: Vec<FrameId>,
+}
+
+impl Collector {
+    /// A collector for on-CPU samples that stand for `period_ns` each; times count from `start_ns`.
+    pub fn new(
+        mut profile: Profile,
+        files: ModuleFiles,
+        kernel: KernelFrames,
+        sampling: String,
+        period_ns: u64,
+    ) -> Self {
+        let event = profile.add_event(EventInfo {
+            name: "on-cpu".to_owned(),
+            unit: Unit::Nanoseconds,
+            sampling,
+            period: period_ns,
+        });
+        let start_ns = profile.meta.start_mono_ns;
+        Collector {
+            profile,
+            processes: Processes::default(),
+            files,
+            kernel,
+            totals: Totals::default(),
+            event,
+            period_ns,
+            start_ns,
+            waiting: Vec::new(),
+            tasks: FxHashMap::default(),
+            path: Vec::new(),
+        }
+    }
+
+    /// Sets the time from which samples count, CLOCK_MONOTONIC, ns.
+    pub fn set_start(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+    }
+
+    /// Adds a sample, with the stack copy that belongs to it.
+    pub fn add(&mut self, sample: SampleEvent, rescue: Option<RescueEvent>) {
+        if sample.rescue_refused {
+            self.profile.count(counter::RESCUE_REFUSED, 1);
+        }
+        // Read the process if it is new, and again if it has mapped what was not heard of.
+        let process = self.processes.get_or_read(sample.tgid, &mut self.files, &mut self.profile.tables);
+        if needs_reread(process, &sample) {
+            process.reread_ns = sample.time_ns;
+            // What is found now was mapped before the sample: that is why it had it.
+            process::read_mappings(
+                sample.tgid,
+                process,
+                sample.time_ns,
+                &mut self.files,
+                &mut self.profile.tables,
+            );
+        }
+        match rescue {
+            Some(rescue) => self.add_rescued(sample, rescue, true),
+            None => {
+                let outcome = Outcome::from_code(sample.outcome);
+                self.store(&sample, &[], outcome);
+            }
+        }
+    }
+
+    /// Tries the rescues again that wait for a table.
+    pub fn retry_waiting(&mut self, now_ns: u64) {
+        for (sample, rescue) in std::mem::take(&mut self.waiting) {
+            let may_wait = now_ns.saturating_sub(sample.time_ns) < RESCUE_PATIENCE_NS;
+            self.add_rescued(sample, rescue, may_wait);
+        }
+    }
+
+    fn add_rescued(&mut self, mut sample: SampleEvent, rescue: RescueEvent, may_wait: bool) {
+        let Some(process) = self.processes.get(sample.tgid) else { return };
+        let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
+        if walk.missed_a_table && may_wait && self.waiting.len() < MAX_WAITING {
+            self.waiting.push((sample, rescue));
+            return;
+        }
+        self.profile.count(counter::RESCUED, 1);
+        self.profile.count(counter::RESCUE_BYTES, rescue.stack.len() as u64);
+        sample.user.truncate(rescue.frames_before);
+        self.store(&sample, &walk.frames, walk.outcome);
+    }
+
+    /// Interns the stack and stores the sample. `rescued` continues the kernel's user frames.
+    fn store(&mut self, sample: &SampleEvent, rescued: &[u64], mut outcome: Outcome) {
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        let mut by_frame_pointer = false;
+        let user_count = sample.user.len() + rescued.len();
+        for (index, &raw) in sample.user.iter().chain(rescued).enumerate() {
+            let is_leaf = index == 0;
+            by_frame_pointer |= raw & FRAME_BY_FP != 0;
+            let (frame, is_known) = self.user_frame(sample, raw, is_leaf);
+            if !is_known && index + 1 == user_count && !is_leaf {
+                // An address outside all code is no caller: the step that led here was wrong.
+                outcome = match (outcome, raw & FRAME_BY_FP != 0) {
+                    (_, true) => Outcome::NoUnwindInfo,
+                    (Outcome::UnknownMapping, false) => Outcome::BadUnwindInfo,
+                    (other, false) => other,
+                };
+                continue;
+            }
+            path.push(frame);
+        }
+        path.reverse();
+        let kernel_from = path.len();
+        for (index, &address) in sample.kernel.iter().enumerate() {
+            path.push(self.kernel.frame(address, index > 0, &mut self.profile.tables));
+        }
+        path[kernel_from..].reverse();
+
+        let stack = self.profile.tables.intern_stack_of(path.iter().copied());
+        let task = self.task(sample);
+        let totals = &mut self.totals;
+        totals.samples += 1;
+        totals.weight_ns += self.period_ns;
+        *totals.outcomes.entry(outcome).or_default() += 1;
+        totals.by_frame_pointer += u64::from(by_frame_pointer);
+        totals.threads.insert((sample.tgid, sample.tid));
+        if let Some(&leaf) = path.last() {
+            *totals.leaves.entry(leaf).or_default() += self.period_ns;
+        }
+        if let Some(stack) = stack {
+            *totals.stacks.entry(stack).or_default() += self.period_ns;
+        }
+        self.profile.events[self.event.index()].push(Sample {
+            time_ns: sample.time_ns.saturating_sub(self.start_ns),
+            task,
+            stack,
+            weight: self.period_ns,
+            cpu: sample.cpu as u16,
+            outcome,
+        });
+        self.path = path;
+    }
+
+    /// The frame of a marked user address, and whether it lies in known code.
+    fn user_frame(&mut self, sample: &SampleEvent, raw: u64, is_leaf: bool) -> (FrameId, bool) {
+        let key = if is_leaf { raw | LEAF } else { raw };
+        let address = raw & FRAME_ADDRESS;
+        let is_return_address = raw & FRAME_RETURN != 0;
+        let lookup = address - u64::from(is_return_address && address > 0);
+        let flags = FrameFlags {
+            is_return_address,
+            space: FrameSpace::User,
+            found_by: match (is_leaf, raw & FRAME_BY_FP != 0) {
+                (true, _) => FoundBy::Leaf,
+                (false, true) => FoundBy::FramePointer,
+                (false, false) => FoundBy::Cfi,
+            },
+        };
+        let tables = &mut self.profile.tables;
+        let process = self.processes.get_or_read(sample.tgid, &mut self.files, tables);
+        let is_present = process.is_present(sample.time_ns);
+        if is_present && let Some(&(frame, file)) = process.frames.get(&key) {
+            self.files.hit(file, sample.time_ns);
+            return (frame, true);
+        }
+        let Some(&mapped) = process.find(lookup, sample.time_ns) else {
+            let path = tables.intern_string("[unknown]");
+            let module = tables.intern_module(Module {
+                path,
+                kind: ModuleKind::Unknown,
+                pid: sample.tgid,
+                ..Module::default()
+            });
+            return (tables.intern_frame(Frame { module, address, flags }), false);
+        };
+        let address = address.wrapping_sub(mapped.bias);
+        let frame = tables.intern_frame(Frame { module: mapped.module, address, flags });
+        if is_present {
+            process.frames.insert(key, (frame, mapped.file));
+        }
+        self.files.hit(mapped.file, sample.time_ns);
+        (frame, true)
+    }
+
+    fn task(&mut self, sample: &SampleEvent) -> TaskId {
+        let process = self.processes.get(sample.tgid);
+        let generation = process.map_or(0, |process| process.generation);
+        let key = (sample.tgid, sample.tid, generation, sample.comm.clone());
+        if let Some(&task) = self.tasks.get(&key) {
+            return task;
+        }
+        let comm = safe_text::from_bytes(&sample.comm);
+        let process_name = match process {
+            Some(process) if sample.tid != sample.tgid && !process.comm.is_empty() => process.comm.clone(),
+            _ => comm.clone(),
+        };
+        let tables = &mut self.profile.tables;
+        let comm = tables.intern_string(&comm);
+        let process = tables.intern_string(&process_name);
+        let task = tables.intern_task(Task { pid: sample.tgid, tid: sample.tid, generation, comm, process });
+        self.tasks.insert(key, task);
+        task
+    }
+}
+
+/// Whether a sample has an address that no known mapping holds, and the process may be looked at again.
+fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
+    let is_due = sample.time_ns.saturating_sub(process.reread_ns) >= REREAD_INTERVAL_NS;
+    // What is mapped now says nothing about a program that exec has replaced.
+    if !is_due
+        || sample.time_ns < process.exec_ns
+        || (process.mappings().is_empty() && sample.user.is_empty())
+    {
+        return false;
+    }
+    let is_unknown = |raw: u64| {
+        let address = raw & FRAME_ADDRESS;
+        let lookup = address.saturating_sub(u64::from(raw & FRAME_RETURN != 0));
+        process.find(lookup, sample.time_ns).is_none()
+    };
+    match sample.outcome {
+        outcome::UNKNOWN_MAPPING => sample.user.last().is_some_and(|&raw| is_unknown(raw)),
+        _ => sample.user.first().is_some_and(|&raw| is_unknown(raw)),
+    }
+}

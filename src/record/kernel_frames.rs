@@ -1,0 +1,94 @@
+//! Kernel addresses as frames that do not tell where the kernel was loaded.
+
+use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Tables};
+use crate::symbols::KernelSymbols;
+use rustc_hash::FxHashMap;
+use std::thread::JoinHandle;
+
+/// The kernel is loaded at a multiple of this (CONFIG_PHYSICAL_ALIGN): the bits below are the same at
+/// every boot.
+const LOAD_ALIGNMENT: u64 = 2 << 20;
+
+/// Names of the kernel's addresses, read while the recording starts.
+#[derive(Debug)]
+enum Names {
+    Loading(JoinHandle<Option<KernelSymbols>>),
+    Loaded(Option<KernelSymbols>),
+}
+
+/// Frames of kernel addresses.
+#[derive(Debug)]
+pub struct KernelFrames {
+    names: Names,
+    frames: FxHashMap<(u64, bool), FrameId>,
+    addresses: FxHashMap<FrameId, u64>,
+}
+
+impl KernelFrames {
+    /// Starts to read the kernel's symbols on another thread.
+    pub fn start_loading() -> Self {
+        let names = Names::Loading(std::thread::spawn(|| KernelSymbols::load().ok()));
+        KernelFrames { names, frames: FxHashMap::default(), addresses: FxHashMap::default() }
+    }
+
+    /// For a recording without kernel frames.
+    pub fn none() -> Self {
+        KernelFrames {
+            names: Names::Loaded(None),
+            frames: FxHashMap::default(),
+            addresses: FxHashMap::default(),
+        }
+    }
+
+    /// The kernel's symbols; `None` when they are hidden (kernel.kptr_restrict) or not readable.
+    pub fn symbols(&mut self) -> Option<&KernelSymbols> {
+        if let Names::Loading(_) = self.names {
+            let Names::Loading(thread) = std::mem::replace(&mut self.names, Names::Loaded(None)) else {
+                return None;
+            };
+            self.names = Names::Loaded(thread.join().ok().flatten());
+        }
+        match &self.names {
+            Names::Loaded(symbols) => symbols.as_ref(),
+            Names::Loading(_) => None,
+        }
+    }
+
+    /// The frame of a kernel address; return addresses are those of callers.
+    pub fn frame(&mut self, address: u64, is_return_address: bool, tables: &mut Tables) -> FrameId {
+        if let Some(&frame) = self.frames.get(&(address, is_return_address)) {
+            return frame;
+        }
+        let lookup = address.saturating_sub(u64::from(is_return_address));
+        let (name, kind, relative) = match self.symbols() {
+            Some(symbols) => {
+                let module = symbols.lookup(lookup).and_then(|symbol| symbol.module);
+                match module {
+                    // Modules move with every load; the distance within the page area is kept small.
+                    Some(name) => (name.to_owned(), ModuleKind::KernelModule, address % LOAD_ALIGNMENT),
+                    None => {
+                        let base = symbols.stext().unwrap_or(0);
+                        ("[kernel]".to_owned(), ModuleKind::Kernel, address.wrapping_sub(base))
+                    }
+                }
+            }
+            None => ("[kernel]".to_owned(), ModuleKind::Kernel, address % LOAD_ALIGNMENT),
+        };
+        let path = tables.intern_string(&name);
+        let module = tables.intern_module(Module { path, kind, ..Module::default() });
+        let flags = FrameFlags {
+            is_return_address,
+            space: FrameSpace::Kernel,
+            found_by: if is_return_address { FoundBy::KernelWalk } else { FoundBy::Leaf },
+        };
+        let frame = tables.intern_frame(Frame { module, address: relative, flags });
+        self.frames.insert((address, is_return_address), frame);
+        self.addresses.insert(frame, lookup);
+        frame
+    }
+
+    /// All frames with the address whose function they stand for.
+    pub fn addresses(&self) -> impl Iterator<Item = (FrameId, u64)> + '_ {
+        self.addresses.iter().map(|(&frame, &address)| (frame, address))
+    }
+}

@@ -1,0 +1,269 @@
+//! A command that is started for the recording: created stopped, released once its tables are loaded.
+
+use crate::failure::{Failure, status};
+use rustix::io::Errno;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A child process that has not called exec yet, or runs.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// Process id.
+    pub pid: u32,
+    /// The program's file.
+    pub program: PathBuf,
+    gate: Option<File>,
+    failure: File,
+    status: Option<i32>,
+}
+
+/// Finds the program of a command as execvp(3) does.
+///
+/// # Errors
+///
+/// A [`Failure`] with status 127 when there is no such file and 126 when it cannot be executed.
+pub(super) fn find_program(name: &OsStr) -> Result<PathBuf, Failure> {
+    let is_program = |path: &Path| {
+        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    };
+    let shown = name.to_string_lossy();
+    if name.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(name);
+        return match path.metadata() {
+            _ if is_program(&path) => Ok(path),
+            Ok(metadata) if metadata.is_dir() => Err(cannot_execute(&shown, "it is a folder")),
+            Ok(_) => Err(cannot_execute(&shown, "it is not an executable file")
+                .hint(format!("make it executable: chmod +x {shown}"))),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(not_found(&shown, "no such file"))
+            }
+            Err(error) => Err(cannot_execute(&shown, &error.to_string())),
+        };
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|path| is_program(path))
+        .ok_or_else(|| not_found(&shown, "no such program in PATH"))
+}
+
+fn not_found(name: &str, why: &str) -> Failure {
+    Failure::new(status::NOT_FOUND, format!("cannot start `{name}`: {why}")).hint(
+        "check the name; `prof record -- CMD ARG…` takes a program, not a shell command (use sh -c '…')",
+    )
+}
+
+fn cannot_execute(name: &str, why: &str) -> Failure {
+    Failure::new(status::CANNOT_EXECUTE, format!("cannot start `{name}`: {why}"))
+}
+
+impl Child {
+    /// Creates the process. It waits, before its exec, until [`Child::release`]; if this process ends first,
+    /// so does the child.
+    pub(super) fn spawn_stopped(command: &[OsString]) -> anyhow::Result<Self> {
+        let Some(name) = command.first() else {
+            return Err(Failure::usage("no command was given").into());
+        };
+        let program = find_program(name)?;
+        let c_program = CString::new(program.as_os_str().as_bytes())?;
+        let arguments: Vec<CString> =
+            command.iter().map(|argument| CString::new(argument.as_bytes())).collect::<Result<_, _>>()?;
+        let mut pointers: Vec<*const libc::c_char> =
+            arguments.iter().map(|argument| argument.as_ptr()).collect();
+        pointers.push(std::ptr::null());
+
+        let (gate_read, gate_write) = pipe()?;
+        let (failure_read, failure_write) = pipe()?;
+        // SAFETY: the child calls only async-signal-safe functions (read, signal, execv, write, _exit)
+        // on memory prepared before, so that other threads' locks do not matter to it.
+        let pid = unsafe { libc::fork() };
+        if pid < 0 {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        if pid == 0 {
+            // SAFETY: as above; the descriptors and pointers are valid, the program and its argument list
+            // NUL-terminated. `_exit` never returns.
+            unsafe {
+                let mut byte = 0u8;
+                libc::close(gate_write.as_raw_fd());
+                if libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
+                    libc::_exit(status::NOT_STARTED.into());
+                }
+                // What this process ignores must not be ignored by the command.
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+                libc::execv(c_program.as_ptr(), pointers.as_ptr());
+                let error = *libc::__errno_location();
+                libc::write(failure_write.as_raw_fd(), (&raw const error).cast(), size_of_val(&error));
+                libc::_exit(status::CANNOT_EXECUTE.into());
+            }
+        }
+        Ok(Child {
+            pid: pid as u32,
+            program,
+            gate: Some(File::from(gate_write)),
+            failure: File::from(failure_read),
+            status: None,
+        })
+    }
+
+    /// Lets the command run. Returns once exec has succeeded or failed.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] with status 126 when the kernel could not execute the program.
+    pub(super) fn release(&mut self) -> anyhow::Result<()> {
+        let Some(mut gate) = self.gate.take() else { return Ok(()) };
+        gate.write_all(b"g")?;
+        drop(gate);
+        let mut error = [0; 4];
+        if self.failure.read(&mut error)? == error.len() {
+            let error = std::io::Error::from_raw_os_error(i32::from_ne_bytes(error));
+            self.wait();
+            return Err(cannot_execute(&self.program.to_string_lossy(), &error.to_string()).into());
+        }
+        Ok(())
+    }
+
+    /// The exit status as a shell has it (128 + signal), once the command has ended.
+    pub(super) fn poll(&mut self) -> Option<i32> {
+        self.reap(libc::WNOHANG)
+    }
+
+    /// Waits for the command's end.
+    pub(super) fn wait(&mut self) -> Option<i32> {
+        self.reap(0)
+    }
+
+    fn reap(&mut self, flags: libc::c_int) -> Option<i32> {
+        if self.status.is_none() {
+            let mut raw = 0;
+            let reaped = loop {
+                // SAFETY: `raw` is a valid place for the status; the pid is our own unreaped child.
+                let reaped = unsafe { libc::waitpid(self.pid as libc::pid_t, &raw mut raw, flags) };
+                if reaped >= 0
+                    || std::io::Error::last_os_error().raw_os_error() != Some(Errno::INTR.raw_os_error())
+                {
+                    break reaped;
+                }
+            };
+            if reaped > 0 && libc::WIFEXITED(raw) {
+                self.status = Some(libc::WEXITSTATUS(raw));
+            } else if reaped > 0 && libc::WIFSIGNALED(raw) {
+                self.status = Some(128 + libc::WTERMSIG(raw));
+            }
+        }
+        self.status
+    }
+
+    /// Sends the command a signal.
+    pub(super) fn signal(&self, signal: i32) {
+        if self.status.is_none() {
+            // SAFETY: kill takes no pointer; the pid is our own unreaped child, so it is not reused.
+            unsafe { libc::kill(self.pid as libc::pid_t, signal) };
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if self.gate.take().is_some() {
+            // Never released: the closed gate ends it.
+            self.wait();
+        }
+    }
+}
+
+fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// The files that a program will map when it starts: itself, its interpreter and the libraries that
+/// these need, as far as the dynamic linker's usual places have them. Only a head start: what is
+/// missed is found when it is mapped.
+pub(super) fn files_to_preload(program: &Path) -> Vec<PathBuf> {
+    use crate::unwind::{ElfImage, Limits};
+    const PLACES: [&str; 8] = [
+        "/lib/x86_64-linux-gnu",
+        "/usr/lib/x86_64-linux-gnu",
+        "/lib64",
+        "/usr/lib64",
+        "/usr/local/lib",
+        "/lib",
+        "/usr/lib",
+        "/usr/local/lib64",
+    ];
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut next = vec![program.to_path_buf()];
+    while let Some(path) = next.pop() {
+        let Ok(path) = path.canonicalize() else { continue };
+        if found.contains(&path) || found.len() >= 512 {
+            continue;
+        }
+        let Ok(file) = File::open(&path) else { continue };
+        let Ok(elf) = ElfImage::open(&file, &Limits::default()) else { continue };
+        let origin = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let run_path =
+            elf.run_path().map(|paths| paths.to_string_lossy().replace("$ORIGIN", &origin.to_string_lossy()));
+        for name in elf.needed() {
+            let own = run_path.iter().flat_map(|paths| paths.split(':').map(PathBuf::from));
+            let places = own.chain(PLACES.iter().map(PathBuf::from));
+            next.extend(places.map(|place| place.join(name)).find(|path| path.is_file()));
+        }
+        next.extend(elf.interpreter().map(PathBuf::from));
+        found.push(path);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(command: &[&str]) -> Option<i32> {
+        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+        let mut child = Child::spawn_stopped(&command).expect("spawns");
+        assert_eq!(child.poll(), None, "waits to be released");
+        child.release().expect("executes");
+        child.wait()
+    }
+
+    #[test]
+    fn the_status_is_the_commands_own() {
+        assert_eq!(run(&["sh", "-c", "exit 7"]), Some(7));
+        assert_eq!(run(&["sh", "-c", "kill -TERM $$"]), Some(143));
+        assert_eq!(run(&["true"]), Some(0));
+    }
+
+    #[test]
+    fn missing_and_unusable_programs_have_their_own_statuses() {
+        let status = |name: &str| find_program(OsStr::new(name)).map_err(|failure| failure.status);
+        assert_eq!(status("no-such-program-of-prof"), Err(127));
+        assert_eq!(status("./no-such-program-of-prof"), Err(127));
+        assert_eq!(status("/etc/passwd"), Err(126));
+        assert_eq!(status("/etc/"), Err(126));
+    }
+
+    #[test]
+    fn a_file_that_is_no_program_fails_at_exec_with_126() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("junk");
+        std::fs::write(&path, b"\x7fELFjunk").expect("writes");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+        let mut child = Child::spawn_stopped(&[path.into()]).expect("forks");
+        let error = child.release().expect_err("not executable");
+        assert_eq!(error.downcast_ref::<Failure>().map(|failure| failure.status), Some(126));
+    }
+
+    #[test]
+    fn preloading_finds_libraries_and_the_interpreter() {
+        let files = files_to_preload(Path::new("/bin/ls"));
+        let has = |part: &str| files.iter().any(|path| path.to_string_lossy().contains(part));
+        assert!(has("/ls") && has("libc") && has("ld-"), "{files:?}");
+    }
+}

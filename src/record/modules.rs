@@ -1,0 +1,365 @@
+//! The files that processes run code from: opened once, shared by all processes that map them.
+//!
+//! A file is kept open from first sight, so that a library deleted or replaced during the recording
+//! still gives its table and its names. Tables are compiled on other threads.
+
+use super::proc_fs;
+use super::sideband::CodeMapping;
+use crate::bpf::{ImageState, MAX_IMAGES};
+use crate::profile::{Module, ModuleId, ModuleKind, Tables};
+use crate::record::kernel_tables::{KernelTables, PlaceError};
+use crate::unwind::{ElfImage, Limits, Table, TableError, compile};
+use rustc_hash::FxHashMap;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use std::fs::File;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+/// A module file: also its image number on the kernel side. 0 is [`ModuleFiles::GENERATED`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// How far a module's table is.
+#[derive(Debug, Clone)]
+pub enum TableState {
+    /// Being compiled.
+    Compiling,
+    /// Compiled; in the kernel unless the memory budget pushed it out.
+    Compiled(Arc<Table>),
+    /// There is none.
+    Missing,
+}
+
+/// One file that code runs from.
+#[derive(Debug)]
+pub struct ModuleFile {
+    /// Path as the first process that mapped it saw it.
+    pub path: String,
+    /// The process through which it was first seen.
+    pub seen_in: u32,
+    /// The opened file; `None` when it could not be opened, and for the vDSO.
+    pub file: Option<File>,
+    /// The bytes of the vDSO.
+    pub vdso: Option<Arc<Vec<u8>>>,
+    /// Its ELF headers; `None` when it is no usable ELF file.
+    pub elf: Option<Arc<ElfImage>>,
+    /// GNU build ID, or empty.
+    pub build_id: Vec<u8>,
+    /// Its unwind table.
+    pub table: TableState,
+    /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
+    pub last_hit_ns: u64,
+    kind: ModuleKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct FileKey {
+    device: (u32, u32),
+    inode: u64,
+    path: String,
+}
+
+/// All files that code runs from.
+#[derive(Debug)]
+pub struct ModuleFiles {
+    files: Vec<ModuleFile>,
+    by_key: FxHashMap<FileKey, FileId>,
+    limits: Limits,
+    wants_tables: bool,
+    sender: Sender<(FileId, Result<Table, TableError>)>,
+    receiver: Receiver<(FileId, Result<Table, TableError>)>,
+    compiling: usize,
+    /// Modules whose table was dropped, or not placed, to stay within the budget.
+    pub evicted: u64,
+    /// Modules whose table could not be built.
+    pub failed: u64,
+    /// Paths and reasons of tables that could not be built, for `-v`.
+    pub failures: Vec<String>,
+}
+
+impl ModuleFiles {
+    /// Code without a file: generated at run time.
+    pub const GENERATED: FileId = FileId(0);
+
+    /// No files. Without `wants_tables` everything is walked by frame pointers.
+    pub fn new(wants_tables: bool) -> Self {
+        let (sender, receiver) = channel();
+        let generated = ModuleFile {
+            path: "[jit]".to_owned(),
+            seen_in: 0,
+            file: None,
+            vdso: None,
+            elf: None,
+            build_id: Vec::new(),
+            table: TableState::Missing,
+            last_hit_ns: 0,
+            kind: ModuleKind::Jit,
+        };
+        ModuleFiles {
+            files: vec![generated],
+            by_key: FxHashMap::default(),
+            limits: Limits::default(),
+            wants_tables,
+            sender,
+            receiver,
+            compiling: 0,
+            evicted: 0,
+            failed: 0,
+            failures: Vec::new(),
+        }
+    }
+
+    /// The file with the given id.
+    pub fn get(&self, id: FileId) -> &ModuleFile {
+        &self.files[id.0 as usize]
+    }
+
+    /// Notes that a sample at `time_ns` had a frame in the file.
+    pub fn hit(&mut self, id: FileId, time_ns: u64) {
+        let file = &mut self.files[id.0 as usize];
+        file.last_hit_ns = file.last_hit_ns.max(time_ns);
+    }
+
+    /// All files with their ids.
+    pub fn iter(&self) -> impl Iterator<Item = (FileId, &ModuleFile)> {
+        self.files.iter().enumerate().map(|(index, file)| (FileId(index as u32), file))
+    }
+
+    /// The file that `mapping` of process `pid` shows; opened, and its table requested, when it is new.
+    /// `None` for memory that is no module (vsyscall).
+    pub fn file_of(&mut self, pid: u32, mapping: &CodeMapping) -> Option<FileId> {
+        if mapping.path == "[vsyscall]" {
+            return None;
+        }
+        let is_vdso = mapping.path == "[vdso]";
+        if mapping.inode == 0 && !is_vdso {
+            return Some(Self::GENERATED);
+        }
+        let key = FileKey { device: mapping.device, inode: mapping.inode, path: mapping.path.clone() };
+        if let Some(&id) = self.by_key.get(&key) {
+            return Some(id);
+        }
+        let module = if is_vdso { self.open_vdso(pid) } else { self.open_file(pid, mapping) };
+        // A mapping of a device or of shared memory, such as a double-mapped JIT's: no ELF behind it.
+        let is_generated = module.elf.is_none()
+            && (mapping.path.starts_with("/memfd:") || mapping.path.starts_with("/dev/"));
+        let id = if is_generated || self.files.len() >= MAX_IMAGES {
+            Self::GENERATED
+        } else {
+            self.files.push(module);
+            FileId(self.files.len() as u32 - 1)
+        };
+        self.by_key.insert(key, id);
+        self.request_table(id);
+        Some(id)
+    }
+
+    /// Opens an ELF file by path, before any process maps it, so that its table is there in time.
+    pub fn preload(&mut self, file: File, path: &Path) -> Option<FileId> {
+        let metadata = file.metadata().ok()?;
+        let device = metadata.dev();
+        let key = FileKey {
+            device: (rustix::fs::major(device), rustix::fs::minor(device)),
+            inode: metadata.ino(),
+            path: path.to_string_lossy().into_owned(),
+        };
+        if let Some(&id) = self.by_key.get(&key) {
+            return Some(id);
+        }
+        let module = self.read_module(std::process::id(), &key.path, file);
+        if module.elf.is_none() || self.files.len() >= MAX_IMAGES {
+            return None;
+        }
+        self.files.push(module);
+        let id = FileId(self.files.len() as u32 - 1);
+        self.by_key.insert(key, id);
+        self.request_table(id);
+        Some(id)
+    }
+
+    fn open_vdso(&self, pid: u32) -> ModuleFile {
+        // Every 64-bit process has the same vDSO: reading our own needs no right to read others.
+        let bytes = read_own_vdso();
+        let elf = bytes.as_ref().and_then(|bytes| ElfImage::parse(bytes.clone(), &self.limits).ok());
+        ModuleFile {
+            path: "[vdso]".to_owned(),
+            seen_in: pid,
+            file: None,
+            vdso: bytes.map(Arc::new),
+            build_id: elf.as_ref().and_then(|elf| elf.build_id()).unwrap_or_default().to_vec(),
+            elf: elf.map(Arc::new),
+            table: TableState::Missing,
+            last_hit_ns: 0,
+            kind: ModuleKind::Vdso,
+        }
+    }
+
+    fn open_file(&self, pid: u32, mapping: &CodeMapping) -> ModuleFile {
+        let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path).to_owned();
+        match open_mapped_file(pid, mapping, &path) {
+            Some(file) => self.read_module(pid, &path, file),
+            None => ModuleFile {
+                path,
+                seen_in: pid,
+                file: None,
+                vdso: None,
+                elf: None,
+                build_id: Vec::new(),
+                table: TableState::Missing,
+                last_hit_ns: 0,
+                kind: ModuleKind::Elf,
+            },
+        }
+    }
+
+    fn read_module(&self, pid: u32, path: &str, file: File) -> ModuleFile {
+        let elf = ElfImage::open(&file, &self.limits).ok();
+        ModuleFile {
+            path: path.to_owned(),
+            seen_in: pid,
+            build_id: elf.as_ref().and_then(|elf| elf.build_id()).unwrap_or_default().to_vec(),
+            elf: elf.map(Arc::new),
+            file: Some(file),
+            vdso: None,
+            table: TableState::Missing,
+            last_hit_ns: 0,
+            kind: ModuleKind::Elf,
+        }
+    }
+
+    fn request_table(&mut self, id: FileId) {
+        let module = &mut self.files[id.0 as usize];
+        let Some(elf) = module.elf.clone() else { return };
+        if !self.wants_tables {
+            return;
+        }
+        module.table = TableState::Compiling;
+        self.compiling += 1;
+        let sender = self.sender.clone();
+        let limits = self.limits.clone();
+        rayon::spawn(move || {
+            let table = compile(&elf, &limits);
+            // The recorder may be gone already: then nobody wants the table.
+            let _ = sender.send((id, table));
+        });
+    }
+
+    /// Takes the tables that are finished and places them in the kernel; waits up to `patience` for all
+    /// that are being compiled. Returns whether any arrived.
+    pub fn place_finished(&mut self, kernel: &mut KernelTables, patience: Duration) -> bool {
+        let deadline = std::time::Instant::now() + patience;
+        let mut any = false;
+        while self.compiling > 0 {
+            let left = deadline.saturating_duration_since(std::time::Instant::now());
+            let Ok((id, result)) = self.receiver.recv_timeout(left) else { break };
+            self.compiling -= 1;
+            any = true;
+            let module = &mut self.files[id.0 as usize];
+            match result {
+                Ok(table) => {
+                    module.table = TableState::Compiled(Arc::new(table));
+                    self.place(id, kernel);
+                }
+                Err(error) => {
+                    module.table = TableState::Missing;
+                    self.failures.push(format!("no unwind table for {}: {error}", module.path));
+                    self.failed += 1;
+                    kernel.set_state(id.0, ImageState::NoTable);
+                }
+            }
+        }
+        any
+    }
+
+    /// Tells the kernel side about a file without a table.
+    pub fn publish_without_table(&self, id: FileId, kernel: &mut KernelTables) {
+        let module = self.get(id);
+        match module.table {
+            _ if id == Self::GENERATED => kernel.set_state(id.0, ImageState::Generated),
+            TableState::Missing if !self.wants_tables => {
+                kernel.set_state(id.0, ImageState::FramePointers);
+            }
+            TableState::Missing => kernel.set_state(id.0, ImageState::NoTable),
+            TableState::Compiling | TableState::Compiled(_) => {}
+        }
+    }
+
+    /// Places a table, dropping the least recently hit ones while there is no space.
+    fn place(&mut self, id: FileId, kernel: &mut KernelTables) {
+        let TableState::Compiled(table) = self.get(id).table.clone() else { return };
+        loop {
+            match kernel.place(id.0, &table) {
+                Ok(()) => return,
+                Err(PlaceError::TooLarge) => {
+                    self.evicted += 1;
+                    return;
+                }
+                Err(PlaceError::Full) => {
+                    let coldest = kernel
+                        .placed_images()
+                        .min_by_key(|&image| (self.files[image as usize].last_hit_ns, image));
+                    match coldest {
+                        Some(image) => {
+                            kernel.drop_table(image);
+                            self.evicted += 1;
+                        }
+                        // All dropped space still rests.
+                        None => std::thread::sleep(Duration::from_millis(5)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The module's row in the profile.
+    pub fn profile_module(&self, id: FileId, pid: u32, tables: &mut Tables) -> ModuleId {
+        let module = self.get(id);
+        let path = tables.intern_string(&module.path);
+        tables.intern_module(Module {
+            path,
+            build_id: module.build_id.clone(),
+            kind: module.kind,
+            pid: if module.kind == ModuleKind::Jit { pid } else { 0 },
+        })
+    }
+}
+
+/// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted
+/// or not; else by its path inside the process's root, when that still is the same inode.
+fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let link = proc_fs::path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
+    if let Ok(fd) = openat(CWD, &link, flags, Mode::empty()) {
+        return regular(File::from(fd));
+    }
+    // A link of a target's own making must not lead out of its root.
+    let open_below = |root: &Path| {
+        let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let fd = openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve).ok()?;
+        let file = regular(File::from(fd))?;
+        (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
+    };
+    open_below(&proc_fs::path(pid, "root")).or_else(|| {
+        // The process is gone already: perhaps its root was ours.
+        (!proc_fs::exists(pid)).then(|| open_below(Path::new("/")))?
+    })
+}
+
+/// `file`, if it is a regular one.
+fn regular(file: File) -> Option<File> {
+    file.metadata().ok()?.is_file().then_some(file)
+}
+
+/// The bytes of the vDSO that the kernel gave to this process.
+fn read_own_vdso() -> Option<Vec<u8>> {
+    let mappings = proc_fs::code_mappings(std::process::id()).ok()?;
+    let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]")?;
+    let len = usize::try_from(vdso.end - vdso.start).ok().filter(|&len| len <= 1 << 20)?;
+    let mut bytes = vec![0; len];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, vdso.start).ok()?;
+    Some(bytes)
+}

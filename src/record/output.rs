@@ -1,0 +1,272 @@
+//! Where the profile goes: a new file of the user's own, or standard output.
+//!
+//! The file is created under its final name when sampling is about to start, and grows by whole chunks: a
+//! killed recorder leaves a readable profile. A recording that fails before it has any leaves nothing.
+
+use super::options::Output;
+use crate::failure::{Failure, status};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+const DEFAULT_NAME: &str = "prof.data";
+
+/// The destination of a profile.
+#[derive(Debug)]
+pub(super) struct Destination {
+    path: Option<PathBuf>,
+    may_replace: bool,
+    keeps_old: bool,
+}
+
+impl Destination {
+    /// Checks, before anything is started, that the output can be made.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] when the path is a folder, exists and may not be replaced, or lies in no folder that
+    /// can be written.
+    pub(super) fn check(output: &Output, expand: impl Fn(&Path) -> PathBuf) -> Result<Self, Failure> {
+        let destination = match output {
+            Output::Stdout => return Ok(Destination { path: None, may_replace: false, keeps_old: false }),
+            Output::Default => {
+                Destination { path: Some(PathBuf::from(DEFAULT_NAME)), may_replace: true, keeps_old: true }
+            }
+            Output::File { path, force } => {
+                Destination { path: Some(expand(path)), may_replace: *force, keeps_old: false }
+            }
+        };
+        let Some(path) = &destination.path else { return Ok(destination) };
+        let shown = path.display();
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(Failure::new(status::FAILED, format!("cannot write `{shown}`: it is a folder"))
+                    .hint(format!("name a file in it: -o {}", path.join(DEFAULT_NAME).display())));
+            }
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(Failure::new(
+                    status::FAILED,
+                    format!("cannot write `{shown}`: it is not a regular file"),
+                )
+                .hint("name another file, or use -o - for standard output"));
+            }
+            Ok(_) if !destination.may_replace => {
+                return Err(Failure::new(
+                    status::FAILED,
+                    format!("cannot write `{shown}`: it exists already"),
+                )
+                .hint("replace it with -f, or name another file"));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                    return Err(Failure::new(
+                        status::FAILED,
+                        format!("cannot write `{shown}`: there is no folder `{}`", folder.display()),
+                    )
+                    .hint(format!("create it: mkdir -p {}", folder.display())));
+                }
+            }
+            Err(error) => return Err(write_failure(path, &error)),
+        }
+        Ok(destination)
+    }
+
+    /// Creates the file. The old default file is kept under another name.
+    pub(super) fn create(&self) -> Result<ProfileFile, Failure> {
+        let Some(path) = &self.path else {
+            return Ok(ProfileFile {
+                out: Out::Stdout(io::stdout()),
+                path: None,
+                kept_old: None,
+                written: 0,
+            });
+        };
+        let mut kept_old = None;
+        if path.exists() {
+            let result = if self.keeps_old {
+                let old = PathBuf::from(format!("{}.old", path.display()));
+                let result = fs::rename(path, &old);
+                kept_old = Some(old);
+                result
+            } else {
+                fs::remove_file(path)
+            };
+            result.map_err(|error| write_failure(path, &error))?;
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(path)
+            .map_err(|error| write_failure(path, &error))?;
+        give_to_invoking_user(&file);
+        Ok(ProfileFile { out: Out::File(file), path: Some(path.clone()), kept_old, written: 0 })
+    }
+}
+
+/// Under sudo the file belongs to the user who called it.
+fn give_to_invoking_user(file: &File) {
+    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    if let (Some(uid), Some(gid), true) =
+        (id("SUDO_UID"), id("SUDO_GID"), rustix::process::geteuid().is_root())
+    {
+        // Without the right to do so it stays root's: no reason to lose the recording.
+        let _ = fchown(file, Some(uid), Some(gid));
+    }
+}
+
+/// A failure to write `path`.
+pub(super) fn write_failure(path: &Path, error: &io::Error) -> Failure {
+    let hint = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space, or write elsewhere: -o /path/on/another/disk"
+        }
+        ErrorKind::FileTooLarge => "raise the limit (ulimit -f), or shorten the recording: -d 10s",
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "write elsewhere: -o /tmp/prof.data",
+        _ => "write elsewhere: -o FILE",
+    };
+    let why = match error.kind() {
+        ErrorKind::StorageFull => "no space left on the disk".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::FileTooLarge => "the file size limit is reached".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::new(status::FAILED, format!("cannot write `{}`: {why}", path.display())).hint(hint)
+}
+
+#[derive(Debug)]
+enum Out {
+    File(File),
+    Stdout(io::Stdout),
+}
+
+/// The file that a recording writes.
+#[derive(Debug)]
+pub(super) struct ProfileFile {
+    out: Out,
+    path: Option<PathBuf>,
+    kept_old: Option<PathBuf>,
+    written: u64,
+}
+
+impl ProfileFile {
+    /// Its path; `None` for standard output.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The name under which the file before it was kept.
+    pub(super) fn kept_old(&self) -> Option<&Path> {
+        self.kept_old.as_deref()
+    }
+
+    /// Cuts the file to its first `bytes` bytes, the last border between whole chunks.
+    pub(super) fn cut_to(&mut self, bytes: u64) {
+        if let Out::File(file) = &self.out {
+            // On a full disk cutting still works; if not, readers stop at the damage by themselves.
+            let _ = file.set_len(bytes);
+        }
+    }
+
+    /// Removes the file, and puts the one before it back.
+    pub(super) fn remove(&mut self) {
+        if let Some(path) = &self.path {
+            let _ = fs::remove_file(path);
+            if let Some(old) = &self.kept_old {
+                let _ = fs::rename(old, path);
+            }
+        }
+    }
+}
+
+impl Write for ProfileFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = match &mut self.out {
+            Out::File(file) => file.write(bytes),
+            Out::Stdout(stdout) => stdout.write(bytes),
+        }?;
+        self.written += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.out {
+            Out::File(file) => file.flush(),
+            Out::Stdout(stdout) => stdout.flush(),
+        }
+    }
+}
+
+/// Replaces `%p` by the process id, `%c` by the target's name and `%t` by the local date and time; `%%` is a
+/// percent sign.
+pub(super) fn expand(path: &Path, pid: u32, name: &str, time: &str) -> PathBuf {
+    let text = path.to_string_lossy();
+    let mut out = String::new();
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character != '%' {
+            out.push(character);
+            continue;
+        }
+        match characters.next() {
+            Some('p') => out.push_str(&pid.to_string()),
+            Some('c') => out.extend(name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c })),
+            Some('t') => out.push_str(time),
+            Some('%') => out.push('%'),
+            Some(other) => out.extend(['%', other]),
+            None => out.push('%'),
+        }
+    }
+    PathBuf::from(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn to(path: &Path, force: bool) -> Output {
+        Output::File { path: path.to_path_buf(), force }
+    }
+
+    fn check(output: &Output) -> Result<Destination, Failure> {
+        Destination::check(output, Path::to_path_buf)
+    }
+
+    #[test]
+    fn a_folder_an_existing_file_and_a_missing_folder_are_refused() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = folder.path().join("x");
+        let message = |output: &Output| check(output).map(|_| ()).unwrap_err().message;
+        assert!(message(&to(folder.path(), true)).contains("it is a folder"));
+        assert!(message(&to(&file.join("y"), false)).contains("there is no folder"));
+        fs::write(&file, "old").expect("writes");
+        assert!(message(&to(&file, false)).contains("it exists already"));
+        assert!(check(&to(&file, true)).is_ok());
+        assert_eq!(fs::read(&file).expect("reads"), b"old", "checking changes nothing");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/etc/passwd", &link).expect("links");
+        assert!(message(&to(&link, true)).contains("not a regular file"));
+    }
+
+    #[test]
+    fn a_new_file_is_private_and_a_failed_one_is_gone() {
+        use std::os::unix::fs::MetadataExt;
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("x");
+        let mut file = check(&to(&path, false)).expect("fine").create().expect("creates");
+        assert_eq!(path.metadata().expect("exists").mode() & 0o777, 0o600);
+        file.remove();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn names_expand() {
+        let path = |text: &str| expand(Path::new(text), 7, "a/b", "T").display().to_string();
+        assert_eq!(path("%c-%p-%t.%%d%"), "a_b-7-T.%d%");
+        assert_eq!(path("%q"), "%q");
+    }
+}

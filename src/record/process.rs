@@ -1,0 +1,332 @@
+//! The processes that are recorded, and what code each has mapped, now and before.
+
+use super::modules::{FileId, ModuleFiles};
+use super::proc_fs;
+use super::sideband::CodeMapping;
+use crate::bpf::{EXEC_PENDING, MAX_MAPPINGS, NO_START, prof_process};
+use crate::profile::{FrameId, ModuleId, Tables};
+use rustc_hash::FxHashMap;
+
+/// Code of one module in one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapped {
+    /// First process address.
+    pub start: u64,
+    /// First process address behind it.
+    pub end: u64,
+    /// Process address − module address.
+    pub bias: u64,
+    /// The file, or [`ModuleFiles::GENERATED`].
+    pub file: FileId,
+    /// The file's row in the profile.
+    pub module: ModuleId,
+    /// When it was mapped, CLOCK_MONOTONIC, ns; 0 when before the recording.
+    pub since_ns: u64,
+}
+
+/// One process.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// Name of the process.
+    pub comm: String,
+    /// How often its number was reused during the recording.
+    pub generation: u32,
+    /// exec calls seen; what the kernel side counts too.
+    pub exec_seq: u32,
+    /// By start, never overlapping.
+    mappings: Vec<Mapped>,
+    /// Mappings that are gone, with the time of their end.
+    past: Vec<(Mapped, u64)>,
+    /// When the mappings last changed, ns.
+    changed_ns: u64,
+    /// Frames of user addresses (with marks) and the file each is in, valid for the present mappings.
+    pub frames: FxHashMap<u64, (FrameId, FileId)>,
+    /// Time of its last exec, ns.
+    pub exec_ns: u64,
+    /// Time of the last re-read after an unknown address, ns.
+    pub reread_ns: u64,
+    /// The kernel side needs to hear of its mappings.
+    pub is_dirty: bool,
+    /// Whether the kernel side shall know of it at all.
+    pub is_target: bool,
+}
+
+/// Most mappings that are remembered after they are gone, per process.
+const MAX_PAST: usize = 4096;
+
+impl Process {
+    /// Adds a mapping; what it covers of older ones is gone from then on.
+    pub fn map(&mut self, new: Mapped) {
+        if self.mappings.iter().any(|old| Mapped { since_ns: new.since_ns, ..*old } == new) {
+            return;
+        }
+        let mut kept = Vec::with_capacity(self.mappings.len() + 2);
+        for old in self.mappings.drain(..) {
+            if old.end <= new.start || new.end <= old.start {
+                kept.push(old);
+                continue;
+            }
+            self.past.push((old, new.since_ns));
+            if old.start < new.start {
+                kept.push(Mapped { end: new.start, ..old });
+            }
+            if new.end < old.end {
+                kept.push(Mapped { start: new.end, ..old });
+            }
+        }
+        kept.push(new);
+        kept.sort_unstable_by_key(|mapping| mapping.start);
+        self.mappings = kept;
+        self.changed(new.since_ns);
+    }
+
+    /// Forgets all mappings, as exec does.
+    pub fn unmap_all(&mut self, time_ns: u64) {
+        self.past.extend(self.mappings.drain(..).map(|mapping| (mapping, time_ns)));
+        self.changed(time_ns);
+    }
+
+    fn changed(&mut self, time_ns: u64) {
+        self.changed_ns = self.changed_ns.max(time_ns);
+        if self.past.len() > MAX_PAST {
+            self.past.drain(..MAX_PAST / 2);
+        }
+        self.frames.clear();
+        self.is_dirty = true;
+    }
+
+    /// Replaces all mappings by what /proc says now, keeping the times of those that are unchanged.
+    pub fn set_mappings(&mut self, mut now: Vec<Mapped>, time_ns: u64) {
+        for mapping in &mut now {
+            let old =
+                self.mappings.iter().find(|old| Mapped { since_ns: mapping.since_ns, ..**old } == *mapping);
+            mapping.since_ns = old.map_or(mapping.since_ns, |old| old.since_ns);
+        }
+        if now == self.mappings {
+            return;
+        }
+        let gone = self.mappings.iter().filter(|old| !now.contains(old));
+        self.past.extend(gone.map(|&old| (old, time_ns)));
+        self.mappings = now;
+        self.changed(time_ns);
+    }
+
+    /// The mapping that `address` was in at `time_ns`.
+    pub fn find(&self, address: u64, time_ns: u64) -> Option<&Mapped> {
+        let index = self.mappings.partition_point(|mapping| mapping.start <= address);
+        let present = index.checked_sub(1).map(|index| &self.mappings[index]);
+        if let Some(mapping) = present.filter(|m| address < m.end && m.since_ns <= time_ns) {
+            return Some(mapping);
+        }
+        self.past
+            .iter()
+            .rev()
+            .filter(|(m, until_ns)| m.since_ns <= time_ns && time_ns < *until_ns)
+            .map(|(mapping, _)| mapping)
+            .find(|m| m.start <= address && address < m.end)
+    }
+
+    /// Whether `time_ns` is within the time of the present mappings.
+    pub fn is_present(&self, time_ns: u64) -> bool {
+        time_ns >= self.changed_ns
+    }
+
+    /// The present mappings, by start.
+    pub fn mappings(&self) -> &[Mapped] {
+        &self.mappings
+    }
+
+    /// The kernel side's view of the mappings; the second value counts those that did not fit.
+    pub fn kernel_entry(&self) -> (Box<prof_process>, usize) {
+        let mut entry = empty_entry();
+        let mut count = 0;
+        let mut cut = 0;
+        for mapping in &self.mappings {
+            let previous = count - usize::from(count > 0);
+            let last = &mut entry.mapping[previous];
+            // Neighbours of one module, and generated code with gaps between, share an entry.
+            if count > 0
+                && last.image == mapping.file.0
+                && last.bias == mapping.bias
+                && (last.end == mapping.start || mapping.file == ModuleFiles::GENERATED)
+            {
+                last.end = mapping.end;
+                continue;
+            }
+            if count == MAX_MAPPINGS {
+                cut += 1;
+                continue;
+            }
+            entry.start[count] = mapping.start;
+            entry.mapping[count].end = mapping.end;
+            entry.mapping[count].bias = mapping.bias;
+            entry.mapping[count].image = mapping.file.0;
+            count += 1;
+        }
+        entry.count = count as u32;
+        entry.exec_seq = self.exec_seq;
+        (entry, cut)
+    }
+}
+
+/// The kernel side's entry of a process about which nothing is known.
+pub(super) fn empty_entry() -> Box<prof_process> {
+    Box::new(prof_process { start: [NO_START; MAX_MAPPINGS], ..prof_process::default() })
+}
+
+/// All processes that were seen, by process id.
+#[derive(Debug, Default)]
+pub struct Processes {
+    by_pid: FxHashMap<u32, Process>,
+    generations: FxHashMap<u32, u32>,
+}
+
+impl Processes {
+    /// The process, if it was seen.
+    pub fn get(&self, pid: u32) -> Option<&Process> {
+        self.by_pid.get(&pid)
+    }
+
+    /// The process, if it was seen.
+    pub fn get_mut(&mut self, pid: u32) -> Option<&mut Process> {
+        self.by_pid.get_mut(&pid)
+    }
+
+    /// All processes.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Process)> {
+        self.by_pid.iter_mut().map(|(&pid, process)| (pid, process))
+    }
+
+    /// The process; read from /proc when it is new.
+    pub fn get_or_read(&mut self, pid: u32, files: &mut ModuleFiles, tables: &mut Tables) -> &mut Process {
+        let generation = self.generations.get(&pid).copied().unwrap_or(0);
+        self.by_pid.entry(pid).or_insert_with(|| {
+            let comm = proc_fs::comm(pid).unwrap_or_default();
+            let mut process = Process { comm, generation, is_target: true, ..Process::default() };
+            process.is_dirty = true;
+            read_mappings(pid, &mut process, 0, files, tables);
+            process
+        })
+    }
+
+    /// Adds a process of which nothing is mapped yet: one that is about to call exec.
+    pub fn add_empty(&mut self, pid: u32) {
+        let process =
+            Process { is_dirty: true, is_target: true, exec_seq: EXEC_PENDING, ..Process::default() };
+        self.by_pid.insert(pid, process);
+    }
+
+    /// A child has what its parent had.
+    pub fn fork(&mut self, parent_pid: u32, pid: u32, time_ns: u64) {
+        let generation = match self.by_pid.remove(&pid) {
+            Some(old) => old.generation + 1,
+            None => self.generations.get(&pid).map_or(0, |generation| generation + 1),
+        };
+        self.generations.insert(pid, generation);
+        let Some(parent) = self.by_pid.get(&parent_pid) else { return };
+        let mappings = parent
+            .mappings
+            .iter()
+            .map(|&mapping| Mapped { since_ns: time_ns.min(mapping.since_ns), ..mapping });
+        let child = Process {
+            comm: parent.comm.clone(),
+            generation,
+            exec_seq: parent.exec_seq,
+            mappings: mappings.collect(),
+            is_target: parent.is_target,
+            ..Process::default()
+        };
+        self.by_pid.insert(pid, child);
+    }
+
+    /// The process has ended. It stays known until its number is reused: late samples need it.
+    pub fn exit(&mut self, pid: u32) {
+        if let Some(process) = self.by_pid.get_mut(&pid) {
+            process.is_target = false;
+        }
+    }
+}
+
+/// Reads what code a process has mapped now. A process that is gone keeps what was known.
+pub(super) fn read_mappings(
+    pid: u32,
+    process: &mut Process,
+    time_ns: u64,
+    files: &mut ModuleFiles,
+    tables: &mut Tables,
+) {
+    let Ok(mappings) = proc_fs::code_mappings(pid) else { return };
+    if mappings.is_empty() {
+        return; // a process that has begun to exit
+    }
+    let now = mappings.iter().filter_map(|mapping| mapped(pid, mapping, time_ns, files, tables)).collect();
+    process.set_mappings(now, time_ns);
+}
+
+/// A mapping with its module.
+pub(super) fn mapped(
+    pid: u32,
+    mapping: &CodeMapping,
+    time_ns: u64,
+    files: &mut ModuleFiles,
+    tables: &mut Tables,
+) -> Option<Mapped> {
+    let file = files.file_of(pid, mapping)?;
+    let module = files.profile_module(file, pid, tables);
+    let bias = match &files.get(file).elf {
+        Some(elf) => elf.bias_of_mapping(mapping.start, mapping.end, mapping.file_offset)?,
+        None if file == ModuleFiles::GENERATED => 0,
+        // Not readable as ELF: offsets in the file are the best addresses there are.
+        None => mapping.start.wrapping_sub(mapping.file_offset),
+    };
+    Some(Mapped { start: mapping.start, end: mapping.end, bias, file, module, since_ns: time_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(start: u64, end: u64, file: u32, since_ns: u64) -> Mapped {
+        Mapped { start, end, bias: 0x1000, file: FileId(file), module: ModuleId(file), since_ns }
+    }
+
+    #[test]
+    fn a_new_mapping_takes_the_place_of_what_it_covers_from_its_time_on() {
+        let mut process = Process::default();
+        process.map(mapped(0x1000, 0x5000, 1, 0));
+        process.map(mapped(0x2000, 0x3000, 2, 100));
+        assert_eq!(process.find(0x2800, 100).map(|m| m.file), Some(FileId(2)));
+        assert_eq!(process.find(0x2800, 99).map(|m| m.file), Some(FileId(1)));
+        assert_eq!(process.find(0x1800, 100).map(|m| m.file), Some(FileId(1)));
+        assert_eq!(process.find(0x4800, 100).map(|m| m.file), Some(FileId(1)));
+        assert_eq!(process.find(0x5000, 100), None);
+    }
+
+    #[test]
+    fn exec_ends_every_mapping() {
+        let mut process = Process::default();
+        process.map(mapped(0x1000, 0x2000, 1, 0));
+        process.unmap_all(50);
+        process.map(mapped(0x1000, 0x2000, 2, 60));
+        assert_eq!(process.find(0x1000, 49).map(|m| m.file), Some(FileId(1)));
+        assert_eq!(process.find(0x1000, 55), None);
+        assert_eq!(process.find(0x1000, 60).map(|m| m.file), Some(FileId(2)));
+    }
+
+    #[test]
+    fn the_kernel_entry_is_sorted_merged_and_cut_with_a_count() {
+        let mut process = Process::default();
+        process.map(mapped(0x9000, 0xa000, 1, 0));
+        process.map(mapped(0x1000, 0x2000, 1, 0));
+        process.map(mapped(0x2000, 0x3000, 1, 0));
+        let (entry, cut) = process.kernel_entry();
+        assert_eq!((entry.count, cut), (2, 0));
+        assert_eq!((entry.start[0], entry.mapping[0].end), (0x1000, 0x3000));
+        assert_eq!(entry.start[2], NO_START);
+        for i in 0..300u64 {
+            process.map(mapped(0x10_0000 + i * 0x2000, 0x10_1000 + i * 0x2000, 1, 0));
+        }
+        let (entry, cut) = process.kernel_entry();
+        assert_eq!((entry.count as usize, cut), (MAX_MAPPINGS, 46));
+    }
+}

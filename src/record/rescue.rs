@@ -1,0 +1,118 @@
+//! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
+
+use super::modules::{FileId, ModuleFiles, TableState};
+use super::process::{Mapped, Process};
+use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RescueEvent};
+use crate::profile::Outcome;
+use crate::unwind::{
+    CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap, Registers, StackCopy,
+    walk,
+};
+use std::cell::{Cell, OnceCell};
+use std::collections::BTreeMap;
+
+/// A finished walk.
+#[derive(Debug)]
+pub(super) struct Rescued {
+    /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
+    pub frames: Vec<u64>,
+    /// How the walk ended.
+    pub outcome: Outcome,
+    /// It ended because a table is still being compiled: worth another try.
+    pub missed_a_table: bool,
+}
+
+/// Finishes the walk of a sample taken at `time_ns`.
+pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, files: &ModuleFiles) -> Rescued {
+    let mut general = [0; 16];
+    general.copy_from_slice(&rescue.registers[..16]);
+    let rip = rescue.registers[16];
+    let registers = Registers { general, rip };
+    let start = match (rescue.all_registers, rescue.is_return) {
+        (true, false) => FrameState::interrupted(&registers),
+        (true, true) => FrameState::in_system_call(&registers),
+        (false, _) => {
+            let mut state = FrameState::caller(rip, general[7], general[6]);
+            state.is_return_address = rescue.is_return;
+            state
+        }
+    };
+    let code = Code { process, time_ns, files, missed: Cell::new(false), cfi: OnceCell::new() };
+    let memory = StackCopy { start: general[7], bytes: &rescue.stack };
+    let stack = walk(&start, &code, &memory, MAX_USER_FRAMES);
+    let frames = stack
+        .frames
+        .iter()
+        .map(|frame| {
+            let mut marked = frame.address & FRAME_ADDRESS;
+            if frame.is_return_address {
+                marked |= FRAME_RETURN;
+            }
+            if frame.found_by == FoundBy::FramePointer {
+                marked |= FRAME_BY_FP;
+            }
+            marked
+        })
+        .collect();
+    Rescued { frames, outcome: outcome(stack.end), missed_a_table: code.missed.get() }
+}
+
+fn outcome(end: End) -> Outcome {
+    match end {
+        End::Complete => Outcome::Complete,
+        End::NoUnwindInfo { .. } | End::BadFramePointer { .. } => Outcome::NoUnwindInfo,
+        End::UnknownMapping { .. } => Outcome::UnknownMapping,
+        End::TableNotLoaded { .. } => Outcome::TableNotLoaded,
+        End::StackUnreadable { .. } => Outcome::StackUnreadable,
+        End::CopyTooShort { .. } => Outcome::CopyTooShort,
+        End::BadUnwindInfo { .. } => Outcome::BadUnwindInfo,
+        End::JitEnd { .. } => Outcome::JitEnd,
+        End::NotExpressible { .. } => Outcome::UnsupportedRule,
+        End::TooDeep => Outcome::TooDeep,
+    }
+}
+
+/// The code of one process at one time, as the walk asks for it.
+struct Code<'a> {
+    process: &'a Process,
+    time_ns: u64,
+    files: &'a ModuleFiles,
+    missed: Cell<bool>,
+    /// Raw unwind sections, by file, read when a rule needs them.
+    cfi: OnceCell<BTreeMap<FileId, CfiSections>>,
+}
+
+impl Code<'_> {
+    fn mapped(&self, address: u64) -> Option<&Mapped> {
+        self.process.find(address, self.time_ns)
+    }
+}
+
+impl ModuleMap for Code<'_> {
+    fn find(&self, address: u64) -> Option<MappedModule<'_>> {
+        let mapped = self.mapped(address)?;
+        let code = match &self.files.get(mapped.file).table {
+            _ if mapped.file == ModuleFiles::GENERATED => ModuleCode::Jit,
+            TableState::Compiled(table) => ModuleCode::Table(table),
+            TableState::Compiling => {
+                self.missed.set(true);
+                ModuleCode::NotLoaded
+            }
+            TableState::Missing => ModuleCode::Jit,
+        };
+        Some(MappedModule { bias: mapped.bias, code })
+    }
+
+    fn cfi(&self, address: u64) -> Option<&CfiSections> {
+        // Rules that need the raw sections are rare, and nearly always of one file in a stack: all files
+        // of the process are not loaded for them, just that one.
+        let wanted = self.mapped(address)?.file;
+        let loaded = self.cfi.get_or_init(|| {
+            let elf = self.files.get(wanted).elf.as_ref();
+            elf.and_then(|elf| CfiSections::load(elf, &Limits::default()).ok())
+                .map(|sections| BTreeMap::from([(wanted, sections)]))
+                .unwrap_or_default()
+        });
+        loaded.get(&wanted)
+    }
+}

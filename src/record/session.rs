@@ -1,0 +1,509 @@
+//! One recording from attach to end, without output: what `record`, `doctor` and live views share.
+//!
+//! Order matters. The side-band is opened before /proc is read, so that no mapping falls between; tables
+//! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
+//! known.
+
+use super::attach::{KernelConfig, KernelSide, Received, available_clock};
+use super::collect::Collector;
+use super::kernel_frames::KernelFrames;
+use super::modules::ModuleFiles;
+use super::options::{CallGraph, Rate, RecordOptions, Target};
+use super::perf_event::{self, SampleClock, SidebandRing};
+use super::process::{self, Processes};
+use super::sideband::{self, Sideband};
+use super::target::Found;
+use super::{proc_fs, rights};
+use crate::bpf::{Counter, RescueEvent, SampleEvent};
+use crate::failure::{Failure, status};
+use crate::profile::{End, Meta, Profile, counter};
+use libbpf_rs::OpenObject;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Settings of the kernel that limit sampling.
+const MAX_SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+/// `cpu-clock` does not fire more often than every 10 µs.
+const MAX_CPU_CLOCK_HZ: u32 = 100_000;
+/// Bytes of `.eh_frame` behind one unwind row, at the least: a low guess makes room for too much.
+const EH_FRAME_BYTES_PER_ROW: u64 = 4;
+/// Room for tables beyond those known at the start: libraries that are loaded later.
+const SPARE_ROWS: u64 = 2 << 20;
+/// Longest wait for tables before sampling starts; samples before a table are rescued.
+const TABLE_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The same when everything is recorded: there are many tables, and most are not needed at once.
+const SYSTEM_TABLE_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A running recording.
+#[derive(Debug)]
+pub struct Session<'obj> {
+    kernel: KernelSide<'obj>,
+    /// One event per CPU, until sampling begins.
+    samplers: Vec<OwnedFd>,
+    sidebands: Vec<SidebandRing>,
+    /// What was collected so far.
+    pub collector: Collector,
+    /// Processes named by the target that still run.
+    roots: FxHashSet<u32>,
+    tids: FxHashSet<u32>,
+    /// Samples that are newer than the side-band that was read.
+    deferred: Vec<SampleEvent>,
+    rescues: FxHashMap<(u64, u32), RescueEvent>,
+    is_system_wide: bool,
+    start_ns: u64,
+    stop_ns: Option<u64>,
+    mappings_cut: u64,
+    /// What was decided at the start that the user should know.
+    pub notices: Vec<String>,
+    table_budget_bytes: u64,
+    is_budget_reached: bool,
+}
+
+/// How a session is started.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// What to record.
+    pub options: &'a RecordOptions,
+    /// The target, found.
+    pub found: &'a Found,
+    /// Files whose tables are wanted before any process maps them.
+    pub preload: Vec<PathBuf>,
+    /// The recorder's own command line.
+    pub command: Vec<String>,
+}
+
+/// CLOCK_MONOTONIC now, ns: the clock of all samples.
+pub(super) fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl<'obj> Session<'obj> {
+    /// Attaches to the target. Sampling begins with [`Session::begin`].
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] that names the missing right or feature.
+    pub fn attach(object: &'obj mut MaybeUninit<OpenObject>, start: Start<'_>) -> anyhow::Result<Self> {
+        let Start { options, found, preload, command } = start;
+        let mut notices = Vec::new();
+        let cpus = online_cpus()?;
+        let clock = available_clock();
+        let hz = effective_hz(options, clock, &mut notices);
+        let samplers = cpus
+            .iter()
+            .map(|&cpu| {
+                perf_event::open_sampler(cpu, clock, hz, options.user_only)
+                    .map_err(|error| sampler_failure(cpu, found, &error))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        if clock == SampleClock::CpuClock {
+            notices.push("no hardware cycle counter here: sampling by the kernel's cpu-clock".to_owned());
+        }
+        let sidebands = cpus
+            .iter()
+            .map(|&cpu| {
+                SidebandRing::open(cpu).map_err(|error| {
+                    Failure::new(status::FAILED, format!("cannot follow mappings on CPU {cpu}: {error}"))
+                        .hint("the limit on locked memory may be too low: ulimit -l unlimited")
+                })
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+
+        let meta = Meta {
+            prof_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command,
+            cpus: cpus.len() as u32,
+            target: found.label.clone(),
+            target_name: found.name.clone(),
+            target_pids: found.pids.clone(),
+            threads_at_start: found.threads,
+            requested_hz: match options.rate {
+                Rate::Hz(asked) => asked,
+                Rate::Default => options.target.default_hz(),
+                Rate::Max => hz,
+            },
+            effective_hz: hz,
+            clock: clock.name().to_owned(),
+            user_only: options.user_only,
+            ..system_meta()
+        };
+        let period_ns = perf_event::period_ns(hz);
+        let sampling = format!("{} at {hz} Hz per CPU", clock.name());
+        let files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
+        let kernel_frames =
+            if options.user_only { KernelFrames::none() } else { KernelFrames::start_loading() };
+        let mut collector = Collector::new(Profile::new(meta), files, kernel_frames, sampling, period_ns);
+
+        for path in preload {
+            if let Ok(file) = std::fs::File::open(&path) {
+                collector.files.preload(file, &path);
+            }
+        }
+        let is_system_wide = options.target == Target::System;
+        let pids = if is_system_wide { proc_fs::processes()? } else { found.pids.clone() };
+        for &pid in &pids {
+            collector.processes.get_or_read(pid, &mut collector.files, &mut collector.profile.tables);
+        }
+
+        let budget_rows = (options.table_budget_bytes / 5).min(1 << 26) as u32;
+        let config = KernelConfig {
+            filter: options.target.filter(),
+            follow_children: options.follow_children,
+            follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
+            row_capacity: row_capacity(&collector.files, is_system_wide).min(budget_rows),
+            page_capacity: page_capacity(&collector.files),
+            hz,
+            cpus,
+        };
+        let mut kernel = KernelSide::load(object, &config)?;
+        for &tid in &found.tids {
+            kernel.add_thread(tid)?;
+        }
+        kernel.attach_process_hooks()?;
+        let mut session = Session {
+            kernel,
+            samplers,
+            sidebands,
+            collector,
+            roots: found.pids.iter().copied().collect(),
+            tids: found.tids.iter().copied().collect(),
+            deferred: Vec::new(),
+            rescues: FxHashMap::default(),
+            is_system_wide,
+            start_ns: monotonic_ns(),
+            stop_ns: None,
+            mappings_cut: 0,
+            notices,
+            table_budget_bytes: options.table_budget_bytes,
+            is_budget_reached: false,
+        };
+        session.publish_processes(true)?;
+        // The whole machine is sampled soon, with stacks rescued until the last tables are there.
+        let patience = if is_system_wide { SYSTEM_TABLE_PATIENCE } else { TABLE_PATIENCE };
+        session.place_tables(patience);
+        // What was mapped while the tables were compiled.
+        session.take_sideband()?;
+        Ok(session)
+    }
+
+    /// Starts sampling; times count from now.
+    pub fn begin(&mut self) -> anyhow::Result<()> {
+        self.start_ns = monotonic_ns();
+        let meta = &mut self.collector.profile.meta;
+        meta.start_mono_ns = self.start_ns;
+        meta.start_unix_ns = SystemTime::now()
+            .duration_since(SystemTime::UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos() as u64);
+        self.collector.set_start(self.start_ns);
+        self.kernel.attach_samplers(std::mem::take(&mut self.samplers))?;
+        Ok(())
+    }
+
+    /// Makes a process that is about to call exec a target: a launched command.
+    pub fn add_launched(&mut self, pid: u32) -> anyhow::Result<()> {
+        self.roots.insert(pid);
+        self.collector.profile.meta.target_pids.push(pid);
+        self.collector.processes.add_empty(pid);
+        self.publish_processes(true)
+    }
+
+    /// Descriptors that become readable when there is something to take.
+    pub fn poll_fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
+        self.sidebands.iter().map(AsFd::as_fd).chain([self.kernel.ring_fd()])
+    }
+
+    /// Takes the side-band only: cheap, and what keeps new libraries' tables early.
+    pub fn take_sideband(&mut self) -> anyhow::Result<()> {
+        let mut records = Vec::new();
+        for ring in &mut self.sidebands {
+            ring.drain(|kind, misc, bytes| records.extend(sideband::decode(kind, misc, bytes)));
+        }
+        records.sort_by_key(|(time_ns, _)| *time_ns);
+        for (time_ns, record) in records {
+            self.apply(time_ns, record);
+        }
+        self.publish_processes(false)?;
+        self.place_tables(Duration::ZERO);
+        Ok(())
+    }
+
+    /// Takes everything that is there into the profile.
+    pub fn take(&mut self) -> anyhow::Result<()> {
+        let known_until_ns = monotonic_ns();
+        self.take_sideband()?;
+        let Received { samples, rescues, bad_records } = self.kernel.receive()?;
+        self.collector.profile.count(counter::LOST_BAD_RECORD, bad_records);
+        for rescue in rescues {
+            self.rescues.insert((rescue.time_ns, rescue.cpu), rescue);
+        }
+        let mut ready = std::mem::take(&mut self.deferred);
+        ready.extend(samples);
+        ready.sort_by_key(|sample| (sample.time_ns, sample.cpu));
+        let is_over = self.stop_ns.is_some();
+        for sample in ready {
+            if sample.time_ns >= known_until_ns && !is_over {
+                self.deferred.push(sample);
+                continue;
+            }
+            let rescue = self.rescues.remove(&(sample.time_ns, sample.cpu));
+            self.collector.add(sample, rescue);
+        }
+        // Addresses that nobody had told of were looked up meanwhile.
+        self.publish_processes(false)?;
+        self.place_tables(Duration::ZERO);
+        self.collector.retry_waiting(known_until_ns);
+        Ok(())
+    }
+
+    /// Whether the target has ended.
+    pub fn target_has_ended(&self) -> bool {
+        !self.is_system_wide
+            && if self.tids.is_empty() {
+                self.roots.iter().all(|&pid| !proc_fs::is_alive(pid))
+            } else {
+                self.tids.iter().all(|&tid| !proc_fs::is_alive(tid))
+            }
+    }
+
+    /// Time since the start.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.stop_ns.unwrap_or_else(monotonic_ns).saturating_sub(self.start_ns))
+    }
+
+    /// Samples lost so far.
+    pub fn lost(&self) -> u64 {
+        let of_kernel = self.kernel.counters().map_or(0, |counters| counters.get(Counter::RingFull));
+        of_kernel + self.collector.profile.counter(counter::LOST_BAD_RECORD)
+    }
+
+    /// Stops sampling and takes what is left. The end record still lacks the cost of what follows.
+    pub fn stop(&mut self, reason: &str) -> anyhow::Result<()> {
+        let counters = self.kernel.counters();
+        self.kernel.stop();
+        let counters = self.kernel.counters().or(counters)?;
+        self.stop_ns = Some(monotonic_ns());
+        self.place_tables(Duration::from_millis(500));
+        self.take()?;
+        self.collector.retry_waiting(u64::MAX);
+        let files = &self.collector.files;
+        let (evicted, failed) = (files.evicted, files.failed);
+        let duration_ns = self.elapsed().as_nanos() as u64;
+        let profile = &mut self.collector.profile;
+        profile.count(counter::LOST_RING_FULL, counters.get(Counter::RingFull));
+        profile.count(counter::TABLES_EVICTED, evicted);
+        profile.count(counter::TABLES_FAILED, failed);
+        profile.count(counter::MAPPINGS_CUT, self.mappings_cut);
+        for (name, counter) in [
+            ("kernel_hits", Counter::Hit),
+            ("kernel_filtered", Counter::Filtered),
+            ("kernel_idle", Counter::Idle),
+            ("kernel_sent", Counter::Sent),
+            ("fork_failed", Counter::ForkFailed),
+        ] {
+            profile.count(name, counters.get(counter));
+        }
+        profile.end = Some(End {
+            duration_ns,
+            reason: reason.to_owned(),
+            bpf_ns: counters.bpf_ns(),
+            bpf_runs: counters.bpf_runs(),
+            threads: self.collector.totals.threads.len() as u32,
+            ..End::default()
+        });
+        Ok(())
+    }
+
+    /// How long the BPF programs took to load, verification included.
+    pub fn load_time(&self) -> Duration {
+        self.kernel.load_time
+    }
+
+    fn apply(&mut self, time_ns: u64, record: Sideband) {
+        let collector = &mut self.collector;
+        let (files, tables) = (&mut collector.files, &mut collector.profile.tables);
+        match record {
+            Sideband::Mapped { pid, mapping } => {
+                let Some(process) = known(&mut collector.processes, pid, self.is_system_wide, files, tables)
+                else {
+                    return;
+                };
+                if let Some(mapped) = process::mapped(pid, &mapping, time_ns, files, tables) {
+                    process.map(mapped);
+                }
+            }
+            Sideband::Named { pid, tid, comm, is_exec } => {
+                if let Some(process) = collector.processes.get_mut(pid) {
+                    if pid == tid {
+                        process.comm = comm;
+                    }
+                    if is_exec {
+                        process.exec_seq += 1;
+                        process.exec_ns = time_ns;
+                        process.unmap_all(time_ns);
+                    }
+                }
+            }
+            Sideband::Forked { pid, tid, parent_pid } if pid == tid && pid != parent_pid => {
+                collector.processes.fork(parent_pid, pid, time_ns);
+            }
+            Sideband::Forked { .. } => {}
+            Sideband::Exited { pid, tid } => {
+                if pid == tid {
+                    collector.processes.exit(pid);
+                }
+            }
+            Sideband::Lost(records) => {
+                // Something was mapped that nobody will tell of again.
+                for (pid, process) in collector.processes.iter_mut() {
+                    process::read_mappings(pid, process, time_ns, files, tables);
+                }
+                collector.profile.count(counter::LOST_SIDEBAND, records);
+            }
+        }
+    }
+
+    /// Tells the kernel side about processes whose mappings have changed.
+    fn publish_processes(&mut self, is_start: bool) -> anyhow::Result<()> {
+        let follow = self.is_system_wide;
+        for (pid, process) in self.collector.processes.iter_mut() {
+            if !process.is_dirty || !process.is_target {
+                continue;
+            }
+            for mapping in process.mappings() {
+                self.collector.files.publish_without_table(mapping.file, &mut self.kernel.tables);
+            }
+            let (entry, cut) = process.kernel_entry();
+            let known = self.kernel.exec_seq(pid)?;
+            // The kernel side adds children itself; a process that it does not know is no target, but for
+            // the first ones and, when everything is recorded, for all.
+            let is_new = known.is_none() && (is_start || follow);
+            if known.is_none() && !is_new {
+                process.is_dirty = false;
+                continue;
+            }
+            if self.kernel.set_process(pid, &entry, is_new)? {
+                self.mappings_cut += cut as u64;
+                process.is_dirty = false;
+            } else if let Some(known) = known.filter(|known| *known > process.exec_seq + 1) {
+                // Several execs in a row, or one before the recorder knew of the process.
+                process.exec_seq = known;
+            }
+        }
+        Ok(())
+    }
+
+    fn place_tables(&mut self, patience: Duration) {
+        let evicted = self.collector.files.evicted;
+        self.collector.files.place_finished(&mut self.kernel.tables, patience);
+        if self.collector.files.evicted > evicted && !self.is_budget_reached {
+            self.is_budget_reached = true;
+            self.notices.push(format!(
+                "unwind tables have reached their room of {} MiB (budget {} MiB): the least used ones are dropped; \
+                 raise it with --table-budget",
+                self.kernel.tables.capacity_bytes() >> 20,
+                self.table_budget_bytes >> 20
+            ));
+        }
+    }
+}
+
+/// The process if it is recorded; with everything recorded, any process.
+fn known<'a>(
+    processes: &'a mut Processes,
+    pid: u32,
+    is_system_wide: bool,
+    files: &mut ModuleFiles,
+    tables: &mut crate::profile::Tables,
+) -> Option<&'a mut process::Process> {
+    if is_system_wide { Some(processes.get_or_read(pid, files, tables)) } else { processes.get_mut(pid) }
+}
+
+/// Rows that the files known so far will need, with room for more.
+fn row_capacity(files: &ModuleFiles, is_system_wide: bool) -> u32 {
+    let bytes: u64 = files
+        .iter()
+        .filter_map(|(_, file)| file.elf.as_ref())
+        .flat_map(|elf| [elf.section(b".eh_frame"), elf.section(b".debug_frame")])
+        .flatten()
+        .map(|section| section.size)
+        .sum();
+    let known = bytes / EH_FRAME_BYTES_PER_ROW;
+    let rows = if is_system_wide { known * 3 / 2 + SPARE_ROWS } else { known + SPARE_ROWS };
+    rows.min(1 << 26) as u32
+}
+
+/// Pages that the files known so far will need, with room for more: 64 KiB of code each.
+fn page_capacity(files: &ModuleFiles) -> u32 {
+    let bytes: u64 = files
+        .iter()
+        .filter_map(|(_, file)| file.elf.as_ref())
+        .flat_map(|elf| elf.segments())
+        .filter(|segment| segment.is_executable)
+        .map(|segment| segment.memory_size + (2 << 16))
+        .fold(0, u64::saturating_add);
+    ((bytes >> 16) * 2 + 16384).min(1 << 20) as u32
+}
+
+/// The rate in force: what was asked for, within what the kernel allows.
+fn effective_hz(options: &RecordOptions, clock: SampleClock, notices: &mut Vec<String>) -> u32 {
+    let kernel_limit = std::fs::read_to_string(MAX_SAMPLE_RATE)
+        .ok()
+        .and_then(|text| text.trim().parse::<u32>().ok())
+        .unwrap_or(MAX_CPU_CLOCK_HZ)
+        .max(1);
+    let (limit, why) = match clock {
+        SampleClock::CpuClock if MAX_CPU_CLOCK_HZ < kernel_limit => (MAX_CPU_CLOCK_HZ, "cpu-clock"),
+        _ => (kernel_limit, "kernel.perf_event_max_sample_rate"),
+    };
+    let asked = match options.rate {
+        Rate::Default => options.target.default_hz(),
+        Rate::Hz(hz) => hz.max(1),
+        Rate::Max => limit,
+    };
+    if asked > limit {
+        notices.push(format!("{asked} Hz is above the limit of {limit} Hz ({why}): sampling at {limit} Hz"));
+    }
+    asked.min(limit)
+}
+
+/// Why an event could not be opened.
+fn sampler_failure(cpu: u32, found: &Found, error: &std::io::Error) -> Failure {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => rights::not_permitted(&format!("cannot sample {}", found.label)),
+        Some(libc::EMFILE) => Failure::new(status::FAILED, "cannot sample: too many open files")
+            .hint("raise the limit: ulimit -n 65536"),
+        _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
+            .hint("see what this kernel lacks: prof doctor"),
+    }
+}
+
+/// CPUs that are online (/sys/devices/system/cpu/online: `0-3,8`).
+fn online_cpus() -> anyhow::Result<Vec<u32>> {
+    use anyhow::Context;
+    const PATH: &str = "/sys/devices/system/cpu/online";
+    let text = std::fs::read_to_string(PATH).with_context(|| format!("cannot read `{PATH}`"))?;
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) =
+            (first.parse().context("odd CPU list")?, last.parse().context("odd CPU list")?);
+        cpus.extend(first..=last.min(first.saturating_add(8191)));
+    }
+    Ok(cpus)
+}
+
+fn system_meta() -> Meta {
+    let uname = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    Meta {
+        hostname: text(uname.nodename()),
+        kernel: text(uname.release()),
+        arch: text(uname.machine()),
+        ..Meta::default()
+    }
+}

@@ -1,0 +1,234 @@
+//! What a recording says on standard error: the start, one status line, the end block.
+
+use super::collect::Totals;
+use super::symbolize::Naming;
+use crate::profile::{Outcome, Profile, counter};
+use crate::report::units;
+use crate::safe_text;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The status line is renewed this often.
+const STATUS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Speaks to the user while a recording runs.
+#[derive(Debug)]
+pub(super) struct Voice {
+    is_quiet: bool,
+    /// Whether a line that renews itself is in place.
+    has_status_line: bool,
+    is_terminal: bool,
+    last_status: Option<Instant>,
+    width: usize,
+}
+
+/// What there is to say when a recording has ended.
+#[derive(Debug)]
+pub(super) struct Summary<'a> {
+    /// The profile with its end record.
+    pub profile: &'a Profile,
+    /// Sums over all samples.
+    pub totals: &'a Totals,
+    /// How naming went.
+    pub naming: &'a Naming,
+    /// Where the profile is; `None` for standard output.
+    pub path: Option<&'a Path>,
+    /// Where the profile before it was kept.
+    pub kept_old: Option<&'a Path>,
+    /// Its size, bytes.
+    pub bytes: u64,
+}
+
+impl Voice {
+    /// With `shares_terminal` (a command writes there too) there is no status line.
+    pub(super) fn new(is_quiet: bool, shares_terminal: bool) -> Self {
+        let is_terminal = io::stderr().is_terminal();
+        Voice {
+            is_quiet,
+            has_status_line: false,
+            is_terminal: is_terminal && !shares_terminal,
+            last_status: None,
+            width: 0,
+        }
+    }
+
+    /// A line of its own. A closed standard error is no reason to stop.
+    pub(super) fn say(&mut self, line: &str) {
+        if self.is_quiet {
+            return;
+        }
+        self.end_status();
+        let _ = writeln!(io::stderr().lock(), "{line}");
+    }
+
+    /// Renews the status line, on a terminal.
+    pub(super) fn status(&mut self, elapsed: Duration, samples: u64, lost: u64, bytes: u64) {
+        let is_due = self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL);
+        if self.is_quiet || !self.is_terminal || !is_due {
+            return;
+        }
+        self.last_status = Some(Instant::now());
+        let seconds = elapsed.as_secs();
+        let line = format!(
+            "{:02}:{:02}  {} samples  lost {}  {}",
+            seconds / 60,
+            seconds % 60,
+            units::count(samples),
+            units::count(lost),
+            units::bytes(bytes)
+        );
+        let width = line.len();
+        let _ = write!(io::stderr().lock(), "\r{line:<pad$}", pad = self.width);
+        let _ = io::stderr().flush();
+        self.width = width;
+        self.has_status_line = true;
+    }
+
+    fn end_status(&mut self) {
+        if self.has_status_line {
+            let _ = writeln!(io::stderr().lock());
+            self.has_status_line = false;
+            self.width = 0;
+        }
+    }
+
+    /// The end block.
+    pub(super) fn finish(&mut self, summary: &Summary<'_>) {
+        for line in end_block(summary) {
+            self.say(&line);
+        }
+    }
+}
+
+/// The lines that end a recording.
+pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
+    let Summary { profile, totals, naming, path, kept_old, bytes } = summary;
+    let mut lines = Vec::new();
+    let end = profile.end.clone().unwrap_or_default();
+    let samples = totals.samples;
+    let seconds = units::duration(end.duration_ns);
+    let saved = match path {
+        Some(path) => {
+            let old = kept_old
+                .map(|old| {
+                    format!("  (previous kept as {})", safe_text::terminal(&old.display().to_string()))
+                })
+                .unwrap_or_default();
+            format!(
+                "saved {}  {}  {seconds}{old}",
+                safe_text::terminal(&path.display().to_string()),
+                units::bytes(*bytes)
+            )
+        }
+        None => format!("wrote {}  {seconds}", units::bytes(*bytes)),
+    };
+    lines.push(saved);
+    let lost = profile.counter(counter::LOST_RING_FULL) + profile.counter(counter::LOST_BAD_RECORD);
+    lines.push(format!(
+        "  on-CPU   {} samples = {} over {}   lost {}",
+        units::count(samples),
+        units::duration(totals.weight_ns),
+        units::counted(u64::from(end.threads), "thread"),
+        units::count(lost),
+    ));
+    if samples > 0 {
+        lines.push(quality_line(profile, totals, naming));
+        lines.extend(hottest_line(profile, totals));
+        lines.extend(cause_line(totals));
+    }
+    let cpu_share = units::percent(end.cpu_ns + end.bpf_ns, end.duration_ns.max(1));
+    lines.push(format!(
+        "  prof     {} CPU time + {} in the kernel programs = {cpu_share:.1}% of one CPU, {} memory",
+        units::duration(end.cpu_ns),
+        units::duration(end.bpf_ns),
+        units::bytes(end.max_rss_bytes),
+    ));
+    if naming.was_stopped {
+        lines.push("  names    left out, as asked by the second interrupt".to_owned());
+    }
+    if samples == 0 {
+        lines.push("  nothing ran: the target used no CPU while it was recorded".to_owned());
+    } else if let Some(path) = path {
+        let file = if path.as_os_str() == "prof.data" {
+            String::new()
+        } else {
+            format!(" {}", safe_text::terminal(&path.display().to_string()))
+        };
+        lines.push(format!("next: prof report{file} | prof export{file} -o flame.svg"));
+    }
+    lines
+}
+
+fn quality_line(profile: &Profile, totals: &Totals, naming: &Naming) -> String {
+    let samples = totals.samples;
+    let complete: u64 =
+        totals.outcomes.iter().filter(|(outcome, _)| outcome.is_complete()).map(|(_, count)| count).sum();
+    let named: u64 = totals
+        .leaves
+        .iter()
+        .filter(|(frame, _)| !profile.symbols.locations(**frame).is_empty())
+        .map(|(_, weight)| weight)
+        .sum();
+    let fp = units::percent(totals.by_frame_pointer, samples);
+    let symbols = if naming.was_stopped {
+        String::new()
+    } else {
+        format!("   symbols {}", units::honest_percent_text(units::percent(named, totals.weight_ns)))
+    };
+    format!(
+        "  stacks   {} complete (dwarf {:.0}, fp {:.0}){symbols}",
+        units::honest_percent_text(units::percent(complete, samples)),
+        100.0 - fp,
+        fp,
+    )
+}
+
+/// The reason that cut most stacks, when any did.
+fn cause_line(totals: &Totals) -> Option<String> {
+    let (outcome, count) = totals
+        .outcomes
+        .iter()
+        .filter(|(outcome, _)| !outcome.is_complete())
+        .max_by_key(|(outcome, count)| (**count, outcome.code()))?;
+    let share = units::percent(*count, totals.samples);
+    (share >= 1.0).then(|| {
+        format!("  cut      {share:.1}% of stacks end early: {} (prof report says where)", outcome.label())
+    })
+}
+
+fn hottest_line(profile: &Profile, totals: &Totals) -> Option<String> {
+    let mut by_name = std::collections::BTreeMap::<String, u64>::new();
+    for (&frame, &weight) in &totals.leaves {
+        *by_name.entry(leaf_name(profile, frame)).or_default() += weight;
+    }
+    let (name, weight) =
+        by_name.iter().max_by_key(|(name, weight)| (**weight, std::cmp::Reverse((*name).clone())))?;
+    Some(format!(
+        "  hottest  {:.1}% {}",
+        units::percent(*weight, totals.weight_ns),
+        safe_text::fit_tail(&safe_text::terminal(name), 60)
+    ))
+}
+
+fn leaf_name(profile: &Profile, frame: crate::profile::FrameId) -> String {
+    match profile.symbols.locations(frame).first() {
+        Some(location) => profile.tables.string(profile.symbols.function(location.function).name).to_owned(),
+        None => {
+            let frame = profile.tables.frame(frame);
+            let path = profile.tables.string(profile.tables.module(frame.module).path);
+            let file = path.rsplit('/').next().unwrap_or(path);
+            format!("{file}+{:#x}", frame.address)
+        }
+    }
+}
+
+/// A word on every outcome, for `-v`.
+pub(super) fn outcome_lines(totals: &Totals) -> Vec<String> {
+    let mut outcomes: Vec<(Outcome, u64)> = totals.outcomes.iter().map(|(&o, &n)| (o, n)).collect();
+    outcomes.sort_by_key(|(outcome, count)| (std::cmp::Reverse(*count), outcome.code()));
+    outcomes
+        .iter()
+        .map(|(outcome, count)| format!("  {:>9}  {}", units::count(*count), outcome.label()))
+        .collect()
+}

@@ -1,0 +1,186 @@
+//! Names for the frames of a recording, once it has ended: only the addresses that were seen, on all cores.
+
+use super::collect::Collector;
+use super::modules::{FileId, ModuleFile};
+use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile};
+use crate::symbols::{
+    Limits, PerfMap, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
+};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// What naming came to.
+#[derive(Debug, Default)]
+pub(super) struct Naming {
+    /// Modules that have at least one name.
+    pub named_modules: usize,
+    /// Modules that had frames.
+    pub modules: usize,
+    /// It was cut short by the user.
+    pub was_stopped: bool,
+    /// What could not be read, for `-v`.
+    pub problems: Vec<String>,
+}
+
+/// The frames of one module, waiting for names.
+struct Job<'a> {
+    file: &'a ModuleFile,
+    frames: Vec<(u64, FrameId)>,
+}
+
+type Named = Vec<(FrameId, Vec<ResolvedLocation>)>;
+
+/// Names all frames. `progress` is told modules done and modules in all; `stop` ends it early, leaving the
+/// other frames unnamed.
+pub(super) fn name_frames(
+    collector: &mut Collector,
+    stop: &AtomicBool,
+    progress: &(dyn Fn(usize, usize) + Sync),
+) -> Naming {
+    let mut naming = Naming::default();
+    name_kernel(collector);
+
+    let mut by_file: FxHashMap<FileId, Vec<(u64, FrameId)>> = FxHashMap::default();
+    let files: FxHashMap<(&str, &[u8]), FileId> =
+        (collector.files.iter()).map(|(id, file)| ((&*file.path, &*file.build_id), id)).collect();
+    let mut generated: FxHashMap<u32, Vec<(u64, FrameId)>> = FxHashMap::default();
+    let tables = &collector.profile.tables;
+    for (index, frame) in tables.frames().iter().enumerate() {
+        let id = FrameId(index as u32);
+        if frame.flags.space == FrameSpace::Kernel {
+            continue;
+        }
+        let module = tables.module(frame.module);
+        match module.kind {
+            ModuleKind::Jit => generated.entry(module.pid).or_default().push((frame.lookup_address(), id)),
+            ModuleKind::Elf | ModuleKind::Vdso => {
+                if let Some(&file) = files.get(&(tables.string(module.path), &*module.build_id)) {
+                    by_file.entry(file).or_default().push((frame.lookup_address(), id));
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut jobs: Vec<Job<'_>> =
+        by_file.into_iter().map(|(id, frames)| Job { file: collector.files.get(id), frames }).collect();
+    // The most work first, so that no core waits for a late giant.
+    jobs.sort_by_key(|job| (std::cmp::Reverse(job.frames.len()), &job.file.path));
+    let total = jobs.len() + generated.len();
+    let done = AtomicUsize::new(0);
+    let results: Vec<(Named, Option<String>)> = jobs
+        .par_iter_mut()
+        .map(|job| {
+            let result = if stop.load(Ordering::Relaxed) { Ok(Vec::new()) } else { name_module(job) };
+            progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+            match result {
+                Ok(named) => (named, None),
+                Err(problem) => (Vec::new(), Some(format!("{}: {problem}", job.file.path))),
+            }
+        })
+        .collect();
+    drop(jobs);
+    naming.modules = total;
+    for (named, problem) in results {
+        naming.named_modules += usize::from(!named.is_empty());
+        naming.problems.extend(problem);
+        store(&mut collector.profile, named);
+    }
+    for (pid, frames) in generated {
+        let named = name_generated(pid, &frames);
+        naming.named_modules += usize::from(!named.is_empty());
+        store(&mut collector.profile, named);
+        progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
+    }
+    naming.was_stopped = stop.load(Ordering::Relaxed);
+    naming
+}
+
+fn name_module(job: &mut Job<'_>) -> Result<Named, String> {
+    job.frames.sort_unstable();
+    let mut addresses: Vec<u64> = job.frames.iter().map(|(address, _)| *address).collect();
+    addresses.dedup();
+    let limits = Limits::default();
+    let names = match (&job.file.file, &job.file.vdso) {
+        (_, Some(bytes)) => symbolize_bytes(bytes, &addresses, &limits),
+        (Some(file), None) => {
+            let root = format!("/proc/{}/root", job.file.seen_in);
+            let root = if Path::new(&root).exists() { Path::new(&root) } else { Path::new("/") };
+            let debug_file = find_debug_file(root, Path::new(&job.file.path), file);
+            symbolize_elf(file, debug_file.as_ref(), &addresses, &limits)
+        }
+        (None, None) => return Err("the file could not be opened".to_owned()),
+    };
+    let names = names.map_err(|error| error.to_string())?;
+    let by_address: FxHashMap<u64, &Vec<ResolvedLocation>> =
+        addresses.iter().copied().zip(&names.locations).collect();
+    Ok(job
+        .frames
+        .iter()
+        .filter_map(|(address, frame)| {
+            let locations = by_address.get(address).filter(|locations| !locations.is_empty())?;
+            Some((*frame, (*locations).clone()))
+        })
+        .collect())
+}
+
+fn name_generated(pid: u32, frames: &[(u64, FrameId)]) -> Named {
+    let Ok(Some(map)) = PerfMap::open_for(pid) else { return Vec::new() };
+    frames
+        .iter()
+        .filter_map(|(address, frame)| {
+            let raw_name = map.lookup(*address)?.to_owned();
+            let name = demangle(&raw_name).into_owned();
+            let location = ResolvedLocation { name, raw_name, file: None, line: 0, is_inlined: false };
+            Some((*frame, vec![location]))
+        })
+        .collect()
+}
+
+fn name_kernel(collector: &mut Collector) {
+    let addresses: Vec<(FrameId, u64)> = collector.kernel.addresses().collect();
+    if addresses.is_empty() {
+        return;
+    }
+    let Some(symbols) = collector.kernel.symbols() else { return };
+    let named: Named = addresses
+        .into_iter()
+        .filter_map(|(frame, address)| {
+            let name = symbols.lookup(address)?.name.to_owned();
+            let location =
+                ResolvedLocation { raw_name: name.clone(), name, file: None, line: 0, is_inlined: false };
+            Some((frame, vec![location]))
+        })
+        .collect();
+    store(&mut collector.profile, named);
+}
+
+/// Longest name that is kept, bytes; what is cut ends in `…`.
+const MAX_NAME_BYTES: usize = 4096;
+
+fn store(profile: &mut Profile, named: Named) {
+    for (frame, locations) in named {
+        let locations = locations
+            .into_iter()
+            .map(|resolved| {
+                let tables = &mut profile.tables;
+                let name = tables.intern_string(capped(&resolved.name).as_ref());
+                let raw_name = tables.intern_string(capped(&resolved.raw_name).as_ref());
+                let file = tables.intern_string(capped(resolved.file.as_deref().unwrap_or("")).as_ref());
+                let function = profile.symbols.intern_function(Function { name, raw_name });
+                Location { function, file, line: resolved.line, is_inlined: resolved.is_inlined }
+            })
+            .collect();
+        profile.symbols.set_locations(frame, locations);
+    }
+}
+
+fn capped(name: &str) -> Cow<'_, str> {
+    if name.len() <= MAX_NAME_BYTES {
+        return Cow::Borrowed(name);
+    }
+    let end = (0..=MAX_NAME_BYTES).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    Cow::Owned(format!("{}…", &name[..end]))
+}
