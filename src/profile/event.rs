@@ -71,6 +71,17 @@ pub struct Sample {
     pub outcome: Outcome,
 }
 
+/// Samples in columns of equal length, each as in [`Sample`].
+#[derive(Debug, Default)]
+pub(super) struct Columns {
+    pub(super) time_ns: Vec<u64>,
+    pub(super) task: Vec<TaskId>,
+    pub(super) stack: Vec<Option<StackId>>,
+    pub(super) weight: Vec<u64>,
+    pub(super) cpu: Vec<u16>,
+    pub(super) outcome: Vec<Outcome>,
+}
+
 /// The samples of one event, in columns of equal length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
@@ -102,6 +113,17 @@ impl Event {
         self.weight.push(sample.weight);
         self.cpu.push(sample.cpu);
         self.outcome.push(sample.outcome);
+    }
+
+    /// Adds samples column by column. The columns must be of equal length.
+    pub(super) fn append(&mut self, columns: Columns) {
+        debug_assert_eq!(columns.time_ns.len(), columns.outcome.len());
+        self.time_ns.extend(columns.time_ns);
+        self.task.extend(columns.task);
+        self.stack.extend(columns.stack);
+        self.weight.extend(columns.weight);
+        self.cpu.extend(columns.cpu);
+        self.outcome.extend(columns.outcome);
     }
 
     /// Forgets all samples, keeping the info: what a recorder does once they are in the file.
@@ -141,9 +163,9 @@ impl Event {
         (0..self.len()).map(|index| self.sample(index))
     }
 
-    /// Sum of all weights.
+    /// Sum of all weights (`u64::MAX` when it is larger, which no file that could be read makes it).
     pub fn total_weight(&self) -> u64 {
-        self.weight.iter().sum()
+        self.weight.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight))
     }
 
     /// Times since the start of the recording, ns.

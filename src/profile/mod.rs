@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 /// Everything a recording holds.
 ///
 /// Invariant: ids inside refer to rows that exist (`Tables` only hands out ids of rows it holds, and the
-/// reader refuses a file that breaks this); a stack's parent has a smaller id than the stack.
+/// reader stops at a row of a file that breaks this); a stack's parent has a smaller id than the stack.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Profile {
     /// Facts about the recording that are known when it starts.
@@ -134,7 +134,8 @@ impl Profile {
     /// Adds `n` to the counter `name`.
     pub fn count(&mut self, name: &str, n: u64) {
         if n > 0 {
-            *self.counters.entry(name.to_owned()).or_default() += n;
+            let value = self.counters.entry(name.to_owned()).or_default();
+            *value = value.saturating_add(n);
         }
     }
 

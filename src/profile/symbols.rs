@@ -29,33 +29,82 @@ pub struct Location {
 }
 
 /// Names of frames. A frame without an entry was not named: show `module+0xoffset`.
-#[derive(Debug, Clone, Default, PartialEq)]
+///
+/// Rows are append-only: a frame that is named again gets new locations and its old ones stay unused.
+/// `by_function` covers the first `indexed` functions, as in the other tables.
+#[derive(Debug, Clone, Default)]
 pub struct Symbols {
     functions: Vec<Function>,
     by_function: FxHashMap<Function, FunctionId>,
-    frames: FxHashMap<FrameId, Vec<Location>>,
+    indexed: usize,
+    locations: Vec<Location>,
+    /// Where the locations of each frame are, by frame id; empty for a frame without a name.
+    spans: Vec<Span>,
+    /// Frames in the order in which they were named; one that was named again is there again.
+    naming_order: Vec<FrameId>,
+    named_frames: usize,
+}
+
+/// A range of `Symbols::locations`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    start: u32,
+    len: u32,
+}
+
+impl PartialEq for Symbols {
+    fn eq(&self, other: &Self) -> bool {
+        self.functions == other.functions && self.frames() == other.frames()
+    }
 }
 
 impl Symbols {
     /// The id of `function`, added when new.
     pub fn intern_function(&mut self, function: Function) -> FunctionId {
+        while let Some(&function) = self.functions.get(self.indexed) {
+            self.by_function.entry(function).or_insert(FunctionId(self.indexed as u32));
+            self.indexed += 1;
+        }
         *self.by_function.entry(function).or_insert_with(|| {
             self.functions.push(function);
+            self.indexed += 1;
             FunctionId(self.functions.len() as u32 - 1)
         })
     }
 
-    /// Names `frame`: the innermost inlined function first, the function that owns the code last.
+    /// Appends a function as the next id. The reader's way in: an equal one is not looked for.
+    pub(super) fn push_function(&mut self, function: Function) {
+        self.functions.push(function);
+    }
+
+    /// Names `frame`: the innermost inlined function first, the function that owns the code last. An
+    /// empty list changes nothing. `frame` must be an id of the profile's tables.
     pub fn set_locations(&mut self, frame: FrameId, locations: Vec<Location>) {
+        self.set_location_slice(frame, &locations);
+    }
+
+    /// As [`Symbols::set_locations`].
+    pub(super) fn set_location_slice(&mut self, frame: FrameId, locations: &[Location]) {
         debug_assert!(locations.iter().all(|l| l.function.index() < self.functions.len()));
-        if !locations.is_empty() {
-            self.frames.insert(frame, locations);
+        let current = self.locations(frame);
+        if locations.is_empty() || current == locations {
+            return;
         }
+        self.named_frames += usize::from(current.is_empty());
+        if self.spans.len() <= frame.index() {
+            self.spans.resize(frame.index() + 1, Span::default());
+        }
+        let start = self.locations.len() as u32;
+        self.locations.extend_from_slice(locations);
+        self.spans[frame.index()] = Span { start, len: locations.len() as u32 };
+        self.naming_order.push(frame);
     }
 
     /// The functions at `frame`, innermost first; empty when it could not be named.
     pub fn locations(&self, frame: FrameId) -> &[Location] {
-        self.frames.get(&frame).map_or(&[], Vec::as_slice)
+        let Some(span) = self.spans.get(frame.index()) else { return &[] };
+        let start = span.start as usize;
+        &self.locations[start..start + span.len as usize]
     }
 
     /// Row of a function.
@@ -70,14 +119,53 @@ impl Symbols {
 
     /// All named frames with their locations, in order of frame id.
     pub fn frames(&self) -> Vec<(FrameId, &[Location])> {
-        let mut frames: Vec<_> =
-            (self.frames.iter()).map(|(&frame, locations)| (frame, locations.as_slice())).collect();
-        frames.sort_unstable_by_key(|(frame, _)| *frame);
-        frames
+        let ids = (0..self.spans.len() as u32).map(FrameId);
+        ids.map(|id| (id, self.locations(id))).filter(|(_, locations)| !locations.is_empty()).collect()
     }
 
     /// Number of named frames.
     pub fn named_frames(&self) -> usize {
-        self.frames.len()
+        self.named_frames
+    }
+
+    /// The frames in the order in which they were named; one that was named again is there again.
+    pub(super) fn naming_order(&self) -> &[FrameId] {
+        &self.naming_order
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_line(line: u32) -> Location {
+        Location { line, ..Location::default() }
+    }
+
+    #[test]
+    fn the_latest_name_of_a_frame_counts() {
+        let mut symbols = Symbols::default();
+        symbols.intern_function(Function::default());
+        symbols.set_locations(FrameId(3), vec![at_line(1), at_line(2)]);
+        symbols.set_locations(FrameId(1), vec![at_line(5)]);
+        symbols.set_locations(FrameId(3), vec![at_line(7)]);
+        symbols.set_locations(FrameId(1), Vec::new());
+        assert_eq!(symbols.locations(FrameId(3)), [at_line(7)]);
+        assert_eq!(symbols.locations(FrameId(0)), []);
+        assert_eq!(symbols.locations(FrameId(9)), []);
+        assert_eq!(symbols.named_frames(), 2);
+        assert_eq!(symbols.frames(), [(FrameId(1), &[at_line(5)][..]), (FrameId(3), &[at_line(7)][..])]);
+        assert_eq!(symbols.naming_order(), [FrameId(3), FrameId(1), FrameId(3)]);
+    }
+
+    #[test]
+    fn functions_that_were_appended_are_found_again() {
+        let mut symbols = Symbols::default();
+        let function = |name| Function { name: StringId(name), raw_name: StringId(name) };
+        symbols.push_function(function(1));
+        symbols.push_function(function(2));
+        assert_eq!(symbols.intern_function(function(2)), FunctionId(1));
+        assert_eq!(symbols.intern_function(function(3)), FunctionId(2));
+        assert_eq!(symbols.intern_function(function(1)), FunctionId(0));
     }
 }

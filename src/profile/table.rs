@@ -259,6 +259,31 @@ impl Tables {
         StackId(self.stacks.intern(Stack { parent, frame }))
     }
 
+    /// Appends a string as the next id. The reader's way in: an equal one is not looked for.
+    pub(super) fn push_string(&mut self, text: Box<str>) {
+        self.strings.push(text);
+    }
+
+    /// Appends a module as the next id; its strings must exist.
+    pub(super) fn push_module(&mut self, module: Module) {
+        self.modules.push(module);
+    }
+
+    /// Appends a task as the next id; its strings must exist.
+    pub(super) fn push_task(&mut self, task: Task) {
+        self.tasks.push(task);
+    }
+
+    /// Appends a frame as the next id; its module must exist.
+    pub(super) fn push_frame(&mut self, frame: Frame) {
+        self.frames.push(frame);
+    }
+
+    /// Appends a stack as the next id; its frame and parent must exist.
+    pub(super) fn push_stack(&mut self, stack: Stack) {
+        self.stacks.push(stack);
+    }
+
     /// Text of a string.
     pub fn string(&self, id: StringId) -> &str {
         &self.strings[id.index()]
@@ -333,15 +358,20 @@ mod intern {
     use std::ops::Index;
 
     /// Values in order of insertion; equal values share one id. The hash only finds the bucket.
+    ///
+    /// `buckets` covers the first `indexed` values. A reader appends rows without looking for equal
+    /// ones: that is faster, and a file made to collide in the hash cannot slow it down. The first search
+    /// catches up.
     #[derive(Debug, Clone)]
     pub(super) struct InternSet<T> {
         values: Vec<T>,
         buckets: hashbrown::HashTable<u32>,
+        indexed: usize,
     }
 
     impl<T> Default for InternSet<T> {
         fn default() -> Self {
-            InternSet { values: Vec::new(), buckets: hashbrown::HashTable::new() }
+            InternSet { values: Vec::new(), buckets: hashbrown::HashTable::new(), indexed: 0 }
         }
     }
 
@@ -352,15 +382,17 @@ mod intern {
     }
 
     impl<T: Hash + Eq> InternSet<T> {
-        pub(super) fn get_id<Q: Hash + Eq + ?Sized>(&self, value: &Q) -> Option<u32>
+        pub(super) fn get_id<Q: Hash + Eq + ?Sized>(&mut self, value: &Q) -> Option<u32>
         where
             T: Borrow<Q>,
         {
+            self.catch_up();
             let hash = FxBuildHasher.hash_one(value);
             (self.buckets).find(hash, |&id| self.values[id as usize].borrow() == value).copied()
         }
 
         pub(super) fn intern(&mut self, value: T) -> u32 {
+            self.catch_up();
             let hash = FxBuildHasher.hash_one(&value);
             let values = &self.values;
             let entry = self.buckets.entry(
@@ -374,13 +406,32 @@ mod intern {
                     let id = values.len() as u32;
                     free.insert(id);
                     self.values.push(value);
+                    self.indexed += 1;
                     id
                 }
+            }
+        }
+
+        /// Indexes the values that were appended by [`InternSet::push`]. Of equal ones the first is found.
+        fn catch_up(&mut self) {
+            while self.indexed < self.values.len() {
+                let values = &self.values;
+                let value = &values[self.indexed];
+                let hasher = |&id: &u32| FxBuildHasher.hash_one(&values[id as usize]);
+                (self.buckets)
+                    .entry(FxBuildHasher.hash_one(value), |&id| values[id as usize] == *value, hasher)
+                    .or_insert(self.indexed as u32);
+                self.indexed += 1;
             }
         }
     }
 
     impl<T> InternSet<T> {
+        /// Appends `value` as the next id, whether or not an equal one is there.
+        pub(super) fn push(&mut self, value: T) {
+            self.values.push(value);
+        }
+
         pub(super) fn len(&self) -> usize {
             self.values.len()
         }
@@ -423,6 +474,19 @@ mod tests {
         for (id, stack) in tables.stacks().iter().enumerate() {
             assert!(stack.parent.is_none_or(|parent| parent.index() < id));
         }
+    }
+
+    #[test]
+    fn rows_that_were_appended_are_found_again() {
+        let mut tables = Tables::default();
+        tables.intern_string("a");
+        tables.push_string("b".into());
+        tables.push_string("b".into());
+        tables.push_string("c".into());
+        assert_eq!(tables.intern_string("c"), StringId(4));
+        assert_eq!(tables.intern_string("b"), StringId(2));
+        assert_eq!(tables.intern_string("a"), StringId(1));
+        assert_eq!(tables.intern_string("d"), StringId(5));
     }
 
     #[test]

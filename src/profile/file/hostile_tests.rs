@@ -1,0 +1,313 @@
+//! Hand-made files with sound checksums and wrong contents: each is refused in words, keeps what came
+//! before, and takes no more memory than its size allows.
+
+use super::chunk::{FLAG_ZSTD, Kind, frame};
+use super::{Integrity, MAX_ROWS, header, read, schema};
+use crate::profile::{Profile, StackId};
+use prost::Message;
+
+/// A file of a header and the given chunks.
+struct File {
+    bytes: Vec<u8>,
+    chunks: u16,
+}
+
+impl File {
+    fn new() -> Self {
+        File { bytes: header::encode(0).to_vec(), chunks: 0 }
+    }
+
+    /// One module, task, frame, stack and event, each with id 0.
+    fn with_one_row_each() -> Self {
+        File::new()
+            .with(Kind::Modules, &schema::Modules { first_id: 0, rows: vec![schema::ModuleRow::default()] })
+            .with(Kind::Tasks, &schema::Tasks { first_id: 0, rows: vec![schema::TaskRow::default()] })
+            .with(Kind::Frames, &schema::Frames { rows: 1, address: vec![16], ..Default::default() })
+            .with(Kind::Stacks, &stacks(0, &[0], &[1], &[0]))
+            .with(Kind::Events, &schema::Events { first_id: 0, rows: vec![schema::EventRow::default()] })
+            .with(Kind::Functions, &schema::Functions { rows: 1, ..Default::default() })
+    }
+
+    fn with(self, kind: Kind, message: &impl Message) -> Self {
+        self.with_payload(kind as u8, 0, &message.encode_to_vec())
+    }
+
+    fn with_payload(mut self, kind: u8, flags: u8, payload: &[u8]) -> Self {
+        self.bytes.extend(frame(kind, flags, self.chunks, payload.len() as u32, payload));
+        self.chunks += 1;
+        self
+    }
+
+    fn with_packed(mut self, kind: Kind, message: &impl Message) -> Self {
+        let payload = message.encode_to_vec();
+        let packed = zstd::bulk::compress(&payload, 19).unwrap();
+        self.bytes.extend(frame(kind as u8, FLAG_ZSTD, self.chunks, payload.len() as u32, &packed));
+        self.chunks += 1;
+        self
+    }
+
+    fn read(&self) -> (Profile, Integrity) {
+        let (profile, integrity) = read(self.bytes.as_slice()).unwrap();
+        assert_eq!(integrity.bytes_read + integrity.bytes_skipped, self.bytes.len() as u64);
+        (profile, integrity)
+    }
+
+    /// The problem with the last chunk, which must be the only one.
+    fn problem(&self) -> String {
+        let (_, integrity) = self.read();
+        assert!(!integrity.is_complete && integrity.bytes_skipped > 0, "{integrity:?}");
+        integrity.problem.unwrap()
+    }
+}
+
+fn stacks(first_id: u32, run_parent: &[u32], run_length: &[u32], frame: &[u32]) -> schema::Stacks {
+    let (run_parent, run_length, frame) = (run_parent.to_vec(), run_length.to_vec(), frame.to_vec());
+    schema::Stacks { first_id, run_parent, run_length, frame }
+}
+
+/// One sample of stack 0 (stored as 1, so one past the 0 of "no stack").
+fn sample() -> schema::Samples {
+    schema::Samples { rows: 1, stack: vec![2], ..Default::default() }
+}
+
+#[test]
+fn the_file_that_the_others_change_is_sound() {
+    let end = schema::End { duration_ns: 5, ..Default::default() };
+    let (profile, integrity) =
+        File::with_one_row_each().with(Kind::Samples, &sample()).with(Kind::End, &end).read();
+    assert!(integrity.is_complete, "{integrity:?}");
+    assert_eq!(profile.events[0].len(), 1);
+    assert_eq!(profile.events[0].sample(0).stack, Some(StackId(0)));
+}
+
+#[test]
+fn an_id_that_is_not_there_is_refused_for_every_kind() {
+    let samples = |change: fn(&mut schema::Samples)| {
+        let mut samples = sample();
+        change(&mut samples);
+        File::with_one_row_each().with(Kind::Samples, &samples)
+    };
+    let module = schema::ModuleRow { path: 1, ..Default::default() };
+    let task = schema::TaskRow { process: 7, ..Default::default() };
+    let frames = schema::Frames { rows: 1, module: vec![1], address: vec![0], ..Default::default() };
+    let functions = schema::Functions { rows: 1, raw_name: vec![-1], ..Default::default() };
+    let symbols = |file, frame, function| schema::Symbols {
+        rows: 1,
+        locations: 1,
+        frame: vec![frame],
+        function: vec![function],
+        file: vec![file],
+        ..Default::default()
+    };
+    for (file, part) in [
+        (File::new().with(Kind::Modules, &schema::Modules { first_id: 0, rows: vec![module] }), "string 1"),
+        (File::new().with(Kind::Tasks, &schema::Tasks { first_id: 0, rows: vec![task] }), "string 7"),
+        (File::new().with(Kind::Frames, &frames), "module 1"),
+        (File::new().with(Kind::Functions, &functions), "string 4294967295"),
+        (File::new().with(Kind::Stacks, &stacks(0, &[0], &[1], &[0])), "frame 0"),
+        (File::with_one_row_each().with(Kind::Symbols, &symbols(2, 0, 0)), "string 1"),
+        (File::with_one_row_each().with(Kind::Symbols, &symbols(0, 2, 0)), "frame 1"),
+        (File::with_one_row_each().with(Kind::Symbols, &symbols(0, 0, 2)), "function 1"),
+        (samples(|samples| samples.event = 1), "event 1"),
+        (samples(|samples| samples.task = vec![1]), "task 1"),
+        (samples(|samples| samples.stack = vec![4]), "stack 1"),
+        (samples(|samples| samples.stack = vec![u32::MAX - 1]), "stack 2147483646"),
+    ] {
+        let problem = file.problem();
+        assert!(problem.contains(&format!("{part} is not there")), "{part}: {problem}");
+    }
+}
+
+#[test]
+fn a_parent_that_does_not_come_first_is_refused() {
+    for (run_parent, first) in [(2, 1), (3, 1), (u32::MAX, 1)] {
+        let problem =
+            File::with_one_row_each().with(Kind::Stacks, &stacks(first, &[run_parent], &[1], &[1])).problem();
+        assert!(problem.contains("the parent's stack"), "{problem}");
+    }
+}
+
+#[test]
+fn a_gap_or_an_overlap_in_ids_is_refused() {
+    for (kind, payload) in [
+        (Kind::Strings, schema::Strings { first_id: 2, ..Default::default() }.encode_to_vec()),
+        (Kind::Strings, schema::Strings { first_id: 0, ..Default::default() }.encode_to_vec()),
+        (Kind::Modules, schema::Modules { first_id: 2, ..Default::default() }.encode_to_vec()),
+        (Kind::Tasks, schema::Tasks { first_id: 0, ..Default::default() }.encode_to_vec()),
+        (Kind::Frames, schema::Frames { first_id: u32::MAX, ..Default::default() }.encode_to_vec()),
+        (Kind::Stacks, stacks(5, &[], &[], &[]).encode_to_vec()),
+        (Kind::Events, schema::Events { first_id: 2, ..Default::default() }.encode_to_vec()),
+        (Kind::Functions, schema::Functions { first_id: 2, ..Default::default() }.encode_to_vec()),
+    ] {
+        let problem = File::with_one_row_each().with_payload(kind as u8, 0, &payload).problem();
+        assert!(problem.contains("it starts with id"), "{problem}");
+    }
+}
+
+#[test]
+fn lengths_that_do_not_agree_are_refused() {
+    let strings = |length: &[u32], text: &str| {
+        let (length, text) = (length.to_vec(), text.to_owned());
+        File::new().with(Kind::Strings, &schema::Strings { first_id: 1, length, text }).problem()
+    };
+    assert!(strings(&[3], "ab").contains("does not end in its text"));
+    assert!(strings(&[1, 1], "é").contains("does not end in its text"), "within a character");
+    assert!(strings(&[1], "ab").contains("1 bytes of text are in no string"));
+    assert!(strings(&[u32::MAX], "ab").contains("a string of 4294967295 bytes"));
+
+    let runs = |parents: &[u32], lengths: &[u32], frames: &[u32]| {
+        File::with_one_row_each().with(Kind::Stacks, &stacks(1, parents, lengths, frames)).problem()
+    };
+    assert!(runs(&[1], &[2], &[1]).contains("a run of 2 stacks"));
+    assert!(runs(&[1], &[0], &[]).contains("a run of 0 stacks"));
+    assert!(runs(&[1], &[u32::MAX], &[1]).contains("a run of 4294967295 stacks"));
+    assert!(runs(&[1], &[1], &[1, 1]).contains("1 frames are in no run"));
+    assert!(runs(&[1, 1], &[1], &[1]).contains("not of one length"));
+
+    let mut samples = sample();
+    samples.rows = 3;
+    samples.stack = vec![1];
+    samples.cpu = vec![1, 2];
+    let problem = File::with_one_row_each().with(Kind::Samples, &samples).problem();
+    assert!(problem.contains("column `cpu` has 2 values for 3 rows"), "{problem}");
+
+    let frames = schema::Frames { first_id: 1, rows: 2, address: vec![1], ..Default::default() };
+    assert!(
+        File::with_one_row_each().with(Kind::Frames, &frames).problem().contains("1 addresses for 2 rows")
+    );
+
+    let symbols = |rows, locations, counts: &[u32]| {
+        let location_count = counts.to_vec();
+        let symbols = schema::Symbols {
+            rows,
+            locations,
+            location_count,
+            frame: vec![1],
+            function: vec![1],
+            ..Default::default()
+        };
+        File::with_one_row_each().with(Kind::Symbols, &symbols).problem()
+    };
+    assert!(symbols(1, 1, &[2]).contains("a frame with 2 locations"));
+    assert!(symbols(1, 1, &[0]).contains("a frame with 0 locations"));
+    assert!(symbols(1, 1, &[u32::MAX]).contains("a frame with 4294967295 locations"));
+    assert!(symbols(1, 2, &[1]).contains("1 locations are of no frame"));
+}
+
+#[test]
+fn numbers_out_of_range_are_refused() {
+    let samples = |change: fn(&mut schema::Samples)| {
+        let mut samples = sample();
+        change(&mut samples);
+        File::with_one_row_each().with(Kind::Samples, &samples).problem()
+    };
+    assert!(samples(|samples| samples.cpu = vec![1 << 16]).contains("cpu 65536 is out of range"));
+    assert!(samples(|samples| samples.outcome = vec![256]).contains("outcome 256 is out of range"));
+    assert!(
+        samples(|samples| samples.time_first_us = u64::MAX / 1000 + 1).contains("a time is out of range")
+    );
+    assert!(samples(|samples| samples.time = vec![-1]).contains("a time is out of range"));
+    let time = |samples: &mut schema::Samples| {
+        (samples.rows, samples.stack, samples.time_step_us) = (3, vec![1], u64::MAX / 2 + 1);
+    };
+    assert!(samples(time).contains("a time is out of range"));
+    let weight = |samples: &mut schema::Samples| {
+        (samples.rows, samples.stack, samples.weight) = (2, vec![1], vec![u64::MAX / 2 + 1]);
+    };
+    assert!(samples(weight).contains("the sum of its weights overflows"));
+    let flags =
+        schema::Frames { first_id: 1, rows: 1, address: vec![1], flags: vec![256], ..Default::default() };
+    assert!(File::with_one_row_each().with(Kind::Frames, &flags).problem().contains("frame flags 256"));
+}
+
+#[test]
+fn weights_may_not_overflow_across_chunks_either() {
+    let mut samples = sample();
+    samples.weight = vec![u64::MAX];
+    let file = File::with_one_row_each().with(Kind::Samples, &samples);
+    assert_eq!(file.read().0.events[0].total_weight(), u64::MAX);
+    samples.weight = vec![1];
+    samples.stack = vec![3]; // stack 0 again
+    let file = file.with(Kind::Samples, &samples);
+    assert!(file.problem().contains("the sum of its weights overflows"));
+    assert_eq!(file.read().0.events[0].len(), 1);
+}
+
+#[test]
+fn a_stack_of_endless_depth_is_refused() {
+    let mut file = File::with_one_row_each();
+    let rows = MAX_ROWS as u32;
+    file = file.with_packed(Kind::Stacks, &stacks(1, &[1], &[rows], &vec![1; MAX_ROWS]));
+    assert!(file.problem().contains("the depth of a stack 65536 is out of range"), "{}", file.problem());
+}
+
+#[test]
+fn a_small_file_cannot_ask_for_much_memory() {
+    // 65,536 samples from some tens of bytes, again and again.
+    let samples = schema::Samples { rows: MAX_ROWS as u32, stack: vec![1], ..Default::default() };
+    let mut file = File::with_one_row_each();
+    for _ in 0..200 {
+        file = file.with(Kind::Samples, &samples);
+    }
+    let (profile, integrity) = file.read();
+    assert!(integrity.problem.unwrap().contains("more memory than a file of this size"));
+    let samples = profile.events[0].len() as u64;
+    assert!(samples > 1_000_000 && samples * 34 < 160 << 20, "{samples}");
+}
+
+#[test]
+fn too_many_rows_are_refused() {
+    let samples = schema::Samples { rows: MAX_ROWS as u32 + 1, ..Default::default() };
+    let problem = File::with_one_row_each().with(Kind::Samples, &samples).problem();
+    assert!(problem.contains("it claims 65537 rows"), "{problem}");
+    let strings = schema::Strings { first_id: 1, length: vec![0; MAX_ROWS + 1], text: String::new() };
+    let problem = File::new().with_packed(Kind::Strings, &strings).problem();
+    assert!(problem.contains("it has 65537 rows"), "{problem}");
+    let counters = schema::Counters { rows: vec![schema::CounterRow::default(); MAX_ROWS + 100] };
+    let problem = File::new().with_packed(Kind::Counters, &counters).problem();
+    assert!(problem.contains("not a sound message"), "{problem}");
+}
+
+#[test]
+fn what_a_later_version_adds_is_passed_over_and_counted() {
+    let mut later = sample().encode_to_vec();
+    later.extend([0xf8, 0x01, 7]); // field 31 = 7
+    let file = File::with_one_row_each()
+        .with_payload(13, 0, b"code bytes")
+        .with_payload(99, FLAG_ZSTD, b"anything")
+        .with_payload(Kind::Samples as u8, 0, &later)
+        .with(Kind::End, &schema::End::default());
+    let (profile, integrity) = file.read();
+    assert!(integrity.is_complete, "{integrity:?}");
+    assert_eq!((integrity.unknown_chunks, integrity.unknown_fields), (2, 1));
+    assert_eq!(profile.events[0].len(), 1);
+}
+
+#[test]
+fn a_payload_that_is_no_message_is_refused() {
+    for payload in [&b"\x08"[..], b"\xff\xff\xff", b"\x0a\x02\xff\xff", b"\x0b\x0c"] {
+        let problem = File::new().with_payload(Kind::End as u8, 0, payload).problem();
+        assert!(problem.contains("a chunk of end is wrong"), "{problem}");
+    }
+    // The name of an event is not UTF-8.
+    let payload = [0x12, 3, 0x0a, 1, 0xff];
+    let problem = File::new().with_payload(Kind::Events as u8, 0, &payload).problem();
+    assert!(problem.contains("UTF-8"), "{problem}");
+}
+
+#[test]
+fn a_known_field_number_is_the_highest_of_its_message() {
+    // Every field set, so that each is written: none of them may count as unknown.
+    for kind in [Kind::Meta, Kind::End] {
+        let payload = match kind {
+            Kind::Meta => {
+                schema::Meta { user_only: true, clock: "x".into(), ..Default::default() }.encode_to_vec()
+            }
+            _ => schema::End { command_status: Some(1), ..Default::default() }.encode_to_vec(),
+        };
+        let known = schema::known_fields(kind);
+        assert_eq!(super::wire::unknown_fields(&payload, &known), Some(0));
+        let lower = schema::KnownFields { highest: known.highest - 1, row: None };
+        assert_eq!(super::wire::unknown_fields(&payload, &lower), Some(1));
+    }
+}

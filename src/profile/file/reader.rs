@@ -1,0 +1,435 @@
+//! From chunks back to a profile. The file is a stranger's: each id, length and sum is checked before it
+//! is used, and the reader stops at the first thing that is wrong, keeping what came before.
+
+use super::chunk::{Kind, Next, Unpacker};
+use super::coding::{AddressCoder, Column, NoveltyCoder, PlaceCoder};
+use super::{Integrity, MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STRING, ReadError, header, schema, wire};
+use crate::profile::event::Columns;
+use crate::profile::{
+    EventInfo, Frame, FrameFlags, FrameId, Function, FunctionId, Location, Module, ModuleId, ModuleKind,
+    Outcome, Profile, Stack, StackId, StringId, Task, TaskId, Unit,
+};
+use prost::Message;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Reads a profile.
+///
+/// # Errors
+/// When not even the header can be read. Damage behind the header is no error: the profile then
+/// holds what came before it, and [`Integrity`] says what is missing.
+pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
+    let mut input = input;
+    let header = header::read(&mut input)?;
+    let mut chunks = Unpacker::new(input)?;
+    let mut decoder = Decoder::default();
+    decoder.profile.meta.start_unix_ns = header.start_unix_ns;
+    let mut integrity = Integrity { bytes_read: header.length, ..Integrity::default() };
+    let mut has_end = false;
+    loop {
+        let position = integrity.bytes_read;
+        let mut stop = |reason: String, consumed: u64| {
+            integrity.problem = Some(format!("{reason}, at byte {position}"));
+            integrity.bytes_skipped = consumed;
+        };
+        match chunks.next() {
+            Next::Chunk { kind, payload, size } => {
+                let result = decoder.chunk(kind, payload, position + size);
+                if let Err(Damage(reason)) = result {
+                    stop(format!("a chunk of {} is wrong: {reason}", kind.name()), size);
+                    break;
+                }
+                integrity.bytes_read += size;
+                has_end = kind == Kind::End;
+            }
+            Next::Unknown { size } => {
+                integrity.bytes_read += size;
+                integrity.unknown_chunks += 1;
+            }
+            Next::End => break,
+            Next::Broken { reason, consumed } => {
+                stop(reason, consumed);
+                break;
+            }
+        }
+    }
+    integrity.unknown_fields = decoder.unknown_fields;
+    integrity.is_complete = has_end && integrity.problem.is_none();
+    if integrity.problem.is_some() {
+        // Only to count the bytes; what cannot be read any more cannot be counted either.
+        integrity.bytes_skipped += io::copy(&mut chunks.into_inner(), &mut io::sink()).unwrap_or(0);
+    } else if !has_end {
+        let text = "the recording was not finished: its recorder was killed, or is still running";
+        integrity.problem = Some(text.into());
+    }
+    Ok((decoder.profile, integrity))
+}
+
+/// Reads the profile at `path`, which must be a regular file or a pipe.
+///
+/// # Errors
+/// As [`read`], and when the file cannot be opened. The texts do not name the file.
+pub fn read_path(path: &Path) -> Result<(Profile, Integrity), ReadError> {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = std::fs::metadata(path)?.file_type();
+    if kind.is_dir() {
+        return Err(ReadError::Directory);
+    }
+    if !kind.is_file() && !kind.is_fifo() {
+        return Err(ReadError::NotAFile);
+    }
+    read(io::BufReader::with_capacity(1 << 16, File::open(path)?))
+}
+
+/// Why a chunk cannot be used, in words.
+#[derive(Debug)]
+struct Damage(String);
+
+/// Shorthand for the checks below.
+fn check(is_sound: bool, reason: impl FnOnce() -> String) -> Result<(), Damage> {
+    if is_sound { Ok(()) } else { Err(Damage(reason())) }
+}
+
+/// The value of `id` when it is below `rows`.
+fn below(id: u32, rows: usize, what: &str) -> Result<u32, Damage> {
+    check((id as usize) < rows, || format!("{what} {id} is not there (there are {rows})"))?;
+    Ok(id)
+}
+
+fn column<'a, T: Copy>(
+    values: &'a [T],
+    rows: usize,
+    default: T,
+    what: &str,
+) -> Result<Column<'a, T>, Damage> {
+    Column::new(values, rows, default)
+        .ok_or_else(|| Damage(format!("its column `{what}` has {} values for {rows} rows", values.len())))
+}
+
+/// A small number that is stored in a wider field.
+fn narrow<T: TryFrom<u32>>(value: u32, what: &str) -> Result<T, Damage> {
+    T::try_from(value).map_err(|_| Damage(format!("{what} {value} is out of range")))
+}
+
+/// The number of rows of a chunk that says so itself.
+fn row_count(rows: u32) -> Result<usize, Damage> {
+    check(rows as usize <= MAX_ROWS, || format!("it claims {rows} rows"))?;
+    Ok(rows as usize)
+}
+
+/// The profile so far, and what the coders know from it.
+#[derive(Debug, Default)]
+struct Decoder {
+    profile: Profile,
+    addresses: AddressCoder,
+    depths: Vec<u16>,
+    stack_frames: NoveltyCoder,
+    function_names: NoveltyCoder,
+    named_frames: NoveltyCoder,
+    named_functions: NoveltyCoder,
+    places: PlaceCoder,
+    events: Vec<EventState>,
+    memory: Budget,
+    unknown_fields: u64,
+}
+
+/// What is known of an event besides its samples.
+#[derive(Debug, Default, Clone)]
+struct EventState {
+    stacks: NoveltyCoder,
+    total_weight: u64,
+}
+
+/// Memory that a file may take, from the bytes read of it so far: a small file cannot swell.
+#[derive(Debug, Default)]
+struct Budget {
+    spent: u64,
+    allowed: u64,
+}
+
+impl Budget {
+    /// What any file may take, bytes.
+    const FLOOR: u64 = 128 << 20;
+    /// What a file may take for each of its bytes, bytes. Real recordings take 5 to 40.
+    const PER_BYTE: u64 = 256;
+
+    fn set_bytes_read(&mut self, bytes: u64) {
+        self.allowed = Self::FLOOR.saturating_add(bytes.saturating_mul(Self::PER_BYTE));
+    }
+
+    fn spend(&mut self, rows: usize, bytes_per_row: u64) -> Result<(), Damage> {
+        self.spent = self.spent.saturating_add((rows as u64).saturating_mul(bytes_per_row));
+        check(self.spent <= self.allowed, || "it takes more memory than a file of this size should".into())
+    }
+}
+
+/// Bytes that rows take in memory, tables and lists around them included.
+mod row_bytes {
+    pub(super) const STRING: u64 = 48;
+    pub(super) const MODULE: u64 = 96;
+    pub(super) const TASK: u64 = 48;
+    pub(super) const FRAME: u64 = 40;
+    pub(super) const STACK: u64 = 28;
+    pub(super) const EVENT: u64 = 512;
+    pub(super) const FUNCTION: u64 = 48;
+    pub(super) const NAMED_FRAME: u64 = 24;
+    pub(super) const LOCATION: u64 = 24;
+    pub(super) const SAMPLE: u64 = 40;
+    pub(super) const COUNTER: u64 = 96;
+}
+
+impl Decoder {
+    /// Takes a chunk that ends at byte `end` of the file.
+    fn chunk(&mut self, kind: Kind, payload: &[u8], end: u64) -> Result<(), Damage> {
+        self.memory.set_bytes_read(end);
+        let unknown = wire::unknown_fields(payload, &schema::known_fields(kind));
+        self.unknown_fields += unknown.ok_or_else(|| Damage("it is not a sound message".into()))?;
+        match kind {
+            Kind::Meta => self.profile.meta = decode::<schema::Meta>(payload)?.into(),
+            Kind::Strings => self.strings(decode(payload)?)?,
+            Kind::Modules => self.modules(decode(payload)?)?,
+            Kind::Tasks => self.tasks(decode(payload)?)?,
+            Kind::Frames => self.frames(&decode(payload)?)?,
+            Kind::Stacks => self.stacks(&decode(payload)?)?,
+            Kind::Events => self.events(decode(payload)?)?,
+            Kind::Functions => self.functions(&decode(payload)?)?,
+            Kind::Symbols => self.symbols(&decode(payload)?)?,
+            Kind::Samples => self.samples(&decode(payload)?)?,
+            Kind::Counters => self.counters(decode(payload)?)?,
+            Kind::End => self.profile.end = Some(decode::<schema::End>(payload)?.into()),
+        }
+        Ok(())
+    }
+
+    fn string_count(&self) -> usize {
+        self.profile.tables.strings().len()
+    }
+
+    /// Checks that a chunk of `rows` rows goes on where the table ends, and pays for its memory.
+    fn grow(&mut self, first_id: u32, have: usize, rows: usize, bytes_per_row: u64) -> Result<(), Damage> {
+        check(first_id as usize == have, || format!("it starts with id {first_id}, but {have} is next"))?;
+        check(rows <= MAX_ROWS, || format!("it has {rows} rows"))?;
+        check(have + rows <= MAX_ID as usize, || "its table has too many rows".into())?;
+        self.memory.spend(rows, bytes_per_row)
+    }
+
+    fn strings(&mut self, chunk: schema::Strings) -> Result<(), Damage> {
+        self.grow(chunk.first_id, self.string_count(), chunk.length.len(), row_bytes::STRING)?;
+        self.memory.spend(chunk.text.len(), 1)?;
+        let mut rest = chunk.text.as_str();
+        for &length in &chunk.length {
+            check(length as usize <= MAX_STRING, || format!("a string of {length} bytes"))?;
+            let (text, after) = rest
+                .split_at_checked(length as usize)
+                .ok_or_else(|| Damage(format!("a string of {length} bytes does not end in its text")))?;
+            self.profile.tables.push_string(text.into());
+            rest = after;
+        }
+        check(rest.is_empty(), || format!("{} bytes of text are in no string", rest.len()))
+    }
+
+    fn modules(&mut self, chunk: schema::Modules) -> Result<(), Damage> {
+        let have = self.profile.tables.modules().len();
+        self.grow(chunk.first_id, have, chunk.rows.len(), row_bytes::MODULE)?;
+        let strings = self.string_count();
+        for row in chunk.rows {
+            self.memory.spend(row.build_id.len(), 1)?;
+            let module = Module {
+                path: StringId(below(row.path, strings, "string")?),
+                build_id: row.build_id,
+                kind: ModuleKind::from_code(narrow(row.kind, "module kind")?),
+                pid: row.pid,
+            };
+            self.profile.tables.push_module(module);
+        }
+        Ok(())
+    }
+
+    fn tasks(&mut self, chunk: schema::Tasks) -> Result<(), Damage> {
+        let have = self.profile.tables.tasks().len();
+        self.grow(chunk.first_id, have, chunk.rows.len(), row_bytes::TASK)?;
+        let strings = self.string_count();
+        for row in chunk.rows {
+            let task = Task {
+                pid: row.pid,
+                tid: row.tid,
+                generation: row.generation,
+                comm: StringId(below(row.comm, strings, "string")?),
+                process: StringId(below(row.process, strings, "string")?),
+            };
+            self.profile.tables.push_task(task);
+        }
+        Ok(())
+    }
+
+    fn frames(&mut self, chunk: &schema::Frames) -> Result<(), Damage> {
+        let rows = row_count(chunk.rows)?;
+        self.grow(chunk.first_id, self.profile.tables.frames().len(), rows, row_bytes::FRAME)?;
+        let modules = column(&chunk.module, rows, 0, "module")?;
+        let flags = column(&chunk.flags, rows, 0, "flags")?;
+        let module_count = self.profile.tables.modules().len();
+        check(chunk.address.len() == rows, || format!("{} addresses for {rows} rows", chunk.address.len()))?;
+        for (row, &delta) in chunk.address.iter().enumerate() {
+            let module = ModuleId(below(modules.get(row), module_count, "module")?);
+            let flags = FrameFlags::from_bits(narrow(flags.get(row), "frame flags")?);
+            let address = self.addresses.decode(module, delta);
+            self.profile.tables.push_frame(Frame { module, address, flags });
+        }
+        Ok(())
+    }
+
+    fn stacks(&mut self, chunk: &schema::Stacks) -> Result<(), Damage> {
+        let have = self.profile.tables.stacks().len();
+        self.grow(chunk.first_id, have, chunk.frame.len(), row_bytes::STACK)?;
+        check(chunk.run_parent.len() == chunk.run_length.len(), || "its runs are not of one length".into())?;
+        let frame_count = self.profile.tables.frames().len();
+        let mut frames = chunk.frame.iter();
+        for (&parent, &length) in chunk.run_parent.iter().zip(&chunk.run_length) {
+            let first = self.depths.len();
+            let mut parent = match parent {
+                0 => None,
+                parent => Some(StackId(below(parent - 1, first, "the parent's stack")?)),
+            };
+            let depth = parent.map_or(0, |parent| u32::from(self.depths[parent.index()]));
+            let rows = length as usize;
+            check(rows > 0 && rows <= frames.len(), || format!("a run of {rows} stacks"))?;
+            for (place, &code) in (1..=length).zip(frames.by_ref().take(rows)) {
+                let depth: u16 = narrow(depth.saturating_add(place), "the depth of a stack")?;
+                let frame = FrameId(below(self.stack_frames.decode(code), frame_count, "frame")?);
+                self.profile.tables.push_stack(Stack { parent, frame });
+                parent = Some(StackId(self.depths.len() as u32));
+                self.depths.push(depth);
+            }
+        }
+        check(frames.len() == 0, || format!("{} frames are in no run", frames.len()))
+    }
+
+    fn events(&mut self, chunk: schema::Events) -> Result<(), Damage> {
+        self.grow(chunk.first_id, self.profile.events.len(), chunk.rows.len(), row_bytes::EVENT)?;
+        for row in chunk.rows {
+            self.memory.spend(row.name.len() + row.sampling.len(), 1)?;
+            let unit = Unit::from_code(narrow(row.unit, "unit")?);
+            let info = EventInfo { name: row.name, unit, sampling: row.sampling, period: row.period };
+            self.profile.add_event(info);
+            self.events.push(EventState::default());
+        }
+        Ok(())
+    }
+
+    fn functions(&mut self, chunk: &schema::Functions) -> Result<(), Damage> {
+        let rows = row_count(chunk.rows)?;
+        self.grow(chunk.first_id, self.profile.symbols.functions().len(), rows, row_bytes::FUNCTION)?;
+        let names = column(&chunk.name, rows, 0, "name")?.iter(rows);
+        let raw_names = column(&chunk.raw_name, rows, 0, "raw_name")?.iter(rows);
+        let strings = self.string_count();
+        for (code, raw_delta) in names.zip(raw_names) {
+            let name = self.function_names.decode(code);
+            let raw_name = name.wrapping_add(raw_delta.cast_unsigned());
+            let function = Function {
+                name: StringId(below(name, strings, "string")?),
+                raw_name: StringId(below(raw_name, strings, "string")?),
+            };
+            self.profile.symbols.push_function(function);
+        }
+        Ok(())
+    }
+
+    fn symbols(&mut self, chunk: &schema::Symbols) -> Result<(), Damage> {
+        let (rows, total) = (row_count(chunk.rows)?, row_count(chunk.locations)?);
+        self.memory.spend(rows, row_bytes::NAMED_FRAME)?;
+        self.memory.spend(total, row_bytes::LOCATION)?;
+        let frames = column(&chunk.frame, rows, 0, "frame")?.iter(rows);
+        let counts = column(&chunk.location_count, rows, 1, "location_count")?.iter(rows);
+        let unlike_place = column(&chunk.inlined_unlike_place, total, 0, "inlined_unlike_place")?;
+        let functions = column(&chunk.function, total, 0, "function")?;
+        let files = column(&chunk.file, total, 0, "file")?;
+        let lines = column(&chunk.line, total, 0, "line")?;
+        let frame_count = self.profile.tables.frames().len();
+        let function_count = self.profile.symbols.functions().len();
+        let string_count = self.string_count();
+        let mut at = 0;
+        let mut locations = Vec::new();
+        for (code, count) in frames.zip(counts) {
+            let frame = FrameId(below(self.named_frames.decode(code), frame_count, "frame")?);
+            let count = count as usize;
+            let is_sound = (1..=MAX_LOCATIONS).contains(&count) && count <= total - at;
+            check(is_sound, || format!("a frame with {count} locations"))?;
+            locations.clear();
+            for place in 0..count {
+                let function = self.named_functions.decode(functions.get(at));
+                let function = FunctionId(below(function, function_count, "function")?);
+                let (file, line) = self.places.decode(function, files.get(at), lines.get(at));
+                below(file.0, string_count, "string")?;
+                let is_inlined = (place + 1 < count) != (unlike_place.get(at) != 0);
+                locations.push(Location { function, file, line, is_inlined });
+                at += 1;
+            }
+            self.profile.symbols.set_location_slice(frame, &locations);
+        }
+        check(at == total, || format!("{} locations are of no frame", total - at))
+    }
+
+    fn samples(&mut self, chunk: &schema::Samples) -> Result<(), Damage> {
+        let rows = row_count(chunk.rows)?;
+        self.memory.spend(rows, row_bytes::SAMPLE)?;
+        let index = below(chunk.event, self.events.len(), "event")? as usize;
+        let state = &mut self.events[index];
+        let event = &mut self.profile.events[index];
+        let period = event.info().period;
+        let tables = &self.profile.tables;
+
+        let times = column(&chunk.time, rows, 0, "time")?.iter(rows);
+        let time_ns = times_ns(chunk.time_first_us, chunk.time_step_us, times)?;
+
+        let task_count = tables.tasks().len();
+        let tasks = column(&chunk.task, rows, 0, "task")?.iter(rows);
+        let task = tasks.map(|id| below(id, task_count, "task").map(TaskId)).collect::<Result<_, _>>()?;
+
+        let stack_count = tables.stacks().len();
+        let codes = column(&chunk.stack, rows, 0, "stack")?.iter(rows);
+        let stack = |code| match state.stacks.decode(code) {
+            0 => Ok(None),
+            id => below(id - 1, stack_count, "stack").map(|id| Some(StackId(id))),
+        };
+        let stack = codes.map(stack).collect::<Result<_, _>>()?;
+
+        let weight: Vec<u64> = column(&chunk.weight, rows, period, "weight")?.iter(rows).collect();
+        let total = weight.iter().try_fold(state.total_weight, |total, &weight| total.checked_add(weight));
+        state.total_weight = total.ok_or_else(|| Damage("the sum of its weights overflows".into()))?;
+
+        let cpus = column(&chunk.cpu, rows, 0, "cpu")?.iter(rows);
+        let cpu = cpus.map(|cpu| narrow(cpu, "cpu")).collect::<Result<_, _>>()?;
+
+        let outcomes = column(&chunk.outcome, rows, 0, "outcome")?.iter(rows);
+        let outcome = |code| narrow(code, "outcome").map(Outcome::from_code);
+        let outcome = outcomes.map(outcome).collect::<Result<_, _>>()?;
+
+        event.append(Columns { time_ns, task, stack, weight, cpu, outcome });
+        Ok(())
+    }
+
+    fn counters(&mut self, chunk: schema::Counters) -> Result<(), Damage> {
+        self.memory.spend(chunk.rows.len(), row_bytes::COUNTER)?;
+        for row in chunk.rows {
+            self.memory.spend(row.name.len(), 1)?;
+            self.profile.counters.insert(row.name, row.value);
+        }
+        Ok(())
+    }
+}
+
+fn decode<M: Message + Default>(payload: &[u8]) -> Result<M, Damage> {
+    M::decode(payload).map_err(|error| Damage(error.to_string()))
+}
+
+/// Times in ns: the first, then each a step and a difference after the one before.
+fn times_ns(first_us: u64, step_us: u64, differences: impl Iterator<Item = i64>) -> Result<Vec<u64>, Damage> {
+    let mut next_us = Some(first_us);
+    let times = differences.map(|difference| {
+        let time_us = next_us.and_then(|next_us| next_us.checked_add_signed(difference));
+        next_us = time_us.and_then(|time_us| time_us.checked_add(step_us));
+        time_us?.checked_mul(1000)
+    });
+    times.collect::<Option<_>>().ok_or_else(|| Damage("a time is out of range".into()))
+}

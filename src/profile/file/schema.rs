@@ -1,0 +1,355 @@
+//! The payloads of chunks, as protobuf messages. `docs/format.md` gives the meaning of each field.
+//!
+//! Tables are stored as columns (one packed field each), since bytes of one kind side by side pack best.
+//! A *column* is empty when every row has the default, and has one value when every row has that value;
+//! [`super::coding`] holds the ways in which columns are coded.
+
+use super::chunk::Kind;
+use prost::Message;
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Meta {
+    #[prost(string, tag = "1")]
+    pub(super) prof_version: String,
+    #[prost(string, repeated, tag = "2")]
+    pub(super) command: Vec<String>,
+    #[prost(string, tag = "3")]
+    pub(super) hostname: String,
+    #[prost(string, tag = "4")]
+    pub(super) kernel: String,
+    #[prost(string, tag = "5")]
+    pub(super) arch: String,
+    #[prost(uint32, tag = "6")]
+    pub(super) cpus: u32,
+    #[prost(uint64, tag = "7")]
+    pub(super) start_unix_ns: u64,
+    #[prost(uint64, tag = "8")]
+    pub(super) start_mono_ns: u64,
+    #[prost(string, tag = "9")]
+    pub(super) target: String,
+    #[prost(string, tag = "10")]
+    pub(super) target_name: String,
+    #[prost(uint32, repeated, packed = "true", tag = "11")]
+    pub(super) target_pids: Vec<u32>,
+    #[prost(uint32, tag = "12")]
+    pub(super) threads_at_start: u32,
+    #[prost(uint32, tag = "13")]
+    pub(super) requested_hz: u32,
+    #[prost(uint32, tag = "14")]
+    pub(super) effective_hz: u32,
+    #[prost(string, tag = "15")]
+    pub(super) clock: String,
+    #[prost(bool, tag = "16")]
+    pub(super) user_only: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Strings {
+    #[prost(uint32, tag = "1")]
+    pub(super) first_id: u32,
+    #[prost(uint32, repeated, packed = "true", tag = "2")]
+    pub(super) length: Vec<u32>,
+    #[prost(string, tag = "3")]
+    pub(super) text: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Modules {
+    #[prost(uint32, tag = "1")]
+    pub(super) first_id: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) rows: Vec<ModuleRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ModuleRow {
+    #[prost(uint32, tag = "1")]
+    pub(super) path: u32,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(super) build_id: Vec<u8>,
+    #[prost(uint32, tag = "3")]
+    pub(super) kind: u32,
+    #[prost(uint32, tag = "4")]
+    pub(super) pid: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Tasks {
+    #[prost(uint32, tag = "1")]
+    pub(super) first_id: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) rows: Vec<TaskRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TaskRow {
+    #[prost(uint32, tag = "1")]
+    pub(super) pid: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) tid: u32,
+    #[prost(uint32, tag = "3")]
+    pub(super) generation: u32,
+    #[prost(uint32, tag = "4")]
+    pub(super) comm: u32,
+    #[prost(uint32, tag = "5")]
+    pub(super) process: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Frames {
+    #[prost(uint32, tag = "1")]
+    pub(super) first_id: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) rows: u32,
+    #[prost(uint32, repeated, packed = "true", tag = "3")]
+    pub(super) module: Vec<u32>,
+    #[prost(sint64, repeated, packed = "true", tag = "4")]
+    pub(super) address: Vec<i64>,
+    #[prost(uint32, repeated, packed = "true", tag = "5")]
+    pub(super) flags: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Stacks {
+    #[prost(uint32, tag = "1")]
+    pub(super) first_id: u32,
+    #[prost(uint32, repeated, packed = "true", tag = "2")]
+    pub(super) run_parent: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "3")]
+    pub(super) run_length: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "4")]
+    pub(super) frame: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Events {
+    #[prost(uint32, tag = "1")]
+    pub(super) first_id: u32,
+    #[prost(message, repeated, tag = "2")]
+    pub(super) rows: Vec<EventRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct EventRow {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(uint32, tag = "2")]
+    pub(super) unit: u32,
+    #[prost(string, tag = "3")]
+    pub(super) sampling: String,
+    #[prost(uint64, tag = "4")]
+    pub(super) period: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Functions {
+    #[prost(uint32, tag = "1")]
+    pub(super) first_id: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) rows: u32,
+    #[prost(uint32, repeated, packed = "true", tag = "3")]
+    pub(super) name: Vec<u32>,
+    #[prost(sint32, repeated, packed = "true", tag = "4")]
+    pub(super) raw_name: Vec<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Symbols {
+    #[prost(uint32, tag = "1")]
+    pub(super) rows: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) locations: u32,
+    #[prost(uint32, repeated, packed = "true", tag = "3")]
+    pub(super) frame: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "4")]
+    pub(super) location_count: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "5")]
+    pub(super) function: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "6")]
+    pub(super) file: Vec<u32>,
+    #[prost(sint32, repeated, packed = "true", tag = "7")]
+    pub(super) line: Vec<i32>,
+    #[prost(uint32, repeated, packed = "true", tag = "8")]
+    pub(super) inlined_unlike_place: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Samples {
+    #[prost(uint32, tag = "1")]
+    pub(super) event: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) rows: u32,
+    #[prost(uint64, tag = "3")]
+    pub(super) time_first_us: u64,
+    #[prost(uint64, tag = "4")]
+    pub(super) time_step_us: u64,
+    #[prost(sint64, repeated, packed = "true", tag = "5")]
+    pub(super) time: Vec<i64>,
+    #[prost(uint32, repeated, packed = "true", tag = "6")]
+    pub(super) task: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "7")]
+    pub(super) stack: Vec<u32>,
+    #[prost(uint64, repeated, packed = "true", tag = "8")]
+    pub(super) weight: Vec<u64>,
+    #[prost(uint32, repeated, packed = "true", tag = "9")]
+    pub(super) cpu: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "10")]
+    pub(super) outcome: Vec<u32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Counters {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) rows: Vec<CounterRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CounterRow {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(uint64, tag = "2")]
+    pub(super) value: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct End {
+    #[prost(uint64, tag = "1")]
+    pub(super) duration_ns: u64,
+    #[prost(string, tag = "2")]
+    pub(super) reason: String,
+    #[prost(uint64, tag = "3")]
+    pub(super) cpu_ns: u64,
+    #[prost(uint64, tag = "4")]
+    pub(super) bpf_ns: u64,
+    #[prost(uint64, tag = "5")]
+    pub(super) bpf_runs: u64,
+    #[prost(uint64, tag = "6")]
+    pub(super) max_rss_bytes: u64,
+    #[prost(uint32, tag = "7")]
+    pub(super) threads: u32,
+    #[prost(sint32, optional, tag = "8")]
+    pub(super) command_status: Option<i32>,
+}
+
+/// The highest field number of a chunk's message that this version knows, and the same for the rows
+/// in field `row.0`.
+pub(super) struct KnownFields {
+    pub(super) highest: u32,
+    pub(super) row: Option<(u32, u32)>,
+}
+
+/// The fields that this version knows of a chunk.
+pub(super) fn known_fields(kind: Kind) -> KnownFields {
+    let (highest, row) = match kind {
+        Kind::Meta => (16, None),
+        Kind::Strings => (3, None),
+        Kind::Modules => (2, Some((2, 4))),
+        Kind::Tasks => (2, Some((2, 5))),
+        Kind::Frames => (5, None),
+        Kind::Stacks => (4, None),
+        Kind::Events => (2, Some((2, 4))),
+        Kind::Functions => (4, None),
+        Kind::Symbols => (8, None),
+        Kind::Samples => (10, None),
+        Kind::Counters => (1, Some((1, 2))),
+        Kind::End => (8, None),
+    };
+    KnownFields { highest, row }
+}
+
+impl From<&crate::profile::Meta> for Meta {
+    fn from(meta: &crate::profile::Meta) -> Self {
+        // Taken apart so that a new field cannot be forgotten here.
+        let crate::profile::Meta {
+            prof_version,
+            command,
+            hostname,
+            kernel,
+            arch,
+            cpus,
+            start_unix_ns,
+            start_mono_ns,
+            target,
+            target_name,
+            target_pids,
+            threads_at_start,
+            requested_hz,
+            effective_hz,
+            clock,
+            user_only,
+        } = meta.clone();
+        Meta {
+            prof_version,
+            command,
+            hostname,
+            kernel,
+            arch,
+            cpus,
+            start_unix_ns,
+            start_mono_ns,
+            target,
+            target_name,
+            target_pids,
+            threads_at_start,
+            requested_hz,
+            effective_hz,
+            clock,
+            user_only,
+        }
+    }
+}
+
+impl From<Meta> for crate::profile::Meta {
+    fn from(meta: Meta) -> Self {
+        crate::profile::Meta {
+            prof_version: meta.prof_version,
+            command: meta.command,
+            hostname: meta.hostname,
+            kernel: meta.kernel,
+            arch: meta.arch,
+            cpus: meta.cpus,
+            start_unix_ns: meta.start_unix_ns,
+            start_mono_ns: meta.start_mono_ns,
+            target: meta.target,
+            target_name: meta.target_name,
+            target_pids: meta.target_pids,
+            threads_at_start: meta.threads_at_start,
+            requested_hz: meta.requested_hz,
+            effective_hz: meta.effective_hz,
+            clock: meta.clock,
+            user_only: meta.user_only,
+        }
+    }
+}
+
+impl From<&crate::profile::End> for End {
+    fn from(end: &crate::profile::End) -> Self {
+        // Taken apart so that a new field cannot be forgotten here.
+        let crate::profile::End {
+            duration_ns,
+            reason,
+            cpu_ns,
+            bpf_ns,
+            bpf_runs,
+            max_rss_bytes,
+            threads,
+            command_status,
+        } = end.clone();
+        End { duration_ns, reason, cpu_ns, bpf_ns, bpf_runs, max_rss_bytes, threads, command_status }
+    }
+}
+
+impl From<End> for crate::profile::End {
+    fn from(end: End) -> Self {
+        crate::profile::End {
+            duration_ns: end.duration_ns,
+            reason: end.reason,
+            cpu_ns: end.cpu_ns,
+            bpf_ns: end.bpf_ns,
+            bpf_runs: end.bpf_runs,
+            max_rss_bytes: end.max_rss_bytes,
+            threads: end.threads,
+            command_status: end.command_status,
+        }
+    }
+}

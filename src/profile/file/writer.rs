@@ -1,0 +1,454 @@
+//! From a growing profile to chunks: each flush appends what is new since the flush before.
+
+use super::chunk::{Kind, MAX_SIZE, Packer};
+use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
+use super::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, WriteError, header, schema};
+use crate::profile::{Event, EventId, Frame, FrameId, Function, Meta, Profile, Sample, Stack, Symbols};
+use prost::Message;
+use std::collections::BTreeMap;
+use std::io::Write;
+
+/// Text bytes after which a chunk of strings is closed.
+const TEXT_PER_CHUNK: usize = 1 << 20;
+
+/// Appends a growing [`Profile`] to a file.
+///
+/// It remembers, for each table, how many rows the file has ("written"), and what the coders of the
+/// columns know from them; the profile itself is not kept.
+pub struct Writer<W: Write> {
+    out: Sink<W>,
+    meta: Meta,
+    strings: usize,
+    modules: usize,
+    tasks: usize,
+    frames: usize,
+    addresses: AddressCoder,
+    stacks: usize,
+    depths: Vec<u16>,
+    stack_frames: NoveltyCoder,
+    functions: usize,
+    function_names: NoveltyCoder,
+    named_frames: usize,
+    symbols: SymbolCoders,
+    events: Vec<WrittenEvent>,
+    counters: BTreeMap<String, u64>,
+    end: Option<crate::profile::End>,
+}
+
+impl<W: Write> std::fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("bytes_written", &self.bytes_written()).finish_non_exhaustive()
+    }
+}
+
+/// What the file has of an event.
+#[derive(Debug, Default)]
+struct WrittenEvent {
+    /// Samples of the profile's columns that are in the file.
+    samples: usize,
+    stacks: NoveltyCoder,
+}
+
+/// The coders of the columns of names.
+#[derive(Debug, Default)]
+struct SymbolCoders {
+    frames: NoveltyCoder,
+    functions: NoveltyCoder,
+    places: PlaceCoder,
+}
+
+impl<W: Write> Writer<W> {
+    /// Starts a file: header and meta chunk.
+    pub fn new(out: W, meta: &Meta) -> Result<Self, WriteError> {
+        let mut out = Sink { out, packer: Packer::new()?, bytes: 0, is_broken: false };
+        out.write(&header::encode(meta.start_unix_ns))?;
+        out.chunk(Kind::Meta, &schema::Meta::from(meta))?;
+        out.flush()?;
+        Ok(Writer {
+            out,
+            meta: meta.clone(),
+            strings: 1, // the empty string is there without being written
+            modules: 0,
+            tasks: 0,
+            frames: 0,
+            addresses: AddressCoder::default(),
+            stacks: 0,
+            depths: Vec::new(),
+            stack_frames: NoveltyCoder::default(),
+            functions: 0,
+            function_names: NoveltyCoder::default(),
+            named_frames: 0,
+            symbols: SymbolCoders::default(),
+            events: Vec::new(),
+            counters: BTreeMap::new(),
+            end: None,
+        })
+    }
+
+    /// Appends every row, sample, name, counter and the end record that were not yet written, in chunks, and
+    /// flushes `out`. With `forget_samples` the samples are removed from `profile` once written, so that a
+    /// recorder's memory does not grow with time.
+    ///
+    /// It must be the same profile each time, and always the whole of it: rows and samples are
+    /// counted, not compared. Times are stored in whole microseconds, strings up to 1 MiB, 1,024 locations per
+    /// frame. After an error the file holds what was written before, and every further flush fails.
+    pub fn flush(&mut self, profile: &mut Profile, forget_samples: bool) -> Result<(), WriteError> {
+        let result = self.write_new(profile, forget_samples);
+        self.out.is_broken |= result.is_err(); // the coders may be ahead of the file
+        result
+    }
+
+    fn write_new(&mut self, profile: &mut Profile, forget_samples: bool) -> Result<(), WriteError> {
+        let before = self.out.bytes;
+        self.write_meta(&profile.meta)?;
+        self.write_strings(profile)?;
+        self.write_modules(profile)?;
+        self.write_tasks(profile)?;
+        self.write_frames(profile)?;
+        self.write_stacks(profile)?;
+        self.write_functions(profile)?;
+        self.write_symbols(&profile.symbols)?;
+        self.write_events(profile)?;
+        for (index, event) in profile.events.iter_mut().enumerate() {
+            self.write_samples(EventId(index as u32), event)?;
+            if forget_samples {
+                event.clear();
+                self.events[index].samples = 0;
+            }
+        }
+        self.write_counters(&profile.counters)?;
+        self.write_end(profile, self.out.bytes > before)?;
+        self.out.flush()
+    }
+
+    /// Bytes written so far.
+    pub fn bytes_written(&self) -> u64 {
+        self.out.bytes
+    }
+
+    /// The output, after a last flush.
+    pub fn into_inner(self) -> W {
+        self.out.out
+    }
+
+    fn write_meta(&mut self, meta: &Meta) -> Result<(), WriteError> {
+        if self.meta != *meta {
+            self.out.chunk(Kind::Meta, &schema::Meta::from(meta))?;
+            self.meta = meta.clone();
+        }
+        Ok(())
+    }
+
+    fn write_strings(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        let mut new = profile.tables.strings().skip(self.strings).peekable();
+        while new.peek().is_some() {
+            let mut chunk = schema::Strings { first_id: self.strings as u32, ..Default::default() };
+            while chunk.length.len() < MAX_ROWS && chunk.text.len() < TEXT_PER_CHUNK {
+                let Some(text) = new.next() else { break };
+                let text = cut(text);
+                chunk.length.push(text.len() as u32);
+                chunk.text.push_str(text);
+            }
+            self.out.chunk(Kind::Strings, &chunk)?;
+            self.strings += chunk.length.len();
+            check_id("a table of strings", self.strings)?;
+        }
+        Ok(())
+    }
+
+    fn write_modules(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = next_rows(profile.tables.modules(), self.modules) {
+            let rows = new.iter().map(|module| schema::ModuleRow {
+                path: module.path.0,
+                build_id: module.build_id.clone(),
+                kind: u32::from(module.kind.code()),
+                pid: module.pid,
+            });
+            let chunk = schema::Modules { first_id: self.modules as u32, rows: rows.collect() };
+            self.out.chunk(Kind::Modules, &chunk)?;
+            self.modules += new.len();
+        }
+        Ok(())
+    }
+
+    fn write_tasks(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = next_rows(profile.tables.tasks(), self.tasks) {
+            let rows = new.iter().map(|task| schema::TaskRow {
+                pid: task.pid,
+                tid: task.tid,
+                generation: task.generation,
+                comm: task.comm.0,
+                process: task.process.0,
+            });
+            let chunk = schema::Tasks { first_id: self.tasks as u32, rows: rows.collect() };
+            self.out.chunk(Kind::Tasks, &chunk)?;
+            self.tasks += new.len();
+        }
+        Ok(())
+    }
+
+    fn write_frames(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = next_rows(profile.tables.frames(), self.frames) {
+            let address = |frame: &Frame| self.addresses.encode(frame.module, frame.address);
+            let chunk = schema::Frames {
+                first_id: self.frames as u32,
+                rows: new.len() as u32,
+                address: new.iter().map(address).collect(),
+                module: squeeze(new.iter().map(|frame| frame.module.0).collect(), 0),
+                flags: squeeze(new.iter().map(|frame| u32::from(frame.flags.bits())).collect(), 0),
+            };
+            self.out.chunk(Kind::Frames, &chunk)?;
+            self.frames += new.len();
+            check_id("a table of frames", self.frames)?;
+        }
+        Ok(())
+    }
+
+    fn write_stacks(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = next_rows(profile.tables.stacks(), self.stacks) {
+            let chunk = self.stacks_chunk(new)?;
+            self.out.chunk(Kind::Stacks, &chunk)?;
+            self.stacks += new.len();
+            check_id("a table of stacks", self.stacks)?;
+        }
+        Ok(())
+    }
+
+    /// Stacks as runs: in a run each stack's parent is the stack before it, the first one's is given.
+    fn stacks_chunk(&mut self, new: &[Stack]) -> Result<schema::Stacks, WriteError> {
+        let mut chunk = schema::Stacks { first_id: self.stacks as u32, ..Default::default() };
+        for (id, stack) in (self.stacks..).zip(new) {
+            let parent = stack.parent.map(|parent| parent.index());
+            let depth = match parent {
+                None => 1,
+                Some(parent) => self.depths[parent].checked_add(1).ok_or(WriteError::Limit {
+                    what: "a stack's depth in frames",
+                    found: u64::from(MAX_STACK_DEPTH) + 1,
+                    limit: u64::from(MAX_STACK_DEPTH),
+                })?,
+            };
+            self.depths.push(depth);
+            match chunk.run_length.last_mut() {
+                Some(length) if parent == id.checked_sub(1) => *length += 1,
+                _ => {
+                    chunk.run_parent.push(parent.map_or(0, |parent| parent as u32 + 1));
+                    chunk.run_length.push(1);
+                }
+            }
+            chunk.frame.push(self.stack_frames.encode(stack.frame.0));
+        }
+        Ok(chunk)
+    }
+
+    fn write_functions(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = next_rows(profile.symbols.functions(), self.functions) {
+            let name = |function: &Function| self.function_names.encode(function.name.0);
+            let raw_name =
+                |function: &Function| function.raw_name.0.wrapping_sub(function.name.0).cast_signed();
+            let chunk = schema::Functions {
+                first_id: self.functions as u32,
+                rows: new.len() as u32,
+                name: squeeze(new.iter().map(name).collect(), 0),
+                raw_name: squeeze(new.iter().map(raw_name).collect(), 0),
+            };
+            self.out.chunk(Kind::Functions, &chunk)?;
+            self.functions += new.len();
+            check_id("a table of functions", self.functions)?;
+        }
+        Ok(())
+    }
+
+    fn write_symbols(&mut self, symbols: &Symbols) -> Result<(), WriteError> {
+        let order = symbols.naming_order();
+        let mut frames: Vec<FrameId> = order.get(self.named_frames..).unwrap_or_default().to_vec();
+        frames.sort_unstable();
+        frames.dedup();
+        let mut rest = frames.as_slice();
+        while !rest.is_empty() {
+            let (chunk, taken) = self.symbols.chunk(symbols, rest);
+            self.out.chunk(Kind::Symbols, &chunk)?;
+            rest = &rest[taken..];
+        }
+        self.named_frames = order.len();
+        Ok(())
+    }
+
+    fn write_events(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = next_rows(&profile.events, self.events.len()) {
+            let rows = new.iter().map(Event::info).map(|info| schema::EventRow {
+                name: info.name.clone(),
+                unit: u32::from(info.unit.code()),
+                sampling: info.sampling.clone(),
+                period: info.period,
+            });
+            let chunk = schema::Events { first_id: self.events.len() as u32, rows: rows.collect() };
+            self.out.chunk(Kind::Events, &chunk)?;
+            self.events.extend(new.iter().map(|_| WrittenEvent::default()));
+        }
+        Ok(())
+    }
+
+    fn write_samples(&mut self, id: EventId, event: &Event) -> Result<(), WriteError> {
+        let written = &mut self.events[id.index()];
+        if written.samples > event.len() {
+            written.samples = 0; // the caller has cleared the event
+        }
+        while written.samples < event.len() {
+            let rows = (event.len() - written.samples).min(MAX_ROWS);
+            let samples = (written.samples..written.samples + rows).map(|index| event.sample(index));
+            let chunk = samples_chunk(id, event.info().period, &mut written.stacks, samples);
+            self.out.chunk(Kind::Samples, &chunk)?;
+            written.samples += rows;
+        }
+        Ok(())
+    }
+
+    fn write_counters(&mut self, counters: &BTreeMap<String, u64>) -> Result<(), WriteError> {
+        let changed = counters.iter().filter(|(name, value)| self.counters.get(*name) != Some(value));
+        let rows: Vec<schema::CounterRow> =
+            changed.map(|(name, &value)| schema::CounterRow { name: name.clone(), value }).collect();
+        for rows in rows.chunks(MAX_ROWS) {
+            self.out.chunk(Kind::Counters, &schema::Counters { rows: rows.to_vec() })?;
+            self.counters.extend(rows.iter().map(|row| (row.name.clone(), row.value)));
+        }
+        Ok(())
+    }
+
+    /// The end record is the last chunk, so it is repeated when anything came behind it.
+    fn write_end(&mut self, profile: &Profile, has_grown: bool) -> Result<(), WriteError> {
+        if let Some(end) = &profile.end
+            && (has_grown || self.end.as_ref() != Some(end))
+        {
+            self.out.chunk(Kind::End, &schema::End::from(end))?;
+            self.end = Some(end.clone());
+        }
+        Ok(())
+    }
+}
+
+impl SymbolCoders {
+    /// The names of as many of `frames` as fit into a chunk, at least one, and how many these are.
+    fn chunk(&mut self, symbols: &Symbols, frames: &[FrameId]) -> (schema::Symbols, usize) {
+        let mut chunk = schema::Symbols::default();
+        let (mut counts, mut inlined) = (Vec::new(), Vec::new());
+        for &frame in frames {
+            let locations = symbols.locations(frame);
+            let locations = &locations[locations.len().saturating_sub(MAX_LOCATIONS)..];
+            if counts.len() == MAX_ROWS || chunk.function.len() + locations.len() > MAX_ROWS {
+                break;
+            }
+            chunk.frame.push(self.frames.encode(frame.0));
+            counts.push(locations.len() as u32);
+            for (place, location) in locations.iter().enumerate() {
+                let (file, line) = self.places.encode(location);
+                chunk.function.push(self.functions.encode(location.function.0));
+                chunk.file.push(file);
+                chunk.line.push(line);
+                inlined.push(u32::from(location.is_inlined != (place + 1 < locations.len())));
+            }
+        }
+        chunk.rows = counts.len() as u32;
+        chunk.locations = chunk.function.len() as u32;
+        chunk.frame = squeeze(chunk.frame, 0);
+        chunk.location_count = squeeze(counts, 1);
+        chunk.function = squeeze(chunk.function, 0);
+        chunk.file = squeeze(chunk.file, 0);
+        chunk.line = squeeze(chunk.line, 0);
+        chunk.inlined_unlike_place = squeeze(inlined, 0);
+        let taken = chunk.rows as usize;
+        (chunk, taken)
+    }
+}
+
+/// The columns of some samples.
+fn samples_chunk(
+    event: EventId,
+    period: u64,
+    stacks: &mut NoveltyCoder,
+    samples: impl ExactSizeIterator<Item = Sample> + Clone,
+) -> schema::Samples {
+    let stack = |sample: Sample| stacks.encode(sample.stack.map_or(0, |stack| stack.0.saturating_add(1)));
+    let times_us: Vec<u64> = samples.clone().map(|sample| sample.time_ns / 1000).collect();
+    let mut steps: Vec<i64> =
+        times_us.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed()).collect();
+    let step = usual(&steps).max(0);
+    steps.iter_mut().for_each(|delta| *delta -= step);
+    let time = times_us.first().map(|_| 0).into_iter().chain(steps).collect();
+    schema::Samples {
+        event: event.0,
+        rows: samples.len() as u32,
+        time_first_us: times_us.first().copied().unwrap_or(0),
+        time_step_us: step.cast_unsigned(),
+        time: squeeze(time, 0),
+        task: squeeze(samples.clone().map(|sample| sample.task.0).collect(), 0),
+        stack: squeeze(samples.clone().map(stack).collect(), 0),
+        weight: squeeze(samples.clone().map(|sample| sample.weight).collect(), period),
+        cpu: squeeze(samples.clone().map(|sample| u32::from(sample.cpu)).collect(), 0),
+        outcome: squeeze(samples.map(|sample| u32::from(sample.outcome.code())).collect(), 0),
+    }
+}
+
+/// The median, 0 of nothing.
+fn usual(values: &[i64]) -> i64 {
+    let mut values = values.to_vec();
+    let middle = values.len() / 2;
+    if values.is_empty() { 0 } else { *values.select_nth_unstable(middle).1 }
+}
+
+/// The part of `text` that can be stored.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_STRING);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The rows of the next chunk of a table of which `written` are in the file.
+fn next_rows<T>(rows: &[T], written: usize) -> Option<&[T]> {
+    let new = rows.get(written..)?;
+    (!new.is_empty()).then(|| &new[..new.len().min(MAX_ROWS)])
+}
+
+/// An error when a table has more rows than ids can name.
+fn check_id(what: &'static str, rows: usize) -> Result<(), WriteError> {
+    let limit = u64::from(MAX_ID);
+    let found = rows as u64;
+    if found > limit { Err(WriteError::Limit { what, found, limit }) } else { Ok(()) }
+}
+
+/// The output, in whole chunks.
+struct Sink<W> {
+    out: W,
+    packer: Packer,
+    bytes: u64,
+    is_broken: bool,
+}
+
+impl<W: Write> Sink<W> {
+    fn chunk(&mut self, kind: Kind, message: &impl Message) -> Result<(), WriteError> {
+        let payload = message.encode_to_vec();
+        if payload.len() > MAX_SIZE {
+            let (found, limit) = (payload.len() as u64, MAX_SIZE as u64);
+            return Err(WriteError::Limit { what: "a chunk's size in bytes", found, limit });
+        }
+        let chunk = self.packer.pack(kind, &payload)?;
+        self.write(&chunk)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
+        if self.is_broken {
+            return Err(WriteError::Broken);
+        }
+        self.is_broken = true; // until it has succeeded
+        self.out.write_all(bytes)?;
+        self.is_broken = false;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), WriteError> {
+        self.out.flush()?;
+        Ok(())
+    }
+}
