@@ -129,13 +129,13 @@ fn parse_cies<'a, S: UnwindSection<Bytes<'a>>>(
     let mut refused: FxHashMap<usize, ()> = FxHashMap::default();
     let mut work = section.section().len() as u64;
     for entry in entries {
-        if !cies.contains_key(&entry.cie) {
+        if let std::collections::hash_map::Entry::Vacant(e) = cies.entry(entry.cie) {
             if refused.contains_key(&entry.cie) {
                 continue;
             }
             match section.cie_from_offset(bases, entry.cie.into()) {
                 Ok(cie) if cie.return_address_register() == gimli::X86_64::RA => {
-                    cies.insert(entry.cie, cie);
+                    e.insert(cie);
                 }
                 _ => {
                     refused.insert(entry.cie, ());

@@ -155,10 +155,10 @@ mod tests {
 
     #[test]
     fn equal_values_are_stored_once_or_not_at_all() {
-        assert_eq!(squeeze(vec![0, 0, 0], 0), []);
+        assert!(squeeze(vec![0, 0, 0], 0).is_empty());
         assert_eq!(squeeze(vec![5, 5], 0), [5]);
         assert_eq!(squeeze(vec![5, 6], 0), [5, 6]);
-        assert_eq!(squeeze(Vec::<u8>::new(), 0), []);
+        assert!(squeeze(Vec::<u8>::new(), 0).is_empty());
     }
 
     #[test]
