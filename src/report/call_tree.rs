@@ -60,9 +60,9 @@ impl CallTree {
     /// The tree of all samples of `selection`.
     pub fn new(selection: &Selection<'_>, direction: Direction) -> Self {
         let mut tree = Builder::default();
-        selection.for_each_path(|path, group| match direction {
-            Direction::TopDown => tree.add(path.iter(), group.amount()),
-            Direction::BottomUp => tree.add(path.iter().rev(), group.amount()),
+        selection.for_each_path(|path, groups| match direction {
+            Direction::TopDown => tree.add(path.iter(), Amount::of(groups)),
+            Direction::BottomUp => tree.add(path.iter().rev(), Amount::of(groups)),
         });
         tree.finish(&selection.labels)
     }
@@ -137,7 +137,7 @@ impl CallTree {
             found.push((at, weight));
             let mut next = Some(at);
             while let Some(id) = next {
-                rest[id.index()] -= weight;
+                rest[id.index()] = rest[id.index()].saturating_sub(weight);
                 next = self.node(id).parent;
             }
         }
@@ -155,20 +155,37 @@ struct Builder {
     nodes: Vec<Node>,
     children: FxHashMap<ChildKey, NodeId>,
     total: Amount,
+    /// The nodes of the path that was added last, root first.
+    last: Vec<NodeId>,
 }
 
 impl Builder {
     fn add<'s>(&mut self, steps: impl Iterator<Item = &'s Step>, amount: Amount) {
         let mut at = None;
+        let mut is_shared = true;
+        let mut depth = 0;
         for step in steps {
-            let id = self.child(at, step);
+            // Neighbouring paths share their first steps: no need to look those up again.
+            is_shared = is_shared && self.last.get(depth).is_some_and(|id| self.is_step(*id, step));
+            let id = if is_shared { self.last[depth] } else { self.child(at, step) };
+            if !is_shared {
+                self.last.truncate(depth);
+                self.last.push(id);
+            }
             self.nodes[id.index()].total.add(amount);
             at = Some(id);
+            depth += 1;
         }
+        self.last.truncate(depth);
         if let Some(leaf) = at {
             self.nodes[leaf.index()].own.add(amount);
             self.total.add(amount);
         }
+    }
+
+    fn is_step(&self, id: NodeId, step: &Step) -> bool {
+        let node = &self.nodes[id.index()];
+        node.label == step.label && node.is_inlined == step.is_inlined
     }
 
     fn child(&mut self, parent: Option<NodeId>, step: &Step) -> NodeId {

@@ -3,11 +3,11 @@
 //! Recursion counts once: however often a function is on a stack, a sample adds to its total once.
 //! The own weights of all rows sum up to the weight of all samples.
 
-use super::label::{LabelId, LabelKind, Source};
+use super::label::{LabelId, LabelKind, Place, Source};
 use super::options::SortKey;
 use super::selection::{Amount, Selection};
 use crate::profile::StringId;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 
 /// One row of a flat report.
@@ -37,8 +37,8 @@ struct Sums {
     own: Amount,
     total: Amount,
     threads: u64,
-    /// Number of the group that last added to `total`, plus 1.
-    last_group: usize,
+    /// Number of the path that last added to `total`, from 1.
+    last_path: usize,
 }
 
 impl FunctionTable {
@@ -46,29 +46,34 @@ impl FunctionTable {
     pub fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
         let labels = &selection.labels;
         let mut sums = vec![Sums::default(); labels.len()];
-        let mut places = Places::default();
+        // Own and total weight of every place.
+        let mut places = vec![[0u64; 2]; labels.places().len()];
         let mut threads: FxHashSet<(LabelId, u32, u32)> = FxHashSet::default();
-        let mut group_number = 0;
-        selection.for_each_path(|path, group| {
-            group_number += 1;
-            let amount = group.amount();
+        let mut path_number = 0;
+        selection.for_each_path(|path, groups| {
+            path_number += 1;
+            let amount = Amount::of(groups);
             for step in path {
                 let sum = &mut sums[step.label.index()];
-                if sum.last_group != group_number {
-                    sum.last_group = group_number;
+                if sum.last_path != path_number {
+                    sum.last_path = path_number;
                     sum.total.add(amount);
-                    places.add(step.label, Place { file: step.file, line: step.line }, 0, amount.weight);
+                    let total = &mut places[step.place.index()][1];
+                    *total = total.saturating_add(amount.weight);
                 }
             }
             if let Some(leaf) = path.last() {
                 let sum = &mut sums[leaf.label.index()];
                 sum.own.add(amount);
-                let task = selection.profile.tables.task(group.task);
-                sum.threads += u64::from(threads.insert((leaf.label, task.tid, task.generation)));
-                places.add(leaf.label, Place { file: leaf.file, line: leaf.line }, amount.weight, 0);
+                for group in groups {
+                    let task = selection.profile.tables.task(group.task);
+                    sum.threads += u64::from(threads.insert((leaf.label, task.tid, task.generation)));
+                }
+                let own = &mut places[leaf.place.index()][0];
+                *own = own.saturating_add(amount.weight);
             }
         });
-        let sources = places.heaviest();
+        let sources = heaviest_places(selection, &places);
         let mut rows: Vec<Row> = (labels.ids().zip(&sums))
             .filter(|(_, sum)| sum.total.samples > 0)
             .filter(|(label, sum)| labels.get(*label).kind != LabelKind::Cut || sum.own.samples > 0)
@@ -78,7 +83,7 @@ impl FunctionTable {
                 total: sum.total,
                 threads: sum.threads,
                 source: (labels.get(label).line.clone())
-                    .or_else(|| source_text(selection, sources.get(&label).copied()?)),
+                    .or_else(|| source_text(selection, sources[label.index()]?)),
             })
             .collect();
         rows.sort_by(|a, b| {
@@ -110,37 +115,23 @@ impl FunctionTable {
     }
 }
 
-/// A place in the source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
-    file: StringId,
-    line: u32,
-}
-
-/// Weights of source places of labels.
-#[derive(Debug, Default)]
-struct Places {
-    weights: FxHashMap<(LabelId, Place), (u64, u64)>,
-}
-
-impl Places {
-    fn add(&mut self, label: LabelId, place: Place, own: u64, total: u64) {
-        if place.file != StringId(0) {
-            let weights = self.weights.entry((label, place)).or_default();
-            weights.0 = weights.0.saturating_add(own);
-            weights.1 = weights.1.saturating_add(total);
+/// The heaviest place of every label, by own weight, then by total weight, then by file and line.
+fn heaviest_places(selection: &Selection<'_>, weights: &[[u64; 2]]) -> Vec<Option<Place>> {
+    let mut best: Vec<Option<(Place, [u64; 2])>> = vec![None; selection.labels.len()];
+    let text = |place: &Place| (selection.profile.tables.string(place.file), place.line);
+    for (place, weights) in selection.labels.places().iter().zip(weights) {
+        if place.file == StringId(0) {
+            continue;
+        }
+        let best = &mut best[place.label.index()];
+        let is_better = best.is_none_or(|(other, other_weights)| {
+            (*weights, Reverse(text(place))) > (other_weights, Reverse(text(&other)))
+        });
+        if is_better {
+            *best = Some((*place, *weights));
         }
     }
-
-    fn heaviest(&self) -> FxHashMap<LabelId, Place> {
-        let mut best: FxHashMap<LabelId, ((u64, u64), Reverse<Place>)> = FxHashMap::default();
-        for (&(label, place), &weights) in &self.weights {
-            let candidate = (weights, Reverse(place));
-            let best = best.entry(label).or_insert(candidate);
-            *best = (*best).max(candidate);
-        }
-        best.into_iter().map(|(label, (_, Reverse(place)))| (label, place)).collect()
-    }
+    best.into_iter().map(|best| best.map(|(place, _)| place)).collect()
 }
 
 fn source_text(selection: &Selection<'_>, place: Place) -> Option<Source> {

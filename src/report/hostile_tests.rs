@@ -178,17 +178,45 @@ fn folded_lines_keep_their_shape_and_weight() {
 }
 
 #[test]
-fn flame_graphs_stay_well_formed_and_lose_nothing() {
-    let options = ExportOptions {
+fn weights_at_the_limit_of_numbers_break_no_view() {
+    let mut recording = super::fixture::ingest();
+    let event = recording.profile.events.remove(0);
+    let mut heavy = crate::profile::Event::new(event.info().clone());
+    for (index, sample) in event.samples().enumerate() {
+        let weight = if index % 3 == 0 { u64::MAX } else { u64::MAX / 3 };
+        heavy.push(crate::profile::Sample { weight, time_ns: u64::MAX - index as u64, ..sample });
+    }
+    recording.profile.events.push(heavy);
+    recording.profile.end = None;
+    for view in [View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())] {
+        for format in [Format::Text, Format::Json, Format::Tsv] {
+            let options = ReportOptions { view: view.clone(), format, rows: Some(1), ..Default::default() };
+            assert!(!render(&recording, &options, &Page::PLAIN).unwrap().is_empty());
+        }
+    }
+    assert!(!info::render_text(&recording).is_empty());
+    for format in [ExportFormat::Folded, ExportFormat::Svg] {
+        let exported = export::render(&recording, &svg_options(format));
+        assert_eq!(exported.is_ok(), format == ExportFormat::Folded);
+    }
+}
+
+fn svg_options(format: ExportFormat) -> ExportOptions {
+    ExportOptions {
         common: CommonOptions::default(),
-        format: ExportFormat::Svg,
+        format,
         destination: Destination::Stdout,
         count: false,
         title: None,
         subtitle: None,
         icicle: false,
         no_meta: false,
-    };
+    }
+}
+
+#[test]
+fn flame_graphs_stay_well_formed_and_lose_nothing() {
+    let options = svg_options(ExportFormat::Svg);
     let recording = hostile();
     let drawn = String::from_utf8(export::render(&recording, &options).unwrap()).unwrap();
     assert_harmless(&drawn, "svg");

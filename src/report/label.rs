@@ -110,17 +110,30 @@ pub struct Step {
     pub is_inlined: bool,
     /// Kernel code.
     pub is_kernel: bool,
+    /// Where in the source.
+    pub place: PlaceId,
+}
+
+/// Index of a [`Place`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PlaceId(u32);
+
+impl PlaceId {
+    /// Position among the places.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A place in the source at which steps of a label are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Whose place it is.
+    pub label: LabelId,
     /// Source file; the empty string when unknown.
     pub file: StringId,
     /// Line in `file`, 0 when unknown.
     pub line: u32,
-}
-
-impl Step {
-    /// A step that is not code.
-    fn plain(label: LabelId) -> Self {
-        Step { label, is_inlined: false, is_kernel: false, file: StringId(0), line: 0 }
-    }
 }
 
 /// What makes two steps have the same label.
@@ -140,6 +153,8 @@ enum Key {
 pub struct Labels {
     labels: Vec<Label>,
     by_key: FxHashMap<Key, LabelId>,
+    places: Vec<Place>,
+    by_place: FxHashMap<Place, PlaceId>,
     grouping: Grouping,
     inline: bool,
     /// Steps of all resolved frames, root first, one frame after the other.
@@ -154,6 +169,8 @@ impl Labels {
         Labels {
             labels: Vec::new(),
             by_key: FxHashMap::default(),
+            places: Vec::new(),
+            by_place: FxHashMap::default(),
             grouping,
             inline,
             steps: Vec::new(),
@@ -211,17 +228,13 @@ impl Labels {
         let is_kernel = row.flags.space == FrameSpace::Kernel;
         if self.grouping == Grouping::Module || locations.is_empty() {
             let label = self.code_label(profile, frame, None);
-            self.steps.push(Step { is_kernel, ..Step::plain(label) });
+            let step = self.plain_step(label);
+            self.steps.push(Step { is_kernel, ..step });
         } else {
             for location in locations.iter().rev() {
                 let label = self.code_label(profile, frame, Some(location));
-                self.steps.push(Step {
-                    label,
-                    is_inlined: location.is_inlined,
-                    is_kernel,
-                    file: location.file,
-                    line: location.line,
-                });
+                let place = self.intern_place(Place { label, file: location.file, line: location.line });
+                self.steps.push(Step { label, is_inlined: location.is_inlined, is_kernel, place });
             }
         }
         self.of_frame[frame.index()] = (start, self.steps.len() as u32);
@@ -295,7 +308,7 @@ impl Labels {
             (module, has_address.then(|| row.lookup_address()))
         });
         let key = Key::Cut { outcome, place: place.map(|(module, address)| (module.path, address)) };
-        Step::plain(self.intern(key, || {
+        let label = self.intern(key, || {
             let name = match place {
                 Some((module, address)) => {
                     let path = module_text(profile, module.path, module.kind);
@@ -304,7 +317,8 @@ impl Labels {
                 None => format!("[truncated: {}]", outcome.label()),
             };
             Label { raw_name: name.clone(), name, module: String::new(), line: None, kind: LabelKind::Cut }
-        }))
+        });
+        self.plain_step(label)
     }
 
     /// The step that stands for a whole stack when rows are threads or processes.
@@ -316,7 +330,7 @@ impl Labels {
             generation: if is_thread { task.generation } else { 0 },
             name: if is_thread { task.comm } else { task.process },
         };
-        Step::plain(self.intern(key, || {
+        let label = self.intern(key, || {
             let (name, id) = if is_thread {
                 (profile.tables.string(task.comm), format!("tid {}", task.tid))
             } else {
@@ -326,12 +340,13 @@ impl Labels {
             let module =
                 if is_thread { profile.tables.string(task.process).to_owned() } else { String::new() };
             Label { raw_name: name.clone(), name, module, line: None, kind: LabelKind::Task }
-        }))
+        });
+        self.plain_step(label)
     }
 
     /// The step that stands for a stack without any frame to show.
     pub fn nothing_step(&mut self, is_hidden: bool) -> Step {
-        Step::plain(self.intern(Key::Nothing { is_hidden }, || {
+        let label = self.intern(Key::Nothing { is_hidden }, || {
             let name = if is_hidden { "[hidden]" } else { "[no stack]" }.to_owned();
             Label {
                 raw_name: name.clone(),
@@ -340,7 +355,26 @@ impl Labels {
                 line: None,
                 kind: LabelKind::Nothing,
             }
-        }))
+        });
+        self.plain_step(label)
+    }
+
+    /// All places, by id.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    fn intern_place(&mut self, place: Place) -> PlaceId {
+        *self.by_place.entry(place).or_insert_with(|| {
+            self.places.push(place);
+            PlaceId(self.places.len() as u32 - 1)
+        })
+    }
+
+    /// A step that has no place in the source.
+    fn plain_step(&mut self, label: LabelId) -> Step {
+        let place = self.intern_place(Place { label, file: StringId(0), line: 0 });
+        Step { label, is_inlined: false, is_kernel: false, place }
     }
 
     fn intern(&mut self, key: Key, label: impl FnOnce() -> Label) -> LabelId {

@@ -36,7 +36,7 @@ pub use call_tree::{CallTree, Direction, Node, NodeId};
 pub use export::{export, folded};
 pub use function_table::{FunctionTable, Row};
 pub use info::info;
-pub use label::{Label, LabelId, LabelKind, Labels, Source, Step};
+pub use label::{Label, LabelId, LabelKind, Labels, Place, PlaceId, Source, Step};
 pub use name::{module_file, module_stem, short};
 pub use options::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,

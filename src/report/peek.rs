@@ -39,7 +39,7 @@ pub fn peek(selection: &Selection<'_>, pattern: &Regex) -> Vec<Peek> {
     let mut chosen = BTreeSet::new();
     let mut callers = BTreeSet::new();
     let mut callees = BTreeSet::new();
-    selection.for_each_path(|path, group| {
+    selection.for_each_path(|path, groups| {
         chosen.clear();
         callers.clear();
         callees.clear();
@@ -50,7 +50,7 @@ pub fn peek(selection: &Selection<'_>, pattern: &Regex) -> Vec<Peek> {
                 callees.insert((step.label, callee.label));
             }
         }
-        let amount = group.amount();
+        let amount = Amount::of(groups);
         for label in &chosen {
             found.entry(*label).or_default().total.add(amount);
         }

@@ -38,6 +38,15 @@ pub struct Amount {
 }
 
 impl Amount {
+    /// The sum over `groups`.
+    pub fn of(groups: &[Group]) -> Self {
+        let mut sum = Amount::default();
+        for group in groups {
+            sum.add(group.amount());
+        }
+        sum
+    }
+
     /// Adds another amount; sums stop at the largest number.
     pub fn add(&mut self, other: Amount) {
         self.weight = self.weight.saturating_add(other.weight);
@@ -49,6 +58,11 @@ impl Group {
     /// The group's weight and number of samples.
     pub fn amount(&self) -> Amount {
         Amount { weight: self.weight, samples: self.samples }
+    }
+
+    /// Whether both have the same steps.
+    fn has_path_of(&self, other: &Group) -> bool {
+        (self.stack, self.outcome, self.root) == (other.stack, other.outcome, other.root)
     }
 }
 
@@ -104,11 +118,12 @@ impl<'p> Selection<'p> {
             hidden,
         };
         let mut path = Vec::new();
-        groups.retain(|group| selection.fill_path(group, &mut path));
-        for group in &groups {
-            selection.total.add(group.amount());
+        for same in groups.chunk_by(Group::has_path_of) {
+            if selection.fill_path(&same[0], &mut path) {
+                selection.total.add(Amount::of(same));
+                selection.groups.extend_from_slice(same);
+            }
         }
-        selection.groups = groups;
         Ok(selection)
     }
 
@@ -117,12 +132,13 @@ impl<'p> Selection<'p> {
         &self.groups
     }
 
-    /// Calls `visit` with the steps, root first, of every group in a fixed order.
-    pub fn for_each_path(&self, mut visit: impl FnMut(&[Step], &Group)) {
+    /// Calls `visit` with every distinct sequence of steps, root first, and the groups that have it (one
+    /// for each thread), in a fixed order in which neighbours often share their outer steps.
+    pub fn for_each_path(&self, mut visit: impl FnMut(&[Step], &[Group])) {
         let mut path = Vec::new();
-        for group in &self.groups {
-            if self.fill_path(group, &mut path) {
-                visit(&path, group);
+        for groups in self.groups.chunk_by(Group::has_path_of) {
+            if self.fill_path(&groups[0], &mut path) {
+                visit(&path, groups);
             }
         }
     }
@@ -183,7 +199,7 @@ impl<'p> Selection<'p> {
     }
 }
 
-/// Counts equal samples together, in the order of (task, stack, outcome).
+/// Counts equal samples together, in the order of (stack, outcome, task).
 fn count_equal(event: &Event, filter: &SampleFilter) -> Vec<Group> {
     let mut counts: FxHashMap<(TaskId, Option<StackId>, Outcome), Amount> = FxHashMap::default();
     for sample in event.samples() {
@@ -202,7 +218,7 @@ fn count_equal(event: &Event, filter: &SampleFilter) -> Vec<Group> {
             root: None,
         })
         .collect();
-    groups.sort_unstable_by_key(|group| (group.task, group.stack, group.outcome));
+    groups.sort_unstable_by_key(|group| (group.stack, group.outcome, group.task));
     groups
 }
 

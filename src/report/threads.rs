@@ -35,15 +35,17 @@ struct Sums {
 pub fn threads(selection: &Selection<'_>) -> Vec<ThreadRow> {
     let tables = &selection.profile.tables;
     let mut sums: FxHashMap<(StringId, StringId), Sums> = FxHashMap::default();
-    selection.for_each_path(|path, group| {
-        let task = tables.task(group.task);
-        let sum = sums.entry((task.comm, task.process)).or_default();
-        sum.amount.add(group.amount());
-        sum.threads.insert((task.tid, task.generation));
-        sum.processes.insert(task.pid);
-        if let Some(leaf) = path.last() {
-            let weight = sum.leaves.entry(leaf.label).or_default();
-            *weight = weight.saturating_add(group.weight);
+    selection.for_each_path(|path, groups| {
+        for group in groups {
+            let task = tables.task(group.task);
+            let sum = sums.entry((task.comm, task.process)).or_default();
+            sum.amount.add(group.amount());
+            sum.threads.insert((task.tid, task.generation));
+            sum.processes.insert(task.pid);
+            if let Some(leaf) = path.last() {
+                let weight = sum.leaves.entry(leaf.label).or_default();
+                *weight = weight.saturating_add(group.weight);
+            }
         }
     });
     let name = |label: LabelId| &selection.labels.get(label).name;

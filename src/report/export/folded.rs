@@ -25,20 +25,27 @@ impl Stacks {
         let labels: Vec<String> =
             selection.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();
         let tables = &selection.profile.tables;
+        let comms: Vec<String> =
+            tables.tasks().iter().map(|task| safe_text::folded(tables.string(task.comm))).collect();
         let mut by_key: BTreeMap<String, Amount> = BTreeMap::new();
         let mut key = String::new();
-        selection.for_each_path(|path, group| {
-            key.clear();
-            key.push_str(&safe_text::folded(tables.string(tables.task(group.task).comm)));
+        let mut frames = String::new();
+        selection.for_each_path(|path, groups| {
+            frames.clear();
             for step in path {
-                key.push(SEPARATOR);
-                key.push_str(&labels[step.label.index()]);
-                key.push_str(suffix(step));
+                frames.push(SEPARATOR);
+                frames.push_str(&labels[step.label.index()]);
+                frames.push_str(suffix(step));
             }
-            match by_key.get_mut(&key) {
-                Some(amount) => amount.add(group.amount()),
-                None => {
-                    by_key.insert(key.clone(), group.amount());
+            for group in groups {
+                key.clear();
+                key.push_str(&comms[group.task.index()]);
+                key.push_str(&frames);
+                match by_key.get_mut(&key) {
+                    Some(amount) => amount.add(group.amount()),
+                    None => {
+                        by_key.insert(key.clone(), group.amount());
+                    }
                 }
             }
         });

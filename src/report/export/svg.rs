@@ -21,11 +21,14 @@ use inferno::flamegraph::{Direction, Options};
 /// Columns of the subtitle; a command can be long.
 const SUBTITLE_COLUMNS: usize = 150;
 
+/// Largest sum of weights that is drawn; as nanoseconds, 146 years.
+const MOST_WEIGHT: u64 = u64::MAX / 4;
+
 /// Draws `selection`.
 ///
 /// # Errors
 ///
-/// Status 3 when the samples carry no weight.
+/// Status 3 when the samples carry no weight; a failure when they carry more than can be real.
 pub(super) fn svg(
     recording: &Recording,
     selection: &Selection<'_>,
@@ -33,6 +36,10 @@ pub(super) fn svg(
 ) -> anyhow::Result<Vec<u8>> {
     if selection.total.weight == 0 {
         return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
+    }
+    // inferno adds without looking at the limit of its numbers.
+    if selection.total.weight > MOST_WEIGHT {
+        return Err(Failure::new(status::FAILED, "the weights in the file are too large to be real").into());
     }
     let names = options.common.names.unwrap_or(NameStyle::Full);
     let mut palette = palette(selection, names);

@@ -26,7 +26,7 @@ pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &Rep
         push_line(out, &line(selection, row, page));
     }
     if shown.len() < rows.len() {
-        let sum: u64 = rows[shown.len()..].iter().map(|row| row.amount.weight).sum();
+        let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
         push_line(out, &more_line(rows.len() - shown.len(), "thread name", percent(sum, whole), page));
     }
 }
