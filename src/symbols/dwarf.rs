@@ -138,7 +138,7 @@ impl<'a> DebugSections<'a> {
         });
         let mut dwarf = sections.borrow(BudgetedSection::reader);
         dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-        let problem_of = |budget: &Budget| match (budget.is_late(), budget.is_spent()) {
+        let problem_of = |budget: &Budget| match (budget.was_late(), budget.is_spent()) {
             (true, _) => Some(DebugProblem::TimeLimit),
             (_, true) => Some(DebugProblem::TooBig),
             _ => None,
