@@ -51,9 +51,14 @@ impl Budget {
         self.is_late.get()
     }
 
-    /// Whether a read was ever refused.
+    /// Whether time was ever found to have run out.
+    pub(super) fn was_late(&self) -> bool {
+        self.is_late.get()
+    }
+
+    /// Whether a read was ever refused for another reason than time.
     pub(super) fn is_spent(&self) -> bool {
-        self.is_spent.get() || self.is_late.get()
+        self.is_spent.get()
     }
 
     /// Looks at the clock once in a while; true while reading may go on.

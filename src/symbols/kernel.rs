@@ -14,6 +14,9 @@ use std::io::{BufRead, BufReader};
 
 /// How far the last function before a border may reach, bytes.
 const MAX_LAST_FUNCTION_BYTES: u64 = 16 << 10;
+/// How far any function outside of the kernel proper may reach, bytes: trampolines without a symbol lie
+/// between modules and BPF programs.
+const MAX_MODULE_FUNCTION_BYTES: u64 = 256 << 10;
 /// Longest line that is looked at, bytes. The kernel's own names have up to 512.
 const MAX_LINE_BYTES: usize = 1 << 10;
 /// Addresses below this are not kernel code but per-CPU offsets and absolute symbols.
@@ -116,7 +119,12 @@ impl KernelSymbols {
             }
         }
         let is_bounded = self.rows.get(after).is_some_and(|next| next.module == row.module);
-        if !is_bounded && address - row.address >= MAX_LAST_FUNCTION_BYTES {
+        let reach = match (is_bounded, is_core) {
+            (false, _) => MAX_LAST_FUNCTION_BYTES,
+            (true, false) => MAX_MODULE_FUNCTION_BYTES,
+            (true, true) => u64::MAX,
+        };
+        if address - row.address >= reach {
             return None;
         }
         let start = row.name as usize;

@@ -383,3 +383,29 @@ fn programs_of_32_bit_are_named() {
     let names = symbolize(&program, &[work.0]);
     assert_eq!((names.locations[0][0].raw_name.as_str(), names.locations[0][0].line), ("work", 1));
 }
+
+#[test]
+fn functions_of_the_vdso_are_named() {
+    let shop = Workshop::new();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let Some(line) = maps.lines().find(|line| line.ends_with("[vdso]")) else { return };
+    let (start, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
+    let (start, end) = (u64::from_str_radix(start, 16).unwrap(), u64::from_str_radix(end, 16).unwrap());
+    let mut bytes = vec![0; (end - start) as usize];
+    let memory = File::open("/proc/self/mem").unwrap();
+    std::os::unix::fs::FileExt::read_exact_at(&memory, &mut bytes, start).unwrap();
+    let vdso = shop.path().join("vdso.so");
+    std::fs::write(&vdso, &bytes).unwrap();
+
+    let Some(functions) = nm(&shop, &vdso, &["-D"]) else { return };
+    let functions: Vec<_> = functions.into_iter().filter(|(_, size, ..)| *size > 0).collect();
+    let addresses = probes(&functions, 16);
+    let names = symbolize_bytes(&bytes, &addresses, &Limits::default()).unwrap();
+    for (address, locations) in addresses.iter().zip(&names.locations) {
+        let is_right = |f: &NmFunction| {
+            (f.0..f.0 + f.1).contains(address) && f.3.split('@').next() == Some(&locations[0].raw_name)
+        };
+        assert!(functions.iter().any(is_right), "{address:x} {locations:?}");
+    }
+    assert!(functions.iter().any(|f| f.3.starts_with("__vdso_clock_gettime")));
+}

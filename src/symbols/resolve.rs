@@ -49,6 +49,8 @@ pub enum DebugProblem {
     TimeLimit,
     /// Function entries are in `.dwo` or `.dwp` files, which are not read.
     SplitDwarf,
+    /// Names are in a file that several modules share (made by `dwz`), which is not read.
+    SharedFile,
 }
 
 impl std::fmt::Display for DebugProblem {
@@ -58,6 +60,7 @@ impl std::fmt::Display for DebugProblem {
             DebugProblem::TooBig => "debug information is too big",
             DebugProblem::TimeLimit => "debug information took too long to search",
             DebugProblem::SplitDwarf => "debug information is in separate .dwo files",
+            DebugProblem::SharedFile => "part of the debug information is in a shared file made by dwz",
         })
     }
 }
@@ -125,7 +128,10 @@ fn symbolize(
         Some(Err(problem)) => (DwarfFrames::new(), Some(problem)),
         None => (DwarfFrames::new(), None),
     };
-    let has_dwarf = with_dwarf.is_some() && !frames.is_empty();
+    let has_dwarf =
+        with_dwarf.is_some() && (problem.is_none() || frames.iter().any(|frames| !frames.is_empty()));
+    let shared = with_dwarf.filter(|image| image.section(b".gnu_debugaltlink").is_some());
+    let problem = problem.or(shared.map(|_| DebugProblem::SharedFile));
 
     let mut demangled = Demangled::default();
     let mut frames = frames.into_iter();

@@ -269,3 +269,102 @@ impl Symbol {
         Some(binding * 2 + u8::from(!is_function))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Two sections of code with a gap between them.
+    const CODE: [Range<u64>; 2] = [100..160, 170..200];
+
+    fn search<'q>(addresses: &'q [u64], names: &'q [u8], symbols: &[Symbol]) -> Vec<Option<String>> {
+        let mut search = SymbolSearch::new(addresses, CODE.to_vec(), &Limits::default());
+        search.tables.push(Cow::Borrowed(names));
+        for &symbol in symbols {
+            search.consider(symbol, 0);
+        }
+        search.finish()
+    }
+
+    fn function(name: u32, binding: u8, kind: u8, value: u64, size: u64) -> Symbol {
+        Symbol { name, info: binding << 4 | kind, section: 1, value, size }
+    }
+
+    #[test]
+    fn the_best_alias_is_chosen() {
+        // Offsets: _f 1, __f 4, g 8, gg 10, h 13, _Zf 15.
+        let names = b"\0_f\0__f\0g\0gg\0h\0_Zf\0";
+        let best = |symbols: &[Symbol]| search(&[105], names, symbols)[0].clone().unwrap();
+        let (local, global, weak) = (0, STB_GLOBAL, STB_WEAK);
+        let at = |name, binding, kind| function(name, binding, kind, 100, 10);
+        for (better, worse, name) in [
+            (at(4, global, STT_FUNC), at(8, weak, STT_FUNC), "__f"),
+            (at(4, weak, STT_FUNC), at(8, local, STT_FUNC), "__f"),
+            (at(1, global, STT_NOTYPE), at(4, global, STT_FUNC), "_f"),
+            (at(10, global, STT_FUNC), at(8, global, STT_NOTYPE), "gg"),
+            (at(8, global, STT_FUNC), at(10, global, STT_FUNC), "g"),
+            (at(8, global, STT_FUNC), at(13, global, STT_GNU_IFUNC), "g"),
+            (at(15, global, STT_FUNC), at(1, global, STT_FUNC), "_Zf"),
+        ] {
+            assert_eq!(best(&[better, worse]), name);
+            assert_eq!(best(&[worse, better]), name);
+        }
+    }
+
+    #[test]
+    fn data_and_marks_of_tools_name_nothing() {
+        let names = b"\0$x.1\0.L1\0.annobin_f\0data\0";
+        let symbols = [
+            function(0, STB_GLOBAL, STT_FUNC, 100, 50),
+            function(1, STB_GLOBAL, STT_NOTYPE, 100, 0),
+            function(6, STB_GLOBAL, STT_NOTYPE, 100, 0),
+            function(10, STB_GLOBAL, STT_NOTYPE, 100, 50),
+            function(21, STB_GLOBAL, 1, 100, 50),
+            function(21, STB_GLOBAL, STT_FUNC, 165, 50),
+            Symbol { section: SHN_UNDEF, ..function(21, STB_GLOBAL, STT_FUNC, 100, 50) },
+            Symbol { section: SHN_ABS, ..function(21, STB_GLOBAL, STT_NOTYPE, 100, 50) },
+        ];
+        assert_eq!(search(&[100, 120, 180], names, &symbols), [None, None, None]);
+    }
+
+    proptest! {
+        /// Against the definition, by trying every symbol for every address.
+        #[test]
+        fn names_follow_the_definition(
+            symbols in proptest::collection::vec((95_u64..205, prop_oneof![Just(0), 1_u64..40], 0_u8..3), 0..24),
+            step in 1_usize..4,
+        ) {
+            // Symbol n is called by n letters, so that equal ranks are decided by the order here.
+            let mut names = vec![0];
+            let symbols: Vec<Symbol> = (symbols.iter().enumerate())
+                .map(|(index, &(value, size, binding))| {
+                    let name = names.len() as u32;
+                    names.extend(std::iter::repeat_n(b'n', index + 1));
+                    names.push(0);
+                    function(name, binding, STT_FUNC, value, size)
+                })
+                .collect();
+            let addresses: Vec<u64> = (90..210).step_by(step).collect();
+            let found = search(&addresses, &names, &symbols);
+            for (address, found) in addresses.iter().zip(found) {
+                let section = |symbol: &Symbol| CODE.iter().find(|code| code.contains(&symbol.value)).cloned();
+                let starts = symbols.iter().filter(|s| section(s).is_some()).map(|s| s.value);
+                let last_start = starts.filter(|start| start <= address).max();
+                let covers = |symbol: &&Symbol| {
+                    let Some(section) = section(symbol) else { return false };
+                    let in_size = (symbol.value..symbol.value + symbol.size).contains(address);
+                    let in_reach = symbol.size == 0 && last_start == Some(symbol.value);
+                    section.contains(address) && (in_size || in_reach)
+                };
+                let best = symbols.iter().filter(covers).max_by_key(|symbol| {
+                    (symbol.size > 0, symbol.value, Reverse(symbol.rank()), Reverse(symbol.name))
+                });
+                let expected = best.map(|symbol| {
+                    String::from_utf8(c_string(&names, symbol.name as usize, 99).unwrap().to_vec()).unwrap()
+                });
+                prop_assert_eq!(found, expected, "at {}", address);
+            }
+        }
+    }
+}
