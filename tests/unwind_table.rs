@@ -289,7 +289,8 @@ fn rows_say_what_readelf_says() {
                 columns = words;
             } else if in_fde && words.len() == columns.len() && words[0].len() == 16 {
                 let pc = u64::from_str_radix(words[0], 16).unwrap();
-                let column = |name: &str| columns.iter().position(|column| *column == name).map(|at| words[at]);
+                let column =
+                    |name: &str| columns.iter().position(|column| *column == name).map(|at| words[at]);
                 compared += usize::from(agrees_with_readelf(table.lookup(pc), pc, &column));
             }
         }
@@ -329,4 +330,52 @@ fn agrees_with_readelf<'a>(rule: Rule, pc: u64, column: &impl Fn(&str) -> Option
         Some(_) => return false,
     }
     true
+}
+
+/// Rules found by following instructions, on programs whose entries say what they should be: a copy
+/// without entries must not contradict the original.
+#[test]
+fn rules_from_instructions_agree_with_the_entries_that_were_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in ["/bin/bash", "/usr/bin/readelf", "/usr/bin/gcc"].map(Path::new) {
+        if !path.exists() {
+            continue;
+        }
+        let bare = folder.path().join("bare");
+        let remove = ["-R", ".eh_frame", "-R", ".eh_frame_hdr"];
+        let Ok(status) = Command::new("objcopy").args(remove).arg(path).arg(&bare).status() else {
+            println!("skipped: objcopy is not installed");
+            return;
+        };
+        assert!(status.success());
+        let (full, bare) = (table_of(path), table_of(&bare));
+        let (mut same, mut wrong, mut unknown) = (0, 0, 0);
+        let mut shown = 0;
+        for pc in boundaries(&full) {
+            let (said, followed) = (full.lookup(pc), bare.lookup(pc));
+            if said.kind != RuleKind::Reg {
+                continue;
+            }
+            if followed.kind != RuleKind::Reg {
+                unknown += 1;
+            } else if is_same_frame(said, followed) {
+                same += 1;
+            } else {
+                wrong += 1;
+                if shown < 10 {
+                    shown += 1;
+                    println!("{} {pc:#x}: {said:?} but {followed:?}", path.display());
+                }
+            }
+        }
+        println!("{}: {same} agree, {wrong} do not, {unknown} are not claimed", path.display());
+        assert!(wrong * 1000 <= same, "{}: {wrong} wrong of {same}", path.display());
+        assert!(same > unknown, "{}: only {same} of {} claimed", path.display(), same + unknown);
+    }
+}
+
+/// The same place may be given relative to rsp or rbp, which only the code around can tell.
+fn is_same_frame(said: Rule, followed: Rule) -> bool {
+    let is_rbp_same = (said.rbp_kind, said.rbp_off) == (followed.rbp_kind, followed.rbp_off);
+    is_rbp_same && (said.cfa_reg != followed.cfa_reg || said.cfa_off == followed.cfa_off)
 }

@@ -436,7 +436,7 @@ impl ElfImage {
             return Ok(Vec::new());
         }
         let bytes = self.source.read(section.file_offset, section.size, limits)?;
-        if section.flags & u64::from(elf::SHF_COMPRESSED.0) == 0 {
+        if section.flags & elf::SHF_COMPRESSED.0 == 0 {
             return Ok(bytes);
         }
         let header = Fields(&bytes);

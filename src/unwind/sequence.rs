@@ -125,31 +125,21 @@ fn parse_cies<'a, S: UnwindSection<Bytes<'a>>>(
     entries: &[EntryOffsets],
     limits: &Limits,
 ) -> Result<Cies<'a>, TableError> {
-    let mut cies = Cies::default();
-    let mut refused: FxHashMap<usize, ()> = FxHashMap::default();
+    // `None`: a CIE that cannot be used; its FDEs are left out.
+    let mut parsed: FxHashMap<usize, Option<CommonInformationEntry<Bytes<'a>>>> = FxHashMap::default();
     let mut work = section.section().len() as u64;
     for entry in entries {
-        if !cies.contains_key(&entry.cie) {
-            if refused.contains_key(&entry.cie) {
-                continue;
-            }
-            match section.cie_from_offset(bases, entry.cie.into()) {
-                Ok(cie) if cie.return_address_register() == gimli::X86_64::RA => {
-                    cies.insert(entry.cie, cie);
-                }
-                _ => {
-                    refused.insert(entry.cie, ());
-                    continue;
-                }
-            }
-        }
-        work += cies.get(&entry.cie).map_or(0, |cie| cie.entry_len() as u64);
+        let cie = parsed.entry(entry.cie).or_insert_with(|| {
+            let cie = section.cie_from_offset(bases, entry.cie.into()).ok()?;
+            (cie.return_address_register() == gimli::X86_64::RA).then_some(cie)
+        });
+        work += cie.as_ref().map_or(0, |cie| cie.entry_len() as u64);
         if work > limits.max_cfi_bytes {
             let limit = limits.max_cfi_bytes;
             return Err(TableError::TooLarge { what: "call frame instructions", size: work, limit });
         }
     }
-    Ok(cies)
+    Ok(parsed.into_iter().filter_map(|(offset, cie)| Some((offset, cie?))).collect())
 }
 
 /// `None` once all tasks together have used up the row budget.
