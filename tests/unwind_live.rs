@@ -2,6 +2,12 @@
 //!
 //! The programs are compiled here; a case whose compiler is not installed is skipped, saying so.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says what it skips"
+)]
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
