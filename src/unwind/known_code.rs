@@ -131,6 +131,9 @@ impl KnownCode {
         let mut budget = limits.max_scanned_code_bytes;
         let mut read = |start: u64, end: u64| {
             let size = (end - start).min(budget);
+            if size == 0 {
+                return None;
+            }
             budget -= size;
             Some(CodeBytes { start, bytes: image.read_address(start, size, limits).ok()? })
         };
@@ -260,7 +263,7 @@ fn add_signal_returns(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: 
         add_pattern(spans, &CodeBytes { start: at, bytes }, &SIGNAL_RETURN, |at| {
             (at.saturating_sub(1), at + SIGNAL_RETURN.len() as u64, Rule::SIGNAL)
         });
-        at += BLOCK;
+        at = at.saturating_add(BLOCK);
     }
 }
 

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::cfi::{Bytes, EntryOffsets};
-use super::cfi_rule::rule_of_row;
+use super::cfi_rule::{SmallRows, rule_of_row};
 use super::compile::TableError;
 use super::limits::Limits;
 use super::rule::Rule;
@@ -152,7 +152,7 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     limits: &Limits,
     adjust: &impl Fn(u64, Rule) -> Rule,
 ) -> Option<Chunk> {
-    let mut context = UnwindContext::new();
+    let mut context: UnwindContext<usize, SmallRows> = UnwindContext::new_in();
     let mut chunk = Chunk {
         sequences: Vec::with_capacity(entries.len()),
         rows: Vec::with_capacity(entries.len() * 8),
