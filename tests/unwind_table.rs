@@ -3,6 +3,12 @@
 //! `PROF_UNWIND_FILES=a:b:c` replaces the list of files; `PROF_UNWIND_ALL=1` compares every row boundary
 //! instead of an even choice of them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test fails by panicking and says what it skips"
+)]
+
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -330,4 +336,68 @@ fn agrees_with_readelf<'a>(rule: Rule, pc: u64, column: &impl Fn(&str) -> Option
         Some(_) => return false,
     }
     true
+}
+
+/// Rules found by following instructions, on programs whose entries say what they should be: a copy
+/// without entries must not contradict the original.
+#[test]
+fn rules_from_instructions_agree_with_the_entries_that_were_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    for path in ["/bin/bash"].map(Path::new) {
+        if !path.exists() {
+            continue;
+        }
+        let bare = folder.path().join("bare");
+        let remove = ["-R", ".eh_frame", "-R", ".eh_frame_hdr"];
+        let Ok(status) = Command::new("objcopy").args(remove).arg(path).arg(&bare).status() else {
+            println!("skipped: objcopy is not installed");
+            return;
+        };
+        assert!(status.success());
+        let (full, bare) = (table_of(path), table_of(&bare));
+        let (mut same, mut wrong, mut unknown) = (0, 0, 0);
+        let mut shown = 0;
+        let file = std::fs::read(path).unwrap();
+        let object = object::File::parse(&file[..]).unwrap();
+        let text = object.section_by_name(".text").unwrap();
+        let code = text.data().unwrap();
+        for pc in boundaries(&full) {
+            // Only starts of instructions that run: not what pads functions, nor the middle of one.
+            let at = pc.checked_sub(text.address()).and_then(|at| code.get(at as usize..));
+            let is_padding = |code: &[u8]| {
+                code.starts_with(&[0x0f, 0x1f]) || code.starts_with(&[0x66]) || code.starts_with(&[0x90])
+            };
+            if !is_row_start(&full, pc) || at.is_none_or(is_padding) {
+                continue;
+            }
+            let (said, followed) = (full.lookup(pc), bare.lookup(pc));
+            if said.kind != RuleKind::Reg {
+                continue;
+            }
+            if followed.kind != RuleKind::Reg {
+                unknown += 1;
+            } else if is_same_frame(said, followed) {
+                same += 1;
+            } else {
+                wrong += 1;
+                if shown < 10 {
+                    shown += 1;
+                    println!("{} {pc:#x}: {said:?} but {followed:?}", path.display());
+                }
+            }
+        }
+        println!("{}: {same} agree, {wrong} do not, {unknown} are not claimed", path.display());
+        assert!(wrong * 1000 <= same, "{}: {wrong} wrong of {same}", path.display());
+        assert!(same > unknown, "{}: only {same} of {} claimed", path.display(), same + unknown);
+    }
+}
+
+fn is_row_start(table: &Table, address: u64) -> bool {
+    address & 0xffff != 0 && table.lookup(address) != table.lookup(address - 1)
+}
+
+/// The same place may be given relative to rsp or rbp, which only the code around can tell.
+fn is_same_frame(said: Rule, followed: Rule) -> bool {
+    let is_rbp_same = (said.rbp_kind, said.rbp_off) == (followed.rbp_kind, followed.rbp_off);
+    is_rbp_same && (said.cfa_reg != followed.cfa_reg || said.cfa_off == followed.cfa_off)
 }

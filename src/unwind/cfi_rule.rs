@@ -4,8 +4,8 @@
 //! the meaning of the rules: DWARF 5 §6.4; the signal frame: the x86-64 kernel's `struct rt_sigframe`.
 
 use gimli::{
-    CfaRule, Encoding, Expression, Operation, Reader, RegisterRule, UnwindExpression, UnwindSection,
-    UnwindTableRow, X86_64,
+    CfaRule, Encoding, Expression, Operation, Reader, Register, RegisterRule, UnwindContextStorage,
+    UnwindExpression, UnwindSection, UnwindTableRow, X86_64,
 };
 
 use super::rule::{RBP, RSP, Rule, RuleKind};
@@ -17,20 +17,29 @@ const UCONTEXT_RIP: i64 = 168;
 /// More operations than this in an expression are left to user space.
 const MAX_OPERATIONS: usize = 16;
 
+/// Storage of one row under evaluation. gimli's own has room for 192 registers, and is copied for every
+/// FDE; x86-64's entries name 17 at most. An entry that needs more is an error of that entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SmallRows;
+
+impl UnwindContextStorage<usize> for SmallRows {
+    type Rules = [(Register, RegisterRule<usize>); 32];
+    type Stack = [UnwindTableRow<usize, Self>; 6];
+}
+
+/// A row under evaluation.
+pub(super) type Row = UnwindTableRow<usize, SmallRows>;
+
 /// The rule of a row.
 ///
 /// `is_signal_frame` is the CIE's `S` augmentation: this code was entered by the kernel, not by a call.
-pub(super) fn rule_of_row<R, S>(
-    row: &UnwindTableRow<usize>,
-    section: &S,
-    encoding: Encoding,
-    is_signal_frame: bool,
-) -> Rule
+pub(super) fn rule_of_row<R, S>(row: &Row, section: &S, encoding: Encoding, is_signal_frame: bool) -> Rule
 where
     R: Reader<Offset = usize>,
     S: UnwindSection<R>,
 {
-    if row.register(X86_64::RA) == Some(RegisterRule::Undefined) {
+    let return_address = row.register(X86_64::RA);
+    if return_address == Some(RegisterRule::Undefined) {
         return Rule::STOP;
     }
     let terms = Terms { section, encoding, reader: std::marker::PhantomData };
@@ -39,7 +48,7 @@ where
         return if terms.is_kernel_signal_frame(row, rule) { Rule::SIGNAL } else { Rule::USER };
     }
     terms
-        .with_return_address(rule, row.register(X86_64::RA))
+        .with_return_address(rule, return_address)
         .and_then(|rule| terms.with_rbp(rule, row.register(X86_64::RBP)))
         .unwrap_or(Rule::USER)
 }
@@ -226,7 +235,7 @@ where
 
     /// Whether the saved registers are where the kernel puts them. Other signal frames exist only on
     /// paper so far; they would go to user space.
-    fn is_kernel_signal_frame(&self, row: &UnwindTableRow<usize>, rule: Rule) -> bool {
+    fn is_kernel_signal_frame(&self, row: &Row, rule: Rule) -> bool {
         let Some(RegisterRule::Expression(expression)) = row.register(X86_64::RA) else { return false };
         let rip = Linear { register: Some(RSP), register_times_8: None, offset: UCONTEXT_RIP };
         rule == Rule::deref(RSP, UCONTEXT_RSP, 0) && self.term(&expression) == Some(Term::Value(rip))

@@ -12,6 +12,9 @@ use super::table::{PAGE_SHIFT, RuleInterner, Table, TableBuilder};
 /// function before them, which halves the number of rows.
 const MAX_PADDING: u64 = 15;
 
+/// More executable segments than any linker makes; every entry is compared with each of them.
+const MAX_CODE_SEGMENTS: usize = 64;
+
 /// Why there is no table.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
@@ -63,6 +66,10 @@ pub fn compile(image: &ElfImage, limits: &Limits) -> Result<Table, TableError> {
 pub fn compile_sections(image: &ElfImage, cfi: &CfiSections, limits: &Limits) -> Result<Table, TableError> {
     let code = code_segments(image);
     let (Some(first), Some(last)) = (code.first(), code.last()) else { return Err(TableError::NoCode) };
+    if code.len() > MAX_CODE_SEGMENTS {
+        let (size, limit) = (code.len() as u64, MAX_CODE_SEGMENTS as u64);
+        return Err(TableError::TooLarge { what: "executable segments", size, limit });
+    }
     let (first_address, end) = (first.address, last.end());
     let pages = ((end - 1) >> PAGE_SHIFT) - (first_address >> PAGE_SHIFT) + 1;
     if pages > limits.max_pages as u64 {

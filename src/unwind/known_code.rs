@@ -2,7 +2,8 @@
 //!
 //! - Go's `.debug_frame` does not say where stacks end or change: the runtime's functions for that are
 //!   known by name, and their frame pointers lead over the change (`runtime/asm_amd64.s`).
-//! - musl has no entries at all: its entry code and signal return are known by name or by their bytes.
+//! - musl has no entries at all: its entry code, thread start and signal return are known by their bytes,
+//!   the rest by following its instructions.
 //! - Linkers other than GNU ld write no entries for the procedure linkage table.
 //!
 //! A root is claimed only where name or bytes prove it.
@@ -12,9 +13,12 @@ use super::elf::{ElfImage, Fields, Section, Segment, c_string};
 use super::limits::Limits;
 use super::rule::{RSP, Rule};
 use super::sequence::Sequence;
+use super::stack_depth::{CodeBytes, follow};
 
 /// `mov $15, %rax; syscall`: rt_sigreturn, which ends every signal handler.
 const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
+/// `xor %ebp, %ebp; pop %rdi; call *%r9`: where a thread made by musl's `__clone` begins.
+const THREAD_START: [u8; 6] = [0x31, 0xed, 0x5f, 0x41, 0xff, 0xd1];
 /// `and $-16, %rsp`, which only a function that no one called does before its first call.
 const ALIGN_STACK: [u8; 4] = [0x48, 0x83, 0xe4, 0xf0];
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
@@ -53,10 +57,7 @@ impl KnownCode {
             known.add_go(image, code, limits);
         } else if image.entry() != 0 && !is_covered(image.entry()) {
             known.add_entry_code(image, limits);
-            known.add_musl(image, limits, &is_covered);
-            for (start, end) in gaps(code, covered) {
-                add_signal_returns(&mut known.fills, image, start, end, limits);
-            }
+            known.follow_instructions(image, code, covered, limits);
         }
         for name in [&b".plt"[..], b".plt.sec", b".plt.got", b".iplt"] {
             for section in image.sections().iter().filter(|section| section.name == name) {
@@ -119,46 +120,41 @@ impl KnownCode {
         self.fills.push(Span { start: entry, end: entry + (after + length) as u64, rule: Rule::STOP });
     }
 
-    fn add_musl(&mut self, image: &ElfImage, limits: &Limits, is_covered: &impl Fn(u64) -> bool) {
-        let mut found = Vec::new();
-        let mut has_marker = false;
-        for_each_function(image, limits, |name, start, size| {
-            has_marker |= name == b"__libc_start_main";
-            let is_root = matches!(
-                name,
-                b"_start"
-                    | b"_start_c"
-                    | b"_dlstart"
-                    | b"_dlstart_c"
-                    | b"__dls2"
-                    | b"__dls2b"
-                    | b"__dls3"
-                    | b"__libc_start_main"
-                    | b"libc_start_main_stage2"
-                    | b"start"
-                    | b"start_c11"
-                    | b"__clone"
-            );
-            if is_root && !is_covered(start) {
-                found.push((name == b"__clone", start, size));
+    /// A module whose very entry point has no unwind entry: most likely musl, or a program linked with it.
+    fn follow_instructions(
+        &mut self,
+        image: &ElfImage,
+        code: &[Segment],
+        covered: &[Sequence],
+        limits: &Limits,
+    ) {
+        let mut budget = limits.max_scanned_code_bytes;
+        let mut read = |start: u64, end: u64| {
+            let size = (end - start).min(budget);
+            if size == 0 {
+                return None;
             }
-        });
-        if !has_marker {
-            return;
+            budget -= size;
+            Some(CodeBytes { start, bytes: image.read_address(start, size, limits).ok()? })
+        };
+        let without: Vec<CodeBytes> =
+            gaps(code, covered).into_iter().filter_map(|(start, end)| read(start, end)).collect();
+        let with: Vec<CodeBytes> =
+            covered.iter().filter_map(|sequence| read(sequence.start, sequence.end)).collect();
+
+        for code in &without {
+            add_pattern(&mut self.overrides, code, &SIGNAL_RETURN, |at| {
+                // From one byte before, because handlers' return addresses are looked up there.
+                (at.saturating_sub(1), at + SIGNAL_RETURN.len() as u64, Rule::SIGNAL)
+            });
+            add_pattern(&mut self.overrides, code, &THREAD_START, |at| {
+                (at, at + THREAD_START.len() as u64, Rule::STOP)
+            });
         }
-        for (is_clone, start, size) in found {
-            let Some(end) = start.checked_add(size) else { continue };
-            let mut root = start;
-            if is_clone {
-                // The parent returns from it like from any other function; only the part that clears rbp
-                // runs as the new thread.
-                let Ok(bytes) = image.read_address(start, size.min(256), limits) else { continue };
-                let Some(child) = find(&bytes, &[0x31, 0xed]) else { continue };
-                root = start + child as u64;
-                self.fills.push(Span { start, end: root, rule: Rule::reg(RSP, 8) });
-            }
-            self.fills.push(Span { start: root, end, rule: Rule::STOP });
-        }
+        self.overrides.append(&mut self.fills);
+        let mut functions = vec![(image.entry(), 0)];
+        for_each_function(image, limits, |_, start, size| functions.push((start, size)));
+        self.fills = follow(&without, &functions, &with);
     }
 
     /// Entries of a linkage table, recognised by the bytes of its first full entry.
@@ -208,8 +204,18 @@ fn make_disjoint(spans: &mut Vec<Span>) {
     });
 }
 
+/// Where some bytes (at least two) first occur. The second byte is looked for first: in the patterns of
+/// this file it is the rarer one.
 fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
-    bytes.windows(pattern.len()).position(|window| window == pattern)
+    let mut from = 0;
+    loop {
+        let last = bytes.len().checked_sub(pattern.len()).filter(|&last| from <= last)?;
+        let at = from + bytes[from + 1..last + 2].iter().position(|&byte| byte == pattern[1])?;
+        if bytes[at..].starts_with(pattern) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
 }
 
 /// Code without entries, ascending.
@@ -230,7 +236,22 @@ fn gaps(code: &[Segment], covered: &[Sequence]) -> Vec<(u64, u64)> {
     gaps
 }
 
-/// Finds `rt_sigreturn` calls by their bytes.
+/// Adds a span for every occurrence of some bytes.
+fn add_pattern(
+    spans: &mut Vec<Span>,
+    code: &CodeBytes,
+    pattern: &[u8],
+    span_at: impl Fn(u64) -> (u64, u64, Rule),
+) {
+    let mut from = 0;
+    while let Some(found) = code.bytes.get(from..).and_then(|rest| find(rest, pattern)) {
+        let (start, end, rule) = span_at(code.start + (from + found) as u64);
+        spans.push(Span { start, end, rule });
+        from += found + pattern.len();
+    }
+}
+
+/// Finds `rt_sigreturn` calls by their bytes in a range that may be large.
 fn add_signal_returns(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: u64, limits: &Limits) {
     const BLOCK: u64 = 1 << 20;
     let end = end.min(start.saturating_add(limits.max_scanned_code_bytes));
@@ -239,31 +260,11 @@ fn add_signal_returns(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: 
         let overlap = SIGNAL_RETURN.len() as u64 - 1;
         let size = (end - at).min(BLOCK + overlap);
         let Ok(bytes) = image.read_address(at, size, limits) else { return };
-        let mut rest = &bytes[..];
-        // The first byte is rare in itself; `memchr`-like skipping is left to the standard library.
-        while let Some(found) = find_fast(rest, &SIGNAL_RETURN) {
-            let address = at + (bytes.len() - rest.len() + found) as u64;
-            // From one byte before, because handlers' return addresses are looked up there.
-            let span_end = address + SIGNAL_RETURN.len() as u64;
-            spans.push(Span { start: address.saturating_sub(1), end: span_end, rule: Rule::SIGNAL });
-            rest = &rest[found + SIGNAL_RETURN.len()..];
-        }
-        at += BLOCK;
+        add_pattern(spans, &CodeBytes { start: at, bytes }, &SIGNAL_RETURN, |at| {
+            (at.saturating_sub(1), at + SIGNAL_RETURN.len() as u64, Rule::SIGNAL)
+        });
+        at = at.saturating_add(BLOCK);
     }
-}
-
-/// As [`find`], looking for the pattern's rarest byte (the last but one) first.
-fn find_fast(bytes: &[u8], pattern: &[u8; 9]) -> Option<usize> {
-    let mut from = 0;
-    while let Some(rest) = bytes.get(from..).filter(|rest| rest.len() >= pattern.len()) {
-        // 0xc7 in second place; searched in blocks by the compiler's vectorised comparison.
-        let at = rest[1..=rest.len() - (pattern.len() - 1)].iter().position(|&byte| byte == pattern[1])?;
-        if rest[at..].starts_with(pattern) {
-            return Some(from + at);
-        }
-        from += at + 1;
-    }
-    None
 }
 
 /// Calls `visit(name, address, size)` for every defined function of `.symtab`, else `.dynsym`. Labels

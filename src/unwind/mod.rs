@@ -24,6 +24,7 @@ mod cfi_rule;
 mod full_step;
 mod known_code;
 mod sequence;
+mod stack_depth;
 
 pub use cfi::CfiSections;
 pub use compile::{TableError, compile, compile_sections};

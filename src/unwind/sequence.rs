@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 use super::cfi::{Bytes, EntryOffsets};
-use super::cfi_rule::rule_of_row;
+use super::cfi_rule::{SmallRows, rule_of_row};
 use super::compile::TableError;
 use super::limits::Limits;
 use super::rule::Rule;
@@ -125,31 +125,21 @@ fn parse_cies<'a, S: UnwindSection<Bytes<'a>>>(
     entries: &[EntryOffsets],
     limits: &Limits,
 ) -> Result<Cies<'a>, TableError> {
-    let mut cies = Cies::default();
-    let mut refused: FxHashMap<usize, ()> = FxHashMap::default();
+    // `None`: a CIE that cannot be used; its FDEs are left out.
+    let mut parsed: FxHashMap<usize, Option<CommonInformationEntry<Bytes<'a>>>> = FxHashMap::default();
     let mut work = section.section().len() as u64;
     for entry in entries {
-        if let std::collections::hash_map::Entry::Vacant(e) = cies.entry(entry.cie) {
-            if refused.contains_key(&entry.cie) {
-                continue;
-            }
-            match section.cie_from_offset(bases, entry.cie.into()) {
-                Ok(cie) if cie.return_address_register() == gimli::X86_64::RA => {
-                    e.insert(cie);
-                }
-                _ => {
-                    refused.insert(entry.cie, ());
-                    continue;
-                }
-            }
-        }
-        work += cies.get(&entry.cie).map_or(0, |cie| cie.entry_len() as u64);
+        let cie = parsed.entry(entry.cie).or_insert_with(|| {
+            let cie = section.cie_from_offset(bases, entry.cie.into()).ok()?;
+            (cie.return_address_register() == gimli::X86_64::RA).then_some(cie)
+        });
+        work += cie.as_ref().map_or(0, |cie| cie.entry_len() as u64);
         if work > limits.max_cfi_bytes {
             let limit = limits.max_cfi_bytes;
             return Err(TableError::TooLarge { what: "call frame instructions", size: work, limit });
         }
     }
-    Ok(cies)
+    Ok(parsed.into_iter().filter_map(|(offset, cie)| Some((offset, cie?))).collect())
 }
 
 /// `None` once all tasks together have used up the row budget.
@@ -162,7 +152,7 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     limits: &Limits,
     adjust: &impl Fn(u64, Rule) -> Rule,
 ) -> Option<Chunk> {
-    let mut context = UnwindContext::new();
+    let mut context: UnwindContext<usize, SmallRows> = UnwindContext::new_in();
     let mut chunk = Chunk {
         sequences: Vec::with_capacity(entries.len()),
         rows: Vec::with_capacity(entries.len() * 8),

@@ -77,8 +77,20 @@ impl Table {
 pub(super) struct RuleInterner {
     rules: Vec<Rule>,
     ids: FxHashMap<Rule, u16>,
-    last: (Rule, u16),
+    /// The rule last interned with each hash: few rules make up nearly all rows.
+    recent: Vec<(Rule, u16)>,
     max: usize,
+}
+
+/// Slots of [`RuleInterner`]'s shortcut; a power of two.
+const RECENT: usize = 256;
+
+/// A slot of the shortcut. Mixes the fields that differ most between rules.
+fn recent_slot(rule: &Rule) -> usize {
+    let offsets = u64::from(rule.cfa_off.cast_unsigned()) << 32 | u64::from(rule.rbp_off.cast_unsigned());
+    let kinds = (rule.kind as u64) << 8 | (rule.rbp_kind as u64) << 4 | u64::from(rule.cfa_reg);
+    let mixed = (offsets ^ kinds << 17).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 56) as usize % RECENT
 }
 
 /// Index of [`Rule::NONE`].
@@ -92,7 +104,7 @@ impl RuleInterner {
         let mut interner = Self {
             rules: Vec::new(),
             ids: FxHashMap::default(),
-            last: (Rule::NONE, NONE_ID),
+            recent: vec![(Rule::NONE, NONE_ID); RECENT],
             max: max.clamp(2, usize::from(u16::MAX)),
         };
         interner.intern(Rule::NONE);
@@ -101,8 +113,9 @@ impl RuleInterner {
     }
 
     pub(super) fn intern(&mut self, rule: Rule) -> u16 {
-        if rule == self.last.0 && !self.rules.is_empty() {
-            return self.last.1;
+        let slot = recent_slot(&rule);
+        if self.recent[slot].0 == rule && !self.rules.is_empty() {
+            return self.recent[slot].1;
         }
         let id = if let Some(&id) = self.ids.get(&rule) {
             id
@@ -114,7 +127,7 @@ impl RuleInterner {
         } else {
             USER_ID
         };
-        self.last = (rule, id);
+        self.recent[slot] = (rule, id);
         id
     }
 
