@@ -1,9 +1,10 @@
 //! Hand-made files with sound checksums and wrong contents: each is refused in words, keeps what came
 //! before, and takes no more memory than its size allows.
 
-use super::chunk::{FLAG_ZSTD, Kind, frame};
-use super::{Integrity, MAX_ROWS, header, read, schema};
-use crate::profile::{Profile, StackId};
+use super::chunk::{FLAG_ZSTD, Kind, Next, Unpacker, frame};
+use super::{Integrity, MAX_ROWS, Writer, header, read, schema};
+use crate::profile::{End, EventInfo, Frame, Function, Location, Module, Profile, Sample, StackId, Task};
+use proptest::prelude::*;
 use prost::Message;
 
 /// A file of a header and the given chunks.
@@ -309,5 +310,89 @@ fn a_known_field_number_is_the_highest_of_its_message() {
         assert_eq!(super::wire::unknown_fields(&payload, &known), Some(0));
         let lower = schema::KnownFields { highest: known.highest - 1, row: None };
         assert_eq!(super::wire::unknown_fields(&payload, &lower), Some(1));
+    }
+}
+
+/// The payloads of a small recording with several rows of each kind, in two flushes.
+fn payloads() -> Vec<(u8, Vec<u8>)> {
+    let mut profile = Profile::default();
+    profile.meta.command = vec!["prof".into(), "record".into()];
+    let event = profile.add_event(EventInfo { name: "on-cpu".into(), period: 7, ..EventInfo::default() });
+    let mut writer = Writer::new(Vec::new(), &profile.meta).unwrap();
+    for flush in 0..2_u32 {
+        let tables = &mut profile.tables;
+        let [path, name] = ["path", "name"].map(|text| tables.intern_string(&format!("{text} {flush}")));
+        let module =
+            tables.intern_module(Module { path, build_id: vec![flush as u8; 4], ..Module::default() });
+        let task = tables.intern_task(Task { pid: 5, tid: 5 + flush, comm: name, ..Task::default() });
+        for number in 0..6_u32 {
+            let (address, stack_parent) =
+                (u64::from(number) * 16, number.checked_sub(1 + number % 2).map(StackId));
+            let frame = tables.intern_frame(Frame { module, address, ..Frame::default() });
+            let stack = tables.intern_stack(stack_parent, frame);
+            let function = profile.symbols.intern_function(Function { name, raw_name: path });
+            let location = Location { function, file: path, line: number, is_inlined: false };
+            profile.symbols.set_locations(frame, vec![location; 1 + number as usize % 2]);
+            let time_ns = u64::from(number) * 1_000_000;
+            let stack = (number > 0).then_some(stack);
+            let weight = 7 + u64::from(number % 2);
+            let sample = Sample { time_ns, task, stack, weight, cpu: number as u16, ..Sample::default() };
+            profile.events[event.index()].push(sample);
+        }
+        profile.count("rescued", 1);
+        profile.end = Some(End { duration_ns: 6_000_000, reason: "x".into(), ..End::default() });
+        writer.flush(&mut profile, true).unwrap();
+    }
+    let bytes = writer.into_inner();
+    let mut chunks = Unpacker::new(&bytes[header::LENGTH..]).unwrap();
+    let mut payloads = Vec::new();
+    while let Next::Chunk { kind, payload, .. } = chunks.next() {
+        payloads.push((kind as u8, payload.to_vec()));
+    }
+    payloads
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// As an attacker would, with right checksums: what is accepted can be walked, written and read again.
+    #[test]
+    fn changed_payloads_with_sound_checksums_never_panic(
+        changes in proptest::collection::vec((any::<usize>(), any::<usize>(), any::<u8>(), 0_u8..3), 1..4),
+    ) {
+        let mut payloads = payloads();
+        for (chunk, at, byte, how) in changes {
+            let chunk = chunk % payloads.len();
+            let payload = &mut payloads[chunk].1;
+            let at = at % payload.len();
+            match how {
+                0 => payload[at] = byte,
+                1 => payload.insert(at, byte),
+                _ => drop(payload.remove(at)),
+            }
+            if payload.is_empty() {
+                payloads.remove(chunk);
+            }
+        }
+        let file = payloads.iter().fold(File::new(), |file, (kind, payload)| file.with_payload(*kind, 0, payload));
+        let (mut profile, _) = file.read();
+        for event in &profile.events {
+            event.total_weight();
+            for sample in event.samples() {
+                profile.tables.string(profile.tables.task(sample.task).comm);
+                for frame in sample.stack.into_iter().flat_map(|stack| profile.tables.stack_frames(stack)) {
+                    profile.tables.string(profile.tables.module(profile.tables.frame(frame).module).path);
+                    for location in profile.symbols.locations(frame) {
+                        let function = profile.symbols.function(location.function);
+                        profile.tables.string(function.name);
+                        profile.tables.string(function.raw_name);
+                        profile.tables.string(location.file);
+                    }
+                }
+            }
+        }
+        let mut writer = Writer::new(Vec::new(), &profile.meta).unwrap();
+        writer.flush(&mut profile, false).unwrap();
+        prop_assert_eq!(read(writer.into_inner().as_slice()).unwrap().0, profile);
     }
 }

@@ -151,7 +151,7 @@ struct Budget {
 impl Budget {
     /// What any file may take, bytes.
     const FLOOR: u64 = 128 << 20;
-    /// What a file may take for each of its bytes, bytes. Real recordings take 5 to 40.
+    /// What a file may take for each of its bytes, bytes. The made-up recordings of the tests take about 10.
     const PER_BYTE: u64 = 256;
 
     fn set_bytes_read(&mut self, bytes: u64) {
