@@ -401,3 +401,18 @@ fn is_same_frame(said: Rule, followed: Rule) -> bool {
     let is_rbp_same = (said.rbp_kind, said.rbp_off) == (followed.rbp_kind, followed.rbp_off);
     is_rbp_same && (said.cfa_reg != followed.cfa_reg || said.cfa_off == followed.cfa_off)
 }
+
+/// glibc's dynamic linker has no unwind entry for the first code of every process.
+#[test]
+fn the_entry_of_the_dynamic_linker_is_a_root() {
+    let own = ElfImage::open(&File::open("/proc/self/exe").unwrap(), &Limits::default()).unwrap();
+    let Some(interpreter) = own.interpreter() else {
+        println!("skipped: the tests are linked statically");
+        return;
+    };
+    let image = ElfImage::open(&File::open(interpreter).unwrap(), &Limits::default()).unwrap();
+    let table = compile(&image, &Limits::default()).unwrap();
+    assert_eq!(table.lookup(image.entry()), Rule::STOP);
+    // A return address from the first call: up to there nothing was pushed.
+    assert_eq!(table.lookup(image.entry() + 7), Rule::STOP);
+}

@@ -93,7 +93,7 @@ pub struct RescueEvent {
     pub is_return: bool,
     /// Registers by DWARF number 0..=15, then rip.
     pub registers: [u64; 17],
-    /// The stack from rsp upwards.
+    /// The stack from `RED_ZONE_BYTES` below rsp upwards.
     pub stack: Vec<u8>,
 }
 

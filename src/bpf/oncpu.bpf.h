@@ -115,7 +115,7 @@ static __always_inline __u32 copy_stack_pages(struct prof_rescue *rescue, __u64 
 static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event_data *ctx,
 					struct task_struct *task)
 {
-	__u64 sp = s->regs[REG_SP], leaf_sp;
+	__u64 sp = s->regs[REG_SP], leaf_sp, from;
 	__u32 frames_before = s->count - s->sample.kernel_count - 1;
 	struct prof_rescue *rescue;
 
@@ -144,8 +144,9 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 #pragma unroll
 	for (int i = 0; i < PROF_REGISTERS; i++)
 		rescue->regs[i] = s->regs[i];
-	if (bpf_probe_read_user(rescue->stack, PROF_RESCUE_BYTES, (void *)sp))
-		rescue->stack_bytes = copy_stack_pages(rescue, sp);
+	from = sp - PROF_RED_ZONE_BYTES;
+	if (bpf_probe_read_user(rescue->stack, PROF_RESCUE_BYTES, (void *)from))
+		rescue->stack_bytes = copy_stack_pages(rescue, from);
 	else
 		rescue->stack_bytes = PROF_RESCUE_BYTES;
 	bpf_ringbuf_submit(rescue, BPF_RB_NO_WAKEUP);

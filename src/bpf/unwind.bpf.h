@@ -172,13 +172,13 @@ static __always_inline long step_signal(struct scratch *s)
 	return 0;
 }
 
-/* Makes the caller the current frame. */
+/* Makes the caller the current frame. `may_stay`: the call has pushed nothing (vfork's return). */
 static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_address, __u64 bp,
-				    __u64 by_fp)
+				    __u64 by_fp, bool may_stay)
 {
 	if (!return_address)
-		return stop(s, PROF_OUTCOME_COMPLETE);
-	if (cfa <= s->regs[REG_SP])
+		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
+	if (cfa < s->regs[REG_SP] || (cfa == s->regs[REG_SP] && !may_stay))
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
 	s->regs[REG_SP] = cfa;
 	s->regs[REG_BP] = bp;
@@ -195,7 +195,7 @@ static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_r
 
 	if (!follow_frame_pointers)
 		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
-	if (zero_is_root && !bp)
+	if (zero_is_root && !bp && s->is_return)
 		return stop(s, PROF_OUTCOME_COMPLETE);
 	/* Go switches between stacks that may lie anywhere. */
 	if ((!zero_is_root && bp < s->regs[REG_SP]) || (bp & 7))
@@ -204,7 +204,7 @@ static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_r
 		s->regs[REG_SP] = 0;
 	if (!read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address))
 		return stop(s, end_of_frame_pointers(s));
-	return step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP);
+	return step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP, false);
 }
 
 /* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. */
@@ -247,7 +247,7 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 		if (!read_word(s, cfa + offset, &return_address))
 			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
 	}
-	return step_to(s, cfa, return_address, bp, 0);
+	return step_to(s, cfa, return_address, bp, 0, rule->ra_kind == PROF_RA_IN_REG);
 }
 
 /* One frame: stores the current address and moves on to its caller. Returns 1 to stop. */

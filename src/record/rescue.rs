@@ -2,7 +2,7 @@
 
 use super::modules::{FileId, ModuleFiles, TableState};
 use super::process::{Mapped, Process};
-use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RescueEvent};
+use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, RescueEvent};
 use crate::profile::Outcome;
 use crate::unwind::{
     CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap, Registers, StackCopy,
@@ -38,7 +38,7 @@ pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         }
     };
     let code = Code { process, time_ns, files, missed: Cell::new(false), cfi: OnceCell::new() };
-    let memory = StackCopy { start: general[7], bytes: &rescue.stack };
+    let memory = StackCopy { start: general[7].wrapping_sub(RED_ZONE_BYTES), bytes: &rescue.stack };
     let stack = walk(&start, &code, &memory, MAX_USER_FRAMES);
     let frames = stack
         .frames

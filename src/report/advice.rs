@@ -8,16 +8,21 @@ use crate::profile::{Integrity, ModuleKind, Outcome, Profile};
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
 const NOTABLE_PERCENT: f64 = 1.0;
 
+/// What the file lacks, when it is not whole.
+pub(super) fn missing_part(profile: &Profile, integrity: &Integrity) -> Option<String> {
+    if let Some(problem) = &integrity.problem {
+        return Some(problem.clone());
+    }
+    (profile.end.is_none() || !integrity.is_complete).then(|| {
+        "the recording has no end: prof was killed, is still recording, or the file was cut".to_owned()
+    })
+}
+
 /// The notes for a recording, most important first. They quote foreign names.
 pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(problem) = &integrity.problem {
+    if let Some(problem) = missing_part(profile, integrity) {
         notes.push(format!("the file is not whole ({problem}): this shows what could be read"));
-    } else if profile.end.is_none() || !integrity.is_complete {
-        notes.push(
-            "the recording has no end: prof was killed, or the file was cut; this shows what was saved"
-                .to_owned(),
-        );
     }
     let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
     if lost >= NOTABLE_PERCENT {

@@ -51,7 +51,9 @@ pub use threads::{ThreadRow, threads};
 
 use crate::failure::{Failure, status};
 use crate::profile::{self, Event, Integrity, Profile};
+use crate::safe_text;
 use anyhow::Context;
+use std::io::Write as _;
 use std::path::Path;
 
 /// The event that is shown when a profile holds several.
@@ -83,11 +85,33 @@ impl Recording {
                     return Err(missing(path).into());
                 }
                 Err(error) => {
-                    return Err(error).with_context(|| format!("cannot read `{}`", path.display()));
+                    let message = format!("cannot read `{}`: {error}", path.display());
+                    let failure = Failure::new(status::FAILED, message);
+                    return Err(match error.hint() {
+                        Some(hint) => failure.hint(hint),
+                        None => failure,
+                    }
+                    .into());
                 }
             },
         };
-        Ok(Recording { profile, integrity })
+        let recording = Recording { profile, integrity };
+        recording.warn_if_cut(input);
+        Ok(recording)
+    }
+
+    /// Says on standard error that the file is not whole: a script that reads standard output must not take
+    /// a part for all.
+    fn warn_if_cut(&self, input: &Input) {
+        if let Some(problem) = advice::missing_part(&self.profile, &self.integrity) {
+            let name = match input {
+                Input::Stdin => "standard input".to_owned(),
+                Input::File(path) => format!("`{}`", path.display()),
+            };
+            let line = format!("warning: {name} is not whole: {problem}; showing what could be read");
+            // With standard error closed there is nobody to warn.
+            let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
+        }
     }
 
     /// The event that is shown.

@@ -21,6 +21,12 @@ const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 const THREAD_START: [u8; 6] = [0x31, 0xed, 0x5f, 0x41, 0xff, 0xd1];
 /// `and $-16, %rsp`, which only a function that no one called does before its first call.
 const ALIGN_STACK: [u8; 4] = [0x48, 0x83, 0xe4, 0xf0];
+/// `mov %rsp, %rdi; call …`: glibc's dynamic linker starts with it (RTLD_START, sysdeps/x86_64/dl-machine.h).
+const LOADER_START: [u8; 4] = [0x48, 0x89, 0xe7, 0xe8];
+/// `mov %rax, %r12` behind that call: the program's entry point is kept.
+const LOADER_KEEPS_ENTRY: [u8; 3] = [0x49, 0x89, 0xc4];
+/// `jmp *%r12`: there the program begins.
+const LOADER_JUMP: [u8; 3] = [0x41, 0xff, 0xe4];
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// What is known about a module's code.
@@ -102,11 +108,17 @@ impl KnownCode {
         }
     }
 
-    /// The entry point, if it clears rbp, aligns the stack and calls: nothing called it.
+    /// The entry point, if it clears rbp, aligns the stack and calls, or is that of glibc's dynamic linker:
+    /// nothing called it.
     fn add_entry_code(&mut self, image: &ElfImage, limits: &Limits) {
         let entry = image.entry();
-        let Ok(bytes) = image.read_address(entry, 64, limits) else { return };
+        let Ok(bytes) = image.read_address(entry, 96, limits) else { return };
         let body = bytes.strip_prefix(&ENDBR64[..]).unwrap_or(&bytes);
+        if let Some(length) = loader_entry_bytes(body) {
+            let end = entry + (bytes.len() - body.len() + length) as u64;
+            self.fills.push(Span { start: entry, end, rule: Rule::STOP });
+            return;
+        }
         if !body.starts_with(&[0x31, 0xed]) && !body.starts_with(&[0x48, 0x31, 0xed]) {
             return;
         }
@@ -189,6 +201,14 @@ impl KnownCode {
             self.fills.push(Span { start: start + 16, end, rule: Rule::plt(8, pushed_at) });
         }
     }
+}
+
+/// Length of the entry code of glibc's dynamic linker, if `body` is that.
+fn loader_entry_bytes(body: &[u8]) -> Option<usize> {
+    let call_bytes = LOADER_START.len() + 4;
+    let is_loader =
+        body.starts_with(&LOADER_START) && body.get(call_bytes..)?.starts_with(&LOADER_KEEPS_ENTRY);
+    is_loader.then(|| find(body, &LOADER_JUMP).map(|at| at + LOADER_JUMP.len())).flatten()
 }
 
 /// Sorts, and drops what overlaps an earlier span or is empty.
