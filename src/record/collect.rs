@@ -13,6 +13,7 @@ use crate::profile::{
     Profile, Sample, StackId, Task, TaskId, Unit, counter,
 };
 use crate::safe_text;
+use crate::symbols::PerfMapSource;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
@@ -237,6 +238,9 @@ impl Collector {
         let frame = tables.intern_frame(Frame { module: mapped.module, address, flags });
         if is_present {
             process.frames.insert(key, (frame, mapped.file));
+        }
+        if mapped.file == ModuleFiles::GENERATED && process.perf_map.is_none() {
+            process.perf_map = PerfMapSource::of(sample.tgid).ok();
         }
         self.files.hit(mapped.file, sample.time_ns);
         (frame, true)

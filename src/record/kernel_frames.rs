@@ -64,8 +64,10 @@ impl KernelFrames {
             Some(symbols) => {
                 let module = symbols.lookup(lookup).and_then(|symbol| symbol.module);
                 match module {
-                    // Modules move with every load; the distance within the page area is kept small.
-                    Some(name) => (name.to_owned(), ModuleKind::KernelModule, address % LOAD_ALIGNMENT),
+                    Some(name) => {
+                        let base = symbols.module_start(name).unwrap_or(0);
+                        (name.to_owned(), ModuleKind::KernelModule, address.wrapping_sub(base))
+                    }
                     None => {
                         let base = symbols.stext().unwrap_or(0);
                         ("[kernel]".to_owned(), ModuleKind::Kernel, address.wrapping_sub(base))

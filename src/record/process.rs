@@ -5,6 +5,7 @@ use super::proc_fs;
 use super::sideband::CodeMapping;
 use crate::bpf::{EXEC_PENDING, MAX_MAPPINGS, NO_START, prof_process};
 use crate::profile::{FrameId, ModuleId, Tables};
+use crate::symbols::PerfMapSource;
 use rustc_hash::FxHashMap;
 
 /// Code of one module in one process.
@@ -41,6 +42,8 @@ pub struct Process {
     changed_ns: u64,
     /// Frames of user addresses (with marks) and the file each is in, valid for the present mappings.
     pub frames: FxHashMap<u64, (FrameId, FileId)>,
+    /// Where the names of its generated code are, once it has any.
+    pub perf_map: Option<PerfMapSource>,
     /// Time of its last exec, ns.
     pub exec_ns: u64,
     /// Time of the last re-read after an unknown address, ns.

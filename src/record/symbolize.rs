@@ -89,7 +89,9 @@ pub(super) fn name_frames(
         store(&mut collector.profile, named);
     }
     for (pid, frames) in generated {
-        let named = name_generated(pid, &frames);
+        let source = collector.processes.get(pid).and_then(|process| process.perf_map.as_ref());
+        let map = source.and_then(|source| source.read(&Limits::default()).ok().flatten());
+        let named = map.map_or_else(Vec::new, |map| name_generated(&map, &frames));
         naming.named_modules += usize::from(!named.is_empty());
         store(&mut collector.profile, named);
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
@@ -126,8 +128,7 @@ fn name_module(job: &mut Job<'_>) -> Result<Named, String> {
         .collect())
 }
 
-fn name_generated(pid: u32, frames: &[(u64, FrameId)]) -> Named {
-    let Ok(Some(map)) = PerfMap::open_for(pid) else { return Vec::new() };
+fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
     frames
         .iter()
         .filter_map(|(address, frame)| {

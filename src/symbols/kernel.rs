@@ -94,6 +94,12 @@ impl KernelSymbols {
         self.stext
     }
 
+    /// The lowest known address of a module, named with its brackets, by which addresses in it can be related.
+    pub fn module_start(&self, name: &str) -> Option<u64> {
+        let module = self.modules.iter().skip(1).position(|known| known == name)? + 1;
+        self.rows.iter().find(|row| usize::from(row.module) == module).map(|row| row.address)
+    }
+
     /// Number of functions known.
     pub fn len(&self) -> usize {
         self.rows.iter().filter(|row| row.name_len > 0).count()
@@ -282,6 +288,13 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
 
     fn name(symbols: &KernelSymbols, address: u64) -> Option<(&str, Option<&str>)> {
         symbols.lookup(address).map(|symbol| (symbol.name, symbol.module))
+    }
+
+    #[test]
+    fn a_module_starts_at_its_lowest_function() {
+        let symbols = KernelSymbols::parse(LIST.as_bytes(), &Limits::default()).unwrap();
+        assert_eq!(symbols.module_start("[nf_tables]"), Some(0xffff_ffff_c000_0000));
+        assert_eq!(symbols.module_start("[other]"), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub use demangle::demangle;
 pub use error::SymbolError;
 pub use kernel::{KernelSymbol, KernelSymbols};
 pub use limits::Limits;
-pub use perf_map::PerfMap;
+pub use perf_map::{PerfMap, PerfMapSource};
 pub use resolve::{DebugProblem, ElfNames, NameSource, ResolvedLocation, symbolize_bytes, symbolize_elf};
 
 #[cfg(test)]

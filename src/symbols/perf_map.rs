@@ -14,6 +14,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
 /// Longest line that is looked at, bytes. The rest of a longer one is dropped with the line.
@@ -77,26 +78,6 @@ impl PerfMap {
         }
         map.ranges = (ranges.into_iter()).map(|(start, (end, name))| Range { start, end, name }).collect();
         map
-    }
-
-    /// Reads the map of process `pid`, if it has one: `/tmp/perf-N.map` in its own mount namespace, `N`
-    /// being its number in its own PID namespace.
-    ///
-    /// # Errors
-    /// When the process is gone or may not be looked at; when the file is a link, not a regular
-    /// file, larger than [`Limits::max_perf_map_bytes`], or owned by neither the process's user nor root.
-    pub fn open_for(pid: u32) -> io::Result<Option<Self>> {
-        let limits = Limits::default();
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let owner = Owner::parse(&status).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/status")
-        })?;
-        let root = rustix::fs::open(
-            format!("/proc/{pid}/root"),
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?;
-        open_map(&root, owner, &limits)
     }
 
     /// The name of the code at `address`.
@@ -196,6 +177,42 @@ impl Owner {
         let pid = field("NSpid:").or_else(|| field("Pid:"))?;
         let pid = pid.split_ascii_whitespace().next_back()?.parse().ok()?;
         Some(Owner { uid, pid })
+    }
+}
+
+/// Where the map of a process is: `/tmp/perf-N.map` in its own mount namespace, `N` being its number in its
+/// own PID namespace. Made while the process lives, it can be read when the process is gone.
+#[derive(Debug)]
+pub struct PerfMapSource {
+    root: OwnedFd,
+    owner: Owner,
+}
+
+impl PerfMapSource {
+    /// The place of the map of process `pid`, whether it has one or not.
+    ///
+    /// # Errors
+    /// When the process is gone or may not be looked at.
+    pub fn of(pid: u32) -> io::Result<Self> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let owner = Owner::parse(&status).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/status")
+        })?;
+        let root = rustix::fs::open(
+            format!("/proc/{pid}/root"),
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
+        Ok(PerfMapSource { root, owner })
+    }
+
+    /// Reads the map, if there is one.
+    ///
+    /// # Errors
+    /// When the file is a link, not a regular file, larger than [`Limits::max_perf_map_bytes`], or owned by
+    /// neither the process's user nor root.
+    pub fn read(&self, limits: &Limits) -> io::Result<Option<PerfMap>> {
+        open_map(&self.root, self.owner, limits)
     }
 }
 
@@ -349,11 +366,11 @@ mod tests {
         let pid = std::process::id();
         let path = format!("/tmp/perf-{pid}.map");
         std::fs::write(&path, "7f0000001000 20 jit_function\n").unwrap();
-        let map = PerfMap::open_for(pid);
+        let map = PerfMapSource::of(pid).and_then(|source| source.read(&Limits::default()));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(map.unwrap().unwrap().lookup(0x7f0000001010), Some("jit_function"));
-        assert!(PerfMap::open_for(pid).unwrap().is_none());
-        assert!(PerfMap::open_for(u32::MAX).is_err());
+        assert!(PerfMapSource::of(pid).unwrap().read(&Limits::default()).unwrap().is_none());
+        assert!(PerfMapSource::of(u32::MAX).is_err());
     }
 
     proptest! {
