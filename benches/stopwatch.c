@@ -2,7 +2,8 @@
 /*
  * Runs a recorder for a while, stops it with SIGINT, and prints what it took, as `name=value` words:
  *
- *   attach_ms   from exec to the last perf event opened within the first seconds
+ *   attach_ms   from exec to the line `recording …` on standard error: sampling has begun then, and the first
+ *               sample follows within one sampling period in which the target runs
  *   stop_ms     from SIGINT to the end of the process
  *   cpu_ms      CPU time of the recorder in user and kernel mode
  *   rss_kb      most memory it had
@@ -12,7 +13,6 @@
  *   stopwatch SECONDS COMMAND [ARG...]
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,58 +29,43 @@ static double now_ms(void)
 	return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
 }
 
-/* How many perf events a process has open. */
-static int open_events(pid_t pid)
-{
-	char path[64], target[64];
-	struct dirent *entry;
-	int count = 0;
-	DIR *folder;
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
-	folder = opendir(path);
-	if (!folder)
-		return 0;
-	while ((entry = readdir(folder))) {
-		ssize_t length = readlinkat(dirfd(folder), entry->d_name, target, sizeof(target) - 1);
-		if (length <= 0)
-			continue;
-		target[length] = 0;
-		if (strstr(target, "[perf_event]"))
-			count++;
-	}
-	closedir(folder);
-	return count;
-}
-
 int main(int argc, char **argv)
 {
 	double seconds, began, attached = -1, stopped;
 	struct rusage usage;
-	int events = 0, status;
+	char line[4096];
+	int status, messages[2];
 	pid_t child;
+	FILE *from;
 
 	if (argc < 3 || (seconds = atof(argv[1])) <= 0 || seconds > 600) {
 		fprintf(stderr, "usage: stopwatch SECONDS COMMAND [ARG...]\n");
 		return 2;
 	}
+	if (pipe(messages))
+		return 1;
 	began = now_ms();
 	child = fork();
 	if (child < 0)
 		return 1;
 	if (child == 0) {
+		dup2(messages[1], 2);
+		close(messages[0]);
+		close(messages[1]);
 		execvp(argv[2], argv + 2);
 		_exit(127);
 	}
-	while (now_ms() - began < seconds * 1e3) {
-		int open = open_events(child);
-		if (open > events) {
-			events = open;
+	close(messages[1]);
+	from = fdopen(messages[0], "r");
+	while (from && fgets(line, sizeof(line), from)) {
+		if (strncmp(line, "recording ", 10) == 0) {
 			attached = now_ms() - began;
-		}
-		if (waitpid(child, NULL, WNOHANG | WNOWAIT) == child)
 			break;
-		usleep(1000);
+		}
+		fputs(line, stderr);
 	}
+	while (now_ms() - began < seconds * 1e3 && waitpid(child, NULL, WNOHANG | WNOWAIT) != child)
+		usleep(1000);
 	stopped = now_ms();
 	kill(child, SIGINT);
 	if (wait4(child, &status, 0, &usage) != child)

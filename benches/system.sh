@@ -39,7 +39,7 @@ measure() {
 	target=$!
 	sleep 1
 	rm -f "$work/prof.data"
-	measured=$("$work/stopwatch" "$seconds" "$prof" record -q -p "$target" -o "$work/prof.data")
+	measured=$("$work/stopwatch" "$seconds" "$prof" record -p "$target" -o "$work/prof.data")
 	kill "$target" 2>/dev/null || true
 	wait "$target" 2>/dev/null || true
 	target=

@@ -24,9 +24,9 @@ pub(super) struct KernelConfig {
     pub follow_children: bool,
     /// Whether code without unwind rows is walked by frame pointers.
     pub follow_frame_pointers: bool,
-    /// Rows to make room for.
+    /// Rows to make room for; a power of two.
     pub row_capacity: u32,
-    /// Pages (of 64 KiB of code) to make room for.
+    /// Pages (of 64 KiB of code) to make room for; a power of two.
     pub page_capacity: u32,
     /// Sampling rate, Hz: rings are sized by it.
     pub hz: u32,
@@ -86,8 +86,8 @@ impl<'obj> KernelSide<'obj> {
             pages: maps.pages.as_fd(),
             rules: maps.rules.as_fd(),
             images: maps.images.as_fd(),
-            row_capacity: row_capacity(config),
-            page_capacity: page_capacity(config),
+            row_capacity: config.row_capacity,
+            page_capacity: config.page_capacity,
         })?;
         let empty = super::process::empty_entry();
         maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
@@ -229,14 +229,6 @@ impl CounterValues {
     }
 }
 
-fn row_capacity(config: &KernelConfig) -> u32 {
-    config.row_capacity.clamp(1 << 12, 1 << 26).next_power_of_two()
-}
-
-fn page_capacity(config: &KernelConfig) -> u32 {
-    config.page_capacity.clamp(1 << 9, 1 << 20).next_power_of_two()
-}
-
 fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::Result<()> {
     let per_ring =
         |ring: usize| config.cpus.iter().filter(|&&cpu| cpu as usize % SAMPLE_RINGS == ring).count();
@@ -246,8 +238,8 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         (bytes as u32).clamp(page_bytes, 32 << 20).next_power_of_two()
     };
     let maps = &mut open.maps;
-    maps.rows.set_value_size(row_capacity(config) * 4)?;
-    maps.pages.set_value_size(page_capacity(config) * 8)?;
+    maps.rows.set_value_size(config.row_capacity * 4)?;
+    maps.pages.set_value_size(config.page_capacity * 8)?;
     let rings = [
         &mut maps.ring0,
         &mut maps.ring1,
@@ -270,8 +262,8 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         rodata.filter = config.filter as u32;
         rodata.follow_children = config.follow_children;
         rodata.follow_frame_pointers = config.follow_frame_pointers;
-        rodata.rows_mask = row_capacity(config) - 1;
-        rodata.pages_mask = page_capacity(config) - 1;
+        rodata.rows_mask = config.row_capacity - 1;
+        rodata.pages_mask = config.page_capacity - 1;
         rodata.ring_wake_bytes = smallest / 2;
         rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// How long the space of a dropped table rests: a walk takes microseconds.
-const GRACE: Duration = Duration::from_millis(20);
+pub(super) const GRACE: Duration = Duration::from_millis(20);
 
 /// Why a table could not be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -99,13 +99,13 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     }
 
     let mut file = Some(destination.create()?);
-    announce(&mut voice, &mut session, options, &found);
     let released = child.as_mut().filter(|_| options.delay.is_some()).map_or(Ok(()), Child::release);
     let started = released
         .and_then(|()| wait_for_delay(options, &signals, &mut session))
         .and_then(|()| session.begin())
         .and_then(|()| new_writer(&mut file, &session))
         .and_then(|writer| {
+            announce(&mut voice, &mut session, options, &found);
             child.as_mut().map_or(Ok(()), Child::release)?;
             Ok(writer)
         });

@@ -7,9 +7,9 @@ use super::proc_fs;
 use super::sideband::CodeMapping;
 use crate::bpf::{ImageState, MAX_IMAGES};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
-use crate::record::kernel_tables::{KernelTables, PlaceError};
+use crate::record::kernel_tables::{self, KernelTables, PlaceError};
 use crate::unwind::{ElfImage, Limits, Table, TableError, compile};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -53,6 +53,8 @@ pub struct ModuleFile {
     /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
     pub last_hit_ns: u64,
     kind: ModuleKind,
+    /// Its table is larger than all the room there is.
+    never_fits: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -97,6 +99,7 @@ impl ModuleFiles {
             table: TableState::Missing,
             last_hit_ns: 0,
             kind: ModuleKind::Jit,
+            never_fits: false,
         };
         ModuleFiles {
             files: vec![generated],
@@ -194,6 +197,7 @@ impl ModuleFiles {
             table: TableState::Missing,
             last_hit_ns: 0,
             kind: ModuleKind::Vdso,
+            never_fits: false,
         }
     }
 
@@ -211,6 +215,7 @@ impl ModuleFiles {
                 table: TableState::Missing,
                 last_hit_ns: 0,
                 kind: ModuleKind::Elf,
+                never_fits: false,
             },
         }
     }
@@ -227,6 +232,7 @@ impl ModuleFiles {
             table: TableState::Missing,
             last_hit_ns: 0,
             kind: ModuleKind::Elf,
+            never_fits: false,
         }
     }
 
@@ -295,22 +301,48 @@ impl ModuleFiles {
                 Ok(()) => return,
                 Err(PlaceError::TooLarge) => {
                     self.evicted += 1;
+                    self.files[id.0 as usize].never_fits = true;
                     return;
                 }
                 Err(PlaceError::Full) => {
-                    let coldest = kernel
-                        .placed_images()
-                        .min_by_key(|&image| (self.files[image as usize].last_hit_ns, image));
-                    match coldest {
-                        Some(image) => {
-                            kernel.drop_table(image);
-                            self.evicted += 1;
-                        }
-                        // All dropped space still rests.
-                        None => std::thread::sleep(Duration::from_millis(5)),
+                    if let Some(image) = self.coldest(kernel) {
+                        kernel.drop_table(image);
+                        self.evicted += 1;
                     }
+                    // What was dropped cannot be used at once.
+                    std::thread::sleep(kernel_tables::GRACE);
                 }
             }
+        }
+    }
+
+    /// The placed table that was hit least recently.
+    fn coldest(&self, kernel: &KernelTables) -> Option<u32> {
+        kernel.placed_images().min_by_key(|&image| (self.files[image as usize].last_hit_ns, image))
+    }
+
+    /// Gives a table that was pushed out its place back when samples need it more than another's: it was hit
+    /// within the last second, and the coldest one was not.
+    pub fn restore_hot(&mut self, kernel: &mut KernelTables, now_ns: u64) {
+        if self.evicted == 0 {
+            return;
+        }
+        let recent_ns = now_ns.saturating_sub(1_000_000_000);
+        let is_placed: FxHashSet<u32> = kernel.placed_images().collect();
+        let hottest = self
+            .iter()
+            .filter(|(id, file)| {
+                matches!(file.table, TableState::Compiled(_))
+                    && !file.never_fits
+                    && !is_placed.contains(&id.0)
+            })
+            .max_by_key(|(id, file)| (file.last_hit_ns, *id))
+            .filter(|(_, file)| file.last_hit_ns > recent_ns)
+            .map(|(id, _)| id);
+        let Some(id) = hottest else { return };
+        let is_cold = |image| self.files[image as usize].last_hit_ns <= recent_ns;
+        if self.coldest(kernel).is_none_or(is_cold) {
+            self.place(id, kernel);
         }
     }
 

@@ -17,6 +17,7 @@ use super::{proc_fs, rights};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{End, Meta, Profile, counter};
+use crate::unwind::Row;
 use libbpf_rs::OpenObject;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::mem::MaybeUninit;
@@ -32,6 +33,9 @@ const MAX_CPU_CLOCK_HZ: u32 = 100_000;
 const EH_FRAME_BYTES_PER_ROW: u64 = 4;
 /// Room for tables beyond those known at the start: libraries that are loaded later.
 const SPARE_ROWS: u64 = 2 << 20;
+/// The smallest row array that makes sense, and the largest that the verifier can index (2^29 bytes).
+const MIN_ROWS: u64 = 1 << 12;
+const MAX_ROWS: u64 = 1 << 26;
 /// Longest wait for tables before sampling starts; samples before a table are rescued.
 const TABLE_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -150,12 +154,11 @@ impl<'obj> Session<'obj> {
             collector.processes.get_or_read(pid, &mut collector.files, &mut collector.profile.tables);
         }
 
-        let budget_rows = (options.table_budget_bytes / 5).min(1 << 26) as u32;
         let config = KernelConfig {
             filter: options.target.filter(),
             follow_children: options.follow_children,
             follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
-            row_capacity: row_capacity(&collector.files, is_system_wide).min(budget_rows),
+            row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
             page_capacity: page_capacity(&collector.files),
             hz,
             cpus,
@@ -256,6 +259,7 @@ impl<'obj> Session<'obj> {
         // Addresses that nobody had told of were looked up meanwhile.
         self.publish_processes(false)?;
         self.place_tables(Duration::ZERO);
+        self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
         self.collector.retry_waiting(known_until_ns);
         Ok(())
     }
@@ -423,21 +427,24 @@ fn known<'a>(
     if is_system_wide { Some(processes.get_or_read(pid, files, tables)) } else { processes.get_mut(pid) }
 }
 
-/// Rows that the files known so far will need, with room for more.
-fn row_capacity(files: &ModuleFiles, is_system_wide: bool) -> u32 {
+/// Rows that the files known so far will need, with room for more, within the memory budget; a power of two.
+fn row_capacity(files: &ModuleFiles, is_system_wide: bool, budget_bytes: u64) -> u32 {
     let bytes: u64 = files
         .iter()
         .filter_map(|(_, file)| file.elf.as_ref())
         .flat_map(|elf| [elf.section(b".eh_frame"), elf.section(b".debug_frame")])
         .flatten()
         .map(|section| section.size)
-        .sum();
+        .fold(0, u64::saturating_add);
     let known = bytes / EH_FRAME_BYTES_PER_ROW;
-    let rows = if is_system_wide { known * 3 / 2 + SPARE_ROWS } else { known + SPARE_ROWS };
-    rows.min(1 << 26) as u32
+    let rows = if is_system_wide { known + known / 2 } else { known };
+    let wanted = (rows + SPARE_ROWS).clamp(MIN_ROWS, MAX_ROWS).next_power_of_two();
+    let affordable = (budget_bytes / size_of::<Row>() as u64).clamp(MIN_ROWS, MAX_ROWS);
+    // Rounded down: the budget is a promise.
+    wanted.min(1 << affordable.ilog2()) as u32
 }
 
-/// Pages that the files known so far will need, with room for more: 64 KiB of code each.
+/// Pages that the files known so far will need, with room for more: 64 KiB of code each; a power of two.
 fn page_capacity(files: &ModuleFiles) -> u32 {
     let bytes: u64 = files
         .iter()
@@ -446,7 +453,7 @@ fn page_capacity(files: &ModuleFiles) -> u32 {
         .filter(|segment| segment.is_executable)
         .map(|segment| segment.memory_size + (2 << 16))
         .fold(0, u64::saturating_add);
-    ((bytes >> 16) * 2 + 16384).min(1 << 20) as u32
+    ((bytes >> 16) * 2 + 16384).min(1 << 20).next_power_of_two() as u32
 }
 
 /// The rate in force: what was asked for, within what the kernel allows.
