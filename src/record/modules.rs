@@ -64,6 +64,18 @@ struct FileKey {
     path: String,
 }
 
+impl ModuleFile {
+    /// Whether both are the same build of the same object. The build ID alone is a claim of the file; that the
+    /// load segments agree too makes a table of one fit the other.
+    fn is_same_build(&self, other: &ModuleFile) -> bool {
+        let (Some(own), Some(others)) = (&self.elf, &other.elf) else { return false };
+        !self.build_id.is_empty()
+            && self.build_id == other.build_id
+            && self.path == other.path
+            && own.segments() == others.segments()
+    }
+}
+
 /// All files that code runs from.
 #[derive(Debug)]
 pub struct ModuleFiles {
@@ -149,15 +161,25 @@ impl ModuleFiles {
         // A mapping of a device or of shared memory, such as a double-mapped JIT's: no ELF behind it.
         let is_generated = module.elf.is_none()
             && (mapping.path.starts_with("/memfd:") || mapping.path.starts_with("/dev/"));
-        let id = if is_generated || self.files.len() >= MAX_IMAGES {
-            Self::GENERATED
-        } else {
-            self.files.push(module);
-            FileId(self.files.len() as u32 - 1)
-        };
+        let id = if is_generated { Self::GENERATED } else { self.add(module) };
         self.by_key.insert(key, id);
-        self.request_table(id);
         Some(id)
+    }
+
+    /// The id of `module`, whose table is requested when it is new. Copies of one build under one path, as
+    /// containers have them, are one module.
+    fn add(&mut self, module: ModuleFile) -> FileId {
+        let same = self.files.iter().position(|known| known.is_same_build(&module));
+        if let Some(index) = same {
+            return FileId(index as u32);
+        }
+        if self.files.len() >= MAX_IMAGES {
+            return Self::GENERATED;
+        }
+        self.files.push(module);
+        let id = FileId(self.files.len() as u32 - 1);
+        self.request_table(id);
+        id
     }
 
     /// Opens an ELF file by path, before any process maps it, so that its table is there in time.
@@ -173,13 +195,9 @@ impl ModuleFiles {
             return Some(id);
         }
         let module = self.read_module(std::process::id(), &key.path, file);
-        if module.elf.is_none() || self.files.len() >= MAX_IMAGES {
-            return None;
-        }
-        self.files.push(module);
-        let id = FileId(self.files.len() as u32 - 1);
+        module.elf.as_ref()?;
+        let id = self.add(module);
         self.by_key.insert(key, id);
-        self.request_table(id);
         Some(id)
     }
 
@@ -394,4 +412,34 @@ fn read_own_vdso() -> Option<Vec<u8>> {
     let mut bytes = vec![0; len];
     File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, vdso.start).ok()?;
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_one_build_share_a_table() {
+        let pid = std::process::id();
+        let mappings = proc_fs::code_mappings(pid).expect("own maps");
+        let mut files = ModuleFiles::new(true);
+        let mapping = mappings.iter().find(|mapping| mapping.path.contains("libc")).expect("libc is mapped");
+        let first = files.file_of(pid, mapping).expect("a module");
+        assert!(!files.get(first).build_id.is_empty());
+        let other_inode = CodeMapping { inode: mapping.inode + 1, ..mapping.clone() };
+        assert_eq!(files.file_of(pid, &other_inode), Some(first));
+        let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]").expect("the vDSO is mapped");
+        let vdso = files.file_of(pid, vdso).expect("a module");
+        assert_ne!(vdso, first);
+        assert!(files.get(vdso).elf.is_some());
+    }
+
+    #[test]
+    fn memory_without_a_file_is_generated_code() {
+        let mut files = ModuleFiles::new(true);
+        let anonymous = CodeMapping { start: 0x1000, end: 0x2000, ..CodeMapping::default() };
+        assert_eq!(files.file_of(1, &anonymous), Some(ModuleFiles::GENERATED));
+        let vsyscall = CodeMapping { path: "[vsyscall]".to_owned(), ..anonymous };
+        assert_eq!(files.file_of(1, &vsyscall), None);
+    }
 }
