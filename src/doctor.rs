@@ -4,8 +4,8 @@
 use crate::failure::{Failure, status};
 use crate::profile::{Outcome, Profile};
 use crate::record::{Found, RecordOptions, Session, Start, Target, find, missing_capabilities};
-use crate::report::units;
 use crate::safe_text;
+use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -104,6 +104,7 @@ fn type_information() -> Check {
 
 /// Loads and attaches everything, and records some stacks.
 fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check> {
+    libbpf_rs::set_print(None);
     let own_thread = is_own.then(TestThread::start);
     let mut object = MaybeUninit::uninit();
     let start = Start { options, found, preload: Vec::new(), command: Vec::new() };

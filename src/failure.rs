@@ -72,10 +72,29 @@ pub fn explain(error: &anyhow::Error) -> (u8, Vec<String>) {
     }
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     let status = failure.map_or(status::FAILED, |failure| failure.status);
-    let mut lines = vec![format!("prof: {}", crate::safe_text::message(&format!("{error:#}")))];
+    let text = without_error_numbers(&format!("{error:#}"));
+    let mut lines = vec![format!("prof: {}", crate::safe_text::message(&text))];
     let hints = failure.map_or(&[][..], |failure| &failure.hints);
     lines.extend(hints.iter().map(|hint| format!("  {}", crate::safe_text::message(hint))));
     (status, lines)
+}
+
+/// `text` without the ` (os error N)` that the standard library appends: the words before it say the same.
+pub fn without_error_numbers(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(" (os error ") {
+        let digits = rest[at + " (os error ".len()..].bytes().take_while(u8::is_ascii_digit).count();
+        let end = at + " (os error ".len() + digits;
+        out.push_str(&rest[..at]);
+        if digits == 0 || !rest[end..].starts_with(')') {
+            out.push_str(&rest[at..end]);
+            rest = &rest[end..];
+        } else {
+            rest = &rest[end + 1..];
+        }
+    }
+    out + rest
 }
 
 fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
@@ -100,6 +119,14 @@ mod tests {
     fn a_plain_error_exits_with_1_and_prints_its_chain() {
         let error = anyhow::anyhow!("why").context("what");
         assert_eq!(explain(&error), (1, vec!["prof: what: why".to_owned()]));
+    }
+
+    #[test]
+    fn numbers_of_the_system_are_left_out() {
+        assert_eq!(
+            without_error_numbers("a: no space (os error 28) b (os error x) (os error 2)"),
+            "a: no space b (os error x)"
+        );
     }
 
     #[test]

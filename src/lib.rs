@@ -19,4 +19,5 @@ pub mod record;
 pub mod report;
 pub mod safe_text;
 pub mod symbols;
+pub mod units;
 pub mod unwind;

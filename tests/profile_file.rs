@@ -376,7 +376,7 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
         Step::Module { path, build_id, kind, pid } => {
             let path = tables.intern_string(path);
             let kind = ModuleKind::from_code(*kind);
-            tables.intern_module(Module { path, build_id: build_id.clone(), kind, pid: *pid });
+            tables.intern_module(Module { path, build_id: build_id.clone(), kind, instance: *pid });
         }
         Step::Task { pid, tid, generation, comm } => {
             let (comm, process) = (tables.intern_string(comm), StringId(0));

@@ -66,6 +66,8 @@ pub enum ImageState {
     NoTable = 3,
     /// Code generated at run time: follow frame pointers.
     Generated = 4,
+    /// The file could not be opened.
+    Unreadable = 5,
 }
 
 /// `enum prof_counter`: index of a counter in `prof_counters`.
@@ -94,6 +96,8 @@ pub enum Counter {
     TimedNs = 9,
     /// Mappings that could not be handed to a forked child.
     ForkFailed = 10,
+    /// exec calls after which the old entry was emptied in place.
+    ExecFailed = 11,
 }
 
 /// `enum prof_outcome`.
@@ -120,6 +124,8 @@ pub mod outcome {
     pub const TOO_DEEP: u8 = 10;
     /// A 32-bit program.
     pub const COMPAT32: u8 = 12;
+    /// The file of the code could not be opened.
+    pub const FILE_UNREADABLE: u8 = 13;
 }
 
 const _: () = {

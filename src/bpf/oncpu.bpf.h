@@ -44,6 +44,11 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 
 		if (!task->mm || (task->flags & PF_KTHREAD))
 			return false;
+		/* A non-maskable interrupt in the entry code that is just saving the registers. */
+		if (ctx->sp >= (__u64)&regs->r11 && ctx->sp < (__u64)(regs + 1)) {
+			s->outcome = PROF_OUTCOME_STACK_UNREADABLE;
+			return true;
+		}
 		s->regs[0] = regs->ax;
 		s->regs[1] = regs->dx;
 		s->regs[2] = regs->cx;
@@ -68,8 +73,12 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 		s->in_exec = regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT;
 	}
 	s->all_registers = 1;
-	if ((cs & 0xffff) == USER32_CS)
+	if ((cs & 0xffff) == USER32_CS) {
+		/* Not walked: its words have four bytes. */
+		s->frames[s->count & (2 * PROF_MAX_USER_FRAMES - 1)] = s->regs[REG_IP] & 0xffffffff;
+		s->count++;
 		s->outcome = PROF_OUTCOME_COMPAT32;
+	}
 	return true;
 }
 

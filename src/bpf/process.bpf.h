@@ -35,8 +35,14 @@ int BPF_PROG(on_exec, struct task_struct *task)
 	if (!process || !empty)
 		return 0;
 	exec_seq = process->exec_seq;
-	if (bpf_map_update_elem(&processes, &tgid, empty, BPF_ANY))
+	if (bpf_map_update_elem(&processes, &tgid, empty, BPF_ANY)) {
+		/* No memory for a new entry: empty the old one in place. */
+		for (__u32 i = 0; i < PROF_MAX_MAPPINGS; i++)
+			process->start[i] = PROF_NO_START;
+		process->exec_seq = exec_seq + 1;
+		count(PROF_COUNT_EXEC_FAILED);
 		return 0;
+	}
 	process = bpf_map_lookup_elem(&processes, &tgid);
 	if (process)
 		process->exec_seq = exec_seq + 1;

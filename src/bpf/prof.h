@@ -84,9 +84,10 @@ enum prof_image_state {
 	PROF_IMAGE_NOT_LOADED = 0, /* no table (yet, or any more): samples are rescued */
 	PROF_IMAGE_READY = 1,
 	PROF_IMAGE_FRAME_POINTERS =
-		2,		  /* code without a table: generated at run time, or asked for */
-	PROF_IMAGE_NO_TABLE = 3,  /* it has no unwind information and never will */
-	PROF_IMAGE_GENERATED = 4, /* as FRAME_POINTERS, for generated code: its end is JIT_END */
+		2,		   /* code without a table: generated at run time, or asked for */
+	PROF_IMAGE_NO_TABLE = 3,   /* it has no unwind information and never will */
+	PROF_IMAGE_UNREADABLE = 5, /* the file could not be opened */
+	PROF_IMAGE_GENERATED = 4,  /* as FRAME_POINTERS, for generated code: its end is JIT_END */
 };
 
 #define PROF_MAX_IMAGES 16384
@@ -139,6 +140,7 @@ enum prof_outcome {
 	PROF_OUTCOME_BAD_UNWIND_INFO = 9,
 	PROF_OUTCOME_TOO_DEEP = 10,
 	PROF_OUTCOME_COMPAT32 = 12,
+	PROF_OUTCOME_FILE_UNREADABLE = 13,
 };
 
 enum prof_sample_flags {
@@ -203,6 +205,8 @@ enum prof_counter {
 	PROF_COUNT_TIMED_RUNS = 8,    /* runs whose time was taken (one in PROF_TIMED_EVERY) */
 	PROF_COUNT_TIMED_NS = 9,      /* their time */
 	PROF_COUNT_FORK_FAILED = 10,  /* mappings that could not be handed to a forked child */
+	PROF_COUNT_EXEC_FAILED =
+		11, /* exec calls after which old mappings had to be dropped whole */
 	PROF_COUNT_MAX = 16,
 };
 

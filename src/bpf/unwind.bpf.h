@@ -136,8 +136,11 @@ static __always_inline long stop(struct scratch *s, enum prof_outcome outcome)
 /* Why a walk by frame pointers ends without proof. */
 static __always_inline enum prof_outcome end_of_frame_pointers(struct scratch *s)
 {
-	return s->image.state == PROF_IMAGE_GENERATED ? PROF_OUTCOME_JIT_END :
-							PROF_OUTCOME_NO_UNWIND_INFO;
+	if (s->image.state == PROF_IMAGE_GENERATED)
+		return PROF_OUTCOME_JIT_END;
+	if (s->image.state == PROF_IMAGE_UNREADABLE)
+		return PROF_OUTCOME_FILE_UNREADABLE;
+	return PROF_OUTCOME_NO_UNWIND_INFO;
 }
 
 /* Takes all registers from the ucontext at the stack pointer: struct rt_sigframe of

@@ -108,9 +108,6 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct mm_struct *mm;
-	struct task_struct *real_parent;
-	struct task_struct *group_leader;
-	char comm[16];
 } __attribute__((preserve_access_index));
 
 struct linux_binprm;

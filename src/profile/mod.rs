@@ -63,8 +63,6 @@ pub mod counter {
     pub const TABLES_FAILED: &str = "tables_failed";
     /// Executable mappings that did not fit into the kernel's per-process list.
     pub const MAPPINGS_CUT: &str = "mappings_cut";
-    /// Samples delivered too late to be ordered by time.
-    pub const LATE: &str = "late";
 }
 
 /// Facts about the recording that are known when it starts.

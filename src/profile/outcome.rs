@@ -33,13 +33,15 @@ pub enum Outcome {
     CopyTooShort,
     /// A 32-bit program: not supported.
     Compat32,
+    /// The file of the outermost frame's code could not be opened.
+    FileUnreadable,
     /// A reason that this version does not know.
     Unknown(u8),
 }
 
 impl Outcome {
     /// All outcomes this version writes.
-    pub const ALL: [Outcome; 13] = [
+    pub const ALL: [Outcome; 14] = [
         Outcome::Unset,
         Outcome::Complete,
         Outcome::NoUserStack,
@@ -53,6 +55,7 @@ impl Outcome {
         Outcome::TooDeep,
         Outcome::CopyTooShort,
         Outcome::Compat32,
+        Outcome::FileUnreadable,
     ];
 
     /// The stored number.
@@ -71,6 +74,7 @@ impl Outcome {
             Outcome::TooDeep => 10,
             Outcome::CopyTooShort => 11,
             Outcome::Compat32 => 12,
+            Outcome::FileUnreadable => 13,
             Outcome::Unknown(code) => code,
         }
     }
@@ -104,6 +108,7 @@ impl Outcome {
             Outcome::TooDeep => "too_deep",
             Outcome::CopyTooShort => "copy_too_short",
             Outcome::Compat32 => "compat_32",
+            Outcome::FileUnreadable => "file_unreadable",
             Outcome::Unknown(_) => "unknown",
         }
     }
@@ -124,6 +129,7 @@ impl Outcome {
             Outcome::TooDeep => "too deep",
             Outcome::CopyTooShort => "stack copy too short",
             Outcome::Compat32 => "32-bit program",
+            Outcome::FileUnreadable => "file could not be opened",
             Outcome::Unknown(_) => "unknown reason",
         }
     }

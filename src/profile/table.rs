@@ -79,8 +79,8 @@ impl ModuleKind {
 
 /// An object that code belongs to: an ELF file, the kernel, generated code.
 ///
-/// Code generated at run time has one module per process (`pid` is set), since its addresses mean
-/// nothing elsewhere.
+/// Code generated at run time has one module per process, since its addresses mean nothing elsewhere; files
+/// without a build ID are told apart by a number. Both are the `instance`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Module {
     /// Path as the process saw it, or `[kernel]`, `[vdso]`, `[jit]`, `[unknown]`.
@@ -89,8 +89,9 @@ pub struct Module {
     pub build_id: Vec<u8>,
     /// What kind of object it is.
     pub kind: ModuleKind,
-    /// The process it belongs to, for modules that only make sense in one process; else 0.
-    pub pid: u32,
+    /// Tells modules apart that agree in everything else: the process of code generated at run time, a number for
+    /// files without a build ID, else 0.
+    pub instance: u32,
 }
 
 /// A thread under one name. A thread that changes its name is two tasks; so are two threads that had

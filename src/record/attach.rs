@@ -10,7 +10,7 @@ use crate::failure::{Failure, status};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -168,24 +168,21 @@ impl<'obj> KernelSide<'obj> {
         unsafe { BorrowedFd::borrow_raw(self.sample_rings.epoll_fd()) }
     }
 
-    /// Tells the kernel side what a process has mapped — unless that process has called exec meanwhile, in
-    /// which case `Ok(false)` is returned and the news about it are on their way.
-    pub(super) fn set_process(&self, pid: u32, entry: &prof_process, is_new: bool) -> anyhow::Result<bool> {
-        let key = pid.to_ne_bytes();
-        if !is_new {
-            let Some(present) = self.exec_seq(pid)? else { return Ok(false) };
-            if present != entry.exec_seq {
-                return Ok(false);
-            }
-        }
-        self.skeleton.maps.processes.update(&key, process_bytes(entry), MapFlags::ANY)?;
-        Ok(true)
+    /// Tells the kernel side what a process has mapped.
+    pub(super) fn set_process(&self, pid: u32, entry: &prof_process) -> anyhow::Result<()> {
+        let bytes = process_bytes(entry);
+        Ok(self.skeleton.maps.processes.update(&pid.to_ne_bytes(), bytes, MapFlags::ANY)?)
     }
 
     /// How many exec calls of a process the kernel side has seen; `None` for one that it does not know.
     pub(super) fn exec_seq(&self, pid: u32) -> anyhow::Result<Option<u32>> {
         let entry = self.skeleton.maps.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
-        Ok(entry.and_then(|bytes| Some(u32::from_ne_bytes(bytes.get(4..8)?.try_into().ok()?))))
+        Ok(entry.and_then(|bytes| {
+            Some({
+                let at = offset_of!(prof_process, exec_seq);
+                u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?)
+            })
+        }))
     }
 
     /// Adds a thread to those that are recorded.

@@ -38,7 +38,7 @@ pub struct Totals {
     pub by_frame_pointer: u64,
     /// Weight by leaf frame, ns.
     pub leaves: FxHashMap<FrameId, u64>,
-    /// Weight by stack, ns.
+    /// Samples by stack.
     pub stacks: FxHashMap<StackId, u64>,
     /// Threads seen.
     pub threads: FxHashSet<(u32, u32)>,
@@ -137,7 +137,11 @@ impl Collector {
     }
 
     fn add_rescued(&mut self, mut sample: SampleEvent, rescue: RescueEvent, may_wait: bool) {
-        let Some(process) = self.processes.get(sample.tgid) else { return };
+        let Some(process) = self.processes.get(sample.tgid) else {
+            // Its number belongs to another process by now.
+            self.store(&sample, &[], Outcome::from_code(sample.outcome));
+            return;
+        };
         let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
         if walk.missed_a_table && may_wait && self.waiting.len() < MAX_WAITING {
             self.waiting.push((sample, rescue));
@@ -189,7 +193,7 @@ impl Collector {
             *totals.leaves.entry(leaf).or_default() += self.period_ns;
         }
         if let Some(stack) = stack {
-            *totals.stacks.entry(stack).or_default() += self.period_ns;
+            *totals.stacks.entry(stack).or_default() += 1;
         }
         self.profile.events[self.event.index()].push(Sample {
             time_ns: sample.time_ns.saturating_sub(self.start_ns),
@@ -229,7 +233,7 @@ impl Collector {
             let module = tables.intern_module(Module {
                 path,
                 kind: ModuleKind::Unknown,
-                pid: sample.tgid,
+                instance: sample.tgid,
                 ..Module::default()
             });
             return (tables.intern_frame(Frame { module, address, flags }), false);

@@ -169,7 +169,7 @@ fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOption
     let hz = session.collector.profile.meta.effective_hz;
     let threads = match options.target {
         Target::Launch(_) => String::new(),
-        _ => format!(", {}", crate::report::units::counted(u64::from(found.threads), "thread")),
+        _ => format!(", {}", crate::units::counted(u64::from(found.threads), "thread")),
     };
     let label = crate::safe_text::terminal(&found.label).into_owned();
     let how_to_stop = match (&options.target, options.duration) {

@@ -12,6 +12,7 @@ use crate::unwind::{ElfImage, Limits, Table, TableError, compile};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -81,6 +82,7 @@ impl ModuleFile {
 pub struct ModuleFiles {
     files: Vec<ModuleFile>,
     by_key: FxHashMap<FileKey, FileId>,
+    by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
     sender: Sender<(FileId, Result<Table, TableError>)>,
@@ -116,6 +118,7 @@ impl ModuleFiles {
         ModuleFiles {
             files: vec![generated],
             by_key: FxHashMap::default(),
+            by_row: FxHashMap::default(),
             limits: Limits::default(),
             wants_tables,
             sender,
@@ -155,6 +158,7 @@ impl ModuleFiles {
         }
         let key = FileKey { device: mapping.device, inode: mapping.inode, path: mapping.path.clone() };
         if let Some(&id) = self.by_key.get(&key) {
+            self.reopen(id, pid, mapping);
             return Some(id);
         }
         let module = if is_vdso { self.open_vdso(pid) } else { self.open_file(pid, mapping) };
@@ -164,6 +168,19 @@ impl ModuleFiles {
         let id = if is_generated { Self::GENERATED } else { self.add(module) };
         self.by_key.insert(key, id);
         Some(id)
+    }
+
+    /// Tries a file again that could not be opened when it was first seen: its process may have been gone.
+    fn reopen(&mut self, id: FileId, pid: u32, mapping: &CodeMapping) {
+        let known = self.get(id);
+        if known.kind != ModuleKind::Elf || known.file.is_some() {
+            return;
+        }
+        let module = self.open_file(pid, mapping);
+        if module.file.is_some() {
+            self.files[id.0 as usize] = module;
+            self.request_table(id);
+        }
     }
 
     /// The id of `module`, whose table is requested when it is new. Copies of one build under one path, as
@@ -306,6 +323,9 @@ impl ModuleFiles {
             TableState::Missing if !self.wants_tables => {
                 kernel.set_state(id.0, ImageState::FramePointers);
             }
+            TableState::Missing if module.file.is_none() && module.vdso.is_none() => {
+                kernel.set_state(id.0, ImageState::Unreadable);
+            }
             TableState::Missing => kernel.set_state(id.0, ImageState::NoTable),
             TableState::Compiling | TableState::Compiled(_) => {}
         }
@@ -365,43 +385,51 @@ impl ModuleFiles {
     }
 
     /// The module's row in the profile.
-    pub fn profile_module(&self, id: FileId, pid: u32, tables: &mut Tables) -> ModuleId {
+    pub fn profile_module(&mut self, id: FileId, pid: u32, tables: &mut Tables) -> ModuleId {
         let module = self.get(id);
         let path = tables.intern_string(&module.path);
-        tables.intern_module(Module {
-            path,
-            build_id: module.build_id.clone(),
-            kind: module.kind,
-            pid: if module.kind == ModuleKind::Jit { pid } else { 0 },
-        })
+        let instance = match module.kind {
+            ModuleKind::Jit => pid,
+            // Two files under one path, in two containers or one after the other, must not share their names.
+            _ if module.build_id.is_empty() => id.0,
+            _ => 0,
+        };
+        let build_id = module.build_id.clone();
+        let row = tables.intern_module(Module { path, build_id, kind: module.kind, instance });
+        self.by_row.insert(row, id);
+        row
+    }
+
+    /// The file that a row of the profile stands for.
+    pub fn of_row(&self, row: ModuleId) -> Option<FileId> {
+        self.by_row.get(&row).copied()
     }
 }
 
-/// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted
-/// or not; else by its path inside the process's root, when that still is the same inode.
+/// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
+/// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
+/// another file may be mapped there, or lie under that path.
 fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let pid = proc_fs::live_thread(pid).unwrap_or(pid);
+    let the_mapped_one = |fd: OwnedFd| {
+        let file = File::from(fd);
+        let metadata = file.metadata().ok()?;
+        (metadata.is_file() && metadata.ino() == mapping.inode).then_some(file)
+    };
     let link = proc_fs::path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
-    if let Ok(fd) = openat(CWD, &link, flags, Mode::empty()) {
-        return regular(File::from(fd));
+    if let Some(file) = openat(CWD, &link, flags, Mode::empty()).ok().and_then(the_mapped_one) {
+        return Some(file);
     }
     // A link of a target's own making must not lead out of its root.
     let open_below = |root: &Path| {
         let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
         let fd = openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve).ok()?;
-        let file = regular(File::from(fd))?;
-        (file.metadata().ok()?.ino() == mapping.inode).then_some(file)
+        the_mapped_one(fd)
     };
-    open_below(&proc_fs::path(pid, "root")).or_else(|| {
-        // The process is gone already: perhaps its root was ours.
-        (!proc_fs::exists(pid)).then(|| open_below(Path::new("/")))?
-    })
-}
-
-/// `file`, if it is a regular one.
-fn regular(file: File) -> Option<File> {
-    file.metadata().ok()?.is_file().then_some(file)
+    // The process may be gone, or its root closed to us: perhaps its root is ours.
+    open_below(&proc_fs::path(pid, "root")).or_else(|| open_below(Path::new("/")))
 }
 
 /// The bytes of the vDSO that the kernel gave to this process.
@@ -427,7 +455,13 @@ mod tests {
         let first = files.file_of(pid, mapping).expect("a module");
         assert!(!files.get(first).build_id.is_empty());
         let other_inode = CodeMapping { inode: mapping.inode + 1, ..mapping.clone() };
-        assert_eq!(files.file_of(pid, &other_inode), Some(first));
+        assert_ne!(
+            files.file_of(pid, &other_inode),
+            Some(first),
+            "another inode is not taken for the mapped one"
+        );
+        let linked = CodeMapping { device: (mapping.device.0 + 1, 0), ..mapping.clone() };
+        assert_eq!(files.file_of(pid, &linked), Some(first));
         let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]").expect("the vDSO is mapped");
         let vdso = files.file_of(pid, vdso).expect("a module");
         assert_ne!(vdso, first);

@@ -20,12 +20,16 @@ pub(super) fn path(pid: u32, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/{pid}/{name}"))
 }
 
-/// Whether the process exists.
-pub(super) fn exists(pid: u32) -> bool {
-    path(pid, "").exists()
+/// A thread of the process that has not ended: the process itself, unless its first thread has ended before
+/// the others. /proc shows what such a process has mapped only under a thread that lives.
+pub(super) fn live_thread(pid: u32) -> Option<u32> {
+    if is_alive(pid) {
+        return Some(pid);
+    }
+    threads(pid).ok()?.into_iter().find(|&tid| is_alive(tid))
 }
 
-/// Whether the thread (a process by its id) runs or waits: it exists and is no zombie.
+/// Whether the thread runs or waits: it exists and is no zombie.
 pub(super) fn is_alive(tid: u32) -> bool {
     let Ok(stat) = read(tid, "stat") else { return false };
     // The name, in parentheses, may hold anything; the state is behind the last one.
@@ -77,7 +81,7 @@ pub(super) fn threads(pid: u32) -> io::Result<Vec<u32>> {
 
 /// The executable mappings of a process, in ascending order.
 pub(super) fn code_mappings(pid: u32) -> io::Result<Vec<CodeMapping>> {
-    let bytes = read(pid, "maps")?;
+    let bytes = read(live_thread(pid).unwrap_or(pid), "maps")?;
     Ok(parse_maps(&bytes))
 }
 

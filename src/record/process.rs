@@ -48,6 +48,10 @@ pub struct Process {
     pub exec_ns: u64,
     /// Time of the last re-read after an unknown address, ns.
     pub reread_ns: u64,
+    /// Since when the kernel side has counted other exec calls than were heard of, ns; 0 when it agrees.
+    pub mismatch_ns: u64,
+    /// Inherited at fork and unchanged since: the kernel side has done the same, if it knew the parent.
+    pub is_inherited: bool,
     /// The kernel side needs to hear of its mappings.
     pub is_dirty: bool,
     /// Whether the kernel side shall know of it at all.
@@ -96,6 +100,7 @@ impl Process {
         }
         self.frames.clear();
         self.is_dirty = true;
+        self.is_inherited = false;
     }
 
     /// Replaces all mappings by what /proc says now, keeping the times of those that are unchanged.
@@ -219,8 +224,8 @@ impl Processes {
         self.by_pid.insert(pid, process);
     }
 
-    /// A child has what its parent had.
-    pub fn fork(&mut self, parent_pid: u32, pid: u32, time_ns: u64) {
+    /// A child has what its parent had; it is a target too if children are followed.
+    pub(super) fn fork(&mut self, parent_pid: u32, pid: u32, time_ns: u64, follows: bool) {
         let generation = match self.by_pid.remove(&pid) {
             Some(old) => old.generation + 1,
             None => self.generations.get(&pid).map_or(0, |generation| generation + 1),
@@ -236,7 +241,9 @@ impl Processes {
             generation,
             exec_seq: parent.exec_seq,
             mappings: mappings.collect(),
-            is_target: parent.is_target,
+            is_target: parent.is_target && follows,
+            is_inherited: true,
+            is_dirty: true,
             ..Process::default()
         };
         self.by_pid.insert(pid, child);

@@ -33,6 +33,10 @@ const MAX_CPU_CLOCK_HZ: u32 = 100_000;
 const EH_FRAME_BYTES_PER_ROW: u64 = 4;
 /// Room for tables beyond those known at the start: libraries that are loaded later.
 const SPARE_ROWS: u64 = 2 << 20;
+/// How long a sample waits for its stack copy, and a copy for its sample, ns.
+const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
+/// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
+const EXEC_PATIENCE_NS: u64 = 200_000_000;
 /// The smallest row array that makes sense, and the largest that the verifier can index (2^29 bytes).
 const MIN_ROWS: u64 = 1 << 12;
 const MAX_ROWS: u64 = 1 << 26;
@@ -58,6 +62,7 @@ pub struct Session<'obj> {
     deferred: Vec<SampleEvent>,
     rescues: FxHashMap<(u64, u32), RescueEvent>,
     is_system_wide: bool,
+    follows_children: bool,
     start_ns: u64,
     stop_ns: Option<u64>,
     mappings_cut: u64,
@@ -178,6 +183,7 @@ impl<'obj> Session<'obj> {
             deferred: Vec::new(),
             rescues: FxHashMap::default(),
             is_system_wide,
+            follows_children: options.follow_children || is_system_wide,
             start_ns: monotonic_ns(),
             stop_ns: None,
             mappings_cut: 0,
@@ -185,7 +191,7 @@ impl<'obj> Session<'obj> {
             table_budget_bytes: options.table_budget_bytes,
             is_budget_reached: false,
         };
-        session.publish_processes(true)?;
+        session.publish_processes()?;
         // The whole machine is sampled soon, with stacks rescued until the last tables are there.
         let patience = if is_system_wide { SYSTEM_TABLE_PATIENCE } else { TABLE_PATIENCE };
         session.place_tables(patience);
@@ -212,7 +218,7 @@ impl<'obj> Session<'obj> {
         self.roots.insert(pid);
         self.collector.profile.meta.target_pids.push(pid);
         self.collector.processes.add_empty(pid);
-        self.publish_processes(true)
+        self.publish_processes()
     }
 
     /// Descriptors that become readable when there is something to take.
@@ -230,7 +236,7 @@ impl<'obj> Session<'obj> {
         for (time_ns, record) in records {
             self.apply(time_ns, record);
         }
-        self.publish_processes(false)?;
+        self.publish_processes()?;
         self.place_tables(Duration::ZERO);
         Ok(())
     }
@@ -254,10 +260,18 @@ impl<'obj> Session<'obj> {
                 continue;
             }
             let rescue = self.rescues.remove(&(sample.time_ns, sample.cpu));
+            let is_overdue = known_until_ns.saturating_sub(sample.time_ns) > RESCUE_PATIENCE_NS;
+            if sample.has_rescue && rescue.is_none() && !is_over && !is_overdue {
+                // Another CPU was still writing to the ring of copies when it was read.
+                self.deferred.push(sample);
+                continue;
+            }
             self.collector.add(sample, rescue);
         }
+        // Copies whose sample was lost.
+        self.rescues.retain(|(time_ns, _), _| known_until_ns.saturating_sub(*time_ns) <= RESCUE_PATIENCE_NS);
         // Addresses that nobody had told of were looked up meanwhile.
-        self.publish_processes(false)?;
+        self.publish_processes()?;
         self.place_tables(Duration::ZERO);
         self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
         self.collector.retry_waiting(known_until_ns);
@@ -268,7 +282,7 @@ impl<'obj> Session<'obj> {
     pub fn target_has_ended(&self) -> bool {
         !self.is_system_wide
             && if self.tids.is_empty() {
-                self.roots.iter().all(|&pid| !proc_fs::is_alive(pid))
+                self.roots.iter().all(|&pid| proc_fs::live_thread(pid).is_none())
             } else {
                 self.tids.iter().all(|&tid| !proc_fs::is_alive(tid))
             }
@@ -353,11 +367,12 @@ impl<'obj> Session<'obj> {
                 }
             }
             Sideband::Forked { pid, tid, parent_pid } if pid == tid && pid != parent_pid => {
-                collector.processes.fork(parent_pid, pid, time_ns);
+                collector.processes.fork(parent_pid, pid, time_ns, self.follows_children);
             }
             Sideband::Forked { .. } => {}
             Sideband::Exited { pid, tid } => {
-                if pid == tid {
+                // The first thread may end before the others.
+                if pid == tid && proc_fs::live_thread(pid).is_none() {
                     collector.processes.exit(pid);
                 }
             }
@@ -372,31 +387,38 @@ impl<'obj> Session<'obj> {
     }
 
     /// Tells the kernel side about processes whose mappings have changed.
-    fn publish_processes(&mut self, is_start: bool) -> anyhow::Result<()> {
-        let follow = self.is_system_wide;
-        for (pid, process) in self.collector.processes.iter_mut() {
+    fn publish_processes(&mut self) -> anyhow::Result<()> {
+        let collector = &mut self.collector;
+        for (pid, process) in collector.processes.iter_mut() {
             if !process.is_dirty || !process.is_target {
                 continue;
             }
             for mapping in process.mappings() {
-                self.collector.files.publish_without_table(mapping.file, &mut self.kernel.tables);
+                collector.files.publish_without_table(mapping.file, &mut self.kernel.tables);
             }
-            let (entry, cut) = process.kernel_entry();
             let known = self.kernel.exec_seq(pid)?;
-            // The kernel side adds children itself; a process that it does not know is no target, but for
-            // the first ones and, when everything is recorded, for all.
-            let is_new = known.is_none() && (is_start || follow);
-            if known.is_none() && !is_new {
+            if known.is_some() && process.is_inherited {
                 process.is_dirty = false;
                 continue;
             }
-            if self.kernel.set_process(pid, &entry, is_new)? {
-                self.mappings_cut += cut as u64;
-                process.is_dirty = false;
-            } else if let Some(known) = known.filter(|known| *known > process.exec_seq + 1) {
-                // Several execs in a row, or one before the recorder knew of the process.
+            if let Some(known) = known.filter(|known| *known != process.exec_seq) {
+                let now_ns = monotonic_ns();
+                if process.mismatch_ns == 0 {
+                    process.mismatch_ns = now_ns;
+                }
+                // News of an exec are on their way, to here or to the kernel side. If not, one of both has missed it.
+                if now_ns - process.mismatch_ns < EXEC_PATIENCE_NS {
+                    continue;
+                }
                 process.exec_seq = known;
+                let tables = &mut collector.profile.tables;
+                process::read_mappings(pid, process, now_ns, &mut collector.files, tables);
             }
+            process.mismatch_ns = 0;
+            let (entry, cut) = process.kernel_entry();
+            self.kernel.set_process(pid, &entry)?;
+            self.mappings_cut += cut as u64;
+            process.is_dirty = false;
         }
         Ok(())
     }

@@ -3,8 +3,8 @@
 use super::collect::Totals;
 use super::symbolize::Naming;
 use crate::profile::{Outcome, Profile, counter};
-use crate::report::units;
 use crate::safe_text;
+use crate::units;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -148,7 +148,9 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         lines.push("  names    left out, as asked by the second interrupt".to_owned());
     }
     if samples == 0 {
-        lines.push("  nothing ran: the target used no CPU while it was recorded".to_owned());
+        lines.push(
+            "  no sample: the target ran too little while it was sampled (a higher -F sees more)".to_owned(),
+        );
     } else if let Some(path) = path {
         let file = if path.as_os_str() == "prof.data" {
             String::new()
@@ -164,17 +166,12 @@ fn quality_line(profile: &Profile, totals: &Totals, naming: &Naming) -> String {
     let samples = totals.samples;
     let complete: u64 =
         totals.outcomes.iter().filter(|(outcome, _)| outcome.is_complete()).map(|(_, count)| count).sum();
-    let named: u64 = totals
-        .leaves
-        .iter()
-        .filter(|(frame, _)| !profile.symbols.locations(**frame).is_empty())
-        .map(|(_, weight)| weight)
-        .sum();
+    let (named, frames) = named_frames(profile, totals);
     let fp = units::percent(totals.by_frame_pointer, samples);
     let symbols = if naming.was_stopped {
         String::new()
     } else {
-        format!("   symbols {}", units::honest_percent_text(units::percent(named, totals.weight_ns)))
+        format!("   symbols {}", units::honest_percent_text(units::percent(named, frames)))
     };
     format!(
         "  stacks   {} complete (dwarf {:.0}, fp {:.0}){symbols}",
@@ -182,6 +179,18 @@ fn quality_line(profile: &Profile, totals: &Totals, naming: &Naming) -> String {
         100.0 - fp,
         fp,
     )
+}
+
+/// How many frames of all samples have a name, and how many frames there are: as the report counts them.
+fn named_frames(profile: &Profile, totals: &Totals) -> (u64, u64) {
+    let (mut named, mut frames) = (0u64, 0u64);
+    for (&stack, &samples) in &totals.stacks {
+        for frame in profile.tables.stack_frames(stack) {
+            frames += samples;
+            named += if profile.symbols.locations(frame).is_empty() { 0 } else { samples };
+        }
+    }
+    (named, frames)
 }
 
 /// The reason that cut most stacks, when any did.

@@ -44,8 +44,6 @@ pub(super) fn name_frames(
     name_kernel(collector);
 
     let mut by_file: FxHashMap<FileId, Vec<(u64, FrameId)>> = FxHashMap::default();
-    let files: FxHashMap<(&str, &[u8]), FileId> =
-        (collector.files.iter()).map(|(id, file)| ((&*file.path, &*file.build_id), id)).collect();
     let mut generated: FxHashMap<u32, Vec<(u64, FrameId)>> = FxHashMap::default();
     let tables = &collector.profile.tables;
     for (index, frame) in tables.frames().iter().enumerate() {
@@ -55,9 +53,11 @@ pub(super) fn name_frames(
         }
         let module = tables.module(frame.module);
         match module.kind {
-            ModuleKind::Jit => generated.entry(module.pid).or_default().push((frame.lookup_address(), id)),
+            ModuleKind::Jit => {
+                generated.entry(module.instance).or_default().push((frame.lookup_address(), id))
+            }
             ModuleKind::Elf | ModuleKind::Vdso => {
-                if let Some(&file) = files.get(&(tables.string(module.path), &*module.build_id)) {
+                if let Some(file) = collector.files.of_row(frame.module) {
                     by_file.entry(file).or_default().push((frame.lookup_address(), id));
                 }
             }

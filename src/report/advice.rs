@@ -2,8 +2,8 @@
 
 use super::name::module_file;
 use super::quality::{Quality, WorstModule};
-use super::units::{honest_percent_text, percent};
 use crate::profile::{Integrity, ModuleKind, Outcome, Profile};
+use crate::units::{honest_percent_text, percent};
 
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
 const NOTABLE_PERCENT: f64 = 1.0;

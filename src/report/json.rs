@@ -5,9 +5,9 @@ use super::filter::pattern;
 use super::function_table::FunctionTable;
 use super::options::{ReportOptions, View};
 use super::selection::{Amount, Selection};
-use super::units::{percent, share_error_points};
 use super::{Recording, advice, peek, text, threads};
 use crate::safe_text;
+use crate::units::{percent, share_error_points};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -46,7 +46,6 @@ pub(super) struct QualityFields {
     truncated_pct: f64,
     unsymbolized_pct: f64,
     lost: u64,
-    late: u64,
     by_cause: BTreeMap<&'static str, u64>,
 }
 
@@ -58,7 +57,6 @@ impl QualityFields {
             truncated_pct: quality.truncated_percent(),
             unsymbolized_pct: quality.unnamed_percent(),
             lost: quality.lost,
-            late: quality.late,
             by_cause: quality.by_cause.clone(),
         }
     }

@@ -21,7 +21,6 @@ mod terminal;
 mod text;
 mod threads;
 mod tsv;
-pub mod units;
 
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -52,6 +51,7 @@ pub use threads::{ThreadRow, threads};
 use crate::failure::{Failure, status};
 use crate::profile::{self, Event, Integrity, Profile};
 use crate::safe_text;
+use crate::units;
 use anyhow::Context;
 use std::io::Write as _;
 use std::path::Path;

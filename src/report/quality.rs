@@ -2,8 +2,8 @@
 
 use super::label::module_text;
 use super::selection::{Group, outermost_user_frame};
-use super::units::percent;
 use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
+use crate::units::percent;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -22,8 +22,6 @@ pub struct Quality {
     pub unnamed_frames: u64,
     /// Samples that the recorder lost, of the whole recording.
     pub lost: u64,
-    /// Samples that came too late to be ordered by time, of the whole recording.
-    pub late: u64,
     /// The module where most stacks end early.
     pub worst_cut: Option<WorstModule>,
     /// The module with most unnamed frames.
@@ -54,7 +52,6 @@ impl Quality {
             lost: profile
                 .counter(counter::LOST_RING_FULL)
                 .saturating_add(profile.counter(counter::LOST_BAD_RECORD)),
-            late: profile.counter(counter::LATE),
             ..Quality::default()
         };
         let mut cut: BTreeMap<(ModuleId, Outcome), u64> = BTreeMap::new();

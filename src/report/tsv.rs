@@ -6,10 +6,10 @@ use super::filter::pattern;
 use super::function_table::FunctionTable;
 use super::options::{ReportOptions, View};
 use super::selection::Selection;
-use super::units::percent;
 use super::{json, peek, text, threads};
 use crate::failure::Failure;
 use crate::safe_text;
+use crate::units::percent;
 
 /// A table under construction.
 #[derive(Debug)]

@@ -72,7 +72,8 @@ impl Demo {
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");
         let build_id = (0..20).collect();
-        let module = profile.tables.intern_module(Module { path, build_id, kind: ModuleKind::Elf, pid: 0 });
+        let module =
+            profile.tables.intern_module(Module { path, build_id, kind: ModuleKind::Elf, instance: 0 });
         let comm = profile.tables.intern_string("ingest");
         let task =
             profile.tables.intern_task(Task { pid: 4312, tid: 4312, generation: 0, comm, process: comm });

@@ -239,7 +239,7 @@ impl Decoder {
                 path: StringId(below(row.path, strings, "string")?),
                 build_id: row.build_id,
                 kind: ModuleKind::from_code(narrow(row.kind, "module kind")?),
-                pid: row.pid,
+                instance: row.instance,
             };
             self.profile.tables.push_module(module);
         }

@@ -70,7 +70,7 @@ pub(super) struct ModuleRow {
     #[prost(uint32, tag = "3")]
     pub(super) kind: u32,
     #[prost(uint32, tag = "4")]
-    pub(super) pid: u32,
+    pub(super) instance: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -162,7 +162,7 @@ impl<W: Write> Writer<W> {
                 path: module.path.0,
                 build_id: module.build_id.clone(),
                 kind: u32::from(module.kind.code()),
-                pid: module.pid,
+                instance: module.instance,
             });
             let chunk = schema::Modules { first_id: self.modules as u32, rows: rows.collect() };
             self.out.chunk(Kind::Modules, &chunk)?;

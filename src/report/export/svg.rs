@@ -7,13 +7,14 @@
 use super::folded::{Stacks, suffix};
 use crate::failure::{Failure, status};
 use crate::profile::Unit;
+use crate::report::Recording;
 use crate::report::info::date_text;
 use crate::report::label::LabelKind;
 use crate::report::options::{ExportOptions, NameStyle};
 use crate::report::selection::Selection;
 use crate::report::text::event_title;
-use crate::report::{Recording, units};
 use crate::safe_text;
+use crate::units;
 use anyhow::Context;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
 use inferno::flamegraph::{Direction, Options};

@@ -6,8 +6,8 @@ use crate::report::function_table::{FunctionTable, Row};
 use crate::report::label::LabelKind;
 use crate::report::options::{Grouping, NameStyle, ReportOptions, SortKey};
 use crate::report::selection::Selection;
-use crate::report::units::{count, percent, percent_text, share_error_points, weight};
 use crate::safe_text;
+use crate::units::{count, percent, percent_text, share_error_points, weight};
 
 /// Most columns for the module.
 const MODULE_COLUMNS: usize = 16;

@@ -4,9 +4,9 @@ use super::{FAINT, NOTE, Page, push_line};
 use crate::profile::Unit;
 use crate::report::options::FilterOptions;
 use crate::report::selection::Selection;
-use crate::report::units::{count, counted, duration, honest_percent_text, percent, weight};
 use crate::report::{Recording, advice, filter};
 use crate::safe_text;
+use crate::units::{count, counted, duration, honest_percent_text, percent, weight};
 
 /// The name of an event for people.
 pub(in crate::report) fn event_title(name: &str) -> String {
@@ -72,10 +72,6 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>) -> Vec<String>
         parts.push(format!("symbols {}", honest_percent_text(100.0 - quality.unnamed_percent())));
     }
     parts.push(format!("lost {}", count(quality.lost)));
-    if quality.late > 0 {
-        let share = percent(quality.late, selection.whole.samples.max(quality.late));
-        parts.push(format!("late {}", honest_percent_text(share)));
-    }
     if let Some(end) = &recording.profile.end
         && selection.event.info().unit == Unit::Nanoseconds
         && selection.whole.weight > 0

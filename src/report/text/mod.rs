@@ -114,7 +114,7 @@ pub(super) fn report(
 
 /// The line that stands for rows left out.
 fn more_line(left_out: usize, noun: &str, share_percent: f64, page: &Page) -> String {
-    let count = super::units::counted(left_out as u64, noun).replacen(' ', " more ", 1);
-    let share = super::units::percent_text(share_percent);
+    let count = crate::units::counted(left_out as u64, noun).replacen(' ', " more ", 1);
+    let share = crate::units::percent_text(share_percent);
     page.styled(FAINT, &format!("  ... {count}, {share} (-n 0 shows all)"))
 }

@@ -7,7 +7,7 @@ use crate::report::label::LabelId;
 use crate::report::options::ReportOptions;
 use crate::report::peek as neighbours;
 use crate::report::selection::{Amount, Selection};
-use crate::report::units::{counted, percent, percent_text, weight};
+use crate::units::{counted, percent, percent_text, weight};
 
 pub(super) fn peek(
     out: &mut String,

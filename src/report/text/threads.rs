@@ -4,8 +4,8 @@ use super::{HEADING, Page, more_line, padded, push_line};
 use crate::report::options::ReportOptions;
 use crate::report::selection::Selection;
 use crate::report::threads::{self, ThreadRow};
-use crate::report::units::{count, percent, percent_text, weight};
 use crate::safe_text;
+use crate::units::{count, percent, percent_text, weight};
 
 const NAME_COLUMNS: usize = 16;
 

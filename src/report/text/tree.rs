@@ -7,7 +7,7 @@ use super::{FAINT, HEADING, Page, push_line};
 use crate::report::call_tree::{CallTree, Direction, Node, NodeId};
 use crate::report::options::ReportOptions;
 use crate::report::selection::Selection;
-use crate::report::units::{counted, percent, percent_text, weight};
+use crate::units::{counted, percent, percent_text, weight};
 
 /// Deepest indentation: deeper branches line up.
 const MOST_INDENT: usize = 40;
