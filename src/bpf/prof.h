@@ -168,7 +168,7 @@ struct prof_sample {
 	__u8 pad[6];
 };
 
-#define PROF_RESCUE_BYTES 16384
+#define PROF_RESCUE_BYTES 65536
 /* Copies start this far below rsp: leaf functions may keep data there (x86-64 psABI, red zone). */
 #define PROF_RED_ZONE_BYTES 128
 #define PROF_REGISTERS 17 /* DWARF numbers 0..15, then rip */

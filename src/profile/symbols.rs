@@ -107,6 +107,13 @@ impl Symbols {
         &self.locations[start..start + span.len as usize]
     }
 
+    /// Whether the function at `frame` has a name. One of a stripped module has only a place (`module+0xstart`), with
+    /// an empty raw name.
+    pub fn is_named(&self, frame: FrameId) -> bool {
+        let owner = self.locations(frame).last();
+        owner.is_some_and(|location| self.function(location.function).raw_name != StringId::default())
+    }
+
     /// Row of a function.
     pub fn function(&self, id: FunctionId) -> Function {
         self.functions[id.index()]

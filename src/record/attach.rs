@@ -34,8 +34,8 @@ pub(super) struct KernelConfig {
     pub cpus: Vec<u32>,
 }
 
-/// Cap on stack copies per CPU, bytes per second: 1,600 copies.
-const RESCUE_BYTES_PER_SECOND: u64 = 25 << 20;
+/// Cap on stack copies per CPU, bytes per second: 1,000 copies.
+const RESCUE_BYTES_PER_SECOND: u64 = 64 << 20;
 /// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
 const RING_SECONDS: f64 = 1.0;
 
@@ -59,6 +59,8 @@ pub(super) struct KernelSide<'obj> {
     sample_rings: RingBuffer<'obj>,
     rescue_ring: RingBuffer<'obj>,
     received: Rc<RefCell<Received>>,
+    /// Most samples that one look takes.
+    records_per_take: usize,
     /// How long loading took, verification included.
     pub load_time: Duration,
 }
@@ -127,7 +129,17 @@ impl<'obj> KernelSide<'obj> {
             0
         })?;
         let rescue_ring = rescues.build()?;
-        Ok(KernelSide { skeleton, tables, links: Vec::new(), sample_rings, rescue_ring, received, load_time })
+        let records_per_take = (config.hz as usize * config.cpus.len()).max(10_000);
+        Ok(KernelSide {
+            skeleton,
+            tables,
+            links: Vec::new(),
+            sample_rings,
+            rescue_ring,
+            received,
+            records_per_take,
+            load_time,
+        })
     }
 
     /// Attaches the programs that follow forks and execs.
@@ -156,7 +168,11 @@ impl<'obj> KernelSide<'obj> {
 
     /// Takes everything out of the rings.
     pub(super) fn receive(&mut self) -> anyhow::Result<Received> {
-        self.sample_rings.consume()?;
+        // Never longer than once around: at high rates the producers could keep the reader for ever.
+        let most = if self.links.is_empty() { usize::MAX } else { self.records_per_take };
+        if self.sample_rings.consume_raw_n(most) < 0 {
+            anyhow::bail!("cannot read the ring buffers of samples");
+        }
         // A stack copy is sent before its sample: once the samples are taken, all their copies are there.
         self.rescue_ring.consume()?;
         Ok(std::mem::take(&mut *self.received.borrow_mut()))

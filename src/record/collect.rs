@@ -22,8 +22,8 @@ const LEAF: u64 = 1 << 61;
 const REREAD_INTERVAL_NS: u64 = 100_000_000;
 /// A rescue waits this long for a table that is being compiled, ns.
 const RESCUE_PATIENCE_NS: u64 = 2_000_000_000;
-/// Most rescues that wait at a time: 16 KiB each.
-const MAX_WAITING: usize = 1500;
+/// Most rescues that wait at a time: up to 64 KiB each.
+const MAX_WAITING: usize = 400;
 
 /// Sums for the end of the recording, kept since the samples themselves go to the file.
 #[derive(Debug, Default)]

@@ -90,13 +90,18 @@ impl Child {
             // NUL-terminated. `_exit` never returns.
             unsafe {
                 let mut byte = 0u8;
+                // From here on signals are the command's. What this process ignores of its own, it must not.
+                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+                    if !super::signals::is_ignored(signal) {
+                        libc::signal(signal, libc::SIG_DFL);
+                    }
+                }
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
                 libc::close(gate_write.as_raw_fd());
                 if libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                     libc::_exit(status::NOT_STARTED.into());
                 }
-                // What this process ignores must not be ignored by the command.
-                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-                libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
                 libc::execv(c_program.as_ptr(), pointers.as_ptr());
                 let error = *libc::__errno_location();
                 libc::write(failure_write.as_raw_fd(), (&raw const error).cast(), size_of_val(&error));
@@ -119,7 +124,10 @@ impl Child {
     /// A [`Failure`] with status 126 when the kernel could not execute the program.
     pub(super) fn release(&mut self) -> anyhow::Result<()> {
         let Some(mut gate) = self.gate.take() else { return Ok(()) };
-        gate.write_all(b"g")?;
+        if gate.write_all(b"g").is_err() {
+            // A signal has ended it before it began: that is its status.
+            return Ok(());
+        }
         drop(gate);
         let mut error = [0; 4];
         if self.failure.read(&mut error)? == error.len() {
@@ -128,6 +136,11 @@ impl Child {
             return Err(cannot_execute(&self.program.to_string_lossy(), &error.to_string()).into());
         }
         Ok(())
+    }
+
+    /// Whether the command was let run.
+    pub(super) fn is_released(&self) -> bool {
+        self.gate.is_none()
     }
 
     /// The exit status as a shell has it (128 + signal), once the command has ended.

@@ -34,14 +34,13 @@ pub use target::{Found, find};
 use crate::failure::{Failure, status as exit};
 use crate::profile::{WriteError, Writer};
 use launch::Child;
-use output::{Destination, ProfileFile};
+use output::{Destination, Placed, ProfileFile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signals::Signals;
 use status::{Summary, Voice};
 use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use symbolize::Naming;
 
@@ -98,52 +97,108 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         session.add_launched(pid)?;
     }
 
-    let mut file = Some(destination.create()?);
-    let released = child.as_mut().filter(|_| options.delay.is_some()).map_or(Ok(()), Child::release);
-    let started = released
-        .and_then(|()| wait_for_delay(options, &signals, &mut session))
-        .and_then(|()| session.begin())
-        .and_then(|()| new_writer(&mut file, &session))
-        .and_then(|writer| {
+    let mut writer = new_writer(destination.create()?, &session, &destination)?;
+    let has_launched = launched_pid.is_some();
+    let started = start(options, &signals, &mut session, &mut child, has_launched)
+        .and_then(|()| Ok(destination.commit()?))
+        .and_then(|placed| {
             announce(&mut voice, &mut session, options, &found);
-            child.as_mut().map_or(Ok(()), Child::release)?;
-            Ok(writer)
-        });
-    let mut writer = match started {
-        Ok(writer) => writer,
-        Err(error) => {
-            if let Some(file) = &mut file {
-                file.remove();
+            match child.as_mut().map_or(Ok(()), Child::release) {
+                Ok(()) => Ok(placed),
+                Err(error) => {
+                    placed.undo();
+                    Err(error)
+                }
             }
-            return Err(error);
+        });
+    let placed = match started {
+        Ok(placed) => placed,
+        Err(error) => {
+            writer.into_inner().remove();
+            return match child.filter(|child| has_launched && child.is_released()) {
+                Some(mut child) => {
+                    voice.complain(&error);
+                    Ok(wait_for_command(&mut child, &signals, &mut SignalsSent::default()))
+                }
+                None => Err(error),
+            };
         }
     };
+    session.prefer_reader();
     let mut recording = Recording {
         session,
         options,
         child,
         signals,
+        signals_sent: SignalsSent::default(),
         voice,
-        has_launched: launched_pid.is_some(),
+        placed,
+        has_launched,
         has_written_samples: false,
     };
     let result = recording.until_its_end(&mut writer);
     recording.finish(writer, result)
 }
 
-/// Starts the file: the header is the first thing that a full disk refuses.
-fn new_writer(file: &mut Option<ProfileFile>, session: &Session<'_>) -> anyhow::Result<Writer<ProfileFile>> {
-    let Some(taken) = file.take() else { anyhow::bail!("the output was opened twice") };
-    let path = taken.path().map(Path::to_path_buf);
-    let kept_old = taken.kept_old().map(Path::to_path_buf);
-    Writer::new(taken, &session.collector.profile.meta).map_err(|error| {
-        if let Some(path) = &path {
-            let _ = std::fs::remove_file(path);
-            if let Some(old) = kept_old {
-                let _ = std::fs::rename(old, path);
-            }
+/// Begins to sample, after the delay that was asked for.
+fn start(
+    options: &RecordOptions,
+    signals: &Signals,
+    session: &mut Session<'_>,
+    child: &mut Option<Child>,
+    has_launched: bool,
+) -> anyhow::Result<()> {
+    if let Some(delay) = options.delay {
+        if let Some(child) = child {
+            child.release()?;
         }
-        write_error(path.as_deref(), error)
+        let end = Instant::now() + delay;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            let has_ended = child.as_mut().is_some_and(|child| child.poll().is_some())
+                || (!has_launched && session.target_has_ended());
+            if has_ended || signals.interrupts() > 0 || signals.end_signal().is_some() {
+                break;
+            }
+            wait(session, left.min(TAKE_INTERVAL))?;
+            session.take_sideband()?;
+        }
+    }
+    session.begin()
+}
+
+/// How often each signal was passed on to a command.
+type SignalsSent = [usize; 2];
+
+/// Passes on to the command what has come since the last look.
+fn forward(child: &Child, signals: &Signals, sent: &mut SignalsSent) {
+    for ((signal, count), sent) in signals.end_signals().into_iter().zip(sent) {
+        while *sent < count {
+            child.signal(signal);
+            *sent += 1;
+        }
+    }
+}
+
+/// Waits for the command's end, passing signals on; returns its exit status.
+fn wait_for_command(child: &mut Child, signals: &Signals, sent: &mut SignalsSent) -> u8 {
+    loop {
+        if let Some(status) = child.poll() {
+            return status.clamp(0, 255) as u8;
+        }
+        forward(child, signals, sent);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts the file: the header is the first thing that a full disk refuses.
+fn new_writer(
+    file: ProfileFile,
+    session: &Session<'_>,
+    destination: &Destination,
+) -> anyhow::Result<Writer<ProfileFile>> {
+    Writer::new(file, &session.collector.profile.meta).map_err(|error| {
+        destination.discard();
+        write_error(destination.path(), error)
     })
 }
 
@@ -152,17 +207,25 @@ fn write_error(path: Option<&Path>, error: WriteError) -> anyhow::Error {
         WriteError::Io(error) if path.is_some() => {
             output::write_failure(path.unwrap_or(Path::new("")), &error).into()
         }
-        other => anyhow::Error::new(other).context("cannot write the profile to standard output"),
+        WriteError::Io(error) => {
+            anyhow::Error::new(error).context("cannot write the profile to standard output")
+        }
+        other => anyhow::Error::new(other).context("cannot write the profile"),
     }
 }
 
+/// The date and time where the user is: `20261121-133700`.
 fn local_time() -> String {
-    let now = std::time::SystemTime::now();
-    humantime::format_rfc3339_seconds(now)
-        .to_string()
-        .replace([':', '-'], "")
-        .replace('T', "-")
-        .replace('Z', "")
+    // SAFETY: both calls only fill the structures that are given to them; all-zero ones are valid.
+    let now = unsafe {
+        let mut now: libc::tm = std::mem::zeroed();
+        let seconds = libc::time(std::ptr::null_mut());
+        libc::localtime_r(&raw const seconds, &raw mut now);
+        now
+    };
+    let (year, month) = (now.tm_year + 1900, now.tm_mon + 1);
+    let (day, hour, minute, second) = (now.tm_mday, now.tm_hour, now.tm_min, now.tm_sec);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
 fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOptions, found: &Found) {
@@ -186,23 +249,6 @@ fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOption
     }
 }
 
-fn wait_for_delay(
-    options: &RecordOptions,
-    signals: &Signals,
-    session: &mut Session<'_>,
-) -> anyhow::Result<()> {
-    let Some(delay) = options.delay else { return Ok(()) };
-    let end = Instant::now() + delay;
-    while let Some(left) = end.checked_duration_since(Instant::now()) {
-        if signals.interrupts() > 0 || signals.end_signal().is_some() {
-            break;
-        }
-        wait(session, left.min(TAKE_INTERVAL))?;
-        session.take_sideband()?;
-    }
-    Ok(())
-}
-
 /// Waits until there is something to take, or for `patience`. Returns whether a ring is filling up.
 fn wait(session: &Session<'_>, patience: Duration) -> anyhow::Result<bool> {
     let mut fds: Vec<PollFd<'_>> =
@@ -223,7 +269,9 @@ struct Recording<'a, 'obj> {
     /// The launched command, or the command that times the recording.
     child: Option<Child>,
     signals: Signals,
+    signals_sent: SignalsSent,
     voice: Voice,
+    placed: Placed,
     has_launched: bool,
     /// The file holds samples.
     has_written_samples: bool,
@@ -241,9 +289,8 @@ impl Recording<'_, '_> {
     fn until_its_end(&mut self, writer: &mut Writer<ProfileFile>) -> anyhow::Result<Ending> {
         let mut last_take = Instant::now();
         let mut last_flush = Instant::now();
-        let mut forwarded = None;
         loop {
-            if let Some(ending) = self.ending(&mut forwarded) {
+            if let Some(ending) = self.ending() {
                 return Ok(ending);
             }
             let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
@@ -269,7 +316,7 @@ impl Recording<'_, '_> {
         }
     }
 
-    fn ending(&mut self, forwarded: &mut Option<i32>) -> Option<Ending> {
+    fn ending(&mut self) -> Option<Ending> {
         let ended = |reason| Some(Ending { reason, status: exit::OK });
         if let Some(child) = &mut self.child
             && child.poll().is_some()
@@ -279,11 +326,7 @@ impl Recording<'_, '_> {
         if let Some(signal) = self.signals.end_signal() {
             match &self.child {
                 // The signal is the command's; its end ends the recording.
-                Some(child) if self.has_launched => {
-                    if forwarded.replace(signal) != Some(signal) {
-                        child.signal(signal);
-                    }
-                }
+                Some(child) if self.has_launched => forward(child, &self.signals, &mut self.signals_sent),
                 _ => return Some(Ending { reason: "terminated", status: (128 + signal) as u8 }),
             }
         }
@@ -308,18 +351,17 @@ impl Recording<'_, '_> {
     ) -> anyhow::Result<u8> {
         let ending = match result {
             Ok(ending) => ending,
-            Err(error) => return Err(self.give_up(writer, error)),
+            Err(error) => return self.give_up(writer, error),
         };
         if ending.reason == "interrupted" {
             self.voice.say("stopping... (interrupt again: save without names)");
         }
-        let interrupts = self.signals.interrupts();
         let completed = self
             .session
             .stop(ending.reason)
             .and_then(|()| {
                 writer.flush(&mut self.session.collector.profile, true)?;
-                Ok(self.name_frames(interrupts))
+                Ok(self.name_frames())
             })
             .and_then(|naming| {
                 let command_status = self.child.as_mut().filter(|_| self.has_launched).and_then(Child::poll);
@@ -332,16 +374,16 @@ impl Recording<'_, '_> {
             });
         let naming = match completed {
             Ok(naming) => naming,
-            Err(error) => return Err(self.give_up(writer, error)),
+            Err(error) => return self.give_up(writer, error),
         };
         let bytes = writer.bytes_written();
-        let file = writer.into_inner();
+        drop(writer);
         self.voice.finish(&Summary {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
             naming: &naming,
-            path: file.path(),
-            kept_old: file.kept_old(),
+            path: self.placed.path.as_deref(),
+            kept_old: self.placed.kept_old.as_deref(),
             bytes,
         });
         if self.options.verbose {
@@ -350,16 +392,12 @@ impl Recording<'_, '_> {
         self.status_of(&ending)
     }
 
-    fn name_frames(&mut self, interrupts: usize) -> Naming {
-        let stop = AtomicBool::new(false);
+    fn name_frames(&mut self) -> Naming {
+        let stop = self.signals.next_interrupt();
         let bar = self.progress_bar();
-        let signals = self.signals.clone();
         let naming = symbolize::name_frames(&mut self.session.collector, &stop, &|done, total| {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
-            if signals.interrupts() > interrupts {
-                stop.store(true, Ordering::Relaxed);
-            }
         });
         bar.finish_and_clear();
         naming
@@ -402,42 +440,39 @@ impl Recording<'_, '_> {
         }
         if child.poll().is_none() {
             self.voice.say("the command goes on; waiting for its end");
-            while child.poll().is_none() {
-                if let Some(signal) = self.signals.end_signal() {
-                    child.signal(signal);
-                }
-                std::thread::sleep(Duration::from_millis(20));
-            }
         }
-        Ok(child.poll().unwrap_or(0).clamp(0, 255) as u8)
+        Ok(wait_for_command(child, &self.signals, &mut self.signals_sent))
     }
 
-    /// The recording cannot go on. What the file holds in whole chunks is kept if there are samples in it.
-    fn give_up(&mut self, writer: Writer<ProfileFile>, error: anyhow::Error) -> anyhow::Error {
+    /// The recording cannot go on. What the file holds in whole chunks is kept if there are samples in it. A launched
+    /// command goes on, and its status is returned.
+    fn give_up(&mut self, writer: Writer<ProfileFile>, error: anyhow::Error) -> anyhow::Result<u8> {
+        self.session.halt();
         let whole = writer.bytes_written();
         let mut file = writer.into_inner();
-        let path = file.path().map(Path::to_path_buf);
-        let error = match error.downcast::<WriteError>() {
+        let path = self.placed.path.clone();
+        let mut error = match error.downcast::<WriteError>() {
             Ok(error) => write_error(path.as_deref(), error),
             Err(error) => error,
         };
-        if let Some(child) = self.child.as_mut().filter(|_| self.has_launched) {
-            child.wait();
-        }
-        if !self.has_written_samples {
-            file.remove();
-            return error;
-        }
-        file.cut_to(whole);
-        match (error.downcast::<Failure>(), path) {
-            (Ok(failure), Some(path)) => failure
-                .hint(format!(
+        if self.has_written_samples {
+            file.cut_to(whole);
+            if let (Some(path), Some(failure)) = (path, error.downcast_ref::<Failure>()) {
+                let kept = format!(
                     "what was recorded before is readable, without names: prof report {}",
                     path.display()
-                ))
-                .into(),
-            (Ok(failure), None) => failure.into(),
-            (Err(error), _) => error,
+                );
+                error = failure.clone().hint(kept).into();
+            }
+        } else {
+            self.placed.undo();
+        }
+        match self.child.as_mut().filter(|_| self.has_launched) {
+            Some(child) => {
+                self.voice.complain(&error);
+                Ok(wait_for_command(child, &self.signals, &mut self.signals_sent))
+            }
+            None => Err(error),
         }
     }
 }

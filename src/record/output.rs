@@ -1,7 +1,7 @@
 //! Where the profile goes: a new file of the user's own, or standard output.
 //!
-//! The file is created under its final name when sampling is about to start, and grows by whole chunks: a
-//! killed recorder leaves a readable profile. A recording that fails before it has any leaves nothing.
+//! The file gets its name when sampling has begun, and grows by whole chunks: a killed recorder leaves a
+//! readable profile. A recording that fails before leaves nothing, and what was there is still there.
 
 use super::options::Output;
 use crate::failure::{Failure, status};
@@ -74,37 +74,75 @@ impl Destination {
         Ok(destination)
     }
 
-    /// Creates the file. The old default file is kept under another name.
+    /// Creates the file, under a temporary name beside its own until [`Destination::commit`].
     pub(super) fn create(&self) -> Result<ProfileFile, Failure> {
-        let Some(path) = &self.path else {
-            return Ok(ProfileFile {
-                out: Out::Stdout(io::stdout()),
-                path: None,
-                kept_old: None,
-                written: 0,
-            });
+        let (Some(path), Some(temporary)) = (&self.path, self.temporary()) else {
+            return Ok(ProfileFile { out: Out::Stdout(io::stdout()), temporary: None });
         };
-        let mut kept_old = None;
-        if path.exists() {
-            let result = if self.keeps_old {
-                let old = PathBuf::from(format!("{}.old", path.display()));
-                let result = fs::rename(path, &old);
-                kept_old = Some(old);
-                result
-            } else {
-                fs::remove_file(path)
-            };
-            result.map_err(|error| write_failure(path, &error))?;
-        }
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(path)
+            .open(&temporary)
             .map_err(|error| write_failure(path, &error))?;
         give_to_invoking_user(&file);
-        Ok(ProfileFile { out: Out::File(file), path: Some(path.clone()), kept_old, written: 0 })
+        Ok(ProfileFile { out: Out::File(file), temporary: Some(temporary) })
+    }
+
+    /// Removes a created file that was not given its name.
+    pub(super) fn discard(&self) {
+        if let Some(temporary) = self.temporary() {
+            let _ = fs::remove_file(temporary);
+        }
+    }
+
+    /// The path of the file; `None` for standard output.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    fn temporary(&self) -> Option<PathBuf> {
+        let path = self.path.as_ref()?;
+        Some(PathBuf::from(format!("{}.{}.tmp", path.display(), std::process::id())))
+    }
+
+    /// Gives the created file its name, now that the recording has begun. The old default file is kept under
+    /// another name.
+    pub(super) fn commit(&self) -> Result<Placed, Failure> {
+        let (Some(path), Some(temporary)) = (&self.path, self.temporary()) else {
+            return Ok(Placed::default());
+        };
+        let mut kept_old = None;
+        if self.keeps_old && path.exists() {
+            let old = PathBuf::from(format!("{}.old", path.display()));
+            fs::rename(path, &old).map_err(|error| write_failure(&old, &error))?;
+            kept_old = Some(old);
+        }
+        fs::rename(&temporary, path).map_err(|error| write_failure(path, &error))?;
+        Ok(Placed { path: Some(path.clone()), kept_old })
+    }
+}
+
+/// Where a profile has its place.
+#[derive(Debug, Default)]
+pub(super) struct Placed {
+    /// The file; `None` for standard output.
+    pub(super) path: Option<PathBuf>,
+    /// The name under which the file before it was kept.
+    pub(super) kept_old: Option<PathBuf>,
+}
+
+impl Placed {
+    /// Removes the file, and puts the one before it back.
+    pub(super) fn undo(&self) {
+        if let Some(path) = &self.path {
+            // What cannot be removed was not made by us, or is gone.
+            let _ = fs::remove_file(path);
+            if let Some(old) = &self.kept_old {
+                let _ = fs::rename(old, path);
+            }
+        }
     }
 }
 
@@ -148,22 +186,10 @@ enum Out {
 #[derive(Debug)]
 pub(super) struct ProfileFile {
     out: Out,
-    path: Option<PathBuf>,
-    kept_old: Option<PathBuf>,
-    written: u64,
+    temporary: Option<PathBuf>,
 }
 
 impl ProfileFile {
-    /// Its path; `None` for standard output.
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
-    }
-
-    /// The name under which the file before it was kept.
-    pub(super) fn kept_old(&self) -> Option<&Path> {
-        self.kept_old.as_deref()
-    }
-
     /// Cuts the file to its first `bytes` bytes, the last border between whole chunks.
     pub(super) fn cut_to(&mut self, bytes: u64) {
         if let Out::File(file) = &self.out {
@@ -172,25 +198,20 @@ impl ProfileFile {
         }
     }
 
-    /// Removes the file, and puts the one before it back.
+    /// Removes a file that was not given its name.
     pub(super) fn remove(&mut self) {
-        if let Some(path) = &self.path {
-            let _ = fs::remove_file(path);
-            if let Some(old) = &self.kept_old {
-                let _ = fs::rename(old, path);
-            }
+        if let Some(temporary) = &self.temporary {
+            let _ = fs::remove_file(temporary);
         }
     }
 }
 
 impl Write for ProfileFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = match &mut self.out {
+        match &mut self.out {
             Out::File(file) => file.write(bytes),
             Out::Stdout(stdout) => stdout.write(bytes),
-        }?;
-        self.written += written as u64;
-        Ok(written)
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -257,10 +278,15 @@ mod tests {
         use std::os::unix::fs::MetadataExt;
         let folder = tempfile::tempdir().expect("temporary folder");
         let path = folder.path().join("x");
-        let mut file = check(&to(&path, false)).expect("fine").create().expect("creates");
+        let destination = check(&to(&path, false)).expect("fine");
+        destination.create().expect("creates").remove();
+        assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 0);
+        let _file = destination.create().expect("creates");
+        assert!(!path.exists(), "not before the recording has begun");
+        let placed = destination.commit().expect("renames");
         assert_eq!(path.metadata().expect("exists").mode() & 0o777, 0o600);
-        file.remove();
-        assert!(!path.exists());
+        placed.undo();
+        assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 0);
     }
 
     #[test]

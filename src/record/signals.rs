@@ -9,24 +9,37 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Debug, Clone)]
 pub(super) struct Signals {
     interrupts: Arc<AtomicUsize>,
-    terminated: Arc<AtomicBool>,
-    hung_up: Arc<AtomicBool>,
+    /// The count of interrupts at which `save_now` becomes true.
+    save_at: Arc<AtomicUsize>,
+    save_now: Arc<AtomicBool>,
+    terminations: Arc<AtomicUsize>,
+    hang_ups: Arc<AtomicUsize>,
 }
 
 impl Signals {
-    /// Starts to count SIGINT, SIGTERM and SIGHUP instead of dying of them.
+    /// Starts to count SIGINT, SIGTERM and SIGHUP instead of dying of them. What this process was told to ignore
+    /// (nohup) stays ignored.
     pub(super) fn install() -> io::Result<Self> {
-        let signals =
-            Signals { interrupts: Arc::default(), terminated: Arc::default(), hung_up: Arc::default() };
-        let interrupts = Arc::clone(&signals.interrupts);
-        // SAFETY: the handler only adds to an atomic number, which is async-signal-safe.
-        unsafe {
-            signal_hook::low_level::register(SIGINT, move || {
-                interrupts.fetch_add(1, Ordering::Relaxed);
+        let signals = Signals {
+            interrupts: Arc::default(),
+            save_at: Arc::new(AtomicUsize::new(usize::MAX)),
+            save_now: Arc::default(),
+            terminations: Arc::default(),
+            hang_ups: Arc::default(),
+        };
+        let of_interrupts = signals.clone();
+        register(SIGINT, move || {
+            let count = of_interrupts.interrupts.fetch_add(1, Ordering::Relaxed) + 1;
+            if count >= of_interrupts.save_at.load(Ordering::Relaxed) {
+                of_interrupts.save_now.store(true, Ordering::Relaxed);
+            }
+        })?;
+        for (signal, counter) in [(SIGTERM, &signals.terminations), (SIGHUP, &signals.hang_ups)] {
+            let counter = Arc::clone(counter);
+            register(signal, move || {
+                counter.fetch_add(1, Ordering::Relaxed);
             })?;
         }
-        signal_hook::flag::register(SIGTERM, Arc::clone(&signals.terminated))?;
-        signal_hook::flag::register(SIGHUP, Arc::clone(&signals.hung_up))?;
         Ok(signals)
     }
 
@@ -35,14 +48,42 @@ impl Signals {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// The number of a signal that asks to end, SIGTERM or SIGHUP, if one came.
+    /// A flag that the next SIGINT sets.
+    pub(super) fn next_interrupt(&self) -> Arc<AtomicBool> {
+        self.save_at.store(self.interrupts() + 1, Ordering::Relaxed);
+        Arc::clone(&self.save_now)
+    }
+
+    /// How often each signal that asks to end has come: SIGTERM, SIGHUP.
+    pub(super) fn end_signals(&self) -> [(i32, usize); 2] {
+        [
+            (SIGTERM, self.terminations.load(Ordering::Relaxed)),
+            (SIGHUP, self.hang_ups.load(Ordering::Relaxed)),
+        ]
+    }
+
+    /// The number of a signal that asks to end, if one came.
     pub(super) fn end_signal(&self) -> Option<i32> {
-        if self.terminated.load(Ordering::Relaxed) {
-            Some(SIGTERM)
-        } else if self.hung_up.load(Ordering::Relaxed) {
-            Some(SIGHUP)
-        } else {
-            None
-        }
+        self.end_signals().into_iter().find(|(_, count)| *count > 0).map(|(signal, _)| signal)
+    }
+}
+
+/// Has `handler`, which may only touch atomics, run for a signal, unless the signal is ignored.
+fn register(signal: i32, handler: impl Fn() + Send + Sync + 'static) -> io::Result<()> {
+    if is_ignored(signal) {
+        return Ok(());
+    }
+    // SAFETY: the handlers given here only read and write atomics, which is async-signal-safe.
+    unsafe { signal_hook::low_level::register(signal, handler) }?;
+    Ok(())
+}
+
+/// Whether a signal is ignored by this process. Async-signal-safe.
+pub(super) fn is_ignored(signal: i32) -> bool {
+    // SAFETY: an all-zero sigaction is a valid value to be filled, and nothing is changed.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
     }
 }

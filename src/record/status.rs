@@ -62,6 +62,14 @@ impl Voice {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 
+    /// A failure that is not the end: said even to those who asked for quiet.
+    pub(super) fn complain(&mut self, error: &anyhow::Error) {
+        self.end_status();
+        for line in crate::failure::explain(error).1 {
+            let _ = writeln!(io::stderr().lock(), "{line}");
+        }
+    }
+
     /// Renews the status line, on a terminal.
     pub(super) fn status(&mut self, elapsed: Duration, samples: u64, lost: u64, bytes: u64) {
         let is_due = self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL);
@@ -187,7 +195,7 @@ fn named_frames(profile: &Profile, totals: &Totals) -> (u64, u64) {
     for (&stack, &samples) in &totals.stacks {
         for frame in profile.tables.stack_frames(stack) {
             frames += samples;
-            named += if profile.symbols.locations(frame).is_empty() { 0 } else { samples };
+            named += if profile.symbols.is_named(frame) { samples } else { 0 };
         }
     }
     (named, frames)

@@ -6,10 +6,12 @@ use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profil
 use crate::symbols::{
     Limits, PerfMap, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
 };
+use crate::unwind::{self, CfiSections};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// What naming came to.
@@ -37,7 +39,7 @@ type Named = Vec<(FrameId, Vec<ResolvedLocation>)>;
 /// other frames unnamed.
 pub(super) fn name_frames(
     collector: &mut Collector,
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     progress: &(dyn Fn(usize, usize) + Sync),
 ) -> Naming {
     let mut naming = Naming::default();
@@ -73,7 +75,7 @@ pub(super) fn name_frames(
     let results: Vec<(Named, Option<String>)> = jobs
         .par_iter_mut()
         .map(|job| {
-            let result = if stop.load(Ordering::Relaxed) { Ok(Vec::new()) } else { name_module(job) };
+            let result = if stop.load(Ordering::Relaxed) { Ok(Vec::new()) } else { name_module(job, stop) };
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
             match result {
                 Ok(named) => (named, None),
@@ -100,11 +102,11 @@ pub(super) fn name_frames(
     naming
 }
 
-fn name_module(job: &mut Job<'_>) -> Result<Named, String> {
+fn name_module(job: &mut Job<'_>, stop: &Arc<AtomicBool>) -> Result<Named, String> {
     job.frames.sort_unstable();
     let mut addresses: Vec<u64> = job.frames.iter().map(|(address, _)| *address).collect();
     addresses.dedup();
-    let limits = Limits::default();
+    let limits = Limits { stop: Arc::clone(stop), ..Limits::default() };
     let names = match (&job.file.file, &job.file.vdso) {
         (_, Some(bytes)) => symbolize_bytes(bytes, &addresses, &limits),
         (Some(file), None) => {
@@ -116,8 +118,10 @@ fn name_module(job: &mut Job<'_>) -> Result<Named, String> {
         (None, None) => return Err("the file could not be opened".to_owned()),
     };
     let names = names.map_err(|error| error.to_string())?;
+    let mut locations = names.locations;
+    place_unnamed(job.file, &addresses, &mut locations);
     let by_address: FxHashMap<u64, &Vec<ResolvedLocation>> =
-        addresses.iter().copied().zip(&names.locations).collect();
+        addresses.iter().copied().zip(&locations).collect();
     Ok(job
         .frames
         .iter()
@@ -126,6 +130,28 @@ fn name_module(job: &mut Job<'_>) -> Result<Named, String> {
             Some((*frame, (*locations).clone()))
         })
         .collect())
+}
+
+/// Gives addresses without a name the place of their function, `module+0xstart`, where unwind entries tell where
+/// functions start: a function of a stripped module is one row of a report then, not one for each address. The raw name
+/// stays empty: it is a place, not a name.
+fn place_unnamed(file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<ResolvedLocation>]) {
+    let Some(elf) = file.elf.as_ref().filter(|_| locations.iter().any(Vec::is_empty)) else { return };
+    let Ok(sections) = CfiSections::load(elf, &unwind::Limits::default()) else { return };
+    let module = file.path.rsplit('/').next().unwrap_or(&file.path);
+    for (&address, locations) in addresses.iter().zip(locations) {
+        if locations.is_empty()
+            && let Some(start) = sections.function_start(address)
+        {
+            locations.push(ResolvedLocation {
+                name: format!("{module}+{start:#x}"),
+                raw_name: String::new(),
+                file: None,
+                line: 0,
+                is_inlined: false,
+            });
+        }
+    }
 }
 
 fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {

@@ -8,6 +8,8 @@
 use gimli::{EndianSlice, LittleEndian, Reader, ReaderOffsetId};
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// Reads between two looks at the clock.
@@ -23,6 +25,7 @@ pub(super) const THREAD_STACK_BYTES: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) struct Budget {
     deadline: Instant,
+    stop: Arc<AtomicBool>,
     /// Address of a local variable near the start of the thread's stack.
     stack_base: usize,
     until_tick: Cell<u32>,
@@ -32,10 +35,11 @@ pub(super) struct Budget {
 
 impl Budget {
     /// A budget for the calling thread, whose stack is to be counted from here.
-    pub(super) fn new(deadline: Instant) -> Self {
+    pub(super) fn new(deadline: Instant, stop: &Arc<AtomicBool>) -> Self {
         let here = 0_u8;
         Budget {
             deadline,
+            stop: Arc::clone(stop),
             stack_base: std::ptr::from_ref(&here).addr(),
             until_tick: Cell::new(READS_PER_TICK),
             is_spent: Cell::new(false),
@@ -45,7 +49,8 @@ impl Budget {
 
     /// Whether time ran out.
     pub(super) fn is_late(&self) -> bool {
-        if !self.is_late.get() && Instant::now() >= self.deadline {
+        let is_stopped = self.stop.load(Ordering::Relaxed);
+        if !self.is_late.get() && (is_stopped || Instant::now() >= self.deadline) {
             self.is_late.set(true);
         }
         self.is_late.get()

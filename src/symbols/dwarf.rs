@@ -130,7 +130,7 @@ impl<'a> DebugSections<'a> {
         limits: &Limits,
         deadline: Instant,
     ) -> (DwarfFrames, Option<DebugProblem>) {
-        let budget = Budget::new(deadline);
+        let budget = Budget::new(deadline, &limits.stop);
         let Ok(sections) = DwarfSections::load(|id| {
             Ok::<_, std::convert::Infallible>(BudgetedSection::new(
                 self.bytes(id),

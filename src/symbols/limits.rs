@@ -1,12 +1,14 @@
 //! How much of a stranger's file this module is willing to read, unpack and chase.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Limits for one module (one ELF file with its debug file) or one symbol list.
 ///
 /// The defaults let every program pass that a distribution ships; what lies beyond is skipped and
 /// reported (see [`super::ElfNames::problem`]), never read half-way.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Limits {
     /// Section headers of one file.
     pub max_sections: u32,
@@ -32,6 +34,8 @@ pub struct Limits {
     pub max_perf_map_entries: usize,
     /// Wall time for the DWARF of one module. Addresses not reached by then get symbol-table names.
     pub max_time: Duration,
+    /// Naming ends early, as if the time were up, once this is true.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Limits {
@@ -48,6 +52,7 @@ impl Default for Limits {
             max_perf_map_bytes: 64 << 20,
             max_perf_map_entries: 2_000_000,
             max_time: Duration::from_secs(10),
+            stop: Arc::default(),
         }
     }
 }
