@@ -126,3 +126,25 @@ fn a_recording_without_samples_is_valid_and_reported_as_such() {
     // One sample a second of a command of a few milliseconds: most likely none, and never a failure.
     assert!(matches!(report.status.code(), Some(0 | 3)), "{}", messages(&report));
 }
+
+#[test]
+fn a_signal_reaches_the_command_once() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let said = folder.path().join("said");
+    // The shell counts what it is sent, and ends by itself.
+    let script = format!(
+        "trap 'echo term >> {0}' TERM; echo up >> {0}; i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; exit 3",
+        said.display()
+    );
+    let mut command = std::process::Command::new(crate::profiler::binary());
+    command.args(["record", "-q", "-o"]).arg(folder.path().join("x")).args(["--", "sh", "-c", &script]);
+    let mut recorder = command.spawn().expect("prof can be run");
+    let read = || std::fs::read_to_string(&said).unwrap_or_default();
+    crate::running::wait_for("the command", || read().contains("up").then_some(()));
+    let pid = rustix::process::Pid::from_child(&recorder);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("our own child");
+    let status = recorder.wait().expect("our own child");
+    assert_eq!(status.code(), Some(3), "the status is the command's");
+    assert_eq!(read().matches("term").count(), 1);
+}

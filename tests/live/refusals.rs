@@ -293,17 +293,33 @@ fn a_full_disk_is_reported_and_leaves_nothing_half_written() {
 }
 
 #[test]
+fn a_disk_that_fills_up_does_not_change_the_commands_status() {
+    let Some(_turn) = turn() else { return };
+    let Some(disk) = SmallDisk::mount(16 << 10) else { return };
+    let Some(program) = fixture::build("shares") else { return };
+    let script = format!("{} 3 >/dev/null; exit 7", program.display());
+    let file = disk.folder.path().join("prof.data");
+    let filler = vec![0u8; 12 << 10];
+    fs::write(disk.folder.path().join("filler"), &filler).expect("the disk is large enough for that");
+    let mut command = prof();
+    command.args(["record", "-F", "max", "-o"]).arg(&file).args(["--", "sh", "-c", &script]);
+    let output = command.output().expect("`timeout` can be run");
+    // A small recording may fit after all; the status is the command's in any case.
+    assert_eq!(output.status.code(), Some(7), "{}", messages(&output));
+}
+
+#[test]
 fn a_rate_above_the_kernels_limit_is_clamped_and_said() {
     let Some(_turn) = turn() else { return };
     let Some(shares) = Running::fixture("shares", &["20"]) else { return };
     let recording = Recording::with(["-F", "100000000", "-p", &shares.pid().to_string(), "-d", "1s"]);
     let limit = fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").expect("procfs is mounted");
-    let digits = |text: &str| text.chars().filter(|c| *c != ',').collect::<String>();
-    assert!(
-        digits(&recording.messages).contains(limit.trim()) && recording.messages.contains("max_sample_rate"),
-        "nothing about the limit of {limit}: {}",
-        recording.messages
-    );
+    let limit: u64 = limit.trim().parse().expect("the kernel's limit is a number");
+    let said = recording.messages.split("is above the limit of ").nth(1).expect("the limit is said");
+    let said: u64 =
+        said.chars().take_while(char::is_ascii_digit).collect::<String>().parse().expect("with its number");
+    assert!(said <= limit && said > 0, "said {said} Hz, the kernel's limit is {limit} Hz");
+    assert!(recording.messages.contains(&format!("sampling at {said} Hz")), "{}", recording.messages);
     assert!(recording.report().samples() > 100);
 }
 

@@ -149,3 +149,14 @@ fn an_interrupt_ends_the_recording_and_keeps_it() {
     assert!(report.status.success(), "{}", super::profiler::messages(&report));
     assert!(super::profiler::text(&report).contains("share_fifty"), "the file does not hold the recording");
 }
+
+#[test]
+fn a_process_whose_first_thread_has_ended_is_recorded() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("leader_exit", &["20"]) else { return };
+    let recording = Recording::of_pid(program.pid(), "2s");
+    let report = recording.report();
+    assert!(report.duration_seconds() > 1.5, "the recording ended with the first thread");
+    report.assert_whole(300);
+    recording.stacks().assert_has(&["surviving_work"]);
+}
