@@ -296,7 +296,7 @@ fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
         || error.to_string().contains("Operation not permitted");
     if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
         return Failure::new(status::FAILED, "cannot load the samplers: this kernel has no BTF type information")
-            .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF (Linux 5.17 or newer; every current distribution has it)")
+            .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF (Linux 6.1 or newer; every current distribution has it)")
             .into();
     }
     if is_denied {

@@ -107,17 +107,12 @@ impl Collector {
             self.profile.count(counter::RESCUE_REFUSED, 1);
         }
         // Read the process if it is new, and again if it has mapped what was not heard of.
-        let process = self.processes.get_or_read(sample.tgid, &mut self.files, &mut self.profile.tables);
+        let tables = &mut self.profile.tables;
+        let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files, tables);
         if needs_reread(process, &sample) {
             process.reread_ns = sample.time_ns;
             // What is found now was mapped before the sample: that is why it had it.
-            process::read_mappings(
-                sample.tgid,
-                process,
-                sample.time_ns,
-                &mut self.files,
-                &mut self.profile.tables,
-            );
+            process::read_mappings(sample.tgid, process, sample.time_ns, &mut self.files, tables);
         }
         match rescue {
             Some(rescue) => self.add_rescued(sample, rescue, true),
@@ -137,7 +132,7 @@ impl Collector {
     }
 
     fn add_rescued(&mut self, mut sample: SampleEvent, rescue: RescueEvent, may_wait: bool) {
-        let Some(process) = self.processes.get(sample.tgid) else {
+        let Some(process) = self.processes.at(sample.tgid, sample.time_ns) else {
             // Its number belongs to another process by now.
             self.store(&sample, &[], Outcome::from_code(sample.outcome));
             return;
@@ -222,7 +217,7 @@ impl Collector {
             },
         };
         let tables = &mut self.profile.tables;
-        let process = self.processes.get_or_read(sample.tgid, &mut self.files, tables);
+        let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files, tables);
         let is_present = process.is_present(sample.time_ns);
         if is_present && let Some(&(frame, file)) = process.frames.get(&key) {
             self.files.hit(file, sample.time_ns);
@@ -251,7 +246,7 @@ impl Collector {
     }
 
     fn task(&mut self, sample: &SampleEvent) -> TaskId {
-        let process = self.processes.get(sample.tgid);
+        let process = self.processes.at(sample.tgid, sample.time_ns);
         let generation = process.map_or(0, |process| process.generation);
         let key = (sample.tgid, sample.tid, generation, sample.comm.clone());
         if let Some(&task) = self.tasks.get(&key) {
@@ -273,6 +268,9 @@ impl Collector {
 
 /// Whether a sample has an address that no known mapping holds, and the process may be looked at again.
 fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
+    if process.has_ended {
+        return false; // its number may be another's by now
+    }
     let is_due = sample.time_ns.saturating_sub(process.reread_ns) >= REREAD_INTERVAL_NS;
     // What is mapped now says nothing about a program that exec has replaced.
     if !is_due

@@ -135,6 +135,19 @@ impl ModuleFiles {
         &self.files[id.0 as usize]
     }
 
+    /// Bytes of the sections that tables are made from, in all files.
+    pub(super) fn unwind_section_bytes(&self) -> u64 {
+        let of_file = |file: &ModuleFile| {
+            let elf = file.elf.as_ref()?;
+            // What a section claims is not believed beyond the file's own length.
+            let most =
+                file.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |facts| facts.len());
+            let sections = [elf.section(b".eh_frame"), elf.section(b".debug_frame")];
+            Some(sections.into_iter().flatten().map(|section| section.size.min(most)).sum::<u64>())
+        };
+        self.files.iter().filter_map(of_file).fold(0, u64::saturating_add)
+    }
+
     /// Notes that a sample at `time_ns` had a frame in the file.
     pub fn hit(&mut self, id: FileId, time_ns: u64) {
         let file = &mut self.files[id.0 as usize];

@@ -52,6 +52,8 @@ pub struct Process {
     pub mismatch_ns: u64,
     /// Inherited at fork and unchanged since: the kernel side has done the same, if it knew the parent.
     pub is_inherited: bool,
+    /// It has ended.
+    pub has_ended: bool,
     /// The kernel side needs to hear of its mappings.
     pub is_dirty: bool,
     /// Whether the kernel side shall know of it at all.
@@ -186,6 +188,8 @@ pub(super) fn empty_entry() -> Box<prof_process> {
 #[derive(Debug, Default)]
 pub struct Processes {
     by_pid: FxHashMap<u32, Process>,
+    /// Processes whose number was taken by another, with the time when that was, ns. Samples of theirs may still come.
+    former: Vec<(u32, Process, u64)>,
     generations: FxHashMap<u32, u32>,
 }
 
@@ -203,6 +207,35 @@ impl Processes {
     /// All processes.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Process)> {
         self.by_pid.iter_mut().map(|(&pid, process)| (pid, process))
+    }
+
+    /// The process that had the number at `time_ns`, if it was seen.
+    pub(super) fn at(&self, pid: u32, time_ns: u64) -> Option<&Process> {
+        self.former_index(pid, time_ns).map(|index| &self.former[index].1).or_else(|| self.by_pid.get(&pid))
+    }
+
+    /// The process that had the number at `time_ns`; read from /proc when it is new.
+    pub(super) fn at_or_read(
+        &mut self,
+        pid: u32,
+        time_ns: u64,
+        files: &mut ModuleFiles,
+        tables: &mut Tables,
+    ) -> &mut Process {
+        match self.former_index(pid, time_ns) {
+            Some(index) => &mut self.former[index].1,
+            None => self.get_or_read(pid, files, tables),
+        }
+    }
+
+    /// The first of the former holders of a number that still had it at `time_ns`.
+    fn former_index(&self, pid: u32, time_ns: u64) -> Option<usize> {
+        self.former.iter().position(|(former, _, until_ns)| *former == pid && time_ns < *until_ns)
+    }
+
+    /// Forgets former processes of which no sample can come any more.
+    pub(super) fn forget_before(&mut self, time_ns: u64) {
+        self.former.retain(|(_, _, until_ns)| *until_ns >= time_ns);
     }
 
     /// The process; read from /proc when it is new.
@@ -227,7 +260,11 @@ impl Processes {
     /// A child has what its parent had; it is a target too if children are followed.
     pub(super) fn fork(&mut self, parent_pid: u32, pid: u32, time_ns: u64, follows: bool) {
         let generation = match self.by_pid.remove(&pid) {
-            Some(old) => old.generation + 1,
+            Some(old) => {
+                let generation = old.generation + 1;
+                self.former.push((pid, old, time_ns));
+                generation
+            }
             None => self.generations.get(&pid).map_or(0, |generation| generation + 1),
         };
         self.generations.insert(pid, generation);
@@ -253,6 +290,7 @@ impl Processes {
     pub fn exit(&mut self, pid: u32) {
         if let Some(process) = self.by_pid.get_mut(&pid) {
             process.is_target = false;
+            process.has_ended = true;
         }
     }
 }

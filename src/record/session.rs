@@ -33,9 +33,11 @@ const MAX_CPU_CLOCK_HZ: u32 = 20_000;
 /// Bytes of `.eh_frame` behind one unwind row, at the least: a low guess makes room for too much.
 const EH_FRAME_BYTES_PER_ROW: u64 = 4;
 /// Room for tables beyond those known at the start: libraries that are loaded later.
-const SPARE_ROWS: u64 = 2 << 20;
+const SPARE_ROWS: u64 = 3 << 20;
 /// Nice value of the thread that empties the rings.
 const READER_PRIORITY: i32 = -10;
+/// How long processes are remembered after their number was reused, ns.
+const FORMER_NS: u64 = 5_000_000_000;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
@@ -71,7 +73,6 @@ pub struct Session<'obj> {
     mappings_cut: u64,
     /// What was decided at the start that the user should know.
     pub notices: Vec<String>,
-    table_budget_bytes: u64,
     is_budget_reached: bool,
 }
 
@@ -191,7 +192,6 @@ impl<'obj> Session<'obj> {
             stop_ns: None,
             mappings_cut: 0,
             notices,
-            table_budget_bytes: options.table_budget_bytes,
             is_budget_reached: false,
         };
         session.publish_processes()?;
@@ -276,6 +276,7 @@ impl<'obj> Session<'obj> {
         // Addresses that nobody had told of were looked up meanwhile.
         self.publish_processes()?;
         self.place_tables(Duration::ZERO);
+        self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
         self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
         self.collector.retry_waiting(known_until_ns);
         Ok(())
@@ -443,10 +444,10 @@ impl<'obj> Session<'obj> {
         if self.collector.files.evicted > evicted && !self.is_budget_reached {
             self.is_budget_reached = true;
             self.notices.push(format!(
-                "unwind tables have reached their room of {} MiB (budget {} MiB): the least used ones are dropped; \
-                 raise it with --table-budget",
+                "the room for unwind tables is full ({} MiB, made at the start): the least used ones are dropped; \
+                 record again with more, e.g. --table-budget {}MiB",
                 self.kernel.tables.capacity_bytes() >> 20,
-                self.table_budget_bytes >> 20
+                (self.kernel.tables.capacity_bytes() >> 20) * 4
             ));
         }
     }
@@ -463,21 +464,18 @@ fn known<'a>(
     if is_system_wide { Some(processes.get_or_read(pid, files, tables)) } else { processes.get_mut(pid) }
 }
 
-/// Rows that the files known so far will need, with room for more, within the memory budget; a power of two.
+/// Rows to make room for, a power of two: what the files known so far will need and room for more, within the memory
+/// budget; all of the budget when another than the default was asked for.
 fn row_capacity(files: &ModuleFiles, is_system_wide: bool, budget_bytes: u64) -> u32 {
-    let bytes: u64 = files
-        .iter()
-        .filter_map(|(_, file)| file.elf.as_ref())
-        .flat_map(|elf| [elf.section(b".eh_frame"), elf.section(b".debug_frame")])
-        .flatten()
-        .map(|section| section.size)
-        .fold(0, u64::saturating_add);
-    let known = bytes / EH_FRAME_BYTES_PER_ROW;
-    let rows = if is_system_wide { known + known / 2 } else { known };
-    let wanted = (rows + SPARE_ROWS).clamp(MIN_ROWS, MAX_ROWS).next_power_of_two();
     let affordable = (budget_bytes / size_of::<Row>() as u64).clamp(MIN_ROWS, MAX_ROWS);
     // Rounded down: the budget is a promise.
-    wanted.min(1 << affordable.ilog2()) as u32
+    let affordable = 1 << affordable.ilog2();
+    if budget_bytes != RecordOptions::default().table_budget_bytes {
+        return affordable as u32;
+    }
+    let rows = files.unwind_section_bytes() / EH_FRAME_BYTES_PER_ROW;
+    let rows = if is_system_wide { rows + rows / 2 } else { rows };
+    (rows + SPARE_ROWS).clamp(MIN_ROWS, MAX_ROWS).next_power_of_two().min(affordable) as u32
 }
 
 /// Pages that the files known so far will need, with room for more: 64 KiB of code each; a power of two.
