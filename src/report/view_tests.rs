@@ -246,7 +246,10 @@ fn a_recording_of_a_killed_recorder_says_so() {
     build.add(task, 200, &["/x:main"]);
     let recording = build.cut_off(Integrity::default());
     let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
-    assert!(text.contains("NOTE  the recording has no end: prof was killed"), "{text}");
+    assert!(
+        text.contains("NOTE  the file is not whole (the recording has no end: prof was killed"),
+        "{text}"
+    );
     assert!(!text.contains("prof cost"), "{text}");
     let problem = Some("chunk 7 is cut".to_owned());
     let recording = Recording { integrity: Integrity { problem, ..Integrity::default() }, ..recording };

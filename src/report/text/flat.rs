@@ -14,8 +14,10 @@ const MODULE_COLUMNS: usize = 16;
 /// Columns for the source on a wide page.
 const SOURCE_COLUMNS: usize = 24;
 /// Paths under the table.
-const MOST_PATHS: usize = 3;
-/// Share of all, in percent, below which a path is not worth a line.
+const MOST_PATHS: usize = 5;
+/// Paths that are shown when all are light.
+const MOST_LIGHT_PATHS: usize = 3;
+/// Share of all, in percent, below which a path is not worth a line beside heavier ones.
 const MIN_PATH_PERCENT: f64 = 1.0;
 
 pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
@@ -116,9 +118,10 @@ fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: 
 fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
     let tree = CallTree::new(selection, Direction::TopDown);
     let share = |weight| percent(weight, selection.total.weight);
-    let paths: Vec<_> = (tree.heaviest_paths(MOST_PATHS).into_iter())
-        .filter(|(id, weight)| share(*weight) >= MIN_PATH_PERCENT && tree.node(*id).depth > 0)
-        .collect();
+    let mut paths = tree.heaviest_paths();
+    paths.retain(|(id, _)| tree.node(*id).depth > 0);
+    let heavy = paths.partition_point(|(_, weight)| share(*weight) >= MIN_PATH_PERCENT);
+    paths.truncate(if heavy > 0 { heavy.min(MOST_PATHS) } else { MOST_LIGHT_PATHS });
     if paths.is_empty() {
         return;
     }
@@ -127,7 +130,10 @@ fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
         let mut line = format!("{:>7}  ", percent_text(share(weight)));
         // Paths are an overview: their names are short whatever the table's are.
         let style = if page.names == NameStyle::Full { NameStyle::Short } else { page.names };
-        for (index, node) in tree.path(id).enumerate() {
+        let mut last = None;
+        // A function that calls itself is written once.
+        let path = tree.path(id).filter(|node| last.replace(node.label) != Some(node.label));
+        for (index, node) in path.enumerate() {
             let label = selection.labels.get(node.label);
             if index > 0 && label.kind == LabelKind::Cut {
                 line.push_str(" < [truncated]");
