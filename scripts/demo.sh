@@ -28,7 +28,7 @@ $as_root $prof record -f -o prof.data -- target/demo/workload $seconds
 
 echo
 echo "\$ prof report"
-$prof report -n 12 prof.data
+$prof report -n 16 prof.data
 
 rm -f flamegraph.svg
 $prof export -o flamegraph.svg prof.data

@@ -97,7 +97,7 @@ SAMPLE_RING(ring7);
 /* Stack copies. Apart from the samples: they are large, and may be refused. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20); /* 250 copies between two looks of the reader */
+	__uint(max_entries, 8 << 20); /* 125 copies between two looks of the reader */
 } rescue_ring SEC(".maps");
 
 #define WINDOW_BYTES 2048

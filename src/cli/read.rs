@@ -66,7 +66,7 @@ struct CommonArgs {
     /// Count inlined functions for the function that they were inlined into
     #[arg(long)]
     no_inline: bool,
-    /// How names are written [default: short on a terminal, else full]
+    /// How names are written [default: short on a terminal and in flame graphs, else full]
     #[arg(long, value_name = "STYLE", value_parser = value::name_style())]
     names: Option<NameStyle>,
 }
@@ -133,6 +133,10 @@ pub(super) struct ReportArgs {
     /// The time that programs ran (this is the default)
     #[arg(long, help_heading = "View")]
     on_cpu: bool,
+    /// Count waits in the idle loop, too; changes nothing yet, because a recording of the time that
+    /// programs ran holds none
+    #[arg(long, help_heading = "View")]
+    idle: bool,
     #[command(flatten)]
     common: CommonArgs,
     /// Order of the rows

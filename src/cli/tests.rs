@@ -137,6 +137,7 @@ fn help_starts_with_examples() {
 fn a_report_without_options_is_the_default() {
     assert_eq!(reported("prof report"), ReportOptions::default());
     assert_eq!(reported("prof report --flat --on-cpu"), ReportOptions::default());
+    assert_eq!(reported("prof report --idle"), ReportOptions::default());
 }
 
 #[test]

@@ -107,11 +107,11 @@ impl Symbols {
         &self.locations[start..start + span.len as usize]
     }
 
-    /// Whether the function at `frame` has a name. One of a stripped module has only a place (`module+0xstart`), with
-    /// an empty raw name.
+    /// Whether the name of `frame` comes from a symbol table or DWARF. Functions of stripped modules are
+    /// called after their start, `module+0xSTART`: they have locations, too, but no raw name.
     pub fn is_named(&self, frame: FrameId) -> bool {
-        let owner = self.locations(frame).last();
-        owner.is_some_and(|location| self.function(location.function).raw_name != StringId::default())
+        let locations = self.locations(frame);
+        locations.iter().any(|location| self.function(location.function).raw_name != StringId(0))
     }
 
     /// Row of a function.
@@ -163,6 +163,18 @@ mod tests {
         assert_eq!(symbols.named_frames(), 2);
         assert_eq!(symbols.frames(), [(FrameId(1), &[at_line(5)][..]), (FrameId(3), &[at_line(7)][..])]);
         assert_eq!(symbols.naming_order(), [FrameId(3), FrameId(1), FrameId(3)]);
+    }
+
+    #[test]
+    fn a_frame_without_a_raw_name_is_not_named() {
+        let mut symbols = Symbols::default();
+        let at_start = symbols.intern_function(Function { name: StringId(1), raw_name: StringId(0) });
+        let known = symbols.intern_function(Function { name: StringId(2), raw_name: StringId(3) });
+        let location = |function| Location { function, ..Location::default() };
+        symbols.set_locations(FrameId(0), vec![location(at_start)]);
+        symbols.set_locations(FrameId(1), vec![location(known)]);
+        assert!(!symbols.is_named(FrameId(0)) && !symbols.is_named(FrameId(2)));
+        assert!(symbols.is_named(FrameId(1)));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -37,9 +37,42 @@ struct MappedArray<T> {
 // SAFETY: the mapping belongs to this value alone and is not tied to a thread.
 unsafe impl<T: Send> Send for MappedArray<T> {}
 
+/// One large BPF array of a single value, of which only what is being written is mapped: the kernel maps all pages at
+/// once, and they would count as memory of this process for as long as it runs.
+#[derive(Debug)]
+struct UnmappedArray {
+    map: OwnedFd,
+    len: usize,
+}
+
+impl UnmappedArray {
+    fn new(map: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Ok(UnmappedArray { map: map.try_clone_to_owned()?, len })
+    }
+
+    /// Writes elements from `index` on.
+    fn write_all<T: Copy>(&self, index: usize, values: impl ExactSizeIterator<Item = T>) -> io::Result<()> {
+        assert!(index <= self.len && values.len() <= self.len - index);
+        if values.len() == 0 {
+            return Ok(());
+        }
+        let per_page = rustix::param::page_size() / size_of::<T>();
+        let first = index / per_page * per_page;
+        let offset = first * size_of::<T>();
+        let mut window = MappedArray::at(self.map.as_fd(), offset as u64, index + values.len() - first)?;
+        window.write_all(index - first, values);
+        Ok(())
+    }
+}
+
 impl<T: Copy> MappedArray<T> {
     /// Maps the value of a map that holds `len` elements.
     fn new(map: BorrowedFd<'_>, len: usize) -> io::Result<Self> {
+        Self::at(map, 0, len)
+    }
+
+    /// Maps `len` elements of the value from byte `offset` on, a border of pages.
+    fn at(map: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
         // SAFETY: a new shared mapping at an address of the kernel's choice aliases nothing here.
         let base = unsafe {
             mmap(
@@ -48,7 +81,7 @@ impl<T: Copy> MappedArray<T> {
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
                 map,
-                0,
+                offset,
             )
         }?;
         Ok(MappedArray { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len })
@@ -163,8 +196,8 @@ pub struct TableMaps<'a> {
 /// Writer of the kernel's unwind tables.
 #[derive(Debug)]
 pub struct KernelTables {
-    rows: MappedArray<Row>,
-    pages: MappedArray<Page>,
+    rows: UnmappedArray,
+    pages: UnmappedArray,
     rules: MappedArray<Rule>,
     images: MappedArray<prof_image>,
     row_space: Space,
@@ -178,8 +211,8 @@ impl KernelTables {
     /// rule array is full.
     pub fn new(maps: TableMaps<'_>) -> io::Result<Self> {
         let mut tables = KernelTables {
-            rows: MappedArray::new(maps.rows, maps.row_capacity as usize)?,
-            pages: MappedArray::new(maps.pages, maps.page_capacity as usize)?,
+            rows: UnmappedArray::new(maps.rows, maps.row_capacity as usize)?,
+            pages: UnmappedArray::new(maps.pages, maps.page_capacity as usize)?,
             rules: MappedArray::new(maps.rules, MAX_RULES)?,
             images: MappedArray::new(maps.images, MAX_IMAGES)?,
             row_space: Space::new(maps.row_capacity),
@@ -222,9 +255,14 @@ impl KernelTables {
             pc_low: row.pc_low,
             rule: global.get(usize::from(row.rule)).copied().unwrap_or(0),
         });
-        self.rows.write_all(first_row as usize, rows);
+        let written = self.rows.write_all(first_row as usize, rows);
         let pages = table.pages.iter().map(|page| Page { first: page.first + first_row, count: page.count });
-        self.pages.write_all(first_page as usize, pages);
+        if written.and_then(|()| self.pages.write_all(first_page as usize, pages)).is_err() {
+            // No address space or memory for the window.
+            self.row_space.give_back(first_row, row_count);
+            self.page_space.give_back(first_page, page_count);
+            return Err(PlaceError::TooLarge);
+        }
         self.placed.insert(image, Placed { first_row, row_count, first_page, page_count });
         let entry = prof_image {
             first_page,

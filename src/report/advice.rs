@@ -2,7 +2,7 @@
 
 use super::name::module_file;
 use super::quality::{Quality, WorstModule};
-use crate::profile::{Integrity, ModuleKind, Outcome, Profile};
+use crate::profile::{FoundBy, Integrity, ModuleKind, Outcome, Profile};
 use crate::units::{honest_percent_text, percent};
 
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
@@ -33,7 +33,7 @@ pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality)
     }
     let truncated = quality.truncated_percent();
     if truncated >= NOTABLE_PERCENT {
-        notes.push(cut_note(truncated, quality));
+        notes.push(cut_note(truncated, profile, quality));
     }
     let hidden_kernel = percent(quality.unnamed_kernel_frames, quality.kernel_frames);
     let is_kernel_hidden = hidden_kernel >= 50.0;
@@ -52,7 +52,7 @@ pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality)
     notes
 }
 
-fn cut_note(truncated_percent: f64, quality: &Quality) -> String {
+fn cut_note(truncated_percent: f64, profile: &Profile, quality: &Quality) -> String {
     let share = honest_percent_text(truncated_percent);
     let Some(worst) = &quality.worst_cut else {
         return format!("{share} of stacks end early: totals above them are too low");
@@ -63,14 +63,32 @@ fn cut_note(truncated_percent: f64, quality: &Quality) -> String {
     let mut note =
         format!("{share} of stacks end early, {most} in {module} ({cause}): totals above it are too low");
     let fix = match worst.outcome {
+        Outcome::NoUnwindInfo | Outcome::BadUnwindInfo | Outcome::StackUnreadable | Outcome::JitEnd
+            if is_walked_by_frame_pointers_only(profile) =>
+        {
+            "; walked by frame pointers only (--call-graph fp): drop it, or rebuild with \
+             -fno-omit-frame-pointer"
+        }
         Outcome::NoUnwindInfo | Outcome::BadUnwindInfo if worst.kind != ModuleKind::Elf => "",
         Outcome::NoUnwindInfo | Outcome::BadUnwindInfo => "; rebuild it with -fasynchronous-unwind-tables",
-        Outcome::TableNotLoaded => "; record longer, or raise --table-budget",
+        Outcome::TableNotLoaded | Outcome::CopyTooShort => {
+            "; tables were still being compiled when the program started; record by pid, or longer"
+        }
+        Outcome::FileUnreadable => {
+            "; the file could not be opened: record as root, or add CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH \
+             and CAP_CHECKPOINT_RESTORE"
+        }
         Outcome::Compat32 => "; only 64-bit programs are supported",
         _ => "",
     };
     note.push_str(fix);
     note
+}
+
+/// The file does not say how stacks were walked, but a walk that knows unwind tables uses some.
+fn is_walked_by_frame_pointers_only(profile: &Profile) -> bool {
+    let has = |found_by| profile.tables.frames().iter().any(|frame| frame.flags.found_by == found_by);
+    has(FoundBy::FramePointer) && !has(FoundBy::Cfi)
 }
 
 fn unnamed_note(quality: &Quality, worst: &WorstModule) -> String {

@@ -112,37 +112,32 @@ impl CallTree {
         })
     }
 
-    /// Up to `most` call paths that carry most weight, heaviest first, each with the weight that no
-    /// earlier one has taken. A path is followed from a root to the heaviest child until the node itself
-    /// is heavier than each of its children.
-    pub fn heaviest_paths(&self, most: usize) -> Vec<(NodeId, u64)> {
-        let mut rest: Vec<u64> = self.nodes.iter().map(|node| node.total.weight).collect();
-        let mut found: Vec<(NodeId, u64)> = Vec::new();
-        let heaviest = |rest: &[u64], ids: &[NodeId]| {
-            // Of equal ones the first in display order.
-            ids.iter().rev().copied().max_by_key(|id| rest[id.index()])
-        };
-        while found.len() < most {
-            let Some(mut at) = heaviest(&rest, &self.roots) else { break };
-            while let Some(child) = heaviest(&rest, &self.node(at).children)
-                && rest[child.index()] > 0
-                && rest[child.index()] >= self.node(at).own.weight
-            {
-                at = child;
-            }
-            let weight = rest[at.index()];
-            if weight == 0 || found.iter().any(|(id, _)| *id == at) {
-                break;
-            }
-            found.push((at, weight));
-            let mut next = Some(at);
-            while let Some(id) = next {
-                rest[id.index()] = rest[id.index()].saturating_sub(weight);
-                next = self.node(id).parent;
-            }
+    /// All call paths at whose end samples were taken, heaviest first, each as one of its nodes with the
+    /// weight of the samples that end there. A function that calls itself counts once in a path, so that
+    /// paths that differ only in the depth of a recursion are one.
+    pub fn heaviest_paths(&self) -> Vec<(NodeId, u64)> {
+        let mut paths: Vec<(NodeId, u64)> = Vec::new();
+        let mut path_of_node = vec![0usize; self.nodes.len()];
+        let mut known: FxHashMap<(Option<usize>, LabelId), usize> = FxHashMap::default();
+        // In display order a node comes after its parent, and of equal paths the first shown stays first.
+        for id in self.walk(|_| true) {
+            let node = self.node(id);
+            let path = match node.parent {
+                Some(parent) if self.node(parent).label == node.label => path_of_node[parent.index()],
+                parent => {
+                    let above = parent.map(|parent| path_of_node[parent.index()]);
+                    *known.entry((above, node.label)).or_insert_with(|| {
+                        paths.push((id, 0));
+                        paths.len() - 1
+                    })
+                }
+            };
+            path_of_node[id.index()] = path;
+            paths[path].1 = paths[path].1.saturating_add(node.own.weight);
         }
-        found.sort_by_key(|(_, weight)| Reverse(*weight));
-        found
+        paths.retain(|(_, weight)| *weight > 0);
+        paths.sort_by_key(|(_, weight)| Reverse(*weight));
+        paths
     }
 }
 
@@ -231,5 +226,35 @@ impl Builder {
         }
         order(&self.nodes, &mut roots);
         CallTree { nodes: self.nodes, roots, total: self.total }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::CommonOptions;
+    use crate::report::fixture::Build;
+
+    #[test]
+    fn the_heaviest_paths_are_those_where_most_samples_end() {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        // No single sort path is heavy, but all depths together are.
+        for depth in 1..=10 {
+            let mut path = vec!["/x:main", "/x:run"];
+            path.extend(std::iter::repeat_n("/x:sort", depth));
+            path.push("/x:compare");
+            build.add(task, 3, &path);
+        }
+        build.add(task, 20, &["/x:main", "/x:run", "/x:generate"]);
+        build.add(task, 25, &["/x:main", "/x:run", "/x:index", "/x:hash"]);
+        build.add(task, 10, &["/x:main", "/x:run", "/x:index"]);
+        let recording = build.finish();
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        let tree = CallTree::new(&selection, Direction::TopDown);
+        let found: Vec<(&str, u64)> = (tree.heaviest_paths().into_iter())
+            .map(|(id, weight)| (&*selection.labels.get(tree.node(id).label).name, weight / 1_000_000))
+            .collect();
+        assert_eq!(found, [("compare", 30), ("hash", 25), ("generate", 20), ("index", 10)]);
     }
 }

@@ -1,7 +1,7 @@
 //! Small profiles for tests, written as text.
 //!
 //! A frame is `MODULE:FUNCTION`, with functions inlined into it after `⇒`: `ingest:parse⇒from_str`.
-//! Modules in brackets are the kernel's, and `MODULE:+0x1234` is a frame without a name.
+//! A function whose name begins with `@` has none in the symbol table. Modules in brackets are the kernel's, and `MODULE:+0x1234` is a frame without a name.
 
 use super::Recording;
 use crate::profile::{
@@ -17,6 +17,8 @@ pub(crate) struct Build {
     profile: Profile,
     event: Event,
     now_ns: u64,
+    /// How the frames that are added from now on were found.
+    pub(crate) found_by: FoundBy,
 }
 
 impl Build {
@@ -27,7 +29,7 @@ impl Build {
             sampling: "cpu-clock every 1000 us".into(),
             period: PERIOD_NS,
         };
-        Build { profile: Profile::default(), event: Event::new(info), now_ns: 0 }
+        Build { profile: Profile::default(), event: Event::new(info), now_ns: 0, found_by: FoundBy::Cfi }
     }
 
     pub(crate) fn task(&mut self, pid: u32, tid: u32, comm: &str, process: &str) -> TaskId {
@@ -52,7 +54,7 @@ impl Build {
         let (path, functions) = text.split_once(':').expect("MODULE:FUNCTION");
         let module = self.module(path);
         let space = if path == "[kernel]" { FrameSpace::Kernel } else { FrameSpace::User };
-        let flags = FrameFlags { is_return_address: false, space, found_by: FoundBy::Cfi };
+        let flags = FrameFlags { is_return_address: false, space, found_by: self.found_by };
         if let Some(address) = functions.strip_prefix("+0x") {
             let address = u64::from_str_radix(address, 16).expect("hexadecimal");
             return self.profile.tables.intern_frame(Frame { module, address, flags });
@@ -71,7 +73,10 @@ impl Build {
 
     fn location(&mut self, name: &str, path: &str, is_inlined: bool) -> Location {
         let tables = &mut self.profile.tables;
-        let raw_name = tables.intern_string(&format!("_Z{name}"));
+        let (name, raw_name) = match name.strip_prefix('@') {
+            Some(start) => (start, StringId(0)),
+            None => (name, tables.intern_string(&format!("_Z{name}"))),
+        };
         let file = if path.starts_with('[') {
             StringId(0)
         } else {

@@ -5,7 +5,7 @@ use super::options::{ColorWhen, CommonOptions, InfoOptions};
 use super::selection::Selection;
 use super::terminal::Screen;
 use super::{Recording, advice, label, text};
-use crate::profile::{Event, ModuleKind};
+use crate::profile::{Event, FrameId, ModuleKind, Profile};
 use crate::safe_text;
 use crate::units::{bytes, count, counted, duration, honest_percent_text, percent, weight};
 use serde::Serialize;
@@ -139,9 +139,14 @@ fn file_fields(recording: &Recording) -> FileFields {
         unknown_chunks: integrity.unknown_chunks,
         stacks: tables.stacks().len() as u64,
         frames: tables.frames().len() as u64,
-        named_frames: recording.profile.symbols.named_frames() as u64,
+        named_frames: named_frames(&recording.profile),
         tasks: tables.tasks().len() as u64,
     }
+}
+
+fn named_frames(profile: &Profile) -> u64 {
+    let ids = (0..profile.tables.frames().len() as u32).map(FrameId);
+    ids.filter(|frame| profile.symbols.is_named(*frame)).count() as u64
 }
 
 /// All samples of `event`.
@@ -176,7 +181,7 @@ fn module_fields(recording: &Recording) -> Vec<ModuleFields> {
         .collect();
     for (index, frame) in profile.tables.frames().iter().enumerate() {
         let module = &mut modules[frame.module.index()];
-        let is_named = !profile.symbols.locations(crate::profile::FrameId(index as u32)).is_empty();
+        let is_named = profile.symbols.is_named(FrameId(index as u32));
         module.frames += 1;
         module.named_frames += u64::from(is_named);
     }

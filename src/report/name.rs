@@ -12,7 +12,7 @@ pub fn short(name: &str) -> String {
 
 fn shorten(name: &str, most_nested: usize) -> String {
     let name = name.replace("(anonymous namespace)::", "").replace("{anonymous}::", "");
-    let name = without_arguments(&name);
+    let name = without_return_type(without_arguments(&name));
     // Rust: `<Type as Trait>::method`, where the type is what matters.
     let unqualified = qualified_self(name);
     let name = match unqualified {
@@ -50,6 +50,39 @@ fn without_arguments(name: &str) -> &str {
         }
     }
     name
+}
+
+/// `name` without the return type that demangled C++ function templates start with: what stands before the
+/// last space outside of all brackets. Where that cannot be told, the name stays whole.
+fn without_return_type(name: &str) -> &str {
+    // Only templates have one. Rust names begin with `<` or have no such space; Go's have a `/` or a dot.
+    if !name.ends_with('>') && !name.contains(">::") || name.starts_with('<') {
+        return name;
+    }
+    // Operators have spaces and brackets of their own.
+    if name.contains("operator") || name.contains("{{") || name.contains('\'') {
+        return name;
+    }
+    let mut depth = 0usize;
+    let mut start = 0;
+    let mut previous = ' ';
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' if previous == '-' => {}
+            '>' | ')' | ']' | '}' => match depth.checked_sub(1) {
+                Some(outer) => depth = outer,
+                None => return name,
+            },
+            ' ' if depth == 0 => start = at + 1,
+            _ => {}
+        }
+        previous = c;
+    }
+    let rest = &name[start..];
+    // `f<..> [clone .part.0]` and the like end in something that is no name.
+    let is_name = rest.starts_with(|c: char| c == '_' || c.is_alphabetic()) && rest.contains('<');
+    if depth == 0 && is_name { rest } else { name }
 }
 
 /// Splits `<Type as Trait>::method` into `Type` and `::method`.
@@ -159,6 +192,12 @@ mod tests {
             ("map<fn(u8) -> u8>::go", "map<..>::go"),
             ("github.com/a/b/pkg.(*T).Method", "pkg.(*T).Method"),
             ("runtime.mallocgc", "runtime.mallocgc"),
+            ("void std::__introsort_loop<int*, long>(int*, long)", "std::__introsort_loop<..>"),
+            ("std::vector<int, std::allocator<int> > make<int>(int)", "make<..>"),
+            ("decltype (a(b)) call<F>(F&&)", "call<..>"),
+            ("bool Table<int>::has<long>(long) const", "Table<..>::has<..>"),
+            ("unsigned long const& std::max<unsigned long>(unsigned long)", "std::max<..>"),
+            ("f<int> [clone .part.0]", "f<..> [clone .part.0]"),
             ("broken<name", "broken<name"),
             ("<>", "<>"),
             ("", ""),

@@ -16,9 +16,9 @@ pub struct Quality {
     pub complete: u64,
     /// Samples whose stack ends early, by [`Outcome::key`].
     pub by_cause: BTreeMap<&'static str, u64>,
-    /// Frames of all samples.
+    /// Frames of all samples; a sample without any counts as one.
     pub frames: u64,
-    /// Frames of all samples that have no name.
+    /// Frames of all samples that have no name, the missing ones of samples without any among them.
     pub unnamed_frames: u64,
     /// Samples that the recorder lost, of the whole recording.
     pub lost: u64,
@@ -67,8 +67,14 @@ impl Quality {
                     *cut.entry((module, group.outcome)).or_default() += group.samples;
                 }
             }
+            let mut has_frames = false;
             for frame in group.stack.iter().flat_map(|stack| profile.tables.stack_frames(*stack)) {
                 samples_of_frame[frame.index()] += group.samples;
+                has_frames = true;
+            }
+            if !has_frames {
+                quality.frames += group.samples;
+                quality.unnamed_frames += group.samples;
             }
         }
         quality.count_names(profile, &samples_of_frame);
@@ -85,7 +91,7 @@ impl Quality {
             let frame = FrameId(index as u32);
             let row = profile.tables.frame(frame);
             let is_kernel = row.flags.space == FrameSpace::Kernel;
-            let is_unnamed = profile.symbols.locations(frame).is_empty();
+            let is_unnamed = !profile.symbols.is_named(frame);
             self.frames += samples;
             self.kernel_frames += if is_kernel { samples } else { 0 };
             if is_unnamed {

@@ -38,6 +38,51 @@ fn flat_on_a_narrow_terminal() {
     assert_snapshot!(text);
 }
 
+/// The longest names of each kind.
+fn long_names() -> Recording {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "a_thread_of_15c", "a_process_of_15");
+    let function = "/opt/a_library_of_some_length.so:a_function_whose_name_takes_forty_columns";
+    build.add(task, 200, &["/x:main", function]);
+    build.finish()
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    for (width, names) in [(80, 12), (99, 12), (120, 31), (140, 36), (200, 41)] {
+        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+        for view in [View::Flat, View::Threads] {
+            let text = render(&long_names(), &self::view(view.clone()), &page).unwrap();
+            assert!(
+                text.lines().all(|line| crate::safe_text::width(line) <= width),
+                "{view:?} {width} {text}"
+            );
+            let cut = text.lines().find(|line| line.contains("a_fun")).unwrap();
+            let name = cut.split_whitespace().find(|word| word.starts_with("a_fun")).unwrap();
+            assert!(crate::safe_text::width(name) >= names || view == View::Threads, "{width} {text}");
+        }
+    }
+}
+
+#[test]
+fn a_wide_page_never_shows_less_of_a_name_than_a_narrow_one() {
+    let name_columns = |width| {
+        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+        let text = render(&long_names(), &ReportOptions::default(), &page).unwrap();
+        let name = text.split_whitespace().find(|word| word.starts_with("a_fun")).unwrap();
+        crate::safe_text::width(name)
+    };
+    assert!(name_columns(120) >= name_columns(80) && name_columns(120) >= 31);
+}
+
+#[test]
+fn lines_have_no_second_column_for_their_source() {
+    let common = CommonOptions { grouping: Grouping::Line, ..Default::default() };
+    let options = ReportOptions { common, ..Default::default() };
+    let text = render(&ingest(), &options, &Page { width: 120, ..Page::PLAIN }).unwrap();
+    assert!(!text.contains("SOURCE") && text.matches("libzstd.c:24").count() == 2, "{text}");
+}
+
 #[test]
 fn flat_with_few_rows() {
     assert_snapshot!(text(&ReportOptions {
@@ -194,6 +239,19 @@ fn a_flame_graph_has_title_date_and_durations() {
 }
 
 #[test]
+fn boxes_have_short_names_unless_others_are_asked_for() {
+    let mut options = export_options(ExportFormat::Svg);
+    assert!(
+        svg(&ingest(), &options)
+            .1
+            .iter()
+            .any(|tip| tip.starts_with("map&lt;..&gt;::find (") || tip.starts_with("map<..>::find ("))
+    );
+    options.common.names = Some(NameStyle::Full);
+    assert!(svg(&ingest(), &options).1.iter().any(|tip| tip.contains("find(int const")));
+}
+
+#[test]
 fn equal_input_draws_equal_bytes() {
     let options = export_options(ExportFormat::Svg);
     assert_eq!(svg(&ingest(), &options).0, svg(&ingest(), &options).0);
@@ -267,6 +325,49 @@ fn notes_name_the_module_and_the_flag_that_mends_it() {
     let text = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap();
     let notes = &text[text.find("NOTE").unwrap()..];
     assert_snapshot!(notes);
+}
+
+#[test]
+fn notes_say_what_would_complete_the_stacks() {
+    for (outcome, expected) in [
+        (Outcome::NoUnwindInfo, "; rebuild it with -fasynchronous-unwind-tables"),
+        (Outcome::TableNotLoaded, "; tables were still being compiled when the program started"),
+        (Outcome::CopyTooShort, "; tables were still being compiled when the program started"),
+        (Outcome::FileUnreadable, "; the file could not be opened: record as root, or add CAP_SYS_PTRACE"),
+    ] {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add_ended(task, 200, &["/opt/libfoo.so:a"], outcome);
+        let page = Page { width: 400, ..Page::PLAIN };
+        let text = render(&build.finish(), &ReportOptions::default(), &page).unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_walk_by_frame_pointers_is_not_blamed_on_the_compiler() {
+    let mut build = Build::new();
+    build.found_by = crate::profile::FoundBy::FramePointer;
+    let task = build.task(1, 1, "t", "t");
+    build.add_ended(task, 200, &["/opt/libfoo.so:a"], Outcome::NoUnwindInfo);
+    let text =
+        render(&build.finish(), &ReportOptions::default(), &Page { width: 400, ..Page::PLAIN }).unwrap();
+    assert!(text.contains("walked by frame pointers only (--call-graph fp): drop it"), "{text}");
+    assert!(!text.contains("-fasynchronous"), "{text}");
+}
+
+#[test]
+fn samples_without_frames_and_functions_without_symbols_are_unnamed() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 50, &["/x:main"]);
+    build.add(task, 25, &["/x:@x+0x400"]);
+    build.add(task, 25, &[]);
+    let recording = build.finish();
+    let selection = recording.select(&CommonOptions::default()).unwrap();
+    assert_eq!((selection.quality.frames, selection.quality.unnamed_frames), (100, 50));
+    let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.contains("symbols 50.0%") && text.contains("  x+0x400"), "{text}");
 }
 
 #[test]

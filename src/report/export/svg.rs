@@ -42,7 +42,7 @@ pub(super) fn svg(
     if selection.total.weight > MOST_WEIGHT {
         return Err(Failure::new(status::FAILED, "the weights in the file are too large to be real").into());
     }
-    let names = options.common.names.unwrap_or(NameStyle::Full);
+    let names = options.common.names.unwrap_or(NameStyle::Short);
     let mut palette = palette(selection, names);
     let unit = selection.event.info().unit;
     let mut drawing = Options::default();

@@ -11,11 +11,21 @@ use crate::units::{count, percent, percent_text, share_error_points, weight};
 
 /// Most columns for the module.
 const MODULE_COLUMNS: usize = 16;
-/// Columns for the source on a wide page.
+/// Most columns for the source on a wide page.
 const SOURCE_COLUMNS: usize = 24;
+/// With less than this, a cut source says nothing.
+const MIN_SOURCE_COLUMNS: usize = 10;
+/// Columns of the numbers and of the spaces between columns, on a page that is not wide.
+const NUMBER_COLUMNS: usize = 35;
+/// The same on a wide page, without the source.
+const WIDE_NUMBER_COLUMNS: usize = 62;
+/// A wide page leaves at least this to a name that needs it.
+const MIN_WIDE_NAME_COLUMNS: usize = 31;
 /// Paths under the table.
-const MOST_PATHS: usize = 3;
-/// Share of all, in percent, below which a path is not worth a line.
+const MOST_PATHS: usize = 5;
+/// Paths that are shown when all are light.
+const MOST_LIGHT_PATHS: usize = 3;
+/// Share of all, in percent, below which a path is not worth a line beside heavier ones.
 const MIN_PATH_PERCENT: f64 = 1.0;
 
 pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
@@ -44,40 +54,66 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     }
 }
 
-/// Widths of the columns that hold text.
+/// Widths of the columns that hold text; 0 for a column that is left out.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     name: usize,
     module: usize,
+    source: usize,
 }
 
 impl Columns {
-    /// What the page leaves, or less when the names are short.
+    /// As wide as their texts; when the page is too narrow for that, the module and the source give way
+    /// to the name first, down to what it has on a page of [`Page::PLAIN`]'s width.
     fn new(selection: &Selection<'_>, shown: &[Row], page: &Page, noun: &str) -> Self {
+        let label = |row: &Row| selection.labels.get(row.label);
+        let widest = |text: &dyn Fn(&Row) -> String| {
+            shown.iter().map(|row| safe_text::width(&text(row))).max().unwrap_or(0)
+        };
         let module = match selection.labels.grouping() {
             // The name says it already.
             Grouping::Module | Grouping::Process => 0,
-            _ => MODULE_COLUMNS.min(page.width / 5),
+            _ => {
+                let modules = widest(&|row| page.module(label(row), MODULE_COLUMNS));
+                modules.max(second_heading(noun).len()).min(MODULE_COLUMNS.min(page.width / 5))
+            }
         };
-        let numbers = if page.is_wide() { 64 + SOURCE_COLUMNS } else { 35 };
-        let room = page.width.saturating_sub(numbers + module).max(12);
-        let widest = (shown.iter())
-            .map(|row| safe_text::width(&page.name(selection.labels.get(row.label), room)))
-            .max()
-            .unwrap_or(0);
-        Columns { name: widest.max(noun.len()).min(room), module }
+        let all = widest(&|row| page.name(label(row), usize::MAX)).max(noun.len());
+        let numbers = if page.is_wide() { WIDE_NUMBER_COLUMNS } else { NUMBER_COLUMNS };
+        let mut room = page.width.saturating_sub(numbers + module).max(12);
+        let mut source = 0;
+        // A line is in its own name.
+        if page.is_wide() && selection.labels.grouping() != Grouping::Line {
+            let plain_room = Page::PLAIN.width.saturating_sub(NUMBER_COLUMNS + module);
+            let name = plain_room.max(MIN_WIDE_NAME_COLUMNS).min(all);
+            let sources = widest(&|row| source_text(row, page, SOURCE_COLUMNS));
+            let left = room.saturating_sub(name + 2);
+            if sources > 0 && (left >= sources.min(MIN_SOURCE_COLUMNS) || !page.cut_names) {
+                source = sources.max(SOURCE.len()).min(SOURCE_COLUMNS).min(left.max(SOURCE.len()));
+                room = room.saturating_sub(source + 2).max(name);
+            }
+        }
+        Columns { name: all.min(room), module, source }
     }
 }
 
+const SOURCE: &str = "SOURCE";
+
+/// What the column behind the name holds.
+fn second_heading(noun: &str) -> &'static str {
+    if noun == "thread" { "PROCESS" } else { "MODULE" }
+}
+
+fn source_text(row: &Row, page: &Page, columns: usize) -> String {
+    let source = row.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Short));
+    page.fit(&safe_text::terminal(&source), columns).into_owned()
+}
+
 fn heading(page: &Page, columns: Columns, noun: &str) -> String {
-    let second = match noun {
-        _ if columns.module == 0 => "",
-        "thread" => "PROCESS",
-        _ => "MODULE",
-    };
+    let second = if columns.module == 0 { "" } else { second_heading(noun) };
     let noun = padded(&noun.to_uppercase(), columns.name);
     if page.is_wide() {
-        let source = "SOURCE";
+        let source = if columns.source == 0 { "" } else { SOURCE };
         format!(
             "  SELF%     ±    SUM%  TOTAL%      SELF   SAMPLES  THREADS  {noun}  {}  {source}",
             padded(second, columns.module)
@@ -104,9 +140,7 @@ fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: 
     let sum = percent_text(percent(sum, total.weight));
     let samples = count(row.own.samples);
     let threads = count(row.threads);
-    let source = row.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Short));
-    let source = safe_text::terminal(&source);
-    let source = if page.cut_names { safe_text::fit_middle(&source, SOURCE_COLUMNS) } else { source };
+    let source = if columns.source == 0 { String::new() } else { source_text(row, page, columns.source) };
     let module = page.styled(FAINT, &padded(&module, columns.module));
     format!(
         "{own:>7} {error:>5} {sum:>7} {all:>7} {time:>9} {samples:>9} {threads:>8}  {name}  {module}  {source}"
@@ -116,9 +150,10 @@ fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: 
 fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
     let tree = CallTree::new(selection, Direction::TopDown);
     let share = |weight| percent(weight, selection.total.weight);
-    let paths: Vec<_> = (tree.heaviest_paths(MOST_PATHS).into_iter())
-        .filter(|(id, weight)| share(*weight) >= MIN_PATH_PERCENT && tree.node(*id).depth > 0)
-        .collect();
+    let mut paths = tree.heaviest_paths();
+    paths.retain(|(id, _)| tree.node(*id).depth > 0);
+    let heavy = paths.partition_point(|(_, weight)| share(*weight) >= MIN_PATH_PERCENT);
+    paths.truncate(if heavy > 0 { heavy.min(MOST_PATHS) } else { MOST_LIGHT_PATHS });
     if paths.is_empty() {
         return;
     }
@@ -127,7 +162,10 @@ fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
         let mut line = format!("{:>7}  ", percent_text(share(weight)));
         // Paths are an overview: their names are short whatever the table's are.
         let style = if page.names == NameStyle::Full { NameStyle::Short } else { page.names };
-        for (index, node) in tree.path(id).enumerate() {
+        let mut last = None;
+        // A function that calls itself is written once.
+        let path = tree.path(id).filter(|node| last.replace(node.label) != Some(node.label));
+        for (index, node) in path.enumerate() {
             let label = selection.labels.get(node.label);
             if index > 0 && label.kind == LabelKind::Cut {
                 line.push_str(" < [truncated]");

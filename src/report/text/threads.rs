@@ -6,8 +6,53 @@ use crate::report::selection::Selection;
 use crate::report::threads::{self, ThreadRow};
 use crate::safe_text;
 use crate::units::{count, percent, percent_text, weight};
+use std::borrow::Cow;
 
-const NAME_COLUMNS: usize = 16;
+/// Most columns for the name of a thread; the kernel keeps no more than 15.
+const MOST_NAME_COLUMNS: usize = 16;
+/// The same on a page below [`ROOMY_COLUMNS`].
+const NARROW_NAME_COLUMNS: usize = 12;
+/// From this width on, names have all the room they can need; where they are not cut, too.
+const ROOMY_COLUMNS: usize = 100;
+/// Columns of the numbers and of the spaces between columns.
+const NUMBER_COLUMNS: usize = 29;
+/// Columns of ` 100.0%` behind the hottest function.
+const SHARE_COLUMNS: usize = 7;
+
+/// Widths of the columns that hold names.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    thread: usize,
+    process: usize,
+    hottest: usize,
+}
+
+impl Columns {
+    /// As wide as the names are, within what the page allows.
+    fn new(shown: &[ThreadRow], page: &Page) -> Self {
+        let most = if page.width >= ROOMY_COLUMNS || !page.cut_names {
+            MOST_NAME_COLUMNS
+        } else {
+            NARROW_NAME_COLUMNS
+        };
+        let widest = |heading: &str, name: fn(&ThreadRow) -> &str| {
+            let names = shown.iter().map(|row| safe_text::width(&shown_name(name(row))));
+            names.max().unwrap_or(0).max(heading.len()).min(most)
+        };
+        let thread = widest(THREAD, |row| &row.thread);
+        let process = widest(PROCESS, |row| &row.process);
+        let used = thread + process + NUMBER_COLUMNS + SHARE_COLUMNS;
+        Columns { thread, process, hottest: page.width.saturating_sub(used).max(12) }
+    }
+}
+
+const THREAD: &str = "THREAD";
+const PROCESS: &str = "PROCESS";
+
+fn shown_name(text: &str) -> Cow<'_, str> {
+    let text = safe_text::terminal(text);
+    if text.is_empty() { safe_text::UNNAMED.into() } else { text }
+}
 
 pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let rows = threads::threads(selection);
@@ -16,14 +61,15 @@ pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &Rep
     let heavy = rows.partition_point(|row| percent(row.amount.weight, whole) >= min_percent);
     let most = options.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX);
     let shown = &rows[..heavy.min(most)];
+    let columns = Columns::new(shown, page);
     let title = format!(
-        "{}  {}        N  SHARE      TIME   SAMPLES  MOST IN",
-        padded("THREAD", NAME_COLUMNS),
-        padded("PROCESS", NAME_COLUMNS)
+        "{}  {}       N  SHARE      TIME  MOST IN",
+        padded(THREAD, columns.thread),
+        padded(PROCESS, columns.process)
     );
     push_line(out, &page.styled(HEADING, &title));
     for row in shown {
-        push_line(out, &line(selection, row, page));
+        push_line(out, &line(selection, row, columns, page));
     }
     if shown.len() < rows.len() {
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
@@ -31,22 +77,16 @@ pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &Rep
     }
 }
 
-fn line(selection: &Selection<'_>, row: &ThreadRow, page: &Page) -> String {
+fn line(selection: &Selection<'_>, row: &ThreadRow, columns: Columns, page: &Page) -> String {
     let whole = selection.total.weight;
     let share = percent_text(percent(row.amount.weight, whole));
     let time = weight(selection.event.info().unit, row.amount.weight, whole);
-    let samples = count(row.amount.samples);
     let threads = count(row.threads);
-    let name = |text: &str| {
-        let text = safe_text::terminal(text);
-        let text = if text.is_empty() { safe_text::UNNAMED.into() } else { text };
-        padded(&page.fit(&text, NAME_COLUMNS), NAME_COLUMNS)
-    };
+    let name = |text: &str, columns| padded(&page.fit(&shown_name(text), columns), columns);
     let hottest = row.hottest.map_or(String::new(), |(label, weight)| {
         let share = percent_text(percent(weight, row.amount.weight));
-        let room = page.width.saturating_sub(77).max(16);
-        format!("{} {share}", page.name(selection.labels.get(label), room))
+        format!("{} {share}", page.name(selection.labels.get(label), columns.hottest))
     });
-    let (thread, process) = (name(&row.thread), name(&row.process));
-    format!("{thread}  {process} {threads:>8} {share:>6} {time:>9} {samples:>9}  {hottest}")
+    let (thread, process) = (name(&row.thread, columns.thread), name(&row.process, columns.process));
+    format!("{thread}  {process} {threads:>7} {share:>6} {time:>9}  {hottest}")
 }
