@@ -19,6 +19,15 @@ fn section(name: &str) -> String {
     text.lines().filter(|line| !line.starts_with(".\\\"")).map(|line| format!("{line}\n")).collect()
 }
 
+/// The forms of a command, `man/sections/<page>.synopsis`, one a line: what clap writes by itself lists every option,
+/// without their values.
+fn synopsis(name: &str) -> String {
+    let path = folder().join("sections").join(format!("{name}.synopsis"));
+    let forms = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let lines: Vec<String> = forms.lines().map(|line| line.replace('-', "\\-")).collect();
+    format!(".SH SYNOPSIS\n.nf\n{}\n.fi\n", lines.join("\n"))
+}
+
 fn page(command: &clap::Command, name: &str) -> Vec<u8> {
     let title = name.to_uppercase();
     // Building the root gave each subcommand its full name (`prof record`) and page name (`prof-record`).
@@ -30,7 +39,7 @@ fn page(command: &clap::Command, name: &str) -> Vec<u8> {
     let mut text = Vec::new();
     man.render_title(&mut text).expect("writing to memory does not fail");
     man.render_name_section(&mut text).expect("writing to memory does not fail");
-    man.render_synopsis_section(&mut text).expect("writing to memory does not fail");
+    text.extend_from_slice(synopsis(name).as_bytes());
     man.render_description_section(&mut text).expect("writing to memory does not fail");
     man.render_options_section(&mut text).expect("writing to memory does not fail");
     if command.has_subcommands() {
