@@ -20,6 +20,11 @@ use std::path::Path;
 /// When not even the header can be read. Damage behind the header is no error: the profile then
 /// holds what came before it, and [`Integrity`] says what is missing.
 pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
+    read_sized(input, None)
+}
+
+/// Reads a profile from an input of `total_bytes`, if that is known.
+fn read_sized(input: impl Read, total_bytes: Option<u64>) -> Result<(Profile, Integrity), ReadError> {
     let mut input = input;
     let header = header::read(&mut input)?;
     let mut chunks = Unpacker::new(input)?;
@@ -57,8 +62,13 @@ pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
     integrity.unknown_fields = decoder.unknown_fields;
     integrity.is_complete = has_end && integrity.problem.is_none();
     if integrity.problem.is_some() {
-        // Only to count the bytes; what cannot be read any more cannot be counted either.
-        integrity.bytes_skipped += io::copy(&mut chunks.into_inner(), &mut io::sink()).unwrap_or(0);
+        integrity.bytes_skipped = match total_bytes {
+            Some(total) => total.saturating_sub(integrity.bytes_read),
+            // Read only to be counted; what cannot be read any more cannot be counted either.
+            None => {
+                integrity.bytes_skipped + io::copy(&mut chunks.into_inner(), &mut io::sink()).unwrap_or(0)
+            }
+        };
     } else if !has_end {
         let text = "the recording was not finished: its recorder was killed, or is still running";
         integrity.problem = Some(text.into());
@@ -72,14 +82,17 @@ pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
 /// As [`read`], and when the file cannot be opened. The texts do not name the file.
 pub fn read_path(path: &Path) -> Result<(Profile, Integrity), ReadError> {
     use std::os::unix::fs::FileTypeExt;
-    let kind = std::fs::metadata(path)?.file_type();
+    let facts = std::fs::metadata(path)?;
+    let kind = facts.file_type();
     if kind.is_dir() {
         return Err(ReadError::Directory);
     }
     if !kind.is_file() && !kind.is_fifo() {
         return Err(ReadError::NotAFile);
     }
-    read(io::BufReader::with_capacity(1 << 16, File::open(path)?))
+    let input = io::BufReader::with_capacity(1 << 16, File::open(path)?);
+    // A hole of many gigabytes behind the profile must not be read just to be counted.
+    read_sized(input, kind.is_file().then_some(facts.len()))
 }
 
 /// Why a chunk cannot be used, in words.
