@@ -469,3 +469,19 @@ proptest! {
         }
     }
 }
+
+/// Read to its end, the hole would take minutes.
+#[test]
+fn a_hole_of_a_terabyte_behind_the_profile_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("prof.data");
+    let mut profile = Profile::new(Meta::default());
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = Writer::new(file, &profile.meta).unwrap();
+    writer.flush(&mut profile, false).unwrap();
+    let whole = writer.bytes_written();
+    writer.into_inner().set_len(1 << 40).unwrap();
+    let (_, integrity) = prof::profile::read_path(&path).unwrap();
+    assert_eq!((integrity.bytes_read, integrity.bytes_skipped), (whole, (1 << 40) - whole));
+    assert!(integrity.problem.is_some());
+}
