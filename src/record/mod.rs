@@ -4,11 +4,13 @@
 //! `symbols`, which do not know each other.
 
 mod attach;
+mod capacity;
 mod collect;
 mod cost;
 mod kernel_frames;
 mod kernel_tables;
 mod launch;
+mod machine;
 mod modules;
 mod options;
 mod output;

@@ -5,8 +5,10 @@
 //! known.
 
 use super::attach::{KernelConfig, KernelSide, Received, available_clock};
+use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
 use super::kernel_frames::KernelFrames;
+use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::ModuleFiles;
 use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SampleClock, SidebandRing};
@@ -17,7 +19,6 @@ use super::{proc_fs, rights};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{End, Meta, Profile, counter};
-use crate::unwind::Row;
 use libbpf_rs::OpenObject;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::mem::MaybeUninit;
@@ -25,15 +26,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-/// Settings of the kernel that limit sampling.
-const MAX_SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
-/// `cpu-clock` drops ticks without a word when they come faster than it can serve them: at 30 kHz 0.4 %, at 100 kHz
-/// 16 % of the time was missing (Linux 6.18, virtual machine), at 10 kHz none.
-const MAX_CPU_CLOCK_HZ: u32 = 20_000;
-/// Bytes of `.eh_frame` behind one unwind row, at the least: a low guess makes room for too much.
-const EH_FRAME_BYTES_PER_ROW: u64 = 4;
-/// Room for tables beyond those known at the start: libraries that are loaded later.
-const SPARE_ROWS: u64 = 3 << 20;
 /// Nice value of the thread that empties the rings.
 const READER_PRIORITY: i32 = -10;
 /// How long processes are remembered after their number was reused, ns.
@@ -42,9 +34,6 @@ const FORMER_NS: u64 = 5_000_000_000;
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
 const EXEC_PATIENCE_NS: u64 = 200_000_000;
-/// The smallest row array that makes sense, and the largest that the verifier can index (2^29 bytes).
-const MIN_ROWS: u64 = 1 << 12;
-const MAX_ROWS: u64 = 1 << 26;
 /// Longest wait for tables before sampling starts; samples before a table are rescued.
 const TABLE_PATIENCE: Duration = Duration::from_secs(3);
 
@@ -464,54 +453,6 @@ fn known<'a>(
     if is_system_wide { Some(processes.get_or_read(pid, files, tables)) } else { processes.get_mut(pid) }
 }
 
-/// Rows to make room for, a power of two: what the files known so far will need and room for more, within the memory
-/// budget; all of the budget when another than the default was asked for.
-fn row_capacity(files: &ModuleFiles, is_system_wide: bool, budget_bytes: u64) -> u32 {
-    let affordable = (budget_bytes / size_of::<Row>() as u64).clamp(MIN_ROWS, MAX_ROWS);
-    // Rounded down: the budget is a promise.
-    let affordable = 1 << affordable.ilog2();
-    if budget_bytes != RecordOptions::default().table_budget_bytes {
-        return affordable as u32;
-    }
-    let rows = files.unwind_section_bytes() / EH_FRAME_BYTES_PER_ROW;
-    let rows = if is_system_wide { rows + rows / 2 } else { rows };
-    (rows + SPARE_ROWS).clamp(MIN_ROWS, MAX_ROWS).next_power_of_two().min(affordable) as u32
-}
-
-/// Pages that the files known so far will need, with room for more: 64 KiB of code each; a power of two.
-fn page_capacity(files: &ModuleFiles) -> u32 {
-    let bytes: u64 = files
-        .iter()
-        .filter_map(|(_, file)| file.elf.as_ref())
-        .flat_map(|elf| elf.segments())
-        .filter(|segment| segment.is_executable)
-        .map(|segment| segment.memory_size + (2 << 16))
-        .fold(0, u64::saturating_add);
-    ((bytes >> 16) * 2 + 16384).min(1 << 20).next_power_of_two() as u32
-}
-
-/// The rate in force: what was asked for, within what the kernel allows.
-fn effective_hz(options: &RecordOptions, clock: SampleClock, notices: &mut Vec<String>) -> u32 {
-    let kernel_limit = std::fs::read_to_string(MAX_SAMPLE_RATE)
-        .ok()
-        .and_then(|text| text.trim().parse::<u32>().ok())
-        .unwrap_or(MAX_CPU_CLOCK_HZ)
-        .max(1);
-    let (limit, why) = match clock {
-        SampleClock::CpuClock if MAX_CPU_CLOCK_HZ < kernel_limit => (MAX_CPU_CLOCK_HZ, "cpu-clock"),
-        _ => (kernel_limit, "kernel.perf_event_max_sample_rate"),
-    };
-    let asked = match options.rate {
-        Rate::Default => options.target.default_hz(),
-        Rate::Hz(hz) => hz.max(1),
-        Rate::Max => limit,
-    };
-    if asked > limit {
-        notices.push(format!("{asked} Hz is above the limit of {limit} Hz ({why}): sampling at {limit} Hz"));
-    }
-    asked.min(limit)
-}
-
 /// Why an event could not be opened.
 fn sampler_failure(cpu: u32, found: &Found, error: &std::io::Error) -> Failure {
     match error.raw_os_error() {
@@ -520,31 +461,5 @@ fn sampler_failure(cpu: u32, found: &Found, error: &std::io::Error) -> Failure {
             .hint("raise the limit: ulimit -n 65536"),
         _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
             .hint("see what this kernel lacks: prof doctor"),
-    }
-}
-
-/// CPUs that are online (/sys/devices/system/cpu/online: `0-3,8`).
-fn online_cpus() -> anyhow::Result<Vec<u32>> {
-    use anyhow::Context;
-    const PATH: &str = "/sys/devices/system/cpu/online";
-    let text = std::fs::read_to_string(PATH).with_context(|| format!("cannot read `{PATH}`"))?;
-    let mut cpus = Vec::new();
-    for part in text.trim().split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) =
-            (first.parse().context("odd CPU list")?, last.parse().context("odd CPU list")?);
-        cpus.extend(first..=last.min(first.saturating_add(8191)));
-    }
-    Ok(cpus)
-}
-
-fn system_meta() -> Meta {
-    let uname = rustix::system::uname();
-    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
-    Meta {
-        hostname: text(uname.nodename()),
-        kernel: text(uname.release()),
-        arch: text(uname.machine()),
-        ..Meta::default()
     }
 }
