@@ -236,6 +236,9 @@ pub(super) struct ExportArgs {
     /// Flame graph: no command and no date
     #[arg(long, help_heading = "Output")]
     no_meta: bool,
+    /// Flame graph: do not draw boxes with less than this share of all
+    #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent)]
+    min_pct: Option<f64>,
     /// The time that programs ran (this is the default)
     #[arg(long, help_heading = "Output")]
     on_cpu: bool,
@@ -271,6 +274,7 @@ impl ExportArgs {
             subtitle: self.subtitle,
             icicle: self.icicle,
             no_meta: self.no_meta,
+            min_percent: self.min_pct,
         })
     }
 }

@@ -211,6 +211,7 @@ fn svg_options(format: ExportFormat) -> ExportOptions {
         subtitle: None,
         icicle: false,
         no_meta: false,
+        min_percent: None,
     }
 }
 

@@ -266,7 +266,7 @@ pub enum Destination {
 }
 
 /// Everything that `prof export` can be told.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ExportOptions {
     /// Which samples and frames of which profile.
     pub common: CommonOptions,
@@ -284,4 +284,6 @@ pub struct ExportOptions {
     pub icicle: bool,
     /// SVG: no command and no date.
     pub no_meta: bool,
+    /// SVG: boxes with a smaller share of all are not drawn, percent; their time stays in the boxes below them.
+    pub min_percent: Option<f64>,
 }

@@ -215,6 +215,7 @@ fn export_options(format: ExportFormat) -> ExportOptions {
         subtitle: None,
         icicle: false,
         no_meta: false,
+        min_percent: None,
     }
 }
 
@@ -420,4 +421,19 @@ fn time_threads_and_cpus_choose_samples() {
     assert_eq!(samples(FilterOptions { pids: vec![4312], ..Default::default() }), 5_550);
     assert_eq!(samples(FilterOptions { cpus: vec![0, 1], ..Default::default() }), 5_550);
     assert_eq!(samples(FilterOptions { cpus: vec![0], ..Default::default() }), 2_775);
+}
+
+#[test]
+fn boxes_below_the_asked_share_are_not_drawn() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 97, &["/x:main", "/x:large"]);
+    build.add(task, 3, &["/x:main", "/x:small"]);
+    let recording = build.finish();
+    let all = export_options(ExportFormat::Svg);
+    let has = |tips: &[String], name: &str| tips.iter().any(|tip| tip.starts_with(name));
+    let (_, tips) = svg(&recording, &all);
+    assert!(has(&tips, "large") && has(&tips, "small"), "{tips:?}");
+    let (_, tips) = svg(&recording, &ExportOptions { min_percent: Some(5.0), ..all });
+    assert!(has(&tips, "large") && !has(&tips, "small") && has(&tips, "main"), "{tips:?}");
 }

@@ -17,7 +17,7 @@ use crate::safe_text;
 use crate::units;
 use anyhow::Context;
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
-use inferno::flamegraph::{Direction, Options};
+use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
 /// Columns of the subtitle; a command can be long.
 const SUBTITLE_COLUMNS: usize = 150;
@@ -49,6 +49,11 @@ pub(super) fn svg(
     drawing.title = xml_line(options.title.as_deref().unwrap_or(&title(recording, selection)));
     drawing.subtitle = subtitle(recording, options).map(|line| xml_line(&line));
     drawing.direction = if options.icicle { Direction::Inverted } else { Direction::Straight };
+    // The start of a name tells more than its arguments.
+    drawing.text_truncate_direction = TextTruncateDirection::Right;
+    if let Some(percent) = options.min_percent {
+        drawing.min_width = percent;
+    }
     drawing.count_name = count_name(unit).to_owned();
     drawing.palette_map = Some(&mut palette);
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
