@@ -8,6 +8,7 @@
 #include <bpf/bpf_core_read.h>
 #include "prof.h"
 #include "maps.bpf.h"
+#include "arch_x86.bpf.h"
 #include "unwind.bpf.h"
 #include "process.bpf.h"
 #include "oncpu.bpf.h"

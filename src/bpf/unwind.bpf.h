@@ -8,10 +8,6 @@
 #ifndef PROF_UNWIND_BPF_H
 #define PROF_UNWIND_BPF_H
 
-#define REG_BP 6
-#define REG_SP 7
-#define REG_IP 16
-
 /* What the steps of one walk share. Pointers live here, on the stack, where the verifier keeps
  * track of them; everything that changes lives in the scratch, where it does not have to. */
 struct walk {
@@ -143,32 +139,11 @@ static __always_inline enum prof_outcome end_of_frame_pointers(struct scratch *s
 	return PROF_OUTCOME_NO_UNWIND_INFO;
 }
 
-/* Takes all registers from the ucontext at the stack pointer: struct rt_sigframe of
- * arch/x86/include/asm/sigframe.h, gregs in the order of struct sigcontext_64. */
+/* Goes on in the frame that a signal interrupted: all its registers are known. */
 static __always_inline long step_signal(struct scratch *s)
 {
-	__u64 *gregs = (__u64 *)s->window;
-
-	s->window_words = 0;
-	if (bpf_probe_read_user(s->window, 17 * 8, (void *)(s->regs[REG_SP] + 40)))
+	if (!take_signal_registers(s))
 		return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
-	s->regs[8] = gregs[0];
-	s->regs[9] = gregs[1];
-	s->regs[10] = gregs[2];
-	s->regs[11] = gregs[3];
-	s->regs[12] = gregs[4];
-	s->regs[13] = gregs[5];
-	s->regs[14] = gregs[6];
-	s->regs[15] = gregs[7];
-	s->regs[5] = gregs[8];
-	s->regs[4] = gregs[9];
-	s->regs[REG_BP] = gregs[10];
-	s->regs[3] = gregs[11];
-	s->regs[1] = gregs[12];
-	s->regs[0] = gregs[13];
-	s->regs[2] = gregs[14];
-	s->regs[REG_SP] = gregs[15];
-	s->regs[REG_IP] = gregs[16];
 	s->is_return = 0;
 	s->by_fp = 0;
 	s->all_registers = 1;

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the walker has to know of x86-64: register numbers, and where the kernel keeps registers. */
+#ifndef PROF_ARCH_X86_BPF_H
+#define PROF_ARCH_X86_BPF_H
+
+/* DWARF numbers, and the place of the program counter behind them. */
+#define REG_BP 6
+#define REG_SP 7
+#define REG_IP 16
+
+/* Takes all registers from the ucontext at the stack pointer: struct rt_sigframe of
+ * arch/x86/include/asm/sigframe.h, gregs in the order of struct sigcontext_64. */
+static __always_inline bool take_signal_registers(struct scratch *s)
+{
+	__u64 *gregs = (__u64 *)s->window;
+
+	s->window_words = 0;
+	if (bpf_probe_read_user(s->window, 17 * 8, (void *)(s->regs[REG_SP] + 40)))
+		return false;
+	s->regs[8] = gregs[0];
+	s->regs[9] = gregs[1];
+	s->regs[10] = gregs[2];
+	s->regs[11] = gregs[3];
+	s->regs[12] = gregs[4];
+	s->regs[13] = gregs[5];
+	s->regs[14] = gregs[6];
+	s->regs[15] = gregs[7];
+	s->regs[5] = gregs[8];
+	s->regs[4] = gregs[9];
+	s->regs[REG_BP] = gregs[10];
+	s->regs[3] = gregs[11];
+	s->regs[1] = gregs[12];
+	s->regs[0] = gregs[13];
+	s->regs[2] = gregs[14];
+	s->regs[REG_SP] = gregs[15];
+	s->regs[REG_IP] = gregs[16];
+	return true;
+}
+
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
+#define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
+#define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */
+#define NR_EXECVEAT 322
+
+/*
+ * Takes the user registers of the interrupted thread. Returns false when it has none.
+ *
+ * Context fields are read as whole words: clang narrows `cs & 3` to a load of two bytes, which the
+ * verifier refuses for a context (6.18).
+ */
+static __always_inline bool take_user_registers(struct scratch *s, struct bpf_perf_event_data *ctx,
+						struct task_struct *task)
+{
+	__u64 cs = *(volatile __u64 *)&ctx->cs;
+
+	s->is_return = 0;
+	s->in_exec = 0;
+	if (cs & 3) {
+		s->regs[0] = ctx->ax;
+		s->regs[1] = ctx->dx;
+		s->regs[2] = ctx->cx;
+		s->regs[3] = ctx->bx;
+		s->regs[4] = ctx->si;
+		s->regs[5] = ctx->di;
+		s->regs[REG_BP] = ctx->bp;
+		s->regs[REG_SP] = ctx->sp;
+		s->regs[8] = ctx->r8;
+		s->regs[9] = ctx->r9;
+		s->regs[10] = ctx->r10;
+		s->regs[11] = ctx->r11;
+		s->regs[12] = ctx->r12;
+		s->regs[13] = ctx->r13;
+		s->regs[14] = ctx->r14;
+		s->regs[15] = ctx->r15;
+		s->regs[REG_IP] = ctx->ip;
+	} else {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+		if (!task->mm || (task->flags & PF_KTHREAD))
+			return false;
+		/* A non-maskable interrupt in the entry code that is just saving the registers. */
+		if (ctx->sp >= (__u64)&regs->r11 && ctx->sp < (__u64)(regs + 1)) {
+			s->outcome = PROF_OUTCOME_STACK_UNREADABLE;
+			return true;
+		}
+		s->regs[0] = regs->ax;
+		s->regs[1] = regs->dx;
+		s->regs[2] = regs->cx;
+		s->regs[3] = regs->bx;
+		s->regs[4] = regs->si;
+		s->regs[5] = regs->di;
+		s->regs[REG_BP] = regs->bp;
+		s->regs[REG_SP] = regs->sp;
+		s->regs[8] = regs->r8;
+		s->regs[9] = regs->r9;
+		s->regs[10] = regs->r10;
+		s->regs[11] = regs->r11;
+		s->regs[12] = regs->r12;
+		s->regs[13] = regs->r13;
+		s->regs[14] = regs->r14;
+		s->regs[15] = regs->r15;
+		s->regs[REG_IP] = regs->ip;
+		cs = regs->cs;
+		/* In a system call the address is behind the instruction, which may be the last
+		 * of its function (rt_sigreturn): look up the one before. */
+		s->is_return = (__s64)regs->orig_ax != -1;
+		s->in_exec = regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT;
+	}
+	s->all_registers = 1;
+	if ((cs & 0xffff) == USER32_CS) {
+		/* Not walked: its words have four bytes. */
+		s->frames[s->count & (2 * PROF_MAX_USER_FRAMES - 1)] = s->regs[REG_IP] & 0xffffffff;
+		s->count++;
+		s->outcome = PROF_OUTCOME_COMPAT32;
+	}
+	return true;
+}
+
+#endif /* PROF_ARCH_X86_BPF_H */
