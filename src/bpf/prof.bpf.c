@@ -7,6 +7,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 #include "prof.h"
+#include "scratch.bpf.h"
 #include "maps.bpf.h"
 #include "arch_x86.bpf.h"
 #include "unwind.bpf.h"

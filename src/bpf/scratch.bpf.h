@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The working memory of a walk. */
+#ifndef PROF_SCRATCH_BPF_H
+#define PROF_SCRATCH_BPF_H
+
+#define WINDOW_BYTES 2048
+
+/* Working memory of one walk. Kept in a map since the BPF stack has 512 bytes. */
+struct scratch {
+	__u64 regs[PROF_REGISTERS + 1]; /* DWARF numbers 0..15, then rip */
+	/* The module that the last address was in. */
+	__u64 map_start;
+	__u64 map_bytes; /* 0: none */
+	__u64 map_bias;
+	struct prof_image image;
+	__u64 window_start;  /* process address of window[0] */
+	__u64 window_words;  /* offsets into the window at which 8 bytes can be read */
+	__u64 by_fp;	     /* PROF_FRAME_BY_FP when the current frame was found that way */
+	__u64 is_return;     /* 1 when the current address is a return address */
+	__u32 all_registers; /* whether all registers are known, or just rip, rsp and rbp */
+	__u32 in_exec;	     /* the thread is in execve */
+	__u32 count;	     /* frames stored so far, kernel frames included */
+	__u32 outcome;
+	__u32 runs;
+	__u32 pad;
+	__u64 rescue_second; /* the second (of the monotonic clock) that rescue_bytes counts */
+	__u64 rescue_bytes;
+	__u8 window[WINDOW_BYTES + 8];
+	struct prof_sample sample;
+	/* Twice as long as needed, so that a masked index is in bounds. */
+	__u64 frames[2 * PROF_MAX_USER_FRAMES];
+};
+
+#endif /* PROF_SCRATCH_BPF_H */
