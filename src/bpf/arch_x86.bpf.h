@@ -7,6 +7,7 @@
 #define REG_BP 6
 #define REG_SP 7
 #define REG_IP 16
+#define REGS_IP(regs) ((regs)->ip)
 
 /* Takes all registers from the ucontext at the stack pointer: struct rt_sigframe of
  * arch/x86/include/asm/sigframe.h, gregs in the order of struct sigcontext_64. */
@@ -41,6 +42,8 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 #define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
 #define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */
 #define NR_EXECVEAT 322
+/* arch/x86/include/uapi/asm/vsyscall.h: three system calls of old programs, done by the kernel. */
+#define VSYSCALL_PAGE 0xffffffffff600000ULL
 
 /*
  * Takes the user registers of the interrupted thread. Returns false when it has none.

@@ -68,6 +68,17 @@ struct {
 	__type(value, struct prof_process);
 } no_mappings SEC(".maps");
 
+/* Files whose mappings need no word from user space. Key: device and inode. Written by user space
+ * when a file is first seen, which it keeps open: the inode is not used again. Not preallocated:
+ * most machines need few. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4 * PROF_MAX_IMAGES);
+	__type(key, struct prof_file_key);
+	__type(value, struct prof_file);
+} files SEC(".maps");
+
 /* Threads that are recorded, for PROF_FILTER_THREAD. Written by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -12,7 +12,9 @@ mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/prof.skel.rs"));
 }
 
-pub use skeleton::types::{prof_counters, prof_image, prof_process, prof_rescue, prof_sample};
+pub use skeleton::types::{
+    prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue, prof_sample, prof_segment,
+};
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
 /// `PROF_MAX_RULES`: rules that all tables together may have.
@@ -21,6 +23,8 @@ pub const MAX_RULES: usize = 32768;
 pub const MAX_IMAGES: usize = 16384;
 /// `PROF_MAX_MAPPINGS`: executable mappings of one process that the kernel side can hold.
 pub const MAX_MAPPINGS: usize = 256;
+/// `PROF_MAX_SEGMENTS`: executable segments of one file that the kernel side can hold.
+pub const MAX_SEGMENTS: usize = 4;
 /// `PROF_NO_START`: start of an unused mapping entry; above every user address.
 pub const NO_START: u64 = 1 << 62;
 /// `PROF_EXEC_PENDING`: `exec_seq` of a launched command before its exec.
@@ -98,6 +102,12 @@ pub enum Counter {
     ForkFailed = 10,
     /// exec calls after which the old entry was emptied in place.
     ExecFailed = 11,
+    /// Mappings that the kernel side found by itself at exec.
+    ExecMapped = 12,
+    /// Mappings that a walk found in the kernel's own list.
+    FoundMapping = 13,
+    /// Walks cut since the entry they used was replaced.
+    EntryReused = 14,
 }
 
 /// `enum prof_outcome`.
@@ -130,7 +140,9 @@ pub mod outcome {
 
 const _: () = {
     assert!(size_of::<prof_image>() == 16);
-    assert!(size_of::<prof_process>() == 8 + 32 * MAX_MAPPINGS);
+    assert!(size_of::<prof_process>() == 16 + 32 * MAX_MAPPINGS);
+    assert!(size_of::<prof_file_key>() == 16);
+    assert!(size_of::<prof_file>() == 8 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 48);
     assert!(size_of::<prof_rescue>() == 160 + RESCUE_BYTES);
 };

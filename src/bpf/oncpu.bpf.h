@@ -7,7 +7,9 @@
 static __always_inline bool wants_rescue(__u32 outcome)
 {
 	return outcome == PROF_OUTCOME_TABLE_NOT_LOADED ||
-	       outcome == PROF_OUTCOME_UNSUPPORTED_RULE || outcome == PROF_OUTCOME_UNKNOWN_MAPPING;
+	       outcome == PROF_OUTCOME_UNSUPPORTED_RULE ||
+	       outcome == PROF_OUTCOME_UNKNOWN_MAPPING ||
+	       outcome == PROF_OUTCOME_STACK_UNREADABLE || outcome == PROF_OUTCOME_BAD_UNWIND_INFO;
 }
 
 /* Takes `PROF_RESCUE_BYTES` from this second's allowance. */
@@ -62,6 +64,7 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 						    ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
 	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2) {
 		take_user_registers(s, ctx, task);
+		leave_uprobe_page(s, task);
 		sp = s->regs[REG_SP];
 		frames_before = 0;
 	}
@@ -79,6 +82,7 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 		rescue->stack_bytes = copy_stack_pages(rescue, from);
 	else
 		rescue->stack_bytes = PROF_RESCUE_BYTES;
+	restore_return_addresses(s, rescue, from);
 	bpf_ringbuf_submit(rescue, BPF_RB_NO_WAKEUP);
 	count(PROF_COUNT_RESCUE_SENT);
 	return true;
@@ -122,6 +126,7 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	struct prof_process *process;
 	struct task_struct *task;
 	struct scratch *s;
+	__u64 stamp;
 	__u32 frames;
 
 	count(PROF_COUNT_HIT);
@@ -161,15 +166,25 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	task = bpf_get_current_task_btf();
 	if (!take_user_registers(s, ctx, task))
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
-	if (s->outcome == PROF_OUTCOME_UNSET)
+	if (s->outcome == PROF_OUTCOME_UNSET) {
+		find_uprobes(s, task);
+		leave_uprobe_page(s, task);
+		stamp = process ? process->stamp : 0;
 		walk_user_stack(s, process);
+		if (process && process->stamp != stamp) {
+			/* The mappings were those of another process, from some frame on. */
+			s->count = s->sample.kernel_count + 1;
+			s->outcome = PROF_OUTCOME_UNKNOWN_MAPPING;
+			count(PROF_COUNT_ENTRY_REUSED);
+		}
+	}
 	if (s->in_exec && s->outcome != PROF_OUTCOME_COMPLETE) {
 		/* Between two programs: the registers are the old one's, the memory is the new
 		 * one's. */
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 		s->count = s->sample.kernel_count;
 	}
-	if (wants_rescue(s->outcome))
+	if (s->count > s->sample.kernel_count && wants_rescue(s->outcome))
 		s->sample.flags |=
 			send_rescue(s, ctx, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
 

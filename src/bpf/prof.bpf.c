@@ -10,6 +10,8 @@
 #include "scratch.bpf.h"
 #include "maps.bpf.h"
 #include "arch_x86.bpf.h"
+#include "vma.bpf.h"
+#include "uprobe.bpf.h"
 #include "unwind.bpf.h"
 #include "process.bpf.h"
 #include "oncpu.bpf.h"
@@ -21,6 +23,8 @@ struct prof_row *type_row;
 struct prof_page *type_page;
 struct prof_rule *type_rule;
 struct prof_image *type_image;
+struct prof_file *type_file;
+struct prof_file_key *type_file_key;
 
 _Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_rescue) == 160 + PROF_RESCUE_BYTES, "as in src/bpf/event.rs");
@@ -28,6 +32,6 @@ _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_page) == 8, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
-_Static_assert(sizeof(struct prof_process) == 8 + 32 * PROF_MAX_MAPPINGS, "as in src/bpf/mod.rs");
+_Static_assert(sizeof(struct prof_process) == 16 + 32 * PROF_MAX_MAPPINGS, "as in src/bpf/mod.rs");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -4,7 +4,7 @@ use super::kernel_tables::{KernelTables, TableMaps};
 use super::perf_event::{self, SampleClock};
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, RescueEvent, SAMPLE_RINGS, SampleEvent,
-    prof_counters, prof_image, prof_process, prof_rescue,
+    prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -190,6 +190,19 @@ impl<'obj> KernelSide<'obj> {
         Ok(self.skeleton.maps.processes.update(&pid.to_ne_bytes(), bytes, MapFlags::ANY)?)
     }
 
+    /// Tells the kernel side about a file, so that it knows mappings of it by itself.
+    pub(super) fn set_file(&self, key: &prof_file_key, file: &prof_file) -> anyhow::Result<()> {
+        // SAFETY: both are made of u32 and u64 fields without padding (their sizes are asserted).
+        let (key, file) = unsafe { (bytes_of(key), bytes_of(file)) };
+        Ok(self.skeleton.maps.files.update(key, file, MapFlags::ANY)?)
+    }
+
+    /// Forgets a process that has ended.
+    pub(super) fn forget_process(&self, pid: u32) {
+        // It may not be there: never a target, or its end was seen before its beginning.
+        let _ = self.skeleton.maps.processes.delete(&pid.to_ne_bytes());
+    }
+
     /// How many exec calls of a process the kernel side has seen; `None` for one that it does not know.
     pub(super) fn exec_seq(&self, pid: u32) -> anyhow::Result<Option<u32>> {
         let entry = self.skeleton.maps.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
@@ -284,9 +297,18 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
 }
 
 fn process_bytes(entry: &prof_process) -> &[u8] {
-    // SAFETY: prof_process is made of u32 and u64 fields without padding (its size is asserted), so
-    // every byte is initialised.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(entry).cast::<u8>(), size_of::<prof_process>()) }
+    // SAFETY: prof_process is made of u32 and u64 fields without padding (its size is asserted).
+    unsafe { bytes_of(entry) }
+}
+
+/// The bytes of a value that BPF programs read.
+///
+/// # Safety
+///
+/// `T` has no padding, so that every byte is initialised.
+unsafe fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: the value is borrowed for as long as its bytes, and the caller vouches for all of them.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
 }
 
 /// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads

@@ -5,7 +5,7 @@
 
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
-use super::process::{self, Process, Processes};
+use super::process::{self, Process, Processes, is_vsyscall};
 use super::rescue;
 use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, RescueEvent, SampleEvent, outcome};
 use crate::profile::{
@@ -102,7 +102,7 @@ impl Collector {
     }
 
     /// Adds a sample, with the stack copy that belongs to it.
-    pub fn add(&mut self, sample: SampleEvent, rescue: Option<RescueEvent>) {
+    pub fn add(&mut self, mut sample: SampleEvent, mut rescue: Option<RescueEvent>) {
         if sample.rescue_refused {
             self.profile.count(counter::RESCUE_REFUSED, 1);
         }
@@ -113,6 +113,15 @@ impl Collector {
             process.reread_ns = sample.time_ns;
             // What is found now was mapped before the sample: that is why it had it.
             process::read_mappings(sample.tgid, process, sample.time_ns, &mut self.files, tables);
+        }
+        if let Some(known) = process.frames_before_stale(&sample.user, sample.time_ns)
+            && rescue.as_ref().is_none_or(|rescue| rescue.frames_before >= known)
+        {
+            // From here on the kernel's walk went by the rules of a file that was no longer mapped there.
+            self.profile.count(counter::STALE_MAPPING, 1);
+            sample.user.truncate(known);
+            sample.outcome = outcome::UNKNOWN_MAPPING;
+            rescue = None;
         }
         match rescue {
             Some(rescue) => self.add_rescued(sample, rescue, true),
@@ -224,14 +233,15 @@ impl Collector {
             return (frame, true);
         }
         let Some(&mapped) = process.find(lookup, sample.time_ns) else {
-            let path = tables.intern_string("[unknown]");
+            let is_known = is_vsyscall(lookup);
+            let path = tables.intern_string(if is_known { "[vsyscall]" } else { "[unknown]" });
             let module = tables.intern_module(Module {
                 path,
                 kind: ModuleKind::Unknown,
                 instance: sample.tgid,
                 ..Module::default()
             });
-            return (tables.intern_frame(Frame { module, address, flags }), false);
+            return (tables.intern_frame(Frame { module, address, flags }), is_known);
         };
         let address = address.wrapping_sub(mapped.bias);
         let frame = tables.intern_frame(Frame { module: mapped.module, address, flags });
@@ -282,7 +292,7 @@ fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
     let is_unknown = |raw: u64| {
         let address = raw & FRAME_ADDRESS;
         let lookup = address.saturating_sub(u64::from(raw & FRAME_RETURN != 0));
-        process.find(lookup, sample.time_ns).is_none()
+        process.find(lookup, sample.time_ns).is_none() && !is_vsyscall(lookup)
     };
     match sample.outcome {
         outcome::UNKNOWN_MAPPING => sample.user.last().is_some_and(|&raw| is_unknown(raw)),

@@ -5,10 +5,10 @@
 
 use super::proc_fs;
 use super::sideband::CodeMapping;
-use crate::bpf::{ImageState, MAX_IMAGES};
+use crate::bpf::{ImageState, MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::record::kernel_tables::{self, KernelTables, PlaceError};
-use crate::unwind::{ElfImage, Limits, Table, TableError, compile};
+use crate::unwind::{ElfImage, Limits, Segment, Table, TableError, compile};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use std::fs::File;
@@ -82,6 +82,8 @@ impl ModuleFile {
 pub struct ModuleFiles {
     files: Vec<ModuleFile>,
     by_key: FxHashMap<FileKey, FileId>,
+    /// Files that the kernel side has not heard of: device, inode, file.
+    untold: Vec<((u32, u32), u64, FileId)>,
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
@@ -118,6 +120,7 @@ impl ModuleFiles {
         ModuleFiles {
             files: vec![generated],
             by_key: FxHashMap::default(),
+            untold: Vec::new(),
             by_row: FxHashMap::default(),
             limits: Limits::default(),
             wants_tables,
@@ -178,7 +181,7 @@ impl ModuleFiles {
         // A mapping of a device or of shared memory, such as a double-mapped JIT's: no ELF behind it.
         let is_generated = module.elf.is_none()
             && (mapping.path.starts_with("/memfd:") || mapping.path.starts_with("/dev/"));
-        let id = if is_generated { Self::GENERATED } else { self.add(module) };
+        let id = if is_generated { Self::GENERATED } else { self.add(module, (key.device, key.inode)) };
         self.by_key.insert(key, id);
         Some(id)
     }
@@ -192,13 +195,14 @@ impl ModuleFiles {
         let module = self.open_file(pid, mapping);
         if module.file.is_some() {
             self.files[id.0 as usize] = module;
+            self.untold.push((mapping.device, mapping.inode, id));
             self.request_table(id);
         }
     }
 
     /// The id of `module`, whose table is requested when it is new. Copies of one build under one path, as
     /// containers have them, are one module.
-    fn add(&mut self, module: ModuleFile) -> FileId {
+    fn add(&mut self, module: ModuleFile, (device, inode): ((u32, u32), u64)) -> FileId {
         let same = self.files.iter().position(|known| known.is_same_build(&module));
         if let Some(index) = same {
             return FileId(index as u32);
@@ -206,8 +210,12 @@ impl ModuleFiles {
         if self.files.len() >= MAX_IMAGES {
             return Self::GENERATED;
         }
+        let id = FileId(self.files.len() as u32);
+        // Only while a file is open does its inode number stay its own.
+        if module.file.is_some() || module.kind == ModuleKind::Vdso {
+            self.untold.push((device, inode, id));
+        }
         self.files.push(module);
-        let id = FileId(self.files.len() as u32 - 1);
         self.request_table(id);
         id
     }
@@ -226,9 +234,15 @@ impl ModuleFiles {
         }
         let module = self.read_module(std::process::id(), &key.path, file);
         module.elf.as_ref()?;
-        let id = self.add(module);
+        let id = self.add(module, (key.device, key.inode));
         self.by_key.insert(key, id);
         Some(id)
+    }
+
+    /// Opens the vDSO, before any process shows it: it is the same in all.
+    pub(super) fn open_own_vdso(&mut self) {
+        let mapping = CodeMapping { path: "[vdso]".to_owned(), ..CodeMapping::default() };
+        let _ = self.file_of(std::process::id(), &mapping);
     }
 
     fn open_vdso(&self, pid: u32) -> ModuleFile {
@@ -282,6 +296,34 @@ impl ModuleFiles {
             kind: ModuleKind::Elf,
             never_fits: false,
         }
+    }
+
+    /// What the kernel side should know of the files that were opened since the last call. Left out are files with
+    /// more executable segments than it can hold.
+    pub(super) fn take_untold(&mut self) -> Vec<(FileId, prof_file_key, prof_file)> {
+        let untold = std::mem::take(&mut self.untold);
+        untold
+            .into_iter()
+            .filter_map(|((major, minor), inode, id)| {
+                let is_vdso = self.get(id).kind == ModuleKind::Vdso;
+                let device = if is_vdso { 0 } else { major << 20 | minor };
+                let key = prof_file_key { inode: if is_vdso { 0 } else { inode }, device, pad: 0 };
+                Some((id, key, self.kernel_file(id)?))
+            })
+            .collect()
+    }
+
+    fn kernel_file(&self, id: FileId) -> Option<prof_file> {
+        let segments: Vec<prof_segment> = match &self.get(id).elf {
+            Some(elf) => {
+                elf.segments().iter().filter(|segment| segment.is_executable).map(kernel_segment).collect()
+            }
+            None => Vec::new(),
+        };
+        let mut file = prof_file { image: id.0, ..prof_file::default() };
+        file.segment.get_mut(..segments.len())?.copy_from_slice(&segments);
+        file.segment_count = segments.len() as u32;
+        Some(file)
     }
 
     fn request_table(&mut self, id: FileId) {
@@ -416,6 +458,14 @@ impl ModuleFiles {
     /// The file that a row of the profile stands for.
     pub fn of_row(&self, row: ModuleId) -> Option<FileId> {
         self.by_row.get(&row).copied()
+    }
+}
+
+fn kernel_segment(segment: &Segment) -> prof_segment {
+    prof_segment {
+        file_offset: segment.file_offset,
+        file_end: segment.file_offset.saturating_add(segment.file_size),
+        address: segment.address,
     }
 }
 

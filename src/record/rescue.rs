@@ -1,8 +1,10 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
 use super::modules::{FileId, ModuleFiles, TableState};
-use super::process::{Mapped, Process};
-use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, RescueEvent};
+use super::process::{Mapped, Process, is_vsyscall};
+use crate::bpf::{
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, RESCUE_BYTES, RescueEvent,
+};
 use crate::profile::Outcome;
 use crate::unwind::{
     CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap, Registers, StackCopy,
@@ -54,11 +56,17 @@ pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
             marked
         })
         .collect();
-    Rescued { frames, outcome: outcome(stack.end), missed_a_table: code.missed.get() }
+    Rescued { frames, outcome: outcome(stack.end, &memory), missed_a_table: code.missed.get() }
 }
 
-fn outcome(end: End) -> Outcome {
+fn outcome(end: End, copy: &StackCopy<'_>) -> Outcome {
     match end {
+        // The copy ends where the kernel could not read on, and that is what the walk needed.
+        End::CopyTooShort { address }
+            if copy.bytes.len() < RESCUE_BYTES && address.wrapping_sub(copy.start) < RESCUE_BYTES as u64 =>
+        {
+            Outcome::StackUnreadable
+        }
         End::Complete => Outcome::Complete,
         End::NoUnwindInfo { .. } | End::BadFramePointer { .. } => Outcome::NoUnwindInfo,
         End::UnknownMapping { .. } => Outcome::UnknownMapping,
@@ -90,6 +98,9 @@ impl Code<'_> {
 
 impl ModuleMap for Code<'_> {
     fn find(&self, address: u64) -> Option<MappedModule<'_>> {
+        if is_vsyscall(address) {
+            return Some(MappedModule { bias: 0, code: ModuleCode::Leaf });
+        }
         let mapped = self.mapped(address)?;
         let code = match &self.files.get(mapped.file).table {
             _ if mapped.file == ModuleFiles::GENERATED => ModuleCode::Jit,

@@ -60,6 +60,8 @@ pub struct Session<'obj> {
     start_ns: u64,
     stop_ns: Option<u64>,
     mappings_cut: u64,
+    /// Entries given to the kernel side so far; each has its number as stamp.
+    stamps: u64,
     /// What was decided at the start that the user should know.
     pub notices: Vec<String>,
     is_budget_reached: bool,
@@ -141,6 +143,7 @@ impl<'obj> Session<'obj> {
             if options.user_only { KernelFrames::none() } else { KernelFrames::start_loading() };
         let mut collector = Collector::new(Profile::new(meta), files, kernel_frames, sampling, period_ns);
 
+        collector.files.open_own_vdso();
         for path in preload {
             if let Ok(file) = std::fs::File::open(&path) {
                 collector.files.preload(file, &path);
@@ -180,6 +183,7 @@ impl<'obj> Session<'obj> {
             start_ns: monotonic_ns(),
             stop_ns: None,
             mappings_cut: 0,
+            stamps: 0,
             notices,
             is_budget_reached: false,
         };
@@ -315,6 +319,9 @@ impl<'obj> Session<'obj> {
             ("kernel_idle", Counter::Idle),
             ("kernel_sent", Counter::Sent),
             ("fork_failed", Counter::ForkFailed),
+            ("exec_mapped", Counter::ExecMapped),
+            ("found_mapping", Counter::FoundMapping),
+            ("entry_reused", Counter::EntryReused),
         ] {
             profile.count(name, counters.get(counter));
         }
@@ -378,6 +385,7 @@ impl<'obj> Session<'obj> {
                 // The first thread may end before the others.
                 if pid == tid && proc_fs::live_thread(pid).is_none() {
                     collector.processes.exit(pid);
+                    self.kernel.forget_process(pid);
                 }
             }
             Sideband::Lost(records) => {
@@ -393,6 +401,10 @@ impl<'obj> Session<'obj> {
     /// Tells the kernel side about processes whose mappings have changed.
     fn publish_processes(&mut self) -> anyhow::Result<()> {
         let collector = &mut self.collector;
+        for (id, key, file) in collector.files.take_untold() {
+            collector.files.publish_without_table(id, &mut self.kernel.tables);
+            self.kernel.set_file(&key, &file)?;
+        }
         for (pid, process) in collector.processes.iter_mut() {
             if !process.is_dirty || !process.is_target {
                 continue;
@@ -419,10 +431,11 @@ impl<'obj> Session<'obj> {
                 process::read_mappings(pid, process, now_ns, &mut collector.files, tables);
             }
             process.mismatch_ns = 0;
-            let (entry, cut) = process.kernel_entry();
+            self.stamps += 1;
+            let (entry, cut) = process.kernel_entry(self.stamps);
             self.kernel.set_process(pid, &entry)?;
             self.mappings_cut += cut as u64;
-            process.is_dirty = false;
+            process.published(monotonic_ns());
         }
         Ok(())
     }
