@@ -105,8 +105,10 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 		s->regs[REG_IP] = regs->ip;
 		cs = regs->cs;
 		/* In a system call the address is behind the instruction, which may be the last
-		 * of its function (rt_sigreturn): look up the one before. */
-		s->is_return = (__s64)regs->orig_ax != -1;
+		 * of its function (rt_sigreturn): look up the one before. A vsyscall is one too,
+		 * and is still at its first instruction. */
+		s->is_return =
+			(__s64)regs->orig_ax != -1 && s->regs[REG_IP] - VSYSCALL_PAGE >= 4096;
 		s->in_exec = regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT;
 	}
 	s->all_registers = 1;

@@ -105,10 +105,12 @@ SAMPLE_RING(ring5);
 SAMPLE_RING(ring6);
 SAMPLE_RING(ring7);
 
+#define RESCUE_RING_BYTES (8 << 20)
+
 /* Stack copies. Apart from the samples: they are large, and may be refused. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20); /* 125 copies between two looks of the reader */
+	__uint(max_entries, RESCUE_RING_BYTES); /* 125 large copies */
 } rescue_ring SEC(".maps");
 
 /* One per CPU. The sampler is the only user: it cannot interrupt itself. */

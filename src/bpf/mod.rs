@@ -31,6 +31,8 @@ pub const NO_START: u64 = 1 << 62;
 pub const EXEC_PENDING: u32 = 1 << 31;
 /// `PROF_RESCUE_BYTES`: size of a stack copy, bytes.
 pub const RESCUE_BYTES: usize = 65536;
+/// `PROF_SMALL_RESCUE_BYTES`: size of a copy of a first thread's stack that ends within so much, bytes.
+pub const SMALL_RESCUE_BYTES: usize = 16384;
 /// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
 pub const RED_ZONE_BYTES: u64 = 128;
 /// `PROF_FRAME_RETURN`: mark of a return address.

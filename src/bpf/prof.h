@@ -197,6 +197,8 @@ struct prof_sample {
 };
 
 #define PROF_RESCUE_BYTES 65536
+/* The copy of a first thread's stack that is known to end within so much. */
+#define PROF_SMALL_RESCUE_BYTES 16384
 /* Copies start this far below rsp: leaf functions may keep data there (x86-64 psABI, red zone). */
 #define PROF_RED_ZONE_BYTES 128
 #define PROF_REGISTERS 17 /* DWARF numbers 0..15, then rip */
@@ -215,7 +217,8 @@ struct prof_rescue {
 	__u8 all_registers;  /* else only rip, rsp and rbp are known */
 	__u8 is_return;	     /* rip is a return address */
 	__u64 regs[PROF_REGISTERS];    /* of the leaf, or of the frame where the walk stopped */
-	__u8 stack[PROF_RESCUE_BYTES]; /* from rsp - PROF_RED_ZONE_BYTES upwards */
+	__u8 stack[PROF_RESCUE_BYTES]; /* or PROF_SMALL_RESCUE_BYTES; from rsp - PROF_RED_ZONE_BYTES
+					  upwards */
 };
 
 /* ---- Counters ------------------------------------------------------------------------------ */

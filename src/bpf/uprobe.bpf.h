@@ -81,7 +81,8 @@ static __always_inline void leave_uprobe_page(struct scratch *s, struct task_str
 
 /* Puts the real return addresses into a copy of the stack that starts at `from`. */
 static __always_inline void restore_return_addresses(const struct scratch *s,
-						     struct prof_rescue *rescue, __u64 from)
+						     struct prof_rescue *rescue, __u64 from,
+						     __u64 bytes)
 {
 	__u64 instance = s->return_instances;
 
@@ -94,7 +95,7 @@ static __always_inline void restore_return_addresses(const struct scratch *s,
 		if (!current)
 			break;
 		offset = BPF_CORE_READ(current, stack) - from;
-		if (offset <= PROF_RESCUE_BYTES - 8) {
+		if (offset <= bytes - 8) {
 			slot = (__u64 *)(rescue->stack + offset);
 			if (*slot == s->trampoline)
 				*slot = BPF_CORE_READ(current, orig_ret_vaddr);

@@ -39,6 +39,9 @@ const RESCUE_BYTES_PER_SECOND: u64 = 64 << 20;
 /// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
 const RING_SECONDS: f64 = 1.0;
 
+/// Descriptors that tell that a ring is filling up.
+pub(super) const RING_FDS: usize = 2;
+
 /// What the rings delivered.
 #[derive(Debug, Default)]
 pub(super) struct Received {
@@ -178,10 +181,11 @@ impl<'obj> KernelSide<'obj> {
         Ok(std::mem::take(&mut *self.received.borrow_mut()))
     }
 
-    /// Becomes readable when a ring is filling up.
-    pub(super) fn ring_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring buffer owns the descriptor and lives as long as `self`.
-        unsafe { BorrowedFd::borrow_raw(self.sample_rings.epoll_fd()) }
+    /// Become readable when a ring is filling up.
+    pub(super) fn ring_fds(&self) -> [BorrowedFd<'_>; RING_FDS] {
+        // SAFETY: the ring buffers own the descriptors and live as long as `self`.
+        [&self.sample_rings, &self.rescue_ring]
+            .map(|rings| unsafe { BorrowedFd::borrow_raw(rings.epoll_fd()) })
     }
 
     /// Tells the kernel side what a process has mapped.

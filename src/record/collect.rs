@@ -22,8 +22,8 @@ const LEAF: u64 = 1 << 61;
 const REREAD_INTERVAL_NS: u64 = 100_000_000;
 /// A rescue waits this long for a table that is being compiled, ns.
 const RESCUE_PATIENCE_NS: u64 = 2_000_000_000;
-/// Most rescues that wait at a time: up to 64 KiB each.
-const MAX_WAITING: usize = 400;
+/// Most bytes of stack copies that wait at a time.
+const MAX_WAITING_BYTES: usize = 48 << 20;
 
 /// Sums for the end of the recording, kept since the samples themselves go to the file.
 #[derive(Debug, Default)]
@@ -61,6 +61,7 @@ pub struct Collector {
     period_ns: u64,
     start_ns: u64,
     waiting: Vec<(SampleEvent, RescueEvent)>,
+    waiting_bytes: usize,
     tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
     path: Vec<FrameId>,
 }
@@ -91,6 +92,7 @@ impl Collector {
             period_ns,
             start_ns,
             waiting: Vec::new(),
+            waiting_bytes: 0,
             tasks: FxHashMap::default(),
             path: Vec::new(),
         }
@@ -134,6 +136,7 @@ impl Collector {
 
     /// Tries the rescues again that wait for a table.
     pub fn retry_waiting(&mut self, now_ns: u64) {
+        self.waiting_bytes = 0;
         for (sample, rescue) in std::mem::take(&mut self.waiting) {
             let may_wait = now_ns.saturating_sub(sample.time_ns) < RESCUE_PATIENCE_NS;
             self.add_rescued(sample, rescue, may_wait);
@@ -147,7 +150,9 @@ impl Collector {
             return;
         };
         let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
-        if walk.missed_a_table && may_wait && self.waiting.len() < MAX_WAITING {
+        let bytes = rescue.stack.len();
+        if walk.missed_a_table && may_wait && self.waiting_bytes + bytes <= MAX_WAITING_BYTES {
+            self.waiting_bytes += bytes;
             self.waiting.push((sample, rescue));
             return;
         }
@@ -180,7 +185,9 @@ impl Collector {
         }
         path.reverse();
         let kernel_from = path.len();
-        for (index, &address) in sample.kernel.iter().enumerate() {
+        // The kernel's own walk takes the vsyscall page for kernel code; it is among the user frames.
+        let kernel = sample.kernel.iter().filter(|&&address| !is_vsyscall(address));
+        for (index, &address) in kernel.enumerate() {
             path.push(self.kernel.frame(address, index > 0, &mut self.profile.tables));
         }
         path[kernel_from..].reverse();
@@ -241,6 +248,7 @@ impl Collector {
                 instance: sample.tgid,
                 ..Module::default()
             });
+            let address = if is_known { address & 0xfff } else { address };
             return (tables.intern_frame(Frame { module, address, flags }), is_known);
         };
         let address = address.wrapping_sub(mapped.bias);

@@ -414,6 +414,33 @@ mod tests {
     }
 
     #[test]
+    fn frames_in_a_replaced_file_are_not_believed_until_the_kernel_side_has_heard_of_it() {
+        let mut process = Process::default();
+        process.map(mapped(0x1000, 0x5000, 1, 0));
+        process.published(10);
+        let frames = [0x9000, FRAME_RETURN | 0x2801, FRAME_RETURN | 0x9800];
+        assert_eq!(process.frames_before_stale(&frames, 50), None);
+        process.map(mapped(0x2000, 0x3000, 2, 100));
+        assert_eq!(process.frames_before_stale(&frames, 99), None, "the old file was still there");
+        assert_eq!(process.frames_before_stale(&frames, 100), Some(2));
+        process.published(200);
+        assert_eq!(process.frames_before_stale(&frames, 199), Some(2));
+        assert_eq!(process.frames_before_stale(&frames, 200), None);
+        assert_eq!(
+            process.frames_before_stale(&[FRAME_RETURN | 0x3001], 150),
+            None,
+            "a call before the border"
+        );
+        assert_eq!(process.frames_before_stale(&[0x9000], 150), None, "nothing was there before");
+    }
+
+    #[test]
+    fn the_vsyscall_page_is_known_with_and_without_the_high_bits() {
+        assert!(is_vsyscall(0xffff_ffff_ff60_0400) && is_vsyscall(0xffff_ffff_ff60_0400 & FRAME_ADDRESS));
+        assert!(!is_vsyscall(0xffff_ffff_ff60_1000) && !is_vsyscall(0x400));
+    }
+
+    #[test]
     fn exec_ends_every_mapping() {
         let mut process = Process::default();
         process.map(mapped(0x1000, 0x2000, 1, 0));

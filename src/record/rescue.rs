@@ -4,6 +4,7 @@ use super::modules::{FileId, ModuleFiles, TableState};
 use super::process::{Mapped, Process, is_vsyscall};
 use crate::bpf::{
     FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, RESCUE_BYTES, RescueEvent,
+    SMALL_RESCUE_BYTES,
 };
 use crate::profile::Outcome;
 use crate::unwind::{
@@ -63,7 +64,8 @@ fn outcome(end: End, copy: &StackCopy<'_>) -> Outcome {
     match end {
         // The copy ends where the kernel could not read on, and that is what the walk needed.
         End::CopyTooShort { address }
-            if copy.bytes.len() < RESCUE_BYTES && address.wrapping_sub(copy.start) < RESCUE_BYTES as u64 =>
+            if ![SMALL_RESCUE_BYTES, RESCUE_BYTES].contains(&copy.bytes.len())
+                && address.wrapping_sub(copy.start) < RESCUE_BYTES as u64 =>
         {
             Outcome::StackUnreadable
         }
@@ -125,5 +127,22 @@ impl ModuleMap for Code<'_> {
                 .unwrap_or_default()
         });
         loaded.get(&wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_ends_at_a_missing_page_is_no_short_copy() {
+        let outcome_of = |bytes: usize, address: u64| {
+            let bytes = vec![0; bytes];
+            outcome(End::CopyTooShort { address }, &StackCopy { start: 0x1000, bytes: &bytes })
+        };
+        assert_eq!(outcome_of(0x3000, 0x4000), Outcome::StackUnreadable);
+        assert_eq!(outcome_of(0x3000, 0x800), Outcome::CopyTooShort, "below the copy");
+        assert_eq!(outcome_of(RESCUE_BYTES, 0x11000), Outcome::CopyTooShort);
+        assert_eq!(outcome_of(SMALL_RESCUE_BYTES, 0x5000), Outcome::CopyTooShort);
     }
 }

@@ -4,6 +4,7 @@
 //! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
 //! known.
 
+pub(super) use super::attach::RING_FDS;
 use super::attach::{KernelConfig, KernelSide, Received, available_clock};
 use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
@@ -217,9 +218,10 @@ impl<'obj> Session<'obj> {
         self.publish_processes()
     }
 
-    /// Descriptors that become readable when there is something to take.
+    /// Descriptors that become readable when there is something to take; those of the rings of samples and of stack
+    /// copies, [`RING_FDS`] of them, come last.
     pub fn poll_fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
-        self.sidebands.iter().map(AsFd::as_fd).chain([self.kernel.ring_fd()])
+        self.sidebands.iter().map(AsFd::as_fd).chain(self.kernel.ring_fds())
     }
 
     /// Takes the side-band only: cheap, and what keeps new libraries' tables early.
