@@ -185,7 +185,7 @@ static bool has_entry(const struct sample_record *sample, size_t common)
 }
 
 /* Counts a difference under what both said after the last frame that they agree on. */
-static void add_difference(const struct sample_record *sample, size_t common, const char *error)
+static void add_difference(const char *kind, const struct sample_record *sample, size_t common, const char *error)
 {
 	char key[sizeof(classes[0].key)], last[LABEL_BYTES] = "(none)", ours[LABEL_BYTES], theirs[LABEL_BYTES];
 
@@ -199,7 +199,7 @@ static void add_difference(const struct sample_record *sample, size_t common, co
 		address_space_label(walk.space, walk.frames[common], false, theirs, sizeof(theirs));
 	else
 		snprintf(theirs, sizeof(theirs), "end (%s)", error ? error : "root");
-	snprintf(key, sizeof(key), "after %s%s: prof %s, libdw %s", last, sample->is_rescued ? " (rescued)" : "",
+	snprintf(key, sizeof(key), "%s after %s%s: prof %s, libdw %s", kind, last, sample->is_rescued ? " (rescued)" : "",
 		 ours, theirs);
 	add_to_class(key, sample, common);
 }
@@ -225,11 +225,12 @@ static void compare(struct address_space *space, const struct sample_record *sam
 		identical++;
 	} else if (!has_entry(sample, common)) {
 		blind++;
+		add_difference("blind", sample, common, error);
 	} else if (common == walk.count && walk.left_copy) {
 		cut_short++;
 	} else {
 		differing++;
-		add_difference(sample, common, error);
+		add_difference("differing", sample, common, error);
 	}
 }
 
