@@ -30,7 +30,7 @@ pub const EXEC_PENDING: u32 = 1 << 31;
 /// `PROF_RESCUE_BYTES`: size of a stack copy, bytes.
 pub const RESCUE_BYTES: usize = 65536;
 /// `PROF_STACK_COPY_BYTES`: size of the copy of every stack, bytes.
-pub const STACK_COPY_BYTES: usize = 262_144;
+pub const STACK_COPY_BYTES: usize = 786_432;
 /// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
 pub const RED_ZONE_BYTES: u64 = 128;
 /// `PROF_FRAME_RETURN`: mark of a return address.

@@ -196,8 +196,8 @@ struct prof_rescue {
 	__u8 stack[PROF_RESCUE_BYTES]; /* from rsp - PROF_RED_ZONE_BYTES upwards */
 };
 
-/* Bytes of stack in a copy of every sample: enough for compilers' deep recursion. */
-#define PROF_STACK_COPY_BYTES 262144
+/* Bytes of stack in a copy of every sample: rustc has a frame of 540,080. */
+#define PROF_STACK_COPY_BYTES 786432
 
 /*
  * The registers of a sample's leaf and the stack above them, sent with every sample when asked to,

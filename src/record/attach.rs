@@ -40,7 +40,7 @@ pub(super) struct KernelConfig {
 const RESCUE_BYTES_PER_SECOND: u64 = 64 << 20;
 /// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
 const RING_SECONDS: f64 = 1.0;
-/// Room for copies of every stack, bytes: some 500.
+/// Room for copies of every stack, bytes: some 170.
 const STACK_COPY_RING_BYTES: u32 = 128 << 20;
 
 /// What the rings delivered.
