@@ -8,6 +8,24 @@
 #define REG_SP 7
 #define REG_IP 16
 #define REGS_IP(regs) ((regs)->ip)
+/* Where the return address of a frame lies that a uretprobe has replaced. */
+#define RETURN_SLOT(cfa) ((cfa)-8)
+/* Numbers of registers that rules may name: all 16. */
+#define REG_MASK 15
+
+/* `push %rbp` puts the frame record next to the CFA. */
+#define FRAME_RECORD_TELLS_SP true
+
+static __always_inline __u64 plain_return_address(__u64 return_address)
+{
+	return return_address;
+}
+
+/* How a walk ends when the return address was in a register that is lost. */
+static __always_inline enum prof_outcome lost_return_address(__u32 reg)
+{
+	return PROF_OUTCOME_UNSUPPORTED_RULE;
+}
 
 /* Takes all registers from the ucontext at the stack pointer: struct rt_sigframe of
  * arch/x86/include/asm/sigframe.h, gregs in the order of struct sigcontext_64. */
@@ -44,6 +62,21 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 #define NR_EXECVEAT 322
 /* arch/x86/include/uapi/asm/vsyscall.h: three system calls of old programs, done by the kernel. */
 #define VSYSCALL_PAGE 0xffffffffff600000ULL
+
+/* Whether the interrupt came from user mode. */
+static __always_inline bool is_user_mode(struct bpf_perf_event_data *ctx)
+{
+	return *(volatile __u64 *)&ctx->cs & 3;
+}
+
+/* The stack pointer of the thread's user registers. */
+static __always_inline __u64 user_stack_pointer(struct bpf_perf_event_data *ctx,
+						struct task_struct *task)
+{
+	if (is_user_mode(ctx))
+		return *(volatile __u64 *)&ctx->sp;
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+}
 
 /*
  * Takes the user registers of the interrupted thread. Returns false when it has none.

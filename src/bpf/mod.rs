@@ -5,7 +5,7 @@
 
 mod event;
 
-pub use event::{DecodeError, RescueEvent, SampleEvent};
+pub use event::{DecodeError, RescueEvent, SampleEvent, StackCopyEvent};
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
@@ -13,7 +13,8 @@ mod skeleton {
 }
 
 pub use skeleton::types::{
-    prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue, prof_sample, prof_segment,
+    prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue, prof_sample,
+    prof_segment, prof_stack_copy,
 };
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
@@ -33,6 +34,8 @@ pub const EXEC_PENDING: u32 = 1 << 31;
 pub const RESCUE_BYTES: usize = 65536;
 /// `PROF_SMALL_RESCUE_BYTES`: size of a copy of a first thread's stack that ends within so much, bytes.
 pub const SMALL_RESCUE_BYTES: usize = 16384;
+/// `PROF_STACK_COPY_BYTES`: size of the copy of every stack, bytes.
+pub const STACK_COPY_BYTES: usize = 786_432;
 /// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
 pub const RED_ZONE_BYTES: u64 = 128;
 /// `PROF_FRAME_RETURN`: mark of a return address.
@@ -104,12 +107,14 @@ pub enum Counter {
     ForkFailed = 10,
     /// exec calls after which the old entry was emptied in place.
     ExecFailed = 11,
+    /// Copies of every stack that did not fit into their ring.
+    CopyFull = 12,
     /// Mappings that the kernel side found by itself at exec.
-    ExecMapped = 12,
+    ExecMapped = 13,
     /// Mappings that a walk found in the kernel's own list.
-    FoundMapping = 13,
+    FoundMapping = 14,
     /// Walks cut since the entry they used was replaced.
-    EntryReused = 14,
+    EntryReused = 15,
 }
 
 /// `enum prof_outcome`.
@@ -147,4 +152,5 @@ const _: () = {
     assert!(size_of::<prof_file>() == 8 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 48);
     assert!(size_of::<prof_rescue>() == 160 + RESCUE_BYTES);
+    assert!(size_of::<prof_stack_copy>() == 168 + STACK_COPY_BYTES);
 };

@@ -68,7 +68,7 @@ static __always_inline void leave_uprobe_page(struct scratch *s, struct task_str
 	for (int pushed = 0; pushed <= 3; pushed++) {
 		__u64 sp = s->regs[REG_SP] + 8 * pushed;
 
-		original = replaced_return_address(s->return_instances, sp - 8);
+		original = replaced_return_address(s->return_instances, RETURN_SLOT(sp));
 		if (original) {
 			s->regs[REG_SP] = sp;
 			s->regs[REG_IP] = original;
