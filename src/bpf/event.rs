@@ -1,6 +1,6 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
-use super::{MAX_USER_FRAMES, RESCUE_BYTES, prof_rescue, prof_sample, prof_stack_copy};
+use super::{LARGEST_RESCUE_BYTES, MAX_USER_FRAMES, prof_rescue, prof_sample, prof_stack_copy};
 use std::mem::offset_of;
 
 /// Why the bytes of a record are no event.
@@ -103,7 +103,7 @@ impl RescueEvent {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut at = Fields::of(bytes, RESCUE_HEADER_BYTES)?;
         let stack_bytes = at.u32(offset_of!(prof_rescue, stack_bytes)) as usize;
-        if stack_bytes > RESCUE_BYTES || bytes.len() < RESCUE_HEADER_BYTES + stack_bytes {
+        if stack_bytes > LARGEST_RESCUE_BYTES || bytes.len() < RESCUE_HEADER_BYTES + stack_bytes {
             let expected = RESCUE_HEADER_BYTES + stack_bytes;
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }

@@ -27,20 +27,19 @@ static __always_inline bool rescue_allowed(struct scratch *s, __u64 now, __u64 b
 	return true;
 }
 
-/* Copies the stack page by page, for one that ends within `most` bytes. Returns the bytes. */
-static __always_inline __u32 copy_stack_pages(struct prof_rescue *rescue, __u64 from, __u64 most)
+/* Copies one page, or what the first has left, to where the copy ends. Returns 1 to stop. */
+static long copy_page(__u32 index, struct rescue_copy *copy)
 {
-	__u64 offset = 0, bytes = 4096 - (from & 4095);
+	struct prof_rescue *rescue = copy->rescue;
+	__u32 offset = rescue->stack_bytes;
+	__u64 from = copy->from + offset, bytes = 4096 - (from & 4095);
 
-	for (__u64 i = 0; i < most / 4096; i++) {
-		if (offset > most - 4096 || bytes > 4096)
-			break;
-		if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)(from + offset)))
-			break;
-		offset += bytes;
-		bytes = 4096;
-	}
-	return offset;
+	if (offset > copy->most - 4096 || bytes > 4096)
+		return 1;
+	if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)from))
+		return 1;
+	rescue->stack_bytes = offset + bytes;
+	return 0;
 }
 
 /* Wakes the reader when the ring of copies is half full. */
@@ -55,17 +54,25 @@ static __always_inline __u64 rescue_wakeup(void)
 static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frames_before,
 				      __u64 most)
 {
+	struct rescue_copy copy = {
+		.from = from,
+		.most = most,
+		.trampoline = s->trampoline,
+		.return_instance = s->return_instances,
+	};
 	struct prof_rescue *rescue;
 
 	if (!rescue_allowed(s, s->sample.time_ns, most)) {
 		count(PROF_COUNT_RESCUE_CAPPED);
 		return false;
 	}
-	rescue = bpf_ringbuf_reserve(&rescue_ring, sizeof(*rescue) - PROF_RESCUE_BYTES + most, 0);
+	rescue = bpf_ringbuf_reserve(&rescue_ring,
+				     sizeof(*rescue) - PROF_LARGEST_RESCUE_BYTES + most, 0);
 	if (!rescue) {
 		count(PROF_COUNT_RESCUE_FULL);
 		return false;
 	}
+	copy.rescue = rescue;
 	rescue->frames_before = frames_before;
 	rescue->time_ns = s->sample.time_ns;
 	rescue->cpu = s->sample.cpu;
@@ -75,38 +82,65 @@ static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frame
 #pragma unroll
 	for (int i = 0; i < PROF_REGISTERS; i++)
 		rescue->regs[i] = s->regs[i];
-	if (bpf_probe_read_user(rescue->stack, most, (void *)from))
-		rescue->stack_bytes = copy_stack_pages(rescue, from, most);
-	else
+	rescue->stack_bytes = 0;
+	if (!bpf_probe_read_user(rescue->stack, most, (void *)from))
 		rescue->stack_bytes = most;
-	restore_return_addresses(s, rescue, from, most);
+	else
+		bpf_loop(most / 4096 + 1, copy_page, &copy, 0);
+	if (copy.return_instance)
+		bpf_loop(MAX_RETURN_INSTANCES, restore_return_address, &copy, 0);
 	bpf_ringbuf_submit(rescue, rescue_wakeup());
 	count(PROF_COUNT_RESCUE_SENT);
 	return true;
+}
+
+/* For `bpf_find_vma`: where a stack's mapping ends. */
+static long take_end(struct task_struct *task, struct vm_area_struct *vma, __u64 *end)
+{
+	*end = vma->vm_end;
+	return 0;
+}
+
+/* Where the stack that holds `sp` ends at the latest; what one copy holds where that is not known.
+ */
+static __always_inline __u64 stack_end(struct scratch *s, struct task_struct *task, __u64 sp)
+{
+	struct mm_struct *mm = task->mm;
+	__u64 end = 0;
+
+	/* Where the first thread's stack begins is known. */
+	if (mm && mm->start_stack - sp < PROF_LARGEST_RESCUE_BYTES)
+		return mm->start_stack;
+	if (!s->has_asked) {
+		s->has_asked = 1;
+		bpf_find_vma(task, sp, take_end, &end, 0);
+	}
+	return end > sp ? end : sp + PROF_RESCUE_BYTES;
 }
 
 /* Sends the state of an unfinished walk with a copy of the stack above it. */
 static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event_data *ctx,
 					struct task_struct *task)
 {
-	__u64 sp = s->regs[REG_SP], leaf_sp, from, top = 0;
+	__u64 sp = s->regs[REG_SP], from, bytes;
 	__u32 frames_before = s->count - s->sample.kernel_count - 1;
-	struct mm_struct *mm = task->mm;
 
-	leaf_sp = user_stack_pointer(ctx, task);
-	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2) {
+	if (sp - user_stack_pointer(ctx, task) <= PROF_RESCUE_BYTES / 2) {
 		take_user_registers(s, ctx, task);
 		leave_uprobe_page(s, task);
 		sp = s->regs[REG_SP];
 		frames_before = 0;
 	}
 	from = sp - PROF_RED_ZONE_BYTES;
-	/* Where the first thread's stack begins is known. */
-	if (mm)
-		top = mm->start_stack;
-	if (top - from <= PROF_SMALL_RESCUE_BYTES)
+	bytes = stack_end(s, task, sp) - from;
+	if (bytes <= PROF_SMALL_RESCUE_BYTES)
 		return send_copy(s, from, frames_before, PROF_SMALL_RESCUE_BYTES);
-	return send_copy(s, from, frames_before, PROF_RESCUE_BYTES);
+	if (bytes <= PROF_RESCUE_BYTES || s->outcome != PROF_OUTCOME_TABLE_NOT_LOADED)
+		return send_copy(s, from, frames_before, PROF_RESCUE_BYTES);
+	/* Without its table nobody knows how large a module's frames are. */
+	if (bytes <= PROF_LARGE_RESCUE_BYTES)
+		return send_copy(s, from, frames_before, PROF_LARGE_RESCUE_BYTES);
+	return send_copy(s, from, frames_before, PROF_LARGEST_RESCUE_BYTES);
 }
 
 /* Never wakes the reader for one sample (5 us of a 13 us sample); it looks by itself. */
