@@ -27,6 +27,8 @@ pub const NO_START: u64 = 1 << 62;
 pub const EXEC_PENDING: u32 = 1 << 31;
 /// `PROF_RESCUE_BYTES`: size of a stack copy, bytes.
 pub const RESCUE_BYTES: usize = 65536;
+/// `PROF_REGISTERS`: general registers and the program counter.
+pub const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 33 } else { 17 };
 /// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
 pub const RED_ZONE_BYTES: u64 = 128;
 /// `PROF_FRAME_RETURN`: mark of a return address.
@@ -132,5 +134,5 @@ const _: () = {
     assert!(size_of::<prof_image>() == 16);
     assert!(size_of::<prof_process>() == 8 + 32 * MAX_MAPPINGS);
     assert!(size_of::<prof_sample>() == 48);
-    assert!(size_of::<prof_rescue>() == 160 + RESCUE_BYTES);
+    assert!(size_of::<prof_rescue>() == 24 + 8 * REGISTERS + RESCUE_BYTES);
 };
