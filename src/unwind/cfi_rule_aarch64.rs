@@ -54,9 +54,16 @@ fn with_saved(
             rule.with_ra_in_register(Architecture::Aarch64.link_register()?)
         }
         Some(RegisterRule::Register(register)) => rule.with_ra_in_register(general_register(register.0)?),
+        // It lies in the frame. Entries that say otherwise describe a buffer (longjmp), or are wrong.
+        Some(RegisterRule::Offset(0..)) => None,
         Some(RegisterRule::Offset(offset)) => match saved_at {
             Some(saved_at) if saved_at.checked_add(RECORD_WORD) == Some(offset) => {
                 Some(rule.with_frame_record_at_cfa(i32::try_from(saved_at).ok()?))
+            }
+            // Too far for `with_ra_at`, which has 16 bits.
+            None if offset < i64::from(i16::MIN) => {
+                let beside = offset.checked_sub(RECORD_WORD)?;
+                Some(rule.with_ra_beside(i32::try_from(beside).ok()?))
             }
             _ => rule.with_ra_at(offset),
         },

@@ -107,6 +107,12 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> Step<'_, S, M> {
         {
             return_rule = Some(RegisterRule::Register(Register(link.into())));
         }
+        if let (Architecture::Aarch64, Some(RegisterRule::Offset(0..)), false) =
+            (self.architecture(), &return_rule, fde.is_signal_trampoline())
+        {
+            // As in `cfi_rule_aarch64`: not in its own frame.
+            return Err(StepError::Bad);
+        }
         let is_return_in_register = matches!(return_rule, Some(RegisterRule::Register(_)));
         let pc = self.restore(return_rule.ok_or(StepError::Bad)?, cfa, encoding)?.ok_or(StepError::Bad)?;
         let is_signal_frame = fde.is_signal_trampoline();

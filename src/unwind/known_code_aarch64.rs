@@ -3,6 +3,8 @@
 //! - Entry code that clears x29 and x30: nothing called it.
 //! - The return from a signal handler, in the vdso and in musl: `mov x8, #139; svc #0`.
 //! - Where a thread made by musl's `__clone` begins.
+//! - glibc's resolver of lazily bound functions, whose entries forget that the linkage table has pushed
+//!   sixteen bytes.
 //! - Procedure linkage tables, for which no linker writes entries on arm64.
 //!
 //! A root is claimed only where bytes prove it.
@@ -29,6 +31,15 @@ const SIGNAL_RETURN: [u8; 8] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
 const THREAD_START: [u8; 8] = [0xe1, 0x03, 0xc1, 0xa8, 0x20, 0, 0x3f, 0xd6];
 /// `stp x16, x30, [sp, #-16]!`: how a linkage table's first entry starts.
 const SAVE_LINK: u32 = 0xa9bf_7bf0;
+/// glibc's `_dl_runtime_resolve` (`sysdeps/aarch64/dl-trampoline.S`): behind a `nop` or `bti` it pushes with
+/// `stp x8, x9, [sp, #-208]!`, pops with `ldp x8, x9, [sp], #208`, pops what the linkage table pushed with
+/// `ldp x17, x30, [sp], #16`, and jumps with `br x16` or `br x17`.
+const RESOLVER_PUSHES: u32 = 0xa9b3_27e8;
+const RESOLVER_POPS: u32 = 0xa8cd_27e8;
+const RESOLVER_POPS_LINK: u32 = 0xa8c1_7bf1;
+const RESOLVER_FRAME_BYTES: i32 = 208;
+/// Entries of functions that may be the resolver, in bytes.
+const RESOLVER_BYTES: std::ops::RangeInclusive<u64> = 96..=160;
 /// Entry code is shorter than this, in bytes.
 const MAX_ENTRY_BYTES: u64 = 128;
 
@@ -57,9 +68,15 @@ pub(super) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
             }
         }
     }
+    for sequence in covered.iter().filter(|s| RESOLVER_BYTES.contains(&(s.end - s.start))) {
+        let Ok(bytes) = image.read_address(sequence.start, sequence.end - sequence.start, limits) else {
+            continue;
+        };
+        known.overrides.extend(resolver(sequence.start, &words(&bytes)).into_iter().flatten());
+    }
     let mut budget = limits.max_scanned_code_bytes;
     for (start, end) in gaps(code, covered) {
-        let size = (end - start).min(budget);
+        let size = (end - start).min(budget).min(bytes_in_file(image, start));
         budget -= size;
         let Ok(bytes) = image.read_address(start, size, limits) else { continue };
         let code = CodeBytes { start, bytes };
@@ -101,8 +118,7 @@ fn add_go(known: &mut KnownCode, image: &ElfImage, limits: &Limits) {
 /// to where it jumps away, or to the second of two calls in a row: that is `abort`.
 fn entry_code(image: &ElfImage, limits: &Limits) -> Option<Span> {
     let start = image.entry();
-    let segment = image.segments().iter().find(|s| s.address <= start && start - s.address < s.file_size)?;
-    let size = MAX_ENTRY_BYTES.min(segment.file_size - (start - segment.address));
+    let size = MAX_ENTRY_BYTES.min(bytes_in_file(image, start));
     let words = words(&image.read_address(start, size, limits).ok()?);
     let first = words.iter().position(|word| *word != NOP && !BTI.contains(word))?;
     match words.get(first..first + 2)? {
@@ -118,6 +134,24 @@ fn entry_code(image: &ElfImage, limits: &Limits) -> Option<Span> {
         ends
     })?;
     Some(Span { start, end: start + 4 * (last as u64 + 1), rule: Rule::STOP })
+}
+
+/// The rules of glibc's resolver, if the function is that.
+fn resolver(start: u64, words: &[u32]) -> Option<[Span; 4]> {
+    let address = |index: usize| start + 4 * index as u64;
+    let first = words.first()?;
+    if words.get(1) != Some(&RESOLVER_PUSHES) || (*first != NOP && !BTI.contains(first)) {
+        return None;
+    }
+    let popped = words.iter().position(|word| *word == RESOLVER_POPS)? + 1;
+    let [RESOLVER_POPS_LINK, 0xd61f_0200 | 0xd61f_0220] = words.get(popped..popped + 2)? else { return None };
+    let (pushed, linked) = (Rule::reg(SP, 16 + RESOLVER_FRAME_BYTES), Rule::reg(SP, 16));
+    Some([
+        Span { start, end: address(2), rule: linked },
+        Span { start: address(2), end: address(popped), rule: pushed },
+        Span { start: address(popped), end: address(popped + 1), rule: linked },
+        Span { start: address(popped + 1), end: address(popped + 2), rule: UNPUSHED },
+    ])
 }
 
 /// Entries of a linkage table jump on with nothing pushed; the first, which calls the dynamic linker, pushes
@@ -140,6 +174,12 @@ fn add_linkage_table(spans: &mut Vec<Span>, image: &ElfImage, section: &Section,
         spans.push(Span { start: pushed, end: start + HEADER_BYTES, rule: Rule::reg(SP, 16) });
         spans.push(Span { start: start + HEADER_BYTES, end, rule: UNPUSHED });
     }
+}
+
+/// How many bytes from an address on come from the file.
+fn bytes_in_file(image: &ElfImage, address: u64) -> u64 {
+    let holder = image.segments().iter().find(|s| s.address <= address && address - s.address < s.file_size);
+    holder.map_or(0, |segment| segment.file_size - (address - segment.address))
 }
 
 fn words(bytes: &[u8]) -> Vec<u32> {

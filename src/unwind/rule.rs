@@ -56,7 +56,7 @@ pub enum RaKind {
     InReg = 1,
     /// \*(CFA + `aux`).
     Offset = 2,
-    /// \*(CFA + `rbp_off` + 8): arm64's frame record.
+    /// \*(CFA + `rbp_off` + 8): arm64's frame record; also where rbp is unchanged.
     BesideRbp = 3,
 }
 
@@ -192,6 +192,12 @@ impl Rule {
     #[must_use]
     pub const fn with_frame_record_at_cfa(self, offset: i32) -> Self {
         Self { ra_kind: RaKind::BesideRbp, ..self.with_rbp_at_cfa(offset) }
+    }
+
+    /// The same rule, with an unchanged rbp, and the return address in the word after CFA + `offset` bytes.
+    #[must_use]
+    pub const fn with_ra_beside(self, offset: i32) -> Self {
+        Self { rbp_kind: RbpKind::Same, ra_kind: RaKind::BesideRbp, rbp_off: offset, ..self }
     }
 
     /// The rule as the kernel reads it.

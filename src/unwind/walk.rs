@@ -254,7 +254,9 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     /// The CFA of a frame whose stack pointer is hidden: the frame pointer points to its frame record, and
     /// the rule says where in the frame that is.
     fn cfa_by_record(&self, state: &FrameState, rule: Rule) -> Result<u64, End> {
-        let has_record = rule.kind == RuleKind::Reg && rule.ra_kind == RaKind::BesideRbp;
+        let has_record = rule.kind == RuleKind::Reg
+            && rule.rbp_kind == RbpKind::AtCfa
+            && rule.ra_kind == RaKind::BesideRbp;
         let record = state.frame_pointer().filter(|record| {
             has_record && record.is_multiple_of(8) && state.stack_pointer().is_some_and(|sp| *record >= sp)
         });
