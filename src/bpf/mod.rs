@@ -5,14 +5,16 @@
 
 mod event;
 
-pub use event::{DecodeError, RescueEvent, SampleEvent};
+pub use event::{DecodeError, RescueEvent, SampleEvent, StackCopyEvent};
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/prof.skel.rs"));
 }
 
-pub use skeleton::types::{prof_counters, prof_image, prof_process, prof_rescue, prof_sample};
+pub use skeleton::types::{
+    prof_counters, prof_image, prof_process, prof_rescue, prof_sample, prof_stack_copy,
+};
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
 /// `PROF_MAX_RULES`: rules that all tables together may have.
@@ -29,6 +31,8 @@ pub const EXEC_PENDING: u32 = 1 << 31;
 pub const RESCUE_BYTES: usize = 65536;
 /// `PROF_REGISTERS`: general registers and the program counter.
 pub const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 33 } else { 17 };
+/// `PROF_STACK_COPY_BYTES`: size of the copy of every stack, bytes.
+pub const STACK_COPY_BYTES: usize = 786_432;
 /// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
 pub const RED_ZONE_BYTES: u64 = 128;
 /// `PROF_FRAME_RETURN`: mark of a return address.
@@ -100,6 +104,8 @@ pub enum Counter {
     ForkFailed = 10,
     /// exec calls after which the old entry was emptied in place.
     ExecFailed = 11,
+    /// Copies of every stack that did not fit into their ring.
+    CopyFull = 12,
 }
 
 /// `enum prof_outcome`.
@@ -135,4 +141,5 @@ const _: () = {
     assert!(size_of::<prof_process>() == 8 + 32 * MAX_MAPPINGS);
     assert!(size_of::<prof_sample>() == 48);
     assert!(size_of::<prof_rescue>() == 24 + 8 * REGISTERS + RESCUE_BYTES);
+    assert!(size_of::<prof_stack_copy>() == 32 + 8 * REGISTERS + STACK_COPY_BYTES);
 };

@@ -160,6 +160,8 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	task = bpf_get_current_task_btf();
 	if (!take_user_registers(s, ctx, task))
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+	if (copy_every_stack && s->outcome == PROF_OUTCOME_UNSET)
+		send_stack_copy(s);
 	if (s->outcome == PROF_OUTCOME_UNSET)
 		walk_user_stack(s, process);
 	if (s->in_exec && s->outcome != PROF_OUTCOME_COMPLETE) {

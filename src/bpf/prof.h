@@ -196,6 +196,23 @@ struct prof_rescue {
 	__u8 stack[PROF_RESCUE_BYTES]; /* from rsp - PROF_RED_ZONE_BYTES upwards */
 };
 
+/* Bytes of stack in a copy of every sample: rustc has a frame of 540,080. */
+#define PROF_STACK_COPY_BYTES 786432
+
+/*
+ * The registers of a sample's leaf and the stack above them, sent with every sample when asked to,
+ * for a second walk by another unwinder.
+ */
+struct prof_stack_copy {
+	__u64 time_ns; /* as in the sample it belongs to */
+	__u32 cpu;
+	__u32 stack_bytes; /* bytes of `stack` that could be read */
+	__u64 start;	   /* process address of the first: rsp - PROF_RED_ZONE_BYTES */
+	__u64 is_return;   /* rip is behind a system call instruction */
+	__u64 regs[PROF_REGISTERS];
+	__u8 stack[PROF_STACK_COPY_BYTES];
+};
+
 /* ---- Counters ------------------------------------------------------------------------------ */
 
 /* Per-CPU counters: hit = filtered + idle + sent + ring_full. */
@@ -212,7 +229,8 @@ enum prof_counter {
 	PROF_COUNT_TIMED_NS = 9,      /* their time */
 	PROF_COUNT_FORK_FAILED = 10,  /* mappings that could not be handed to a forked child */
 	PROF_COUNT_EXEC_FAILED =
-		11, /* exec calls after which old mappings had to be dropped whole */
+		11,		   /* exec calls after which old mappings had to be dropped whole */
+	PROF_COUNT_COPY_FULL = 12, /* copies of every stack that did not fit into their ring */
 	PROF_COUNT_MAX = 16,
 };
 

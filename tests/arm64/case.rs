@@ -15,14 +15,14 @@ pub(crate) fn directory() -> &'static Path {
 
 /// The modules of a case, with the tables that are compiled from them.
 #[derive(Debug, Default)]
-pub(crate) struct Modules(Vec<Module>);
+pub(crate) struct Modules(pub(crate) Vec<Module>);
 
 #[derive(Debug)]
-struct Module {
-    start: u64,
-    end: u64,
-    bias: u64,
-    table: Table,
+pub(crate) struct Module {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) bias: u64,
+    pub(crate) table: Table,
 }
 
 impl Modules {
