@@ -266,7 +266,7 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 	if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden && rule->cfa_reg == REG_SP) {
 		/* The frame pointer points to the frame record, and the rule says where that is. */
 		if (kind != PROF_RULE_REG || rule->ra_kind != PROF_RA_BESIDE_RBP ||
-		    bp < s->regs[REG_SP] || (bp & 7))
+		    rule->rbp_kind != PROF_RBP_AT_CFA || bp < s->regs[REG_SP] || (bp & 7))
 			return stop(s, end_of_frame_pointers(s));
 		cfa = bp - (__s64)rule->rbp_off;
 		by_fp = PROF_FRAME_BY_FP;
