@@ -296,6 +296,21 @@ fn what_a_rule_cannot_say_is_evaluated_in_full() {
     assert_eq!((addresses(&stack), stack.end), (vec![pc(1), pc(2), pc(3)], End::Complete));
 }
 
+/// Hand-written code calls its own parts without keeping to the calling convention: libcrypto's AES-GCM finds its frame
+/// by rax even around a call.
+#[test]
+fn a_register_that_a_callee_s_entry_does_not_mention_is_the_caller_s() {
+    // 1: CFA = rsp + 8. 2: CFA = rax + 8.
+    let functions: [&[u8]; 2] = [&[], &[0x0c, 0, 8]];
+    let mut code = Code::new(&[Rule::STOP, Rule::reg(7, 8), Rule::reg(0, 8), Rule::STOP]);
+    code.cfi = Some(CfiSections::from_bytes(eh_frame(&functions), 0x10_0000, Vec::new()));
+    let memory = words([(0x8000, pc(2)), (0x8100, pc(3))]);
+    let mut start = at(pc(1), 0x8000, 0);
+    start.general[0] = Some(0x8100);
+    let stack = walk(&start, &code, &memory, 100);
+    assert_eq!((addresses(&stack), stack.end), (vec![pc(1), pc(2), pc(3)], End::Complete));
+}
+
 #[test]
 fn an_expression_that_never_ends_is_given_up() {
     // DW_OP_skip to itself.

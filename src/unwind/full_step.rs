@@ -17,9 +17,6 @@ const MAX_ITERATIONS: u32 = 1000;
 /// a few kilobytes.
 const MAX_ENTRY_BYTES: usize = 1 << 20;
 
-/// Registers that a called function gives back unchanged: rbx, rbp, r12 to r15.
-const CALLEE_SAVED: [usize; 6] = [3, 6, 12, 13, 14, 15];
-
 /// Why a step failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepError {
@@ -129,8 +126,9 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> Step<'_, S, M> {
                 }
             }
             None if number == usize::from(RSP) => Some(cfa),
-            None if CALLEE_SAVED.contains(&number) => self.state.general[number],
-            None => None,
+            // Not just those that the calling convention makes a function keep: an entry that needs another one was
+            // written for callees that leave it alone.
+            None => self.state.general[number],
         })
     }
 
