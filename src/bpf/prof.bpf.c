@@ -9,7 +9,11 @@
 #include "prof.h"
 #include "scratch.bpf.h"
 #include "maps.bpf.h"
+#ifdef __TARGET_ARCH_arm64
+#include "arch_arm64.bpf.h"
+#else
 #include "arch_x86.bpf.h"
+#endif
 #include "unwind.bpf.h"
 #include "stack_copy.bpf.h"
 #include "process.bpf.h"
@@ -25,8 +29,10 @@ struct prof_rule *type_rule;
 struct prof_image *type_image;
 
 _Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
-_Static_assert(sizeof(struct prof_rescue) == 160 + PROF_RESCUE_BYTES, "as in src/bpf/event.rs");
-_Static_assert(sizeof(struct prof_stack_copy) == 168 + PROF_STACK_COPY_BYTES, "as in event.rs");
+_Static_assert(sizeof(struct prof_rescue) == 24 + 8 * PROF_REGISTERS + PROF_RESCUE_BYTES,
+	       "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_stack_copy) == 32 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
+	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_page) == 8, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");

@@ -50,15 +50,17 @@ enum prof_rbp_kind {
 
 /* How the return address is found. */
 enum prof_ra_kind {
-	PROF_RA_AT_CFA = 0, /* *(CFA - 8) */
-	PROF_RA_IN_REG = 1, /* reg[aux_reg]: only while all registers are known */
-	PROF_RA_OFFSET = 2, /* *(CFA + aux), for kinds that do not use aux themselves */
+	PROF_RA_AT_CFA = 0,	/* *(CFA - 8) */
+	PROF_RA_IN_REG = 1,	/* reg[aux_reg]: only while all registers are known */
+	PROF_RA_OFFSET = 2,	/* *(CFA + aux), for kinds that do not use aux themselves */
+	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8): arm64's frame record */
 };
 
 /*
  * One unwind rule, shared by all rows that need it. 16 bytes, so that no rule crosses a cache line.
- * Registers have their DWARF numbers (x86-64: 6 = rbp, 7 = rsp). Registers other than rsp and rbp
- * are known only in the innermost frame and in a frame that a signal interrupted.
+ * Registers have their DWARF numbers (x86-64: 6 = rbp, 7 = rsp; arm64: 29 = x29, which stands for
+ * rbp everywhere below, 31 = sp). Registers other than rsp and rbp are known only in the innermost
+ * frame and in a frame that a signal interrupted.
  */
 struct prof_rule {
 	__u8 kind;     /* enum prof_rule_kind */
@@ -171,7 +173,11 @@ struct prof_sample {
 #define PROF_RESCUE_BYTES 65536
 /* Copies start this far below rsp: leaf functions may keep data there (x86-64 psABI, red zone). */
 #define PROF_RED_ZONE_BYTES 128
+#ifdef __TARGET_ARCH_arm64
+#define PROF_REGISTERS 33 /* DWARF numbers 0..31, then pc */
+#else
 #define PROF_REGISTERS 17 /* DWARF numbers 0..15, then rip */
+#endif
 
 /*
  * The state of a walk that the kernel could not finish, and the stack above it. It starts again at
