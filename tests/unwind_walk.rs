@@ -144,6 +144,20 @@ fn a_return_address_may_be_in_a_register() {
     assert_eq!(stack.end, End::BadUnwindInfo { pc: pc(0) });
 }
 
+/// As OCaml's `caml_c_call`, which pops its return address into memory: the entry finds it below rsp.
+#[test]
+fn a_leaf_may_have_popped_its_return_address() {
+    let code = Code::new(&[Rule::reg(RSP, 0), Rule::reg(RSP, 8), Rule::STOP]);
+    let memory = words([(0x7ff8, pc(1)), (0x8000, pc(2))]);
+    let stack = walk(&at(pc(0), 0x8000, 0), &code, &memory, 100);
+    assert_eq!((addresses(&stack), stack.end), (vec![pc(0), pc(1), pc(2)], End::Complete));
+    // A caller cannot have: it would be walked for ever.
+    let code = Code::new(&[Rule::reg(RSP, 8), Rule::reg(RSP, 0)]);
+    let memory = words([(0x8000, pc(1)), (0x8008, pc(1))]);
+    let stack = walk(&at(pc(0), 0x8000, 0), &code, &memory, 100);
+    assert_eq!(stack.end, End::BadUnwindInfo { pc: pc(1) });
+}
+
 #[test]
 fn a_realigned_frame_is_found_through_its_saved_pointer() {
     let code = Code::new(&[Rule::deref(RBP, -8, 0).with_rbp_at_rbp(0), Rule::STOP]);
