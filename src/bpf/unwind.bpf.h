@@ -163,10 +163,10 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 				    __u64 by_fp, bool may_stay)
 {
 	return_address = plain_return_address(return_address);
-	if (!return_address)
-		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
 	if (cfa < s->regs[REG_SP] || (cfa == s->regs[REG_SP] && !may_stay))
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
+	if (!return_address)
+		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
 	hide_sp(s, false);
 	s->regs[REG_SP] = cfa;
 	s->regs[REG_BP] = bp;
@@ -285,10 +285,10 @@ static long walk_step(__u32 index, struct walk *w)
 	va = address - s->map_bias;
 	page = (__u32)(va >> PROF_PAGE_SHIFT) - s->image.first_vpage;
 	if (page >= s->image.page_count)
-		return step_frame_pointer(s, false);
+		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
 	rows_of_page = &w->pages[(s->image.first_page + page) & pages_mask];
 	if (!rows_of_page->count)
-		return step_frame_pointer(s, false);
+		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
 	rule = &w->rules[find_rule(w->rows, rows_of_page, va & 0xffff) & (PROF_MAX_RULES - 1)];
 
 	kind = rule->kind;
@@ -301,7 +301,10 @@ static long walk_step(__u32 index, struct walk *w)
 	}
 	if (kind == PROF_RULE_USER)
 		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
-	if (kind == PROF_RULE_NONE || kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
+	/* Not the module's code, where frame pointers would be followed. */
+	if (kind == PROF_RULE_NONE)
+		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
+	if (kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
 		return step_frame_pointer(s, kind == PROF_RULE_FP_ROOT);
 	return step_rule(s, rule);
 }

@@ -185,7 +185,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             }
             // A caller that is not in code is not a frame. Zero is how some threads' first frame is
             // marked: the ABI leaves it to them.
-            if state.pc == 0 {
+            if state.pc == 0 && state.is_return_address {
                 break End::Complete;
             }
             if self.modules.find(state.lookup_address()).is_none() {
