@@ -125,7 +125,8 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 	__u64 sp = s->regs[REG_SP], from, bytes;
 	__u32 frames_before = s->count - s->sample.kernel_count - 1;
 
-	if (sp - user_stack_pointer(ctx, task) <= PROF_RESCUE_BYTES / 2) {
+	if (sp - user_stack_pointer(ctx, task) <= PROF_RESCUE_BYTES / 2 ||
+	    (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden)) {
 		take_user_registers(s, ctx, task);
 		leave_uprobe_page(s, task);
 		sp = s->regs[REG_SP];
