@@ -20,11 +20,15 @@ pub mod rule;
 pub mod table;
 pub mod walk;
 
+mod abstract_frame;
 mod cfi_rule;
+mod code_bytes;
+mod code_starts;
+mod follow;
 mod full_step;
+mod function_flow;
 mod known_code;
 mod sequence;
-mod stack_depth;
 
 pub use cfi::CfiSections;
 pub use compile::{TableError, compile, compile_sections};
