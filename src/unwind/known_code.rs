@@ -8,19 +8,19 @@
 //!
 //! A root is claimed only where name or bytes prove it.
 
-use object::elf;
-
-use super::code_bytes::CodeBytes;
+use super::architecture::Architecture;
+use super::code_bytes::{CodeBytes, LINKAGE_TABLES, code_ranges, gaps, is_padding};
 use super::code_starts::{
     for_each_function, from_covered_code, from_init_sections, from_relocations, from_symbols,
 };
-use super::compile::{MAX_PADDING, Span, TableError};
+use super::compile::{Span, TableError};
 use super::elf::{ElfImage, Section, Segment};
 use super::follow::follow;
 use super::function_flow::FunctionStart;
+use super::known_code_aarch64;
 use super::limits::Limits;
 use super::rule::{RSP, Rule};
-use super::sequence::{Sequence, Sequences};
+use super::sequence::Sequences;
 
 /// `mov $15, %rax; syscall`: rt_sigreturn, which ends every signal handler.
 const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
@@ -34,8 +34,6 @@ const LOADER_START: [u8; 4] = [0x48, 0x89, 0xe7, 0xe8];
 const LOADER_KEEPS_ENTRY: [u8; 3] = [0x49, 0x89, 0xc4];
 /// `jmp *%r12`: there the program begins.
 const LOADER_JUMP: [u8; 3] = [0x41, 0xff, 0xe4];
-/// Linkage tables have rules of their own.
-const LINKAGE_TABLES: [&[u8]; 4] = [b".plt", b".plt.sec", b".plt.got", b".iplt"];
 /// Every program and library has some code without entries that the compiler's start-up files bring along, found by
 /// the relocations of `.init_array`. The code with entries is searched for calls only where there is more, in bytes.
 const MAX_STARTUP_BYTES: usize = 512;
@@ -73,6 +71,9 @@ impl KnownCode {
         limits: &Limits,
     ) -> Result<Self, TableError> {
         let covered = &entries.list[..];
+        if image.architecture() == Architecture::Aarch64 {
+            return Ok(known_code_aarch64::find(image, code, covered, limits));
+        }
         let is_covered = |address: u64| {
             let after = covered.partition_point(|sequence| sequence.start <= address);
             after.checked_sub(1).is_some_and(|index| covered[index].end > address)
@@ -255,7 +256,7 @@ fn loader_entry_bytes(body: &[u8]) -> Option<usize> {
 }
 
 /// Sorts, and drops what overlaps an earlier span or is empty.
-fn make_disjoint(spans: &mut Vec<Span>) {
+pub(super) fn make_disjoint(spans: &mut Vec<Span>) {
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut end = 0;
     spans.retain(|span| {
@@ -281,68 +282,8 @@ fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
     }
 }
 
-/// The sections with code but for linkage tables, or the segments with code where there are no sections:
-/// ascending, without overlaps.
-fn code_ranges(image: &ElfImage, code: &[Segment]) -> Vec<(u64, u64)> {
-    let is_code = |section: &&Section| {
-        section.flags & u64::from(elf::SHF_EXECINSTR.0) != 0
-            && section.kind == elf::SHT_PROGBITS.0
-            && !LINKAGE_TABLES.contains(&&section.name[..])
-    };
-    let mut ranges: Vec<(u64, u64)> = image
-        .sections()
-        .iter()
-        .filter(is_code)
-        .filter_map(|section| {
-            let end = section.address.checked_add(section.size)?;
-            let is_loaded = code.iter().any(|s| s.address <= section.address && end <= s.end());
-            is_loaded.then_some((section.address, end))
-        })
-        .collect();
-    if ranges.is_empty() {
-        return code.iter().map(|segment| (segment.address, segment.end())).collect();
-    }
-    ranges.sort_unstable();
-    let mut covered = 0;
-    ranges.retain(|&(start, end)| {
-        let is_free = start >= covered && start < end;
-        if is_free {
-            covered = end;
-        }
-        is_free
-    });
-    ranges
-}
-
-/// Whether bytes can only be there to align what follows: they are those of `nop`s and `int3`, as compilers write them.
-fn is_padding(bytes: &[u8]) -> bool {
-    bytes
-        .iter()
-        .all(|byte| matches!(byte, 0x90 | 0xcc | 0x66 | 0x2e | 0x0f | 0x1f | 0x84 | 0x80 | 0x44 | 0x40 | 0))
-}
-
-/// What lies between entries in ranges of code, if it is more than padding: ascending.
-fn gaps(code: &[(u64, u64)], covered: &[Sequence]) -> Vec<(u64, u64)> {
-    let mut gaps = Vec::new();
-    let mut add = |start: u64, end: u64, is_whole: bool| {
-        if end > start && (end - start > MAX_PADDING || is_whole) {
-            gaps.push((start, end));
-        }
-    };
-    for &(start, end) in code {
-        let first = covered.partition_point(|sequence| sequence.end <= start);
-        let mut from = start;
-        for sequence in covered[first..].iter().take_while(|sequence| sequence.start < end) {
-            add(from, sequence.start.min(end), false);
-            from = from.max(sequence.end);
-        }
-        add(from, end, from == start);
-    }
-    gaps
-}
-
 /// Adds a span for every occurrence of some bytes.
-fn add_pattern(
+pub(super) fn add_pattern(
     spans: &mut Vec<Span>,
     code: &CodeBytes,
     pattern: &[u8],

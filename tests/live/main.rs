@@ -10,6 +10,7 @@ mod fixture;
 mod fixtures_recorded;
 mod layouts;
 mod machine;
+mod mappings;
 mod oracle;
 mod postgres;
 mod profiler;
