@@ -20,6 +20,8 @@ pub enum ModuleCode<'a> {
     NotLoaded,
     /// Executable memory without a file: followed by frame pointers.
     Jit,
+    /// Code that has pushed nothing, such as the kernel's vsyscall page: the return address is at rsp.
+    Leaf,
 }
 
 /// A module at an address of the process.
@@ -203,6 +205,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         };
         let own = address.wrapping_sub(module.bias);
         let rule = match module.code {
+            ModuleCode::Leaf => return self.leaf_step(state),
             ModuleCode::Table(table) => table.lookup(own),
             ModuleCode::NotLoaded => return Err(End::TableNotLoaded { pc: state.pc }),
             ModuleCode::Jit => {
@@ -262,6 +265,12 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         });
         let record = record.ok_or(End::BadFramePointer { pc: state.pc })?;
         Ok(record.wrapping_sub(i64::from(rule.rbp_off).cast_unsigned()))
+    }
+
+    fn leaf_step(&mut self, state: &FrameState) -> Result<Caller, End> {
+        let rsp = self.register(state, state.architecture.stack_pointer())?;
+        let return_address = self.read(rsp)?;
+        Ok((state.caller_of(return_address, rsp.wrapping_add(8), state.frame_pointer()), FoundBy::Cfi))
     }
 
     fn cfa(&mut self, state: &FrameState, rule: Rule) -> Result<u64, End> {
@@ -361,7 +370,9 @@ fn memory_end(address: u64, error: MemoryError) -> End {
     }
 }
 
-/// A call leaves at least its return address on the stack, unless that was popped into a register.
+/// A call leaves at least its return address on the stack, unless that was popped: into a register, or by an interrupted
+/// leaf that keeps it elsewhere and whose entry finds it just below rsp (OCaml's `caml_c_call`).
 fn check_growth(state: &FrameState, rsp: u64, cfa: u64, is_popped: bool) -> Result<(), End> {
-    if cfa > rsp || (cfa == rsp && is_popped) { Ok(()) } else { Err(End::BadUnwindInfo { pc: state.pc }) }
+    let may_stay = is_popped || !state.is_return_address;
+    if cfa > rsp || (cfa == rsp && may_stay) { Ok(()) } else { Err(End::BadUnwindInfo { pc: state.pc }) }
 }
