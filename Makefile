@@ -25,6 +25,13 @@ oracle: build
 	@scripts/setup.sh oracle
 	@scripts/oracle.sh
 
+# The fuzzer of the kernel's walker for longer than `test` has time for, in seconds.
+FUZZ_SECONDS ?= 600
+
+fuzz:
+	@scripts/setup.sh build test
+	PROF_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test walker fuzz
+
 bench:
 	@scripts/setup.sh build bench
 	cargo bench --locked
@@ -39,7 +46,7 @@ check:
 fmt:
 	@scripts/setup.sh lint
 	cargo fmt
-	clang-format -i src/bpf/*.c src/bpf/*.h
+	clang-format -i src/bpf/*.c src/bpf/*.h tests/walker/*.h tests/walker/replay.c tests/walker/fuzz.c
 
 # Rewrites what is generated from the command line's definition and from Cargo.lock.
 man:
