@@ -50,7 +50,7 @@ const KINDS: [RuleKind; 10] = [
     RuleKind::FramePointerRoot,
 ];
 const RBP_KINDS: [RbpKind; 3] = [RbpKind::Same, RbpKind::AtCfa, RbpKind::AtRbp];
-const RA_KINDS: [RaKind; 3] = [RaKind::AtCfa, RaKind::InReg, RaKind::Offset];
+const RA_KINDS: [RaKind; 4] = [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp];
 const STATES: [ImageState; 6] = [
     ImageState::NotLoaded,
     ImageState::Ready,
