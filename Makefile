@@ -25,12 +25,14 @@ oracle: build
 	@scripts/setup.sh oracle
 	@scripts/oracle.sh
 
-# The fuzzer of the kernel's walker for longer than `test` has time for, in seconds.
+# The fuzzer of the kernel's walker, and damaged files, for longer than `test` has time for.
 FUZZ_SECONDS ?= 600
+FUZZ_FACTOR ?= 50
 
 fuzz:
 	@scripts/setup.sh build test
 	PROF_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test walker fuzz
+	PROF_FUZZ_FACTOR=$(FUZZ_FACTOR) cargo test --locked --test unwind_hostile
 
 bench:
 	@scripts/setup.sh build bench
