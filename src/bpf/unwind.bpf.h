@@ -198,7 +198,8 @@ static __always_inline void hide_sp(struct scratch *s, bool is_hidden)
 		s->is_sp_hidden = is_hidden;
 }
 
-/* Makes the caller the current frame. `may_stay`: the call has pushed nothing (vfork's return). */
+/* Makes the caller the current frame. `may_stay`: nothing of the call is on the
+ * stack any more (vfork's return, a leaf that has popped its return address). */
 static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_address, __u64 bp,
 				    __u64 by_fp, bool may_stay)
 {
@@ -304,7 +305,8 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 		if (!read_word(s, cfa + offset, &return_address))
 			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
 	}
-	return step_to(s, cfa, return_address, bp, by_fp, rule->ra_kind == PROF_RA_IN_REG);
+	return step_to(s, cfa, return_address, bp, by_fp,
+		       rule->ra_kind == PROF_RA_IN_REG || !s->is_return);
 }
 
 /* One frame: stores the current address and moves on to its caller. Returns 1 to stop. */

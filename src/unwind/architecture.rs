@@ -82,15 +82,6 @@ impl Architecture {
         matches!(self, Self::X86_64)
     }
 
-    /// Whether a called function gives a register back unchanged, the stack pointer apart.
-    pub(super) fn is_callee_saved(self, number: u8) -> bool {
-        match self {
-            // rbx, rbp, r12 to r15
-            Self::X86_64 => matches!(number, 3 | 6 | 12..=15),
-            Self::Aarch64 => (19..=29).contains(&number),
-        }
-    }
-
     /// The number under which entries describe the return address.
     pub(super) const fn return_address(self) -> Register {
         match self {

@@ -370,7 +370,9 @@ fn memory_end(address: u64, error: MemoryError) -> End {
     }
 }
 
-/// A call leaves at least its return address on the stack, unless that was popped into a register.
+/// A call leaves at least its return address on the stack, unless that was popped: into a register, or by an interrupted
+/// leaf that keeps it elsewhere and whose entry finds it just below rsp (OCaml's `caml_c_call`).
 fn check_growth(state: &FrameState, rsp: u64, cfa: u64, is_popped: bool) -> Result<(), End> {
-    if cfa > rsp || (cfa == rsp && is_popped) { Ok(()) } else { Err(End::BadUnwindInfo { pc: state.pc }) }
+    let may_stay = is_popped || !state.is_return_address;
+    if cfa > rsp || (cfa == rsp && may_stay) { Ok(()) } else { Err(End::BadUnwindInfo { pc: state.pc }) }
 }
