@@ -22,6 +22,7 @@ pub mod walk;
 
 mod cfi_rule;
 mod full_step;
+mod go_table;
 mod known_code;
 mod sequence;
 mod stack_depth;
@@ -29,6 +30,7 @@ mod stack_depth;
 pub use cfi::CfiSections;
 pub use compile::{TableError, compile, compile_sections};
 pub use elf::{ElfError, ElfImage};
+pub use go_table::GoTable;
 pub use limits::Limits;
 pub use memory::{Memory, MemoryError, StackCopy};
 pub use registers::{FrameState, Registers};
