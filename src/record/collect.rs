@@ -7,6 +7,7 @@ use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
 use super::process::{self, Process, Processes};
 use super::rescue;
+use super::stack_copies::{StackCopies, Walked};
 use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, RescueEvent, SampleEvent, outcome};
 use crate::profile::{
     EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Outcome,
@@ -57,6 +58,8 @@ pub struct Collector {
     pub kernel: KernelFrames,
     /// Sums so far.
     pub totals: Totals,
+    /// Where copies of every stack go, when asked for.
+    pub copies: Option<StackCopies>,
     event: EventId,
     period_ns: u64,
     start_ns: u64,
@@ -87,6 +90,7 @@ impl Collector {
             files,
             kernel,
             totals: Totals::default(),
+            copies: None,
             event,
             period_ns,
             start_ns,
@@ -168,6 +172,10 @@ impl Collector {
                 continue;
             }
             path.push(frame);
+        }
+        if let Some(copies) = &mut self.copies {
+            let frames = sample.user.iter().chain(rescued).copied().take(path.len()).collect();
+            copies.add(sample, Walked { frames, is_rescued: !rescued.is_empty(), outcome });
         }
         path.reverse();
         let kernel_from = path.len();
