@@ -24,6 +24,7 @@ mod cfi_rule;
 mod full_step;
 mod go_table;
 mod known_code;
+mod leaf_code;
 mod sequence;
 mod stack_depth;
 

@@ -5,6 +5,7 @@
 
 use super::cfi::CfiSections;
 use super::full_step::{StepError, full_step};
+use super::leaf_code;
 use super::memory::{Memory, MemoryError};
 use super::registers::{FrameState, GENERAL_REGISTERS};
 use super::rule::{RBP, RSP, RaKind, RbpKind, Rule, RuleKind};
@@ -268,6 +269,9 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Caller, End> {
         let bad = End::BadFramePointer { pc: state.pc };
         let (Some(rsp), Some(rbp)) = (state.register(RSP), state.register(RBP)) else { return Err(bad) };
+        if let Some(caller) = self.leaf_step(state, rsp, rbp) {
+            return Ok(caller);
+        }
         if is_root_marked && rbp == 0 && state.is_return_address {
             return Err(End::Complete);
         }
@@ -280,6 +284,26 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             return Err(bad);
         }
         Ok((caller(return_address, rbp.wrapping_add(16), Some(saved_rbp)), FoundBy::FramePointer))
+    }
+
+    /// The caller of interrupted code whose next instructions say where the return address is. Needs memory that
+    /// holds the code.
+    fn leaf_step(&self, state: &FrameState, rsp: u64, rbp: u64) -> Option<Caller> {
+        if state.is_return_address {
+            return None;
+        }
+        let mut code = [0; leaf_code::CODE_BYTES];
+        for (place, distance) in code.chunks_exact_mut(8).zip([0u64, 8]) {
+            let address = state.pc.wrapping_sub(1).wrapping_add(distance);
+            place.copy_from_slice(&self.memory.read(address).ok()?.to_le_bytes());
+        }
+        let top = self.memory.read(rsp).ok()?;
+        let distance = leaf_code::return_distance(&code, top == rbp)?;
+        let return_address = self.memory.read(rsp.wrapping_add(distance)).ok()?;
+        self.modules.find(return_address.wrapping_sub(1))?;
+        let caller_rbp = if distance == 8 { top } else { rbp };
+        let cfa = rsp.wrapping_add(distance + 8);
+        Some((caller(return_address, cfa, Some(caller_rbp)), FoundBy::FramePointer))
     }
 
     /// The kernel's `struct ucontext` is at rsp; its registers are all that the interrupted code had.
