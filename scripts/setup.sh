@@ -32,6 +32,7 @@ test|file:/usr/lib/postgresql/*/bin/pgbench /usr/bin/pgbench|postgresql|postgres
 test|cmd:python3|python3|python3|python
 test|cmd:node|nodejs|nodejs|nodejs
 test|cmd:go|golang-go|golang|go
+test|cmd:luajit|luajit|luajit|luajit
 test|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 test|cmd:chromium,chromium-browser|chromium|chromium-headless|chromium
 test|cmd:man|man-db|man-db|man-db

@@ -228,6 +228,11 @@ impl Stack {
         next.is_none()
     }
 
+    /// Whether some frame's name contains `part`.
+    pub(crate) fn any_contains(&self, part: &str) -> bool {
+        self.frames.iter().any(|frame| frame.contains(part))
+    }
+
     /// Number of frames, the command name among them.
     pub(crate) fn depth(&self) -> usize {
         self.frames.len()
