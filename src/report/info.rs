@@ -317,6 +317,10 @@ fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
             count(quality.lost)
         ),
     );
+    for (cause, samples) in &quality.by_cause {
+        let share = honest_percent_text(percent(*samples, quality.samples));
+        facts.add("", &format!("{share} end early: {}", cause.replace('_', " ")));
+    }
     let [leaf, table, frame_pointer, kernel] = quality.found_by_percent().map(percent_text);
     facts.add(
         "frames",
@@ -324,10 +328,6 @@ fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
             "{leaf} leaves, found by unwind tables {table}, by frame pointers {frame_pointer}, by the kernel {kernel}"
         ),
     );
-    for (cause, samples) in &quality.by_cause {
-        let share = honest_percent_text(percent(*samples, quality.samples));
-        facts.add("", &format!("{share} end early: {}", cause.replace('_', " ")));
-    }
 }
 
 /// Lines of a name and a value; values are made safe here.

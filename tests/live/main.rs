@@ -10,6 +10,8 @@ mod fixture;
 mod fixtures_recorded;
 mod languages;
 mod machine;
+mod mappings;
+mod oracle;
 mod postgres;
 mod profiler;
 mod real_programs;
