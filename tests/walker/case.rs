@@ -61,10 +61,22 @@ pub(crate) struct Case {
     pub(crate) mappings: Vec<Mapping>,
     /// In ascending order.
     pub(crate) memory: Vec<Piece>,
+    /// What uretprobes have replaced.
+    pub(crate) uprobes: Option<Uprobes>,
+}
+
+/// Return addresses that a uretprobe has replaced, as the kernel keeps them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Uprobes {
+    /// The address that is on the stack in their place.
+    pub(crate) trampoline: u64,
+    /// Address of the slot, and what was there; the innermost call's first.
+    pub(crate) replaced: Vec<(u64, u64)>,
 }
 
 const IS_RETURN: u32 = 1;
 const FEW_REGISTERS: u32 = 2;
+const HAS_UPROBES: u32 = 16;
 
 impl Case {
     /// The state that the user-space walk starts from.
@@ -101,7 +113,9 @@ impl Case {
             row_count += table.rows.len() as u32;
             rule_count += table.rules.len() as u16;
         }
-        let flags = u32::from(self.is_return) * IS_RETURN + u32::from(self.has_few_registers) * FEW_REGISTERS;
+        let flags = u32::from(self.is_return) * IS_RETURN
+            + u32::from(self.has_few_registers) * FEW_REGISTERS
+            + u32::from(self.uprobes.is_some()) * HAS_UPROBES;
         let mut bytes = Vec::new();
         for number in [
             flags,
@@ -127,6 +141,13 @@ impl Case {
             bytes.extend(piece.start.to_le_bytes());
             bytes.extend((piece.bytes.len() as u64).to_le_bytes());
             bytes.extend(&piece.bytes);
+        }
+        if let Some(Uprobes { trampoline, replaced }) = &self.uprobes {
+            bytes.extend(trampoline.to_le_bytes());
+            bytes.extend((replaced.len() as u64).to_le_bytes());
+            bytes.extend(
+                replaced.iter().flat_map(|(slot, original)| [*slot, *original]).flat_map(u64::to_le_bytes),
+            );
         }
         bytes
     }

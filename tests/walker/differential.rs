@@ -214,7 +214,7 @@ fn case() -> impl Strategy<Value = Case> {
                     bytes: words(page).flat_map(u64::to_le_bytes).collect(),
                 })
                 .collect();
-            Case { registers, is_return, has_few_registers, images, mappings, memory }
+            Case { registers, is_return, has_few_registers, images, mappings, memory, uprobes: None }
         },
     )
 }

@@ -338,6 +338,7 @@ fn cut(process: &Process, stopped: &Stopped, stack: &Stack) -> (Case, Vec<String
         images,
         mappings: mappings.collect(),
         memory: cut_memory(process),
+        uprobes: None,
     };
     (case, names)
 }
