@@ -28,7 +28,7 @@ fn case(rules: &[Rule], words: &[(u64, u64)]) -> Case {
     let rule = |n: u16| if usize::from(n) < rules.len() { n + 1 } else { 0 };
     let rows = (0..16).map(|n| Row { pc_low: n << 12, rule: rule(n) }).collect();
     let table = Table { first_page: 0, pages: vec![Page { first: 0, count: 16 }], rows, rules: all };
-    let mut registers = [0; REGISTERS];
+    let mut registers = vec![0; REGISTERS];
     registers[usize::from(RSP)] = STACK;
     registers[REGISTERS - 1] = pc(0);
     Case {
