@@ -1,9 +1,14 @@
 //! A case: where a thread stood, what it had mapped, its tables and its stack.
 
-use prof::unwind::{FrameState, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Registers, Table};
+use prof::unwind::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
+use prof::unwind::{
+    Architecture, FrameState, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Table,
+};
 
-/// General registers and the program counter, as in `PROF_REGISTERS`.
+/// General registers of x86-64 and the program counter, as in `PROF_REGISTERS`.
 pub(crate) const REGISTERS: usize = 17;
+/// The same on arm64.
+pub(crate) const AARCH64_REGISTERS: usize = 33;
 
 /// `enum prof_image_state`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,8 +55,8 @@ impl std::fmt::Debug for Piece {
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Case {
-    /// DWARF numbers, the program counter last.
-    pub(crate) registers: [u64; REGISTERS],
+    /// DWARF numbers, the program counter last. Their number says which processor it is.
+    pub(crate) registers: Vec<u64>,
     /// The program counter is a return address, as in a system call.
     pub(crate) is_return: bool,
     /// Only what a caller has is known: program counter, stack and frame pointer.
@@ -61,21 +66,36 @@ pub(crate) struct Case {
     pub(crate) mappings: Vec<Mapping>,
     /// In ascending order.
     pub(crate) memory: Vec<Piece>,
+    /// What uretprobes have replaced.
+    pub(crate) uprobes: Option<Uprobes>,
+}
+
+/// Return addresses that a uretprobe has replaced, as the kernel keeps them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Uprobes {
+    /// The address that is on the stack in their place.
+    pub(crate) trampoline: u64,
+    /// Address of the slot, and what was there; the innermost call's first.
+    pub(crate) replaced: Vec<(u64, u64)>,
 }
 
 const IS_RETURN: u32 = 1;
 const FEW_REGISTERS: u32 = 2;
+const HAS_UPROBES: u32 = 16;
 
 impl Case {
     /// The state that the user-space walk starts from.
     pub(crate) fn start(&self) -> FrameState {
         let (&pc, general) = self.registers.split_last().unwrap();
-        let general: [u64; REGISTERS - 1] = general.try_into().unwrap();
-        let state = FrameState::interrupted(&Registers { general, rip: pc });
-        let state = FrameState { is_return_address: self.is_return, ..state };
-        if self.has_few_registers {
-            let caller = FrameState::caller(pc, general[7], general[6]);
-            return FrameState { is_return_address: self.is_return, ..caller };
+        let mut state = FrameState { is_return_address: self.is_return, ..FrameState::caller(pc, 0, 0) };
+        if self.registers.len() == AARCH64_REGISTERS {
+            (state.architecture, state.signature_mask) = (Architecture::Aarch64, SIGNATURE_MASK_48_BITS);
+        }
+        let of_callers = [state.architecture.stack_pointer(), state.architecture.frame_pointer()];
+        state.general = [None; MAX_REGISTERS];
+        for (number, &value) in (0..).zip(general) {
+            let is_known = !self.has_few_registers || of_callers.contains(&number);
+            state.general[usize::from(number)] = is_known.then_some(value);
         }
         state
     }
@@ -101,7 +121,9 @@ impl Case {
             row_count += table.rows.len() as u32;
             rule_count += table.rules.len() as u16;
         }
-        let flags = u32::from(self.is_return) * IS_RETURN + u32::from(self.has_few_registers) * FEW_REGISTERS;
+        let flags = u32::from(self.is_return) * IS_RETURN
+            + u32::from(self.has_few_registers) * FEW_REGISTERS
+            + u32::from(self.uprobes.is_some()) * HAS_UPROBES;
         let mut bytes = Vec::new();
         for number in [
             flags,
@@ -127,6 +149,13 @@ impl Case {
             bytes.extend(piece.start.to_le_bytes());
             bytes.extend((piece.bytes.len() as u64).to_le_bytes());
             bytes.extend(&piece.bytes);
+        }
+        if let Some(Uprobes { trampoline, replaced }) = &self.uprobes {
+            bytes.extend(trampoline.to_le_bytes());
+            bytes.extend((replaced.len() as u64).to_le_bytes());
+            bytes.extend(
+                replaced.iter().flat_map(|(slot, original)| [*slot, *original]).flat_map(u64::to_le_bytes),
+            );
         }
         bytes
     }

@@ -7,10 +7,9 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
 use prof::bpf::{FRAME_ADDRESS, MAX_USER_FRAMES};
-use prof::unwind::rule::{RBP, RSP};
-use prof::unwind::{End, FoundBy, Page, Row, Rule, Stack, Table, walk};
+use prof::unwind::{Architecture, End, FoundBy, Page, Row, Rule, Stack, Table, walk};
 
-use crate::case::{Case, Image, ImageState, Mapping, Piece, REGISTERS};
+use crate::case::{AARCH64_REGISTERS, Case, Image, ImageState, Mapping, Piece, REGISTERS};
 use crate::host::{HostFrame, HostStack, Replay};
 
 /// Steps and end of the kernel's walk, said in user space's words; fails where they are not those of `stack`.
@@ -86,16 +85,21 @@ fn word(random: u64, is_code: bool) -> u64 {
     }
 }
 
-fn registers() -> impl Strategy<Value = [u64; REGISTERS]> {
-    (any::<u64>(), 0..STACK_PAGES * PAGE / 16 / 2).prop_map(|(seed, sp)| {
-        let mut registers = [0; REGISTERS];
-        for (index, register) in (0..).zip(&mut registers) {
-            *register = word(mix(seed, index), index % 2 == 1);
+fn registers(architecture: Architecture) -> impl Strategy<Value = Vec<u64>> {
+    let count = match architecture {
+        Architecture::X86_64 => REGISTERS,
+        Architecture::Aarch64 => AARCH64_REGISTERS,
+    };
+    (any::<u64>(), 0..STACK_PAGES * PAGE / 16 / 2).prop_map(move |(seed, sp)| {
+        let mut registers: Vec<u64> =
+            (0..count as u64).map(|index| word(mix(seed, index), index % 2 == 1)).collect();
+        if let Some(link) = architecture.link_register() {
+            registers[usize::from(link)] = word(mix(seed, 98), true);
         }
         // Nearly always on the stack, and in code.
         if seed & 15 != 0 {
-            registers[usize::from(RSP)] = STACK + sp * 16;
-            registers[REGISTERS - 1] = word(mix(seed, 99) & !0xff, true);
+            registers[usize::from(architecture.stack_pointer())] = STACK + sp * 16;
+            registers[count - 1] = word(mix(seed, 99) & !0xff, true);
         }
         registers
     })
@@ -110,23 +114,32 @@ fn offset() -> impl Strategy<Value = i32> {
     ]
 }
 
-fn base_register() -> impl Strategy<Value = u8> {
-    prop_oneof![40 => Just(RSP), 3 => Just(RBP), 1 => 0..16u8]
+fn base_register(architecture: Architecture) -> impl Strategy<Value = u8> {
+    prop_oneof![
+        40 => Just(architecture.stack_pointer()),
+        3 => Just(architecture.frame_pointer()),
+        1 => 0..architecture.register_count(),
+    ]
 }
 
 /// For an index or a return address: never the stack or frame pointer, which the kernel's walker knows in every
 /// frame but does not look for there.
-fn other_register() -> impl Strategy<Value = u8> {
-    prop_oneof![0..6u8, 8..16u8]
+fn other_register(architecture: Architecture) -> impl Strategy<Value = u8> {
+    let link = architecture.link_register();
+    prop_oneof![
+        2 => (0..6u8).prop_map(move |number| link.unwrap_or(number)),
+        1 => 0..6u8,
+        1 => 8..16u8,
+    ]
 }
 
-fn rule() -> impl Strategy<Value = Rule> {
+fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
     let small = prop_oneof![4 => (-4..5i16).prop_map(|n| n * 8), 1 => any::<i16>()];
     let cfa = prop_oneof![
-        50 => (base_register(), offset()).prop_map(|(register, offset)| Rule::reg(register, offset)),
-        2 => (base_register(), offset(), small.clone())
+        50 => (base_register(architecture), offset()).prop_map(|(register, offset)| Rule::reg(register, offset)),
+        2 => (base_register(architecture), offset(), small.clone())
             .prop_map(|(register, offset, added)| Rule::deref(register, offset, added)),
-        1 => (base_register(), other_register(), offset(), small.clone())
+        1 => (base_register(architecture), other_register(architecture), offset(), small.clone())
             .prop_map(|(register, index, offset, added)| Rule::deref_index(register, index, offset, added)),
         1 => (offset(), 0..17i16).prop_map(|(offset, threshold)| Rule::plt(offset, threshold)),
         1 => Just(Rule::SIGNAL),
@@ -136,9 +149,17 @@ fn rule() -> impl Strategy<Value = Rule> {
         2 => Just(Rule::FRAME_POINTER),
         1 => Just(Rule::FRAME_POINTER_ROOT),
     ];
-    let ra_register = other_register();
+    let ra_register = other_register(architecture);
     (cfa, 0..8u8, offset(), 0..40u8, small, ra_register).prop_map(
-        |(rule, rbp, rbp_offset, ra, ra_offset, ra_register)| {
+        move |(rule, rbp, rbp_offset, ra, ra_offset, ra_register)| {
+            // What prologues on arm64 make, and only they.
+            if architecture == Architecture::Aarch64 && ra % 3 != 0 {
+                let record = -16 - i32::from(ra_offset & 0x70);
+                return match rbp {
+                    0 => rule.with_ra_beside(record),
+                    _ => rule.with_frame_record_at_cfa(record),
+                };
+            }
             let rule = match rbp {
                 0..2 => rule.with_rbp_at_cfa(rbp_offset.wrapping_neg()),
                 2 => rule.with_rbp_at_rbp(rbp_offset),
@@ -154,10 +175,10 @@ fn rule() -> impl Strategy<Value = Rule> {
 }
 
 /// A table as the compiler makes them: each page with rows has one for its first address.
-fn table() -> impl Strategy<Value = Table> {
+fn table(architecture: Architecture) -> impl Strategy<Value = Table> {
     let page = option::weighted(0.95, btree_map(any::<u16>(), any::<u16>(), 0..40));
-    (vec(rule(), 4..24), prop_oneof![9 => vec(page.clone(), 3), 1 => vec(page, 1..3)], 0..5u64).prop_map(
-        |(mut rules, pages, first_page)| {
+    (vec(rule(architecture), 4..24), prop_oneof![9 => vec(page.clone(), 3), 1 => vec(page, 1..3)], 0..5u64)
+        .prop_map(|(mut rules, pages, first_page)| {
             rules.insert(0, Rule::NONE);
             let mut table = Table { first_page, rules, ..Table::default() };
             let count = table.rules.len() as u16;
@@ -173,11 +194,10 @@ fn table() -> impl Strategy<Value = Table> {
                 table.pages.push(Page { first, count: table.rows.len() as u32 - first });
             }
             table
-        },
-    )
+        })
 }
 
-fn image() -> impl Strategy<Value = Image> {
+fn image(architecture: Architecture) -> impl Strategy<Value = Image> {
     let state = prop_oneof![
         80 => Just(ImageState::Ready),
         1 => Just(ImageState::NotLoaded),
@@ -186,16 +206,16 @@ fn image() -> impl Strategy<Value = Image> {
         1 => Just(ImageState::Generated),
         1 => Just(ImageState::Unreadable),
     ];
-    (state, table()).prop_map(|(state, table)| {
+    (state, table(architecture)).prop_map(|(state, table)| {
         let table = if state == ImageState::Ready { table } else { Table::default() };
         Image { state, table }
     })
 }
 
-fn case() -> impl Strategy<Value = Case> {
-    let images = vec(image(), MODULE_COUNT as usize);
+fn case(architecture: Architecture) -> impl Strategy<Value = Case> {
+    let images = vec(image(architecture), MODULE_COUNT as usize);
     let stack = (any::<u64>(), vec(prop::bool::weighted(0.93), STACK_PAGES as usize));
-    (registers(), prop::bool::weighted(0.2), prop::bool::weighted(0.1), images, stack).prop_map(
+    (registers(architecture), prop::bool::weighted(0.2), prop::bool::weighted(0.1), images, stack).prop_map(
         |(registers, is_return, has_few_registers, images, (seed, is_present))| {
             let mapping = |(image, content): (u32, &Image)| {
                 let start = MODULES + u64::from(image) * MODULE_STEP;
@@ -214,18 +234,27 @@ fn case() -> impl Strategy<Value = Case> {
                     bytes: words(page).flat_map(u64::to_le_bytes).collect(),
                 })
                 .collect();
-            Case { registers, is_return, has_few_registers, images, mappings, memory }
+            Case { registers, is_return, has_few_registers, images, mappings, memory, uprobes: None }
         },
     )
 }
 
 #[test]
 fn the_walkers_of_kernel_and_user_space_take_the_same_steps() {
-    let replay = std::cell::RefCell::new(Replay::start());
+    check(Architecture::X86_64);
+}
+
+#[test]
+fn the_walkers_of_kernel_and_user_space_take_the_same_steps_on_arm64() {
+    check(Architecture::Aarch64);
+}
+
+fn check(architecture: Architecture) {
+    let replay = std::cell::RefCell::new(Replay::start_for(architecture));
     let frames = std::cell::Cell::new(0);
     let config = Config { cases: 4000, failure_persistence: None, ..Config::default() };
     let count = config.cases;
-    let result = TestRunner::new(config).run(&case(), |case| {
+    let result = TestRunner::new(config).run(&case(architecture), |case| {
         let host = replay.borrow_mut().walk(&case);
         let stack = walk(&case.start(), &case, &case, MAX_USER_FRAMES);
         frames.set(frames.get() + stack.frames.len());
@@ -235,11 +264,11 @@ fn the_walkers_of_kernel_and_user_space_take_the_same_steps() {
         panic!("{error}");
     }
     // Cases whose walks all end at once would show nothing.
-    assert!(frames.get() > 2 * count as usize, "{} frames in {count} cases", frames.get());
+    assert!(frames.get() * 2 > 3 * count as usize, "{} frames in {count} cases", frames.get());
 }
 
 /// The same cases every time.
 pub(crate) fn some_cases(count: usize) -> Vec<Case> {
     let mut runner = TestRunner::deterministic();
-    (0..count).map(|_| case().new_tree(&mut runner).unwrap().current()).collect()
+    (0..count).map(|_| case(Architecture::X86_64).new_tree(&mut runner).unwrap().current()).collect()
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
+use prof::unwind::Architecture;
+
 use crate::host::build;
 
 /// How long the fuzzer runs in the tests, in seconds; `make fuzz` says more.
@@ -11,7 +13,7 @@ const SECONDS: &str = "20";
 #[test]
 fn no_registers_memory_or_tables_lead_the_walker_astray() {
     let folder = tempfile::tempdir().unwrap();
-    let program = build("fuzz", "fuzzer,address,undefined");
+    let program = build("fuzz", Architecture::X86_64, "fuzzer,address,undefined");
     // What an earlier run has found is kept where it can be found again.
     let corpus = Path::new(env!("CARGO_TARGET_TMPDIR")).join("walker-corpus");
     std::fs::create_dir_all(&corpus).unwrap();

@@ -6,6 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
 use prof::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN};
+use prof::unwind::Architecture;
 
 use crate::case::Case;
 
@@ -24,12 +25,17 @@ const FLAGS: [&str; 10] = [
     "-fno-omit-frame-pointer",
 ];
 
-/// Compiles `tests/walker/NAME.c` with sanitizers.
-pub(crate) fn build(name: &str, sanitizers: &str) -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("walker-{name}"));
+/// Compiles `tests/walker/NAME.c` with sanitizers, for the registers and rules of a processor.
+pub(crate) fn build(name: &str, architecture: Architecture, sanitizers: &str) -> PathBuf {
+    let (suffix, macros) = match architecture {
+        Architecture::X86_64 => ("", "-D__TARGET_ARCH_x86"),
+        Architecture::Aarch64 => ("-arm64", "-D__TARGET_ARCH_arm64"),
+    };
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("walker-{name}{suffix}"));
     let output = Command::new("clang")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .args(FLAGS)
+        .arg(macros)
         .arg(format!("-fsanitize={sanitizers}"))
         .arg("-fno-sanitize=alignment")
         .arg(format!("tests/walker/{name}.c"))
@@ -66,11 +72,24 @@ pub(crate) struct Replay {
 }
 
 /// Compiled once for all tests.
-static REPLAY: LazyLock<PathBuf> = LazyLock::new(|| build("replay", "address,undefined"));
+static REPLAY: LazyLock<PathBuf> =
+    LazyLock::new(|| build("replay", Architecture::X86_64, "address,undefined"));
+static REPLAY_AARCH64: LazyLock<PathBuf> =
+    LazyLock::new(|| build("replay", Architecture::Aarch64, "address,undefined"));
 
 impl Replay {
+    /// For cases of x86-64.
     pub(crate) fn start() -> Self {
-        let mut child = Command::new(&*REPLAY).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        Self::start_for(Architecture::X86_64)
+    }
+
+    /// For cases of a processor.
+    pub(crate) fn start_for(architecture: Architecture) -> Self {
+        let program = match architecture {
+            Architecture::X86_64 => &*REPLAY,
+            Architecture::Aarch64 => &*REPLAY_AARCH64,
+        };
+        let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
         Self { child, input, output }
     }

@@ -332,12 +332,13 @@ fn cut(process: &Process, stopped: &Stopped, stack: &Stack) -> (Case, Vec<String
     let mut registers = stopped.registers.general.to_vec();
     registers.push(stopped.registers.rip);
     let case = Case {
-        registers: registers.try_into().unwrap(),
+        registers,
         is_return: stopped.state.is_return_address,
         has_few_registers: false,
         images,
         mappings: mappings.collect(),
         memory: cut_memory(process),
+        uprobes: None,
     };
     (case, names)
 }

@@ -77,10 +77,15 @@ static inline struct task_struct *bpf_get_current_task_btf(void)
 	return NULL;
 }
 
-/* A case has no kernel behind it: no field of a kernel structure is there, and the kernel's list of
- * mappings is empty. */
+/* A case has no kernel behind it: no thread, no file, and the kernel's list of mappings is empty.
+ * The list of replaced return addresses is the case's. */
 #define bpf_core_field_exists(...) 0
-#define BPF_CORE_READ(pointer, ...) ((void)(pointer), 0)
+#define READ_1(pointer, a) ((pointer)->a)
+#define READ_2(pointer, a, b) ((pointer)->a->b)
+#define READ_3(pointer, a, b, c) ((pointer)->a->b->c)
+#define READ_OF(a, b, c, name, ...) name
+#define BPF_CORE_READ(pointer, ...) \
+	READ_OF(__VA_ARGS__, READ_3, READ_2, READ_1, )(pointer, __VA_ARGS__)
 #define bpf_find_vma(task, address, callback, context, flags) \
 	((void)(task), (void)(address), (void)(callback))
 

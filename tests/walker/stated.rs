@@ -4,13 +4,17 @@ use prof::bpf::MAX_USER_FRAMES;
 use prof::unwind::rule::{RBP, RSP};
 use prof::unwind::{End, Page, Row, Rule, Stack, Table, walk};
 
-use crate::case::{Case, Image, ImageState, Mapping, Piece, REGISTERS};
+use crate::case::{Case, Image, ImageState, Mapping, Piece, REGISTERS, Uprobes};
 use crate::differential::compare;
 use crate::host::{HostStack, Replay};
 
 const CODE: u64 = 0x5500_0000_0000;
 const STACK: u64 = 0x7ffc_0000_0000;
 const PAGE: u64 = 4096;
+/// `PROF_OUTCOME_COMPLETE`.
+const COMPLETE: u32 = 1;
+/// `PROF_OUTCOME_BAD_UNWIND_INFO`.
+const BAD_UNWIND_INFO: u32 = 9;
 
 /// The address of an instruction under rule `n`.
 const fn pc(n: u64) -> u64 {
@@ -24,7 +28,7 @@ fn case(rules: &[Rule], words: &[(u64, u64)]) -> Case {
     let rule = |n: u16| if usize::from(n) < rules.len() { n + 1 } else { 0 };
     let rows = (0..16).map(|n| Row { pc_low: n << 12, rule: rule(n) }).collect();
     let table = Table { first_page: 0, pages: vec![Page { first: 0, count: 16 }], rows, rules: all };
-    let mut registers = [0; REGISTERS];
+    let mut registers = vec![0; REGISTERS];
     registers[usize::from(RSP)] = STACK;
     registers[REGISTERS - 1] = pc(0);
     Case {
@@ -120,6 +124,29 @@ fn a_page_that_is_missing_ends_the_stack_where_it_is_needed_and_nowhere_else() {
     let (stack, end) = walk_both(&holed);
     assert_eq!(addresses(&stack), [pc(0), pc(2)]);
     assert_eq!(end.end, End::StackUnreadable { address: STACK + PAGE });
+}
+
+#[test]
+fn return_addresses_that_uretprobes_have_replaced_are_put_back() {
+    const TRAMPOLINE: u64 = 0x7fff_ffff_e000;
+    let rules = [Rule::reg(RSP, 8), Rule::reg(RSP, 16), Rule::reg(RSP, 16), Rule::STOP];
+    let words = [(0, TRAMPOLINE), (16, pc(2)), (32, TRAMPOLINE)];
+    let mut probed = case(&rules, &words);
+    let replaced = vec![(STACK, pc(1)), (STACK + 32, pc(3))];
+    probed.uprobes = Some(Uprobes { trampoline: TRAMPOLINE, replaced });
+    let stack = Replay::start().walk(&probed);
+    assert_eq!((addresses(&stack), stack.outcome), (vec![pc(0), pc(1), pc(2), pc(3)], COMPLETE));
+    // The kernel's list does not have the outer one, or has it for another place.
+    for replaced in [vec![(STACK, pc(1))], vec![(STACK, pc(1)), (STACK + 24, pc(3))]] {
+        probed.uprobes = Some(Uprobes { trampoline: TRAMPOLINE, replaced });
+        let stack = Replay::start().walk(&probed);
+        assert_eq!((addresses(&stack), stack.outcome), (vec![pc(0), pc(1), pc(2)], BAD_UNWIND_INFO));
+    }
+    // A list that is longer than the kernel lets it get.
+    let replaced = (0..100).map(|at| (STACK + 64 + at * 8, pc(1))).chain([(STACK, pc(3))]).collect();
+    probed.uprobes = Some(Uprobes { trampoline: TRAMPOLINE, replaced });
+    let stack = Replay::start().walk(&probed);
+    assert_eq!((addresses(&stack), stack.outcome), (vec![pc(0)], BAD_UNWIND_INFO));
 }
 
 /// One case of each kind of rule.

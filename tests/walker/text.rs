@@ -64,7 +64,7 @@ impl Recorded {
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("about {}\n", self.about);
         let state = if self.case.is_return { "system-call" } else { "interrupted" };
-        let registers = hex(self.case.registers);
+        let registers = hex(self.case.registers.iter().copied());
         writeln!(text, "state {state}\nregisters{registers}").unwrap();
         for (image, name) in self.case.images.iter().zip(&self.image_names) {
             writeln!(text, "image {} {name}", image.state as u32).unwrap();
@@ -124,7 +124,7 @@ impl Recorded {
             "state" => case.is_return = rest == "system-call",
             "registers" => {
                 let registers: Option<Vec<u64>> = fields.iter().map(|field| parse_hex(field)).collect();
-                case.registers = registers?.try_into().ok()?;
+                case.registers = registers?;
             }
             "image" => {
                 let number: usize = fields.first()?.parse().ok()?;

@@ -36,6 +36,7 @@ enum case_flags {
 	CASE_FEW_REGISTERS = 1 << 1,	 /* only those that callers have are known */
 	CASE_NO_FRAME_POINTERS = 1 << 2, /* frame pointers are not followed */
 	CASE_NO_PROCESS = 1 << 3,	 /* the process has no entry */
+	CASE_HAS_UPROBES = 1 << 4,	 /* a struct case_uprobes follows the memory */
 };
 
 struct case_header {
@@ -60,6 +61,15 @@ struct case_memory {
 	__u64 start;
 	__u64 size;
 };
+
+/* What uretprobes have replaced: `count` pairs follow, the innermost call's first, each the address
+ * of the slot on the stack and the return address that was there. */
+struct case_uprobes {
+	__u64 trampoline; /* what is there instead */
+	__u64 count;
+};
+
+#define MAX_CASE_UPROBES 128
 
 /* Rows and pages a case can have; more than any page can be searched for. */
 #define MAX_CASE_ROWS (1 << 20)
@@ -175,6 +185,30 @@ static void take_memory(struct input *input, __u32 count)
 	}
 }
 
+static struct return_instance host_instances[MAX_CASE_UPROBES];
+
+static void take_uprobes(struct input *input, struct scratch *s)
+{
+	struct case_uprobes uprobes;
+	__u32 count;
+
+	take(input, &uprobes, sizeof(uprobes));
+	count = limited(input, uprobes.count < MAX_CASE_UPROBES ? uprobes.count : MAX_CASE_UPROBES,
+			16, MAX_CASE_UPROBES);
+	memset(host_instances, 0, sizeof(host_instances));
+	for (__u32 i = 0; i < count; i++) {
+		__u64 pair[2];
+
+		take(input, pair, sizeof(pair));
+		host_instances[i].stack = pair[0];
+		host_instances[i].orig_ret_vaddr = pair[1];
+		if (i)
+			host_instances[i - 1].next = &host_instances[i];
+	}
+	s->trampoline = uprobes.trampoline;
+	s->return_instances = count ? (__u64)host_instances : 0;
+}
+
 /* Walks the case in `data`. The frames are in `s` from 0 to s->count. */
 static void walk_case(struct scratch *s, const __u8 *data, size_t size)
 {
@@ -194,6 +228,8 @@ static void walk_case(struct scratch *s, const __u8 *data, size_t size)
 	take(&input, host_images, image_count * sizeof(*host_images));
 	take_mappings(&input, header.mappings);
 	take_memory(&input, header.memory);
+	if (header.flags & CASE_HAS_UPROBES)
+		take_uprobes(&input, s);
 
 	follow_frame_pointers = !(header.flags & CASE_NO_FRAME_POINTERS);
 	s->is_return = !!(header.flags & CASE_IS_RETURN);
