@@ -23,6 +23,7 @@ pub mod walk;
 
 mod cfi_rule;
 mod cfi_rule_aarch64;
+mod follow_aarch64;
 mod full_step;
 mod known_code;
 mod known_code_aarch64;
