@@ -5,6 +5,7 @@
 //! - Where a thread made by musl's `__clone` begins.
 //! - glibc's resolver of lazily bound functions, whose entries forget that the linkage table has pushed
 //!   sixteen bytes.
+//! - Functions without entries: their instructions are followed.
 //! - Procedure linkage tables, for which no linker writes entries on arm64.
 //!
 //! A root is claimed only where bytes prove it.
@@ -14,6 +15,7 @@ use super::code_bytes::{CodeBytes, code_ranges, gaps};
 use super::code_starts::for_each_function;
 use super::compile::Span;
 use super::elf::{ElfImage, Section, Segment};
+use super::follow_aarch64::follow;
 use super::known_code::{KnownCode, add_pattern, make_disjoint};
 use super::limits::Limits;
 use super::rule::Rule;
@@ -41,6 +43,10 @@ const RESOLVER_POPS_LINK: u32 = 0xa8c1_7bf1;
 const RESOLVER_FRAME_BYTES: i32 = 208;
 /// Entries of functions that may be the resolver, in bytes.
 const RESOLVER_BYTES: std::ops::RangeInclusive<u64> = 96..=160;
+/// A larger function is not followed, in bytes.
+const MAX_FUNCTION_BYTES: u64 = 1 << 18;
+/// Code that is followed in one module, in bytes.
+const MAX_FOLLOWED_BYTES: u64 = 16 << 20;
 /// Entry code is shorter than this, in bytes.
 const MAX_ENTRY_BYTES: u64 = 128;
 
@@ -59,8 +65,11 @@ pub(super) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
     if image.is_go() {
         known.default_rule = Rule::FRAME_POINTER_ROOT;
         add_go(&mut known, image, limits);
-    } else if image.entry() != 0 && !is_covered(image.entry()) {
-        known.fills.extend(entry_code(image, limits));
+    } else {
+        if image.entry() != 0 && !is_covered(image.entry()) {
+            known.fills.extend(entry_code(image, limits));
+        }
+        follow_functions(&mut known.fills, image, &is_covered, limits);
     }
     for name in [&b".plt"[..], b".iplt"] {
         for section in image.sections().iter().filter(|section| section.name == name) {
@@ -114,6 +123,34 @@ fn add_go(known: &mut KnownCode, image: &ElfImage, limits: &Limits) {
         let start = if rule == Rule::SIGNAL { start.saturating_sub(1) } else { start };
         known.overrides.push(Span { start, end, rule });
     });
+}
+
+/// Follows the instructions of every function that has a symbol with a size, and no entry.
+fn follow_functions(
+    spans: &mut Vec<Span>,
+    image: &ElfImage,
+    is_covered: &impl Fn(u64) -> bool,
+    limits: &Limits,
+) {
+    let mut functions = Vec::new();
+    for_each_function(image, limits, |symbol| {
+        let (start, size) = (symbol.address, symbol.size);
+        if start % 4 == 0 && (4..=MAX_FUNCTION_BYTES).contains(&size) && !is_covered(start) {
+            functions.push((start, size));
+        }
+    });
+    functions.sort_unstable();
+    functions.dedup_by_key(|function| function.0);
+    let mut budget = MAX_FOLLOWED_BYTES;
+    for (start, size) in functions {
+        let size = size.min(bytes_in_file(image, start));
+        if size > budget {
+            return;
+        }
+        budget -= size;
+        let Ok(bytes) = image.read_address(start, size, limits) else { continue };
+        spans.extend(follow(start, &words(&bytes)).into_iter().flatten());
+    }
 }
 
 /// The entry point, if it clears the frame pointer and the return address first: nothing called it. Holds up

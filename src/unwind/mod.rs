@@ -27,6 +27,7 @@ mod cfi_rule_aarch64;
 mod code_bytes;
 mod code_starts;
 mod follow;
+mod follow_aarch64;
 mod full_step;
 mod function_flow;
 mod go_table;

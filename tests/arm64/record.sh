@@ -68,6 +68,9 @@ run signals cortex-a72 "$here/cases/signals.txt" \
 	'raise_twice:3 handler:12 inside_handler:8 handler:12 inside_handler:8 over_first_instruction:2 handler:12 inside_handler:8'
 build library library -Wl,-z,lazy
 run library cortex-a72 "$here/cases/library.txt" 'main:900 compare:8'
+build bare bare
+run bare cortex-a72 "$here/cases/bare.txt" 'back:8'
+run bare cortex-a72 "$here/cases/followed.txt" 'followed:11'
 for name in libc.so.6 ld-linux-aarch64.so.1; do
 	add_module $sysroot/lib/$name
 done

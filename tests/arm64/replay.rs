@@ -1,12 +1,17 @@
 //! Recorded stacks, walked in user space: frames have to be gdb's, all of them, with proof of the root.
 
 use prof::unwind::architecture::SIGNATURE_MASK_48_BITS;
-use prof::unwind::{End, FoundBy, FrameState, walk};
+use prof::unwind::{End, FoundBy, FrameAddress, FrameState, walk};
 
 use crate::case::visit_stops;
 
 /// Walks every stop of a case. Returns how many there are.
 fn replay(name: &str) -> usize {
+    replay_with(name, 0)
+}
+
+/// As [`replay`], where so many frames are found by frame pointers.
+fn replay_with(name: &str, by_frame_pointer: usize) -> usize {
     let mut stops = 0;
     visit_stops(name, SIGNATURE_MASK_48_BITS, |modules, stop| {
         stops += 1;
@@ -14,11 +19,9 @@ fn replay(name: &str) -> usize {
         let frames: Vec<u64> = stack.frames.iter().map(|frame| frame.address).collect();
         assert_eq!(frames, stop.frames, "{name}:{}: {stack:x?}\nexpected {:x?}", stop.line, stop.frames);
         assert_eq!(stack.end, End::Complete, "{name}:{}", stop.line);
-        assert!(
-            stack.frames.iter().all(|frame| frame.found_by != FoundBy::FramePointer),
-            "{name}:{}: {stack:x?}",
-            stop.line
-        );
+        let is_by_frame_pointer = |frame: &&FrameAddress| frame.found_by == FoundBy::FramePointer;
+        let found = stack.frames.iter().filter(is_by_frame_pointer).count();
+        assert_eq!(found, by_frame_pointer, "{name}:{}: {stack:x?}", stop.line);
     });
     stops
 }
@@ -50,6 +53,17 @@ fn is_signed(word: u64) -> bool {
 #[test]
 fn signals_are_crossed_on_any_stack_and_at_a_first_instruction() {
     assert!(replay("signals.txt") >= 50);
+}
+
+#[test]
+fn a_frame_record_leads_over_code_without_entries_and_back_to_rules() {
+    // The frame above it, and the one above that, whose rule tells where its record is.
+    assert!(replay_with("bare.txt", 2) >= 8);
+}
+
+#[test]
+fn code_without_entries_is_followed_by_its_instructions() {
+    assert!(replay("followed.txt") >= 11);
 }
 
 #[test]

@@ -188,6 +188,82 @@ fn rows_of_libraries_say_what_gimli_says() {
     assert!(compared > 20_000);
 }
 
+/// The same file without its entries.
+fn without_entries(mut bytes: Vec<u8>) -> Vec<u8> {
+    let number = |bytes: &[u8], at: usize, size: usize| {
+        bytes[at..at + size].iter().rev().fold(0usize, |sum, byte| sum << 8 | usize::from(*byte))
+    };
+    let (segments, sections) = (number(&bytes, 32, 8), number(&bytes, 40, 8));
+    for at in (0..number(&bytes, 56, 2)).map(|index| segments + 56 * index) {
+        if number(&bytes, at, 4) == 0x6474_e550 {
+            bytes[at..at + 4].fill(0);
+        }
+    }
+    let names = number(&bytes, sections + 64 * number(&bytes, 62, 2) + 24, 8);
+    for at in (0..number(&bytes, 60, 2)).map(|index| sections + 64 * index) {
+        let name = names + number(&bytes, at, 4);
+        if bytes[name..].starts_with(b".eh_frame\0") {
+            bytes[at..at + 4].fill(0);
+        }
+    }
+    bytes
+}
+
+/// Whether two rules cannot both be right. A register that was just saved, or just loaded again, is in two
+/// places.
+fn contradict(one: Says, other: Says) -> bool {
+    let places = |a: Place, b: Place| a != b && a != Place::Unchanged && b != Place::Unchanged;
+    match (one, other) {
+        (
+            Says::Caller { base, offset, x29, return_address },
+            Says::Caller { base: other_base, offset: other_offset, x29: other_x29, return_address: other_ra },
+        ) => {
+            (base, offset) != (other_base, other_offset)
+                || places(x29, other_x29)
+                || places(return_address, other_ra)
+        }
+        _ => one != other,
+    }
+}
+
+#[test]
+fn following_instructions_says_what_the_entries_say() {
+    let files = files();
+    if files.is_empty() {
+        return skip("followed instructions of arm64 libraries: no arm64 C library (libc6-arm64-cross)");
+    }
+    let (mut same, mut different, mut framed) = (0, 0, 0);
+    for path in files {
+        let bytes = std::fs::read(&path).unwrap();
+        let with = table_of(&path);
+        let image = ElfImage::parse(without_entries(bytes), &Limits::default()).unwrap();
+        let without = compile(&image, &Limits::default()).unwrap();
+        for segment in image.segments().iter().filter(|segment| segment.is_executable) {
+            for address in (segment.address..segment.end()).step_by(4) {
+                let (rule, entry) = (without.lookup(address), with.lookup(address));
+                if rule.kind != RuleKind::Reg || entry.kind != RuleKind::Reg {
+                    continue;
+                }
+                let (followed, said) = (rule_says(rule), rule_says(entry));
+                // The frame pointer is another way to say where the frame is.
+                if matches!(said, Says::Caller { base: 29, .. }) {
+                    continue;
+                }
+                if !contradict(followed, said) {
+                    same += 1;
+                    framed += usize::from(rule.cfa_off > 0);
+                } else {
+                    different += 1;
+                    println!("{}: {address:#x}: {followed:?}, entry {said:?}", path.display());
+                }
+            }
+        }
+    }
+    println!("{same} instructions agree ({framed} with a frame), {different} do not");
+    assert!(same > 10_000 && framed > 1_000);
+    assert_eq!(different, 0, "of {same}");
+}
+
 /// What `readelf --debug-dump=frames-interp` prints as a row: columns by name.
 fn readelf_says(columns: &BTreeMap<&str, &str>) -> Option<Says> {
     let place = |column: &str| match columns.get(column).copied() {

@@ -3,7 +3,7 @@
     sparse.py FILE OUT
 
 Kept: headers, section names, unwind entries, linkage tables, 128 bytes at the entry point, and
-glibc's _dl_runtime_resolve, known by its second instruction.
+glibc's _dl_runtime_resolve, known by its second instruction; of small programs also code and symbols.
 """
 import struct
 import sys
@@ -28,6 +28,10 @@ keep(names[4], names[5])
 for name, kind, _, _, offset, size in sections:
     start = names[4] + name
     text = data[start:data.index(b"\0", start)]
+    if text == b".text" and size < 8192:
+        keep(offset, size)
+    if text in (b".symtab", b".strtab") and len(data) < 100000:
+        keep(offset, size)
     if text in (b".eh_frame", b".eh_frame_hdr", b".plt", b".iplt"):
         keep(offset, size)
 for i in range(phnum):
