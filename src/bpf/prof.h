@@ -53,7 +53,7 @@ enum prof_ra_kind {
 	PROF_RA_AT_CFA = 0,	/* *(CFA - 8) */
 	PROF_RA_IN_REG = 1,	/* reg[aux_reg]: only while all registers are known */
 	PROF_RA_OFFSET = 2,	/* *(CFA + aux), for kinds that do not use aux themselves */
-	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8): arm64's frame record */
+	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8), whatever rbp_kind: arm64 */
 };
 
 /*
@@ -90,6 +90,7 @@ enum prof_image_state {
 	PROF_IMAGE_NO_TABLE = 3,   /* it has no unwind information and never will */
 	PROF_IMAGE_UNREADABLE = 5, /* the file could not be opened */
 	PROF_IMAGE_GENERATED = 4,  /* as FRAME_POINTERS, for generated code: its end is JIT_END */
+	PROF_IMAGE_VSYSCALL = 6,   /* the kernel's vsyscall page: the return address is at rsp */
 };
 
 #define PROF_MAX_IMAGES 16384
@@ -114,12 +115,39 @@ struct prof_mapping {
 #define PROF_EXEC_PENDING (1U << 31)
 
 struct prof_process {
+	/* Tells this entry from others that may have had, or may get, the same memory: an entry
+	 * that is replaced is used again at once, while a walk may still be reading it. */
+	__u64 stamp;
 	__u32 count;
 	/* Counts exec calls seen by the kernel side; user space may only replace an entry whose
 	 * number it knows, else it would bring back the mappings of the program before. */
 	__u32 exec_seq;
 	__u64 start[PROF_MAX_MAPPINGS];
 	struct prof_mapping mapping[PROF_MAX_MAPPINGS];
+};
+
+/* Executable segments of one file that are told to the kernel side. */
+#define PROF_MAX_SEGMENTS 4
+
+/* A file as the kernel's own mappings name it. Zero twice: the vDSO. */
+struct prof_file_key {
+	__u64 inode;
+	__u32 device; /* as the kernel has it: major number << 20 | minor number */
+	__u32 pad;
+};
+
+/* An executable segment: the file from `file_offset` up to `file_end` lies at `address`. */
+struct prof_segment {
+	__u64 file_offset;
+	__u64 file_end;
+	__u64 address;
+};
+
+/* What is known of a file, so that a mapping of it needs no word from user space. */
+struct prof_file {
+	__u32 image;
+	__u32 segment_count; /* 0: generated code, which has no bias */
+	struct prof_segment segment[PROF_MAX_SEGMENTS];
 };
 
 /* ---- Samples ------------------------------------------------------------------------------- */
@@ -171,6 +199,8 @@ struct prof_sample {
 };
 
 #define PROF_RESCUE_BYTES 65536
+/* The copy of a first thread's stack that is known to end within so much. */
+#define PROF_SMALL_RESCUE_BYTES 16384
 /* Copies start this far below rsp: leaf functions may keep data there (x86-64 psABI, red zone). */
 #define PROF_RED_ZONE_BYTES 128
 #ifdef __TARGET_ARCH_arm64
@@ -188,12 +218,17 @@ struct prof_rescue {
 	__u64 time_ns; /* as in the sample it belongs to */
 	__u32 cpu;
 	__u32 tgid;
-	__u32 stack_bytes;   /* bytes of `stack` that could be read */
+	__u32 stack_bytes;   /* bytes of `stack` up to the last that could be read */
 	__u16 frames_before; /* user frames of the sample that are below the registers' frame */
 	__u8 all_registers;  /* else only rip, rsp and rbp are known */
 	__u8 is_return;	     /* rip is a return address */
+	/* Bit n: block n of 4096 bytes, counted from the one that `stack` starts in, could not be
+	 * read: a page of a large frame that was never touched does not exist. */
+	__u32 missing_blocks;
+	__u32 pad;
 	__u64 regs[PROF_REGISTERS];    /* of the leaf, or of the frame where the walk stopped */
-	__u8 stack[PROF_RESCUE_BYTES]; /* from rsp - PROF_RED_ZONE_BYTES upwards */
+	__u8 stack[PROF_RESCUE_BYTES]; /* or PROF_SMALL_RESCUE_BYTES; from rsp - PROF_RED_ZONE_BYTES
+					  upwards */
 };
 
 /* Bytes of stack in a copy of every sample: rustc has a frame of 540,080. */
@@ -206,9 +241,10 @@ struct prof_rescue {
 struct prof_stack_copy {
 	__u64 time_ns; /* as in the sample it belongs to */
 	__u32 cpu;
-	__u32 stack_bytes; /* bytes of `stack` that could be read */
-	__u64 start;	   /* process address of the first: rsp - PROF_RED_ZONE_BYTES */
-	__u64 is_return;   /* rip is behind a system call instruction */
+	__u32 stack_bytes;	 /* bytes of `stack` up to the last that could be read */
+	__u64 start;		 /* process address of the first: rsp - PROF_RED_ZONE_BYTES */
+	__u64 is_return;	 /* rip is behind a system call instruction */
+	__u64 missing_blocks[4]; /* as in struct prof_rescue */
 	__u64 regs[PROF_REGISTERS];
 	__u8 stack[PROF_STACK_COPY_BYTES];
 };
@@ -231,7 +267,10 @@ enum prof_counter {
 	PROF_COUNT_EXEC_FAILED =
 		11,		   /* exec calls after which old mappings had to be dropped whole */
 	PROF_COUNT_COPY_FULL = 12, /* copies of every stack that did not fit into their ring */
-	PROF_COUNT_MAX = 16,
+	PROF_COUNT_EXEC_MAPPED = 13,   /* mappings that the kernel side found by itself at exec */
+	PROF_COUNT_FOUND_MAPPING = 14, /* mappings that a walk found in the kernel's own list */
+	PROF_COUNT_ENTRY_REUSED = 15,  /* walks cut since the entry they used was replaced */
+	PROF_COUNT_MAX = 24,
 };
 
 struct prof_counters {

@@ -61,6 +61,39 @@ static __always_inline __u32 find_rule(const struct prof_row *rows, const struct
 	return rows[low & rows_mask].rule;
 }
 
+/* Makes a mapping of the kernel's own list the current module. */
+static long take_mapping(struct task_struct *task, struct vm_area_struct *vma, struct walk *w)
+{
+	struct scratch *s = w->s;
+	struct code_mapping code;
+
+	if (!describe_mapping(vma, &code))
+		return 0;
+	s->map_start = code.start;
+	s->map_bytes = code.end - code.start;
+	s->map_bias = code.bias;
+	s->image = w->images[code.image & (PROF_MAX_IMAGES - 1)];
+	count(PROF_COUNT_FOUND_MAPPING);
+	return 0;
+}
+
+/*
+ * Makes the module around `address` the current one, when user space has not told of it (yet). Only
+ * for this walk: what is kept would have to be kept right. The kernel refuses a second question in
+ * the same interrupt (-EBUSY: the lock is given back later).
+ */
+static __always_inline bool enter_unknown_mapping(struct walk *w, __u64 address)
+{
+	struct scratch *s = w->s;
+
+	if (s->has_asked)
+		return false;
+	s->has_asked = 1;
+	s->map_bytes = 0;
+	bpf_find_vma(bpf_get_current_task_btf(), address, take_mapping, w, 0);
+	return address - s->map_start < s->map_bytes;
+}
+
 /* Makes the module around `address` the current one. */
 static __always_inline bool enter_mapping(struct walk *w, __u64 address)
 {
@@ -70,13 +103,21 @@ static __always_inline bool enter_mapping(struct walk *w, __u64 address)
 	__u64 start;
 	__u32 i;
 
+#ifdef VSYSCALL_PAGE
+	if (address - VSYSCALL_PAGE < 4096) {
+		s->map_start = VSYSCALL_PAGE;
+		s->map_bytes = 4096;
+		s->image.state = PROF_IMAGE_VSYSCALL;
+		return true;
+	}
+#endif
 	if (!process)
-		return false;
+		return enter_unknown_mapping(w, address);
 	i = find_mapping(process, address) & (PROF_MAX_MAPPINGS - 1);
 	start = process->start[i];
 	mapping = &process->mapping[i];
 	if (address < start || address >= mapping->end)
-		return false;
+		return enter_unknown_mapping(w, address);
 	s->map_start = start;
 	s->map_bytes = mapping->end - start;
 	s->map_bias = mapping->bias;
@@ -163,6 +204,11 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 				    __u64 by_fp, bool may_stay)
 {
 	return_address = plain_return_address(return_address);
+	if (return_address && return_address == s->trampoline) {
+		return_address = replaced_return_address(s->return_instances, RETURN_SLOT(cfa));
+		if (!return_address)
+			return stop(s, PROF_OUTCOME_BAD_UNWIND_INFO);
+	}
 	if (cfa < s->regs[REG_SP] || (cfa == s->regs[REG_SP] && !may_stay))
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
 	if (!return_address)
@@ -175,6 +221,16 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 	s->by_fp = by_fp;
 	s->all_registers = 0;
 	return 0;
+}
+
+/* Code that has pushed nothing: the return address is at the stack pointer. */
+static __always_inline long step_leaf(struct scratch *s)
+{
+	__u64 sp = s->regs[REG_SP], return_address;
+
+	if (!read_word(s, sp, &return_address))
+		return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
+	return step_to(s, sp + 8, return_address, s->regs[REG_BP], 0, false);
 }
 
 static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_root)
@@ -211,7 +267,7 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 	if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden && rule->cfa_reg == REG_SP) {
 		/* The frame pointer points to the frame record, and the rule says where that is. */
 		if (kind != PROF_RULE_REG || rule->ra_kind != PROF_RA_BESIDE_RBP ||
-		    bp < s->regs[REG_SP] || (bp & 7))
+		    rule->rbp_kind != PROF_RBP_AT_CFA || bp < s->regs[REG_SP] || (bp & 7))
 			return stop(s, end_of_frame_pointers(s));
 		cfa = bp - (__s64)rule->rbp_off;
 		by_fp = PROF_FRAME_BY_FP;
@@ -279,6 +335,8 @@ static long walk_step(__u32 index, struct walk *w)
 	if (s->image.state != PROF_IMAGE_READY) {
 		if (s->image.state == PROF_IMAGE_NOT_LOADED)
 			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
+		if (s->image.state == PROF_IMAGE_VSYSCALL)
+			return step_leaf(s);
 		return step_frame_pointer(s, false);
 	}
 
@@ -328,6 +386,7 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 	s->map_bytes = 0;
 	s->window_words = 0;
 	s->by_fp = 0;
+	s->has_asked = 0;
 	hide_sp(s, false);
 	s->outcome = PROF_OUTCOME_TOO_DEEP;
 	bpf_loop(PROF_MAX_USER_FRAMES + 1, walk_step, &w, 0);

@@ -1,12 +1,17 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
+use super::machine::signature_mask;
 use super::modules::{FileId, ModuleFiles, TableState};
-use super::process::{Mapped, Process};
-use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, RescueEvent};
+use super::process::{Mapped, Process, is_vsyscall};
+use crate::bpf::{
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, REGISTERS, RESCUE_BYTES,
+    RescueEvent, SMALL_RESCUE_BYTES,
+};
 use crate::profile::Outcome;
+use crate::unwind::architecture::MAX_REGISTERS;
 use crate::unwind::{
-    CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap, Registers, StackCopy,
-    walk,
+    Architecture, CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap,
+    StackCopy, walk,
 };
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -24,21 +29,13 @@ pub(super) struct Rescued {
 
 /// Finishes the walk of a sample taken at `time_ns`.
 pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, files: &ModuleFiles) -> Rescued {
-    let mut general = [0; 16];
-    general.copy_from_slice(&rescue.registers[..16]);
-    let rip = rescue.registers[16];
-    let registers = Registers { general, rip };
-    let start = match (rescue.all_registers, rescue.is_return) {
-        (true, false) => FrameState::interrupted(&registers),
-        (true, true) => FrameState::in_system_call(&registers),
-        (false, _) => {
-            let mut state = FrameState::caller(rip, general[7], general[6]);
-            state.is_return_address = rescue.is_return;
-            state
-        }
-    };
+    let start = start_of(rescue);
     let code = Code { process, time_ns, files, missed: Cell::new(false), cfi: OnceCell::new() };
-    let memory = StackCopy { start: general[7].wrapping_sub(RED_ZONE_BYTES), bytes: &rescue.stack };
+    let memory = StackCopy {
+        start: rescue.registers[usize::from(Architecture::HOST.stack_pointer())].wrapping_sub(RED_ZONE_BYTES),
+        bytes: &rescue.stack,
+        missing_blocks: rescue.missing_blocks,
+    };
     let stack = walk(&start, &code, &memory, MAX_USER_FRAMES);
     let frames = stack
         .frames
@@ -54,11 +51,38 @@ pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
             marked
         })
         .collect();
-    Rescued { frames, outcome: outcome(stack.end), missed_a_table: code.missed.get() }
+    Rescued { frames, outcome: outcome(stack.end, &memory), missed_a_table: code.missed.get() }
 }
 
-fn outcome(end: End) -> Outcome {
+/// Where the kernel's walk stood, or the leaf if that is what was sent.
+fn start_of(rescue: &RescueEvent) -> FrameState {
+    let architecture = Architecture::HOST;
+    let mut general = [None; MAX_REGISTERS];
+    for number in 0..architecture.register_count() {
+        let is_kept = number == architecture.stack_pointer() || number == architecture.frame_pointer();
+        if rescue.all_registers || is_kept {
+            general[usize::from(number)] = rescue.registers.get(usize::from(number)).copied();
+        }
+    }
+    FrameState {
+        architecture,
+        signature_mask: signature_mask(),
+        pc: rescue.registers[REGISTERS - 1],
+        is_return_address: rescue.is_return,
+        is_sp_hidden: false,
+        general,
+    }
+}
+
+fn outcome(end: End, copy: &StackCopy<'_>) -> Outcome {
     match end {
+        // The copy ends where the kernel could not read on, and that is what the walk needed.
+        End::CopyTooShort { address }
+            if ![SMALL_RESCUE_BYTES, RESCUE_BYTES].contains(&copy.bytes.len())
+                && address.wrapping_sub(copy.start) < RESCUE_BYTES as u64 =>
+        {
+            Outcome::StackUnreadable
+        }
         End::Complete => Outcome::Complete,
         End::NoUnwindInfo { .. } | End::BadFramePointer { .. } => Outcome::NoUnwindInfo,
         End::UnknownMapping { .. } => Outcome::UnknownMapping,
@@ -90,6 +114,9 @@ impl Code<'_> {
 
 impl ModuleMap for Code<'_> {
     fn find(&self, address: u64) -> Option<MappedModule<'_>> {
+        if is_vsyscall(address) {
+            return Some(MappedModule { bias: 0, code: ModuleCode::Leaf });
+        }
         let mapped = self.mapped(address)?;
         let code = match &self.files.get(mapped.file).table {
             _ if mapped.file == ModuleFiles::GENERATED => ModuleCode::Jit,
@@ -114,5 +141,25 @@ impl ModuleMap for Code<'_> {
                 .unwrap_or_default()
         });
         loaded.get(&wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_ends_at_a_missing_page_is_no_short_copy() {
+        let outcome_of = |bytes: usize, address: u64| {
+            let bytes = vec![0; bytes];
+            outcome(
+                End::CopyTooShort { address },
+                &StackCopy { start: 0x1000, bytes: &bytes, missing_blocks: 0 },
+            )
+        };
+        assert_eq!(outcome_of(0x3000, 0x4000), Outcome::StackUnreadable);
+        assert_eq!(outcome_of(0x3000, 0x800), Outcome::CopyTooShort, "below the copy");
+        assert_eq!(outcome_of(RESCUE_BYTES, 0x11000), Outcome::CopyTooShort);
+        assert_eq!(outcome_of(SMALL_RESCUE_BYTES, 0x5000), Outcome::CopyTooShort);
     }
 }

@@ -68,13 +68,22 @@ static pid_t next_thread(Dwfl *dwfl, void *argument, void **thread_argument)
 	return 0;
 }
 
+/* Whether the copy has the block that an address lies in. */
+static bool has_block(const struct sample_record *sample, uint64_t address)
+{
+	uint64_t block = address / 4096 - sample->stack_start / 4096;
+
+	return block >= 256 || !(sample->missing_blocks[block / 64] >> (block % 64) & 1);
+}
+
 static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *argument)
 {
 	const struct sample_record *sample = walk.sample;
 	uint64_t offset = address - sample->stack_start, word;
 
 	(void)dwfl, (void)argument;
-	if (offset < sample->stack_bytes && sample->stack_bytes - offset >= 8) {
+	if (offset < sample->stack_bytes && sample->stack_bytes - offset >= 8 &&
+	    has_block(sample, address) && has_block(sample, address + 7)) {
 		memcpy(&word, sample->stack + offset, 8);
 	} else if (!address_space_read(walk.space, address, &word)) {
 		walk.left_copy = true;

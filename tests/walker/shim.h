@@ -72,6 +72,17 @@ static inline long bpf_task_pt_regs(struct task_struct *task)
 	abort();
 }
 
+static inline struct task_struct *bpf_get_current_task_btf(void)
+{
+	return NULL;
+}
+
+/* A case has no kernel behind it: no field of a kernel structure is there, and the kernel's list of
+ * mappings is empty. */
+#define bpf_core_field_exists(...) 0
+#define BPF_CORE_READ(pointer, ...) ((void)(pointer), 0)
+#define bpf_find_vma(task, address, callback, context, flags) ((void)(task), (void)(callback))
+
 static void *bpf_map_lookup_elem(void *map, const void *key);
 
 /* At most 2^23 rounds, as in the kernel. */

@@ -27,6 +27,8 @@
 #else
 #include "arch_x86.bpf.h"
 #endif
+#include "vma.bpf.h"
+#include "uprobe.bpf.h"
 #include "unwind.bpf.h"
 
 enum case_flags {
