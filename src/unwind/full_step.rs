@@ -153,6 +153,7 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> Step<'_, S, M> {
                 }
             }
             None if number == architecture.stack_pointer() => Some(cfa),
+            None if architecture.link_register() == Some(number) => None,
             // Not just those that the calling convention makes a function keep: an entry that needs another one was
             // written for callees that leave it alone.
             None => self.state.register(number),
