@@ -1,6 +1,6 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
-use super::{MAX_USER_FRAMES, REGISTERS, RESCUE_BYTES, prof_rescue, prof_sample, prof_stack_copy};
+use super::{LARGEST_RESCUE_BYTES, MAX_USER_FRAMES, REGISTERS, prof_rescue, prof_sample, prof_stack_copy};
 use std::mem::offset_of;
 
 /// Why the bytes of a record are no event.
@@ -98,7 +98,7 @@ pub struct RescueEvent {
     pub stack: Vec<u8>,
     /// Bit n: the nth block of 4,096 bytes of the address space, counted from the one with the first byte, is not in
     /// `stack`, which has other bytes in its place.
-    pub missing_blocks: u32,
+    pub missing_blocks: [u64; 4],
 }
 
 impl RescueEvent {
@@ -106,7 +106,7 @@ impl RescueEvent {
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let mut at = Fields::of(bytes, RESCUE_HEADER_BYTES)?;
         let stack_bytes = at.u32(offset_of!(prof_rescue, stack_bytes)) as usize;
-        if stack_bytes > RESCUE_BYTES || bytes.len() < RESCUE_HEADER_BYTES + stack_bytes {
+        if stack_bytes > LARGEST_RESCUE_BYTES || bytes.len() < RESCUE_HEADER_BYTES + stack_bytes {
             let expected = RESCUE_HEADER_BYTES + stack_bytes;
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }
@@ -119,7 +119,7 @@ impl RescueEvent {
             is_return: bytes[offset_of!(prof_rescue, is_return)] != 0,
             registers: std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, regs) + 8 * i)),
             stack: bytes[RESCUE_HEADER_BYTES..][..stack_bytes].to_vec(),
-            missing_blocks: at.u32(offset_of!(prof_rescue, missing_blocks)),
+            missing_blocks: std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, missing_blocks) + 8 * i)),
         })
     }
 }
@@ -137,7 +137,7 @@ pub struct StackCopyEvent {
     pub registers: [u64; REGISTERS],
     /// Process address of the first byte of `stack`.
     pub start: u64,
-    /// As [`RescueEvent::missing_blocks`], in words of 64 bits.
+    /// As [`RescueEvent::missing_blocks`].
     pub missing_blocks: [u64; 4],
     /// The stack.
     pub stack: Vec<u8>,

@@ -106,12 +106,13 @@ SAMPLE_RING(ring5);
 SAMPLE_RING(ring6);
 SAMPLE_RING(ring7);
 
-#define RESCUE_RING_BYTES (8 << 20)
+#define RESCUE_RING_BYTES (16 << 20)
 
 /* Stack copies. Apart from the samples: they are large, and may be refused. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, RESCUE_RING_BYTES); /* 125 large copies */
+	__uint(max_entries,
+	       RESCUE_RING_BYTES); /* 250 copies of the usual size, 20 of the largest */
 } rescue_ring SEC(".maps");
 
 /* A copy of every stack, when asked for: the size is set before load. */

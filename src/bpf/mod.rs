@@ -30,10 +30,10 @@ pub const MAX_SEGMENTS: usize = 4;
 pub const NO_START: u64 = 1 << 62;
 /// `PROF_EXEC_PENDING`: `exec_seq` of a launched command before its exec.
 pub const EXEC_PENDING: u32 = 1 << 31;
-/// `PROF_RESCUE_BYTES`: size of a stack copy, bytes.
-pub const RESCUE_BYTES: usize = 65536;
-/// `PROF_SMALL_RESCUE_BYTES`: size of a copy of a first thread's stack that ends within so much, bytes.
-pub const SMALL_RESCUE_BYTES: usize = 16384;
+/// `PROF_SMALL_RESCUE_BYTES` and the others: sizes of stack copies, bytes.
+pub const RESCUE_SIZES: [usize; 4] = [16384, 65536, 262_144, LARGEST_RESCUE_BYTES];
+/// `PROF_LARGEST_RESCUE_BYTES`: largest stack copy, bytes.
+pub const LARGEST_RESCUE_BYTES: usize = 786_432;
 /// `PROF_REGISTERS`: general registers and the program counter.
 pub const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 33 } else { 17 };
 /// `PROF_STACK_COPY_BYTES`: size of the copy of every stack, bytes.
@@ -153,6 +153,6 @@ const _: () = {
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 8 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 48);
-    assert!(size_of::<prof_rescue>() == 32 + 8 * REGISTERS + RESCUE_BYTES);
+    assert!(size_of::<prof_rescue>() == 56 + 8 * REGISTERS + LARGEST_RESCUE_BYTES);
     assert!(size_of::<prof_stack_copy>() == 64 + 8 * REGISTERS + STACK_COPY_BYTES);
 };

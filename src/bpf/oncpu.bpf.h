@@ -27,22 +27,20 @@ static __always_inline bool rescue_allowed(struct scratch *s, __u64 now, __u64 b
 	return true;
 }
 
-/* Copies the stack page by page, for one that ends within `most` bytes, or has pages that were
- * never touched. */
-static __always_inline void copy_stack_pages(struct prof_rescue *rescue, __u64 from, __u64 most)
+/* Copies block `index`, or notes that it cannot be read. Returns 1 past the last one. */
+static long copy_block(__u32 index, struct rescue_copy *copy)
 {
-	__u64 offset = 0, bytes = 4096 - (from & 4095);
+	struct prof_rescue *rescue = copy->rescue;
+	__u64 first = 4096 - (copy->from & 4095), bytes = index ? 4096 : first;
+	__u64 offset = index ? first + (index - 1) * 4096ULL : 0;
 
-	for (__u64 i = 0; i < most / 4096; i++) {
-		if (offset > most - 4096 || bytes > 4096)
-			break;
-		if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)(from + offset)))
-			rescue->missing_blocks |= 1U << i;
-		else
-			rescue->stack_bytes = offset + bytes;
-		offset += bytes;
-		bytes = 4096;
-	}
+	if (offset > copy->most - 4096 || bytes > 4096)
+		return 1;
+	if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)(copy->from + offset)))
+		rescue->missing_blocks[(index / 64) & 3] |= 1ULL << (index & 63);
+	else
+		rescue->stack_bytes = offset + bytes;
+	return 0;
 }
 
 /* Wakes the reader when the ring of copies is half full. */
@@ -57,17 +55,25 @@ static __always_inline __u64 rescue_wakeup(void)
 static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frames_before,
 				      __u64 most)
 {
+	struct rescue_copy copy = {
+		.from = from,
+		.most = most,
+		.trampoline = s->trampoline,
+		.return_instance = s->return_instances,
+	};
 	struct prof_rescue *rescue;
 
 	if (!rescue_allowed(s, s->sample.time_ns, most)) {
 		count(PROF_COUNT_RESCUE_CAPPED);
 		return false;
 	}
-	rescue = bpf_ringbuf_reserve(&rescue_ring, sizeof(*rescue) - PROF_RESCUE_BYTES + most, 0);
+	rescue = bpf_ringbuf_reserve(&rescue_ring,
+				     sizeof(*rescue) - PROF_LARGEST_RESCUE_BYTES + most, 0);
 	if (!rescue) {
 		count(PROF_COUNT_RESCUE_FULL);
 		return false;
 	}
+	copy.rescue = rescue;
 	rescue->frames_before = frames_before;
 	rescue->time_ns = s->sample.time_ns;
 	rescue->cpu = s->sample.cpu;
@@ -77,40 +83,68 @@ static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frame
 #pragma unroll
 	for (int i = 0; i < PROF_REGISTERS; i++)
 		rescue->regs[i] = s->regs[i];
-	rescue->missing_blocks = 0;
 	rescue->stack_bytes = 0;
-	if (bpf_probe_read_user(rescue->stack, most, (void *)from))
-		copy_stack_pages(rescue, from, most);
-	else
+	for (int i = 0; i < 4; i++)
+		rescue->missing_blocks[i] = 0;
+	if (!bpf_probe_read_user(rescue->stack, most, (void *)from))
 		rescue->stack_bytes = most;
-	restore_return_addresses(s, rescue, from, most);
+	else
+		bpf_loop(most / 4096 + 1, copy_block, &copy, 0);
+	if (copy.return_instance)
+		bpf_loop(MAX_RETURN_INSTANCES, restore_return_address, &copy, 0);
 	bpf_ringbuf_submit(rescue, rescue_wakeup());
 	count(PROF_COUNT_RESCUE_SENT);
 	return true;
+}
+
+/* For `bpf_find_vma`: where a stack's mapping ends. */
+static long take_end(struct task_struct *task, struct vm_area_struct *vma, __u64 *end)
+{
+	*end = vma->vm_end;
+	return 0;
+}
+
+/* Where the stack that holds `sp` ends at the latest; what one copy holds where that is not known.
+ */
+static __always_inline __u64 stack_end(struct scratch *s, struct task_struct *task, __u64 sp)
+{
+	struct mm_struct *mm = task->mm;
+	__u64 end = 0;
+
+	/* Where the first thread's stack begins is known. */
+	if (mm && mm->start_stack - sp < PROF_LARGEST_RESCUE_BYTES)
+		return mm->start_stack;
+	if (!s->has_asked) {
+		s->has_asked = 1;
+		bpf_find_vma(task, sp, take_end, &end, 0);
+	}
+	return end > sp ? end : sp + PROF_RESCUE_BYTES;
 }
 
 /* Sends the state of an unfinished walk with a copy of the stack above it. */
 static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event_data *ctx,
 					struct task_struct *task)
 {
-	__u64 sp = s->regs[REG_SP], leaf_sp, from, top = 0;
+	__u64 sp = s->regs[REG_SP], from, bytes;
 	__u32 frames_before = s->count - s->sample.kernel_count - 1;
-	struct mm_struct *mm = task->mm;
 
-	leaf_sp = user_stack_pointer(ctx, task);
-	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2 || (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden)) {
+	if (sp - user_stack_pointer(ctx, task) <= PROF_RESCUE_BYTES / 2 ||
+	    (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden)) {
 		take_user_registers(s, ctx, task);
 		leave_uprobe_page(s, task);
 		sp = s->regs[REG_SP];
 		frames_before = 0;
 	}
 	from = sp - PROF_RED_ZONE_BYTES;
-	/* Where the first thread's stack begins is known. */
-	if (mm)
-		top = mm->start_stack;
-	if (top - from <= PROF_SMALL_RESCUE_BYTES)
+	bytes = stack_end(s, task, sp) - from;
+	if (bytes <= PROF_SMALL_RESCUE_BYTES)
 		return send_copy(s, from, frames_before, PROF_SMALL_RESCUE_BYTES);
-	return send_copy(s, from, frames_before, PROF_RESCUE_BYTES);
+	if (bytes <= PROF_RESCUE_BYTES || s->outcome != PROF_OUTCOME_TABLE_NOT_LOADED)
+		return send_copy(s, from, frames_before, PROF_RESCUE_BYTES);
+	/* Without its table nobody knows how large a module's frames are. */
+	if (bytes <= PROF_LARGE_RESCUE_BYTES)
+		return send_copy(s, from, frames_before, PROF_LARGE_RESCUE_BYTES);
+	return send_copy(s, from, frames_before, PROF_LARGEST_RESCUE_BYTES);
 }
 
 /* Never wakes the reader for one sample (5 us of a 13 us sample); it looks by itself. */

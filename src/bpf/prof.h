@@ -198,9 +198,12 @@ struct prof_sample {
 	__u8 pad[6];
 };
 
-#define PROF_RESCUE_BYTES 65536
-/* The copy of a first thread's stack that is known to end within so much. */
+/* Sizes of stack copies. The smallest that the stack is known to end within is taken; the two large
+ * ones only where a table is missing. */
 #define PROF_SMALL_RESCUE_BYTES 16384
+#define PROF_RESCUE_BYTES 65536
+#define PROF_LARGE_RESCUE_BYTES 262144
+#define PROF_LARGEST_RESCUE_BYTES 786432 /* rustc has a frame of 540,080 */
 /* Copies start this far below rsp: leaf functions may keep data there (x86-64 psABI, red zone). */
 #define PROF_RED_ZONE_BYTES 128
 #ifdef __TARGET_ARCH_arm64
@@ -224,11 +227,9 @@ struct prof_rescue {
 	__u8 is_return;	     /* rip is a return address */
 	/* Bit n: block n of 4096 bytes, counted from the one that `stack` starts in, could not be
 	 * read: a page of a large frame that was never touched does not exist. */
-	__u32 missing_blocks;
-	__u32 pad;
-	__u64 regs[PROF_REGISTERS];    /* of the leaf, or of the frame where the walk stopped */
-	__u8 stack[PROF_RESCUE_BYTES]; /* or PROF_SMALL_RESCUE_BYTES; from rsp - PROF_RED_ZONE_BYTES
-					  upwards */
+	__u64 missing_blocks[4];
+	__u64 regs[PROF_REGISTERS]; /* of the leaf, or of the frame where the walk stopped */
+	__u8 stack[PROF_LARGEST_RESCUE_BYTES]; /* or less; from rsp - PROF_RED_ZONE_BYTES upwards */
 };
 
 /* Bytes of stack in a copy of every sample: rustc has a frame of 540,080. */

@@ -79,29 +79,34 @@ static __always_inline void leave_uprobe_page(struct scratch *s, struct task_str
 	}
 }
 
-/* Puts the real return addresses into a copy of the stack that starts at `from`. */
-static __always_inline void restore_return_addresses(const struct scratch *s,
-						     struct prof_rescue *rescue, __u64 from,
-						     __u64 bytes)
+/* A stack copy that is being made. */
+struct rescue_copy {
+	/* struct prof_rescue; named here, clang 14 would leave its fields out of the BTF. */
+	void *rescue;
+	__u64 from; /* process address of the copy's first byte */
+	__u64 most; /* bytes that fit */
+	/* As in the scratch. */
+	__u64 trampoline;
+	__u64 return_instance;
+};
+
+/* Puts one return address back that a uretprobe has replaced. Returns 1 behind the last. */
+static long restore_return_address(__u32 index, struct rescue_copy *copy)
 {
-	__u64 instance = s->return_instances;
+	struct return_instance *current = (struct return_instance *)copy->return_instance;
+	struct prof_rescue *rescue = copy->rescue;
+	__u64 offset, *slot;
 
-	if (!s->trampoline)
-		return;
-	for (int i = 0; i < MAX_RETURN_INSTANCES; i++) {
-		struct return_instance *current = (struct return_instance *)instance;
-		__u64 offset, *slot;
-
-		if (!current)
-			break;
-		offset = BPF_CORE_READ(current, stack) - from;
-		if (offset <= bytes - 8) {
-			slot = (__u64 *)(rescue->stack + offset);
-			if (*slot == s->trampoline)
-				*slot = BPF_CORE_READ(current, orig_ret_vaddr);
-		}
-		instance = (__u64)BPF_CORE_READ(current, next);
+	if (!current)
+		return 1;
+	offset = BPF_CORE_READ(current, stack) - copy->from;
+	if (offset <= copy->most - 8) {
+		slot = (__u64 *)(rescue->stack + offset);
+		if (*slot == copy->trampoline)
+			*slot = BPF_CORE_READ(current, orig_ret_vaddr);
 	}
+	copy->return_instance = (__u64)BPF_CORE_READ(current, next);
+	return 0;
 }
 
 #endif /* PROF_UPROBE_BPF_H */

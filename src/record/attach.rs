@@ -36,8 +36,8 @@ pub(super) struct KernelConfig {
     pub cpus: Vec<u32>,
 }
 
-/// Cap on stack copies per CPU, bytes per second: 1,000 copies.
-const RESCUE_BYTES_PER_SECOND: u64 = 64 << 20;
+/// Cap on stack copies per CPU, bytes per second: 2,000 of the usual size; some 2 % of the CPU.
+const RESCUE_BYTES_PER_SECOND: u64 = 128 << 20;
 /// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
 const RING_SECONDS: f64 = 1.0;
 /// Room for copies of every stack, bytes: some 170.

@@ -4,8 +4,8 @@ use super::machine::signature_mask;
 use super::modules::{FileId, ModuleFiles, TableState};
 use super::process::{Mapped, Process, is_vsyscall};
 use crate::bpf::{
-    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, REGISTERS, RESCUE_BYTES,
-    RescueEvent, SMALL_RESCUE_BYTES,
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LARGEST_RESCUE_BYTES, MAX_USER_FRAMES, RED_ZONE_BYTES,
+    REGISTERS, RESCUE_SIZES, RescueEvent,
 };
 use crate::profile::Outcome;
 use crate::unwind::architecture::MAX_REGISTERS;
@@ -78,8 +78,8 @@ fn outcome(end: End, copy: &StackCopy<'_>) -> Outcome {
     match end {
         // The copy ends where the kernel could not read on, and that is what the walk needed.
         End::CopyTooShort { address }
-            if ![SMALL_RESCUE_BYTES, RESCUE_BYTES].contains(&copy.bytes.len())
-                && address.wrapping_sub(copy.start) < RESCUE_BYTES as u64 =>
+            if !RESCUE_SIZES.contains(&copy.bytes.len())
+                && address.wrapping_sub(copy.start) < LARGEST_RESCUE_BYTES as u64 =>
         {
             Outcome::StackUnreadable
         }
@@ -154,12 +154,13 @@ mod tests {
             let bytes = vec![0; bytes];
             outcome(
                 End::CopyTooShort { address },
-                &StackCopy { start: 0x1000, bytes: &bytes, missing_blocks: 0 },
+                &StackCopy { start: 0x1000, bytes: &bytes, missing_blocks: [0; 4] },
             )
         };
         assert_eq!(outcome_of(0x3000, 0x4000), Outcome::StackUnreadable);
         assert_eq!(outcome_of(0x3000, 0x800), Outcome::CopyTooShort, "below the copy");
-        assert_eq!(outcome_of(RESCUE_BYTES, 0x11000), Outcome::CopyTooShort);
-        assert_eq!(outcome_of(SMALL_RESCUE_BYTES, 0x5000), Outcome::CopyTooShort);
+        for size in RESCUE_SIZES {
+            assert_eq!(outcome_of(size, 0x1000 + size as u64), Outcome::CopyTooShort);
+        }
     }
 }

@@ -26,9 +26,9 @@ pub struct StackCopy<'a> {
     pub start: u64,
     /// The bytes.
     pub bytes: &'a [u8],
-    /// Bit n: the copy lacks its nth block, counted from the one that `start` lies in. A page that its thread has not
+    /// Bit n of all: the copy lacks its nth block, counted from the one that `start` lies in. A page that its thread has not
     /// touched yet, as in the middle of a large frame, cannot be copied.
-    pub missing_blocks: u32,
+    pub missing_blocks: [u64; 4],
 }
 
 /// What a bit of [`StackCopy::missing_blocks`] stands for, bytes.
@@ -37,7 +37,8 @@ const BLOCK_BYTES: u64 = 4096;
 impl StackCopy<'_> {
     fn lacks(&self, address: u64) -> bool {
         let block = (address / BLOCK_BYTES).wrapping_sub(self.start / BLOCK_BYTES);
-        block < u32::BITS.into() && self.missing_blocks & (1 << block) != 0
+        let word = usize::try_from(block / 64).ok().and_then(|index| self.missing_blocks.get(index));
+        word.is_some_and(|word| word >> (block % 64) & 1 != 0)
     }
 }
 
