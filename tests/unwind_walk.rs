@@ -253,11 +253,27 @@ fn every_end_says_where_and_why() {
     assert_eq!(end(pc(2), &memory), End::BadUnwindInfo { pc: pc(2) });
 }
 
+/// A large frame whose middle its function has not touched has pages that do not exist yet.
+#[test]
+fn a_walk_leads_over_blocks_that_a_copy_lacks_but_not_into_them() {
+    let code = Code::new(&[Rule::reg(RSP, 0x2810), Rule::reg(RSP, 8), Rule::STOP]);
+    let mut bytes = vec![0; 0x3000];
+    bytes[0x2808..0x2810].copy_from_slice(&pc(1).to_le_bytes());
+    bytes[0x2810..0x2818].copy_from_slice(&pc(2).to_le_bytes());
+    let mut copy = StackCopy { start: 0x8000, bytes: &bytes, missing_blocks: [0b010, 0, 0, 0] };
+    let stack = walk(&at(pc(0), 0x8000, 0), &code, &copy, 100);
+    assert_eq!((addresses(&stack), stack.end), (vec![pc(0), pc(1), pc(2)], End::Complete));
+    // Nothing may be taken for the zero that is a root.
+    copy.missing_blocks[0] = 0b100;
+    let stack = walk(&at(pc(0), 0x8000, 0), &code, &copy, 100);
+    assert_eq!(stack.end, End::StackUnreadable { address: 0xa808 });
+}
+
 #[test]
 fn a_copy_that_ends_is_not_an_unreadable_stack() {
     let code = Code::new(&[Rule::reg(RSP, 8), Rule::reg(RSP, 64)]);
     let bytes = pc(1).to_le_bytes();
-    let copy = StackCopy { start: 0x8000, bytes: &bytes };
+    let copy = StackCopy { start: 0x8000, bytes: &bytes, missing_blocks: [0; 4] };
     let stack = walk(&at(pc(0), 0x8000, 0), &code, &copy, 100);
     assert_eq!((stack.frames.len(), stack.end), (2, End::CopyTooShort { address: 0x8040 }));
     assert_eq!(copy.read(0x7fff), Err(MemoryError::OutsideCopy));

@@ -96,6 +96,9 @@ pub struct RescueEvent {
     pub registers: [u64; REGISTERS],
     /// The stack from `RED_ZONE_BYTES` below rsp upwards.
     pub stack: Vec<u8>,
+    /// Bit n: the nth block of 4,096 bytes of the address space, counted from the one with the first byte, is not in
+    /// `stack`, which has other bytes in its place.
+    pub missing_blocks: [u64; 4],
 }
 
 impl RescueEvent {
@@ -116,6 +119,7 @@ impl RescueEvent {
             is_return: bytes[offset_of!(prof_rescue, is_return)] != 0,
             registers: std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, regs) + 8 * i)),
             stack: bytes[RESCUE_HEADER_BYTES..][..stack_bytes].to_vec(),
+            missing_blocks: std::array::from_fn(|i| at.u64(offset_of!(prof_rescue, missing_blocks) + 8 * i)),
         })
     }
 }
@@ -133,6 +137,8 @@ pub struct StackCopyEvent {
     pub registers: [u64; REGISTERS],
     /// Process address of the first byte of `stack`.
     pub start: u64,
+    /// As [`RescueEvent::missing_blocks`].
+    pub missing_blocks: [u64; 4],
     /// The stack.
     pub stack: Vec<u8>,
 }
@@ -151,6 +157,9 @@ impl StackCopyEvent {
             is_return: at.u64(offset_of!(prof_stack_copy, is_return)) != 0,
             registers: std::array::from_fn(|i| at.u64(offset_of!(prof_stack_copy, regs) + 8 * i)),
             start: at.u64(offset_of!(prof_stack_copy, start)),
+            missing_blocks: std::array::from_fn(|i| {
+                at.u64(offset_of!(prof_stack_copy, missing_blocks) + 8 * i)
+            }),
             stack: stack.to_vec(),
         })
     }

@@ -153,6 +153,6 @@ const _: () = {
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 8 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 48);
-    assert!(size_of::<prof_rescue>() == 24 + 8 * REGISTERS + LARGEST_RESCUE_BYTES);
-    assert!(size_of::<prof_stack_copy>() == 32 + 8 * REGISTERS + STACK_COPY_BYTES);
+    assert!(size_of::<prof_rescue>() == 56 + 8 * REGISTERS + LARGEST_RESCUE_BYTES);
+    assert!(size_of::<prof_stack_copy>() == 64 + 8 * REGISTERS + STACK_COPY_BYTES);
 };

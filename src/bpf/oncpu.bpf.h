@@ -27,18 +27,19 @@ static __always_inline bool rescue_allowed(struct scratch *s, __u64 now, __u64 b
 	return true;
 }
 
-/* Copies one page, or what the first has left, to where the copy ends. Returns 1 to stop. */
-static long copy_page(__u32 index, struct rescue_copy *copy)
+/* Copies block `index`, or notes that it cannot be read. Returns 1 past the last one. */
+static long copy_block(__u32 index, struct rescue_copy *copy)
 {
 	struct prof_rescue *rescue = copy->rescue;
-	__u32 offset = rescue->stack_bytes;
-	__u64 from = copy->from + offset, bytes = 4096 - (from & 4095);
+	__u64 first = 4096 - (copy->from & 4095), bytes = index ? 4096 : first;
+	__u64 offset = index ? first + (index - 1) * 4096ULL : 0;
 
 	if (offset > copy->most - 4096 || bytes > 4096)
 		return 1;
-	if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)from))
-		return 1;
-	rescue->stack_bytes = offset + bytes;
+	if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)(copy->from + offset)))
+		rescue->missing_blocks[(index / 64) & 3] |= 1ULL << (index & 63);
+	else
+		rescue->stack_bytes = offset + bytes;
 	return 0;
 }
 
@@ -83,10 +84,12 @@ static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frame
 	for (int i = 0; i < PROF_REGISTERS; i++)
 		rescue->regs[i] = s->regs[i];
 	rescue->stack_bytes = 0;
+	for (int i = 0; i < 4; i++)
+		rescue->missing_blocks[i] = 0;
 	if (!bpf_probe_read_user(rescue->stack, most, (void *)from))
 		rescue->stack_bytes = most;
 	else
-		bpf_loop(most / 4096 + 1, copy_page, &copy, 0);
+		bpf_loop(most / 4096 + 1, copy_block, &copy, 0);
 	if (copy.return_instance)
 		bpf_loop(MAX_RETURN_INSTANCES, restore_return_address, &copy, 0);
 	bpf_ringbuf_submit(rescue, rescue_wakeup());

@@ -33,9 +33,9 @@ struct prof_file *type_file;
 struct prof_file_key *type_file_key;
 
 _Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
-_Static_assert(sizeof(struct prof_rescue) == 24 + 8 * PROF_REGISTERS + PROF_LARGEST_RESCUE_BYTES,
+_Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARGEST_RESCUE_BYTES,
 	       "as in src/bpf/event.rs");
-_Static_assert(sizeof(struct prof_stack_copy) == 32 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
+_Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_page) == 8, "as in src/unwind/table.rs");

@@ -221,10 +221,13 @@ struct prof_rescue {
 	__u64 time_ns; /* as in the sample it belongs to */
 	__u32 cpu;
 	__u32 tgid;
-	__u32 stack_bytes;   /* bytes of `stack` that could be read */
+	__u32 stack_bytes;   /* bytes of `stack` up to the last that could be read */
 	__u16 frames_before; /* user frames of the sample that are below the registers' frame */
 	__u8 all_registers;  /* else only rip, rsp and rbp are known */
 	__u8 is_return;	     /* rip is a return address */
+	/* Bit n: block n of 4096 bytes, counted from the one that `stack` starts in, could not be
+	 * read: a page of a large frame that was never touched does not exist. */
+	__u64 missing_blocks[4];
 	__u64 regs[PROF_REGISTERS]; /* of the leaf, or of the frame where the walk stopped */
 	__u8 stack[PROF_LARGEST_RESCUE_BYTES]; /* or less; from rsp - PROF_RED_ZONE_BYTES upwards */
 };
@@ -239,9 +242,10 @@ struct prof_rescue {
 struct prof_stack_copy {
 	__u64 time_ns; /* as in the sample it belongs to */
 	__u32 cpu;
-	__u32 stack_bytes; /* bytes of `stack` that could be read */
-	__u64 start;	   /* process address of the first: rsp - PROF_RED_ZONE_BYTES */
-	__u64 is_return;   /* rip is behind a system call instruction */
+	__u32 stack_bytes;	 /* bytes of `stack` up to the last that could be read */
+	__u64 start;		 /* process address of the first: rsp - PROF_RED_ZONE_BYTES */
+	__u64 is_return;	 /* rip is behind a system call instruction */
+	__u64 missing_blocks[4]; /* as in struct prof_rescue */
 	__u64 regs[PROF_REGISTERS];
 	__u8 stack[PROF_STACK_COPY_BYTES];
 };

@@ -3,18 +3,19 @@
 #ifndef PROF_STACK_COPY_BPF_H
 #define PROF_STACK_COPY_BPF_H
 
-/* Copies one page, or what the first has left, to where the copy ends. Returns 1 to stop. */
-static long copy_stack_page(__u32 index, struct prof_stack_copy **at)
+/* Copies block `index`, or notes that it cannot be read. Returns 1 past the last one. */
+static long copy_stack_block(__u32 index, struct prof_stack_copy **at)
 {
 	struct prof_stack_copy *copy = *at;
-	__u64 from = copy->start + copy->stack_bytes, bytes = 4096 - (from & 4095);
-	__u32 offset = copy->stack_bytes;
+	__u64 first = 4096 - (copy->start & 4095), bytes = index ? 4096 : first;
+	__u32 offset = index ? first + (index - 1) * 4096ULL : 0;
 
 	if (offset > PROF_STACK_COPY_BYTES - 4096 || bytes > 4096)
 		return 1;
-	if (bpf_probe_read_user(copy->stack + offset, bytes, (void *)from))
-		return 1;
-	copy->stack_bytes = offset + bytes;
+	if (bpf_probe_read_user(copy->stack + offset, bytes, (void *)(copy->start + offset)))
+		copy->missing_blocks[(index / 64) & 3] |= 1ULL << (index & 63);
+	else
+		copy->stack_bytes = offset + bytes;
 	return 0;
 }
 
@@ -36,10 +37,12 @@ static __always_inline void send_stack_copy(struct scratch *s)
 		copy->regs[i] = s->regs[i];
 	copy->start = s->regs[REG_SP] - PROF_RED_ZONE_BYTES;
 	copy->stack_bytes = 0;
+	for (int i = 0; i < 4; i++)
+		copy->missing_blocks[i] = 0;
 	if (!bpf_probe_read_user(copy->stack, PROF_STACK_COPY_BYTES, (void *)copy->start))
 		copy->stack_bytes = PROF_STACK_COPY_BYTES;
 	else
-		bpf_loop(PROF_STACK_COPY_BYTES / 4096 + 1, copy_stack_page, &copy, 0);
+		bpf_loop(PROF_STACK_COPY_BYTES / 4096 + 1, copy_stack_block, &copy, 0);
 	bpf_ringbuf_submit(copy, BPF_RB_NO_WAKEUP);
 }
 

@@ -34,6 +34,7 @@ pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
     let memory = StackCopy {
         start: rescue.registers[usize::from(Architecture::HOST.stack_pointer())].wrapping_sub(RED_ZONE_BYTES),
         bytes: &rescue.stack,
+        missing_blocks: rescue.missing_blocks,
     };
     let stack = walk(&start, &code, &memory, MAX_USER_FRAMES);
     let frames = stack
@@ -151,7 +152,10 @@ mod tests {
     fn a_copy_that_ends_at_a_missing_page_is_no_short_copy() {
         let outcome_of = |bytes: usize, address: u64| {
             let bytes = vec![0; bytes];
-            outcome(End::CopyTooShort { address }, &StackCopy { start: 0x1000, bytes: &bytes })
+            outcome(
+                End::CopyTooShort { address },
+                &StackCopy { start: 0x1000, bytes: &bytes, missing_blocks: [0; 4] },
+            )
         };
         assert_eq!(outcome_of(0x3000, 0x4000), Outcome::StackUnreadable);
         assert_eq!(outcome_of(0x3000, 0x800), Outcome::CopyTooShort, "below the copy");

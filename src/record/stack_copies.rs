@@ -12,7 +12,8 @@
 //!
 //! A sample: time (u64, ns), process id, thread id, number of the mappings (0: none), bytes of stack, count of
 //! frames (u32 each), outcome, 1 if rescued, 1 if rip is behind a system call, 1 if there is a copy (u8 each),
-//! process address of the stack's first byte (u64), 17 registers (u64, DWARF numbers 0..=15, then rip), the frames
+//! process address of the stack's first byte (u64), which of the stack's blocks of 4,096 bytes are not there, one bit
+//! each, counted from the one with the first byte (4 of u64), 17 registers (u64, DWARF numbers 0..=15, then rip), the frames
 //! (u64, leaf first, with the kernel side's marks), the bytes of the stack.
 
 use super::proc_fs;
@@ -141,7 +142,8 @@ impl StackCopies {
         bytes.push(u8::from(copy.is_some()));
         let registers = copy.as_ref().map_or([0; REGISTERS], |copy| copy.registers);
         let start = copy.as_ref().map_or(0, |copy| copy.start);
-        for word in std::iter::once(start).chain(registers).chain(walked.frames) {
+        let missing = copy.as_ref().map_or([0; 4], |copy| copy.missing_blocks);
+        for word in std::iter::once(start).chain(missing).chain(registers).chain(walked.frames) {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend(stack);

@@ -26,10 +26,27 @@ pub struct StackCopy<'a> {
     pub start: u64,
     /// The bytes.
     pub bytes: &'a [u8],
+    /// Bit n of all: the copy lacks its nth block, counted from the one that `start` lies in. A page that its thread has not
+    /// touched yet, as in the middle of a large frame, cannot be copied.
+    pub missing_blocks: [u64; 4],
+}
+
+/// What a bit of [`StackCopy::missing_blocks`] stands for, bytes.
+const BLOCK_BYTES: u64 = 4096;
+
+impl StackCopy<'_> {
+    fn lacks(&self, address: u64) -> bool {
+        let block = (address / BLOCK_BYTES).wrapping_sub(self.start / BLOCK_BYTES);
+        let word = usize::try_from(block / 64).ok().and_then(|index| self.missing_blocks.get(index));
+        word.is_some_and(|word| word >> (block % 64) & 1 != 0)
+    }
 }
 
 impl Memory for StackCopy<'_> {
     fn read(&self, address: u64) -> Result<u64, MemoryError> {
+        if self.lacks(address) || self.lacks(address.wrapping_add(7)) {
+            return Err(MemoryError::Unreadable);
+        }
         address
             .checked_sub(self.start)
             .and_then(|distance| self.bytes.get(usize::try_from(distance).ok()?..))

@@ -143,7 +143,7 @@ fn the_comparer_sees_a_frame_that_is_not_libdw_s() {
 /// src/record/stack_copies.rs.
 fn move_second_frames(bytes: &mut [u8]) -> usize {
     const SAMPLE: u32 = 2;
-    const FRAMES_AT: usize = 32 + 8 + 17 * 8;
+    const FRAMES_AT: usize = 32 + 8 + 4 * 8 + 17 * 8;
     let number = |bytes: &[u8], at: usize| {
         u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes are a number"))
     };

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SAMPLE_HEADER_BYTES (8 + 5 * 4 + 4 + 8 + REGISTERS * 8)
+#define SAMPLE_HEADER_BYTES (8 + 5 * 4 + 4 + 8 + 4 * 8 + REGISTERS * 8)
 
 void copies_open(struct copies *copies, const char *path)
 {
@@ -60,8 +60,10 @@ static void take_sample(struct sample_record *sample, const unsigned char *bytes
 	sample->is_return = bytes[30];
 	sample->has_copy = bytes[31];
 	sample->stack_start = word_at(bytes, 4);
+	for (int i = 0; i < 4; i++)
+		sample->missing_blocks[i] = word_at(bytes, 5 + i);
 	for (int i = 0; i < REGISTERS; i++)
-		sample->registers[i] = word_at(bytes, 5 + i);
+		sample->registers[i] = word_at(bytes, 9 + i);
 	sample->frames = bytes + SAMPLE_HEADER_BYTES;
 	sample->stack = sample->frames + 8 * (size_t)sample->frame_count;
 	if (size != SAMPLE_HEADER_BYTES + 8 * (size_t)sample->frame_count + sample->stack_bytes)

@@ -40,6 +40,7 @@ struct sample_record {
 	bool is_return; /* rip is behind a system call instruction */
 	bool has_copy;
 	uint64_t stack_start;
+	uint64_t missing_blocks[4]; /* one bit for each block of 4,096 bytes */
 	uint64_t registers[REGISTERS];
 	const unsigned char *frames; /* frame_count words */
 	const unsigned char *stack;  /* stack_bytes bytes */

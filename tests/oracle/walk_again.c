@@ -10,10 +10,11 @@
  *   identical   both walks found the same frames and ended at the same one
  *   short       the same frames as far as libdw came, which then needed memory that was not copied
  *   deep        the same frames as far as prof keeps those next to the leaf
- *   blind       the last frame that both found is in code without entries, where libdw can only
- * guess, or in one of the functions in which Go's runtime changes stacks, whose entries know
- * nothing of the other stack differing   anything else uncopied    there is no copy (the ring was
- * full), or the mappings are not known
+ *   blind       the last frame that both found is in code without entries, where libdw guesses,
+ *               or in a function in which Go's runtime changes or ends a stack: its entry knows
+ *               nothing of that
+ *   differing   anything else
+ *   uncopied    there is no copy (the ring was full), or the mappings are not known
  *
  * build: cc -O2 -Wall -Wextra -Werror -o $OUT walk_again.c address_space.c copies.c -ldw -lelf
  */
@@ -68,13 +69,22 @@ static pid_t next_thread(Dwfl *dwfl, void *argument, void **thread_argument)
 	return 0;
 }
 
+/* Whether the copy has the block that an address lies in. */
+static bool has_block(const struct sample_record *sample, uint64_t address)
+{
+	uint64_t block = address / 4096 - sample->stack_start / 4096;
+
+	return block >= 256 || !(sample->missing_blocks[block / 64] >> (block % 64) & 1);
+}
+
 static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *argument)
 {
 	const struct sample_record *sample = walk.sample;
 	uint64_t offset = address - sample->stack_start, word;
 
 	(void)dwfl, (void)argument;
-	if (offset < sample->stack_bytes && sample->stack_bytes - offset >= 8) {
+	if (offset < sample->stack_bytes && sample->stack_bytes - offset >= 8 &&
+	    has_block(sample, address) && has_block(sample, address + 7)) {
 		memcpy(&word, sample->stack + offset, 8);
 	} else if (!address_space_read(walk.space, address, &word)) {
 		walk.left_copy = true;
@@ -181,12 +191,13 @@ static void add_incomplete(struct address_space *space, const struct sample_reco
 	add_to_class(key, sample, sample->frame_count);
 }
 
-/* Whether Go's runtime changes stacks in a function. */
-static bool changes_stacks(const char *function)
+/* Whether Go's runtime changes stacks, or ends one, in a function. */
+static bool leaves_stack(const char *function)
 {
-	static const char *const names[] = {
-		"runtime.systemstack", "runtime.mcall",	 "runtime.morestack",  "runtime.asmcgocall",
-		"runtime.mstart",      "runtime.goexit", "runtime.cgocallback"};
+	static const char *const names[] = {"runtime.systemstack", "runtime.mcall",
+					    "runtime.morestack",   "runtime.asmcgocall",
+					    "runtime.mstart",	   "runtime.goexit",
+					    "runtime.cgocallback", "runtime.rt0_go"};
 
 	for (size_t i = 0; function && i < sizeof(names) / sizeof(names[0]); i++) {
 		size_t length = strlen(names[i]);
@@ -207,7 +218,7 @@ static bool can_step(const struct sample_record *sample, size_t common)
 	if (common == 0)
 		return true;
 	address = walk.frames[common - 1];
-	return !changes_stacks(address_space_symbol(walk.space, address - !is_exact)) &&
+	return !leaves_stack(address_space_symbol(walk.space, address - !is_exact)) &&
 	       (address_space_has_cfi(walk.space, address - !is_exact) ||
 		address_space_has_cfi(walk.space, address));
 }
@@ -271,10 +282,18 @@ static void compare(struct address_space *space, const struct sample_record *sam
 /* ---- Output -------------------------------------------------------------------------------------
  */
 
-static int by_count(const void *one, const void *other)
+/* Differences first, then stacks without a root, then what libdw cannot know. */
+static int rank(const struct class *class)
+{
+	return class->key[0] == 'd' ? 0 : class->key[0] == 'i' ? 1 : 2;
+}
+
+static int by_rank_and_count(const void *one, const void *other)
 {
 	const struct class *a = one, *b = other;
 
+	if (rank(a) != rank(b))
+		return rank(a) - rank(b);
 	return a->count != b->count ? (a->count < b->count ? 1 : -1) : strcmp(a->key, b->key);
 }
 
@@ -349,7 +368,7 @@ int main(int argc, char **argv)
 	       " uncopied=%" PRIu64 " refused=%" PRIu64 "\n",
 	       samples, complete, rescued, identical, differing, cut_short, deep, blind, uncopied,
 	       refused);
-	qsort(classes, class_count, sizeof(classes[0]), by_count);
+	qsort(classes, class_count, sizeof(classes[0]), by_rank_and_count);
 	for (size_t i = 0; i < class_count && i < shown; i++) {
 		printf("  %" PRIu64 " %s\n", classes[i].count, classes[i].key);
 		if (is_verbose)
