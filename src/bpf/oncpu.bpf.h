@@ -46,7 +46,7 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 					struct task_struct *task)
 {
 	__u64 sp = s->regs[REG_SP], leaf_sp, from;
-	__u32 frames_before = s->count - s->sample.kernel_count - 1;
+	__u32 frames_before = s->walked - 1;
 	struct prof_rescue *rescue;
 
 	if (!rescue_allowed(s, s->sample.time_ns)) {
@@ -140,7 +140,8 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	if (!s)
 		return 0;
 
-	s->count = 0;
+	s->kernel_count = 0;
+	s->walked = 0;
 	s->outcome = PROF_OUTCOME_UNSET;
 	s->sample.time_ns = start_ns;
 	s->sample.tgid = tgid;
@@ -154,9 +155,8 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 
 		s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
 		if (bytes > 0)
-			s->count = bytes / 8;
+			s->kernel_count = bytes / 8;
 	}
-	s->sample.kernel_count = s->count;
 
 	task = bpf_get_current_task_btf();
 	if (!take_user_registers(s, ctx, task))
@@ -167,14 +167,22 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		/* Between two programs: the registers are the old one's, the memory is the new
 		 * one's. */
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
-		s->count = s->sample.kernel_count;
+		s->walked = 0;
 	}
 	if (wants_rescue(s->outcome))
 		s->sample.flags |=
 			send_rescue(s, ctx, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
 
-	frames = s->count & (2 * PROF_MAX_USER_FRAMES - 1);
-	s->sample.user_count = frames - s->sample.kernel_count;
+	frames = s->walked;
+	s->sample.left_out = 0;
+	if (frames > PROF_MAX_USER_FRAMES) {
+		s->sample.left_out = frames - PROF_MAX_USER_FRAMES;
+		frames = PROF_MAX_USER_FRAMES;
+	}
+	s->sample.user_count = frames;
+	s->sample.kernel_count = s->kernel_count;
+	/* For the verifier (6.18): the length of what is sent has to have an upper bound. */
+	frames = (frames + s->kernel_count) & (2 * PROF_MAX_USER_FRAMES - 1);
 	s->sample.outcome = s->outcome;
 	if (send_sample(s->sample.cpu, &s->sample, sizeof(s->sample) + frames * 8))
 		count(PROF_COUNT_RING_FULL);

@@ -122,7 +122,16 @@ struct prof_process {
 
 /* ---- Samples ------------------------------------------------------------------------------- */
 
+/* User frames of one sample. A deeper stack keeps its leaf end in the first half, and in the second
+ * half the frames next to its root: a ring, whose oldest frame comes after the newest one. */
 #define PROF_MAX_USER_FRAMES 1024
+#define PROF_LEAF_FRAMES (PROF_MAX_USER_FRAMES / 2)
+/* Frames after which a walk ends without its root, at the most (max_walked_frames may say less). */
+#define PROF_MAX_WALKED_FRAMES 16384
+/* Steps of one walk to a stack at lower addresses. */
+#define PROF_MAX_JUMPS_DOWN 64
+/* No piece of a stack is smaller. */
+#define PROF_STACK_PIECE_BYTES 4096
 #define PROF_MAX_KERNEL_FRAMES 127
 #define PROF_COMM_BYTES 16
 
@@ -154,7 +163,11 @@ enum prof_sample_flags {
 #define PROF_FRAME_BY_FP (1ULL << 62)  /* found by frame pointers */
 #define PROF_FRAME_ADDRESS ((1ULL << 56) - 1)
 
-/* One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first. */
+/*
+ * One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first.
+ * With `left_out` frames left out of the middle, the last PROF_LEAF_FRAMES addresses are a ring,
+ * which begins at index `left_out` modulo its length.
+ */
 struct prof_sample {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 tgid;
@@ -165,7 +178,8 @@ struct prof_sample {
 	__u8 outcome; /* enum prof_outcome */
 	__u8 flags;   /* enum prof_sample_flags */
 	__u8 comm[PROF_COMM_BYTES];
-	__u8 pad[6];
+	__u8 pad[2];
+	__u32 left_out; /* user frames that are not in the sample */
 };
 
 #define PROF_RESCUE_BYTES 65536

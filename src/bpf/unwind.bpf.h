@@ -17,7 +17,6 @@ struct walk {
 	struct prof_page *pages;
 	struct prof_rule *rules;
 	struct prof_image *images;
-	__u32 first_frame; /* index of the leaf in the frame array */
 };
 
 /* `taken` where `difference` is not negative, else 0. The empty asm keeps clang from turning the
@@ -147,17 +146,44 @@ static __always_inline long step_signal(struct scratch *s)
 	s->is_return = 0;
 	s->by_fp = 0;
 	s->all_registers = 1;
+	s->piece_low = s->regs[REG_SP];
 	return 0;
 }
 
-/* Makes the caller the current frame. `may_stay`: the call has pushed nothing (vfork's return). */
-static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_address, __u64 bp,
-				    __u64 by_fp, bool may_stay)
+/*
+ * Whether a caller whose stack lies below the current frame is on another stack (split stacks,
+ * stacks borrowed for a call): then it is below everything that was seen of this one.
+ */
+static __always_inline bool is_other_stack(struct scratch *s, __u64 cfa)
 {
+	if (cfa + PROF_RED_ZONE_BYTES >= s->piece_low || s->jumps_down >= PROF_MAX_JUMPS_DOWN)
+		return false;
+	s->piece_low = cfa;
+	s->jumps_down++;
+	return true;
+}
+
+/* How far up the caller's stack pointer has to be. */
+enum growth {
+	GROWS,	       /* above the callee's: the call has pushed its return address */
+	MAY_STAY,      /* or equal: that was popped into a register (vfork) */
+	MAY_JUMP_DOWN, /* or on another stack, wherever that is */
+};
+
+/* Makes the caller the current frame. */
+static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_address, __u64 bp,
+				    __u64 by_fp, enum growth growth)
+{
+	__u64 sp = s->regs[REG_SP];
+
 	if (!return_address)
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
-	if (cfa < s->regs[REG_SP] || (cfa == s->regs[REG_SP] && !may_stay))
+	if (cfa <= sp && !(cfa == sp && growth == MAY_STAY) &&
+	    !(growth == MAY_JUMP_DOWN && is_other_stack(s, cfa)))
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
+	/* What lies between may be another stack, still to come. */
+	if (growth == MAY_JUMP_DOWN && cfa > sp + PROF_STACK_PIECE_BYTES)
+		s->piece_low = cfa;
 	s->regs[REG_SP] = cfa;
 	s->regs[REG_BP] = bp;
 	s->regs[REG_IP] = return_address;
@@ -182,7 +208,7 @@ static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_r
 		s->regs[REG_SP] = 0;
 	if (!read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address))
 		return stop(s, end_of_frame_pointers(s));
-	return step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP, false);
+	return step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP, GROWS);
 }
 
 /* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. */
@@ -225,7 +251,23 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 		if (!read_word(s, cfa + offset, &return_address))
 			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
 	}
-	return step_to(s, cfa, return_address, bp, 0, rule->ra_kind == PROF_RA_IN_REG);
+	/* From the stack pointer a caller on another stack cannot be found. */
+	return step_to(s, cfa, return_address, bp, 0,
+		       rule->ra_kind == PROF_RA_IN_REG			? MAY_STAY :
+		       kind == PROF_RULE_REG && rule->cfa_reg == REG_SP ? GROWS :
+									  MAY_JUMP_DOWN);
+}
+
+/* Stores the current address: at its place in the leaf half, or over the oldest one of the ring. */
+static __always_inline void keep_frame(struct scratch *s)
+{
+	__u32 n = s->walked, slot = n & (PROF_LEAF_FRAMES - 1);
+
+	if (n >= PROF_LEAF_FRAMES)
+		slot += PROF_LEAF_FRAMES;
+	s->frames[(s->kernel_count + slot) & (2 * PROF_MAX_USER_FRAMES - 1)] =
+		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
+	s->walked = n + 1;
 }
 
 /* One frame: stores the current address and moves on to its caller. Returns 1 to stop. */
@@ -233,24 +275,18 @@ static long walk_step(__u32 index, struct walk *w)
 {
 	struct scratch *s = w->s;
 	__u64 address = s->regs[REG_IP] - s->is_return, va;
-	__u32 count = s->count, page, kind;
+	__u32 page, kind;
 	const struct prof_page *rows_of_page;
 	const struct prof_rule *rule;
 
-	if (count - w->first_frame >= PROF_MAX_USER_FRAMES)
-		return stop(s, PROF_OUTCOME_TOO_DEEP);
-	s->frames[count & (2 * PROF_MAX_USER_FRAMES - 1)] =
-		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
-	s->count = count + 1;
-
 	if (address - s->map_start >= s->map_bytes && !enter_mapping(w, address)) {
 		/* A frame pointer that leads nowhere is the end of frame pointers. */
-		if (s->by_fp) {
-			s->count = count;
+		if (s->by_fp)
 			return stop(s, end_of_frame_pointers(s));
-		}
+		keep_frame(s);
 		return stop(s, PROF_OUTCOME_UNKNOWN_MAPPING);
 	}
+	keep_frame(s);
 	if (s->image.state != PROF_IMAGE_READY) {
 		if (s->image.state == PROF_IMAGE_NOT_LOADED)
 			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
@@ -289,7 +325,6 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 		.pages = bpf_map_lookup_elem(&pages, &zero),
 		.rules = bpf_map_lookup_elem(&rules, &zero),
 		.images = bpf_map_lookup_elem(&images, &zero),
-		.first_frame = s->count,
 	};
 
 	if (!w.rows || !w.pages || !w.rules || !w.images)
@@ -297,8 +332,10 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 	s->map_bytes = 0;
 	s->window_words = 0;
 	s->by_fp = 0;
+	s->jumps_down = 0;
+	s->piece_low = s->regs[REG_SP];
 	s->outcome = PROF_OUTCOME_TOO_DEEP;
-	bpf_loop(PROF_MAX_USER_FRAMES + 1, walk_step, &w, 0);
+	bpf_loop(max_walked_frames, walk_step, &w, 0);
 }
 
 #endif /* PROF_UNWIND_BPF_H */

@@ -1,5 +1,6 @@
 //! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
 
+use super::capacity::max_walked_frames;
 use super::kernel_tables::{KernelTables, TableMaps};
 use super::perf_event::{self, SampleClock};
 use crate::bpf::{
@@ -275,6 +276,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         rodata.filter = config.filter as u32;
         rodata.follow_children = config.follow_children;
         rodata.follow_frame_pointers = config.follow_frame_pointers;
+        rodata.max_walked_frames = max_walked_frames(config.hz);
         rodata.rows_mask = config.row_capacity - 1;
         rodata.pages_mask = config.page_capacity - 1;
         rodata.ring_wake_bytes = smallest / 2;

@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 pub(super) struct Rescued {
     /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
     pub frames: Vec<u64>,
+    /// Frames left out behind the first `LEAF_FRAMES` of them.
+    pub left_out: usize,
     /// How the walk ended.
     pub outcome: Outcome,
     /// It ended because a table is still being compiled: worth another try.
@@ -54,7 +56,12 @@ pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
             marked
         })
         .collect();
-    Rescued { frames, outcome: outcome(stack.end), missed_a_table: code.missed.get() }
+    Rescued {
+        frames,
+        left_out: stack.left_out,
+        outcome: outcome(stack.end),
+        missed_a_table: code.missed.get(),
+    }
 }
 
 fn outcome(end: End) -> Outcome {

@@ -25,6 +25,7 @@ mod full_step;
 mod known_code;
 mod sequence;
 mod stack_depth;
+mod stack_ends;
 
 pub use cfi::CfiSections;
 pub use compile::{TableError, compile, compile_sections};
@@ -33,5 +34,8 @@ pub use limits::Limits;
 pub use memory::{Memory, MemoryError, StackCopy};
 pub use registers::{FrameState, Registers};
 pub use rule::{Rule, RuleKind};
+pub use stack_ends::StackEnds;
 pub use table::{Page, Row, Table};
-pub use walk::{End, FoundBy, FrameAddress, MappedModule, ModuleCode, ModuleMap, Stack, walk};
+pub use walk::{
+    End, FoundBy, FrameAddress, MAX_WALKED_FRAMES, MappedModule, ModuleCode, ModuleMap, Stack, walk,
+};
