@@ -7,6 +7,22 @@
 #define REG_BP 6
 #define REG_SP 7
 #define REG_IP 16
+/* Numbers of registers that rules may name: all 16. */
+#define REG_MASK 15
+
+/* `push %rbp` puts the frame record next to the CFA. */
+#define FRAME_RECORD_TELLS_SP true
+
+static __always_inline __u64 plain_return_address(__u64 return_address)
+{
+	return return_address;
+}
+
+/* How a walk ends when the return address was in a register that is lost. */
+static __always_inline enum prof_outcome lost_return_address(__u32 reg)
+{
+	return PROF_OUTCOME_UNSUPPORTED_RULE;
+}
 
 /* Takes all registers from the ucontext at the stack pointer: struct rt_sigframe of
  * arch/x86/include/asm/sigframe.h, gregs in the order of struct sigcontext_64. */
@@ -41,6 +57,21 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 #define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
 #define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */
 #define NR_EXECVEAT 322
+
+/* Whether the interrupt came from user mode. */
+static __always_inline bool is_user_mode(struct bpf_perf_event_data *ctx)
+{
+	return *(volatile __u64 *)&ctx->cs & 3;
+}
+
+/* The stack pointer of the thread's user registers. */
+static __always_inline __u64 user_stack_pointer(struct bpf_perf_event_data *ctx,
+						struct task_struct *task)
+{
+	if (is_user_mode(ctx))
+		return *(volatile __u64 *)&ctx->sp;
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+}
 
 /*
  * Takes the user registers of the interrupted thread. Returns false when it has none.

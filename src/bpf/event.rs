@@ -1,6 +1,6 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
-use super::{LEAF_FRAMES, MAX_USER_FRAMES, RESCUE_BYTES, prof_rescue, prof_sample};
+use super::{LEAF_FRAMES, MAX_USER_FRAMES, RESCUE_BYTES, prof_rescue, prof_sample, prof_stack_copy};
 use std::mem::offset_of;
 
 /// Why the bytes of a record are no event.
@@ -29,6 +29,7 @@ pub enum DecodeError {
 
 const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();
 const RESCUE_HEADER_BYTES: usize = offset_of!(prof_rescue, stack);
+const COPY_HEADER_BYTES: usize = offset_of!(prof_stack_copy, stack);
 
 /// One sample as the kernel side sent it. Addresses are leaf first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +140,42 @@ impl RescueEvent {
     }
 }
 
+/// The registers of a sample's leaf and the stack above them, sent with every sample when asked to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackCopyEvent {
+    /// CLOCK_MONOTONIC, ns: that of the sample it belongs to.
+    pub time_ns: u64,
+    /// The CPU: that of the sample it belongs to.
+    pub cpu: u32,
+    /// Whether rip is behind a system call instruction.
+    pub is_return: bool,
+    /// Registers by DWARF number 0..=15, then rip.
+    pub registers: [u64; 17],
+    /// Process address of the first byte of `stack`.
+    pub start: u64,
+    /// The stack.
+    pub stack: Vec<u8>,
+}
+
+impl StackCopyEvent {
+    /// Decodes one record of the ring of stack copies.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut at = Fields::of(bytes, COPY_HEADER_BYTES)?;
+        let stack_bytes = at.u32(offset_of!(prof_stack_copy, stack_bytes)) as usize;
+        let expected = COPY_HEADER_BYTES + stack_bytes;
+        let stack = bytes.get(COPY_HEADER_BYTES..expected);
+        let stack = stack.ok_or(DecodeError::Length { expected, actual: bytes.len() })?;
+        Ok(StackCopyEvent {
+            time_ns: at.u64(offset_of!(prof_stack_copy, time_ns)),
+            cpu: at.u32(offset_of!(prof_stack_copy, cpu)),
+            is_return: at.u64(offset_of!(prof_stack_copy, is_return)) != 0,
+            registers: std::array::from_fn(|i| at.u64(offset_of!(prof_stack_copy, regs) + 8 * i)),
+            start: at.u64(offset_of!(prof_stack_copy, start)),
+            stack: stack.to_vec(),
+        })
+    }
+}
+
 /// Numbers of a header whose length was checked; alignment is not promised.
 struct Fields<'a>(&'a [u8]);
 
@@ -230,5 +267,10 @@ mod tests {
         let mut rescue = vec![0u8; RESCUE_HEADER_BYTES + 8];
         rescue[16..20].copy_from_slice(&9u32.to_ne_bytes());
         assert!(RescueEvent::decode(&rescue).is_err(), "says 9 bytes of stack, has 8");
+        let mut copy = vec![0u8; COPY_HEADER_BYTES + 8];
+        copy[12..16].copy_from_slice(&8u32.to_ne_bytes());
+        assert_eq!(StackCopyEvent::decode(&copy).map(|copy| copy.stack.len()), Ok(8));
+        copy[12..16].copy_from_slice(&9u32.to_ne_bytes());
+        assert!(StackCopyEvent::decode(&copy).is_err(), "says 9 bytes of stack, has 8");
     }
 }

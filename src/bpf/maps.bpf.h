@@ -10,9 +10,10 @@ const volatile bool follow_children = true;
 const volatile bool follow_frame_pointers = true; /* through code without unwind rows */
 /* Frames after which a walk ends without its root: 1,024..16,384, by the sampling period. */
 const volatile __u32 max_walked_frames = PROF_MAX_WALKED_FRAMES;
-const volatile __u32 rows_mask = 0;	  /* rows that fit - 1; a power of two - 1 */
-const volatile __u32 pages_mask = 0;	  /* pages that fit - 1; a power of two - 1 */
-const volatile __u32 ring_wake_bytes = 0; /* fill mark past which the reader is woken, bytes */
+const volatile __u32 rows_mask = 0;	      /* rows that fit - 1; a power of two - 1 */
+const volatile __u32 pages_mask = 0;	      /* pages that fit - 1; a power of two - 1 */
+const volatile __u32 ring_wake_bytes = 0;     /* fill mark past which the reader is woken, bytes */
+const volatile bool copy_every_stack = false; /* send a prof_stack_copy with each sample */
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
 
 /* Rows of all tables. One value, so that its memory can be mapped and written without system
@@ -101,6 +102,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20); /* 125 copies between two looks of the reader */
 } rescue_ring SEC(".maps");
+
+/* A copy of every stack, when asked for: the size is set before load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} stack_copies SEC(".maps");
 
 /* One per CPU. The sampler is the only user: it cannot interrupt itself. */
 struct {

@@ -5,14 +5,16 @@
 
 mod event;
 
-pub use event::{DecodeError, RescueEvent, SampleEvent};
+pub use event::{DecodeError, RescueEvent, SampleEvent, StackCopyEvent};
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/prof.skel.rs"));
 }
 
-pub use skeleton::types::{prof_counters, prof_image, prof_process, prof_rescue, prof_sample};
+pub use skeleton::types::{
+    prof_counters, prof_image, prof_process, prof_rescue, prof_sample, prof_stack_copy,
+};
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
 /// `PROF_MAX_RULES`: rules that all tables together may have.
@@ -27,6 +29,8 @@ pub const NO_START: u64 = 1 << 62;
 pub const EXEC_PENDING: u32 = 1 << 31;
 /// `PROF_RESCUE_BYTES`: size of a stack copy, bytes.
 pub const RESCUE_BYTES: usize = 65536;
+/// `PROF_STACK_COPY_BYTES`: size of the copy of every stack, bytes.
+pub const STACK_COPY_BYTES: usize = 262_144;
 /// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
 pub const RED_ZONE_BYTES: u64 = 128;
 /// `PROF_FRAME_RETURN`: mark of a return address.
@@ -100,6 +104,8 @@ pub enum Counter {
     ForkFailed = 10,
     /// exec calls after which the old entry was emptied in place.
     ExecFailed = 11,
+    /// Copies of every stack that did not fit into their ring.
+    CopyFull = 12,
 }
 
 /// `enum prof_outcome`.
@@ -135,4 +141,5 @@ const _: () = {
     assert!(size_of::<prof_process>() == 8 + 32 * MAX_MAPPINGS);
     assert!(size_of::<prof_sample>() == 48);
     assert!(size_of::<prof_rescue>() == 160 + RESCUE_BYTES);
+    assert!(size_of::<prof_stack_copy>() == 168 + STACK_COPY_BYTES);
 };

@@ -58,8 +58,7 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 		count(PROF_COUNT_RESCUE_FULL);
 		return false;
 	}
-	leaf_sp = *(volatile __u64 *)&ctx->cs & 3 ? *(volatile __u64 *)&ctx->sp :
-						    ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+	leaf_sp = user_stack_pointer(ctx, task);
 	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2) {
 		take_user_registers(s, ctx, task);
 		sp = s->regs[REG_SP];
@@ -150,7 +149,7 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	s->sample.flags = 0;
 	bpf_get_current_comm(s->sample.comm, sizeof(s->sample.comm));
 
-	if (!(*(volatile __u64 *)&ctx->cs & 3)) {
+	if (!is_user_mode(ctx)) {
 		long bytes = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
 
 		s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
@@ -161,6 +160,8 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	task = bpf_get_current_task_btf();
 	if (!take_user_registers(s, ctx, task))
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+	if (copy_every_stack && s->outcome == PROF_OUTCOME_UNSET)
+		send_stack_copy(s);
 	if (s->outcome == PROF_OUTCOME_UNSET)
 		walk_user_stack(s, process);
 	if (s->in_exec && s->outcome != PROF_OUTCOME_COMPLETE) {

@@ -9,21 +9,30 @@
 #include "prof.h"
 #include "scratch.bpf.h"
 #include "maps.bpf.h"
+#ifdef __TARGET_ARCH_arm64
+#include "arch_arm64.bpf.h"
+#else
 #include "arch_x86.bpf.h"
+#endif
 #include "unwind.bpf.h"
+#include "stack_copy.bpf.h"
 #include "process.bpf.h"
 #include "oncpu.bpf.h"
 
 /* Keep the shared types in BTF, so that user space takes them from there. */
 struct prof_sample *type_sample;
 struct prof_rescue *type_rescue;
+struct prof_stack_copy *type_stack_copy;
 struct prof_row *type_row;
 struct prof_page *type_page;
 struct prof_rule *type_rule;
 struct prof_image *type_image;
 
 _Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
-_Static_assert(sizeof(struct prof_rescue) == 160 + PROF_RESCUE_BYTES, "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_rescue) == 24 + 8 * PROF_REGISTERS + PROF_RESCUE_BYTES,
+	       "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_stack_copy) == 32 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
+	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_page) == 8, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");

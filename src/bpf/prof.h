@@ -50,15 +50,17 @@ enum prof_rbp_kind {
 
 /* How the return address is found. */
 enum prof_ra_kind {
-	PROF_RA_AT_CFA = 0, /* *(CFA - 8) */
-	PROF_RA_IN_REG = 1, /* reg[aux_reg]: only while all registers are known */
-	PROF_RA_OFFSET = 2, /* *(CFA + aux), for kinds that do not use aux themselves */
+	PROF_RA_AT_CFA = 0,	/* *(CFA - 8) */
+	PROF_RA_IN_REG = 1,	/* reg[aux_reg]: only while all registers are known */
+	PROF_RA_OFFSET = 2,	/* *(CFA + aux), for kinds that do not use aux themselves */
+	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8): arm64's frame record */
 };
 
 /*
  * One unwind rule, shared by all rows that need it. 16 bytes, so that no rule crosses a cache line.
- * Registers have their DWARF numbers (x86-64: 6 = rbp, 7 = rsp). Registers other than rsp and rbp
- * are known only in the innermost frame and in a frame that a signal interrupted.
+ * Registers have their DWARF numbers (x86-64: 6 = rbp, 7 = rsp; arm64: 29 = x29, which stands for
+ * rbp everywhere below, 31 = sp). Registers other than rsp and rbp are known only in the innermost
+ * frame and in a frame that a signal interrupted.
  */
 struct prof_rule {
 	__u8 kind;     /* enum prof_rule_kind */
@@ -185,7 +187,11 @@ struct prof_sample {
 #define PROF_RESCUE_BYTES 65536
 /* Copies start this far below rsp: leaf functions may keep data there (x86-64 psABI, red zone). */
 #define PROF_RED_ZONE_BYTES 128
+#ifdef __TARGET_ARCH_arm64
+#define PROF_REGISTERS 33 /* DWARF numbers 0..31, then pc */
+#else
 #define PROF_REGISTERS 17 /* DWARF numbers 0..15, then rip */
+#endif
 
 /*
  * The state of a walk that the kernel could not finish, and the stack above it. It starts again at
@@ -204,6 +210,23 @@ struct prof_rescue {
 	__u8 stack[PROF_RESCUE_BYTES]; /* from rsp - PROF_RED_ZONE_BYTES upwards */
 };
 
+/* Bytes of stack in a copy of every sample: enough for compilers' deep recursion. */
+#define PROF_STACK_COPY_BYTES 262144
+
+/*
+ * The registers of a sample's leaf and the stack above them, sent with every sample when asked to,
+ * for a second walk by another unwinder.
+ */
+struct prof_stack_copy {
+	__u64 time_ns; /* as in the sample it belongs to */
+	__u32 cpu;
+	__u32 stack_bytes; /* bytes of `stack` that could be read */
+	__u64 start;	   /* process address of the first: rsp - PROF_RED_ZONE_BYTES */
+	__u64 is_return;   /* rip is behind a system call instruction */
+	__u64 regs[PROF_REGISTERS];
+	__u8 stack[PROF_STACK_COPY_BYTES];
+};
+
 /* ---- Counters ------------------------------------------------------------------------------ */
 
 /* Per-CPU counters: hit = filtered + idle + sent + ring_full. */
@@ -220,7 +243,8 @@ enum prof_counter {
 	PROF_COUNT_TIMED_NS = 9,      /* their time */
 	PROF_COUNT_FORK_FAILED = 10,  /* mappings that could not be handed to a forked child */
 	PROF_COUNT_EXEC_FAILED =
-		11, /* exec calls after which old mappings had to be dropped whole */
+		11,		   /* exec calls after which old mappings had to be dropped whole */
+	PROF_COUNT_COPY_FULL = 12, /* copies of every stack that did not fit into their ring */
 	PROF_COUNT_MAX = 16,
 };
 

@@ -7,7 +7,7 @@
 
 /* Working memory of one walk. Kept in a map since the BPF stack has 512 bytes. */
 struct scratch {
-	__u64 regs[PROF_REGISTERS + 1]; /* DWARF numbers 0..15, then rip */
+	__u64 regs[PROF_REGISTERS + 1]; /* by DWARF number, then the program counter */
 	/* The module that the last address was in. */
 	__u64 map_start;
 	__u64 map_bytes; /* 0: none */
@@ -25,7 +25,7 @@ struct scratch {
 	__u32 jumps_down; /* steps that led to a stack at lower addresses */
 	__u64 piece_low;  /* lowest address that the walk has seen of the current stack */
 	__u32 runs;
-	__u32 pad;
+	__u32 is_sp_hidden;  /* the stack pointer is at or above regs[REG_SP], no more is known */
 	__u64 rescue_second; /* the second (of the monotonic clock) that rescue_bytes counts */
 	__u64 rescue_bytes;
 	__u8 window[WINDOW_BYTES + 8];

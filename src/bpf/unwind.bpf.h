@@ -150,6 +150,13 @@ static __always_inline long step_signal(struct scratch *s)
 	return 0;
 }
 
+/* Notes whether regs[REG_SP] is the stack pointer or only a lower bound of it. */
+static __always_inline void hide_sp(struct scratch *s, bool is_hidden)
+{
+	if (!FRAME_RECORD_TELLS_SP)
+		s->is_sp_hidden = is_hidden;
+}
+
 /*
  * Whether a caller whose stack lies below the current frame is on another stack (split stacks,
  * stacks borrowed for a call): then it is below everything that was seen of this one.
@@ -176,6 +183,7 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 {
 	__u64 sp = s->regs[REG_SP];
 
+	return_address = plain_return_address(return_address);
 	if (!return_address)
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
 	if (cfa <= sp && !(cfa == sp && growth == MAY_STAY) &&
@@ -184,6 +192,7 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 	/* What lies between may be another stack, still to come. */
 	if (growth == MAY_JUMP_DOWN && cfa > sp + PROF_STACK_PIECE_BYTES)
 		s->piece_low = cfa;
+	hide_sp(s, false);
 	s->regs[REG_SP] = cfa;
 	s->regs[REG_BP] = bp;
 	s->regs[REG_IP] = return_address;
@@ -208,18 +217,30 @@ static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_r
 		s->regs[REG_SP] = 0;
 	if (!read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address))
 		return stop(s, end_of_frame_pointers(s));
-	return step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP, GROWS);
+	if (step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP, GROWS))
+		return 1;
+	hide_sp(s, true);
+	return 0;
 }
 
 /* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. */
 static __always_inline long step_rule(struct scratch *s, const struct prof_rule *rule)
 {
 	__u32 kind = rule->kind;
-	__u64 base = s->regs[rule->cfa_reg & 15], cfa, return_address, bp = s->regs[REG_BP];
+	__u64 base = s->regs[rule->cfa_reg & REG_MASK], cfa, return_address, by_fp = 0;
+	__u64 bp = s->regs[REG_BP];
 
 	if (!s->all_registers && rule->cfa_reg != REG_SP && rule->cfa_reg != REG_BP)
 		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
 	cfa = base + (__s64)rule->cfa_off;
+	if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden && rule->cfa_reg == REG_SP) {
+		/* The frame pointer points to the frame record, and the rule says where that is. */
+		if (kind != PROF_RULE_REG || rule->ra_kind != PROF_RA_BESIDE_RBP ||
+		    bp < s->regs[REG_SP] || (bp & 7))
+			return stop(s, end_of_frame_pointers(s));
+		cfa = bp - (__s64)rule->rbp_off;
+		by_fp = PROF_FRAME_BY_FP;
+	}
 	if (kind == PROF_RULE_PLT) {
 		if ((s->regs[REG_IP] & 15) >= (__u64)(__s64)rule->aux)
 			cfa += 8;
@@ -227,7 +248,7 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 		if (kind == PROF_RULE_DEREF_INDEX) {
 			if (!s->all_registers)
 				return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
-			cfa += 8 * s->regs[rule->aux_reg & 15];
+			cfa += 8 * s->regs[rule->aux_reg & REG_MASK];
 		}
 		if (!read_word(s, cfa, &cfa))
 			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
@@ -243,16 +264,18 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 
 	if (rule->ra_kind == PROF_RA_IN_REG) {
 		if (!s->all_registers)
-			return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
-		return_address = s->regs[rule->aux_reg & 15];
+			return stop(s, lost_return_address(rule->aux_reg));
+		return_address = s->regs[rule->aux_reg & REG_MASK];
 	} else {
 		__s64 offset = rule->ra_kind == PROF_RA_OFFSET ? (__s64)rule->aux : -8;
 
+		if (!FRAME_RECORD_TELLS_SP && rule->ra_kind == PROF_RA_BESIDE_RBP)
+			offset = (__s64)rule->rbp_off + 8;
 		if (!read_word(s, cfa + offset, &return_address))
 			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
 	}
 	/* From the stack pointer a caller on another stack cannot be found. */
-	return step_to(s, cfa, return_address, bp, 0,
+	return step_to(s, cfa, return_address, bp, by_fp,
 		       rule->ra_kind == PROF_RA_IN_REG			? MAY_STAY :
 		       kind == PROF_RULE_REG && rule->cfa_reg == REG_SP ? GROWS :
 									  MAY_JUMP_DOWN);
@@ -305,8 +328,11 @@ static long walk_step(__u32 index, struct walk *w)
 	kind = rule->kind;
 	if (kind == PROF_RULE_STOP)
 		return stop(s, PROF_OUTCOME_COMPLETE);
-	if (kind == PROF_RULE_SIGNAL)
+	if (kind == PROF_RULE_SIGNAL) {
+		if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden)
+			return stop(s, end_of_frame_pointers(s));
 		return step_signal(s);
+	}
 	if (kind == PROF_RULE_USER)
 		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
 	if (kind == PROF_RULE_NONE || kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
@@ -334,6 +360,7 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 	s->by_fp = 0;
 	s->jumps_down = 0;
 	s->piece_low = s->regs[REG_SP];
+	hide_sp(s, false);
 	s->outcome = PROF_OUTCOME_TOO_DEEP;
 	bpf_loop(max_walked_frames, walk_step, &w, 0);
 }

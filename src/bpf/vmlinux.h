@@ -45,6 +45,29 @@ enum {
 	BPF_RB_AVAIL_DATA = 0,
 };
 
+#ifdef __TARGET_ARCH_arm64
+
+/* arch/arm64/include/asm/ptrace.h: there, the first four are inside anonymous members. */
+struct pt_regs {
+	__u64 regs[31];
+	__u64 sp;
+	__u64 pc;
+	__u64 pstate;
+	__s32 syscallno;
+} __attribute__((preserve_access_index));
+
+/* arch/arm64/include/uapi/asm/ptrace.h and include/uapi/linux/bpf_perf_event.h: as below. */
+struct bpf_perf_event_data {
+	__u64 regs[31];
+	__u64 sp;
+	__u64 pc;
+	__u64 pstate;
+	__u64 sample_period;
+	__u64 addr;
+};
+
+#else
+
 /* arch/x86/include/asm/ptrace.h */
 struct pt_regs {
 	unsigned long r15;
@@ -99,6 +122,8 @@ struct bpf_perf_event_data {
 	__u64 sample_period;
 	__u64 addr;
 };
+
+#endif
 
 struct mm_struct;
 

@@ -78,6 +78,9 @@ pub(super) struct RecordArgs {
     /// Say what is done, and pass on the loaders' own messages
     #[arg(short, long, help_heading = "Output")]
     verbose: bool,
+    /// Save a copy of every sample's registers and stack, which another unwinder can walk (`make oracle`)
+    #[arg(long, value_name = "FILE", hide = true)]
+    stack_copies: Option<PathBuf>,
     /// Accepted for those used to perf: stacks are always recorded
     #[arg(short, hide = true)]
     g: bool,
@@ -130,6 +133,7 @@ impl RecordArgs {
             quiet: self.quiet,
             verbose: self.verbose,
             table_budget_bytes: self.table_budget.unwrap_or(RecordOptions::default().table_budget_bytes),
+            stack_copies: self.stack_copies,
         })
     }
 }

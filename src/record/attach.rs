@@ -5,7 +5,7 @@ use super::kernel_tables::{KernelTables, TableMaps};
 use super::perf_event::{self, SampleClock};
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, RescueEvent, SAMPLE_RINGS, SampleEvent,
-    prof_counters, prof_image, prof_process, prof_rescue,
+    StackCopyEvent, prof_counters, prof_image, prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
@@ -31,6 +31,8 @@ pub(super) struct KernelConfig {
     pub page_capacity: u32,
     /// Sampling rate, Hz: rings are sized by it.
     pub hz: u32,
+    /// Whether a copy of every stack is sent too.
+    pub copy_every_stack: bool,
     /// CPUs that will be sampled.
     pub cpus: Vec<u32>,
 }
@@ -39,6 +41,8 @@ pub(super) struct KernelConfig {
 const RESCUE_BYTES_PER_SECOND: u64 = 64 << 20;
 /// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
 const RING_SECONDS: f64 = 1.0;
+/// Room for copies of every stack, bytes: some 500.
+const STACK_COPY_RING_BYTES: u32 = 128 << 20;
 
 /// What the rings delivered.
 #[derive(Debug, Default)]
@@ -47,6 +51,8 @@ pub(super) struct Received {
     pub samples: Vec<SampleEvent>,
     /// Stack copies.
     pub rescues: Vec<RescueEvent>,
+    /// Copies of every stack, when asked for.
+    pub copies: Vec<StackCopyEvent>,
     /// Records that were none.
     pub bad_records: u64,
 }
@@ -125,6 +131,15 @@ impl<'obj> KernelSide<'obj> {
             let mut received = of_rescues.borrow_mut();
             match RescueEvent::decode(bytes) {
                 Ok(rescue) => received.rescues.push(rescue),
+                Err(_) => received.bad_records += 1,
+            }
+            0
+        })?;
+        let of_copies = Rc::clone(&received);
+        rescues.add(&maps.stack_copies, move |bytes| {
+            let mut received = of_copies.borrow_mut();
+            match StackCopyEvent::decode(bytes) {
+                Ok(copy) => received.copies.push(copy),
                 Err(_) => received.bad_records += 1,
             }
             0
@@ -272,6 +287,9 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
             smallest = smallest.min(bytes);
         }
     }
+    if config.copy_every_stack {
+        maps.stack_copies.set_max_entries(STACK_COPY_RING_BYTES)?;
+    }
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.filter = config.filter as u32;
         rodata.follow_children = config.follow_children;
@@ -280,6 +298,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         rodata.rows_mask = config.row_capacity - 1;
         rodata.pages_mask = config.page_capacity - 1;
         rodata.ring_wake_bytes = smallest / 2;
+        rodata.copy_every_stack = config.copy_every_stack;
         rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
     }
     Ok(())

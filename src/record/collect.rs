@@ -7,6 +7,7 @@ use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
 use super::process::{self, Process, Processes};
 use super::rescue::{self, Rescued};
+use super::stack_copies::{StackCopies, Walked};
 use crate::bpf::{
     FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LEAF_FRAMES, MAX_USER_FRAMES, RescueEvent, SampleEvent, outcome,
 };
@@ -60,6 +61,8 @@ pub struct Collector {
     pub kernel: KernelFrames,
     /// Sums so far.
     pub totals: Totals,
+    /// Where copies of every stack go, when asked for.
+    pub copies: Option<StackCopies>,
     event: EventId,
     period_ns: u64,
     start_ns: u64,
@@ -90,6 +93,7 @@ impl Collector {
             files,
             kernel,
             totals: Totals::default(),
+            copies: None,
             event,
             period_ns,
             start_ns,
@@ -121,7 +125,7 @@ impl Collector {
             Some(rescue) => self.add_rescued(sample, rescue, true),
             None => {
                 let outcome = Outcome::from_code(sample.outcome);
-                self.store(&sample, outcome);
+                self.store(&sample, outcome, false);
             }
         }
     }
@@ -137,7 +141,7 @@ impl Collector {
     fn add_rescued(&mut self, mut sample: SampleEvent, rescue: RescueEvent, may_wait: bool) {
         let Some(process) = self.processes.at(sample.tgid, sample.time_ns) else {
             // Its number belongs to another process by now.
-            self.store(&sample, Outcome::from_code(sample.outcome));
+            self.store(&sample, Outcome::from_code(sample.outcome), false);
             return;
         };
         let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
@@ -148,11 +152,11 @@ impl Collector {
         self.profile.count(counter::RESCUED, 1);
         self.profile.count(counter::RESCUE_BYTES, rescue.stack.len() as u64);
         continue_stack(&mut sample, rescue.frames_before, &walk);
-        self.store(&sample, walk.outcome);
+        self.store(&sample, walk.outcome, true);
     }
 
-    /// Interns the stack and stores the sample.
-    fn store(&mut self, sample: &SampleEvent, mut outcome: Outcome) {
+    /// Interns the stack and stores the sample. `is_rescued`: user space took part in the walk.
+    fn store(&mut self, sample: &SampleEvent, mut outcome: Outcome, is_rescued: bool) {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
         let mut by_frame_pointer = false;
@@ -182,6 +186,12 @@ impl Collector {
                 continue;
             }
             path.push(frame);
+        }
+        if let Some(copies) = &mut self.copies {
+            // Of a stack with a gap only the part before it can be compared.
+            let frames = if left_out > 0 { LEAF_FRAMES } else { path.len() };
+            let frames = user.iter().copied().take(frames).collect();
+            copies.add(sample, Walked { frames, is_rescued, outcome });
         }
         path.reverse();
         let kernel_from = path.len();

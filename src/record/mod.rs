@@ -22,6 +22,7 @@ mod rights;
 mod session;
 mod sideband;
 mod signals;
+mod stack_copies;
 mod status;
 mod symbolize;
 mod target;

@@ -96,6 +96,8 @@ pub struct RecordOptions {
     pub verbose: bool,
     /// Most memory that unwind tables may take in the kernel, bytes.
     pub table_budget_bytes: u64,
+    /// Where a copy of every sample's registers and stack goes, for a second walk by another unwinder.
+    pub stack_copies: Option<PathBuf>,
 }
 
 impl Default for RecordOptions {
@@ -113,6 +115,7 @@ impl Default for RecordOptions {
             quiet: false,
             verbose: false,
             table_budget_bytes: 256 << 20,
+            stack_copies: None,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SampleClock, SidebandRing};
 use super::process::{self, Processes};
 use super::sideband::{self, Sideband};
+use super::stack_copies::StackCopies;
 use super::target::Found;
 use super::{proc_fs, rights};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
@@ -141,6 +142,9 @@ impl<'obj> Session<'obj> {
             if options.user_only { KernelFrames::none() } else { KernelFrames::start_loading() };
         let mut collector = Collector::new(Profile::new(meta), files, kernel_frames, sampling, period_ns);
 
+        if let Some(path) = &options.stack_copies {
+            collector.copies = Some(StackCopies::create(path)?);
+        }
         for path in preload {
             if let Ok(file) = std::fs::File::open(&path) {
                 collector.files.preload(file, &path);
@@ -159,6 +163,7 @@ impl<'obj> Session<'obj> {
             row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
             page_capacity: page_capacity(&collector.files),
             hz,
+            copy_every_stack: options.stack_copies.is_some(),
             cpus,
         };
         let mut kernel = KernelSide::load(object, &config)?;
@@ -237,8 +242,11 @@ impl<'obj> Session<'obj> {
     pub fn take(&mut self) -> anyhow::Result<()> {
         let known_until_ns = monotonic_ns();
         self.take_sideband()?;
-        let Received { samples, rescues, bad_records } = self.kernel.receive()?;
+        let Received { samples, rescues, copies, bad_records } = self.kernel.receive()?;
         self.collector.profile.count(counter::LOST_BAD_RECORD, bad_records);
+        if let Some(known) = &mut self.collector.copies {
+            known.take(copies);
+        }
         for rescue in rescues {
             self.rescues.insert((rescue.time_ns, rescue.cpu), rescue);
         }
@@ -301,6 +309,9 @@ impl<'obj> Session<'obj> {
         self.place_tables(Duration::from_millis(500));
         self.take()?;
         self.collector.retry_waiting(u64::MAX);
+        if let Some(copies) = self.collector.copies.take() {
+            copies.finish(counters.get(Counter::CopyFull))?;
+        }
         let files = &self.collector.files;
         let (evicted, failed) = (files.evicted, files.failed);
         let duration_ns = self.elapsed().as_nanos() as u64;

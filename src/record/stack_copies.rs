@@ -1,0 +1,172 @@
+//! A copy of every sample's registers and stack in a file, with the stack that was made of it: what another
+//! unwinder needs to walk each of them a second time (`make oracle`).
+//!
+//! The file is little-endian: eight bytes `PROFCOPY`, then records of a kind (u32), a length in bytes (u32)
+//! and as many bytes:
+//!
+//! | kind | contents |
+//! |---|---|
+//! | 1, mappings | number (u32), process id (u32), then the text of `/proc/PID/maps` |
+//! | 2, sample | see below |
+//! | 3, end | samples that have no copy because the ring was full (u64) |
+//!
+//! A sample: time (u64, ns), process id, thread id, number of the mappings (0: none), bytes of stack, count of
+//! frames (u32 each), outcome, 1 if rescued, 1 if rip is behind a system call, 1 if there is a copy (u8 each),
+//! process address of the stack's first byte (u64), 17 registers (u64, DWARF numbers 0..=15, then rip), the frames
+//! (u64, leaf first, with the kernel side's marks), the bytes of the stack.
+
+use super::proc_fs;
+use crate::bpf::{SampleEvent, StackCopyEvent};
+use crate::profile::Outcome;
+use anyhow::Context;
+use rustc_hash::FxHashMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// The text of a process's mappings is read again after this long, ns.
+const REREAD_INTERVAL_NS: u64 = 200_000_000;
+/// A copy whose sample has not come after this long is dropped, ns.
+const PATIENCE_NS: u64 = 4_000_000_000;
+/// Longest text of mappings that is taken, bytes.
+const MAX_MAPS_BYTES: usize = 16 << 20;
+
+/// How a sample's stack was walked here.
+#[derive(Debug)]
+pub(super) struct Walked {
+    /// The frames, leaf first, with marks.
+    pub frames: Vec<u64>,
+    /// User space took part in the walk.
+    pub is_rescued: bool,
+    /// How the walk ended.
+    pub outcome: Outcome,
+}
+
+/// The last text of a process's mappings.
+#[derive(Debug, Default)]
+struct Maps {
+    number: u32,
+    text: Vec<u8>,
+    read_ns: u64,
+}
+
+/// The file, and copies whose samples are still to come.
+#[derive(Debug)]
+pub struct StackCopies {
+    file: BufWriter<File>,
+    copies: FxHashMap<(u64, u32), StackCopyEvent>,
+    maps: FxHashMap<u32, Maps>,
+    maps_written: u32,
+    /// The first failure to write, reported at the end.
+    failure: Option<io::Error>,
+}
+
+impl StackCopies {
+    /// Starts the file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be created.
+    pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
+        let file = File::create(path).with_context(|| format!("cannot create `{}`", path.display()))?;
+        let mut file = BufWriter::with_capacity(1 << 20, file);
+        file.write_all(b"PROFCOPY").with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(StackCopies {
+            file,
+            copies: FxHashMap::default(),
+            maps: FxHashMap::default(),
+            maps_written: 0,
+            failure: None,
+        })
+    }
+
+    /// Keeps copies until their samples are walked.
+    pub(super) fn take(&mut self, copies: Vec<StackCopyEvent>) {
+        let newest = copies.iter().map(|copy| copy.time_ns).max().unwrap_or(0);
+        self.copies.extend(copies.into_iter().map(|copy| ((copy.time_ns, copy.cpu), copy)));
+        if newest > 0 {
+            self.copies.retain(|(time_ns, _), _| newest.saturating_sub(*time_ns) <= PATIENCE_NS);
+        }
+    }
+
+    /// Writes a sample. One without a user stack is left out.
+    pub(super) fn add(&mut self, sample: &SampleEvent, walked: Walked) {
+        let copy = self.copies.remove(&(sample.time_ns, sample.cpu));
+        if matches!(walked.outcome, Outcome::NoUserStack | Outcome::Compat32) || self.failure.is_some() {
+            return;
+        }
+        if let Err(error) = self.write(sample, walked, copy) {
+            self.failure = Some(error);
+        }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    ///
+    /// Something could not be written, now or before.
+    pub(super) fn finish(mut self, refused: u64) -> anyhow::Result<()> {
+        let written = match self.failure.take() {
+            Some(error) => Err(error),
+            None => self.record(3, &refused.to_le_bytes()).and_then(|()| self.file.flush()),
+        };
+        written.context("cannot write the stack copies")
+    }
+
+    fn write(
+        &mut self,
+        sample: &SampleEvent,
+        walked: Walked,
+        copy: Option<StackCopyEvent>,
+    ) -> io::Result<()> {
+        let maps = self.maps_of(sample)?;
+        let stack = copy.as_ref().map_or(&[][..], |copy| &copy.stack);
+        let mut bytes = Vec::with_capacity(256 + 8 * walked.frames.len() + stack.len());
+        bytes.extend(sample.time_ns.to_le_bytes());
+        for word in [sample.tgid, sample.tid, maps, stack.len() as u32, walked.frames.len() as u32] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.push(walked.outcome.code());
+        bytes.push(u8::from(walked.is_rescued));
+        bytes.push(u8::from(copy.as_ref().is_some_and(|copy| copy.is_return)));
+        bytes.push(u8::from(copy.is_some()));
+        let registers = copy.as_ref().map_or([0; 17], |copy| copy.registers);
+        let start = copy.as_ref().map_or(0, |copy| copy.start);
+        for word in std::iter::once(start).chain(registers).chain(walked.frames) {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(stack);
+        self.record(2, &bytes)
+    }
+
+    /// The number of the text that tells the process's mappings, which is written if it is new.
+    fn maps_of(&mut self, sample: &SampleEvent) -> io::Result<u32> {
+        let maps = self.maps.entry(sample.tgid).or_default();
+        if maps.number > 0 && sample.time_ns.saturating_sub(maps.read_ns) < REREAD_INTERVAL_NS {
+            return Ok(maps.number);
+        }
+        maps.read_ns = sample.time_ns;
+        let pid = proc_fs::live_thread(sample.tgid).unwrap_or(sample.tgid);
+        let text = fs::read(proc_fs::path(pid, "maps")).unwrap_or_default();
+        // Empty: it has ended, and what was known holds for its last samples.
+        if text.is_empty() || text.len() > MAX_MAPS_BYTES || text == maps.text {
+            return Ok(maps.number);
+        }
+        self.maps_written += 1;
+        maps.number = self.maps_written;
+        let number = maps.number;
+        let mut bytes = Vec::with_capacity(8 + text.len());
+        bytes.extend(number.to_le_bytes());
+        bytes.extend(sample.tgid.to_le_bytes());
+        bytes.extend(&text);
+        maps.text = text;
+        self.record(1, &bytes)?;
+        Ok(number)
+    }
+
+    fn record(&mut self, kind: u32, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(&kind.to_le_bytes())?;
+        self.file.write_all(&(bytes.len() as u32).to_le_bytes())?;
+        self.file.write_all(bytes)
+    }
+}

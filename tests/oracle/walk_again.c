@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Walks every sample of a file of stack copies a second time, by libdw of elfutils, and compares.
+ *
+ *   walk_again [-c CLASSES] [-v] FILE
+ *
+ * Prints one line of `name=count` pairs, then the most frequent differences (CLASSES of them; with -v an example of
+ * each, frame by frame). A sample is one of:
+ *
+ *   identical   both walks found the same frames and ended at the same one
+ *   short       the same frames as far as libdw came, which then needed memory that was not copied
+ *   differing   anything else
+ *   uncopied    there is no copy (the ring was full), or the mappings are not known
+ *
+ * build: cc -O2 -Wall -Wextra -Werror -o $OUT walk_again.c address_space.c copies.c -ldw -lelf
+ */
+#include "address_space.h"
+#include "copies.h"
+#include <err.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_FRAMES 20000
+#define MAX_CLASSES 4096
+#define LABEL_BYTES 256
+
+/* The walk that libdw is doing. */
+static struct {
+	const struct sample_record *sample;
+	struct address_space *space;
+	uint64_t frames[MAX_FRAMES];
+	size_t count;
+	bool left_copy; /* memory was wanted that was not copied */
+} walk;
+
+/* Samples that differ alike. */
+struct class {
+	char key[4 * LABEL_BYTES];
+	uint64_t count;
+	struct sample_record example;
+	size_t common;
+};
+
+static struct class classes[MAX_CLASSES];
+static size_t class_count;
+static uint64_t samples, complete, rescued, identical, differing, cut_short, uncopied;
+
+/* ---- What libdw asks for ------------------------------------------------------------------------ */
+
+static bool get_thread(Dwfl *dwfl, pid_t tid, void *argument, void **thread_argument)
+{
+	(void)dwfl, (void)tid;
+	*thread_argument = argument;
+	return true;
+}
+
+static pid_t next_thread(Dwfl *dwfl, void *argument, void **thread_argument)
+{
+	(void)dwfl, (void)argument, (void)thread_argument;
+	return 0;
+}
+
+static bool read_memory(Dwfl *dwfl, Dwarf_Addr address, Dwarf_Word *result, void *argument)
+{
+	const struct sample_record *sample = walk.sample;
+	uint64_t offset = address - sample->stack_start, word;
+
+	(void)dwfl, (void)argument;
+	if (offset < sample->stack_bytes && sample->stack_bytes - offset >= 8) {
+		memcpy(&word, sample->stack + offset, 8);
+	} else if (!address_space_read(walk.space, address, &word)) {
+		walk.left_copy = true;
+		return false;
+	}
+	*result = word;
+	return true;
+}
+
+static bool set_registers(Dwfl_Thread *thread, void *argument)
+{
+	Dwarf_Word registers[REGISTERS];
+
+	(void)argument;
+	for (int i = 0; i < REGISTERS; i++)
+		registers[i] = walk.sample->registers[i];
+	/* In a system call the address is behind the instruction, perhaps behind the function. */
+	registers[RIP] -= walk.sample->is_return;
+	return dwfl_thread_state_registers(thread, 0, REGISTERS, registers);
+}
+
+static const Dwfl_Thread_Callbacks callbacks = {
+	.next_thread = next_thread,
+	.get_thread = get_thread,
+	.memory_read = read_memory,
+	.set_initial_registers = set_registers,
+};
+
+static int take_frame(Dwfl_Frame *frame, void *argument)
+{
+	Dwarf_Addr pc;
+
+	(void)argument;
+	if (walk.count == MAX_FRAMES || !dwfl_frame_pc(frame, &pc, NULL))
+		return DWARF_CB_ABORT;
+	if (walk.count == 0)
+		pc += walk.sample->is_return;
+	walk.frames[walk.count++] = pc;
+	return DWARF_CB_OK;
+}
+
+/* ---- Comparing ---------------------------------------------------------------------------------- */
+
+static uint64_t our_frame(const struct sample_record *sample, size_t index)
+{
+	return word_at(sample->frames, index) & ADDRESS_BITS;
+}
+
+/* Walks; returns libdw's error, or NULL when it reached the root. */
+static const char *walk_again(struct address_space *space, const struct sample_record *sample)
+{
+	int status;
+
+	walk.sample = sample;
+	walk.space = space;
+	walk.count = 0;
+	walk.left_copy = false;
+	dwfl_errno();
+	status = dwfl_getthread_frames(address_space_dwfl(space), sample->tid, take_frame, NULL);
+	return status < 0 ? dwfl_errmsg(-1) : status ? "stopped" : NULL;
+}
+
+static size_t common_frames(const struct sample_record *sample)
+{
+	size_t common = 0;
+
+	while (common < sample->frame_count && common < walk.count &&
+	       our_frame(sample, common) == walk.frames[common])
+		common++;
+	return common;
+}
+
+/* Counts a difference under what both said after the last frame that they agree on. */
+static void add_difference(const struct sample_record *sample, size_t common, const char *error)
+{
+	char key[sizeof(classes[0].key)], last[LABEL_BYTES] = "(none)", ours[LABEL_BYTES], theirs[LABEL_BYTES];
+	bool has_cfi = true;
+	size_t i;
+
+	if (common > 0) {
+		uint64_t address = walk.frames[common - 1];
+
+		address_space_label(walk.space, address, false, last, sizeof(last));
+		has_cfi = address_space_has_cfi(walk.space, address - (common > 1 ? 1 : 0));
+	}
+	if (common < sample->frame_count)
+		address_space_label(walk.space, our_frame(sample, common), false, ours, sizeof(ours));
+	else
+		snprintf(ours, sizeof(ours), "end (outcome %u)", sample->outcome);
+	if (common < walk.count)
+		address_space_label(walk.space, walk.frames[common], false, theirs, sizeof(theirs));
+	else
+		snprintf(theirs, sizeof(theirs), "end (%s)", error ? error : "root");
+	snprintf(key, sizeof(key), "after %s%s%s: prof %s, libdw %s", last, has_cfi ? "" : " (no CFI)",
+		 sample->is_rescued ? " (rescued)" : "", ours, theirs);
+	for (i = 0; i < class_count; i++) {
+		if (!strcmp(classes[i].key, key)) {
+			classes[i].count++;
+			return;
+		}
+	}
+	if (class_count == MAX_CLASSES)
+		return;
+	memcpy(classes[class_count].key, key, sizeof(key));
+	classes[class_count].count = 1;
+	classes[class_count].example = *sample;
+	classes[class_count].common = common;
+	class_count++;
+}
+
+static void compare(struct address_space *space, const struct sample_record *sample)
+{
+	const char *error;
+	size_t common;
+
+	samples++;
+	complete += sample->outcome == COMPLETE;
+	rescued += sample->is_rescued;
+	if (!sample->has_copy || !space) {
+		uncopied++;
+		return;
+	}
+	error = walk_again(space, sample);
+	common = common_frames(sample);
+	if (common == walk.count && common == sample->frame_count) {
+		identical++;
+	} else if (common == walk.count && error && walk.left_copy) {
+		cut_short++;
+	} else {
+		differing++;
+		add_difference(sample, common, error);
+	}
+}
+
+/* ---- Output ------------------------------------------------------------------------------------- */
+
+static int by_count(const void *one, const void *other)
+{
+	const struct class *a = one, *b = other;
+
+	return a->count != b->count ? (a->count < b->count ? 1 : -1) : strcmp(a->key, b->key);
+}
+
+static void print_example(struct address_space **spaces, const struct class *class)
+{
+	const struct sample_record *sample = &class->example;
+	struct address_space *space = spaces[sample->maps];
+	size_t from = class->common > 3 ? class->common - 3 : 0;
+	const char *error = walk_again(space, sample);
+	char label[LABEL_BYTES];
+
+	printf("    thread %" PRIu32 " at %" PRIu64 " ns, rsp 0x%" PRIx64 ", %" PRIu32 " bytes of stack, %" PRIu32
+	       " and %zu frames; libdw: %s\n",
+	       sample->tid, sample->time_ns, sample->registers[RSP], sample->stack_bytes, sample->frame_count,
+	       walk.count, error ? error : "root");
+	for (size_t i = from; i < sample->frame_count && i < class->common + 6; i++) {
+		address_space_label(space, our_frame(sample, i), true, label, sizeof(label));
+		printf("    prof  %3zu %s%s\n", i, label,
+		       word_at(sample->frames, i) & BY_FRAME_POINTER ? " (by frame pointer)" : "");
+	}
+	for (size_t i = from; i < walk.count && i < class->common + 6; i++) {
+		address_space_label(space, walk.frames[i], true, label, sizeof(label));
+		printf("    libdw %3zu %s\n", i, label);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct address_space **spaces = NULL;
+	struct sample_record sample;
+	struct maps_record maps;
+	struct copies copies;
+	enum record_kind kind;
+	uint64_t refused = 0;
+	size_t space_count = 0, shown = 10;
+	bool is_verbose = false;
+	int option;
+
+	while ((option = getopt(argc, argv, "c:v")) != -1) {
+		if (option == 'c')
+			shown = strtoul(optarg, NULL, 10);
+		else if (option == 'v')
+			is_verbose = true;
+		else
+			errx(2, "usage: walk_again [-c CLASSES] [-v] FILE");
+	}
+	if (optind + 1 != argc)
+		errx(2, "usage: walk_again [-c CLASSES] [-v] FILE");
+	elf_version(EV_CURRENT);
+	copies_open(&copies, argv[optind]);
+	while ((kind = copies_next(&copies, &maps, &sample, &refused)) != RECORD_NONE) {
+		if (kind == RECORD_MAPS) {
+			if (maps.number > 1000000)
+				errx(2, "too many mappings");
+			if (maps.number >= space_count) {
+				spaces = realloc(spaces, (maps.number + 1) * sizeof(*spaces));
+				if (!spaces)
+					err(2, "no memory");
+				while (space_count <= maps.number)
+					spaces[space_count++] = NULL;
+			}
+			spaces[maps.number] = address_space_of(&maps, &callbacks, NULL);
+		} else if (kind == RECORD_SAMPLE) {
+			compare(sample.maps < space_count ? spaces[sample.maps] : NULL, &sample);
+		}
+	}
+	printf("samples=%" PRIu64 " complete=%" PRIu64 " rescued=%" PRIu64 " identical=%" PRIu64
+	       " differing=%" PRIu64 " short=%" PRIu64 " uncopied=%" PRIu64 "\n",
+	       samples, complete, rescued, identical, differing, cut_short, uncopied);
+	qsort(classes, class_count, sizeof(classes[0]), by_count);
+	for (size_t i = 0; i < class_count && i < shown; i++) {
+		printf("  %" PRIu64 " %s\n", classes[i].count, classes[i].key);
+		if (is_verbose)
+			print_example(spaces, &classes[i]);
+	}
+	return 0;
+}
