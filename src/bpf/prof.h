@@ -14,17 +14,23 @@ struct prof_row {
 	__u16 rule;
 };
 
-/* Rows of one 64 KiB page of a module's address space. Row `first` starts at or before the page. */
+/* Slices of 1 KiB that a page of 64 KiB of a module's address space has. */
+#define PROF_PAGE_SHIFT 16
+#define PROF_SLICE_SHIFT 10
+#define PROF_PAGE_SLICES (1 << (PROF_PAGE_SHIFT - PROF_SLICE_SHIFT))
+
+/* Where the rows of a page's slices are: the rule at an address of slice i is that of one of the
+ * rows `row[i]`..=`row[i + 1]`, indices into the row array. */
 struct prof_page {
-	__u32 first; /* index into the row array */
-	__u32 count; /* rows of this page, at least 1; 0: no rows, i.e. no unwind information */
+	__u32 row[PROF_PAGE_SLICES + 1]; /* [0] is PROF_NO_ROWS: no unwind information */
 };
 
-#define PROF_PAGE_SHIFT 16
+#define PROF_NO_ROWS 0xffffffff
 #define PROF_MAX_RULES 32768
-/* Rows of one page that the branch-free search can tell apart: 2^PROF_ROW_SEARCH_STEPS. */
-#define PROF_ROW_SEARCH_STEPS 14
-#define PROF_MAX_PAGE_ROWS (1 << PROF_ROW_SEARCH_STEPS)
+/* Steps of the search that every lookup takes, and those that come before them in slices with more
+ * than 2^PROF_FEW_ROWS_STEPS rows; together enough for a row at every address. */
+#define PROF_FEW_ROWS_STEPS 5
+#define PROF_MANY_ROWS_STEPS 6
 
 /* How the CFA (canonical frame address: the stack pointer before the call) is found. */
 enum prof_rule_kind {

@@ -43,20 +43,33 @@ static __always_inline __u32 find_mapping(const struct prof_process *process, __
 	return low;
 }
 
-/* The rule of the last row of `page` that starts at or before `low_address`. */
-static __always_inline __u32 find_rule(const struct prof_row *rows, const struct prof_page *page,
+/* One step of the search for the last row at or before `low_address`, among `*left` rows from
+ * `*low` on. */
+static __always_inline void halve_rows(const struct prof_row *rows, __u32 low_address, __u32 *low,
+				       __u32 *left)
+{
+	__u32 half = *left >> 1;
+	__u32 middle = rows[(*low + half) & rows_mask].pc_low;
+
+	*low += if_not_negative((__s64)low_address - (__s64)middle, half);
+	*left -= half;
+}
+
+/* The rule of the last row that starts at or before `low_address`, among those from `low` to
+ * `last`. */
+static __always_inline __u32 find_rule(const struct prof_row *rows, __u32 low, __u32 last,
 				       __u32 low_address)
 {
-	__u32 low = page->first, left = page->count;
+	__u32 left = last - low + 1;
 
+	if (left > (1 << PROF_FEW_ROWS_STEPS)) {
 #pragma unroll
-	for (int i = 0; i < PROF_ROW_SEARCH_STEPS; i++) {
-		__u32 half = left >> 1;
-		__u32 middle = rows[(low + half) & rows_mask].pc_low;
-
-		low += if_not_negative((__s64)low_address - (__s64)middle, half);
-		left -= half;
+		for (int i = 0; i < PROF_MANY_ROWS_STEPS; i++)
+			halve_rows(rows, low_address, &low, &left);
 	}
+#pragma unroll
+	for (int i = 0; i < PROF_FEW_ROWS_STEPS; i++)
+		halve_rows(rows, low_address, &low, &left);
 	return rows[low & rows_mask].rule;
 }
 
@@ -298,8 +311,8 @@ static long walk_step(__u32 index, struct walk *w)
 {
 	struct scratch *s = w->s;
 	__u64 address = s->regs[REG_IP] - s->is_return, va;
-	__u32 page, kind;
-	const struct prof_page *rows_of_page;
+	__u32 page, slice, kind;
+	const __u32 *rows;
 	const struct prof_rule *rule;
 
 	if (address - s->map_start >= s->map_bytes && !enter_mapping(w, address)) {
@@ -320,10 +333,11 @@ static long walk_step(__u32 index, struct walk *w)
 	page = (__u32)(va >> PROF_PAGE_SHIFT) - s->image.first_vpage;
 	if (page >= s->image.page_count)
 		return step_frame_pointer(s, false);
-	rows_of_page = &w->pages[(s->image.first_page + page) & pages_mask];
-	if (!rows_of_page->count)
+	slice = (va >> PROF_SLICE_SHIFT) & (PROF_PAGE_SLICES - 1);
+	rows = &w->pages[(s->image.first_page + page) & pages_mask].row[slice];
+	if (rows[0] == PROF_NO_ROWS)
 		return step_frame_pointer(s, false);
-	rule = &w->rules[find_rule(w->rows, rows_of_page, va & 0xffff) & (PROF_MAX_RULES - 1)];
+	rule = &w->rules[find_rule(w->rows, rows[0], rows[1], va & 0xffff) & (PROF_MAX_RULES - 1)];
 
 	kind = rule->kind;
 	if (kind == PROF_RULE_STOP)

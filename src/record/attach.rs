@@ -8,6 +8,7 @@ use crate::bpf::{
     StackCopyEvent, prof_counters, prof_image, prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
+use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
@@ -268,7 +269,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
     };
     let maps = &mut open.maps;
     maps.rows.set_value_size(config.row_capacity * 4)?;
-    maps.pages.set_value_size(config.page_capacity * 8)?;
+    maps.pages.set_value_size(config.page_capacity * size_of::<KernelPage>() as u32)?;
     let rings = [
         &mut maps.ring0,
         &mut maps.ring1,

@@ -10,6 +10,10 @@ use crate::unwind::{MAX_WALKED_FRAMES, Row};
 const EH_FRAME_BYTES_PER_ROW: u64 = 4;
 /// Room for tables beyond those known at the start: libraries that are loaded later.
 const SPARE_ROWS: u64 = 3 << 20;
+/// The same for pages: 256 MiB of code.
+const SPARE_PAGES: u64 = 4096;
+/// The largest page array: 64 GiB of code.
+const MAX_PAGES: u64 = 1 << 20;
 /// The smallest row array that makes sense, and the largest that the verifier can index (2^29 bytes).
 const MIN_ROWS: u64 = 1 << 12;
 const MAX_ROWS: u64 = 1 << 26;
@@ -46,7 +50,7 @@ pub(super) fn page_capacity(files: &ModuleFiles) -> u32 {
         .filter(|segment| segment.is_executable)
         .map(|segment| segment.memory_size + (2 << 16))
         .fold(0, u64::saturating_add);
-    ((bytes >> 16) * 2 + 16384).min(1 << 20).next_power_of_two() as u32
+    ((bytes >> 16) * 2 + SPARE_PAGES).min(MAX_PAGES).next_power_of_two() as u32
 }
 
 #[cfg(test)]

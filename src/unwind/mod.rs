@@ -35,7 +35,7 @@ pub use memory::{Memory, MemoryError, StackCopy};
 pub use registers::{FrameState, Registers};
 pub use rule::{Rule, RuleKind};
 pub use stack_ends::StackEnds;
-pub use table::{Page, Row, Table};
+pub use table::{KernelPage, Page, Row, Table};
 pub use walk::{
     End, FoundBy, FrameAddress, MAX_WALKED_FRAMES, MappedModule, ModuleCode, ModuleMap, Stack, walk,
 };
