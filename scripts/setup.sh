@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that everything a make target needs is installed. POSIX sh.
 #
-#   scripts/setup.sh GROUP…      groups: build, demo, lint, test, bench
+#   scripts/setup.sh GROUP…      groups: build, demo, lint, test, oracle, bench
 #
 # Looks for the tool itself, not for a package, so that a compiler from elsewhere counts. Says nothing
 # and changes nothing when all is there. On Debian and its relatives what is missing is installed; on
@@ -35,6 +35,24 @@ test|cmd:go|golang-go|golang|go
 test|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 test|cmd:chromium,chromium-browser|chromium|chromium-headless|chromium
 test|cmd:man|man-db|man-db|man-db
+test|file:/usr/include/elfutils/libdwfl.h|libdw-dev|elfutils-devel|libelf
+test|cmd:openssl|openssl|openssl|openssl
+oracle|cmd:cc|gcc|gcc|gcc
+oracle|file:/usr/include/elfutils/libdwfl.h|libdw-dev|elfutils-devel|libelf
+oracle|cmd:clang++|clang|clang|clang
+oracle|cmd:g++|g++|gcc-c++|gcc
+oracle|cmd:sqlite3|sqlite3|sqlite|sqlite
+oracle|file:/usr/lib/postgresql/*/bin/pgbench|postgresql|postgresql-server postgresql-contrib|postgresql
+oracle|cmd:python3|python3|python3|python
+oracle|cmd:node|nodejs|nodejs|nodejs
+oracle|cmd:openssl|openssl|openssl|openssl
+oracle|cmd:nginx|nginx-light|nginx|nginx
+oracle|cmd:ab|apache2-utils|httpd-tools|apache
+oracle|cmd:go|golang-go|golang|go
+oracle|cmd:ffmpeg|ffmpeg|ffmpeg-free|ffmpeg
+oracle|cmd:git|git|git|git
+oracle|cmd:perl|perl|perl|perl
+oracle|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 bench|cmd:cc|gcc|gcc|gcc
 bench|cmd:python3|python3|python3|python
 bench|cmd:node|nodejs|nodejs|nodejs
@@ -119,11 +137,11 @@ apt_install() {
 	die "apt-get could not install: $packages"
 }
 
-[ $# -gt 0 ] || die "usage: scripts/setup.sh GROUP… (build, demo, lint, test, bench)"
+[ $# -gt 0 ] || die "usage: scripts/setup.sh GROUP… (build, demo, lint, test, oracle, bench)"
 for asked in "$@"; do
 	case $asked in
-	build | demo | lint | test | bench) ;;
-	*) die "unknown group \`$asked\` (build, demo, lint, test, bench)" ;;
+	build | demo | lint | test | oracle | bench) ;;
+	*) die "unknown group \`$asked\` (build, demo, lint, test, oracle, bench)" ;;
 	esac
 done
 case " $* " in

@@ -182,6 +182,11 @@ fn a_signal_frame_restores_everything_even_to_a_lower_stack() {
     assert_eq!(stack.end, End::Complete);
     assert_eq!(stack.frames[2].found_by, FoundBy::Signal);
     assert!(!stack.frames[2].is_return_address);
+
+    // A call through a null pointer is what the handler was called for; it is not the root.
+    memory.0.insert(context + 168, 0);
+    let stack = walk(&at(pc(0), 0x9_0000, 0), &code, &memory, 100);
+    assert_eq!((addresses(&stack), stack.end), (vec![pc(0), pc(1)], End::UnknownMapping { address: 0 }));
 }
 
 #[test]

@@ -9,6 +9,10 @@
 #define REG_LR 30
 #define REG_SP 31
 #define REG_IP 32
+#define REGS_IP(regs) ((regs)->pc)
+/* What the kernel notes of a return address that a uretprobe has replaced (it is in a register
+ * then): the stack pointer at the call. */
+#define RETURN_SLOT(cfa) (cfa)
 /* Numbers of registers that rules may name: all 32. */
 #define REG_MASK 31
 

@@ -7,6 +7,9 @@
 #define REG_BP 6
 #define REG_SP 7
 #define REG_IP 16
+#define REGS_IP(regs) ((regs)->ip)
+/* Where the return address of a frame lies that a uretprobe has replaced. */
+#define RETURN_SLOT(cfa) ((cfa)-8)
 /* Numbers of registers that rules may name: all 16. */
 #define REG_MASK 15
 
@@ -57,6 +60,8 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 #define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
 #define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */
 #define NR_EXECVEAT 322
+/* arch/x86/include/uapi/asm/vsyscall.h: three system calls of old programs, done by the kernel. */
+#define VSYSCALL_PAGE 0xffffffffff600000ULL
 
 /* Whether the interrupt came from user mode. */
 static __always_inline bool is_user_mode(struct bpf_perf_event_data *ctx)
@@ -133,8 +138,10 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 		s->regs[REG_IP] = regs->ip;
 		cs = regs->cs;
 		/* In a system call the address is behind the instruction, which may be the last
-		 * of its function (rt_sigreturn): look up the one before. */
-		s->is_return = (__s64)regs->orig_ax != -1;
+		 * of its function (rt_sigreturn): look up the one before. A vsyscall is one too,
+		 * and is still at its first instruction. */
+		s->is_return =
+			(__s64)regs->orig_ax != -1 && s->regs[REG_IP] - VSYSCALL_PAGE >= 4096;
 		s->in_exec = regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT;
 	}
 	s->all_registers = 1;

@@ -71,6 +71,17 @@ struct {
 	__type(value, struct prof_process);
 } no_mappings SEC(".maps");
 
+/* Files whose mappings need no word from user space. Key: device and inode. Written by user space
+ * when a file is first seen, which it keeps open: the inode is not used again. Not preallocated:
+ * most machines need few. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 4 * PROF_MAX_IMAGES);
+	__type(key, struct prof_file_key);
+	__type(value, struct prof_file);
+} files SEC(".maps");
+
 /* Threads that are recorded, for PROF_FILTER_THREAD. Written by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -97,10 +108,12 @@ SAMPLE_RING(ring5);
 SAMPLE_RING(ring6);
 SAMPLE_RING(ring7);
 
+#define RESCUE_RING_BYTES (8 << 20)
+
 /* Stack copies. Apart from the samples: they are large, and may be refused. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 8 << 20); /* 125 copies between two looks of the reader */
+	__uint(max_entries, RESCUE_RING_BYTES); /* 125 large copies */
 } rescue_ring SEC(".maps");
 
 /* A copy of every stack, when asked for: the size is set before load. */

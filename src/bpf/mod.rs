@@ -13,7 +13,8 @@ mod skeleton {
 }
 
 pub use skeleton::types::{
-    prof_counters, prof_image, prof_process, prof_rescue, prof_sample, prof_stack_copy,
+    prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue, prof_sample,
+    prof_segment, prof_stack_copy,
 };
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
@@ -23,14 +24,18 @@ pub const MAX_RULES: usize = 32768;
 pub const MAX_IMAGES: usize = 16384;
 /// `PROF_MAX_MAPPINGS`: executable mappings of one process that the kernel side can hold.
 pub const MAX_MAPPINGS: usize = 256;
+/// `PROF_MAX_SEGMENTS`: executable segments of one file that the kernel side can hold.
+pub const MAX_SEGMENTS: usize = 4;
 /// `PROF_NO_START`: start of an unused mapping entry; above every user address.
 pub const NO_START: u64 = 1 << 62;
 /// `PROF_EXEC_PENDING`: `exec_seq` of a launched command before its exec.
 pub const EXEC_PENDING: u32 = 1 << 31;
 /// `PROF_RESCUE_BYTES`: size of a stack copy, bytes.
 pub const RESCUE_BYTES: usize = 65536;
+/// `PROF_SMALL_RESCUE_BYTES`: size of a copy of a first thread's stack that ends within so much, bytes.
+pub const SMALL_RESCUE_BYTES: usize = 16384;
 /// `PROF_STACK_COPY_BYTES`: size of the copy of every stack, bytes.
-pub const STACK_COPY_BYTES: usize = 262_144;
+pub const STACK_COPY_BYTES: usize = 786_432;
 /// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
 pub const RED_ZONE_BYTES: u64 = 128;
 /// `PROF_FRAME_RETURN`: mark of a return address.
@@ -106,6 +111,12 @@ pub enum Counter {
     ExecFailed = 11,
     /// Copies of every stack that did not fit into their ring.
     CopyFull = 12,
+    /// Mappings that the kernel side found by itself at exec.
+    ExecMapped = 13,
+    /// Mappings that a walk found in the kernel's own list.
+    FoundMapping = 14,
+    /// Walks cut since the entry they used was replaced.
+    EntryReused = 15,
 }
 
 /// `enum prof_outcome`.
@@ -138,7 +149,9 @@ pub mod outcome {
 
 const _: () = {
     assert!(size_of::<prof_image>() == 16);
-    assert!(size_of::<prof_process>() == 8 + 32 * MAX_MAPPINGS);
+    assert!(size_of::<prof_process>() == 16 + 32 * MAX_MAPPINGS);
+    assert!(size_of::<prof_file_key>() == 16);
+    assert!(size_of::<prof_file>() == 8 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 48);
     assert!(size_of::<prof_rescue>() == 160 + RESCUE_BYTES);
     assert!(size_of::<prof_stack_copy>() == 168 + STACK_COPY_BYTES);

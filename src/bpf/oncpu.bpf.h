@@ -7,11 +7,13 @@
 static __always_inline bool wants_rescue(__u32 outcome)
 {
 	return outcome == PROF_OUTCOME_TABLE_NOT_LOADED ||
-	       outcome == PROF_OUTCOME_UNSUPPORTED_RULE || outcome == PROF_OUTCOME_UNKNOWN_MAPPING;
+	       outcome == PROF_OUTCOME_UNSUPPORTED_RULE ||
+	       outcome == PROF_OUTCOME_UNKNOWN_MAPPING ||
+	       outcome == PROF_OUTCOME_STACK_UNREADABLE || outcome == PROF_OUTCOME_BAD_UNWIND_INFO;
 }
 
-/* Takes `PROF_RESCUE_BYTES` from this second's allowance. */
-static __always_inline bool rescue_allowed(struct scratch *s, __u64 now)
+/* Takes `bytes` from this second's allowance. */
+static __always_inline bool rescue_allowed(struct scratch *s, __u64 now, __u64 bytes)
 {
 	__u64 second = now / 1000000000;
 
@@ -19,21 +21,21 @@ static __always_inline bool rescue_allowed(struct scratch *s, __u64 now)
 		s->rescue_second = second;
 		s->rescue_bytes = 0;
 	}
-	if (s->rescue_bytes + PROF_RESCUE_BYTES > rescue_bytes_per_second)
+	if (s->rescue_bytes + bytes > rescue_bytes_per_second)
 		return false;
-	s->rescue_bytes += PROF_RESCUE_BYTES;
+	s->rescue_bytes += bytes;
 	return true;
 }
 
-/* Copies the stack page by page, for one that ends within PROF_RESCUE_BYTES. Returns the bytes. */
-static __always_inline __u32 copy_stack_pages(struct prof_rescue *rescue, __u64 sp)
+/* Copies the stack page by page, for one that ends within `most` bytes. Returns the bytes. */
+static __always_inline __u32 copy_stack_pages(struct prof_rescue *rescue, __u64 from, __u64 most)
 {
-	__u64 offset = 0, bytes = 4096 - (sp & 4095);
+	__u64 offset = 0, bytes = 4096 - (from & 4095);
 
-	for (int i = 0; i < PROF_RESCUE_BYTES / 4096; i++) {
-		if (offset > PROF_RESCUE_BYTES - 4096 || bytes > 4096)
+	for (__u64 i = 0; i < most / 4096; i++) {
+		if (offset > most - 4096 || bytes > 4096)
 			break;
-		if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)(sp + offset)))
+		if (bpf_probe_read_user(rescue->stack + offset, bytes, (void *)(from + offset)))
 			break;
 		offset += bytes;
 		bytes = 4096;
@@ -41,28 +43,28 @@ static __always_inline __u32 copy_stack_pages(struct prof_rescue *rescue, __u64 
 	return offset;
 }
 
-/* Sends the state of an unfinished walk with a copy of the stack above it. */
-static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event_data *ctx,
-					struct task_struct *task)
+/* Wakes the reader when the ring of copies is half full. */
+static __always_inline __u64 rescue_wakeup(void)
 {
-	__u64 sp = s->regs[REG_SP], leaf_sp, from;
-	__u32 frames_before = s->walked - 1;
+	return bpf_ringbuf_query(&rescue_ring, BPF_RB_AVAIL_DATA) >= RESCUE_RING_BYTES / 2 ?
+		       BPF_RB_FORCE_WAKEUP :
+		       BPF_RB_NO_WAKEUP;
+}
+
+/* Sends the registers in the scratch, and `most` bytes of stack from `from` on. */
+static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frames_before,
+				      __u64 most)
+{
 	struct prof_rescue *rescue;
 
-	if (!rescue_allowed(s, s->sample.time_ns)) {
+	if (!rescue_allowed(s, s->sample.time_ns, most)) {
 		count(PROF_COUNT_RESCUE_CAPPED);
 		return false;
 	}
-	rescue = bpf_ringbuf_reserve(&rescue_ring, sizeof(*rescue), 0);
+	rescue = bpf_ringbuf_reserve(&rescue_ring, sizeof(*rescue) - PROF_RESCUE_BYTES + most, 0);
 	if (!rescue) {
 		count(PROF_COUNT_RESCUE_FULL);
 		return false;
-	}
-	leaf_sp = user_stack_pointer(ctx, task);
-	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2) {
-		take_user_registers(s, ctx, task);
-		sp = s->regs[REG_SP];
-		frames_before = 0;
 	}
 	rescue->frames_before = frames_before;
 	rescue->time_ns = s->sample.time_ns;
@@ -73,14 +75,38 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 #pragma unroll
 	for (int i = 0; i < PROF_REGISTERS; i++)
 		rescue->regs[i] = s->regs[i];
-	from = sp - PROF_RED_ZONE_BYTES;
-	if (bpf_probe_read_user(rescue->stack, PROF_RESCUE_BYTES, (void *)from))
-		rescue->stack_bytes = copy_stack_pages(rescue, from);
+	if (bpf_probe_read_user(rescue->stack, most, (void *)from))
+		rescue->stack_bytes = copy_stack_pages(rescue, from, most);
 	else
-		rescue->stack_bytes = PROF_RESCUE_BYTES;
-	bpf_ringbuf_submit(rescue, BPF_RB_NO_WAKEUP);
+		rescue->stack_bytes = most;
+	restore_return_addresses(s, rescue, from, most);
+	bpf_ringbuf_submit(rescue, rescue_wakeup());
 	count(PROF_COUNT_RESCUE_SENT);
 	return true;
+}
+
+/* Sends the state of an unfinished walk with a copy of the stack above it. */
+static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event_data *ctx,
+					struct task_struct *task)
+{
+	__u64 sp = s->regs[REG_SP], leaf_sp, from, top = 0;
+	__u32 frames_before = s->walked - 1;
+	struct mm_struct *mm = task->mm;
+
+	leaf_sp = user_stack_pointer(ctx, task);
+	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2) {
+		take_user_registers(s, ctx, task);
+		leave_uprobe_page(s, task);
+		sp = s->regs[REG_SP];
+		frames_before = 0;
+	}
+	from = sp - PROF_RED_ZONE_BYTES;
+	/* Where the first thread's stack begins is known. */
+	if (mm)
+		top = mm->start_stack;
+	if (top - from <= PROF_SMALL_RESCUE_BYTES)
+		return send_copy(s, from, frames_before, PROF_SMALL_RESCUE_BYTES);
+	return send_copy(s, from, frames_before, PROF_RESCUE_BYTES);
 }
 
 /* Never wakes the reader for one sample (5 us of a 13 us sample); it looks by itself. */
@@ -121,6 +147,7 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	struct prof_process *process;
 	struct task_struct *task;
 	struct scratch *s;
+	__u64 stamp;
 	__u32 frames;
 
 	count(PROF_COUNT_HIT);
@@ -160,17 +187,27 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	task = bpf_get_current_task_btf();
 	if (!take_user_registers(s, ctx, task))
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
-	if (copy_every_stack && s->outcome == PROF_OUTCOME_UNSET)
-		send_stack_copy(s);
-	if (s->outcome == PROF_OUTCOME_UNSET)
+	if (s->outcome == PROF_OUTCOME_UNSET) {
+		find_uprobes(s, task);
+		leave_uprobe_page(s, task);
+		if (copy_every_stack)
+			send_stack_copy(s);
+		stamp = process ? process->stamp : 0;
 		walk_user_stack(s, process);
+		if (process && process->stamp != stamp) {
+			/* The mappings were those of another process, from some frame on. */
+			s->walked = 1;
+			s->outcome = PROF_OUTCOME_UNKNOWN_MAPPING;
+			count(PROF_COUNT_ENTRY_REUSED);
+		}
+	}
 	if (s->in_exec && s->outcome != PROF_OUTCOME_COMPLETE) {
 		/* Between two programs: the registers are the old one's, the memory is the new
 		 * one's. */
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 		s->walked = 0;
 	}
-	if (wants_rescue(s->outcome))
+	if (s->walked && wants_rescue(s->outcome))
 		s->sample.flags |=
 			send_rescue(s, ctx, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
 

@@ -3,6 +3,12 @@
 #ifndef PROF_PROCESS_BPF_H
 #define PROF_PROCESS_BPF_H
 
+/* A stamp that user space, which counts from 1, never gives. */
+static __always_inline __u64 kernel_stamp(void)
+{
+	return bpf_ktime_get_ns() | 1ULL << 63;
+}
+
 /* A forked child has its parent's mappings from its first instruction on. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
@@ -23,7 +29,9 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* After exec nothing of the old program is mapped. The entry stays: the process is still a target.
+/*
+ * After exec nothing of the old program is mapped. The entry stays: the process is still a target.
+ * The new program has not begun yet, and what the kernel has mapped for it is taken at once.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
@@ -39,13 +47,15 @@ int BPF_PROG(on_exec, struct task_struct *task)
 		/* No memory for a new entry: empty the old one in place. */
 		for (__u32 i = 0; i < PROF_MAX_MAPPINGS; i++)
 			process->start[i] = PROF_NO_START;
-		process->exec_seq = exec_seq + 1;
+		process->count = 0;
 		count(PROF_COUNT_EXEC_FAILED);
-		return 0;
 	}
 	process = bpf_map_lookup_elem(&processes, &tgid);
-	if (process)
-		process->exec_seq = exec_seq + 1;
+	if (!process)
+		return 0;
+	process->stamp = kernel_stamp();
+	process->exec_seq = exec_seq + 1;
+	take_exec_mappings(task, process);
 	return 0;
 }
 

@@ -14,6 +14,8 @@
 #else
 #include "arch_x86.bpf.h"
 #endif
+#include "vma.bpf.h"
+#include "uprobe.bpf.h"
 #include "unwind.bpf.h"
 #include "stack_copy.bpf.h"
 #include "process.bpf.h"
@@ -27,6 +29,8 @@ struct prof_row *type_row;
 struct prof_page *type_page;
 struct prof_rule *type_rule;
 struct prof_image *type_image;
+struct prof_file *type_file;
+struct prof_file_key *type_file_key;
 
 _Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_rescue) == 24 + 8 * PROF_REGISTERS + PROF_RESCUE_BYTES,
@@ -37,6 +41,6 @@ _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_page) == 4 + 4 * PROF_PAGE_SLICES, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
-_Static_assert(sizeof(struct prof_process) == 8 + 32 * PROF_MAX_MAPPINGS, "as in src/bpf/mod.rs");
+_Static_assert(sizeof(struct prof_process) == 16 + 32 * PROF_MAX_MAPPINGS, "as in src/bpf/mod.rs");
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -96,6 +96,7 @@ enum prof_image_state {
 	PROF_IMAGE_NO_TABLE = 3,   /* it has no unwind information and never will */
 	PROF_IMAGE_UNREADABLE = 5, /* the file could not be opened */
 	PROF_IMAGE_GENERATED = 4,  /* as FRAME_POINTERS, for generated code: its end is JIT_END */
+	PROF_IMAGE_VSYSCALL = 6,   /* the kernel's vsyscall page: the return address is at rsp */
 };
 
 #define PROF_MAX_IMAGES 16384
@@ -120,12 +121,39 @@ struct prof_mapping {
 #define PROF_EXEC_PENDING (1U << 31)
 
 struct prof_process {
+	/* Tells this entry from others that may have had, or may get, the same memory: an entry
+	 * that is replaced is used again at once, while a walk may still be reading it. */
+	__u64 stamp;
 	__u32 count;
 	/* Counts exec calls seen by the kernel side; user space may only replace an entry whose
 	 * number it knows, else it would bring back the mappings of the program before. */
 	__u32 exec_seq;
 	__u64 start[PROF_MAX_MAPPINGS];
 	struct prof_mapping mapping[PROF_MAX_MAPPINGS];
+};
+
+/* Executable segments of one file that are told to the kernel side. */
+#define PROF_MAX_SEGMENTS 4
+
+/* A file as the kernel's own mappings name it. Zero twice: the vDSO. */
+struct prof_file_key {
+	__u64 inode;
+	__u32 device; /* as the kernel has it: major number << 20 | minor number */
+	__u32 pad;
+};
+
+/* An executable segment: the file from `file_offset` up to `file_end` lies at `address`. */
+struct prof_segment {
+	__u64 file_offset;
+	__u64 file_end;
+	__u64 address;
+};
+
+/* What is known of a file, so that a mapping of it needs no word from user space. */
+struct prof_file {
+	__u32 image;
+	__u32 segment_count; /* 0: generated code, which has no bias */
+	struct prof_segment segment[PROF_MAX_SEGMENTS];
 };
 
 /* ---- Samples ------------------------------------------------------------------------------- */
@@ -191,6 +219,8 @@ struct prof_sample {
 };
 
 #define PROF_RESCUE_BYTES 65536
+/* The copy of a first thread's stack that is known to end within so much. */
+#define PROF_SMALL_RESCUE_BYTES 16384
 /* Copies start this far below rsp: leaf functions may keep data there (x86-64 psABI, red zone). */
 #define PROF_RED_ZONE_BYTES 128
 #ifdef __TARGET_ARCH_arm64
@@ -213,11 +243,12 @@ struct prof_rescue {
 	__u8 all_registers;  /* else only rip, rsp and rbp are known */
 	__u8 is_return;	     /* rip is a return address */
 	__u64 regs[PROF_REGISTERS];    /* of the leaf, or of the frame where the walk stopped */
-	__u8 stack[PROF_RESCUE_BYTES]; /* from rsp - PROF_RED_ZONE_BYTES upwards */
+	__u8 stack[PROF_RESCUE_BYTES]; /* or PROF_SMALL_RESCUE_BYTES; from rsp - PROF_RED_ZONE_BYTES
+					  upwards */
 };
 
-/* Bytes of stack in a copy of every sample: enough for compilers' deep recursion. */
-#define PROF_STACK_COPY_BYTES 262144
+/* Bytes of stack in a copy of every sample: rustc has a frame of 540,080. */
+#define PROF_STACK_COPY_BYTES 786432
 
 /*
  * The registers of a sample's leaf and the stack above them, sent with every sample when asked to,
@@ -251,7 +282,10 @@ enum prof_counter {
 	PROF_COUNT_EXEC_FAILED =
 		11,		   /* exec calls after which old mappings had to be dropped whole */
 	PROF_COUNT_COPY_FULL = 12, /* copies of every stack that did not fit into their ring */
-	PROF_COUNT_MAX = 16,
+	PROF_COUNT_EXEC_MAPPED = 13,   /* mappings that the kernel side found by itself at exec */
+	PROF_COUNT_FOUND_MAPPING = 14, /* mappings that a walk found in the kernel's own list */
+	PROF_COUNT_ENTRY_REUSED = 15,  /* walks cut since the entry they used was replaced */
+	PROF_COUNT_MAX = 24,
 };
 
 struct prof_counters {

@@ -13,9 +13,12 @@ struct scratch {
 	__u64 map_bytes; /* 0: none */
 	__u64 map_bias;
 	struct prof_image image;
-	__u64 window_start;  /* process address of window[0] */
-	__u64 window_words;  /* offsets into the window at which 8 bytes can be read */
-	__u64 by_fp;	     /* PROF_FRAME_BY_FP when the current frame was found that way */
+	__u64 window_start; /* process address of window[0] */
+	__u64 window_words; /* offsets into the window at which 8 bytes can be read */
+	__u64 by_fp;	    /* PROF_FRAME_BY_FP when the current frame was found that way */
+	/* Of uprobe.bpf.h: address of the trampoline, and kernel address of the thread's list. */
+	__u64 trampoline;
+	__u64 return_instances;
 	__u64 is_return;     /* 1 when the current address is a return address */
 	__u32 all_registers; /* whether all registers are known, or just rip, rsp and rbp */
 	__u32 in_exec;	     /* the thread is in execve */
@@ -25,7 +28,9 @@ struct scratch {
 	__u32 jumps_down; /* steps that led to a stack at lower addresses */
 	__u64 piece_low;  /* lowest address that the walk has seen of the current stack */
 	__u32 runs;
-	__u32 is_sp_hidden;  /* the stack pointer is at or above regs[REG_SP], no more is known */
+	__u32 is_sp_hidden; /* the stack pointer is at or above regs[REG_SP], no more is known */
+	__u32 has_asked;    /* the kernel's list of mappings answers once in an interrupt */
+	__u32 pad;
 	__u64 rescue_second; /* the second (of the monotonic clock) that rescue_bytes counts */
 	__u64 rescue_bytes;
 	__u8 window[WINDOW_BYTES + 8];

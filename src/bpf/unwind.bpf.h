@@ -73,6 +73,39 @@ static __always_inline __u32 find_rule(const struct prof_row *rows, __u32 low, _
 	return rows[low & rows_mask].rule;
 }
 
+/* Makes a mapping of the kernel's own list the current module. */
+static long take_mapping(struct task_struct *task, struct vm_area_struct *vma, struct walk *w)
+{
+	struct scratch *s = w->s;
+	struct code_mapping code;
+
+	if (!describe_mapping(vma, &code))
+		return 0;
+	s->map_start = code.start;
+	s->map_bytes = code.end - code.start;
+	s->map_bias = code.bias;
+	s->image = w->images[code.image & (PROF_MAX_IMAGES - 1)];
+	count(PROF_COUNT_FOUND_MAPPING);
+	return 0;
+}
+
+/*
+ * Makes the module around `address` the current one, when user space has not told of it (yet). Only
+ * for this walk: what is kept would have to be kept right. The kernel refuses a second question in
+ * the same interrupt (-EBUSY: the lock is given back later).
+ */
+static __always_inline bool enter_unknown_mapping(struct walk *w, __u64 address)
+{
+	struct scratch *s = w->s;
+
+	if (s->has_asked)
+		return false;
+	s->has_asked = 1;
+	s->map_bytes = 0;
+	bpf_find_vma(bpf_get_current_task_btf(), address, take_mapping, w, 0);
+	return address - s->map_start < s->map_bytes;
+}
+
 /* Makes the module around `address` the current one. */
 static __always_inline bool enter_mapping(struct walk *w, __u64 address)
 {
@@ -82,13 +115,21 @@ static __always_inline bool enter_mapping(struct walk *w, __u64 address)
 	__u64 start;
 	__u32 i;
 
+#ifdef VSYSCALL_PAGE
+	if (address - VSYSCALL_PAGE < 4096) {
+		s->map_start = VSYSCALL_PAGE;
+		s->map_bytes = 4096;
+		s->image.state = PROF_IMAGE_VSYSCALL;
+		return true;
+	}
+#endif
 	if (!process)
-		return false;
+		return enter_unknown_mapping(w, address);
 	i = find_mapping(process, address) & (PROF_MAX_MAPPINGS - 1);
 	start = process->start[i];
 	mapping = &process->mapping[i];
 	if (address < start || address >= mapping->end)
-		return false;
+		return enter_unknown_mapping(w, address);
 	s->map_start = start;
 	s->map_bytes = mapping->end - start;
 	s->map_bias = mapping->bias;
@@ -197,11 +238,16 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 	__u64 sp = s->regs[REG_SP];
 
 	return_address = plain_return_address(return_address);
-	if (!return_address)
-		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
+	if (return_address && return_address == s->trampoline) {
+		return_address = replaced_return_address(s->return_instances, RETURN_SLOT(cfa));
+		if (!return_address)
+			return stop(s, PROF_OUTCOME_BAD_UNWIND_INFO);
+	}
 	if (cfa <= sp && !(cfa == sp && growth == MAY_STAY) &&
 	    !(growth == MAY_JUMP_DOWN && is_other_stack(s, cfa)))
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
+	if (!return_address)
+		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
 	/* What lies between may be another stack, still to come. */
 	if (growth == MAY_JUMP_DOWN && cfa > sp + PROF_STACK_PIECE_BYTES)
 		s->piece_low = cfa;
@@ -213,6 +259,16 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 	s->by_fp = by_fp;
 	s->all_registers = 0;
 	return 0;
+}
+
+/* Code that has pushed nothing: the return address is at the stack pointer. */
+static __always_inline long step_leaf(struct scratch *s)
+{
+	__u64 sp = s->regs[REG_SP], return_address;
+
+	if (!read_word(s, sp, &return_address))
+		return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
+	return step_to(s, sp + 8, return_address, s->regs[REG_BP], 0, false);
 }
 
 static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_root)
@@ -326,17 +382,19 @@ static long walk_step(__u32 index, struct walk *w)
 	if (s->image.state != PROF_IMAGE_READY) {
 		if (s->image.state == PROF_IMAGE_NOT_LOADED)
 			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
+		if (s->image.state == PROF_IMAGE_VSYSCALL)
+			return step_leaf(s);
 		return step_frame_pointer(s, false);
 	}
 
 	va = address - s->map_bias;
 	page = (__u32)(va >> PROF_PAGE_SHIFT) - s->image.first_vpage;
 	if (page >= s->image.page_count)
-		return step_frame_pointer(s, false);
+		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
 	slice = (va >> PROF_SLICE_SHIFT) & (PROF_PAGE_SLICES - 1);
 	rows = &w->pages[(s->image.first_page + page) & pages_mask].row[slice];
 	if (rows[0] == PROF_NO_ROWS)
-		return step_frame_pointer(s, false);
+		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
 	rule = &w->rules[find_rule(w->rows, rows[0], rows[1], va & 0xffff) & (PROF_MAX_RULES - 1)];
 
 	kind = rule->kind;
@@ -349,7 +407,10 @@ static long walk_step(__u32 index, struct walk *w)
 	}
 	if (kind == PROF_RULE_USER)
 		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
-	if (kind == PROF_RULE_NONE || kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
+	/* Not the module's code, where frame pointers would be followed. */
+	if (kind == PROF_RULE_NONE)
+		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
+	if (kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
 		return step_frame_pointer(s, kind == PROF_RULE_FP_ROOT);
 	return step_rule(s, rule);
 }
@@ -374,6 +435,7 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 	s->by_fp = 0;
 	s->jumps_down = 0;
 	s->piece_low = s->regs[REG_SP];
+	s->has_asked = 0;
 	hide_sp(s, false);
 	s->outcome = PROF_OUTCOME_TOO_DEEP;
 	bpf_loop(max_walked_frames, walk_step, &w, 0);

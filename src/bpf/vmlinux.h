@@ -125,7 +125,63 @@ struct bpf_perf_event_data {
 
 #endif
 
-struct mm_struct;
+/* kernel/events/uprobes.c: where the copies of probed instructions and the trampoline lie. */
+struct xol_area {
+	unsigned long vaddr;
+} __attribute__((preserve_access_index));
+
+/* include/linux/uprobes.h */
+struct uprobes_state {
+	struct xol_area *xol_area;
+} __attribute__((preserve_access_index));
+
+struct return_instance {
+	unsigned long stack;
+	unsigned long orig_ret_vaddr;
+	struct return_instance *next;
+} __attribute__((preserve_access_index));
+
+struct uprobe_task {
+	struct return_instance *return_instances;
+	unsigned long vaddr;
+	unsigned long xol_vaddr;
+} __attribute__((preserve_access_index));
+
+/* arch/.../include/asm/mmu.h */
+typedef struct {
+	void *vdso;
+} __attribute__((preserve_access_index)) mm_context_t;
+
+/* include/linux/mm_types.h */
+struct mm_struct {
+	unsigned long start_code;
+	unsigned long start_stack;
+	mm_context_t context;
+	struct uprobes_state uprobes_state;
+} __attribute__((preserve_access_index));
+
+struct vm_area_struct {
+	unsigned long vm_start;
+	unsigned long vm_end;
+	unsigned long vm_flags;
+	unsigned long vm_pgoff;
+	struct mm_struct *vm_mm;
+	struct file *vm_file;
+} __attribute__((preserve_access_index));
+
+/* include/linux/fs.h */
+struct super_block {
+	unsigned int s_dev;
+} __attribute__((preserve_access_index));
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+} __attribute__((preserve_access_index));
+
+struct file {
+	struct inode *f_inode;
+} __attribute__((preserve_access_index));
 
 /* include/linux/sched.h */
 struct task_struct {
@@ -133,6 +189,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	struct mm_struct *mm;
+	struct uprobe_task *utask;
 } __attribute__((preserve_access_index));
 
 struct linux_binprm;

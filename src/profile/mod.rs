@@ -59,6 +59,8 @@ pub mod counter {
     pub const RESCUED: &str = "rescued";
     /// Samples that wanted a stack copy and got none (rate cap or ring full).
     pub const RESCUE_REFUSED: &str = "rescue_refused";
+    /// Stacks cut where the kernel's walk took an address for code that was mapped there before.
+    pub const STALE_MAPPING: &str = "stale_mapping";
     /// Bytes of stack copied for rescue.
     pub const RESCUE_BYTES: &str = "rescue_bytes";
     /// Modules whose unwind table was dropped to stay within the memory budget.

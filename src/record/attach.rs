@@ -5,7 +5,7 @@ use super::kernel_tables::{KernelTables, TableMaps};
 use super::perf_event::{self, SampleClock};
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, RescueEvent, SAMPLE_RINGS, SampleEvent,
-    StackCopyEvent, prof_counters, prof_image, prof_process, prof_rescue,
+    StackCopyEvent, prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
 use crate::unwind::KernelPage;
@@ -42,8 +42,11 @@ pub(super) struct KernelConfig {
 const RESCUE_BYTES_PER_SECOND: u64 = 64 << 20;
 /// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
 const RING_SECONDS: f64 = 1.0;
-/// Room for copies of every stack, bytes: some 500.
+/// Room for copies of every stack, bytes: some 170.
 const STACK_COPY_RING_BYTES: u32 = 128 << 20;
+
+/// Descriptors that tell that a ring is filling up.
+pub(super) const RING_FDS: usize = 2;
 
 /// What the rings delivered.
 #[derive(Debug, Default)]
@@ -195,16 +198,30 @@ impl<'obj> KernelSide<'obj> {
         Ok(std::mem::take(&mut *self.received.borrow_mut()))
     }
 
-    /// Becomes readable when a ring is filling up.
-    pub(super) fn ring_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring buffer owns the descriptor and lives as long as `self`.
-        unsafe { BorrowedFd::borrow_raw(self.sample_rings.epoll_fd()) }
+    /// Become readable when a ring is filling up.
+    pub(super) fn ring_fds(&self) -> [BorrowedFd<'_>; RING_FDS] {
+        // SAFETY: the ring buffers own the descriptors and live as long as `self`.
+        [&self.sample_rings, &self.rescue_ring]
+            .map(|rings| unsafe { BorrowedFd::borrow_raw(rings.epoll_fd()) })
     }
 
     /// Tells the kernel side what a process has mapped.
     pub(super) fn set_process(&self, pid: u32, entry: &prof_process) -> anyhow::Result<()> {
         let bytes = process_bytes(entry);
         Ok(self.skeleton.maps.processes.update(&pid.to_ne_bytes(), bytes, MapFlags::ANY)?)
+    }
+
+    /// Tells the kernel side about a file, so that it knows mappings of it by itself.
+    pub(super) fn set_file(&self, key: &prof_file_key, file: &prof_file) -> anyhow::Result<()> {
+        // SAFETY: both are made of u32 and u64 fields without padding (their sizes are asserted).
+        let (key, file) = unsafe { (bytes_of(key), bytes_of(file)) };
+        Ok(self.skeleton.maps.files.update(key, file, MapFlags::ANY)?)
+    }
+
+    /// Forgets a process that has ended.
+    pub(super) fn forget_process(&self, pid: u32) {
+        // It may not be there: never a target, or its end was seen before its beginning.
+        let _ = self.skeleton.maps.processes.delete(&pid.to_ne_bytes());
     }
 
     /// How many exec calls of a process the kernel side has seen; `None` for one that it does not know.
@@ -306,9 +323,18 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
 }
 
 fn process_bytes(entry: &prof_process) -> &[u8] {
-    // SAFETY: prof_process is made of u32 and u64 fields without padding (its size is asserted), so
-    // every byte is initialised.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(entry).cast::<u8>(), size_of::<prof_process>()) }
+    // SAFETY: prof_process is made of u32 and u64 fields without padding (its size is asserted).
+    unsafe { bytes_of(entry) }
+}
+
+/// The bytes of a value that BPF programs read.
+///
+/// # Safety
+///
+/// `T` has no padding, so that every byte is initialised.
+unsafe fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: the value is borrowed for as long as its bytes, and the caller vouches for all of them.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
 }
 
 /// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads

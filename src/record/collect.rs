@@ -5,7 +5,7 @@
 
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
-use super::process::{self, Process, Processes};
+use super::process::{self, Process, Processes, is_vsyscall};
 use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
 use crate::bpf::{
@@ -26,8 +26,8 @@ const LEAF: u64 = 1 << 61;
 const REREAD_INTERVAL_NS: u64 = 100_000_000;
 /// A rescue waits this long for a table that is being compiled, ns.
 const RESCUE_PATIENCE_NS: u64 = 2_000_000_000;
-/// Most rescues that wait at a time: up to 64 KiB each.
-const MAX_WAITING: usize = 400;
+/// Most bytes of stack copies that wait at a time.
+const MAX_WAITING_BYTES: usize = 48 << 20;
 
 /// Sums for the end of the recording, kept since the samples themselves go to the file.
 #[derive(Debug, Default)]
@@ -67,6 +67,7 @@ pub struct Collector {
     period_ns: u64,
     start_ns: u64,
     waiting: Vec<(SampleEvent, RescueEvent)>,
+    waiting_bytes: usize,
     tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
     path: Vec<FrameId>,
 }
@@ -98,6 +99,7 @@ impl Collector {
             period_ns,
             start_ns,
             waiting: Vec::new(),
+            waiting_bytes: 0,
             tasks: FxHashMap::default(),
             path: Vec::new(),
         }
@@ -109,7 +111,7 @@ impl Collector {
     }
 
     /// Adds a sample, with the stack copy that belongs to it.
-    pub fn add(&mut self, sample: SampleEvent, rescue: Option<RescueEvent>) {
+    pub fn add(&mut self, mut sample: SampleEvent, mut rescue: Option<RescueEvent>) {
         if sample.rescue_refused {
             self.profile.count(counter::RESCUE_REFUSED, 1);
         }
@@ -120,6 +122,15 @@ impl Collector {
             process.reread_ns = sample.time_ns;
             // What is found now was mapped before the sample: that is why it had it.
             process::read_mappings(sample.tgid, process, sample.time_ns, &mut self.files, tables);
+        }
+        if let Some(known) = process.frames_before_stale(&sample.user, sample.time_ns)
+            && rescue.as_ref().is_none_or(|rescue| rescue.frames_before >= known)
+        {
+            // From here on the kernel's walk went by the rules of a file that was no longer mapped there.
+            self.profile.count(counter::STALE_MAPPING, 1);
+            sample.user.truncate(known);
+            sample.outcome = outcome::UNKNOWN_MAPPING;
+            rescue = None;
         }
         match rescue {
             Some(rescue) => self.add_rescued(sample, rescue, true),
@@ -132,6 +143,7 @@ impl Collector {
 
     /// Tries the rescues again that wait for a table.
     pub fn retry_waiting(&mut self, now_ns: u64) {
+        self.waiting_bytes = 0;
         for (sample, rescue) in std::mem::take(&mut self.waiting) {
             let may_wait = now_ns.saturating_sub(sample.time_ns) < RESCUE_PATIENCE_NS;
             self.add_rescued(sample, rescue, may_wait);
@@ -145,7 +157,9 @@ impl Collector {
             return;
         };
         let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
-        if walk.missed_a_table && may_wait && self.waiting.len() < MAX_WAITING {
+        let bytes = rescue.stack.len();
+        if walk.missed_a_table && may_wait && self.waiting_bytes + bytes <= MAX_WAITING_BYTES {
+            self.waiting_bytes += bytes;
             self.waiting.push((sample, rescue));
             return;
         }
@@ -195,7 +209,9 @@ impl Collector {
         }
         path.reverse();
         let kernel_from = path.len();
-        for (index, &address) in sample.kernel.iter().enumerate() {
+        // The kernel's own walk takes the vsyscall page for kernel code; it is among the user frames.
+        let kernel = sample.kernel.iter().filter(|&&address| !is_vsyscall(address));
+        for (index, &address) in kernel.enumerate() {
             path.push(self.kernel.frame(address, index > 0, &mut self.profile.tables));
         }
         path[kernel_from..].reverse();
@@ -265,14 +281,16 @@ impl Collector {
             return (frame, true);
         }
         let Some(&mapped) = process.find(lookup, sample.time_ns) else {
-            let path = tables.intern_string("[unknown]");
+            let is_known = is_vsyscall(lookup);
+            let path = tables.intern_string(if is_known { "[vsyscall]" } else { "[unknown]" });
             let module = tables.intern_module(Module {
                 path,
                 kind: ModuleKind::Unknown,
                 instance: sample.tgid,
                 ..Module::default()
             });
-            return (tables.intern_frame(Frame { module, address, flags }), false);
+            let address = if is_known { address & 0xfff } else { address };
+            return (tables.intern_frame(Frame { module, address, flags }), is_known);
         };
         let address = address.wrapping_sub(mapped.bias);
         let frame = tables.intern_frame(Frame { module: mapped.module, address, flags });
@@ -342,7 +360,7 @@ fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
     let is_unknown = |raw: u64| {
         let address = raw & FRAME_ADDRESS;
         let lookup = address.saturating_sub(u64::from(raw & FRAME_RETURN != 0));
-        process.find(lookup, sample.time_ns).is_none()
+        process.find(lookup, sample.time_ns).is_none() && !is_vsyscall(lookup)
     };
     match sample.outcome {
         outcome::UNKNOWN_MAPPING => sample.user.last().is_some_and(|&raw| is_unknown(raw)),

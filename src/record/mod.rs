@@ -258,8 +258,7 @@ fn wait(session: &Session<'_>, patience: Duration) -> anyhow::Result<bool> {
         session.poll_fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
     let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
     match poll(&mut fds, Some(&timeout)) {
-        // The rings of samples come last.
-        Ok(_) => Ok(fds.last().is_some_and(|ring| !ring.revents().is_empty())),
+        Ok(_) => Ok(fds.iter().rev().take(session::RING_FDS).any(|ring| !ring.revents().is_empty())),
         Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(std::io::Error::from(error).into()),
     }

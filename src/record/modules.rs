@@ -5,10 +5,10 @@
 
 use super::proc_fs;
 use super::sideband::CodeMapping;
-use crate::bpf::{ImageState, MAX_IMAGES};
+use crate::bpf::{ImageState, MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::record::kernel_tables::{self, KernelTables, PlaceError};
-use crate::unwind::{ElfImage, Limits, Table, TableError, compile};
+use crate::unwind::{ElfImage, Limits, Segment, Table, TableError, compile};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use std::fs::File;
@@ -58,6 +58,9 @@ pub struct ModuleFile {
     never_fits: bool,
 }
 
+/// Up to this size of its unwind sections, bytes, a file counts as small: some 10 ms of work.
+const SMALL_BYTES: u64 = 1 << 20;
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileKey {
     device: (u32, u32),
@@ -66,6 +69,23 @@ struct FileKey {
 }
 
 impl ModuleFile {
+    /// Bytes of the sections that its table is made from.
+    fn unwind_section_bytes(&self) -> u64 {
+        let Some(elf) = &self.elf else { return 0 };
+        // What a section claims is not believed beyond the file's own length.
+        let most = self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |facts| facts.len());
+        let sections = [elf.section(b".eh_frame"), elf.section(b".debug_frame")];
+        sections.into_iter().flatten().map(|section| section.size.min(most)).fold(0, u64::saturating_add)
+    }
+
+    /// Whether its table takes little work: a few milliseconds.
+    fn is_small(&self) -> bool {
+        let code = self.elf.iter().flat_map(|elf| elf.segments()).filter(|segment| segment.is_executable);
+        // Code without entries may have to be followed instruction by instruction.
+        let code_bytes = code.map(|segment| segment.file_size).fold(0, u64::saturating_add);
+        self.unwind_section_bytes().max(code_bytes / 8) <= SMALL_BYTES
+    }
+
     /// Whether both are the same build of the same object. The build ID alone is a claim of the file; that the
     /// load segments agree too makes a table of one fit the other.
     fn is_same_build(&self, other: &ModuleFile) -> bool {
@@ -82,12 +102,21 @@ impl ModuleFile {
 pub struct ModuleFiles {
     files: Vec<ModuleFile>,
     by_key: FxHashMap<FileKey, FileId>,
+    /// Files that the kernel side has not heard of: device, inode, file.
+    untold: Vec<((u32, u32), u64, FileId)>,
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
     sender: Sender<(FileId, Result<Table, TableError>)>,
     receiver: Receiver<(FileId, Result<Table, TableError>)>,
     compiling: usize,
+    /// Workers for small files, which must not wait for large ones: all the samples of a brief program would.
+    /// `None` where no more threads could be started.
+    small_pool: Option<rayon::ThreadPool>,
+    /// Large files that wait for their turn.
+    large: Vec<FileId>,
+    /// The large file that is being compiled.
+    large_running: Option<FileId>,
     /// Modules whose table was dropped, or not placed, to stay within the budget.
     pub evicted: u64,
     /// Modules whose table could not be built.
@@ -118,12 +147,16 @@ impl ModuleFiles {
         ModuleFiles {
             files: vec![generated],
             by_key: FxHashMap::default(),
+            untold: Vec::new(),
             by_row: FxHashMap::default(),
             limits: Limits::default(),
             wants_tables,
             sender,
             receiver,
             compiling: 0,
+            small_pool: rayon::ThreadPoolBuilder::new().build().ok(),
+            large: Vec::new(),
+            large_running: None,
             evicted: 0,
             failed: 0,
             failures: Vec::new(),
@@ -137,15 +170,7 @@ impl ModuleFiles {
 
     /// Bytes of the sections that tables are made from, in all files.
     pub(super) fn unwind_section_bytes(&self) -> u64 {
-        let of_file = |file: &ModuleFile| {
-            let elf = file.elf.as_ref()?;
-            // What a section claims is not believed beyond the file's own length.
-            let most =
-                file.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |facts| facts.len());
-            let sections = [elf.section(b".eh_frame"), elf.section(b".debug_frame")];
-            Some(sections.into_iter().flatten().map(|section| section.size.min(most)).sum::<u64>())
-        };
-        self.files.iter().filter_map(of_file).fold(0, u64::saturating_add)
+        self.files.iter().map(ModuleFile::unwind_section_bytes).fold(0, u64::saturating_add)
     }
 
     /// Notes that a sample at `time_ns` had a frame in the file.
@@ -178,7 +203,7 @@ impl ModuleFiles {
         // A mapping of a device or of shared memory, such as a double-mapped JIT's: no ELF behind it.
         let is_generated = module.elf.is_none()
             && (mapping.path.starts_with("/memfd:") || mapping.path.starts_with("/dev/"));
-        let id = if is_generated { Self::GENERATED } else { self.add(module) };
+        let id = if is_generated { Self::GENERATED } else { self.add(module, (key.device, key.inode)) };
         self.by_key.insert(key, id);
         Some(id)
     }
@@ -192,13 +217,14 @@ impl ModuleFiles {
         let module = self.open_file(pid, mapping);
         if module.file.is_some() {
             self.files[id.0 as usize] = module;
+            self.untold.push((mapping.device, mapping.inode, id));
             self.request_table(id);
         }
     }
 
     /// The id of `module`, whose table is requested when it is new. Copies of one build under one path, as
     /// containers have them, are one module.
-    fn add(&mut self, module: ModuleFile) -> FileId {
+    fn add(&mut self, module: ModuleFile, (device, inode): ((u32, u32), u64)) -> FileId {
         let same = self.files.iter().position(|known| known.is_same_build(&module));
         if let Some(index) = same {
             return FileId(index as u32);
@@ -206,8 +232,12 @@ impl ModuleFiles {
         if self.files.len() >= MAX_IMAGES {
             return Self::GENERATED;
         }
+        let id = FileId(self.files.len() as u32);
+        // Only while a file is open does its inode number stay its own.
+        if module.file.is_some() || module.kind == ModuleKind::Vdso {
+            self.untold.push((device, inode, id));
+        }
         self.files.push(module);
-        let id = FileId(self.files.len() as u32 - 1);
         self.request_table(id);
         id
     }
@@ -226,9 +256,15 @@ impl ModuleFiles {
         }
         let module = self.read_module(std::process::id(), &key.path, file);
         module.elf.as_ref()?;
-        let id = self.add(module);
+        let id = self.add(module, (key.device, key.inode));
         self.by_key.insert(key, id);
         Some(id)
+    }
+
+    /// Opens the vDSO, before any process shows it: it is the same in all.
+    pub(super) fn open_own_vdso(&mut self) {
+        let mapping = CodeMapping { path: "[vdso]".to_owned(), ..CodeMapping::default() };
+        let _ = self.file_of(std::process::id(), &mapping);
     }
 
     fn open_vdso(&self, pid: u32) -> ModuleFile {
@@ -284,6 +320,34 @@ impl ModuleFiles {
         }
     }
 
+    /// What the kernel side should know of the files that were opened since the last call. Left out are files with
+    /// more executable segments than it can hold.
+    pub(super) fn take_untold(&mut self) -> Vec<(FileId, prof_file_key, prof_file)> {
+        let untold = std::mem::take(&mut self.untold);
+        untold
+            .into_iter()
+            .filter_map(|((major, minor), inode, id)| {
+                let is_vdso = self.get(id).kind == ModuleKind::Vdso;
+                let device = if is_vdso { 0 } else { major << 20 | minor };
+                let key = prof_file_key { inode: if is_vdso { 0 } else { inode }, device, pad: 0 };
+                Some((id, key, self.kernel_file(id)?))
+            })
+            .collect()
+    }
+
+    fn kernel_file(&self, id: FileId) -> Option<prof_file> {
+        let segments: Vec<prof_segment> = match &self.get(id).elf {
+            Some(elf) => {
+                elf.segments().iter().filter(|segment| segment.is_executable).map(kernel_segment).collect()
+            }
+            None => Vec::new(),
+        };
+        let mut file = prof_file { image: id.0, ..prof_file::default() };
+        file.segment.get_mut(..segments.len())?.copy_from_slice(&segments);
+        file.segment_count = segments.len() as u32;
+        Some(file)
+    }
+
     fn request_table(&mut self, id: FileId) {
         let module = &mut self.files[id.0 as usize];
         let Some(elf) = module.elf.clone() else { return };
@@ -292,13 +356,38 @@ impl ModuleFiles {
         }
         module.table = TableState::Compiling;
         self.compiling += 1;
-        let sender = self.sender.clone();
-        let limits = self.limits.clone();
-        rayon::spawn(move || {
+        if self.get(id).is_small() {
+            self.start_compiling(id, &elf);
+        } else {
+            self.large.push(id);
+            self.start_next_large();
+        }
+    }
+
+    fn start_compiling(&mut self, id: FileId, elf: &Arc<ElfImage>) {
+        let (elf, sender, limits) = (Arc::clone(elf), self.sender.clone(), self.limits.clone());
+        let work = move || {
             let table = compile(&elf, &limits);
             // The recorder may be gone already: then nobody wants the table.
             let _ = sender.send((id, table));
-        });
+        };
+        match &self.small_pool {
+            Some(pool) if self.large_running != Some(id) => pool.spawn(work),
+            _ => rayon::spawn(work),
+        }
+    }
+
+    /// Begins with the large file that samples were last seen in; one at a time, since one keeps all cores busy.
+    fn start_next_large(&mut self) {
+        if self.large_running.is_some() {
+            return;
+        }
+        let hit = |&index: &usize| self.get(self.large[index]).last_hit_ns;
+        let Some(index) = (0..self.large.len()).rev().max_by_key(hit) else { return };
+        let id = self.large.remove(index);
+        let Some(elf) = self.get(id).elf.clone() else { return };
+        self.large_running = Some(id);
+        self.start_compiling(id, &elf);
     }
 
     /// Takes the tables that are finished and places them in the kernel; waits up to `patience` for all
@@ -311,6 +400,10 @@ impl ModuleFiles {
             let Ok((id, result)) = self.receiver.recv_timeout(left) else { break };
             self.compiling -= 1;
             any = true;
+            if self.large_running == Some(id) {
+                self.large_running = None;
+                self.start_next_large();
+            }
             let module = &mut self.files[id.0 as usize];
             match result {
                 Ok(table) => {
@@ -419,6 +512,14 @@ impl ModuleFiles {
     }
 }
 
+fn kernel_segment(segment: &Segment) -> prof_segment {
+    prof_segment {
+        file_offset: segment.file_offset,
+        file_end: segment.file_offset.saturating_add(segment.file_size),
+        address: segment.address,
+    }
+}
+
 /// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
 /// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
 /// another file may be mapped there, or lie under that path.
@@ -479,6 +580,32 @@ mod tests {
         let vdso = files.file_of(pid, vdso).expect("a module");
         assert_ne!(vdso, first);
         assert!(files.get(vdso).elf.is_some());
+    }
+
+    #[test]
+    fn the_kernel_side_is_told_of_each_open_file_once() {
+        let pid = std::process::id();
+        let mappings = proc_fs::code_mappings(pid).expect("own maps");
+        let mut files = ModuleFiles::new(true);
+        let libc = mappings.iter().find(|mapping| mapping.path.contains("libc")).expect("libc is mapped");
+        let id = files.file_of(pid, libc).expect("a module");
+        files.open_own_vdso();
+        let told = files.take_untold();
+        let (_, key, file) = told.iter().find(|(told, _, _)| *told == id).expect("libc is told of");
+        assert_eq!((key.inode, key.device), (libc.inode, libc.device.0 << 20 | libc.device.1));
+        let own = files.get(id).elf.as_ref().expect("libc is ELF").bias_of_mapping(
+            libc.start,
+            libc.end,
+            libc.file_offset,
+        );
+        let segment = &file.segment[0];
+        let bias = libc.start.wrapping_sub(segment.address + libc.file_offset - segment.file_offset);
+        assert_eq!((file.image, Some(bias)), (id.0, own));
+        assert!(told.iter().any(|(_, key, _)| (key.inode, key.device) == (0, 0)), "the vDSO has no inode");
+        assert!(files.take_untold().is_empty());
+        let missing = CodeMapping { inode: libc.inode + 1, path: "/no/such/file".to_owned(), ..libc.clone() };
+        files.file_of(pid, &missing).expect("a module");
+        assert!(files.take_untold().is_empty(), "the inode of a file that is not open may become another's");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::modules::{FileId, ModuleFiles};
 use super::proc_fs;
 use super::sideband::CodeMapping;
-use crate::bpf::{EXEC_PENDING, MAX_MAPPINGS, NO_START, prof_process};
+use crate::bpf::{EXEC_PENDING, FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_START, prof_process};
 use crate::profile::{FrameId, ModuleId, Tables};
 use crate::symbols::PerfMapSource;
 use rustc_hash::FxHashMap;
@@ -25,6 +25,24 @@ pub struct Mapped {
     pub since_ns: u64,
 }
 
+/// Addresses that show another file than the kernel side was told of.
+#[derive(Debug, Clone, Copy)]
+struct Replaced {
+    start: u64,
+    end: u64,
+    since_ns: u64,
+    /// When the kernel side heard of it, ns; `u64::MAX` while it has not.
+    until_ns: u64,
+}
+
+/// The vsyscall page of x86-64 as frames have it, and as registers do.
+pub(super) const VSYSCALL_PAGES: [u64; 2] = [0xffff_ffff_ff60_0000 & FRAME_ADDRESS, 0xffff_ffff_ff60_0000];
+
+/// Whether an address lies in the vsyscall page, which every process has and none maps.
+pub(super) fn is_vsyscall(address: u64) -> bool {
+    VSYSCALL_PAGES.contains(&(address & !0xfff))
+}
+
 /// One process.
 #[derive(Debug, Default)]
 pub struct Process {
@@ -38,6 +56,7 @@ pub struct Process {
     mappings: Vec<Mapped>,
     /// Mappings that are gone, with the time of their end.
     past: Vec<(Mapped, u64)>,
+    replaced: Vec<Replaced>,
     /// When the mappings last changed, ns.
     changed_ns: u64,
     /// Frames of user addresses (with marks) and the file each is in, valid for the present mappings.
@@ -69,6 +88,7 @@ impl Process {
         if self.mappings.iter().any(|old| Mapped { since_ns: new.since_ns, ..*old } == new) {
             return;
         }
+        self.note_replaced(&new);
         let mut kept = Vec::with_capacity(self.mappings.len() + 2);
         for old in self.mappings.drain(..) {
             if old.end <= new.start || new.end <= old.start {
@@ -87,6 +107,45 @@ impl Process {
         kept.sort_unstable_by_key(|mapping| mapping.start);
         self.mappings = kept;
         self.changed(new.since_ns);
+    }
+
+    /// Notes that the kernel side takes the addresses of `new` for those of another file until it hears of it.
+    fn note_replaced(&mut self, new: &Mapped) {
+        let is_stale = |old: &Mapped| {
+            old.start < new.end && new.start < old.end && (old.file, old.bias) != (new.file, new.bias)
+        };
+        if !self.mappings.iter().any(is_stale) {
+            return;
+        }
+        if self.replaced.len() >= MAX_PAST {
+            self.replaced.drain(..MAX_PAST / 2);
+        }
+        let Mapped { start, end, since_ns, .. } = *new;
+        self.replaced.push(Replaced { start, end, since_ns, until_ns: u64::MAX });
+    }
+
+    /// The kernel side has heard of the present mappings at `time_ns`.
+    pub(super) fn published(&mut self, time_ns: u64) {
+        self.is_dirty = false;
+        for replaced in self.replaced.iter_mut().rev().take_while(|replaced| replaced.until_ns == u64::MAX) {
+            replaced.until_ns = time_ns;
+        }
+    }
+
+    /// How many of the frames (addresses with marks, leaf first) that the kernel side found at `time_ns` are right
+    /// for certain, if not all: those up to the first in addresses of which it did not know yet that they show another
+    /// file.
+    pub(super) fn frames_before_stale(&self, frames: &[u64], time_ns: u64) -> Option<usize> {
+        let is_in_time = |replaced: &&Replaced| (replaced.since_ns..replaced.until_ns).contains(&time_ns);
+        let stale: Vec<&Replaced> = self.replaced.iter().filter(is_in_time).collect();
+        let is_stale = |&raw: &u64| {
+            let address = (raw & FRAME_ADDRESS).saturating_sub(u64::from(raw & FRAME_RETURN != 0));
+            stale.iter().any(|replaced| (replaced.start..replaced.end).contains(&address))
+        };
+        if stale.is_empty() {
+            return None;
+        }
+        frames.iter().position(is_stale).map(|index| index + 1)
     }
 
     /// Forgets all mappings, as exec does.
@@ -114,6 +173,9 @@ impl Process {
         }
         if now == self.mappings {
             return;
+        }
+        for new in &now {
+            self.note_replaced(new);
         }
         let gone = self.mappings.iter().filter(|old| !now.contains(old));
         self.past.extend(gone.map(|&old| (old, time_ns)));
@@ -146,9 +208,10 @@ impl Process {
         &self.mappings
     }
 
-    /// The kernel side's view of the mappings; the second value counts those that did not fit.
-    pub fn kernel_entry(&self) -> (Box<prof_process>, usize) {
+    /// The kernel side's view of the mappings, under a stamp that no other entry has; the second value counts those that did not fit.
+    pub fn kernel_entry(&self, stamp: u64) -> (Box<prof_process>, usize) {
         let mut entry = empty_entry();
+        entry.stamp = stamp;
         let mut count = 0;
         let mut cut = 0;
         for mapping in &self.mappings {
@@ -351,6 +414,33 @@ mod tests {
     }
 
     #[test]
+    fn frames_in_a_replaced_file_are_not_believed_until_the_kernel_side_has_heard_of_it() {
+        let mut process = Process::default();
+        process.map(mapped(0x1000, 0x5000, 1, 0));
+        process.published(10);
+        let frames = [0x9000, FRAME_RETURN | 0x2801, FRAME_RETURN | 0x9800];
+        assert_eq!(process.frames_before_stale(&frames, 50), None);
+        process.map(mapped(0x2000, 0x3000, 2, 100));
+        assert_eq!(process.frames_before_stale(&frames, 99), None, "the old file was still there");
+        assert_eq!(process.frames_before_stale(&frames, 100), Some(2));
+        process.published(200);
+        assert_eq!(process.frames_before_stale(&frames, 199), Some(2));
+        assert_eq!(process.frames_before_stale(&frames, 200), None);
+        assert_eq!(
+            process.frames_before_stale(&[FRAME_RETURN | 0x3001], 150),
+            None,
+            "a call before the border"
+        );
+        assert_eq!(process.frames_before_stale(&[0x9000], 150), None, "nothing was there before");
+    }
+
+    #[test]
+    fn the_vsyscall_page_is_known_with_and_without_the_high_bits() {
+        assert!(is_vsyscall(0xffff_ffff_ff60_0400) && is_vsyscall(0xffff_ffff_ff60_0400 & FRAME_ADDRESS));
+        assert!(!is_vsyscall(0xffff_ffff_ff60_1000) && !is_vsyscall(0x400));
+    }
+
+    #[test]
     fn exec_ends_every_mapping() {
         let mut process = Process::default();
         process.map(mapped(0x1000, 0x2000, 1, 0));
@@ -367,14 +457,14 @@ mod tests {
         process.map(mapped(0x9000, 0xa000, 1, 0));
         process.map(mapped(0x1000, 0x2000, 1, 0));
         process.map(mapped(0x2000, 0x3000, 1, 0));
-        let (entry, cut) = process.kernel_entry();
+        let (entry, cut) = process.kernel_entry(1);
         assert_eq!((entry.count, cut), (2, 0));
         assert_eq!((entry.start[0], entry.mapping[0].end), (0x1000, 0x3000));
         assert_eq!(entry.start[2], NO_START);
         for i in 0..300u64 {
             process.map(mapped(0x10_0000 + i * 0x2000, 0x10_1000 + i * 0x2000, 1, 0));
         }
-        let (entry, cut) = process.kernel_entry();
+        let (entry, cut) = process.kernel_entry(1);
         assert_eq!((entry.count as usize, cut), (MAX_MAPPINGS, 46));
     }
 }

@@ -1,8 +1,11 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
 use super::modules::{FileId, ModuleFiles, TableState};
-use super::process::{Mapped, Process};
-use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, RescueEvent};
+use super::process::{Mapped, Process, is_vsyscall};
+use crate::bpf::{
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, RESCUE_BYTES, RescueEvent,
+    SMALL_RESCUE_BYTES,
+};
 use crate::profile::Outcome;
 use crate::unwind::{
     CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap, Registers, StackCopy,
@@ -59,13 +62,20 @@ pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
     Rescued {
         frames,
         left_out: stack.left_out,
-        outcome: outcome(stack.end),
+        outcome: outcome(stack.end, &memory),
         missed_a_table: code.missed.get(),
     }
 }
 
-fn outcome(end: End) -> Outcome {
+fn outcome(end: End, copy: &StackCopy<'_>) -> Outcome {
     match end {
+        // The copy ends where the kernel could not read on, and that is what the walk needed.
+        End::CopyTooShort { address }
+            if ![SMALL_RESCUE_BYTES, RESCUE_BYTES].contains(&copy.bytes.len())
+                && address.wrapping_sub(copy.start) < RESCUE_BYTES as u64 =>
+        {
+            Outcome::StackUnreadable
+        }
         End::Complete => Outcome::Complete,
         End::NoUnwindInfo { .. } | End::BadFramePointer { .. } => Outcome::NoUnwindInfo,
         End::UnknownMapping { .. } => Outcome::UnknownMapping,
@@ -97,6 +107,9 @@ impl Code<'_> {
 
 impl ModuleMap for Code<'_> {
     fn find(&self, address: u64) -> Option<MappedModule<'_>> {
+        if is_vsyscall(address) {
+            return Some(MappedModule { bias: 0, code: ModuleCode::Leaf });
+        }
         let mapped = self.mapped(address)?;
         let code = match &self.files.get(mapped.file).table {
             _ if mapped.file == ModuleFiles::GENERATED => ModuleCode::Jit,
@@ -121,5 +134,22 @@ impl ModuleMap for Code<'_> {
                 .unwrap_or_default()
         });
         loaded.get(&wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_ends_at_a_missing_page_is_no_short_copy() {
+        let outcome_of = |bytes: usize, address: u64| {
+            let bytes = vec![0; bytes];
+            outcome(End::CopyTooShort { address }, &StackCopy { start: 0x1000, bytes: &bytes })
+        };
+        assert_eq!(outcome_of(0x3000, 0x4000), Outcome::StackUnreadable);
+        assert_eq!(outcome_of(0x3000, 0x800), Outcome::CopyTooShort, "below the copy");
+        assert_eq!(outcome_of(RESCUE_BYTES, 0x11000), Outcome::CopyTooShort);
+        assert_eq!(outcome_of(SMALL_RESCUE_BYTES, 0x5000), Outcome::CopyTooShort);
     }
 }

@@ -4,6 +4,7 @@
 //! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
 //! known.
 
+pub(super) use super::attach::RING_FDS;
 use super::attach::{KernelConfig, KernelSide, Received, available_clock};
 use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
@@ -61,6 +62,8 @@ pub struct Session<'obj> {
     start_ns: u64,
     stop_ns: Option<u64>,
     mappings_cut: u64,
+    /// Entries given to the kernel side so far; each has its number as stamp.
+    stamps: u64,
     /// What was decided at the start that the user should know.
     pub notices: Vec<String>,
     is_budget_reached: bool,
@@ -142,6 +145,7 @@ impl<'obj> Session<'obj> {
             if options.user_only { KernelFrames::none() } else { KernelFrames::start_loading() };
         let mut collector = Collector::new(Profile::new(meta), files, kernel_frames, sampling, period_ns);
 
+        collector.files.open_own_vdso();
         if let Some(path) = &options.stack_copies {
             collector.copies = Some(StackCopies::create(path)?);
         }
@@ -185,6 +189,7 @@ impl<'obj> Session<'obj> {
             start_ns: monotonic_ns(),
             stop_ns: None,
             mappings_cut: 0,
+            stamps: 0,
             notices,
             is_budget_reached: false,
         };
@@ -218,9 +223,10 @@ impl<'obj> Session<'obj> {
         self.publish_processes()
     }
 
-    /// Descriptors that become readable when there is something to take.
+    /// Descriptors that become readable when there is something to take; those of the rings of samples and of stack
+    /// copies, [`RING_FDS`] of them, come last.
     pub fn poll_fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
-        self.sidebands.iter().map(AsFd::as_fd).chain([self.kernel.ring_fd()])
+        self.sidebands.iter().map(AsFd::as_fd).chain(self.kernel.ring_fds())
     }
 
     /// Takes the side-band only: cheap, and what keeps new libraries' tables early.
@@ -326,6 +332,9 @@ impl<'obj> Session<'obj> {
             ("kernel_idle", Counter::Idle),
             ("kernel_sent", Counter::Sent),
             ("fork_failed", Counter::ForkFailed),
+            ("exec_mapped", Counter::ExecMapped),
+            ("found_mapping", Counter::FoundMapping),
+            ("entry_reused", Counter::EntryReused),
         ] {
             profile.count(name, counters.get(counter));
         }
@@ -389,6 +398,7 @@ impl<'obj> Session<'obj> {
                 // The first thread may end before the others.
                 if pid == tid && proc_fs::live_thread(pid).is_none() {
                     collector.processes.exit(pid);
+                    self.kernel.forget_process(pid);
                 }
             }
             Sideband::Lost(records) => {
@@ -404,6 +414,10 @@ impl<'obj> Session<'obj> {
     /// Tells the kernel side about processes whose mappings have changed.
     fn publish_processes(&mut self) -> anyhow::Result<()> {
         let collector = &mut self.collector;
+        for (id, key, file) in collector.files.take_untold() {
+            collector.files.publish_without_table(id, &mut self.kernel.tables);
+            self.kernel.set_file(&key, &file)?;
+        }
         for (pid, process) in collector.processes.iter_mut() {
             if !process.is_dirty || !process.is_target {
                 continue;
@@ -430,10 +444,11 @@ impl<'obj> Session<'obj> {
                 process::read_mappings(pid, process, now_ns, &mut collector.files, tables);
             }
             process.mismatch_ns = 0;
-            let (entry, cut) = process.kernel_entry();
+            self.stamps += 1;
+            let (entry, cut) = process.kernel_entry(self.stamps);
             self.kernel.set_process(pid, &entry)?;
             self.mappings_cut += cut as u64;
-            process.is_dirty = false;
+            process.published(monotonic_ns());
         }
         Ok(())
     }

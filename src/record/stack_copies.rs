@@ -16,7 +16,7 @@
 //! (u64, leaf first, with the kernel side's marks), the bytes of the stack.
 
 use super::proc_fs;
-use crate::bpf::{SampleEvent, StackCopyEvent};
+use crate::bpf::{FRAME_ADDRESS, SampleEvent, StackCopyEvent};
 use crate::profile::Outcome;
 use anyhow::Context;
 use rustc_hash::FxHashMap;
@@ -47,7 +47,16 @@ pub(super) struct Walked {
 struct Maps {
     number: u32,
     text: Vec<u8>,
+    /// Executable ranges of the text, by start.
+    code: Vec<(u64, u64)>,
     read_ns: u64,
+}
+
+impl Maps {
+    fn hold(&self, address: u64) -> bool {
+        let after = self.code.partition_point(|&(start, _)| start <= address);
+        after.checked_sub(1).is_some_and(|index| address < self.code[index].1)
+    }
 }
 
 /// The file, and copies whose samples are still to come.
@@ -119,7 +128,7 @@ impl StackCopies {
         walked: Walked,
         copy: Option<StackCopyEvent>,
     ) -> io::Result<()> {
-        let maps = self.maps_of(sample)?;
+        let maps = self.maps_of(sample, &walked.frames)?;
         let stack = copy.as_ref().map_or(&[][..], |copy| &copy.stack);
         let mut bytes = Vec::with_capacity(256 + 8 * walked.frames.len() + stack.len());
         bytes.extend(sample.time_ns.to_le_bytes());
@@ -140,9 +149,11 @@ impl StackCopies {
     }
 
     /// The number of the text that tells the process's mappings, which is written if it is new.
-    fn maps_of(&mut self, sample: &SampleEvent) -> io::Result<u32> {
+    fn maps_of(&mut self, sample: &SampleEvent, frames: &[u64]) -> io::Result<u32> {
         let maps = self.maps.entry(sample.tgid).or_default();
-        if maps.number > 0 && sample.time_ns.saturating_sub(maps.read_ns) < REREAD_INTERVAL_NS {
+        let is_recent = sample.time_ns.saturating_sub(maps.read_ns) < REREAD_INTERVAL_NS;
+        let is_known = |frame: &u64| maps.hold((frame & FRAME_ADDRESS).saturating_sub(1));
+        if maps.number > 0 && is_recent && frames.iter().all(is_known) {
             return Ok(maps.number);
         }
         maps.read_ns = sample.time_ns;
@@ -159,6 +170,8 @@ impl StackCopies {
         bytes.extend(number.to_le_bytes());
         bytes.extend(sample.tgid.to_le_bytes());
         bytes.extend(&text);
+        let code = proc_fs::parse_maps(&text);
+        maps.code = code.iter().map(|mapping| (mapping.start, mapping.end)).collect();
         maps.text = text;
         self.record(1, &bytes)?;
         Ok(number)

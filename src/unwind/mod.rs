@@ -29,7 +29,7 @@ mod stack_ends;
 
 pub use cfi::CfiSections;
 pub use compile::{TableError, compile, compile_sections};
-pub use elf::{ElfError, ElfImage};
+pub use elf::{ElfError, ElfImage, Segment};
 pub use limits::Limits;
 pub use memory::{Memory, MemoryError, StackCopy};
 pub use registers::{FrameState, Registers};

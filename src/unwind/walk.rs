@@ -20,6 +20,8 @@ pub enum ModuleCode<'a> {
     NotLoaded,
     /// Executable memory without a file: followed by frame pointers.
     Jit,
+    /// Code that has pushed nothing, such as the kernel's vsyscall page: the return address is at rsp.
+    Leaf,
 }
 
 /// A module at an address of the process.
@@ -198,7 +200,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             }
             // A caller that is not in code is not a frame. Zero is how some threads' first frame is
             // marked: the ABI leaves it to them.
-            if state.pc == 0 {
+            if state.pc == 0 && state.is_return_address {
                 break End::Complete;
             }
             if self.modules.find(state.lookup_address()).is_none() {
@@ -216,6 +218,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         };
         let own = address.wrapping_sub(module.bias);
         let rule = match module.code {
+            ModuleCode::Leaf => return self.leaf_step(state),
             ModuleCode::Table(table) => table.lookup(own),
             ModuleCode::NotLoaded => return Err(End::TableNotLoaded { pc: state.pc }),
             ModuleCode::Jit => {
@@ -261,6 +264,12 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             }
         };
         Ok((caller(return_address, cfa, rbp), FoundBy::Cfi))
+    }
+
+    fn leaf_step(&mut self, state: &FrameState) -> Result<Caller, End> {
+        let rsp = self.register(state, RSP)?;
+        let return_address = self.read(rsp)?;
+        Ok((caller(return_address, rsp.wrapping_add(8), state.register(RBP)), FoundBy::Cfi))
     }
 
     fn cfa(&mut self, state: &FrameState, rule: Rule) -> Result<u64, End> {

@@ -9,6 +9,8 @@ mod commands;
 mod fixture;
 mod fixtures_recorded;
 mod machine;
+mod mappings;
+mod oracle;
 mod postgres;
 mod profiler;
 mod real_programs;

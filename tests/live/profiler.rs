@@ -240,6 +240,16 @@ impl Stack {
         self.frames.iter().filter(|frame| *frame == name).count()
     }
 
+    /// Whether the walk ended before the root.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.any_contains("[truncated")
+    }
+
+    /// Whether the name of some frame contains `part`.
+    pub(crate) fn any_contains(&self, part: &str) -> bool {
+        self.frames.iter().any(|frame| frame.contains(part))
+    }
+
     /// Number of frames, the command name among them.
     pub(crate) fn depth(&self) -> usize {
         self.frames.len()

@@ -135,6 +135,7 @@ static void report_modules(struct address_space *space)
 	for (size_t i = 0; i < space->count; i++) {
 		struct mapping *mapping = &space->mappings[i];
 		bool is_known = false;
+		char name[4096];
 
 		if (!mapping->path[0])
 			continue;
@@ -147,7 +148,9 @@ static void report_modules(struct address_space *space)
 				    !strcmp(space->mappings[j].path, mapping->path);
 		if (!mapping->has_bias || is_known)
 			continue;
-		if (!dwfl_report_elf(space->dwfl, mapping->path, mapping->path, dup(mapping->fd), mapping->bias, true))
+		/* libdwfl takes two modules of one name for one; V8 maps its program's file twice. */
+		snprintf(name, sizeof(name), "%s at %" PRIx64, mapping->path, mapping->bias);
+		if (!dwfl_report_elf(space->dwfl, name, mapping->path, dup(mapping->fd), mapping->bias, true))
 			warnx("%s: %s", mapping->path, dwfl_errmsg(-1));
 	}
 }

@@ -9,6 +9,7 @@
  *
  *   identical   both walks found the same frames and ended at the same one
  *   short       the same frames as far as libdw came, which then needed memory that was not copied
+ *   blind       the last frame that both found is in code without entries, where libdw can only guess
  *   differing   anything else
  *   uncopied    there is no copy (the ring was full), or the mappings are not known
  *
@@ -33,7 +34,7 @@ static struct {
 	struct address_space *space;
 	uint64_t frames[MAX_FRAMES];
 	size_t count;
-	bool left_copy; /* memory was wanted that was not copied */
+	bool left_copy; /* the step after the last frame wanted memory that was not copied */
 } walk;
 
 /* Samples that differ alike. */
@@ -46,7 +47,7 @@ struct class {
 
 static struct class classes[MAX_CLASSES];
 static size_t class_count;
-static uint64_t samples, complete, rescued, identical, differing, cut_short, uncopied;
+static uint64_t samples, complete, rescued, identical, differing, cut_short, blind, uncopied;
 
 /* ---- What libdw asks for ------------------------------------------------------------------------ */
 
@@ -105,6 +106,7 @@ static int take_frame(Dwfl_Frame *frame, void *argument)
 	(void)argument;
 	if (walk.count == MAX_FRAMES || !dwfl_frame_pc(frame, &pc, NULL))
 		return DWARF_CB_ABORT;
+	walk.left_copy = false;
 	if (walk.count == 0)
 		pc += walk.sample->is_return;
 	walk.frames[walk.count++] = pc;
@@ -142,19 +144,53 @@ static size_t common_frames(const struct sample_record *sample)
 	return common;
 }
 
+/* Counts a class, with this sample as its example if it is the first. */
+static void add_to_class(const char *key, const struct sample_record *sample, size_t common)
+{
+	struct class *class = classes;
+
+	while (class < classes + class_count && strcmp(class->key, key))
+		class++;
+	if (class == classes + MAX_CLASSES)
+		return;
+	if (class == classes + class_count) {
+		snprintf(class->key, sizeof(class->key), "%s", key);
+		class->example = *sample;
+		class->common = common;
+		class_count++;
+	}
+	class->count++;
+}
+
+/* Counts a stack without a proven root under where it ends. */
+static void add_incomplete(struct address_space *space, const struct sample_record *sample)
+{
+	char key[sizeof(classes[0].key)], last[LABEL_BYTES] = "(none)";
+
+	walk.space = space;
+	if (sample->frame_count > 0 && space)
+		address_space_label(space, our_frame(sample, sample->frame_count - 1), false, last, sizeof(last));
+	snprintf(key, sizeof(key), "incomplete%s: outcome %u at %s", sample->is_rescued ? " (rescued)" : "",
+		 sample->outcome, last);
+	add_to_class(key, sample, sample->frame_count);
+}
+
+/* Whether libdw knew how to step on from the last frame that both found. */
+static bool has_entry(const struct sample_record *sample, size_t common)
+{
+	bool is_exact = common == 1 && !sample->is_return;
+
+	return common == 0 || address_space_has_cfi(walk.space, walk.frames[common - 1] - !is_exact) ||
+	       address_space_has_cfi(walk.space, walk.frames[common - 1]);
+}
+
 /* Counts a difference under what both said after the last frame that they agree on. */
-static void add_difference(const struct sample_record *sample, size_t common, const char *error)
+static void add_difference(const char *kind, const struct sample_record *sample, size_t common, const char *error)
 {
 	char key[sizeof(classes[0].key)], last[LABEL_BYTES] = "(none)", ours[LABEL_BYTES], theirs[LABEL_BYTES];
-	bool has_cfi = true;
-	size_t i;
 
-	if (common > 0) {
-		uint64_t address = walk.frames[common - 1];
-
-		address_space_label(walk.space, address, false, last, sizeof(last));
-		has_cfi = address_space_has_cfi(walk.space, address - (common > 1 ? 1 : 0));
-	}
+	if (common > 0)
+		address_space_label(walk.space, walk.frames[common - 1], false, last, sizeof(last));
 	if (common < sample->frame_count)
 		address_space_label(walk.space, our_frame(sample, common), false, ours, sizeof(ours));
 	else
@@ -163,21 +199,9 @@ static void add_difference(const struct sample_record *sample, size_t common, co
 		address_space_label(walk.space, walk.frames[common], false, theirs, sizeof(theirs));
 	else
 		snprintf(theirs, sizeof(theirs), "end (%s)", error ? error : "root");
-	snprintf(key, sizeof(key), "after %s%s%s: prof %s, libdw %s", last, has_cfi ? "" : " (no CFI)",
-		 sample->is_rescued ? " (rescued)" : "", ours, theirs);
-	for (i = 0; i < class_count; i++) {
-		if (!strcmp(classes[i].key, key)) {
-			classes[i].count++;
-			return;
-		}
-	}
-	if (class_count == MAX_CLASSES)
-		return;
-	memcpy(classes[class_count].key, key, sizeof(key));
-	classes[class_count].count = 1;
-	classes[class_count].example = *sample;
-	classes[class_count].common = common;
-	class_count++;
+	snprintf(key, sizeof(key), "%s after %s%s: prof %s, libdw %s", kind, last, sample->is_rescued ? " (rescued)" : "",
+		 ours, theirs);
+	add_to_class(key, sample, common);
 }
 
 static void compare(struct address_space *space, const struct sample_record *sample)
@@ -186,7 +210,10 @@ static void compare(struct address_space *space, const struct sample_record *sam
 	size_t common;
 
 	samples++;
-	complete += sample->outcome == COMPLETE;
+	if (sample->outcome == COMPLETE)
+		complete++;
+	else
+		add_incomplete(space, sample);
 	rescued += sample->is_rescued;
 	if (!sample->has_copy || !space) {
 		uncopied++;
@@ -196,11 +223,14 @@ static void compare(struct address_space *space, const struct sample_record *sam
 	common = common_frames(sample);
 	if (common == walk.count && common == sample->frame_count) {
 		identical++;
-	} else if (common == walk.count && error && walk.left_copy) {
+	} else if (!has_entry(sample, common)) {
+		blind++;
+		add_difference("blind", sample, common, error);
+	} else if (common == walk.count && walk.left_copy) {
 		cut_short++;
 	} else {
 		differing++;
-		add_difference(sample, common, error);
+		add_difference("differing", sample, common, error);
 	}
 }
 
@@ -218,9 +248,12 @@ static void print_example(struct address_space **spaces, const struct class *cla
 	const struct sample_record *sample = &class->example;
 	struct address_space *space = spaces[sample->maps];
 	size_t from = class->common > 3 ? class->common - 3 : 0;
-	const char *error = walk_again(space, sample);
+	const char *error;
 	char label[LABEL_BYTES];
 
+	if (!space || !sample->has_copy)
+		return;
+	error = walk_again(space, sample);
 	printf("    thread %" PRIu32 " at %" PRIu64 " ns, rsp 0x%" PRIx64 ", %" PRIu32 " bytes of stack, %" PRIu32
 	       " and %zu frames; libdw: %s\n",
 	       sample->tid, sample->time_ns, sample->registers[RSP], sample->stack_bytes, sample->frame_count,
@@ -277,8 +310,8 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("samples=%" PRIu64 " complete=%" PRIu64 " rescued=%" PRIu64 " identical=%" PRIu64
-	       " differing=%" PRIu64 " short=%" PRIu64 " uncopied=%" PRIu64 "\n",
-	       samples, complete, rescued, identical, differing, cut_short, uncopied);
+	       " differing=%" PRIu64 " short=%" PRIu64 " blind=%" PRIu64 " uncopied=%" PRIu64 " refused=%" PRIu64 "\n",
+	       samples, complete, rescued, identical, differing, cut_short, blind, uncopied, refused);
 	qsort(classes, class_count, sizeof(classes[0]), by_count);
 	for (size_t i = 0; i < class_count && i < shown; i++) {
 		printf("  %" PRIu64 " %s\n", classes[i].count, classes[i].key);

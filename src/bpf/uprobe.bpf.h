@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Uprobes of other tools: a uretprobe replaces the return address of a function by that of a
+ * trampoline, and a probed instruction runs as a copy. The kernel keeps the real addresses
+ * (kernel/events/uprobes.c); both live in one page of the process, `[uprobes]`.
+ */
+#ifndef PROF_UPROBE_BPF_H
+#define PROF_UPROBE_BPF_H
+
+#define UPROBE_PAGE_BYTES 4096
+#define UPROBE_SLOT_BYTES 128	/* UPROBE_XOL_SLOT_BYTES; the trampoline is the first slot */
+#define MAX_RETURN_INSTANCES 64 /* MAX_URETPROBE_DEPTH */
+
+/* Notes the trampoline and the replaced return addresses of the thread; zero if it has none. */
+static __always_inline void find_uprobes(struct scratch *s, struct task_struct *task)
+{
+	struct uprobe_task *uprobes;
+
+	s->trampoline = 0;
+	s->return_instances = 0;
+	if (!bpf_core_field_exists(task->utask))
+		return;
+	uprobes = task->utask;
+	if (!uprobes)
+		return;
+	s->trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
+	s->return_instances = (__u64)BPF_CORE_READ(uprobes, return_instances);
+}
+
+/*
+ * The return address that a uretprobe has replaced at `slot` of the stack, from the list of a
+ * thread that starts at `instance`; 0 if the list does not have it. Global: verified once, not for
+ * every path that leads here.
+ */
+__noinline __u64 replaced_return_address(__u64 instance, __u64 slot)
+{
+	for (int i = 0; i < MAX_RETURN_INSTANCES; i++) {
+		struct return_instance *current = (struct return_instance *)instance;
+
+		if (!current)
+			return 0;
+		if (BPF_CORE_READ(current, stack) == slot)
+			return BPF_CORE_READ(current, orig_ret_vaddr);
+		instance = (__u64)BPF_CORE_READ(current, next);
+	}
+	return 0;
+}
+
+/*
+ * Puts a leaf that is in the page of uprobes back to where the program is: at the probed
+ * instruction for its copy; behind the return of a probed function for the trampoline, which has
+ * pushed up to three registers.
+ */
+static __always_inline void leave_uprobe_page(struct scratch *s, struct task_struct *task)
+{
+	__u64 offset = s->regs[REG_IP] - s->trampoline, copy, original;
+
+	if (!s->trampoline || offset >= UPROBE_PAGE_BYTES)
+		return;
+	if (offset >= UPROBE_SLOT_BYTES) {
+		copy = BPF_CORE_READ(task, utask, xol_vaddr);
+		if (s->regs[REG_IP] - copy < UPROBE_SLOT_BYTES)
+			s->regs[REG_IP] =
+				BPF_CORE_READ(task, utask, vaddr) + s->regs[REG_IP] - copy;
+		return;
+	}
+#pragma unroll
+	for (int pushed = 0; pushed <= 3; pushed++) {
+		__u64 sp = s->regs[REG_SP] + 8 * pushed;
+
+		original = replaced_return_address(s->return_instances, RETURN_SLOT(sp));
+		if (original) {
+			s->regs[REG_SP] = sp;
+			s->regs[REG_IP] = original;
+			s->is_return = 1;
+			s->all_registers = 0;
+			return;
+		}
+	}
+}
+
+/* Puts the real return addresses into a copy of the stack that starts at `from`. */
+static __always_inline void restore_return_addresses(const struct scratch *s,
+						     struct prof_rescue *rescue, __u64 from,
+						     __u64 bytes)
+{
+	__u64 instance = s->return_instances;
+
+	if (!s->trampoline)
+		return;
+	for (int i = 0; i < MAX_RETURN_INSTANCES; i++) {
+		struct return_instance *current = (struct return_instance *)instance;
+		__u64 offset, *slot;
+
+		if (!current)
+			break;
+		offset = BPF_CORE_READ(current, stack) - from;
+		if (offset <= bytes - 8) {
+			slot = (__u64 *)(rescue->stack + offset);
+			if (*slot == s->trampoline)
+				*slot = BPF_CORE_READ(current, orig_ret_vaddr);
+		}
+		instance = (__u64)BPF_CORE_READ(current, next);
+	}
+}
+
+#endif /* PROF_UPROBE_BPF_H */

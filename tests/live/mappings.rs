@@ -1,0 +1,200 @@
+//! Code that appears, goes or hides while it is recorded: programs of a few milliseconds, exec, libraries that take
+//! each other's place, files without a name, more mappings than a list holds, and addresses that the kernel swaps.
+
+use super::fixture;
+use super::machine::{skip, turn};
+use super::profiler::{Recording, Report};
+use super::running::Running;
+use perf_event_open_sys::bindings::perf_event_attr;
+use std::ffi::CString;
+use std::fs;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Most of the samples of a program's first milliseconds have whole stacks.
+fn assert_whole_from_the_first(report: &Report, least_samples: u64) {
+    assert!(report.samples() >= least_samples, "only {} samples", report.samples());
+    assert!(report.complete_percent() >= 95.0, "{} %: {}", report.complete_percent(), report.causes());
+}
+
+#[test]
+fn a_program_of_thirty_milliseconds_has_whole_stacks() {
+    let Some(_turn) = turn() else { return };
+    let Some(brief) = fixture::build("brief") else { return };
+    let recording = Recording::with([Path::new("-F"), Path::new("4999"), Path::new("--"), &brief]);
+    assert_whole_from_the_first(&recording.report(), 60);
+    recording.stacks().assert_has(&["_start", "main", "brief_work", "inner_work"]);
+}
+
+#[test]
+fn brief_programs_that_a_shell_starts_have_whole_stacks() {
+    let Some(_turn) = turn() else { return };
+    let Some(brief) = fixture::build("brief") else { return };
+    let brief = brief.to_str().expect("the target folder's path is text");
+    let script = format!("'{brief}'; '{brief}'; '{brief}'");
+    let recording = Recording::with(["-F", "4999", "--", "sh", "-c", &script]);
+    assert_whole_from_the_first(&recording.report(), 200);
+    recording.stacks().assert_has(&["main", "brief_work", "inner_work"]);
+}
+
+#[test]
+fn brief_programs_have_whole_stacks_when_the_whole_machine_is_recorded() {
+    let Some(_turn) = turn() else { return };
+    let Some(brief) = fixture::build("brief") else { return };
+    // A program that nobody has seen before: the copy's inode is new.
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let copy = folder.path().join("brief-copy");
+    fs::copy(brief, &copy).expect("a program can be copied");
+    let script = format!("sleep 1; for i in 1 2 3 4 5; do '{}'; done", copy.display());
+    let recording = Recording::with(["-a", "-F", "4999", "--", "sh", "-c", &script]);
+    let stacks = recording.stacks();
+    let is_brief = |stack: &super::profiler::Stack| stack.comm() == "brief-copy";
+    let whole = stacks.percent(|stack| is_brief(stack) && !stack.is_cut());
+    let all = stacks.percent(is_brief);
+    assert!(all > 0.0, "no sample is of the program");
+    assert!(whole >= 0.95 * all, "{whole:.1} of {all:.1} %");
+    stacks.assert_has(&["_start", "main", "brief_work", "inner_work"]);
+}
+
+#[test]
+fn a_program_that_executes_itself_again_and_again_has_whole_stacks() {
+    let Some(_turn) = turn() else { return };
+    let Some(brief) = fixture::build("brief") else { return };
+    let recording =
+        Recording::with([Path::new("-F"), Path::new("4999"), Path::new("--"), &brief, Path::new("20")]);
+    assert_whole_from_the_first(&recording.report(), 1000);
+    let stacks = recording.stacks();
+    assert!(!stacks.any_has(&["inner_work", "inner_work"]), "two programs in one stack");
+    stacks.assert_has(&["_start", "main", "brief_work", "inner_work"]);
+}
+
+#[test]
+fn libraries_that_take_each_others_place_are_never_confused() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("reload", &["20"]) else { return };
+    let recording = Recording::with(["-p", &program.pid().to_string(), "-d", "3s", "-F", "1999"]);
+    let report = recording.report();
+    assert!(report.samples() > 500, "only {} samples", report.samples());
+    assert!(report.complete_percent() >= 95.0, "{}", report.causes());
+    let stacks = recording.stacks();
+    stacks.assert_has(&["main", "in_first", "plugin_work", "first_work", "host_callback"]);
+    stacks.assert_has(&["main", "in_second", "plugin_work", "second_work", "host_callback"]);
+    for stack in &stacks.0 {
+        for (host, other) in [("in_first", "second_work"), ("in_second", "first_work")] {
+            assert!(!stack.has(&[host, other]), "{other} is not called by {host}");
+        }
+        // No wrong rule may lead past a caller: who is in a library was called by main, if the stack is whole.
+        let is_in_library = stack.has(&["first_work"]) || stack.has(&["second_work"]);
+        assert!(
+            stack.is_cut() || !is_in_library || stack.has(&["main", "plugin_work"]),
+            "a caller is missing"
+        );
+    }
+}
+
+#[test]
+fn more_mappings_than_the_list_holds_are_walked_through() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("many_mappings", &["20"]) else { return };
+    let maps = fs::read_to_string(format!("/proc/{}/maps", program.pid())).expect("the program runs");
+    let code = maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|flags| flags.contains('x')));
+    assert!(code.count() > 400, "the program did not map what it should");
+    let recording = Recording::of_pid(program.pid(), "2s");
+    recording.report().assert_whole(300);
+    recording.stacks().assert_has(&["_start", "main", "through_copy", "called_back"]);
+}
+
+#[test]
+fn a_program_without_a_name_in_any_folder_is_named_and_walked() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("memfd", &["20"]) else { return };
+    let recording = Recording::of_pid(program.pid(), "2s");
+    recording.report().assert_whole(300);
+    recording.stacks().assert_has(&["_start", "main", "nameless_work"]);
+}
+
+#[test]
+fn a_program_that_was_deleted_or_replaced_is_named_by_the_file_that_runs() {
+    let Some(_turn) = turn() else { return };
+    let Some(shares) = fixture::build("shares") else { return };
+    let Some(other) = fixture::build("syscalls") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for is_replaced in [false, true] {
+        let path = folder.path().join(format!("gone-{is_replaced}"));
+        fs::copy(&shares, &path).expect("a program can be copied");
+        let program = Running::start_ready(Command::new(&path).arg("20"));
+        fs::remove_file(&path).expect("a running program can be deleted");
+        if is_replaced {
+            fs::copy(&other, &path).expect("a program can be copied");
+        }
+        let recording = Recording::of_pid(program.pid(), "1s");
+        recording.report().assert_whole(150);
+        recording.stacks().assert_has(&["_start", "main", "one_round", "share_fifty"]);
+        assert!(
+            !recording.stacks().any_has(&["read_zeroes"]),
+            "names come from the file that lies there now"
+        );
+    }
+}
+
+#[test]
+fn a_vsyscall_is_a_frame_of_its_own() {
+    let Some(_turn) = turn() else { return };
+    let maps = fs::read_to_string("/proc/self/maps").expect("own maps");
+    if !maps.contains("[vsyscall]") {
+        skip::<()>("this kernel has no vsyscall page");
+        return;
+    }
+    let Some(program) = Running::fixture("vsyscall", &["20"]) else { return };
+    let recording = Recording::of_pid(program.pid(), "2s");
+    let report = recording.report();
+    report.assert_whole(300);
+    recording.stacks().assert_has(&["_start", "main", "ask_for_the_time", "[vsyscall]+0x400"]);
+    assert!(report.total_percent("ask_for_the_time") > 95.0, "top: {}", report.top());
+}
+
+/// Sets a uprobe, or a uretprobe, on a function of a running program, as other tools do; it stays as long as the
+/// descriptor. The function's address has to be its offset in the file.
+fn set_probe(program: &Path, pid: u32, function: &str, is_return: bool) -> OwnedFd {
+    let output = Command::new("readelf").args(["-sW"]).arg(program).stderr(Stdio::null()).output();
+    let symbols = String::from_utf8(output.expect("readelf can be run").stdout).expect("readelf prints text");
+    let line = symbols.lines().find(|line| line.split_whitespace().last() == Some(function));
+    let address = line.and_then(|line| line.split_whitespace().nth(1)).expect("the function has a symbol");
+    let kind = fs::read_to_string("/sys/bus/event_source/devices/uprobe/type").expect("uprobes exist");
+    let path = CString::new(program.to_str().expect("a path of text")).expect("a path has no NUL");
+    let mut attr = perf_event_attr {
+        type_: kind.trim().parse().expect("a type is a number"),
+        size: size_of::<perf_event_attr>() as u32,
+        config: u64::from(is_return),
+        ..perf_event_attr::default()
+    };
+    attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
+    attr.__bindgen_anon_4.config2 = u64::from_str_radix(address, 16).expect("an address is a number");
+    // SAFETY: `attr` and the path it points to live until the call returns; on success it gives a new descriptor.
+    unsafe {
+        let fd = perf_event_open_sys::perf_event_open(&raw mut attr, pid as i32, -1, -1, 0);
+        assert!(fd >= 0, "no probe on {function}: {}", std::io::Error::last_os_error());
+        OwnedFd::from_raw_fd(fd)
+    }
+}
+
+#[test]
+fn return_addresses_that_uretprobes_replaced_are_put_back() {
+    let Some(_turn) = turn() else { return };
+    if !Path::new("/sys/bus/event_source/devices/uprobe").exists() {
+        skip::<()>("this kernel has no uprobes");
+        return;
+    }
+    let Some(program) = fixture::build("shares") else { return };
+    let shares = Running::start_ready(Command::new(&program).arg("20"));
+    let _probes = [("one_round", true), ("share_fifty", true), ("share_thirty", false)]
+        .map(|(function, is_return)| set_probe(&program, shares.pid(), function, is_return));
+    let recording = Recording::of_pid(shares.pid(), "2s");
+    recording.report().assert_whole(300);
+    let stacks = recording.stacks();
+    stacks.assert_has(&["_start", "main", "one_round", "share_fifty"]);
+    let share = stacks.percent(|stack| stack.has(&["main", "one_round"]));
+    assert!(share > 95.0, "only {share:.1} % of the stacks lead through the probed function");
+    assert!(!stacks.0.iter().any(|stack| stack.any_contains("uprobes")), "the trampoline is shown");
+}

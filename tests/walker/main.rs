@@ -1,0 +1,20 @@
+//! The kernel's walker, compiled for the host from its own source, on cases that are stated or recorded.
+//!
+//! `walker.h` makes a program of `src/bpf/unwind.bpf.h`: helper functions and maps become plain ones that
+//! read a case. The sanitizers watch every access. Here cases are written, walked by that program and by
+//! [`prof::unwind::walk`], and compared. docs/unwinding.md says how to add one.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod case;
+mod differential;
+mod fuzz;
+mod host;
+mod stated;
+
+/// Cases for the fuzzer to start from.
+fn seeds() -> Vec<case::Case> {
+    let mut seeds = differential::some_cases(20);
+    seeds.extend(stated::some_cases());
+    seeds
+}

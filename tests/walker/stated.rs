@@ -1,0 +1,140 @@
+//! What the kernel's walker does on stacks whose every word is stated.
+
+use prof::bpf::MAX_USER_FRAMES;
+use prof::unwind::rule::{RBP, RSP};
+use prof::unwind::{End, Page, Row, Rule, Stack, Table, walk};
+
+use crate::case::{Case, Image, ImageState, Mapping, Piece, REGISTERS};
+use crate::differential::compare;
+use crate::host::{HostStack, Replay};
+
+const CODE: u64 = 0x5500_0000_0000;
+const STACK: u64 = 0x7ffc_0000_0000;
+const PAGE: u64 = 4096;
+
+/// The address of an instruction under rule `n`.
+const fn pc(n: u64) -> u64 {
+    CODE + n * 0x1000 + 0x10
+}
+
+/// A thread at rule 0 with rsp at `STACK`, whose rule `n` holds from `CODE` + n * 0x1000 on, and one page of stack.
+fn case(rules: &[Rule], words: &[(u64, u64)]) -> Case {
+    let mut all = vec![Rule::NONE];
+    all.extend(rules);
+    let rule = |n: u16| if usize::from(n) < rules.len() { n + 1 } else { 0 };
+    let rows = (0..16).map(|n| Row { pc_low: n << 12, rule: rule(n) }).collect();
+    let table = Table { first_page: 0, pages: vec![Page { first: 0, count: 16 }], rows, rules: all };
+    let mut registers = [0; REGISTERS];
+    registers[usize::from(RSP)] = STACK;
+    registers[REGISTERS - 1] = pc(0);
+    Case {
+        registers,
+        images: vec![Image { state: ImageState::Ready, table }],
+        mappings: vec![Mapping { start: CODE, end: CODE + 0x4_0000, bias: CODE, image: 0 }],
+        memory: vec![Piece { start: STACK, bytes: page(words) }],
+        ..Case::default()
+    }
+}
+
+/// A page of zeros with words at distances from its start.
+fn page(words: &[(u64, u64)]) -> Vec<u8> {
+    let mut bytes = vec![0; PAGE as usize];
+    for &(at, word) in words {
+        bytes[at as usize..][..8].copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
+}
+
+/// Walks in both ways, which have to agree.
+fn walk_both(case: &Case) -> (HostStack, Stack) {
+    let host = Replay::start().walk(case);
+    let stack = walk(&case.start(), case, case, MAX_USER_FRAMES);
+    if let Err(difference) = compare(&host, &stack) {
+        panic!("{difference}\n{case:#?}");
+    }
+    (host, stack)
+}
+
+fn addresses(stack: &HostStack) -> Vec<u64> {
+    stack.frames.iter().map(|frame| frame.address).collect()
+}
+
+#[test]
+fn a_return_address_of_zero_is_no_root_where_the_stack_shrinks() {
+    let rules = [Rule::deref(RSP, 0, 0)];
+    let (stack, end) = walk_both(&case(&rules, &[(0, STACK + 0x100)]));
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::Complete));
+    let mut shrinking = case(&rules, &[(0x800, STACK + 0x100)]);
+    shrinking.registers[usize::from(RSP)] = STACK + 0x800;
+    let (stack, end) = walk_both(&shrinking);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::BadUnwindInfo { pc: pc(0) }));
+}
+
+#[test]
+fn addresses_outside_a_modules_code_are_not_followed_by_frame_pointers() {
+    let words = [(0, pc(20)), (0x100, 0), (0x108, pc(1))];
+    let mut outside = case(&[Rule::reg(RSP, 8), Rule::STOP], &words);
+    outside.registers[usize::from(RBP)] = STACK + 0x100;
+    // Past the table's pages, in a page without rows, under a row that says nothing.
+    for (return_address, pages) in [(pc(20), 1), (pc(20), 2), (pc(5), 1)] {
+        outside.memory[0].bytes[..8].copy_from_slice(&return_address.to_le_bytes());
+        outside.images[0].table.pages.resize(pages, Page::default());
+        let (stack, end) = walk_both(&outside);
+        assert_eq!(addresses(&stack), [pc(0), return_address]);
+        assert_eq!(end.end, End::NoUnwindInfo { pc: return_address });
+    }
+}
+
+#[test]
+fn a_stack_is_read_up_to_its_last_word() {
+    let rules = [Rule::reg(RSP, 8), Rule::STOP];
+    // The frame's return address is the last word before unreadable memory, whatever a read of more would do.
+    for at in (PAGE - 2064..PAGE).step_by(8) {
+        let mut edge = case(&rules, &[(at, pc(1))]);
+        edge.registers[usize::from(RSP)] = STACK + at;
+        assert_eq!(addresses(&walk_both(&edge).0), [pc(0), pc(1)], "at {at}");
+    }
+    for at in PAGE - 7..PAGE + 1 {
+        let mut past = case(&rules, &[]);
+        past.registers[usize::from(RSP)] = STACK + at;
+        assert_eq!(walk_both(&past).1.end, End::StackUnreadable { address: STACK + at });
+    }
+    // A word over the border of two pages, with nothing behind the second.
+    let mut across = case(&rules, &[]);
+    across.memory[0].bytes.extend(page(&[]));
+    let at = PAGE as usize - 3;
+    across.memory[0].bytes[at..][..8].copy_from_slice(&pc(1).to_le_bytes());
+    across.registers[usize::from(RSP)] = STACK + at as u64;
+    assert_eq!(addresses(&walk_both(&across).0), [pc(0), pc(1)]);
+}
+
+#[test]
+fn a_page_that_is_missing_ends_the_stack_where_it_is_needed_and_nowhere_else() {
+    let rules = [Rule::reg(RSP, 8), Rule::reg(RSP, 3 * 4096), Rule::reg(RSP, 4096), Rule::STOP];
+    // Its second page is missing: frames that lie around it are found, one that lies in it is not.
+    let mut holed = case(&rules, &[(0, pc(1))]);
+    holed.memory.push(Piece { start: STACK + 2 * PAGE, bytes: page(&[(4096 - 16, 0), (4096 - 8, 0)]) });
+    holed.memory.push(Piece { start: STACK + 3 * PAGE, bytes: page(&[(0, pc(3))]) });
+    assert_eq!(addresses(&walk_both(&holed).0), [pc(0), pc(1), pc(3)]);
+    holed.memory[0].bytes[..8].copy_from_slice(&pc(2).to_le_bytes());
+    let (stack, end) = walk_both(&holed);
+    assert_eq!(addresses(&stack), [pc(0), pc(2)]);
+    assert_eq!(end.end, End::StackUnreadable { address: STACK + PAGE });
+}
+
+/// One case of each kind of rule.
+pub(crate) fn some_cases() -> Vec<Case> {
+    let kinds = [
+        Rule::reg(RSP, 16).with_rbp_at_cfa(-16),
+        Rule::reg(RBP, 16).with_rbp_at_rbp(8),
+        Rule::deref(RSP, 8, 8),
+        Rule::deref_index(RSP, 1, 8, 8),
+        Rule::plt(8, 11),
+        Rule::SIGNAL,
+        Rule::USER,
+        Rule::FRAME_POINTER,
+        Rule::FRAME_POINTER_ROOT,
+    ];
+    let words: Vec<_> = (0..PAGE / 8).map(|n| (n * 8, [pc(1), STACK + 0x100][(n % 2) as usize])).collect();
+    kinds.iter().map(|&rule| case(&[rule, Rule::STOP], &words)).collect()
+}
