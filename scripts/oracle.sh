@@ -362,7 +362,7 @@ openssl_chacha nginx go ffmpeg git perl glibc static_pie glibc_static musl_stati
 cc -O2 -o "$work/walk_again" tests/oracle/*.c -ldw -lelf || exit 1
 
 failed=0
-printf '%-18s %8s %9s %10s %10s %6s %6s %9s\n' program samples complete identical differing short blind uncopied
+printf '%-18s %8s %9s %10s %10s %6s %6s %6s %9s\n' program samples complete identical differing short deep blind uncopied
 # Unquoted on purpose: a list of words.
 for program in ${*:-$all}; do
 	"run_$program"
@@ -377,9 +377,9 @@ for program in ${*:-$all}; do
 	head -n 1 "$work/result" | tr '= ' '  ' | awk -v program="$program" '{
 		for (i = 1; i < NF; i += 2) n[$i] = $(i + 1)
 		compared = n["identical"] + n["differing"]
-		printf "%-18s %8d %8.2f%% %9.2f%% %10d %6d %6d %9d\n", program, n["samples"],
+		printf "%-18s %8d %8.2f%% %9.2f%% %10d %6d %6d %6d %9d\n", program, n["samples"],
 			n["samples"] ? 100 * n["complete"] / n["samples"] : 0,
-			compared ? 100 * n["identical"] / compared : 0, n["differing"], n["short"], n["blind"], n["uncopied"] }'
+			compared ? 100 * n["identical"] / compared : 0, n["differing"], n["short"], n["deep"], n["blind"], n["uncopied"] }'
 	tail -n +2 "$work/result"
 	rm -f "$work/copies" "$work/prof.data"
 done

@@ -34,6 +34,7 @@ test|cmd:node|nodejs|nodejs|nodejs
 test|cmd:go|golang-go|golang|go
 test|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 test|cmd:chromium,chromium-browser|chromium|chromium-headless|chromium
+test|file:/usr/aarch64-linux-gnu/lib/libc.so.6|libc6-arm64-cross|glibc-arm64-linux-gnu|aarch64-linux-gnu-glibc
 test|cmd:man|man-db|man-db|man-db
 test|file:/usr/include/elfutils/libdwfl.h|libdw-dev|elfutils-devel|libelf
 test|cmd:openssl|openssl|openssl|openssl

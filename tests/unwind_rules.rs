@@ -288,8 +288,8 @@ fn foreign_files_are_refused_with_their_kind() {
     bytes[4] = 1;
     assert!(matches!(refusal(bytes), ElfError::Class32));
     let mut bytes = made_image(&[]);
-    bytes[18] = 183;
-    assert!(matches!(refusal(bytes), ElfError::ForeignMachine(183)));
+    bytes[18] = 243;
+    assert!(matches!(refusal(bytes), ElfError::ForeignMachine(243)));
     assert!(matches!(refusal(made_image(&[(0, u64::MAX, 2, true)])), ElfError::Malformed(_)));
     let many = ElfImage::parse(made_image(&[(0, 0x1000, 16, true); 2000]), &limits).unwrap_err();
     assert!(matches!(many, ElfError::TooLarge { size: 2000, .. }));

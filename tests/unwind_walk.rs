@@ -144,6 +144,20 @@ fn a_return_address_may_be_in_a_register() {
     assert_eq!(stack.end, End::BadUnwindInfo { pc: pc(0) });
 }
 
+/// As OCaml's `caml_c_call`, which pops its return address into memory: the entry finds it below rsp.
+#[test]
+fn a_leaf_may_have_popped_its_return_address() {
+    let code = Code::new(&[Rule::reg(RSP, 0), Rule::reg(RSP, 8), Rule::STOP]);
+    let memory = words([(0x7ff8, pc(1)), (0x8000, pc(2))]);
+    let stack = walk(&at(pc(0), 0x8000, 0), &code, &memory, 100);
+    assert_eq!((addresses(&stack), stack.end), (vec![pc(0), pc(1), pc(2)], End::Complete));
+    // A caller cannot have: it would be walked for ever.
+    let code = Code::new(&[Rule::reg(RSP, 8), Rule::reg(RSP, 0)]);
+    let memory = words([(0x8000, pc(1)), (0x8008, pc(1))]);
+    let stack = walk(&at(pc(0), 0x8000, 0), &code, &memory, 100);
+    assert_eq!(stack.end, End::BadUnwindInfo { pc: pc(1) });
+}
+
 #[test]
 fn a_realigned_frame_is_found_through_its_saved_pointer() {
     let code = Code::new(&[Rule::deref(RBP, -8, 0).with_rbp_at_rbp(0), Rule::STOP]);
@@ -345,6 +359,21 @@ fn what_a_rule_cannot_say_is_evaluated_in_full() {
     // rsp 0x8008: the CFA is 0x8010.
     let memory = words([(0x8008, pc(2)), (0x8000, 0x8100), (0x8118, pc(3))]);
     let stack = walk(&at(pc(1), 0x8008, 0), &code, &memory, 100);
+    assert_eq!((addresses(&stack), stack.end), (vec![pc(1), pc(2), pc(3)], End::Complete));
+}
+
+/// Hand-written code calls its own parts without keeping to the calling convention: libcrypto's AES-GCM finds its frame
+/// by rax even around a call.
+#[test]
+fn a_register_that_a_callee_s_entry_does_not_mention_is_the_caller_s() {
+    // 1: CFA = rsp + 8. 2: CFA = rax + 8.
+    let functions: [&[u8]; 2] = [&[], &[0x0c, 0, 8]];
+    let mut code = Code::new(&[Rule::STOP, Rule::reg(7, 8), Rule::reg(0, 8), Rule::STOP]);
+    code.cfi = Some(CfiSections::from_bytes(eh_frame(&functions), 0x10_0000, Vec::new()));
+    let memory = words([(0x8000, pc(2)), (0x8100, pc(3))]);
+    let mut start = at(pc(1), 0x8000, 0);
+    start.general[0] = Some(0x8100);
+    let stack = walk(&start, &code, &memory, 100);
     assert_eq!((addresses(&stack), stack.end), (vec![pc(1), pc(2), pc(3)], End::Complete));
 }
 

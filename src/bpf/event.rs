@@ -1,6 +1,8 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
-use super::{LEAF_FRAMES, MAX_USER_FRAMES, RESCUE_BYTES, prof_rescue, prof_sample, prof_stack_copy};
+use super::{
+    LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, RESCUE_BYTES, prof_rescue, prof_sample, prof_stack_copy,
+};
 use std::mem::offset_of;
 
 /// Why the bytes of a record are no event.
@@ -112,8 +114,8 @@ pub struct RescueEvent {
     pub all_registers: bool,
     /// Whether rip is a return address.
     pub is_return: bool,
-    /// Registers by DWARF number 0..=15, then rip.
-    pub registers: [u64; 17],
+    /// Registers by DWARF number, then the program counter.
+    pub registers: [u64; REGISTERS],
     /// The stack from `RED_ZONE_BYTES` below rsp upwards.
     pub stack: Vec<u8>,
 }
@@ -150,7 +152,7 @@ pub struct StackCopyEvent {
     /// Whether rip is behind a system call instruction.
     pub is_return: bool,
     /// Registers by DWARF number 0..=15, then rip.
-    pub registers: [u64; 17],
+    pub registers: [u64; REGISTERS],
     /// Process address of the first byte of `stack`.
     pub start: u64,
     /// The stack.

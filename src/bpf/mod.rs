@@ -34,6 +34,8 @@ pub const EXEC_PENDING: u32 = 1 << 31;
 pub const RESCUE_BYTES: usize = 65536;
 /// `PROF_SMALL_RESCUE_BYTES`: size of a copy of a first thread's stack that ends within so much, bytes.
 pub const SMALL_RESCUE_BYTES: usize = 16384;
+/// `PROF_REGISTERS`: general registers and the program counter.
+pub const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 33 } else { 17 };
 /// `PROF_STACK_COPY_BYTES`: size of the copy of every stack, bytes.
 pub const STACK_COPY_BYTES: usize = 786_432;
 /// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
@@ -153,6 +155,6 @@ const _: () = {
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 8 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 48);
-    assert!(size_of::<prof_rescue>() == 160 + RESCUE_BYTES);
-    assert!(size_of::<prof_stack_copy>() == 168 + STACK_COPY_BYTES);
+    assert!(size_of::<prof_rescue>() == 24 + 8 * REGISTERS + RESCUE_BYTES);
+    assert!(size_of::<prof_stack_copy>() == 32 + 8 * REGISTERS + STACK_COPY_BYTES);
 };

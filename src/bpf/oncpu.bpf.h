@@ -94,7 +94,7 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 	struct mm_struct *mm = task->mm;
 
 	leaf_sp = user_stack_pointer(ctx, task);
-	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2) {
+	if (sp - leaf_sp <= PROF_RESCUE_BYTES / 2 || (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden)) {
 		take_user_registers(s, ctx, task);
 		leave_uprobe_page(s, task);
 		sp = s->regs[REG_SP];

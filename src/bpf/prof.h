@@ -59,7 +59,7 @@ enum prof_ra_kind {
 	PROF_RA_AT_CFA = 0,	/* *(CFA - 8) */
 	PROF_RA_IN_REG = 1,	/* reg[aux_reg]: only while all registers are known */
 	PROF_RA_OFFSET = 2,	/* *(CFA + aux), for kinds that do not use aux themselves */
-	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8): arm64's frame record */
+	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8), whatever rbp_kind: arm64 */
 };
 
 /*

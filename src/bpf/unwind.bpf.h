@@ -226,9 +226,10 @@ static __always_inline bool is_other_stack(struct scratch *s, __u64 cfa)
 
 /* How far up the caller's stack pointer has to be. */
 enum growth {
-	GROWS,	       /* above the callee's: the call has pushed its return address */
+	GROWS,	       /* above the callee's: the call has pushed its return address. In an
+			* interrupted leaf, which may have popped that, equal is enough */
 	MAY_STAY,      /* or equal: that was popped into a register (vfork) */
-	MAY_JUMP_DOWN, /* or on another stack, wherever that is */
+	MAY_JUMP_DOWN, /* or on another stack, wherever that is; a root is no proof there */
 };
 
 /* Makes the caller the current frame. */
@@ -243,8 +244,8 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 		if (!return_address)
 			return stop(s, PROF_OUTCOME_BAD_UNWIND_INFO);
 	}
-	if (cfa <= sp && !(cfa == sp && growth == MAY_STAY) &&
-	    !(growth == MAY_JUMP_DOWN && is_other_stack(s, cfa)))
+	if (cfa <= sp && !(cfa == sp && (growth == MAY_STAY || !s->is_return)) &&
+	    !(growth == MAY_JUMP_DOWN && return_address && is_other_stack(s, cfa)))
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
 	if (!return_address)
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
@@ -268,7 +269,7 @@ static __always_inline long step_leaf(struct scratch *s)
 
 	if (!read_word(s, sp, &return_address))
 		return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
-	return step_to(s, sp + 8, return_address, s->regs[REG_BP], 0, false);
+	return step_to(s, sp + 8, return_address, s->regs[REG_BP], 0, GROWS);
 }
 
 static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_root)
@@ -305,7 +306,7 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 	if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden && rule->cfa_reg == REG_SP) {
 		/* The frame pointer points to the frame record, and the rule says where that is. */
 		if (kind != PROF_RULE_REG || rule->ra_kind != PROF_RA_BESIDE_RBP ||
-		    bp < s->regs[REG_SP] || (bp & 7))
+		    rule->rbp_kind != PROF_RBP_AT_CFA || bp < s->regs[REG_SP] || (bp & 7))
 			return stop(s, end_of_frame_pointers(s));
 		cfa = bp - (__s64)rule->rbp_off;
 		by_fp = PROF_FRAME_BY_FP;

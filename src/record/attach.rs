@@ -310,6 +310,10 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
     }
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.filter = config.filter as u32;
+        #[cfg(target_arch = "aarch64")]
+        {
+            rodata.signature_mask = super::machine::signature_mask();
+        }
         rodata.follow_children = config.follow_children;
         rodata.follow_frame_pointers = config.follow_frame_pointers;
         rodata.max_walked_frames = max_walked_frames(config.hz);

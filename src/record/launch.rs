@@ -202,8 +202,12 @@ fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
 pub(super) fn files_to_preload(program: &Path) -> Vec<PathBuf> {
     use crate::unwind::{ElfImage, Limits};
     const PLACES: [&str; 8] = [
-        "/lib/x86_64-linux-gnu",
-        "/usr/lib/x86_64-linux-gnu",
+        if cfg!(target_arch = "aarch64") { "/lib/aarch64-linux-gnu" } else { "/lib/x86_64-linux-gnu" },
+        if cfg!(target_arch = "aarch64") {
+            "/usr/lib/aarch64-linux-gnu"
+        } else {
+            "/usr/lib/x86_64-linux-gnu"
+        },
         "/lib64",
         "/usr/lib64",
         "/usr/local/lib",

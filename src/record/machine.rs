@@ -3,6 +3,7 @@
 use super::options::{Rate, RecordOptions};
 use super::perf_event::SampleClock;
 use crate::profile::Meta;
+use crate::unwind::architecture::{Architecture, signature_mask_of};
 
 /// Settings of the kernel that limit sampling.
 const MAX_SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
@@ -45,6 +46,17 @@ pub(super) fn online_cpus() -> anyhow::Result<Vec<u32>> {
         cpus.extend(first..=last.min(first.saturating_add(8191)));
     }
     Ok(cpus)
+}
+
+/// Bits of a return address that are not part of it, on this machine: see
+/// [`signature_mask_of`](crate::unwind::architecture::signature_mask_of). 0 on x86-64.
+pub(super) fn signature_mask() -> u64 {
+    if Architecture::HOST != Architecture::Aarch64 {
+        return 0;
+    }
+    // The stack is at the upper end of the address space.
+    let on_the_stack = 0u8;
+    signature_mask_of(std::ptr::from_ref(&on_the_stack).addr() as u64)
 }
 
 /// What a profile says of the machine.

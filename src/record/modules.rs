@@ -8,7 +8,7 @@ use super::sideband::CodeMapping;
 use crate::bpf::{ImageState, MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::record::kernel_tables::{self, KernelTables, PlaceError};
-use crate::unwind::{ElfImage, Limits, Segment, Table, TableError, compile};
+use crate::unwind::{Architecture, ElfImage, Limits, Segment, Table, TableError, compile};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use std::fs::File;
@@ -305,7 +305,10 @@ impl ModuleFiles {
     }
 
     fn read_module(&self, pid: u32, path: &str, file: File) -> ModuleFile {
-        let elf = ElfImage::open(&file, &self.limits).ok();
+        let elf = ElfImage::open(&file, &self.limits)
+            .ok()
+            // Emulators map files of other processors; their code is data here.
+            .filter(|elf| elf.architecture() == Architecture::HOST);
         ModuleFile {
             path: path.to_owned(),
             seen_in: pid,

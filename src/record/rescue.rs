@@ -1,15 +1,17 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
+use super::machine::signature_mask;
 use super::modules::{FileId, ModuleFiles, TableState};
 use super::process::{Mapped, Process, is_vsyscall};
 use crate::bpf::{
-    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, RESCUE_BYTES, RescueEvent,
-    SMALL_RESCUE_BYTES,
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, MAX_USER_FRAMES, RED_ZONE_BYTES, REGISTERS, RESCUE_BYTES,
+    RescueEvent, SMALL_RESCUE_BYTES,
 };
 use crate::profile::Outcome;
+use crate::unwind::architecture::MAX_REGISTERS;
 use crate::unwind::{
-    CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap, Registers, StackCopy,
-    walk,
+    Architecture, CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap,
+    StackCopy, walk,
 };
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -29,21 +31,12 @@ pub(super) struct Rescued {
 
 /// Finishes the walk of a sample taken at `time_ns`.
 pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, files: &ModuleFiles) -> Rescued {
-    let mut general = [0; 16];
-    general.copy_from_slice(&rescue.registers[..16]);
-    let rip = rescue.registers[16];
-    let registers = Registers { general, rip };
-    let start = match (rescue.all_registers, rescue.is_return) {
-        (true, false) => FrameState::interrupted(&registers),
-        (true, true) => FrameState::in_system_call(&registers),
-        (false, _) => {
-            let mut state = FrameState::caller(rip, general[7], general[6]);
-            state.is_return_address = rescue.is_return;
-            state
-        }
-    };
+    let start = start_of(rescue);
     let code = Code { process, time_ns, files, missed: Cell::new(false), cfi: OnceCell::new() };
-    let memory = StackCopy { start: general[7].wrapping_sub(RED_ZONE_BYTES), bytes: &rescue.stack };
+    let memory = StackCopy {
+        start: rescue.registers[usize::from(Architecture::HOST.stack_pointer())].wrapping_sub(RED_ZONE_BYTES),
+        bytes: &rescue.stack,
+    };
     let stack = walk(&start, &code, &memory, MAX_USER_FRAMES);
     let frames = stack
         .frames
@@ -64,6 +57,26 @@ pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         left_out: stack.left_out,
         outcome: outcome(stack.end, &memory),
         missed_a_table: code.missed.get(),
+    }
+}
+
+/// Where the kernel's walk stood, or the leaf if that is what was sent.
+fn start_of(rescue: &RescueEvent) -> FrameState {
+    let architecture = Architecture::HOST;
+    let mut general = [None; MAX_REGISTERS];
+    for number in 0..architecture.register_count() {
+        let is_kept = number == architecture.stack_pointer() || number == architecture.frame_pointer();
+        if rescue.all_registers || is_kept {
+            general[usize::from(number)] = rescue.registers.get(usize::from(number)).copied();
+        }
+    }
+    FrameState {
+        architecture,
+        signature_mask: signature_mask(),
+        pc: rescue.registers[REGISTERS - 1],
+        is_return_address: rescue.is_return,
+        is_sp_hidden: false,
+        general,
     }
 }
 

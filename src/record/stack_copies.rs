@@ -16,7 +16,7 @@
 //! (u64, leaf first, with the kernel side's marks), the bytes of the stack.
 
 use super::proc_fs;
-use crate::bpf::{FRAME_ADDRESS, SampleEvent, StackCopyEvent};
+use crate::bpf::{FRAME_ADDRESS, REGISTERS, SampleEvent, StackCopyEvent};
 use crate::profile::Outcome;
 use anyhow::Context;
 use rustc_hash::FxHashMap;
@@ -139,7 +139,7 @@ impl StackCopies {
         bytes.push(u8::from(walked.is_rescued));
         bytes.push(u8::from(copy.as_ref().is_some_and(|copy| copy.is_return)));
         bytes.push(u8::from(copy.is_some()));
-        let registers = copy.as_ref().map_or([0; 17], |copy| copy.registers);
+        let registers = copy.as_ref().map_or([0; REGISTERS], |copy| copy.registers);
         let start = copy.as_ref().map_or(0, |copy| copy.start);
         for word in std::iter::once(start).chain(registers).chain(walked.frames) {
             bytes.extend(word.to_le_bytes());

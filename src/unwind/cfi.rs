@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, LittleEndian, UnwindSection};
 use object::elf;
 
+use super::architecture::Architecture;
 use super::elf::{ElfError, ElfImage, Fields, Section};
 use super::full_step::parse_fde;
 use super::limits::Limits;
@@ -18,6 +19,7 @@ pub(super) type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 /// a table or to evaluate a rule that the table cannot hold, and drop it.
 #[derive(Debug, Default)]
 pub struct CfiSections {
+    architecture: Architecture,
     eh_frame: Vec<u8>,
     debug_frame: Vec<u8>,
     bases: BaseAddresses,
@@ -75,13 +77,14 @@ impl CfiSections {
         if let Some(section) = image.section(b".debug_frame").filter(is_filled) {
             debug_frame = image.section_bytes(section, limits)?;
         }
-        Ok(Self { eh_frame, debug_frame, bases, index: OnceLock::new() })
+        let architecture = image.architecture();
+        Ok(Self { architecture, eh_frame, debug_frame, bases, index: OnceLock::new() })
     }
 
-    /// Takes bytes that are already there. `eh_frame_address` is the module's own address of `.eh_frame`.
+    /// Takes bytes of x86-64 entries that are already there. `eh_frame_address` is the module's own address of `.eh_frame`.
     pub fn from_bytes(eh_frame: Vec<u8>, eh_frame_address: u64, debug_frame: Vec<u8>) -> Self {
         let bases = BaseAddresses::default().set_eh_frame(eh_frame_address);
-        Self { eh_frame, debug_frame, bases, index: OnceLock::new() }
+        Self { architecture: Architecture::X86_64, eh_frame, debug_frame, bases, index: OnceLock::new() }
     }
 
     pub(super) fn bases(&self) -> &BaseAddresses {
@@ -91,12 +94,14 @@ impl CfiSections {
     pub(super) fn eh_frame(&self) -> EhFrame<Bytes<'_>> {
         let mut section = EhFrame::new(&self.eh_frame, LittleEndian);
         section.set_address_size(8);
+        section.set_vendor(self.architecture.vendor());
         section
     }
 
     pub(super) fn debug_frame(&self) -> DebugFrame<Bytes<'_>> {
         let mut section = DebugFrame::new(&self.debug_frame, LittleEndian);
         section.set_address_size(8);
+        section.set_vendor(self.architecture.vendor());
         section
     }
 

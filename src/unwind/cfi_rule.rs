@@ -8,6 +8,8 @@ use gimli::{
     UnwindExpression, UnwindSection, UnwindTableRow, X86_64,
 };
 
+use super::architecture::Architecture;
+use super::cfi_rule_aarch64;
 use super::rule::{RBP, RSP, Rule, RuleKind};
 
 /// Offset of the saved rsp from the rsp that `__restore_rt` runs with, in bytes.
@@ -33,11 +35,20 @@ pub(super) type Row = UnwindTableRow<usize, SmallRows>;
 /// The rule of a row.
 ///
 /// `is_signal_frame` is the CIE's `S` augmentation: this code was entered by the kernel, not by a call.
-pub(super) fn rule_of_row<R, S>(row: &Row, section: &S, encoding: Encoding, is_signal_frame: bool) -> Rule
+pub(super) fn rule_of_row<R, S>(
+    row: &Row,
+    section: &S,
+    encoding: Encoding,
+    architecture: Architecture,
+    is_signal_frame: bool,
+) -> Rule
 where
     R: Reader<Offset = usize>,
     S: UnwindSection<R>,
 {
+    if architecture == Architecture::Aarch64 {
+        return cfi_rule_aarch64::rule_of_row(row, is_signal_frame);
+    }
     let return_address = row.register(X86_64::RA);
     if return_address == Some(RegisterRule::Undefined) {
         return Rule::STOP;

@@ -77,7 +77,7 @@ pub fn compile_sections(image: &ElfImage, cfi: &CfiSections, limits: &Limits) ->
         return Err(TableError::TooLarge { what: "pages of code", size: pages, limit });
     }
 
-    let mut sequences = Sequences::default();
+    let mut sequences = Sequences::new(image.architecture());
     sequences.add(&cfi.eh_frame(), cfi.bases(), &cfi.eh_frame_entries(), limits, |_, rule| rule)?;
     keep_in_code(&mut sequences.list, &code);
     let code_bytes: u64 = code.iter().map(|segment| segment.memory_size).sum();

@@ -13,6 +13,7 @@ use object::CompressionFormat;
 use object::elf;
 use object::read::CompressedData;
 
+use super::architecture::Architecture;
 use super::limits::Limits;
 
 /// Why an ELF file cannot be used.
@@ -25,7 +26,7 @@ pub enum ElfError {
     #[error("not an ELF file")]
     NotElf,
     /// A 32-bit file.
-    #[error("a 32-bit file: only x86-64 code can be unwound")]
+    #[error("a 32-bit file: only 64-bit code can be unwound")]
     Class32,
     /// A file for another processor; the number is ELF's `e_machine`.
     #[error("made for another processor (ELF machine {0})")]
@@ -136,6 +137,7 @@ impl Source {
 #[derive(Debug)]
 pub struct ElfImage {
     source: Source,
+    architecture: Architecture,
     elf_type: ElfType,
     entry: u64,
     segments: Vec<Segment>,
@@ -162,7 +164,7 @@ impl ElfImage {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, is not a 64-bit x86 ELF file, or has headers that cannot be true.
+    /// The file cannot be read, is not an ELF file for x86-64 or arm64, or has headers that cannot be true.
     pub fn open(file: &File, limits: &Limits) -> Result<Self, ElfError> {
         let size = file.metadata()?.len();
         Self::from_source(Source::File { file: file.try_clone()?, size }, limits)
@@ -195,15 +197,14 @@ impl ElfImage {
             return Err(ElfError::ForeignMachine(fields.u16(18).map_or(0, u16::swap_bytes)));
         }
         let machine = fields.u16(18).unwrap_or(0);
-        if machine != elf::EM_X86_64.0 {
-            return Err(ElfError::ForeignMachine(machine));
-        }
+        let architecture = Architecture::of_elf_machine(machine).ok_or(ElfError::ForeignMachine(machine))?;
         let elf_type = match fields.u16(16).unwrap_or(0) {
             2 => ElfType::Executable,
             3 => ElfType::SharedObject,
             other => ElfType::Other(other),
         };
         let mut image = Self {
+            architecture,
             elf_type,
             entry: fields.u64(24).unwrap_or(0),
             segments: Vec::new(),
@@ -373,6 +374,11 @@ impl ElfImage {
             rest = rest.get(desc_end.checked_next_multiple_of(4)?..)?;
         }
         None
+    }
+
+    /// The processor that the file's code is for.
+    pub fn architecture(&self) -> Architecture {
+        self.architecture
     }
 
     /// Executable, shared object, or something else.

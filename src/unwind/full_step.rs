@@ -2,13 +2,13 @@
 
 use gimli::{
     BaseAddresses, CfaRule, EvaluationResult, FrameDescriptionEntry, Location, Piece, Register, RegisterRule,
-    UnwindContext, UnwindExpression, UnwindOffset, UnwindSection, UnwindTableRow, Value, X86_64,
+    UnwindContext, UnwindExpression, UnwindOffset, UnwindSection, UnwindTableRow, Value,
 };
 
+use super::architecture::{Architecture, MAX_REGISTERS};
 use super::cfi::{Bytes, CfiSections, EntryIn, EntryOffsets};
 use super::memory::{Memory, MemoryError};
-use super::registers::{FrameState, GENERAL_REGISTERS};
-use super::rule::RSP;
+use super::registers::FrameState;
 
 /// Operations that one expression may execute. Real ones have a dozen.
 const MAX_ITERATIONS: u32 = 1000;
@@ -16,9 +16,6 @@ const MAX_ITERATIONS: u32 = 1000;
 /// A larger entry is not evaluated: each step executes all its instructions. The largest real ones have
 /// a few kilobytes.
 const MAX_ENTRY_BYTES: usize = 1 << 20;
-
-/// Registers that a called function gives back unchanged: rbx, rbp, r12 to r15.
-const CALLEE_SAVED: [usize; 6] = [3, 6, 12, 13, 14, 15];
 
 /// Why a step failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,15 +97,41 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> Step<'_, S, M> {
             }
             CfaRule::Expression(expression) => self.evaluate(expression, encoding, None)?,
         };
-        let return_rule = row.register(X86_64::RA);
+        let mut return_rule = row.register(self.architecture().return_address());
         if return_rule == Some(RegisterRule::Undefined) {
             return Err(StepError::Root);
+        }
+        // Nothing is said of a return address that has stayed where the call put it.
+        if let (None | Some(RegisterRule::SameValue), Some(link)) =
+            (&return_rule, self.architecture().link_register())
+        {
+            return_rule = Some(RegisterRule::Register(Register(link.into())));
+        }
+        if let (Architecture::Aarch64, Some(RegisterRule::Offset(0..)), false) =
+            (self.architecture(), &return_rule, fde.is_signal_trampoline())
+        {
+            // As in `cfi_rule_aarch64`: not in its own frame.
+            return Err(StepError::Bad);
         }
         let is_return_in_register = matches!(return_rule, Some(RegisterRule::Register(_)));
         let pc = self.restore(return_rule.ok_or(StepError::Bad)?, cfa, encoding)?.ok_or(StepError::Bad)?;
         let is_signal_frame = fde.is_signal_trampoline();
-        let general = self.general_registers(row, cfa, encoding);
-        let caller = FrameState { pc, is_return_address: !is_signal_frame, general };
+        let mut general = self.general_registers(row, cfa, encoding);
+        let mut signature_mask = 0;
+        if !is_signal_frame {
+            signature_mask = self.state.signature_mask;
+            // The call has overwritten it.
+            if let Some(link) = self.architecture().link_register() {
+                general[usize::from(link)] = None;
+            }
+        }
+        let caller = FrameState {
+            pc: pc & !signature_mask,
+            is_return_address: !is_signal_frame,
+            is_sp_hidden: false,
+            general,
+            ..*self.state
+        };
         Ok(FullStep { caller, is_signal_frame, is_return_in_register })
     }
 
@@ -118,20 +141,32 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> Step<'_, S, M> {
         row: &UnwindTableRow<usize>,
         cfa: u64,
         encoding: gimli::Encoding,
-    ) -> [Option<u64>; GENERAL_REGISTERS] {
-        std::array::from_fn(|number| match row.register(Register(number as u16)) {
+    ) -> [Option<u64>; MAX_REGISTERS] {
+        let architecture = self.architecture();
+        let rule_of = |number: u8| match row.register(Register(number.into())) {
             Some(rule) => {
-                let same = self.state.general[number];
+                let same = self.state.register(number);
                 if rule == RegisterRule::SameValue {
                     same
                 } else {
                     self.restore(rule, cfa, encoding).ok().flatten()
                 }
             }
-            None if number == usize::from(RSP) => Some(cfa),
-            None if CALLEE_SAVED.contains(&number) => self.state.general[number],
-            None => None,
-        })
+            None if number == architecture.stack_pointer() => Some(cfa),
+            None if architecture.link_register() == Some(number) => None,
+            // Not just those that the calling convention makes a function keep: an entry that needs another one was
+            // written for callees that leave it alone.
+            None => self.state.register(number),
+        };
+        let mut general = [None; MAX_REGISTERS];
+        for number in 0..architecture.register_count() {
+            general[usize::from(number)] = rule_of(number);
+        }
+        general
+    }
+
+    fn architecture(&self) -> Architecture {
+        self.state.architecture
     }
 
     fn restore(
@@ -193,8 +228,13 @@ impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> Step<'_, S, M> {
     }
 
     fn register(&self, register: Register) -> Result<u64, StepError> {
-        if register == X86_64::RA {
+        let architecture = self.architecture();
+        if architecture.link_register().is_none() && register == architecture.return_address() {
             return Ok(self.state.pc);
+        }
+        let is_hidden = self.state.is_sp_hidden && register.0 == u16::from(architecture.stack_pointer());
+        if is_hidden {
+            return Err(StepError::Bad);
         }
         u8::try_from(register.0).ok().and_then(|number| self.state.register(number)).ok_or(StepError::Bad)
     }

@@ -8,8 +8,10 @@
 //!
 //! A root is claimed only where name or bytes prove it.
 
+use super::architecture::Architecture;
 use super::compile::{Span, TableError};
 use super::elf::{ElfImage, Fields, Section, Segment, c_string};
+use super::known_code_aarch64;
 use super::limits::Limits;
 use super::rule::{RSP, Rule};
 use super::sequence::Sequence;
@@ -53,6 +55,9 @@ impl KnownCode {
         covered: &[Sequence],
         limits: &Limits,
     ) -> Result<Self, TableError> {
+        if image.architecture() == Architecture::Aarch64 {
+            return Ok(known_code_aarch64::find(image, code, covered, limits));
+        }
         let is_covered = |address: u64| {
             let after = covered.partition_point(|sequence| sequence.start <= address);
             after.checked_sub(1).is_some_and(|index| covered[index].end > address)
@@ -212,7 +217,7 @@ fn loader_entry_bytes(body: &[u8]) -> Option<usize> {
 }
 
 /// Sorts, and drops what overlaps an earlier span or is empty.
-fn make_disjoint(spans: &mut Vec<Span>) {
+pub(super) fn make_disjoint(spans: &mut Vec<Span>) {
     spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
     let mut end = 0;
     spans.retain(|span| {
@@ -239,7 +244,7 @@ fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
 }
 
 /// Code without entries, ascending.
-fn gaps(code: &[Segment], covered: &[Sequence]) -> Vec<(u64, u64)> {
+pub(super) fn gaps(code: &[Segment], covered: &[Sequence]) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     for segment in code {
         let mut from = segment.address;
@@ -257,7 +262,7 @@ fn gaps(code: &[Segment], covered: &[Sequence]) -> Vec<(u64, u64)> {
 }
 
 /// Adds a span for every occurrence of some bytes.
-fn add_pattern(
+pub(super) fn add_pattern(
     spans: &mut Vec<Span>,
     code: &CodeBytes,
     pattern: &[u8],
@@ -289,7 +294,7 @@ fn add_signal_returns(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: 
 
 /// Calls `visit(name, address, size)` for every defined function of `.symtab`, else `.dynsym`. Labels
 /// without a type count, as assembly often has no other.
-fn for_each_function(
+pub(super) fn for_each_function(
     image: &ElfImage,
     limits: &Limits,
     mut visit: impl FnMut(&[u8], u64, u64),

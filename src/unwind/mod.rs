@@ -10,6 +10,7 @@
 //! a [`Table`] of sorted rows; [`walk()`] takes the steps that the rows say. Nothing here knows of BPF,
 //! profiles or processes. All bytes are untrusted: [`Limits`] bound size, rows and time.
 
+pub mod architecture;
 pub mod cfi;
 pub mod compile;
 pub mod elf;
@@ -21,18 +22,21 @@ pub mod table;
 pub mod walk;
 
 mod cfi_rule;
+mod cfi_rule_aarch64;
 mod full_step;
 mod known_code;
+mod known_code_aarch64;
 mod sequence;
 mod stack_depth;
 mod stack_ends;
 
+pub use architecture::Architecture;
 pub use cfi::CfiSections;
 pub use compile::{TableError, compile, compile_sections};
 pub use elf::{ElfError, ElfImage, Segment};
 pub use limits::Limits;
 pub use memory::{Memory, MemoryError, StackCopy};
-pub use registers::{FrameState, Registers};
+pub use registers::{Aarch64Registers, FrameState, Registers};
 pub use rule::{Rule, RuleKind};
 pub use stack_ends::StackEnds;
 pub use table::{KernelPage, Page, Row, Table};

@@ -56,9 +56,12 @@ pub enum RaKind {
     InReg = 1,
     /// \*(CFA + `aux`).
     Offset = 2,
+    /// \*(CFA + `rbp_off` + 8): arm64's frame record; also where rbp is unchanged.
+    BesideRbp = 3,
 }
 
-/// One unwind rule; 16 bytes, laid out as `struct prof_rule`. Registers have their DWARF numbers (0..=15).
+/// One unwind rule; 16 bytes, laid out as `struct prof_rule`. Registers have their DWARF numbers. What is
+/// said of rbp and rsp holds for x29 and sp on arm64.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rule {
@@ -149,6 +152,11 @@ impl Rule {
         Self { cfa_reg: RSP, cfa_off: offset, aux: threshold, ..Self::of_kind(RuleKind::Plt) }
     }
 
+    /// Nothing is on the stack yet: CFA = `stack_pointer`, and the return address is in `link`.
+    pub const fn unpushed(stack_pointer: u8, link: u8) -> Self {
+        Self { ra_kind: RaKind::InReg, aux_reg: link, ..Self::reg(stack_pointer, 0) }
+    }
+
     /// The same rule with the caller's rbp at CFA + `offset` bytes.
     #[must_use]
     pub const fn with_rbp_at_cfa(self, offset: i32) -> Self {
@@ -177,6 +185,19 @@ impl Rule {
         }
         let aux = i16::try_from(offset).ok()?;
         (self.kind == RuleKind::Reg).then_some(Self { ra_kind: RaKind::Offset, aux, ..self })
+    }
+
+    /// The same rule with the saved frame pointer at CFA + `offset` bytes and the return address in the
+    /// word after it.
+    #[must_use]
+    pub const fn with_frame_record_at_cfa(self, offset: i32) -> Self {
+        Self { ra_kind: RaKind::BesideRbp, ..self.with_rbp_at_cfa(offset) }
+    }
+
+    /// The same rule, with an unchanged rbp, and the return address in the word after CFA + `offset` bytes.
+    #[must_use]
+    pub const fn with_ra_beside(self, offset: i32) -> Self {
+        Self { rbp_kind: RbpKind::Same, ra_kind: RaKind::BesideRbp, rbp_off: offset, ..self }
     }
 
     /// The rule as the kernel reads it.
@@ -228,6 +249,7 @@ mod tests {
             ("PROF_RA_AT_CFA", RaKind::AtCfa as u8),
             ("PROF_RA_IN_REG", RaKind::InReg as u8),
             ("PROF_RA_OFFSET", RaKind::Offset as u8),
+            ("PROF_RA_BESIDE_RBP", RaKind::BesideRbp as u8),
         ] {
             assert!(header.contains(&format!("{name} = {number},")), "{name} is not {number} in prof.h");
         }

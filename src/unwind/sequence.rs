@@ -6,6 +6,7 @@ use gimli::{BaseAddresses, CommonInformationEntry, UnwindContext, UnwindOffset, 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
+use super::architecture::Architecture;
 use super::cfi::{Bytes, EntryOffsets};
 use super::cfi_rule::{SmallRows, rule_of_row};
 use super::compile::TableError;
@@ -36,10 +37,11 @@ pub(super) struct Sequence {
 }
 
 /// All FDEs of one or two sections.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Sequences {
     pub(super) list: Vec<Sequence>,
     chunks: Vec<Chunk>,
+    architecture: Architecture,
 }
 
 #[derive(Debug)]
@@ -50,6 +52,11 @@ struct Chunk {
 }
 
 impl Sequences {
+    /// None yet, of a file for one processor.
+    pub(super) fn new(architecture: Architecture) -> Self {
+        Self { list: Vec::new(), chunks: Vec::new(), architecture }
+    }
+
     /// The rows of a sequence, which must be one of this list's.
     pub(super) fn rows(&self, sequence: &Sequence) -> &[SequenceRow] {
         let rows = self.chunks.get(sequence.chunk as usize).map_or(&[][..], |chunk| &chunk.rows);
@@ -93,7 +100,7 @@ impl Sequences {
             let limit = limits.max_fdes as u64;
             return Err(TableError::TooLarge { what: "unwind entries", size: entries.len() as u64, limit });
         }
-        let cies = parse_cies(section, bases, entries, limits)?;
+        let cies = parse_cies(section, bases, entries, self.architecture, limits)?;
         let row_budget = AtomicUsize::new(limits.max_rows.saturating_sub(self.row_count()));
         let chunks: Vec<Chunk> = entries
             .par_chunks(CHUNK_FDES)
@@ -115,7 +122,11 @@ impl Sequences {
     }
 }
 
-type Cies<'a> = FxHashMap<usize, CommonInformationEntry<Bytes<'a>>>;
+/// The usable CIEs of a section by offset, and the processor that they are for.
+struct Cies<'a> {
+    by_offset: FxHashMap<usize, CommonInformationEntry<Bytes<'a>>>,
+    architecture: Architecture,
+}
 
 /// Parses each CIE once, and refuses sections whose evaluation would take too long: an FDE executes its
 /// CIE's instructions before its own, so the work is bounded by the sum of both lengths over all FDEs.
@@ -123,6 +134,7 @@ fn parse_cies<'a, S: UnwindSection<Bytes<'a>>>(
     section: &S,
     bases: &BaseAddresses,
     entries: &[EntryOffsets],
+    architecture: Architecture,
     limits: &Limits,
 ) -> Result<Cies<'a>, TableError> {
     // `None`: a CIE that cannot be used; its FDEs are left out.
@@ -131,7 +143,7 @@ fn parse_cies<'a, S: UnwindSection<Bytes<'a>>>(
     for entry in entries {
         let cie = parsed.entry(entry.cie).or_insert_with(|| {
             let cie = section.cie_from_offset(bases, entry.cie.into()).ok()?;
-            (cie.return_address_register() == gimli::X86_64::RA).then_some(cie)
+            (cie.return_address_register() == architecture.return_address()).then_some(cie)
         });
         work += cie.as_ref().map_or(0, |cie| cie.entry_len() as u64);
         if work > limits.max_cfi_bytes {
@@ -139,7 +151,8 @@ fn parse_cies<'a, S: UnwindSection<Bytes<'a>>>(
             return Err(TableError::TooLarge { what: "call frame instructions", size: work, limit });
         }
     }
-    Ok(parsed.into_iter().filter_map(|(offset, cie)| Some((offset, cie?))).collect())
+    let by_offset = parsed.into_iter().filter_map(|(offset, cie)| Some((offset, cie?))).collect();
+    Ok(Cies { by_offset, architecture })
 }
 
 /// `None` once all tasks together have used up the row budget.
@@ -161,7 +174,7 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     for entry in entries {
         let get_cie = |_: &S, _: &BaseAddresses, offset: S::Offset| {
             let offset: usize = UnwindOffset::into(offset);
-            cies.get(&offset).cloned().ok_or(gimli::Error::NotCieId(offset as u64))
+            cies.by_offset.get(&offset).cloned().ok_or(gimli::Error::NotCieId(offset as u64))
         };
         let Ok(fde) = section.fde_from_offset(bases, entry.fde.into(), get_cie) else { continue };
         let (start, end) = (fde.initial_address(), fde.end_address());
@@ -176,7 +189,13 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
         loop {
             let (address, rule) = match rows.next_row() {
                 Ok(Some(row)) => {
-                    let rule = rule_of_row::<Bytes<'a>, S>(row, section, encoding, is_signal_frame);
+                    let rule = rule_of_row::<Bytes<'a>, S>(
+                        row,
+                        section,
+                        encoding,
+                        cies.architecture,
+                        is_signal_frame,
+                    );
                     (row.start_address(), adjust(start, rule))
                 }
                 Ok(None) => break,

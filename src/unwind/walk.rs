@@ -3,11 +3,12 @@
 //! Takes the same steps as the kernel's walker, so that one can check the other, and beyond them those
 //! that only full DWARF evaluation can take. Input: registers, a map of modules, and memory; no process.
 
+use super::architecture::MAX_REGISTERS;
 use super::cfi::CfiSections;
 use super::full_step::{StepError, full_step};
 use super::memory::{Memory, MemoryError};
-use super::registers::{FrameState, GENERAL_REGISTERS};
-use super::rule::{RBP, RSP, RaKind, RbpKind, Rule, RuleKind};
+use super::registers::FrameState;
+use super::rule::{RaKind, RbpKind, Rule, RuleKind};
 use super::stack_ends::StackEnds;
 use super::table::Table;
 
@@ -181,7 +182,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     fn run(&mut self, start: &FrameState, max_frames: usize) -> Stack {
         let mut state = *start;
         let mut found_by = FoundBy::Leaf;
-        self.piece = StackPiece { low: state.register(RSP).unwrap_or(0), jumps_down: 0 };
+        self.piece = StackPiece { low: state.stack_pointer().unwrap_or(0), jumps_down: 0 };
         let mut frames = StackEnds::new(max_frames);
         let mut walked = 0;
         let end = loop {
@@ -241,35 +242,57 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     }
 
     fn rule_step(&mut self, state: &FrameState, rule: Rule) -> Result<Caller, End> {
-        let cfa = self.cfa(state, rule)?;
-        let rsp = self.register(state, RSP)?;
+        let by_record = state.is_sp_hidden && rule.cfa_reg == state.architecture.stack_pointer();
+        let cfa = if by_record { self.cfa_by_record(state, rule)? } else { self.cfa(state, rule)? };
+        let rsp = self.register(state, state.architecture.stack_pointer())?;
         let return_address = match rule.ra_kind {
             RaKind::AtCfa => self.read(cfa.wrapping_sub(8))?,
             RaKind::Offset => self.read(cfa.wrapping_add_signed(i64::from(rule.aux)))?,
+            RaKind::BesideRbp => self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8))?,
             RaKind::InReg => self.register(state, rule.aux_reg)?,
         };
         let growth = match (rule.ra_kind, rule.kind, rule.cfa_reg) {
             (RaKind::InReg, ..) => Growth::MayStay,
             // From the stack pointer a caller on another stack cannot be found.
-            (_, RuleKind::Reg, RSP) => Growth::Grows,
+            (_, RuleKind::Reg, base) if base == state.architecture.stack_pointer() => Growth::Grows,
+            // Memory full of zeros is no root.
+            _ if return_address == 0 => Growth::Grows,
             _ => Growth::MayJumpDown,
         };
         self.check_growth(state, rsp, cfa, growth)?;
         let rbp = match rule.rbp_kind {
-            RbpKind::Same => state.register(RBP),
+            RbpKind::Same => state.frame_pointer(),
             RbpKind::AtCfa => Some(self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off)))?),
             RbpKind::AtRbp => {
-                let rbp = self.register(state, RBP)?;
+                let rbp = self.register(state, state.architecture.frame_pointer())?;
                 Some(self.read(rbp.wrapping_add_signed(i64::from(rule.rbp_off)))?)
             }
         };
-        Ok((caller(return_address, cfa, rbp), FoundBy::Cfi))
+        let found_by = if by_record { FoundBy::FramePointer } else { FoundBy::Cfi };
+        let caller = state.caller_of(return_address, cfa, rbp);
+        if by_record && self.modules.find(caller.lookup_address()).is_none() {
+            return Err(End::BadFramePointer { pc: state.pc });
+        }
+        Ok((caller, found_by))
+    }
+
+    /// The CFA of a frame whose stack pointer is hidden: the frame pointer points to its frame record, and
+    /// the rule says where in the frame that is.
+    fn cfa_by_record(&self, state: &FrameState, rule: Rule) -> Result<u64, End> {
+        let has_record = rule.kind == RuleKind::Reg
+            && rule.rbp_kind == RbpKind::AtCfa
+            && rule.ra_kind == RaKind::BesideRbp;
+        let record = state.frame_pointer().filter(|record| {
+            has_record && record.is_multiple_of(8) && state.stack_pointer().is_some_and(|sp| *record >= sp)
+        });
+        let record = record.ok_or(End::BadFramePointer { pc: state.pc })?;
+        Ok(record.wrapping_sub(i64::from(rule.rbp_off).cast_unsigned()))
     }
 
     fn leaf_step(&mut self, state: &FrameState) -> Result<Caller, End> {
-        let rsp = self.register(state, RSP)?;
+        let rsp = self.register(state, state.architecture.stack_pointer())?;
         let return_address = self.read(rsp)?;
-        Ok((caller(return_address, rsp.wrapping_add(8), state.register(RBP)), FoundBy::Cfi))
+        Ok((state.caller_of(return_address, rsp.wrapping_add(8), state.frame_pointer()), FoundBy::Cfi))
     }
 
     fn cfa(&mut self, state: &FrameState, rule: Rule) -> Result<u64, End> {
@@ -296,7 +319,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     /// `is_root_marked`: Go's runtime, where rbp leads from one stack to another and is zero at a root.
     fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Caller, End> {
         let bad = End::BadFramePointer { pc: state.pc };
-        let (Some(rsp), Some(rbp)) = (state.register(RSP), state.register(RBP)) else { return Err(bad) };
+        let (Some(rsp), Some(rbp)) = (state.stack_pointer(), state.frame_pointer()) else { return Err(bad) };
         if is_root_marked && rbp == 0 && state.is_return_address {
             return Err(End::Complete);
         }
@@ -305,33 +328,38 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         }
         let saved_rbp = self.read(rbp)?;
         let return_address = self.read(rbp.wrapping_add(8))?;
-        if return_address == 0 || self.modules.find(return_address.wrapping_sub(1)).is_none() {
+        let mut caller = state.caller_of(return_address, rbp.wrapping_add(16), Some(saved_rbp));
+        caller.is_sp_hidden = !state.architecture.frame_record_tells_stack_pointer();
+        if caller.pc == 0 || self.modules.find(caller.lookup_address()).is_none() {
             return Err(bad);
         }
-        Ok((caller(return_address, rbp.wrapping_add(16), Some(saved_rbp)), FoundBy::FramePointer))
+        Ok((caller, FoundBy::FramePointer))
     }
 
-    /// The kernel's `struct ucontext` is at rsp; its registers are all that the interrupted code had.
+    /// The kernel's signal frame is at the stack pointer; its registers are all that the interrupted code had.
     fn signal_step(&mut self, state: &FrameState) -> Result<Caller, End> {
-        /// Offsets in `struct ucontext`, in bytes, by DWARF register number.
-        const OFFSETS: [u64; GENERAL_REGISTERS] =
-            [144, 136, 152, 128, 112, 104, 120, 160, 40, 48, 56, 64, 72, 80, 88, 96];
-        const RIP: u64 = 168;
-        let context = self.register(state, RSP)?;
-        let mut general = [None; GENERAL_REGISTERS];
-        for (register, offset) in general.iter_mut().zip(OFFSETS) {
-            *register = Some(self.read(context.wrapping_add(offset))?);
+        let architecture = state.architecture;
+        if state.is_sp_hidden {
+            return Err(End::BadFramePointer { pc: state.pc });
         }
-        let pc = self.read(context.wrapping_add(RIP))?;
-        self.piece.low = general[usize::from(RSP)].unwrap_or(0);
-        Ok((FrameState { pc, is_return_address: false, general }, FoundBy::Signal))
+        let context = self.register(state, architecture.stack_pointer())?;
+        let mut general = [None; MAX_REGISTERS];
+        for number in 0..architecture.register_count() {
+            let offset = architecture.signal_frame_offset(number);
+            general[usize::from(number)] = Some(self.read(context.wrapping_add(offset))?);
+        }
+        let pc = self.read(context.wrapping_add(architecture.signal_frame_pc_offset()))?;
+        self.piece.low = general[usize::from(architecture.stack_pointer())].unwrap_or(0);
+        Ok((FrameState { pc, is_return_address: false, general, ..*state }, FoundBy::Signal))
     }
 
     /// A caller below the current frame has to be on another stack (split stacks, stacks borrowed for a call): below
     /// everything that was seen of this one.
     fn check_growth(&mut self, state: &FrameState, rsp: u64, cfa: u64, growth: Growth) -> Result<(), End> {
         let piece = &mut self.piece;
-        if cfa > rsp || (cfa == rsp && growth == Growth::MayStay) {
+        // A leaf may have popped its return address, or kept it in a register.
+        let may_stay = growth == Growth::MayStay || !state.is_return_address;
+        if cfa > rsp || (cfa == rsp && may_stay) {
             // What lies between may be another stack, still to come.
             if growth == Growth::MayJumpDown && cfa - rsp > STACK_PIECE_BYTES {
                 piece.low = cfa;
@@ -358,13 +386,17 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             StepError::Memory(address, error) => memory_end(address, error),
         })?;
         if step.is_signal_frame {
-            self.piece.low = step.caller.register(RSP).unwrap_or(0);
+            self.piece.low = step.caller.stack_pointer().unwrap_or(0);
             return Ok((step.caller, FoundBy::Signal));
         }
-        let (Some(rsp), Some(cfa)) = (state.register(RSP), step.caller.register(RSP)) else {
+        let (Some(rsp), Some(cfa)) = (state.stack_pointer(), step.caller.stack_pointer()) else {
             return Err(End::BadUnwindInfo { pc: state.pc });
         };
-        let growth = if step.is_return_in_register { Growth::MayStay } else { Growth::MayJumpDown };
+        let growth = match step.is_return_in_register {
+            true => Growth::MayStay,
+            false if step.caller.pc == 0 => Growth::Grows,
+            false => Growth::MayJumpDown,
+        };
         self.check_growth(state, rsp, cfa, growth)?;
         Ok((step.caller, FoundBy::Cfi))
     }
@@ -414,10 +446,3 @@ const MAX_JUMPS_DOWN: u32 = 64;
 const STACK_PIECE_BYTES: u64 = 4096;
 /// Leaf functions may keep data this far below rsp, bytes (x86-64 psABI). `PROF_RED_ZONE_BYTES` in `prof.h`.
 const RED_ZONE_BYTES: u64 = 128;
-
-/// A caller of which only rsp and rbp are known.
-fn caller(return_address: u64, cfa: u64, rbp: Option<u64>) -> FrameState {
-    let mut state = FrameState::caller(return_address, cfa, 0);
-    state.general[usize::from(RBP)] = rbp;
-    state
-}

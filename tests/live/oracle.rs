@@ -97,7 +97,7 @@ fn openssl(algorithm: &[&str], incomplete: u64) {
     let (Some(_turn), Some(comparer)) = (turn(), comparer()) else { return };
     let Some(openssl) = tool_or_skip("openssl") else { return };
     let openssl = openssl.to_string_lossy().into_owned();
-    let command = [&["--", &openssl, "speed", "-seconds", "2"], algorithm].concat();
+    let command = [&["--", &openssl, "speed", "-seconds", "2", "-bytes", "8192"], algorithm].concat();
     compare(comparer, command).assert_right(300, incomplete);
 }
 

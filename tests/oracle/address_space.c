@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Makes modules of libdwfl from the text of /proc/PID/maps. Load biases are worked out here, from the program
- * headers: nothing of what prof thinks of the mappings is used. */
+/* Makes modules of libdwfl from the text of /proc/PID/maps. Load biases are worked out here, from
+ * the program headers: nothing of what prof thinks of the mappings is used. */
 #define _GNU_SOURCE
 #include "address_space.h"
 #include <elfutils/libdw.h>
@@ -51,7 +51,8 @@ static int open_mapped(const char *path)
 	return !strcmp(path, "[vdso]") ? open_vdso() : open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Process address - address in the file, by the executable segment of which the mapping shows most. */
+/* Process address - address in the file, by the executable segment of which the mapping shows most.
+ */
 static bool find_bias(struct mapping *mapping)
 {
 	Elf *elf = elf_begin(mapping->fd, ELF_C_READ_MMAP, NULL);
@@ -66,7 +67,8 @@ static bool find_bias(struct mapping *mapping)
 		uint64_t from, to, mapped_to = mapping->offset + (mapping->end - mapping->start);
 		GElf_Phdr header;
 
-		if (!gelf_getphdr(elf, i, &header) || header.p_type != PT_LOAD || !(header.p_flags & PF_X))
+		if (!gelf_getphdr(elf, i, &header) || header.p_type != PT_LOAD ||
+		    !(header.p_flags & PF_X))
 			continue;
 		from = header.p_offset > mapping->offset ? header.p_offset : mapping->offset;
 		to = header.p_offset + header.p_filesz;
@@ -86,10 +88,10 @@ static void add_mapping(struct address_space *space, const char *line)
 	char rights[8] = "";
 	int path_at = 0;
 
-	*mapping = (struct mapping){ .fd = -1 };
+	*mapping = (struct mapping){.fd = -1};
 	if (space->count == MAX_MAPPINGS ||
-	    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &mapping->start, &mapping->end,
-		   rights, &mapping->offset, &path_at) < 4 ||
+	    sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %n", &mapping->start,
+		   &mapping->end, rights, &mapping->offset, &path_at) < 4 ||
 	    rights[2] != 'x')
 		return;
 	mapping->path = strdup(path_at ? line + path_at : "");
@@ -112,16 +114,18 @@ static bool same_mappings(const struct address_space *one, const struct address_
 	for (size_t i = 0; i < one->count; i++) {
 		const struct mapping *a = &one->mappings[i], *b = &other->mappings[i];
 
-		if (a->start != b->start || a->end != b->end || a->offset != b->offset || strcmp(a->path, b->path))
+		if (a->start != b->start || a->end != b->end || a->offset != b->offset ||
+		    strcmp(a->path, b->path))
 			return false;
 	}
 	return true;
 }
 
-static int no_debug_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base, const char *file,
-			 const char *link, GElf_Word checksum, char **found)
+static int no_debug_file(Dwfl_Module *module, void **data, const char *name, Dwarf_Addr base,
+			 const char *file, const char *link, GElf_Word checksum, char **found)
 {
-	(void)module, (void)data, (void)name, (void)base, (void)file, (void)link, (void)checksum, (void)found;
+	(void)module, (void)data, (void)name, (void)base, (void)file, (void)link, (void)checksum,
+		(void)found;
 	return -1;
 }
 
@@ -144,18 +148,22 @@ static void report_modules(struct address_space *space)
 			continue;
 		mapping->has_bias = find_bias(mapping);
 		for (size_t j = 0; j < i; j++)
-			is_known |= space->mappings[j].has_bias && space->mappings[j].bias == mapping->bias &&
+			is_known |= space->mappings[j].has_bias &&
+				    space->mappings[j].bias == mapping->bias &&
 				    !strcmp(space->mappings[j].path, mapping->path);
 		if (!mapping->has_bias || is_known)
 			continue;
-		/* libdwfl takes two modules of one name for one; V8 maps its program's file twice. */
+		/* libdwfl takes two modules of one name for one; V8 maps its program's file twice.
+		 */
 		snprintf(name, sizeof(name), "%s at %" PRIx64, mapping->path, mapping->bias);
-		if (!dwfl_report_elf(space->dwfl, name, mapping->path, dup(mapping->fd), mapping->bias, true))
+		if (!dwfl_report_elf(space->dwfl, name, mapping->path, dup(mapping->fd),
+				     mapping->bias, true))
 			warnx("%s: %s", mapping->path, dwfl_errmsg(-1));
 	}
 }
 
-struct address_space *address_space_of(const struct maps_record *maps, const Dwfl_Thread_Callbacks *callbacks,
+struct address_space *address_space_of(const struct maps_record *maps,
+				       const Dwfl_Thread_Callbacks *callbacks,
 				       void *callback_argument)
 {
 	struct address_space *space = calloc(1, sizeof(*space));
@@ -206,12 +214,18 @@ bool address_space_read(struct address_space *space, uint64_t address, uint64_t 
 	       pread(mapping->fd, word, 8, address - mapping->start + mapping->offset) == 8;
 }
 
+const char *address_space_symbol(struct address_space *space, uint64_t address)
+{
+	Dwfl_Module *module = dwfl_addrmodule(space->dwfl, address);
+
+	return module ? dwfl_module_addrname(module, address) : NULL;
+}
+
 void address_space_label(struct address_space *space, uint64_t address, bool with_name, char *out,
 			 size_t out_bytes)
 {
 	const struct mapping *mapping = find(space, address);
-	const char *file, *symbol = NULL;
-	Dwfl_Module *module;
+	const char *file, *symbol;
 
 	if (!mapping) {
 		snprintf(out, out_bytes, "0x%" PRIx64, address);
@@ -219,11 +233,10 @@ void address_space_label(struct address_space *space, uint64_t address, bool wit
 	}
 	file = strrchr(mapping->path, '/');
 	file = file ? file + 1 : mapping->path;
-	module = with_name ? dwfl_addrmodule(space->dwfl, address) : NULL;
-	if (module)
-		symbol = dwfl_module_addrname(module, address);
+	symbol = with_name ? address_space_symbol(space, address) : NULL;
 	snprintf(out, out_bytes, "%s+0x%" PRIx64 "%s%s", *file ? file : "[jit]",
-		 mapping->has_bias ? address - mapping->bias : address, symbol ? " " : "", symbol ? symbol : "");
+		 mapping->has_bias ? address - mapping->bias : address, symbol ? " " : "",
+		 symbol ? symbol : "");
 }
 
 bool address_space_has_cfi(struct address_space *space, uint64_t address)

@@ -68,8 +68,8 @@ static void take_sample(struct sample_record *sample, const unsigned char *bytes
 		errx(2, "a sample is not as long as it says");
 }
 
-enum record_kind copies_next(struct copies *copies, struct maps_record *maps, struct sample_record *sample,
-			     uint64_t *refused)
+enum record_kind copies_next(struct copies *copies, struct maps_record *maps,
+			     struct sample_record *sample, uint64_t *refused)
 {
 	const unsigned char *header = copies->bytes + copies->at, *bytes = header + 8;
 	size_t left = copies->size - copies->at, size;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The file that `prof record --stack-copies FILE` writes, as src/record/stack_copies.rs describes it.
+ * The file that `prof record --stack-copies FILE` writes, as src/record/stack_copies.rs describes
+ * it.
  */
 #ifndef COPIES_H
 #define COPIES_H
@@ -15,7 +16,8 @@
 #define ADDRESS_BITS ((1ULL << 56) - 1) /* of a frame; the rest are marks */
 #define BY_FRAME_POINTER (1ULL << 62)
 
-enum outcome { COMPLETE = 1, COPY_TOO_SHORT = 11 };
+/* src/profile/outcome.rs */
+enum outcome { COMPLETE = 1, TOO_DEEP = 10, MIDDLE_LEFT_OUT = 14 };
 
 /* The text of /proc/PID/maps. */
 struct maps_record {
@@ -56,8 +58,8 @@ enum record_kind { RECORD_NONE = 0, RECORD_MAPS = 1, RECORD_SAMPLE = 2, RECORD_E
 void copies_open(struct copies *copies, const char *path);
 
 /* Takes the next record; RECORD_NONE at the end of the file. A damaged file ends the program. */
-enum record_kind copies_next(struct copies *copies, struct maps_record *maps, struct sample_record *sample,
-			     uint64_t *refused);
+enum record_kind copies_next(struct copies *copies, struct maps_record *maps,
+			     struct sample_record *sample, uint64_t *refused);
 
 /* Word `index` of unaligned words. */
 uint64_t word_at(const unsigned char *words, size_t index);

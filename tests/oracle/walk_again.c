@@ -4,14 +4,16 @@
  *
  *   walk_again [-c CLASSES] [-v] FILE
  *
- * Prints one line of `name=count` pairs, then the most frequent differences (CLASSES of them; with -v an example of
- * each, frame by frame). A sample is one of:
+ * Prints one line of `name=count` pairs, then the most frequent differences (CLASSES of them; with
+ * -v an example of each, frame by frame). A sample is one of:
  *
  *   identical   both walks found the same frames and ended at the same one
  *   short       the same frames as far as libdw came, which then needed memory that was not copied
- *   blind       the last frame that both found is in code without entries, where libdw can only guess
- *   differing   anything else
- *   uncopied    there is no copy (the ring was full), or the mappings are not known
+ *   deep        the same frames as far as prof keeps those next to the leaf
+ *   blind       the last frame that both found is in code without entries, where libdw can only
+ * guess, or in one of the functions in which Go's runtime changes stacks, whose entries know
+ * nothing of the other stack differing   anything else uncopied    there is no copy (the ring was
+ * full), or the mappings are not known
  *
  * build: cc -O2 -Wall -Wextra -Werror -o $OUT walk_again.c address_space.c copies.c -ldw -lelf
  */
@@ -38,7 +40,8 @@ static struct {
 } walk;
 
 /* Samples that differ alike. */
-struct class {
+struct class
+{
 	char key[4 * LABEL_BYTES];
 	uint64_t count;
 	struct sample_record example;
@@ -47,9 +50,10 @@ struct class {
 
 static struct class classes[MAX_CLASSES];
 static size_t class_count;
-static uint64_t samples, complete, rescued, identical, differing, cut_short, blind, uncopied;
+static uint64_t samples, complete, rescued, identical, differing, cut_short, deep, blind, uncopied;
 
-/* ---- What libdw asks for ------------------------------------------------------------------------ */
+/* ---- What libdw asks for ------------------------------------------------------------------------
+ */
 
 static bool get_thread(Dwfl *dwfl, pid_t tid, void *argument, void **thread_argument)
 {
@@ -113,7 +117,8 @@ static int take_frame(Dwfl_Frame *frame, void *argument)
 	return DWARF_CB_OK;
 }
 
-/* ---- Comparing ---------------------------------------------------------------------------------- */
+/* ---- Comparing ----------------------------------------------------------------------------------
+ */
 
 static uint64_t our_frame(const struct sample_record *sample, size_t index)
 {
@@ -150,7 +155,7 @@ static void add_to_class(const char *key, const struct sample_record *sample, si
 	struct class *class = classes;
 
 	while (class < classes + class_count && strcmp(class->key, key))
-		class++;
+		class ++;
 	if (class == classes + MAX_CLASSES)
 		return;
 	if (class == classes + class_count) {
@@ -169,50 +174,77 @@ static void add_incomplete(struct address_space *space, const struct sample_reco
 
 	walk.space = space;
 	if (sample->frame_count > 0 && space)
-		address_space_label(space, our_frame(sample, sample->frame_count - 1), false, last, sizeof(last));
-	snprintf(key, sizeof(key), "incomplete%s: outcome %u at %s", sample->is_rescued ? " (rescued)" : "",
-		 sample->outcome, last);
+		address_space_label(space, our_frame(sample, sample->frame_count - 1), false, last,
+				    sizeof(last));
+	snprintf(key, sizeof(key), "incomplete%s: outcome %u at %s",
+		 sample->is_rescued ? " (rescued)" : "", sample->outcome, last);
 	add_to_class(key, sample, sample->frame_count);
 }
 
+/* Whether Go's runtime changes stacks in a function. */
+static bool changes_stacks(const char *function)
+{
+	static const char *const names[] = {
+		"runtime.systemstack", "runtime.mcall",	 "runtime.morestack",  "runtime.asmcgocall",
+		"runtime.mstart",      "runtime.goexit", "runtime.cgocallback"};
+
+	for (size_t i = 0; function && i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t length = strlen(names[i]);
+
+		if (!strncmp(function, names[i], length) &&
+		    (!function[length] || function[length] == '.'))
+			return true;
+	}
+	return false;
+}
+
 /* Whether libdw knew how to step on from the last frame that both found. */
-static bool has_entry(const struct sample_record *sample, size_t common)
+static bool can_step(const struct sample_record *sample, size_t common)
 {
 	bool is_exact = common == 1 && !sample->is_return;
+	uint64_t address;
 
-	return common == 0 || address_space_has_cfi(walk.space, walk.frames[common - 1] - !is_exact) ||
-	       address_space_has_cfi(walk.space, walk.frames[common - 1]);
+	if (common == 0)
+		return true;
+	address = walk.frames[common - 1];
+	return !changes_stacks(address_space_symbol(walk.space, address - !is_exact)) &&
+	       (address_space_has_cfi(walk.space, address - !is_exact) ||
+		address_space_has_cfi(walk.space, address));
 }
 
 /* Counts a difference under what both said after the last frame that they agree on. */
-static void add_difference(const char *kind, const struct sample_record *sample, size_t common, const char *error)
+static void add_difference(const char *kind, const struct sample_record *sample, size_t common,
+			   const char *error)
 {
-	char key[sizeof(classes[0].key)], last[LABEL_BYTES] = "(none)", ours[LABEL_BYTES], theirs[LABEL_BYTES];
+	char key[sizeof(classes[0].key)], last[LABEL_BYTES] = "(none)", ours[LABEL_BYTES],
+					  theirs[LABEL_BYTES];
 
 	if (common > 0)
 		address_space_label(walk.space, walk.frames[common - 1], false, last, sizeof(last));
 	if (common < sample->frame_count)
-		address_space_label(walk.space, our_frame(sample, common), false, ours, sizeof(ours));
+		address_space_label(walk.space, our_frame(sample, common), false, ours,
+				    sizeof(ours));
 	else
 		snprintf(ours, sizeof(ours), "end (outcome %u)", sample->outcome);
 	if (common < walk.count)
 		address_space_label(walk.space, walk.frames[common], false, theirs, sizeof(theirs));
 	else
 		snprintf(theirs, sizeof(theirs), "end (%s)", error ? error : "root");
-	snprintf(key, sizeof(key), "%s after %s%s: prof %s, libdw %s", kind, last, sample->is_rescued ? " (rescued)" : "",
-		 ours, theirs);
+	snprintf(key, sizeof(key), "%s after %s%s: prof %s, libdw %s", kind, last,
+		 sample->is_rescued ? " (rescued)" : "", ours, theirs);
 	add_to_class(key, sample, common);
 }
 
 static void compare(struct address_space *space, const struct sample_record *sample)
 {
+	bool is_deep = sample->outcome == TOO_DEEP || sample->outcome == MIDDLE_LEFT_OUT;
 	const char *error;
 	size_t common;
 
 	samples++;
 	if (sample->outcome == COMPLETE)
 		complete++;
-	else
+	else if (!is_deep)
 		add_incomplete(space, sample);
 	rescued += sample->is_rescued;
 	if (!sample->has_copy || !space) {
@@ -223,18 +255,21 @@ static void compare(struct address_space *space, const struct sample_record *sam
 	common = common_frames(sample);
 	if (common == walk.count && common == sample->frame_count) {
 		identical++;
-	} else if (!has_entry(sample, common)) {
+	} else if (!can_step(sample, common)) {
 		blind++;
 		add_difference("blind", sample, common, error);
 	} else if (common == walk.count && walk.left_copy) {
 		cut_short++;
+	} else if (common == sample->frame_count && is_deep) {
+		deep++;
 	} else {
 		differing++;
 		add_difference("differing", sample, common, error);
 	}
 }
 
-/* ---- Output ------------------------------------------------------------------------------------- */
+/* ---- Output -------------------------------------------------------------------------------------
+ */
 
 static int by_count(const void *one, const void *other)
 {
@@ -254,10 +289,10 @@ static void print_example(struct address_space **spaces, const struct class *cla
 	if (!space || !sample->has_copy)
 		return;
 	error = walk_again(space, sample);
-	printf("    thread %" PRIu32 " at %" PRIu64 " ns, rsp 0x%" PRIx64 ", %" PRIu32 " bytes of stack, %" PRIu32
-	       " and %zu frames; libdw: %s\n",
-	       sample->tid, sample->time_ns, sample->registers[RSP], sample->stack_bytes, sample->frame_count,
-	       walk.count, error ? error : "root");
+	printf("    thread %" PRIu32 " at %" PRIu64 " ns, rsp 0x%" PRIx64 ", %" PRIu32
+	       " bytes of stack, %" PRIu32 " and %zu frames; libdw: %s\n",
+	       sample->tid, sample->time_ns, sample->registers[RSP], sample->stack_bytes,
+	       sample->frame_count, walk.count, error ? error : "root");
 	for (size_t i = from; i < sample->frame_count && i < class->common + 6; i++) {
 		address_space_label(space, our_frame(sample, i), true, label, sizeof(label));
 		printf("    prof  %3zu %s%s\n", i, label,
@@ -310,8 +345,10 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("samples=%" PRIu64 " complete=%" PRIu64 " rescued=%" PRIu64 " identical=%" PRIu64
-	       " differing=%" PRIu64 " short=%" PRIu64 " blind=%" PRIu64 " uncopied=%" PRIu64 " refused=%" PRIu64 "\n",
-	       samples, complete, rescued, identical, differing, cut_short, blind, uncopied, refused);
+	       " differing=%" PRIu64 " short=%" PRIu64 " deep=%" PRIu64 " blind=%" PRIu64
+	       " uncopied=%" PRIu64 " refused=%" PRIu64 "\n",
+	       samples, complete, rescued, identical, differing, cut_short, deep, blind, uncopied,
+	       refused);
 	qsort(classes, class_count, sizeof(classes[0]), by_count);
 	for (size_t i = 0; i < class_count && i < shown; i++) {
 		printf("  %" PRIu64 " %s\n", classes[i].count, classes[i].key);

@@ -1,0 +1,254 @@
+//! Rows of real arm64 files: against gimli's own lookup, and against readelf.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use gimli::{
+    AArch64, BaseAddresses, CfaRule, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, RegisterRule,
+    UnwindContext, UnwindSection, UnwindTableRow, Vendor,
+};
+use object::{Object, ObjectSection};
+use prof::unwind::rule::{RaKind, RbpKind};
+use prof::unwind::{Architecture, ElfImage, Limits, Rule, RuleKind, Table, compile};
+
+use crate::case::directory;
+
+/// Where a caller's register is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Unchanged,
+    AtCfa(i64),
+}
+
+/// What a row says: base and offset of the CFA, x29, return address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Root,
+    Caller {
+        base: u16,
+        offset: i64,
+        x29: Place,
+        return_address: Place,
+    },
+    /// Nothing, or that it takes more than rules.
+    Nothing,
+}
+
+fn rule_says(rule: Rule) -> Says {
+    let return_address = match rule.ra_kind {
+        RaKind::AtCfa => Place::AtCfa(-8),
+        RaKind::Offset => Place::AtCfa(rule.aux.into()),
+        RaKind::BesideRbp => Place::AtCfa(i64::from(rule.rbp_off) + 8),
+        RaKind::InReg if rule.aux_reg == 30 => Place::Unchanged,
+        RaKind::InReg => return Says::Nothing,
+    };
+    let x29 = match rule.rbp_kind {
+        RbpKind::Same => Place::Unchanged,
+        RbpKind::AtCfa => Place::AtCfa(rule.rbp_off.into()),
+        RbpKind::AtRbp => return Says::Nothing,
+    };
+    match rule.kind {
+        RuleKind::Stop => Says::Root,
+        RuleKind::Reg => {
+            Says::Caller { base: rule.cfa_reg.into(), offset: rule.cfa_off.into(), x29, return_address }
+        }
+        _ => Says::Nothing,
+    }
+}
+
+fn row_says(row: &UnwindTableRow<usize>) -> Says {
+    let place = |rule: Option<RegisterRule<usize>>| match rule {
+        None | Some(RegisterRule::SameValue) => Some(Place::Unchanged),
+        Some(RegisterRule::Offset(offset)) => Some(Place::AtCfa(offset)),
+        _ => None,
+    };
+    if row.register(AArch64::X30) == Some(RegisterRule::Undefined) {
+        return Says::Root;
+    }
+    let (CfaRule::RegisterAndOffset { register, offset }, Some(x29), Some(return_address)) =
+        (row.cfa(), place(row.register(AArch64::X29)), place(row.register(AArch64::X30)))
+    else {
+        return Says::Nothing;
+    };
+    if matches!(return_address, Place::AtCfa(0..)) {
+        return Says::Nothing;
+    }
+    Says::Caller { base: register.0, offset: *offset, x29, return_address }
+}
+
+/// The libraries of the cross compiler; at least the C library and the dynamic linker.
+fn files() -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir("/usr/aarch64-linux-gnu/lib") else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries
+        .filter_map(|entry| entry.ok()?.path().canonicalize().ok())
+        .filter(|path| path.to_string_lossy().contains(".so"))
+        .filter(|path| std::fs::read(path).is_ok_and(|bytes| bytes.starts_with(b"\x7fELF")))
+        .collect();
+    files.sort();
+    files.dedup();
+    files
+}
+
+/// Notes why a test could not run, for the summary of `make test`.
+fn skip(reason: &str) {
+    println!("skipped: {reason}");
+    if let Some(path) = std::env::var_os("PROF_TEST_SKIPS") {
+        use std::io::Write;
+        let file = File::options().append(true).open(path);
+        let _ = file.and_then(|mut file| writeln!(file, "skipped: {reason}"));
+    }
+}
+
+fn table_of(path: &Path) -> Table {
+    let image = ElfImage::open(&File::open(path).unwrap(), &Limits::default()).unwrap();
+    assert_eq!(image.architecture(), Architecture::Aarch64);
+    compile(&image, &Limits::default()).unwrap()
+}
+
+/// Compares every row's first and last address, and the address before it, with gimli's search by
+/// `.eh_frame_hdr`. Returns how many addresses were compared, and how many differ.
+fn compare_with_gimli(bytes: &[u8], table: &Table, name: &str) -> (usize, usize) {
+    let object = object::File::parse(bytes).unwrap();
+    let section = |name: &str| object.section_by_name(name).unwrap();
+    let (eh, hdr) = (section(".eh_frame"), section(".eh_frame_hdr"));
+    let bases = BaseAddresses::default().set_eh_frame(eh.address()).set_eh_frame_hdr(hdr.address());
+    let mut frames = EhFrame::new(eh.data().unwrap(), LittleEndian);
+    frames.set_vendor(Vendor::AArch64);
+    let header = EhFrameHdr::new(hdr.data().unwrap(), LittleEndian).parse(&bases, 8).unwrap();
+    let search = header.table().unwrap();
+    let mut addresses = Vec::new();
+    let mut entries = frames.entries(&bases);
+    while let Some(entry) = entries.next().unwrap() {
+        let gimli::CieOrFde::Fde(partial) = entry else { continue };
+        let fde = partial.parse(EhFrame::cie_from_offset).unwrap();
+        let mut context = UnwindContext::new();
+        let mut rows = fde.rows(&frames, &bases, &mut context).unwrap();
+        while let Some(row) = rows.next_row().unwrap() {
+            let (start, end) = (row.start_address(), row.end_address());
+            addresses.extend([start.wrapping_sub(1), start, start + 1, end - 1]);
+        }
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    let mut context: Box<UnwindContext<usize>> = Box::new(UnwindContext::new());
+    let (mut compared, mut different) = (0, 0);
+    for address in addresses {
+        let found = search.unwind_info_for_address(
+            &frames,
+            &bases,
+            &mut context,
+            address,
+            EhFrame::<EndianSlice<'_, LittleEndian>>::cie_from_offset,
+        );
+        let Ok(row) = found else { continue };
+        compared += 1;
+        let (ours, theirs) = (rule_says(table.lookup(address)), row_says(row));
+        if ours != theirs {
+            different += 1;
+            println!("{name}: {address:#x}: {ours:?}, gimli {theirs:?}");
+        }
+    }
+    (compared, different)
+}
+
+#[test]
+fn rows_of_recorded_modules_say_what_gimli_says() {
+    for name in ["libc.so.6", "ld-linux-aarch64.so.1", "library"] {
+        let packed = File::open(directory().join(format!("modules/{name}.zst"))).unwrap();
+        let bytes = zstd::decode_all(packed).unwrap();
+        let image = ElfImage::parse(bytes.clone(), &Limits::default()).unwrap();
+        let table = compile(&image, &Limits::default()).unwrap();
+        let (compared, different) = compare_with_gimli(&bytes, &table, name);
+        println!("{name}: {compared} addresses, {different} differ");
+        assert!(compared > 0 && different <= RESOLVER_ADDRESSES, "{name}: {different} of {compared}");
+    }
+}
+
+/// The entries of glibc's resolver of lazily bound functions are wrong, and are not believed: 30 instructions
+/// with three rows.
+const RESOLVER_ADDRESSES: usize = 48;
+
+#[test]
+fn rows_of_libraries_say_what_gimli_says() {
+    let files = files();
+    if files.is_empty() {
+        return skip("rows of arm64 libraries: no arm64 C library (libc6-arm64-cross)");
+    }
+    let mut compared = 0;
+    for path in files {
+        let name = path.display().to_string();
+        let (of_file, different) =
+            compare_with_gimli(&std::fs::read(&path).unwrap(), &table_of(&path), &name);
+        compared += of_file;
+        assert!(different <= RESOLVER_ADDRESSES, "{name}: {different} of {of_file}");
+    }
+    println!("{compared} addresses compared");
+    assert!(compared > 20_000);
+}
+
+/// What `readelf --debug-dump=frames-interp` prints as a row: columns by name.
+fn readelf_says(columns: &BTreeMap<&str, &str>) -> Option<Says> {
+    let place = |column: &str| match columns.get(column).copied() {
+        None | Some("u" | "s") => Some(Place::Unchanged),
+        Some(at) => Some(Place::AtCfa(at.strip_prefix('c')?.parse().ok()?)),
+    };
+    let cfa = columns.get("CFA")?;
+    let sign = cfa.find(['+', '-'])?;
+    let base = match &cfa[..sign] {
+        "sp" => 31,
+        register => register.strip_prefix('x')?.parse().ok()?,
+    };
+    let offset = cfa[sign..].parse().ok()?;
+    Some(Says::Caller { base, offset, x29: place("x29")?, return_address: place("ra")? })
+}
+
+#[test]
+fn rows_of_the_c_library_say_what_readelf_says() {
+    let Some(path) = files().into_iter().find(|path| path.ends_with("libc.so.6")) else {
+        return skip("rows of the arm64 C library: it is not there (libc6-arm64-cross)");
+    };
+    let output = Command::new("readelf").args(["--debug-dump=frames-interp"]).arg(&path).output();
+    let Ok(output) = output else { return skip("rows of the arm64 C library: no readelf") };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let table = table_of(&path);
+    let mut names: Vec<&str> = Vec::new();
+    let (mut columns_of_cie, mut other_column) = (BTreeMap::new(), false);
+    let mut compared = 0;
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some(first) = words.first() else { continue };
+        // `ra=15`: the return address is in another register, which rows do not mention (rawmemchr).
+        if let Some(column) = words.iter().find_map(|word| word.strip_prefix("ra=")) {
+            columns_of_cie.insert(first.to_string(), column != "30");
+        }
+        if let Some(cie) = words.iter().find_map(|word| word.strip_prefix("cie=")) {
+            other_column = columns_of_cie.get(cie).copied().unwrap_or(false);
+        }
+        if *first == "LOC" {
+            names = words;
+            continue;
+        }
+        let Ok(address) = u64::from_str_radix(first, 16) else { continue };
+        if first.len() != 16 || words.len() != names.len() {
+            continue;
+        }
+        let columns = names.iter().copied().zip(words.iter().copied()).collect();
+        let Some(theirs) = readelf_says(&columns) else { continue };
+        if address == 0
+            || other_column
+            || matches!(theirs, Says::Caller { return_address: Place::AtCfa(0..), .. })
+        {
+            continue;
+        }
+        let ours = rule_says(table.lookup(address));
+        // readelf prints an undefined return address as it does one that nothing is said of.
+        let is_root =
+            ours == Says::Root && matches!(theirs, Says::Caller { return_address: Place::Unchanged, .. });
+        assert!(ours == theirs || is_root, "{address:#x}: {ours:?}, readelf {theirs:?}");
+        compared += 1;
+    }
+    println!("{compared} rows compared");
+    assert!(compared > 5_000);
+}
