@@ -77,7 +77,10 @@ peer() {
 	before=$(awk '{ print $14 + $15 }' "/proc/$tool/stat" 2>/dev/null || echo 0)
 	with=$(felt)
 	after=$(awk '{ print $14 + $15 }' "/proc/$tool/stat" 2>/dev/null || echo 0)
+	# A shell starts background jobs with SIGINT ignored, and some tools respect that.
 	kill -INT $tool 2>/dev/null || true
+	sleep 1
+	kill -TERM $tool 2>/dev/null || true
 	wait $tool 2>/dev/null || true
 	awk -v name="$name" -v without="$without" -v with="$with" -v hz="$hz" -v ticks=$((after - before)) '
 		BEGIN { printf "%-28s %10.1f %12.2f\n", name, (with - without) / hz, ticks / 2 }'

@@ -5,7 +5,8 @@
 
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
-use super::process::{self, Process, Processes, is_vsyscall};
+use super::proc_fs;
+use super::process::{self, Mapped, Process, Processes, is_vsyscall};
 use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
 use crate::bpf::{
@@ -180,9 +181,11 @@ impl Collector {
             (user, left_out) = (&user[..LEAF_FRAMES.min(user.len())], 0);
         }
         let user_count = user.len();
+        let mut callee_is_generated = false;
         for (index, &raw) in user.iter().enumerate() {
             if index == LEAF_FRAMES && left_out > 0 {
                 path.push(self.left_out_frame(left_out));
+                callee_is_generated = false;
                 if outcome == Outcome::Complete {
                     outcome = Outcome::MiddleLeftOut;
                 }
@@ -199,6 +202,13 @@ impl Collector {
                 };
                 continue;
             }
+            if callee_is_generated && raw & FRAME_BY_FP != 0 && self.lacks_frame_pointers(sample) {
+                // rbp belongs to some frame further up: those between would be left out.
+                outcome = Outcome::JitEnd;
+                break;
+            }
+            let tables = &self.profile.tables;
+            callee_is_generated = tables.module(tables.frame(frame).module).kind == ModuleKind::Jit;
             path.push(frame);
         }
         if let Some(copies) = &mut self.copies {
@@ -258,6 +268,11 @@ impl Collector {
         frame
     }
 
+    fn lacks_frame_pointers(&self, sample: &SampleEvent) -> bool {
+        let process = self.processes.at(sample.tgid, sample.time_ns);
+        process.is_some_and(|process| process.lacks_frame_pointers)
+    }
+
     /// The frame of a marked user address, and whether it lies in known code.
     fn user_frame(&mut self, sample: &SampleEvent, raw: u64, is_leaf: bool) -> (FrameId, bool) {
         let key = if is_leaf { raw | LEAF } else { raw };
@@ -299,6 +314,9 @@ impl Collector {
         }
         if mapped.file == ModuleFiles::GENERATED && process.perf_map.is_none() {
             process.perf_map = PerfMapSource::of(sample.tgid).ok();
+            let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
+            process.lacks_frame_pointers =
+                process.mappings().iter().any(is_java) && proc_fs::java_lacks_frame_pointers(sample.tgid);
         }
         self.files.hit(mapped.file, sample.time_ns);
         (frame, true)
