@@ -38,6 +38,7 @@ bench:
 	@scripts/setup.sh build bench
 	cargo bench --locked
 	@benches/system.sh
+	@benches/walker.sh
 
 # The quick part of `test`: what a commit must pass.
 check:

@@ -62,6 +62,8 @@ oracle|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 bench|cmd:cc|gcc|gcc|gcc
 bench|cmd:python3|python3|python3|python
 bench|cmd:node|nodejs|nodejs|nodejs
+bench|cmd:perf|linux-perf|perf|perf
+bench|cmd:clang|clang|clang|clang
 '
 
 die() {

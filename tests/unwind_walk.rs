@@ -217,6 +217,37 @@ fn frame_pointers_are_followed_only_while_they_look_like_some() {
 }
 
 #[test]
+fn a_caller_on_another_stack_may_lie_anywhere_but_in_what_was_walked() {
+    // rbp leads from frame to frame: up to another piece, down to one between the two, and up to the root.
+    let by_rbp = Rule::reg(RBP, 16).with_rbp_at_cfa(-16);
+    let code = Code::new(&[by_rbp, Rule::STOP]);
+    let frame =
+        |rbp: u64, caller_rbp: u64, return_address: u64| [(rbp, caller_rbp), (rbp + 8, return_address)];
+    let pieces =
+        [frame(0x8100, 0x4_0000, pc(0)), frame(0x4_0000, 0x2_0000, pc(0)), frame(0x2_0000, 0, pc(1))];
+    let memory = Words(pieces.concat().into_iter().collect());
+    let stack = walk(&at(pc(0), 0x8000, 0x8100), &code, &memory, 100);
+    assert_eq!((stack.frames.len(), stack.end), (4, End::Complete));
+    // Down to what lies below the leaf on the same stack, or has been walked: a wrong rbp.
+    for back_to in [0x8080, 0x8010, 0x8000 - 0x90] {
+        let pieces = [frame(0x8100, 0x8200, pc(0)), frame(0x8200, back_to, pc(0)), frame(back_to, 0, pc(1))];
+        let memory = Words(pieces.concat().into_iter().collect());
+        let stack = walk(&at(pc(0), 0x8000, 0x8100), &code, &memory, 100);
+        assert_eq!(stack.end, End::BadUnwindInfo { pc: pc(0) }, "{back_to:#x}");
+    }
+}
+
+#[test]
+fn a_walk_round_two_stacks_ends() {
+    let by_rbp = Rule::reg(RBP, 16).with_rbp_at_cfa(-16);
+    let code = Code::new(&[by_rbp]);
+    let memory = words([(0x8100, 0x4_0000), (0x8108, pc(0)), (0x4_0000, 0x8100), (0x4_0008, pc(0))]);
+    let stack = walk(&at(pc(0), 0x9000, 0x8100), &code, &memory, 1000);
+    assert_eq!(stack.end, End::BadUnwindInfo { pc: pc(0) });
+    assert!(stack.frames.len() < 200);
+}
+
+#[test]
 fn in_go_rbp_may_lead_to_another_stack_and_zero_is_the_root() {
     let code = Code::new(&[Rule::FRAME_POINTER_ROOT, Rule::FRAME_POINTER_ROOT]);
     let memory = words([(0x7000, 0), (0x7008, pc(1))]);
@@ -249,7 +280,7 @@ fn every_end_says_where_and_why() {
     assert_eq!(end(0x4242, &words([])), End::UnknownMapping { address: 0x4242 });
     assert_eq!(end(pc(1), &words([])), End::NotExpressible { pc: pc(1) });
     // A CFA that is not above rsp.
-    let memory = words([(0x8000, 0x7000), (0x6ff8, pc(0))]);
+    let memory = words([(0x8000, 0x7fc0), (0x7fb8, pc(0))]);
     assert_eq!(end(pc(2), &memory), End::BadUnwindInfo { pc: pc(2) });
 }
 
@@ -282,7 +313,7 @@ fn a_copy_that_ends_is_not_an_unreadable_stack() {
 }
 
 #[test]
-fn a_walk_keeps_the_leaf_end_of_a_deep_stack() {
+fn a_walk_without_end_is_given_up() {
     let code = Code::new(&[Rule::reg(RSP, 8)]);
     struct Endless;
     impl Memory for Endless {
@@ -291,8 +322,24 @@ fn a_walk_keeps_the_leaf_end_of_a_deep_stack() {
         }
     }
     let stack = walk(&at(pc(0), 0x8000, 0), &code, &Endless, 50);
-    assert_eq!((stack.frames.len(), stack.end), (50, End::TooDeep));
+    assert_eq!((stack.frames.len(), stack.left_out, stack.end), (50, 16_384 - 50, End::TooDeep));
     assert_eq!(walk(&at(pc(0), 0x8000, 0), &code, &Endless, 0).frames, []);
+}
+
+#[test]
+fn both_ends_of_a_deep_stack_are_kept() {
+    let code = Code::new(&[Rule::reg(RSP, 8), Rule::STOP]);
+    struct Deep;
+    impl Memory for Deep {
+        fn read(&self, address: u64) -> Result<u64, MemoryError> {
+            Ok(if address < 0x8000 + 8 * 200 { pc(0) } else { pc(1) })
+        }
+    }
+    let stack = walk(&at(pc(0), 0x8000, 0), &code, &Deep, 100);
+    assert_eq!((stack.frames.len(), stack.left_out, stack.end), (100, 102, End::Complete));
+    assert_eq!(stack.frames[99].address, pc(1));
+    let whole = walk(&at(pc(0), 0x8000, 0), &code, &Deep, 202);
+    assert_eq!((whole.frames.len(), whole.left_out, whole.end), (202, 0, End::Complete));
 }
 
 /// A CIE and FDEs of 0x1000 bytes with the given instructions, from the module's own address 0x1000 on.

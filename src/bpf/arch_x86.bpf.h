@@ -181,8 +181,9 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 	s->all_registers = 1;
 	if ((cs & 0xffff) == USER32_CS) {
 		/* Not walked: its words have four bytes. */
-		s->frames[s->count & (2 * PROF_MAX_USER_FRAMES - 1)] = s->regs[REG_IP] & 0xffffffff;
-		s->count++;
+		s->frames[s->kernel_count & (2 * PROF_MAX_USER_FRAMES - 1)] =
+			s->regs[REG_IP] & 0xffffffff;
+		s->walked = 1;
 		s->outcome = PROF_OUTCOME_COMPAT32;
 	}
 	return true;

@@ -1,6 +1,8 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
-use super::{LARGEST_RESCUE_BYTES, MAX_USER_FRAMES, REGISTERS, prof_rescue, prof_sample, prof_stack_copy};
+use super::{
+    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, prof_rescue, prof_sample, prof_stack_copy,
+};
 use std::mem::offset_of;
 
 /// Why the bytes of a record are no event.
@@ -16,6 +18,14 @@ pub enum DecodeError {
         expected: usize,
         /// Bytes there are.
         actual: usize,
+    },
+    /// It leaves frames out without being full.
+    #[error("record of {user_count} frames has left {left_out} out")]
+    LeftOut {
+        /// User frames that it says to have left out.
+        left_out: u32,
+        /// User frames that it has.
+        user_count: usize,
     },
 }
 
@@ -46,6 +56,8 @@ pub struct SampleEvent {
     pub kernel: Vec<u64>,
     /// User addresses with the marks `FRAME_RETURN` and `FRAME_BY_FP`.
     pub user: Vec<u64>,
+    /// User frames that were left out behind the first [`LEAF_FRAMES`] addresses; 0 if `user` is the whole stack.
+    pub left_out: u32,
 }
 
 impl SampleEvent {
@@ -59,7 +71,16 @@ impl SampleEvent {
         if bytes.len() != expected || user_count > MAX_USER_FRAMES {
             return Err(DecodeError::Length { expected, actual: bytes.len() });
         }
+        let left_out = at.u32(offset_of!(prof_sample, left_out));
+        if left_out > 0 && user_count != MAX_USER_FRAMES {
+            return Err(DecodeError::LeftOut { left_out, user_count });
+        }
         let (kernel, user) = bytes[SAMPLE_HEADER_BYTES..].split_at(8 * kernel_count);
+        let mut user: Vec<u64> = words(user).collect();
+        if left_out > 0 {
+            // The walker has written round and round the second half.
+            user[LEAF_FRAMES..].rotate_left(left_out as usize % LEAF_FRAMES);
+        }
         let flags = header[offset_of!(prof_sample, flags)];
         let comm = &header[offset_of!(prof_sample, comm)..][..16];
         Ok(SampleEvent {
@@ -72,7 +93,8 @@ impl SampleEvent {
             rescue_refused: flags & 4 != 0,
             comm: comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
             kernel: words(kernel).collect(),
-            user: words(user).collect(),
+            user,
+            left_out,
         })
     }
 }
@@ -225,6 +247,22 @@ mod tests {
         assert_eq!((event.time_ns, event.tgid, event.tid), (77, 10, 11));
         assert_eq!(event.comm, b"name");
         assert_eq!((event.kernel, event.user), (vec![1, 2], vec![3, 4, 5]));
+    }
+
+    #[test]
+    fn the_ring_of_a_deep_stack_is_put_in_order() {
+        // As the walker stores 1,324 frames: the second half holds 812..1324, round and round.
+        let mut user: Vec<u64> = (0..1024).collect();
+        for frame in 512..1324u64 {
+            user[512 + frame as usize % 512] = frame;
+        }
+        let mut bytes = sample_bytes(&[], &user);
+        bytes[44..48].copy_from_slice(&300u32.to_ne_bytes());
+        let event = SampleEvent::decode(&bytes).expect("a whole record");
+        assert_eq!(event.left_out, 300);
+        assert!(event.user.iter().copied().eq((0..512).chain(812..1324)));
+        bytes[22..24].copy_from_slice(&1023u16.to_ne_bytes());
+        assert!(SampleEvent::decode(&bytes[..bytes.len() - 8]).is_err(), "left out, but not full");
     }
 
     #[test]

@@ -8,8 +8,10 @@
 const volatile __u32 filter = PROF_FILTER_NONE; /* enum prof_filter */
 const volatile bool follow_children = true;
 const volatile bool follow_frame_pointers = true; /* through code without unwind rows */
-const volatile __u32 rows_mask = 0;		  /* rows that fit - 1; a power of two - 1 */
-const volatile __u32 pages_mask = 0;		  /* pages that fit - 1; a power of two - 1 */
+/* Frames after which a walk ends without its root: 1,024..16,384, by the sampling period. */
+const volatile __u32 max_walked_frames = PROF_MAX_WALKED_FRAMES;
+const volatile __u32 rows_mask = 0;	      /* rows that fit - 1; a power of two - 1 */
+const volatile __u32 pages_mask = 0;	      /* pages that fit - 1; a power of two - 1 */
 const volatile __u32 ring_wake_bytes = 0;     /* fill mark past which the reader is woken, bytes */
 const volatile bool copy_every_stack = false; /* send a prof_stack_copy with each sample */
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */

@@ -46,8 +46,10 @@ pub const FRAME_RETURN: u64 = 1 << 63;
 pub const FRAME_BY_FP: u64 = 1 << 62;
 /// `PROF_FRAME_ADDRESS`: the address without marks.
 pub const FRAME_ADDRESS: u64 = (1 << 56) - 1;
-/// `PROF_MAX_USER_FRAMES`: deepest user stack.
+/// `PROF_MAX_USER_FRAMES`: user frames of one sample; of a deeper stack, half of them from each end.
 pub const MAX_USER_FRAMES: usize = 1024;
+/// `PROF_LEAF_FRAMES`: user frames of a stack that is too deep, next to its leaf.
+pub const LEAF_FRAMES: usize = MAX_USER_FRAMES / 2;
 /// `SAMPLE_RINGS`: rings for samples; CPU n writes to ring n modulo this.
 pub const SAMPLE_RINGS: usize = 8;
 

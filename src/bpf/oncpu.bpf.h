@@ -126,7 +126,7 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 					struct task_struct *task)
 {
 	__u64 sp = s->regs[REG_SP], from, bytes;
-	__u32 frames_before = s->count - s->sample.kernel_count - 1;
+	__u32 frames_before = s->walked - 1;
 
 	if (sp - user_stack_pointer(ctx, task) <= PROF_RESCUE_BYTES / 2 ||
 	    (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden)) {
@@ -204,7 +204,8 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	if (!s)
 		return 0;
 
-	s->count = 0;
+	s->kernel_count = 0;
+	s->walked = 0;
 	s->outcome = PROF_OUTCOME_UNSET;
 	s->sample.time_ns = start_ns;
 	s->sample.tgid = tgid;
@@ -218,9 +219,8 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 
 		s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
 		if (bytes > 0)
-			s->count = bytes / 8;
+			s->kernel_count = bytes / 8;
 	}
-	s->sample.kernel_count = s->count;
 
 	task = bpf_get_current_task_btf();
 	if (!take_user_registers(s, ctx, task))
@@ -234,7 +234,7 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		walk_user_stack(s, process);
 		if (process && process->stamp != stamp) {
 			/* The mappings were those of another process, from some frame on. */
-			s->count = s->sample.kernel_count + 1;
+			s->walked = 1;
 			s->outcome = PROF_OUTCOME_UNKNOWN_MAPPING;
 			count(PROF_COUNT_ENTRY_REUSED);
 		}
@@ -243,14 +243,22 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		/* Between two programs: the registers are the old one's, the memory is the new
 		 * one's. */
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
-		s->count = s->sample.kernel_count;
+		s->walked = 0;
 	}
-	if (s->count > s->sample.kernel_count && wants_rescue(s->outcome))
+	if (s->walked && wants_rescue(s->outcome))
 		s->sample.flags |=
 			send_rescue(s, ctx, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
 
-	frames = s->count & (2 * PROF_MAX_USER_FRAMES - 1);
-	s->sample.user_count = frames - s->sample.kernel_count;
+	frames = s->walked;
+	s->sample.left_out = 0;
+	if (frames > PROF_MAX_USER_FRAMES) {
+		s->sample.left_out = frames - PROF_MAX_USER_FRAMES;
+		frames = PROF_MAX_USER_FRAMES;
+	}
+	s->sample.user_count = frames;
+	s->sample.kernel_count = s->kernel_count;
+	/* For the verifier (6.18): the length of what is sent has to have an upper bound. */
+	frames = (frames + s->kernel_count) & (2 * PROF_MAX_USER_FRAMES - 1);
 	s->sample.outcome = s->outcome;
 	if (send_sample(s->sample.cpu, &s->sample, sizeof(s->sample) + frames * 8))
 		count(PROF_COUNT_RING_FULL);

@@ -38,7 +38,7 @@ _Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARG
 _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
-_Static_assert(sizeof(struct prof_page) == 8, "as in src/unwind/table.rs");
+_Static_assert(sizeof(struct prof_page) == 4 + 4 * PROF_PAGE_SLICES, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
 _Static_assert(sizeof(struct prof_process) == 16 + 32 * PROF_MAX_MAPPINGS, "as in src/bpf/mod.rs");

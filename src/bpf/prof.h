@@ -14,17 +14,23 @@ struct prof_row {
 	__u16 rule;
 };
 
-/* Rows of one 64 KiB page of a module's address space. Row `first` starts at or before the page. */
+/* Slices of 1 KiB that a page of 64 KiB of a module's address space has. */
+#define PROF_PAGE_SHIFT 16
+#define PROF_SLICE_SHIFT 10
+#define PROF_PAGE_SLICES (1 << (PROF_PAGE_SHIFT - PROF_SLICE_SHIFT))
+
+/* Where the rows of a page's slices are: the rule at an address of slice i is that of one of the
+ * rows `row[i]`..=`row[i + 1]`, indices into the row array. */
 struct prof_page {
-	__u32 first; /* index into the row array */
-	__u32 count; /* rows of this page, at least 1; 0: no rows, i.e. no unwind information */
+	__u32 row[PROF_PAGE_SLICES + 1]; /* [0] is PROF_NO_ROWS: no unwind information */
 };
 
-#define PROF_PAGE_SHIFT 16
+#define PROF_NO_ROWS 0xffffffff
 #define PROF_MAX_RULES 32768
-/* Rows of one page that the branch-free search can tell apart: 2^PROF_ROW_SEARCH_STEPS. */
-#define PROF_ROW_SEARCH_STEPS 14
-#define PROF_MAX_PAGE_ROWS (1 << PROF_ROW_SEARCH_STEPS)
+/* Steps of the search that every lookup takes, and those that come before them in slices with more
+ * than 2^PROF_FEW_ROWS_STEPS rows; together enough for a row at every address. */
+#define PROF_FEW_ROWS_STEPS 5
+#define PROF_MANY_ROWS_STEPS 6
 
 /* How the CFA (canonical frame address: the stack pointer before the call) is found. */
 enum prof_rule_kind {
@@ -152,7 +158,16 @@ struct prof_file {
 
 /* ---- Samples ------------------------------------------------------------------------------- */
 
+/* User frames of one sample. A deeper stack keeps its leaf end in the first half, and in the second
+ * half the frames next to its root: a ring, whose oldest frame comes after the newest one. */
 #define PROF_MAX_USER_FRAMES 1024
+#define PROF_LEAF_FRAMES (PROF_MAX_USER_FRAMES / 2)
+/* Frames after which a walk ends without its root, at the most (max_walked_frames may say less). */
+#define PROF_MAX_WALKED_FRAMES 16384
+/* Steps of one walk to a stack at lower addresses. */
+#define PROF_MAX_JUMPS_DOWN 64
+/* No piece of a stack is smaller. */
+#define PROF_STACK_PIECE_BYTES 4096
 #define PROF_MAX_KERNEL_FRAMES 127
 #define PROF_COMM_BYTES 16
 
@@ -184,7 +199,11 @@ enum prof_sample_flags {
 #define PROF_FRAME_BY_FP (1ULL << 62)  /* found by frame pointers */
 #define PROF_FRAME_ADDRESS ((1ULL << 56) - 1)
 
-/* One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first. */
+/*
+ * One sample, followed by `kernel_count` and then `user_count` addresses of 8 bytes, leaf first.
+ * With `left_out` frames left out of the middle, the last PROF_LEAF_FRAMES addresses are a ring,
+ * which begins at index `left_out` modulo its length.
+ */
 struct prof_sample {
 	__u64 time_ns; /* CLOCK_MONOTONIC */
 	__u32 tgid;
@@ -195,7 +214,8 @@ struct prof_sample {
 	__u8 outcome; /* enum prof_outcome */
 	__u8 flags;   /* enum prof_sample_flags */
 	__u8 comm[PROF_COMM_BYTES];
-	__u8 pad[6];
+	__u8 pad[2];
+	__u32 left_out; /* user frames that are not in the sample */
 };
 
 /* Sizes of stack copies. The smallest that the stack is known to end within is taken; the two large

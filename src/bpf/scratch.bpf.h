@@ -22,8 +22,11 @@ struct scratch {
 	__u64 is_return;     /* 1 when the current address is a return address */
 	__u32 all_registers; /* whether all registers are known, or just rip, rsp and rbp */
 	__u32 in_exec;	     /* the thread is in execve */
-	__u32 count;	     /* frames stored so far, kernel frames included */
+	__u32 kernel_count;  /* kernel frames, which come first */
+	__u32 walked;	     /* user frames so far, those that are left out included */
 	__u32 outcome;
+	__u32 jumps_down; /* steps that led to a stack at lower addresses */
+	__u64 piece_low;  /* lowest address that the walk has seen of the current stack */
 	__u32 runs;
 	__u32 is_sp_hidden; /* the stack pointer is at or above regs[REG_SP], no more is known */
 	__u32 has_asked;    /* the kernel's list of mappings answers once in an interrupt */

@@ -17,7 +17,6 @@ struct walk {
 	struct prof_page *pages;
 	struct prof_rule *rules;
 	struct prof_image *images;
-	__u32 first_frame; /* index of the leaf in the frame array */
 };
 
 /* `taken` where `difference` is not negative, else 0. The empty asm keeps clang from turning the
@@ -44,20 +43,33 @@ static __always_inline __u32 find_mapping(const struct prof_process *process, __
 	return low;
 }
 
-/* The rule of the last row of `page` that starts at or before `low_address`. */
-static __always_inline __u32 find_rule(const struct prof_row *rows, const struct prof_page *page,
+/* One step of the search for the last row at or before `low_address`, among `*left` rows from
+ * `*low` on. */
+static __always_inline void halve_rows(const struct prof_row *rows, __u32 low_address, __u32 *low,
+				       __u32 *left)
+{
+	__u32 half = *left >> 1;
+	__u32 middle = rows[(*low + half) & rows_mask].pc_low;
+
+	*low += if_not_negative((__s64)low_address - (__s64)middle, half);
+	*left -= half;
+}
+
+/* The rule of the last row that starts at or before `low_address`, among those from `low` to
+ * `last`. */
+static __always_inline __u32 find_rule(const struct prof_row *rows, __u32 low, __u32 last,
 				       __u32 low_address)
 {
-	__u32 low = page->first, left = page->count;
+	__u32 left = last - low + 1;
 
+	if (left > (1 << PROF_FEW_ROWS_STEPS)) {
 #pragma unroll
-	for (int i = 0; i < PROF_ROW_SEARCH_STEPS; i++) {
-		__u32 half = left >> 1;
-		__u32 middle = rows[(low + half) & rows_mask].pc_low;
-
-		low += if_not_negative((__s64)low_address - (__s64)middle, half);
-		left -= half;
+		for (int i = 0; i < PROF_MANY_ROWS_STEPS; i++)
+			halve_rows(rows, low_address, &low, &left);
 	}
+#pragma unroll
+	for (int i = 0; i < PROF_FEW_ROWS_STEPS; i++)
+		halve_rows(rows, low_address, &low, &left);
 	return rows[low & rows_mask].rule;
 }
 
@@ -188,6 +200,7 @@ static __always_inline long step_signal(struct scratch *s)
 	s->is_return = 0;
 	s->by_fp = 0;
 	s->all_registers = 1;
+	s->piece_low = s->regs[REG_SP];
 	return 0;
 }
 
@@ -198,21 +211,47 @@ static __always_inline void hide_sp(struct scratch *s, bool is_hidden)
 		s->is_sp_hidden = is_hidden;
 }
 
-/* Makes the caller the current frame. `may_stay`: nothing of the call is on the
- * stack any more (vfork's return, a leaf that has popped its return address). */
-static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_address, __u64 bp,
-				    __u64 by_fp, bool may_stay)
+/*
+ * Whether a caller whose stack lies below the current frame is on another stack (split stacks,
+ * stacks borrowed for a call): then it is below everything that was seen of this one.
+ */
+static __always_inline bool is_other_stack(struct scratch *s, __u64 cfa)
 {
+	if (cfa + PROF_RED_ZONE_BYTES >= s->piece_low || s->jumps_down >= PROF_MAX_JUMPS_DOWN)
+		return false;
+	s->piece_low = cfa;
+	s->jumps_down++;
+	return true;
+}
+
+/* How far up the caller's stack pointer has to be. */
+enum growth {
+	GROWS,	       /* above the callee's: the call has pushed its return address. In an
+			* interrupted leaf, which may have popped that, equal is enough */
+	MAY_STAY,      /* or equal: that was popped into a register (vfork) */
+	MAY_JUMP_DOWN, /* or on another stack, wherever that is; a root is no proof there */
+};
+
+/* Makes the caller the current frame. */
+static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_address, __u64 bp,
+				    __u64 by_fp, enum growth growth)
+{
+	__u64 sp = s->regs[REG_SP];
+
 	return_address = plain_return_address(return_address);
 	if (return_address && return_address == s->trampoline) {
 		return_address = replaced_return_address(s->return_instances, RETURN_SLOT(cfa));
 		if (!return_address)
 			return stop(s, PROF_OUTCOME_BAD_UNWIND_INFO);
 	}
-	if (cfa < s->regs[REG_SP] || (cfa == s->regs[REG_SP] && !may_stay))
+	if (cfa <= sp && !(cfa == sp && (growth == MAY_STAY || !s->is_return)) &&
+	    !(growth == MAY_JUMP_DOWN && return_address && is_other_stack(s, cfa)))
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
 	if (!return_address)
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_COMPLETE);
+	/* What lies between may be another stack, still to come. */
+	if (growth == MAY_JUMP_DOWN && cfa > sp + PROF_STACK_PIECE_BYTES)
+		s->piece_low = cfa;
 	hide_sp(s, false);
 	s->regs[REG_SP] = cfa;
 	s->regs[REG_BP] = bp;
@@ -251,7 +290,7 @@ static __always_inline long step_leaf(struct scratch *s)
 
 	if (!read_word(s, sp, &return_address))
 		return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
-	return step_to(s, sp + 8, return_address, s->regs[REG_BP], 0, false);
+	return step_to(s, sp + 8, return_address, s->regs[REG_BP], 0, GROWS);
 }
 
 static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_root)
@@ -272,7 +311,7 @@ static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_r
 		s->regs[REG_SP] = 0;
 	if (!read_word(s, bp, &caller_bp) || !read_word(s, bp + 8, &return_address))
 		return stop(s, end_of_frame_pointers(s));
-	if (step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP, false))
+	if (step_to(s, bp + 16, return_address, caller_bp, PROF_FRAME_BY_FP, GROWS))
 		return 1;
 	hide_sp(s, true);
 	return 0;
@@ -329,8 +368,23 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 		if (!read_word(s, cfa + offset, &return_address))
 			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
 	}
+	/* From the stack pointer a caller on another stack cannot be found. */
 	return step_to(s, cfa, return_address, bp, by_fp,
-		       rule->ra_kind == PROF_RA_IN_REG || !s->is_return);
+		       rule->ra_kind == PROF_RA_IN_REG			? MAY_STAY :
+		       kind == PROF_RULE_REG && rule->cfa_reg == REG_SP ? GROWS :
+									  MAY_JUMP_DOWN);
+}
+
+/* Stores the current address: at its place in the leaf half, or over the oldest one of the ring. */
+static __always_inline void keep_frame(struct scratch *s)
+{
+	__u32 n = s->walked, slot = n & (PROF_LEAF_FRAMES - 1);
+
+	if (n >= PROF_LEAF_FRAMES)
+		slot += PROF_LEAF_FRAMES;
+	s->frames[(s->kernel_count + slot) & (2 * PROF_MAX_USER_FRAMES - 1)] =
+		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
+	s->walked = n + 1;
 }
 
 /* One frame: stores the current address and moves on to its caller. Returns 1 to stop. */
@@ -338,24 +392,18 @@ static long walk_step(__u32 index, struct walk *w)
 {
 	struct scratch *s = w->s;
 	__u64 address = s->regs[REG_IP] - s->is_return, va;
-	__u32 count = s->count, page, kind;
-	const struct prof_page *rows_of_page;
+	__u32 page, slice, kind;
+	const __u32 *rows;
 	const struct prof_rule *rule;
-
-	if (count - w->first_frame >= PROF_MAX_USER_FRAMES)
-		return stop(s, PROF_OUTCOME_TOO_DEEP);
-	s->frames[count & (2 * PROF_MAX_USER_FRAMES - 1)] =
-		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
-	s->count = count + 1;
 
 	if (address - s->map_start >= s->map_bytes && !enter_mapping(w, address)) {
 		/* A frame pointer that leads nowhere is the end of frame pointers. */
-		if (s->by_fp) {
-			s->count = count;
+		if (s->by_fp)
 			return stop(s, end_of_frame_pointers(s));
-		}
+		keep_frame(s);
 		return stop(s, PROF_OUTCOME_UNKNOWN_MAPPING);
 	}
+	keep_frame(s);
 	if (s->image.state != PROF_IMAGE_READY) {
 		if (s->image.state == PROF_IMAGE_NOT_LOADED)
 			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
@@ -368,10 +416,11 @@ static long walk_step(__u32 index, struct walk *w)
 	page = (__u32)(va >> PROF_PAGE_SHIFT) - s->image.first_vpage;
 	if (page >= s->image.page_count)
 		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
-	rows_of_page = &w->pages[(s->image.first_page + page) & pages_mask];
-	if (!rows_of_page->count)
+	slice = (va >> PROF_SLICE_SHIFT) & (PROF_PAGE_SLICES - 1);
+	rows = &w->pages[(s->image.first_page + page) & pages_mask].row[slice];
+	if (rows[0] == PROF_NO_ROWS)
 		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
-	rule = &w->rules[find_rule(w->rows, rows_of_page, va & 0xffff) & (PROF_MAX_RULES - 1)];
+	rule = &w->rules[find_rule(w->rows, rows[0], rows[1], va & 0xffff) & (PROF_MAX_RULES - 1)];
 
 	kind = rule->kind;
 	if (kind == PROF_RULE_STOP)
@@ -402,7 +451,6 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 		.pages = bpf_map_lookup_elem(&pages, &zero),
 		.rules = bpf_map_lookup_elem(&rules, &zero),
 		.images = bpf_map_lookup_elem(&images, &zero),
-		.first_frame = s->count,
 	};
 
 	if (!w.rows || !w.pages || !w.rules || !w.images)
@@ -410,10 +458,12 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 	s->map_bytes = 0;
 	s->window_words = 0;
 	s->by_fp = 0;
+	s->jumps_down = 0;
+	s->piece_low = s->regs[REG_SP];
 	s->has_asked = 0;
 	hide_sp(s, false);
 	s->outcome = PROF_OUTCOME_TOO_DEEP;
-	bpf_loop(PROF_MAX_USER_FRAMES + 1, walk_step, &w, 0);
+	bpf_loop(max_walked_frames, walk_step, &w, 0);
 }
 
 #endif /* PROF_UNWIND_BPF_H */

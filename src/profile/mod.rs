@@ -43,6 +43,10 @@ pub struct Profile {
     pub end: Option<End>,
 }
 
+/// Path of the module, and name, of the frames that stand for others: for those of a stack's middle, when it has
+/// more than are kept. Such a frame's address is their number.
+pub const FRAMES_LEFT_OUT: &str = "[frames left out]";
+
 /// Names of the counters that `prof` itself writes. Readers show unknown names as they are.
 pub mod counter {
     /// Samples that did not fit into a ring buffer.
@@ -63,6 +67,10 @@ pub mod counter {
     pub const TABLES_EVICTED: &str = "tables_evicted";
     /// Modules whose unwind table could not be built (no CFI, damaged, too big).
     pub const TABLES_FAILED: &str = "tables_failed";
+    /// Samples whose stack has more frames than are kept, so that those of its middle are left out.
+    pub const STACKS_CUT: &str = "stacks_cut";
+    /// Frames left out of the middle of stacks.
+    pub const FRAMES_LEFT_OUT: &str = "frames_left_out";
     /// Executable mappings that did not fit into the kernel's per-process list.
     pub const MAPPINGS_CUT: &str = "mappings_cut";
 }

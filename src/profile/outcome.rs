@@ -27,7 +27,7 @@ pub enum Outcome {
     StackUnreadable,
     /// The unwind information led to an address that cannot be a caller (not executable, or not growing).
     BadUnwindInfo,
-    /// The stack is deeper than the limit; the leaf end was kept.
+    /// The root was not reached within the limit of steps; the leaf end was kept.
     TooDeep,
     /// A rescue copy was too short to reach the root.
     CopyTooShort,
@@ -35,13 +35,16 @@ pub enum Outcome {
     Compat32,
     /// The file of the outermost frame's code could not be opened.
     FileUnreadable,
+    /// The thread's root was reached on proof, but the stack has more frames than are kept: those of its middle
+    /// are missing, and a frame in their place says how many.
+    MiddleLeftOut,
     /// A reason that this version does not know.
     Unknown(u8),
 }
 
 impl Outcome {
     /// All outcomes this version writes.
-    pub const ALL: [Outcome; 14] = [
+    pub const ALL: [Outcome; 15] = [
         Outcome::Unset,
         Outcome::Complete,
         Outcome::NoUserStack,
@@ -56,6 +59,7 @@ impl Outcome {
         Outcome::CopyTooShort,
         Outcome::Compat32,
         Outcome::FileUnreadable,
+        Outcome::MiddleLeftOut,
     ];
 
     /// The stored number.
@@ -75,6 +79,7 @@ impl Outcome {
             Outcome::CopyTooShort => 11,
             Outcome::Compat32 => 12,
             Outcome::FileUnreadable => 13,
+            Outcome::MiddleLeftOut => 14,
             Outcome::Unknown(code) => code,
         }
     }
@@ -90,6 +95,11 @@ impl Outcome {
     /// long as its frame pointers allow; the latter is *not* counted as complete.
     pub fn is_complete(self) -> bool {
         matches!(self, Outcome::Complete | Outcome::NoUserStack)
+    }
+
+    /// Whether the outermost frame is the thread's root, on proof.
+    pub fn has_root(self) -> bool {
+        matches!(self, Outcome::Complete | Outcome::MiddleLeftOut)
     }
 
     /// A stable word for machine-readable output, e.g. `no_unwind_info`.
@@ -109,6 +119,7 @@ impl Outcome {
             Outcome::CopyTooShort => "copy_too_short",
             Outcome::Compat32 => "compat_32",
             Outcome::FileUnreadable => "file_unreadable",
+            Outcome::MiddleLeftOut => "middle_left_out",
             Outcome::Unknown(_) => "unknown",
         }
     }
@@ -130,6 +141,7 @@ impl Outcome {
             Outcome::CopyTooShort => "stack copy too short",
             Outcome::Compat32 => "32-bit program",
             Outcome::FileUnreadable => "file could not be opened",
+            Outcome::MiddleLeftOut => "deeper than the frames kept",
             Outcome::Unknown(_) => "unknown reason",
         }
     }

@@ -1,5 +1,6 @@
 //! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
 
+use super::capacity::max_walked_frames;
 use super::kernel_tables::{KernelTables, TableMaps};
 use super::perf_event::{self, SampleClock};
 use crate::bpf::{
@@ -7,6 +8,7 @@ use crate::bpf::{
     StackCopyEvent, prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
+use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
@@ -284,7 +286,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
     };
     let maps = &mut open.maps;
     maps.rows.set_value_size(config.row_capacity * 4)?;
-    maps.pages.set_value_size(config.page_capacity * 8)?;
+    maps.pages.set_value_size(config.page_capacity * size_of::<KernelPage>() as u32)?;
     let rings = [
         &mut maps.ring0,
         &mut maps.ring1,
@@ -314,6 +316,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         }
         rodata.follow_children = config.follow_children;
         rodata.follow_frame_pointers = config.follow_frame_pointers;
+        rodata.max_walked_frames = max_walked_frames(config.hz);
         rodata.rows_mask = config.row_capacity - 1;
         rodata.pages_mask = config.page_capacity - 1;
         rodata.ring_wake_bytes = smallest / 2;

@@ -5,16 +5,20 @@
 
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
+use super::proc_fs;
 use super::process::{self, Mapped, Process, Processes, is_vsyscall};
+use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
-use super::{proc_fs, rescue};
-use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, RescueEvent, SampleEvent, outcome};
+use crate::bpf::{
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LEAF_FRAMES, MAX_USER_FRAMES, RescueEvent, SampleEvent, outcome,
+};
 use crate::profile::{
-    EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Outcome,
-    Profile, Sample, StackId, Task, TaskId, Unit, counter,
+    EventId, EventInfo, FRAMES_LEFT_OUT, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Location,
+    Module, ModuleKind, Outcome, Profile, Sample, StackId, Task, TaskId, Unit, counter,
 };
 use crate::safe_text;
 use crate::symbols::PerfMapSource;
+use crate::unwind::StackEnds;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
@@ -133,7 +137,7 @@ impl Collector {
             Some(rescue) => self.add_rescued(sample, rescue, true),
             None => {
                 let outcome = Outcome::from_code(sample.outcome);
-                self.store(&sample, &[], outcome);
+                self.store(&sample, outcome, false);
             }
         }
     }
@@ -150,7 +154,7 @@ impl Collector {
     fn add_rescued(&mut self, mut sample: SampleEvent, rescue: RescueEvent, may_wait: bool) {
         let Some(process) = self.processes.at(sample.tgid, sample.time_ns) else {
             // Its number belongs to another process by now.
-            self.store(&sample, &[], Outcome::from_code(sample.outcome));
+            self.store(&sample, Outcome::from_code(sample.outcome), false);
             return;
         };
         let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
@@ -162,18 +166,30 @@ impl Collector {
         }
         self.profile.count(counter::RESCUED, 1);
         self.profile.count(counter::RESCUE_BYTES, rescue.stack.len() as u64);
-        sample.user.truncate(rescue.frames_before);
-        self.store(&sample, &walk.frames, walk.outcome);
+        continue_stack(&mut sample, rescue.frames_before, &walk);
+        self.store(&sample, walk.outcome, true);
     }
 
-    /// Interns the stack and stores the sample. `rescued` continues the kernel's user frames.
-    fn store(&mut self, sample: &SampleEvent, rescued: &[u64], mut outcome: Outcome) {
+    /// Interns the stack and stores the sample. `is_rescued`: user space took part in the walk.
+    fn store(&mut self, sample: &SampleEvent, mut outcome: Outcome, is_rescued: bool) {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
         let mut by_frame_pointer = false;
-        let user_count = sample.user.len() + rescued.len();
+        let (mut user, mut left_out) = (sample.user.as_slice(), sample.left_out);
+        if outcome == Outcome::TooDeep && left_out > 0 {
+            // What was seen last is next to nothing that anybody knows.
+            (user, left_out) = (&user[..LEAF_FRAMES.min(user.len())], 0);
+        }
+        let user_count = user.len();
         let mut callee_is_generated = false;
-        for (index, &raw) in sample.user.iter().chain(rescued).enumerate() {
+        for (index, &raw) in user.iter().enumerate() {
+            if index == LEAF_FRAMES && left_out > 0 {
+                path.push(self.left_out_frame(left_out));
+                callee_is_generated = false;
+                if outcome == Outcome::Complete {
+                    outcome = Outcome::MiddleLeftOut;
+                }
+            }
             let is_leaf = index == 0;
             by_frame_pointer |= raw & FRAME_BY_FP != 0;
             let (frame, is_known) = self.user_frame(sample, raw, is_leaf);
@@ -196,8 +212,10 @@ impl Collector {
             path.push(frame);
         }
         if let Some(copies) = &mut self.copies {
-            let frames = sample.user.iter().chain(rescued).copied().take(path.len()).collect();
-            copies.add(sample, Walked { frames, is_rescued: !rescued.is_empty(), outcome });
+            // Of a stack with a gap only the part before it can be compared.
+            let frames = if left_out > 0 { LEAF_FRAMES } else { path.len() };
+            let frames = user.iter().copied().take(frames).collect();
+            copies.add(sample, Walked { frames, is_rescued, outcome });
         }
         path.reverse();
         let kernel_from = path.len();
@@ -231,6 +249,23 @@ impl Collector {
             outcome,
         });
         self.path = path;
+    }
+
+    /// The frame that stands for `count` frames left out; its address is their number.
+    fn left_out_frame(&mut self, count: u32) -> FrameId {
+        let profile = &mut self.profile;
+        profile.count(counter::STACKS_CUT, 1);
+        profile.count(counter::FRAMES_LEFT_OUT, u64::from(count));
+        let name = profile.tables.intern_string(FRAMES_LEFT_OUT);
+        let module = profile.tables.intern_module(Module { path: name, ..Module::default() });
+        let frame = Frame { module, address: u64::from(count), flags: FrameFlags::default() };
+        let frame = profile.tables.intern_frame(frame);
+        if !profile.symbols.is_named(frame) {
+            let function = profile.symbols.intern_function(Function { name, raw_name: name });
+            let location = Location { function, ..Location::default() };
+            profile.symbols.set_locations(frame, vec![location]);
+        }
+        frame
     }
 
     fn lacks_frame_pointers(&self, sample: &SampleEvent) -> bool {
@@ -308,6 +343,25 @@ impl Collector {
     }
 }
 
+/// Replaces what a sample has from frame `frames_before` on by the frames of a rescue.
+fn continue_stack(sample: &mut SampleEvent, frames_before: usize, walk: &Rescued) {
+    let mut ends = StackEnds::new(MAX_USER_FRAMES);
+    let left_out = sample.left_out as usize;
+    let (leaf_end, root_end) = sample.user.split_at(LEAF_FRAMES.min(sample.user.len()));
+    leaf_end.iter().take(frames_before).for_each(|&raw| ends.push(raw));
+    if let Some(frames_before) = frames_before.checked_sub(LEAF_FRAMES) {
+        ends.skip(left_out.min(frames_before));
+        root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&raw| ends.push(raw));
+    }
+    let (leaf_end, root_end) = walk.frames.split_at(LEAF_FRAMES.min(walk.frames.len()));
+    leaf_end.iter().for_each(|&raw| ends.push(raw));
+    ends.skip(walk.left_out);
+    root_end.iter().for_each(|&raw| ends.push(raw));
+    let (user, left_out) = ends.into_parts();
+    sample.user = user;
+    sample.left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
+}
+
 /// Whether a sample has an address that no known mapping holds, and the process may be looked at again.
 fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
     if process.has_ended {
@@ -329,5 +383,54 @@ fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
     match sample.outcome {
         outcome::UNKNOWN_MAPPING => sample.user.last().is_some_and(|&raw| is_unknown(raw)),
         _ => sample.user.first().is_some_and(|&raw| is_unknown(raw)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample whose walk stopped in frame `depth - 1`; the addresses are the numbers of the frames.
+    fn stopped_at(depth: u64) -> SampleEvent {
+        let mut ends = StackEnds::new(MAX_USER_FRAMES);
+        (0..depth).for_each(|frame| ends.push(frame));
+        let (user, left_out) = ends.into_parts();
+        SampleEvent {
+            time_ns: 0,
+            tgid: 1,
+            tid: 1,
+            cpu: 0,
+            outcome: outcome::TABLE_NOT_LOADED,
+            has_rescue: true,
+            rescue_refused: false,
+            comm: Vec::new(),
+            kernel: Vec::new(),
+            user,
+            left_out: left_out as u32,
+        }
+    }
+
+    /// The frames from number `first` to the root, as a rescue gives them.
+    fn rescued(first: u64, depth: u64) -> Rescued {
+        let mut ends = StackEnds::new(MAX_USER_FRAMES);
+        (first..depth).for_each(|frame| ends.push(frame));
+        let (frames, left_out) = ends.into_parts();
+        Rescued { frames, left_out, outcome: Outcome::Complete, missed_a_table: false }
+    }
+
+    #[test]
+    fn a_rescue_continues_a_stack_at_any_depth() {
+        let max = MAX_USER_FRAMES as u64;
+        for stopped in [1, 5, max / 2, max / 2 + 1, max, max + 1, 3 * max] {
+            for depth in [stopped, stopped + 1, stopped + max - 1, stopped + max, stopped + 5 * max] {
+                for first in [0, stopped - 1] {
+                    let mut sample = stopped_at(stopped);
+                    continue_stack(&mut sample, first as usize, &rescued(first, depth));
+                    let whole = stopped_at(depth);
+                    assert_eq!(sample.user[..], whole.user[..], "{first} {stopped} {depth}");
+                    assert_eq!(sample.left_out, whole.left_out, "{first} {stopped} {depth}");
+                }
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! state — and its space is used again only after [`GRACE`], when no walk can still be in it.
 
 use crate::bpf::{ImageState, MAX_IMAGES, MAX_RULES, prof_image};
-use crate::unwind::{Page, Row, Rule, Table};
+use crate::unwind::{KernelPage, Row, Rule, Table};
 use rustc_hash::FxHashMap;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::collections::VecDeque;
@@ -30,6 +30,9 @@ pub enum PlaceError {
 /// One BPF array of a single value, mapped for writing.
 #[derive(Debug)]
 struct MappedArray<T> {
+    /// Where the mapping starts: at a border of memory pages, and so perhaps before the first element.
+    mapping: NonNull<u8>,
+    mapped_bytes: usize,
     base: NonNull<T>,
     len: usize,
 }
@@ -56,11 +59,7 @@ impl UnmappedArray {
         if values.len() == 0 {
             return Ok(());
         }
-        let per_page = rustix::param::page_size() / size_of::<T>();
-        let first = index / per_page * per_page;
-        let offset = first * size_of::<T>();
-        let mut window = MappedArray::at(self.map.as_fd(), offset as u64, index + values.len() - first)?;
-        window.write_all(index - first, values);
+        MappedArray::at(self.map.as_fd(), index, values.len())?.write_all(0, values);
         Ok(())
     }
 }
@@ -71,25 +70,32 @@ impl<T: Copy> MappedArray<T> {
         Self::at(map, 0, len)
     }
 
-    /// Maps `len` elements of the value from byte `offset` on, a border of pages.
-    fn at(map: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
+    /// Maps `len` elements of the value from element `first` on.
+    fn at(map: BorrowedFd<'_>, first: usize, len: usize) -> io::Result<Self> {
+        let offset = first * size_of::<T>();
+        let before = offset % rustix::param::page_size();
+        let mapped_bytes = before + len * size_of::<T>();
         // SAFETY: a new shared mapping at an address of the kernel's choice aliases nothing here.
-        let base = unsafe {
+        let mapping = unsafe {
             mmap(
                 std::ptr::null_mut(),
-                len * size_of::<T>(),
+                mapped_bytes,
                 ProtFlags::READ | ProtFlags::WRITE,
                 MapFlags::SHARED,
                 map,
-                offset,
+                (offset - before) as u64,
             )
         }?;
-        Ok(MappedArray { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len })
+        let mapping: NonNull<u8> = NonNull::new(mapping.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: `before` is within the mapping. It is a multiple of T's alignment, which divides its size and that of
+        // a page, so that `base` is aligned as the mapping is.
+        let base = unsafe { mapping.add(before) }.cast();
+        Ok(MappedArray { mapping, mapped_bytes, base, len })
     }
 
     fn write(&mut self, index: usize, value: T) {
         assert!(index < self.len);
-        // SAFETY: index is within the mapping, which is page-aligned and so aligned for T. BPF programs
+        // SAFETY: index is within the mapping, which is aligned for T. BPF programs
         // read it meanwhile, on other CPUs: hence volatile, and an order of writes that they can bear.
         unsafe { self.base.as_ptr().add(index).write_volatile(value) };
     }
@@ -105,8 +111,8 @@ impl<T: Copy> MappedArray<T> {
 
 impl<T> Drop for MappedArray<T> {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `new`; no reference into it exists.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len * size_of::<T>()) };
+        // SAFETY: this is the mapping made in `at`; no reference into it exists.
+        let _ = unsafe { munmap(self.mapping.as_ptr().cast(), self.mapped_bytes) };
     }
 }
 
@@ -256,7 +262,7 @@ impl KernelTables {
             rule: global.get(usize::from(row.rule)).copied().unwrap_or(0),
         });
         let written = self.rows.write_all(first_row as usize, rows);
-        let pages = table.pages.iter().map(|page| Page { first: page.first + first_row, count: page.count });
+        let pages = table.kernel_pages(first_row);
         if written.and_then(|()| self.pages.write_all(first_page as usize, pages)).is_err() {
             // No address space or memory for the window.
             self.row_space.give_back(first_row, row_count);
@@ -304,7 +310,8 @@ impl KernelTables {
 
     /// Bytes of rows and pages that fit.
     pub fn capacity_bytes(&self) -> u64 {
-        u64::from(self.row_space.capacity) * 4 + u64::from(self.page_space.capacity) * 8
+        u64::from(self.row_space.capacity) * 4
+            + u64::from(self.page_space.capacity) * size_of::<KernelPage>() as u64
     }
 }
 

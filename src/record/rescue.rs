@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 pub(super) struct Rescued {
     /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
     pub frames: Vec<u64>,
+    /// Frames left out behind the first `LEAF_FRAMES` of them.
+    pub left_out: usize,
     /// How the walk ended.
     pub outcome: Outcome,
     /// It ended because a table is still being compiled: worth another try.
@@ -51,7 +53,12 @@ pub(super) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
             marked
         })
         .collect();
-    Rescued { frames, outcome: outcome(stack.end, &memory), missed_a_table: code.missed.get() }
+    Rescued {
+        frames,
+        left_out: stack.left_out,
+        outcome: outcome(stack.end, &memory),
+        missed_a_table: code.missed.get(),
+    }
 }
 
 /// Where the kernel's walk stood, or the leaf if that is what was sent.

@@ -201,7 +201,7 @@ fn named_frames(profile: &Profile, totals: &Totals) -> (u64, u64) {
     (named, frames)
 }
 
-/// The reason that cut most stacks, when any did.
+/// The reason that most incomplete stacks have, when there are any.
 fn cause_line(totals: &Totals) -> Option<String> {
     let (outcome, count) = totals
         .outcomes
@@ -210,7 +210,12 @@ fn cause_line(totals: &Totals) -> Option<String> {
         .max_by_key(|(outcome, count)| (**count, outcome.code()))?;
     let share = units::percent(*count, totals.samples);
     (share >= 1.0).then(|| {
-        format!("  cut      {share:.1}% of stacks end early: {} (prof report says where)", outcome.label())
+        let (what, hint) = if outcome.has_root() {
+            ("lack frames of their middle", "")
+        } else {
+            ("end early", " (prof report says where)")
+        };
+        format!("  cut      {share:.1}% of stacks {what}: {}{hint}", outcome.label())
     })
 }
 

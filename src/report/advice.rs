@@ -31,9 +31,16 @@ pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality)
             "{share} of samples were lost: the machine was too busy; -F with a lower rate helps"
         ));
     }
-    let truncated = quality.truncated_percent();
-    if truncated >= NOTABLE_PERCENT {
-        notes.push(cut_note(truncated, profile, quality));
+    let rootless = quality.rootless_percent();
+    if rootless >= NOTABLE_PERCENT {
+        notes.push(cut_note(rootless, profile, quality));
+    }
+    let middle_left_out = percent(quality.middle_left_out, quality.samples);
+    if middle_left_out >= NOTABLE_PERCENT {
+        notes.push(format!(
+            "{} of stacks are too deep to keep all their frames: totals of functions in their middle are too low",
+            honest_percent_text(middle_left_out)
+        ));
     }
     let hidden_kernel = percent(quality.unnamed_kernel_frames, quality.kernel_frames);
     let is_kernel_hidden = hidden_kernel >= 50.0;

@@ -14,8 +14,10 @@ pub struct Quality {
     pub samples: u64,
     /// Samples whose whole stack is known (or that have no user stack).
     pub complete: u64,
-    /// Samples whose stack ends early, by [`Outcome::key`].
+    /// Samples whose stack is not complete, by [`Outcome::key`].
     pub by_cause: BTreeMap<&'static str, u64>,
+    /// Samples whose stack reaches the root, but with frames left out of its middle.
+    pub middle_left_out: u64,
     /// Frames of all samples; a sample without any counts as one.
     pub frames: u64,
     /// Frames of all samples that have no name, the missing ones of samples without any among them.
@@ -66,7 +68,9 @@ impl Quality {
                 quality.complete += group.samples;
             } else {
                 *quality.by_cause.entry(group.outcome.key()).or_default() += group.samples;
-                if let Some(frame) = outermost_user_frame(profile, group.stack) {
+                if group.outcome.has_root() {
+                    quality.middle_left_out += group.samples;
+                } else if let Some(frame) = outermost_user_frame(profile, group.stack) {
                     let module = profile.tables.frame(frame).module;
                     *cut.entry((module, group.outcome)).or_default() += group.samples;
                 }
@@ -119,9 +123,14 @@ impl Quality {
         if self.samples == 0 { 100.0 } else { percent(self.complete, self.samples) }
     }
 
-    /// Share of samples whose stack ends early, percent.
+    /// Share of samples whose stack is not complete, percent.
     pub fn truncated_percent(&self) -> f64 {
         percent(self.samples - self.complete, self.samples)
+    }
+
+    /// Share of samples whose stack ends before the root, percent.
+    pub fn rootless_percent(&self) -> f64 {
+        percent((self.samples - self.complete).saturating_sub(self.middle_left_out), self.samples)
     }
 
     /// Share of the frames that were found in each way, percent, in the order of [`FoundBy::ALL`].

@@ -230,7 +230,7 @@ fn name_stack(profile: &Profile, labels: &mut Labels, group: &Group, grouping: G
     for frame in group.stack.iter().flat_map(|stack| profile.tables.stack_frames(*stack)) {
         labels.resolve(profile, frame);
     }
-    if !group.outcome.is_complete() {
+    if !group.outcome.is_complete() && !group.outcome.has_root() {
         return Some(labels.cut_step(profile, group.outcome, outermost_user_frame(profile, group.stack)));
     }
     group.stack.is_none().then(|| labels.nothing_step(false))

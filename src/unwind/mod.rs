@@ -35,6 +35,7 @@ mod known_code;
 mod known_code_aarch64;
 mod leaf_code;
 mod sequence;
+mod stack_ends;
 
 pub use architecture::Architecture;
 pub use cfi::CfiSections;
@@ -45,5 +46,8 @@ pub use limits::Limits;
 pub use memory::{Memory, MemoryError, StackCopy};
 pub use registers::{Aarch64Registers, FrameState, Registers};
 pub use rule::{Rule, RuleKind};
-pub use table::{Page, Row, Table};
-pub use walk::{End, FoundBy, FrameAddress, MappedModule, ModuleCode, ModuleMap, Stack, walk};
+pub use stack_ends::StackEnds;
+pub use table::{KernelPage, Page, Row, Table};
+pub use walk::{
+    End, FoundBy, FrameAddress, MAX_WALKED_FRAMES, MappedModule, ModuleCode, ModuleMap, Stack, walk,
+};

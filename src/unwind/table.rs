@@ -30,9 +30,29 @@ pub struct Page {
 
 const _: () = assert!(size_of::<Row>() == 4 && size_of::<Page>() == 8);
 
+/// Where the rows of a page's slices of 1 KiB are, as the kernel's walker finds them: the rule at an address of slice i is
+/// that of one of the rows `row[i]..=row[i + 1]`. Laid out as `struct prof_page`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KernelPage {
+    /// Indices into the kernel's row array; the first is [`NO_ROWS`] where the page has no code.
+    pub row: [u32; PAGE_SLICES + 1],
+}
+
+/// `PROF_NO_ROWS` in `prof.h`.
+pub const NO_ROWS: u32 = u32::MAX;
+/// Bits of an address inside a slice. `PROF_SLICE_SHIFT` in `prof.h`.
+const SLICE_SHIFT: u32 = 10;
+/// Slices of a page. `PROF_PAGE_SLICES` in `prof.h`.
+pub const PAGE_SLICES: usize = 1 << (PAGE_SHIFT - SLICE_SHIFT);
+
+const _: () = assert!(size_of::<KernelPage>() == 4 + 4 * PAGE_SLICES);
+/// A row at every address of a slice and the one in force before it: what the steps of `prof.h` can tell apart.
+const _: () = assert!((1 << SLICE_SHIFT) < 1 << (5 + 6));
+
 /// Bits of an address inside a page. `PROF_PAGE_SHIFT` in `prof.h`.
 pub const PAGE_SHIFT: u32 = 16;
-/// More rows than this in one page cannot be searched in the kernel. `PROF_MAX_PAGE_ROWS` in `prof.h`.
+/// No page has more rows than this.
 pub const MAX_PAGE_ROWS: usize = 1 << 14;
 
 /// The unwind table of one module.
@@ -64,9 +84,30 @@ impl Table {
         self.rules.get(usize::from(row.rule)).copied()
     }
 
-    /// Memory that the table's parts take, in bytes.
+    /// The pages as the kernel's walker searches them, when the table's rows are put at `first_row` of its array. Panics
+    /// if a page's rows are not those of the table.
+    pub fn kernel_pages(&self, first_row: u32) -> impl ExactSizeIterator<Item = KernelPage> + '_ {
+        self.pages.iter().map(move |page| {
+            if page.count == 0 {
+                return KernelPage { row: [NO_ROWS; PAGE_SLICES + 1] };
+            }
+            let rows = &self.rows[page.first as usize..][..page.count as usize];
+            let mut index = 0;
+            let row = std::array::from_fn(|slice| {
+                // The row that is in force where the slice starts. No slice follows the last: all that is left is its.
+                let start = slice << SLICE_SHIFT;
+                while rows.get(index + 1).is_some_and(|next| usize::from(next.pc_low) <= start) {
+                    index += 1;
+                }
+                first_row + page.first + index as u32
+            });
+            KernelPage { row }
+        })
+    }
+
+    /// Memory that the table's parts take in the kernel, in bytes.
     pub fn size_bytes(&self) -> usize {
-        self.pages.len() * size_of::<Page>()
+        self.pages.len() * size_of::<KernelPage>()
             + self.rows.len() * size_of::<Row>()
             + self.rules.len() * size_of::<Rule>()
     }
@@ -251,6 +292,26 @@ mod tests {
     }
 
     #[test]
+    fn slices_hold_the_row_of_every_address() {
+        let rows: Vec<_> = (0..3000u64).map(|i| (i * i % 0x2_8000, if i % 2 == 0 { A } else { B })).collect();
+        let mut rows: Vec<(u64, Rule)> =
+            rows.into_iter().filter(|(address, _)| *address >> 16 != 1).collect();
+        rows.sort_by_key(|(address, _)| *address);
+        rows.insert(rows.partition_point(|(address, _)| *address < 0xffff), (0xffff, Rule::NONE));
+        let table = build(&rows, 0, 4);
+        let pages: Vec<KernelPage> = table.kernel_pages(70).collect();
+        assert_eq!(pages[1].row[0], NO_ROWS);
+        for address in (0..0x3_0000u64).filter(|address| address >> 16 != 1) {
+            let page = &pages[(address >> 16) as usize];
+            let slice = (address >> SLICE_SHIFT) as usize % PAGE_SLICES;
+            let rows = &table.rows[page.row[slice] as usize - 70..=page.row[slice + 1] as usize - 70];
+            let row = rows.iter().rfind(|row| row.pc_low <= address as u16);
+            let rule = row.map(|row| table.rules[usize::from(row.rule)]);
+            assert_eq!(rule, Some(table.lookup(address)), "{address:#x}");
+        }
+    }
+
+    #[test]
     fn addresses_outside_have_no_rule() {
         let table = build(&[(0x1_0000, A)], 0x1_0000, 1);
         assert_eq!(table.lookup(0xffff), Rule::NONE);
@@ -298,7 +359,7 @@ mod tests {
     fn limits_agree_with_the_shared_header() {
         let header = include_str!("../bpf/prof.h");
         assert!(header.contains(&format!("#define PROF_PAGE_SHIFT {PAGE_SHIFT}\n")));
-        assert!(header.contains("#define PROF_ROW_SEARCH_STEPS 14\n"));
-        assert_eq!(MAX_PAGE_ROWS, 1 << 14);
+        assert!(header.contains(&format!("#define PROF_SLICE_SHIFT {SLICE_SHIFT}\n")));
+        assert!(header.contains("#define PROF_FEW_ROWS_STEPS 5\n#define PROF_MANY_ROWS_STEPS 6\n"));
     }
 }

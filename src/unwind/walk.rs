@@ -10,6 +10,7 @@ use super::leaf_code;
 use super::memory::{Memory, MemoryError};
 use super::registers::FrameState;
 use super::rule::{RaKind, RbpKind, Rule, RuleKind};
+use super::stack_ends::StackEnds;
 use super::table::Table;
 
 /// What the code at an address offers for unwinding.
@@ -128,7 +129,7 @@ pub enum End {
         /// Where the walk stood.
         pc: u64,
     },
-    /// The stack has more frames than asked for.
+    /// No root within [`MAX_WALKED_FRAMES`].
     TooDeep,
 }
 
@@ -137,24 +138,32 @@ pub enum End {
 pub struct Stack {
     /// The frames; at least the leaf, unless none were asked for.
     pub frames: Vec<FrameAddress>,
+    /// Frames left out behind the first half of those asked for; 0 if all are there.
+    pub left_out: usize,
     /// How the walk ended.
     pub end: End,
 }
 
-/// Walks from `start` towards the root, for at most `max_frames` frames.
+/// Frames after which a walk ends without its root. `PROF_MAX_WALKED_FRAMES` in `prof.h`.
+pub const MAX_WALKED_FRAMES: usize = 16_384;
+
+/// Walks from `start` towards the root. Of a stack with more than `max_frames` frames half as many from each end
+/// are kept.
 ///
 /// Tables are used first. Where their rule is not enough (a [`Rule::USER`] row, or a register that rules do
 /// not carry along), the walk starts again with full evaluation of every frame, which keeps all callee-saved
 /// registers.
 pub fn walk(start: &FrameState, modules: &impl ModuleMap, memory: &impl Memory, max_frames: usize) -> Stack {
-    let mut walker = Walker { modules, memory, is_full: false, needs_full: false };
+    let piece = StackPiece { low: 0, jumps_down: 0 };
+    let mut walker = Walker { modules, memory, is_full: false, needs_full: false, piece };
     let stack = walker.run(start, max_frames);
     if !walker.needs_full {
         return stack;
     }
-    let mut walker = Walker { modules, memory, is_full: true, needs_full: false };
+    let mut walker = Walker { modules, memory, is_full: true, needs_full: false, piece };
     let full = walker.run(start, max_frames);
-    if full.frames.len() >= stack.frames.len() { full } else { stack }
+    let depth = |stack: &Stack| stack.frames.len() + stack.left_out;
+    if depth(&full) >= depth(&stack) { full } else { stack }
 }
 
 struct Walker<'a, M, R> {
@@ -164,6 +173,7 @@ struct Walker<'a, M, R> {
     is_full: bool,
     /// Set where full evaluation would have got further.
     needs_full: bool,
+    piece: StackPiece,
 }
 
 /// The frame above, and how it was found.
@@ -173,11 +183,14 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     fn run(&mut self, start: &FrameState, max_frames: usize) -> Stack {
         let mut state = *start;
         let mut found_by = FoundBy::Leaf;
-        let mut frames = Vec::new();
+        self.piece = StackPiece { low: state.stack_pointer().unwrap_or(0), jumps_down: 0 };
+        let mut frames = StackEnds::new(max_frames);
+        let mut walked = 0;
         let end = loop {
-            if frames.len() >= max_frames {
+            if walked == MAX_WALKED_FRAMES {
                 break End::TooDeep;
             }
+            walked += 1;
             frames.push(FrameAddress {
                 address: state.pc,
                 is_return_address: state.is_return_address,
@@ -196,7 +209,8 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 break End::UnknownMapping { address: state.pc };
             }
         };
-        Stack { frames, end }
+        let (frames, left_out) = frames.into_parts();
+        Stack { frames, left_out, end }
     }
 
     fn step(&mut self, state: &FrameState) -> Result<Caller, End> {
@@ -238,7 +252,15 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             RaKind::BesideRbp => self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8))?,
             RaKind::InReg => self.register(state, rule.aux_reg)?,
         };
-        check_growth(state, rsp, cfa, rule.ra_kind == RaKind::InReg)?;
+        let growth = match (rule.ra_kind, rule.kind, rule.cfa_reg) {
+            (RaKind::InReg, ..) => Growth::MayStay,
+            // From the stack pointer a caller on another stack cannot be found.
+            (_, RuleKind::Reg, base) if base == state.architecture.stack_pointer() => Growth::Grows,
+            // Memory full of zeros is no root.
+            _ if return_address == 0 => Growth::Grows,
+            _ => Growth::MayJumpDown,
+        };
+        self.check_growth(state, rsp, cfa, growth)?;
         let rbp = match rule.rbp_kind {
             RbpKind::Same => state.frame_pointer(),
             RbpKind::AtCfa => Some(self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off)))?),
@@ -351,7 +373,29 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             general[usize::from(number)] = Some(self.read(context.wrapping_add(offset))?);
         }
         let pc = self.read(context.wrapping_add(architecture.signal_frame_pc_offset()))?;
+        self.piece.low = general[usize::from(architecture.stack_pointer())].unwrap_or(0);
         Ok((FrameState { pc, is_return_address: false, general, ..*state }, FoundBy::Signal))
+    }
+
+    /// A caller below the current frame has to be on another stack (split stacks, stacks borrowed for a call): below
+    /// everything that was seen of this one.
+    fn check_growth(&mut self, state: &FrameState, rsp: u64, cfa: u64, growth: Growth) -> Result<(), End> {
+        let piece = &mut self.piece;
+        // A leaf may have popped its return address, or kept it in a register.
+        let may_stay = growth == Growth::MayStay || !state.is_return_address;
+        if cfa > rsp || (cfa == rsp && may_stay) {
+            // What lies between may be another stack, still to come.
+            if growth == Growth::MayJumpDown && cfa - rsp > STACK_PIECE_BYTES {
+                piece.low = cfa;
+            }
+            return Ok(());
+        }
+        let is_other = cfa.saturating_add(RED_ZONE_BYTES) < piece.low && piece.jumps_down < MAX_JUMPS_DOWN;
+        if growth != Growth::MayJumpDown || !is_other {
+            return Err(End::BadUnwindInfo { pc: state.pc });
+        }
+        *piece = StackPiece { low: cfa, jumps_down: piece.jumps_down + 1 };
+        Ok(())
     }
 
     fn full_step(&mut self, state: &FrameState, own: u64, bias: u64) -> Result<Caller, End> {
@@ -366,12 +410,18 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             StepError::Memory(address, error) => memory_end(address, error),
         })?;
         if step.is_signal_frame {
+            self.piece.low = step.caller.stack_pointer().unwrap_or(0);
             return Ok((step.caller, FoundBy::Signal));
         }
         let (Some(rsp), Some(cfa)) = (state.stack_pointer(), step.caller.stack_pointer()) else {
             return Err(End::BadUnwindInfo { pc: state.pc });
         };
-        check_growth(state, rsp, cfa, step.is_return_in_register)?;
+        let growth = match step.is_return_in_register {
+            true => Growth::MayStay,
+            false if step.caller.pc == 0 => Growth::Grows,
+            false => Growth::MayJumpDown,
+        };
+        self.check_growth(state, rsp, cfa, growth)?;
         Ok((step.caller, FoundBy::Cfi))
     }
 
@@ -394,9 +444,29 @@ fn memory_end(address: u64, error: MemoryError) -> End {
     }
 }
 
-/// A call leaves at least its return address on the stack, unless that was popped: into a register, or by an interrupted
-/// leaf that keeps it elsewhere and whose entry finds it just below rsp (OCaml's `caml_c_call`).
-fn check_growth(state: &FrameState, rsp: u64, cfa: u64, is_popped: bool) -> Result<(), End> {
-    let may_stay = is_popped || !state.is_return_address;
-    if cfa > rsp || (cfa == rsp && may_stay) { Ok(()) } else { Err(End::BadUnwindInfo { pc: state.pc }) }
+/// How far up the caller's stack pointer has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    /// Above the callee's: the call has pushed its return address.
+    Grows,
+    /// Or equal: that was popped into a register.
+    MayStay,
+    /// Or on another stack, wherever that is.
+    MayJumpDown,
 }
+
+/// What the walk has seen of the stack that it is on.
+#[derive(Debug, Clone, Copy)]
+struct StackPiece {
+    /// Lowest address.
+    low: u64,
+    /// Steps so far that led to a stack at lower addresses.
+    jumps_down: u32,
+}
+
+/// Steps of one walk to a stack at lower addresses. `PROF_MAX_JUMPS_DOWN` in `prof.h`.
+const MAX_JUMPS_DOWN: u32 = 64;
+/// No piece of a stack is smaller. `PROF_STACK_PIECE_BYTES` in `prof.h`.
+const STACK_PIECE_BYTES: u64 = 4096;
+/// Leaf functions may keep data this far below rsp, bytes (x86-64 psABI). `PROF_RED_ZONE_BYTES` in `prof.h`.
+const RED_ZONE_BYTES: u64 = 128;

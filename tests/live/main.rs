@@ -18,5 +18,6 @@ mod profiler;
 mod real_programs;
 mod refusals;
 mod running;
+mod stack_shapes;
 mod svg;
 mod targets;

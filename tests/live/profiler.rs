@@ -93,6 +93,13 @@ impl Recording {
         Report(serde_json::from_slice(&output.stdout).expect("`report --json` prints JSON"))
     }
 
+    /// The counters of `prof info`.
+    pub(crate) fn info(&self) -> Value {
+        let output = self.read("info", &["--json"]);
+        let info: Value = serde_json::from_slice(&output.stdout).expect("`info --json` prints JSON");
+        info["counters"].clone()
+    }
+
     /// The report as people see it.
     pub(crate) fn report_text(&self, options: &[&str]) -> String {
         text(&self.read("report", options))
@@ -226,6 +233,11 @@ impl Stack {
             }
         }
         next.is_none()
+    }
+
+    /// How many frames are called `name`.
+    pub(crate) fn count_of(&self, name: &str) -> usize {
+        self.frames.iter().filter(|frame| *frame == name).count()
     }
 
     /// Whether the walk ended before the root.

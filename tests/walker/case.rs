@@ -108,9 +108,8 @@ impl Case {
             for number in [page_count, table.pages.len() as u32, table.first_page as u32, *state as u32] {
                 images.extend(number.to_le_bytes());
             }
-            for page in &table.pages {
-                pages.extend((page.first + row_count).to_le_bytes());
-                pages.extend(page.count.to_le_bytes());
+            for page in table.kernel_pages(row_count) {
+                pages.extend(page.row.iter().flat_map(|row| row.to_le_bytes()));
             }
             for row in &table.rows {
                 rows.extend(row.pc_low.to_le_bytes());

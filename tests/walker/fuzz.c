@@ -13,10 +13,10 @@ int LLVMFuzzerTestOneInput(const __u8 *data, size_t size)
 	if (!s)
 		abort();
 	walk_case(s, data, size);
-	if (s->outcome == PROF_OUTCOME_UNSET || s->count > PROF_MAX_USER_FRAMES)
+	if (s->outcome == PROF_OUTCOME_UNSET || s->walked > PROF_MAX_WALKED_FRAMES)
 		abort();
 	/* The leaf is a frame, wherever it is. */
-	if (!s->count || (s->frames[0] & PROF_FRAME_ADDRESS) >> 56)
+	if (!s->walked || (s->frames[0] & PROF_FRAME_ADDRESS) >> 56)
 		abort();
 	free(s);
 	return 0;

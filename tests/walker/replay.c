@@ -2,13 +2,30 @@
 /*
  * Walks cases from standard input until it ends. Each is its length in 4 bytes, then the case
  * (walker.h). The answer is the outcome and the number of frames in 4 bytes each, then the frames
- * as the walker stores them, 8 bytes each.
+ * as the walker stores them, 8 bytes each, those of the ring in their order.
  */
 #include <stdio.h>
 
 #include "walker.h"
 
 #define MAX_CASE_BYTES (64 << 20)
+
+static void write_frames(const struct scratch *s)
+{
+	__u32 left_out = s->walked > PROF_MAX_USER_FRAMES ? s->walked - PROF_MAX_USER_FRAMES : 0;
+	__u32 count = s->walked - left_out, oldest = PROF_LEAF_FRAMES + left_out % PROF_LEAF_FRAMES;
+
+	fwrite(&count, sizeof(count), 1, stdout);
+	if (!left_out)
+		oldest = PROF_LEAF_FRAMES;
+	for (__u32 i = 0; i < count; i++) {
+		__u32 at = i;
+
+		if (i >= PROF_LEAF_FRAMES)
+			at = PROF_LEAF_FRAMES + (i + oldest) % PROF_LEAF_FRAMES;
+		fwrite(&s->frames[at], sizeof(s->frames[0]), 1, stdout);
+	}
+}
 
 int main(void)
 {
@@ -26,8 +43,7 @@ int main(void)
 		walk_case(&s, data, size);
 		free(data);
 		fwrite(&s.outcome, sizeof(s.outcome), 1, stdout);
-		fwrite(&s.count, sizeof(s.count), 1, stdout);
-		fwrite(s.frames, sizeof(s.frames[0]), s.count, stdout);
+		write_frames(&s);
 		fflush(stdout);
 	}
 	return 0;

@@ -209,7 +209,8 @@ static void take_uprobes(struct input *input, struct scratch *s)
 	s->return_instances = count ? (__u64)host_instances : 0;
 }
 
-/* Walks the case in `data`. The frames are in `s` from 0 to s->count. */
+/* Walks the case in `data`. The frames are in `s`, as in a struct prof_sample without kernel
+ * frames. */
 static void walk_case(struct scratch *s, const __u8 *data, size_t size)
 {
 	struct input input = {data, size};
