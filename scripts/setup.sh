@@ -23,6 +23,7 @@ build|file:/usr/include/linux/perf_event.h|linux-libc-dev|kernel-headers|linux-a
 demo|cmd:cc|gcc|gcc|gcc
 lint|cmd:clang-format|clang-format|clang-tools-extra|clang
 test|cmd:clang-format|clang-format|clang-tools-extra|clang
+test|file:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a /usr/lib/clang/*/lib/*/libclang_rt.fuzzer*.a|libclang-rt-dev|compiler-rt|compiler-rt
 test|cmd:g++|g++|gcc-c++|gcc
 test|cmd:readelf|binutils|binutils|binutils
 test|cmd:llvm-symbolizer,llvm-symbolizer-14|llvm|llvm|llvm
@@ -35,6 +36,7 @@ test|cmd:go|golang-go|golang|go
 test|cmd:ld.lld|lld|lld|lld
 test|cmd:mold|mold|mold|mold
 test|cmd:ld.gold|binutils|binutils-gold|binutils
+test|cmd:luajit|luajit|luajit|luajit
 test|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 test|cmd:chromium,chromium-browser|chromium|chromium-headless|chromium
 test|file:/usr/aarch64-linux-gnu/lib/libc.so.6|libc6-arm64-cross|glibc-arm64-linux-gnu|aarch64-linux-gnu-glibc

@@ -54,6 +54,13 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 	return true;
 }
 
+/* Where the return address of an interrupted function without unwind information is on the stack:
+ * nothing is proven yet, and rules follow the link register. */
+static __always_inline long leaf_return_distance(struct scratch *s, __u64 top)
+{
+	return -1;
+}
+
 #define PF_KTHREAD 0x00200000	 /* include/linux/sched.h */
 #define PSR_MODE_MASK 0x0000000f /* arch/arm64/include/uapi/asm/ptrace.h */
 #define PSR_MODE_EL0T 0x00000000

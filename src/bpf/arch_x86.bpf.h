@@ -56,6 +56,40 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 	return true;
 }
 
+/* `mov %rsp, %rbp`, in both ways to write it. */
+static __always_inline bool sets_frame_pointer(__u64 code)
+{
+	return (code & 0xffffff) == 0xe58948 || (code & 0xffffff) == 0xec8b48;
+}
+
+/*
+ * Where an interrupted function without unwind information has its return address, in bytes from
+ * the stack pointer, if its next instructions prove it; else -1. At a function's first and last
+ * instructions rbp is the caller's, and to follow it would leave the caller out. `top` is the word
+ * at the stack pointer. The twin of src/unwind/leaf_code.rs.
+ */
+static __always_inline long leaf_return_distance(struct scratch *s, __u64 top)
+{
+	__u64 code[2], next, entry;
+
+	if (bpf_probe_read_user(code, sizeof(code), (void *)(s->regs[REG_IP] - 1)))
+		return -1;
+	next = code[0] >> 8 | code[1] << 56;
+	/* `ret`, with what compilers put before it and after it. */
+	if ((next & 0xfe) == 0xc2 || (next & 0xffff) == 0xc3f3)
+		return 0;
+	/* `pop %rbp; ret` */
+	if ((next & 0xffff) == 0xc35d)
+		return 8;
+	/* `endbr64` */
+	entry = (__u32)next == 0xfa1e0ff3 ? next >> 32 | code[1] >> 8 << 32 : next;
+	if ((entry & 0xff) == 0x55 && sets_frame_pointer(entry >> 8))
+		return 0;
+	if ((code[0] & 0xff) == 0x55 && top == s->regs[REG_BP] && sets_frame_pointer(next))
+		return 8;
+	return -1;
+}
+
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
 #define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
 #define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */

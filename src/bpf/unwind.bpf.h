@@ -223,6 +223,27 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 	return 0;
 }
 
+/* Leaves a function whose next instructions prove where its return address is; 0 if they do not. */
+static __always_inline bool step_by_code(struct scratch *s, long *result)
+{
+	__u64 sp = s->regs[REG_SP], bp = s->regs[REG_BP], top, return_address;
+	long distance;
+
+	if (!read_word(s, sp, &top))
+		return false;
+	distance = leaf_return_distance(s, top);
+	if (distance < 0)
+		return false;
+	return_address = top;
+	if (distance) {
+		bp = top;
+		if (!read_word(s, sp + 8, &return_address))
+			return false;
+	}
+	*result = step_to(s, sp + distance + 8, return_address, bp, PROF_FRAME_BY_FP, false);
+	return true;
+}
+
 /* Code that has pushed nothing: the return address is at the stack pointer. */
 static __always_inline long step_leaf(struct scratch *s)
 {
@@ -236,9 +257,12 @@ static __always_inline long step_leaf(struct scratch *s)
 static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_root)
 {
 	__u64 bp = s->regs[REG_BP], caller_bp, return_address;
+	long result;
 
 	if (!follow_frame_pointers)
 		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
+	if (!s->is_return && step_by_code(s, &result))
+		return result;
 	if (zero_is_root && !bp && s->is_return)
 		return stop(s, PROF_OUTCOME_COMPLETE);
 	/* Go switches between stacks that may lie anywhere. */

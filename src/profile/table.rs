@@ -134,6 +134,21 @@ pub enum FoundBy {
     KernelWalk,
 }
 
+impl FoundBy {
+    /// All ways, in the order of their numbers.
+    pub const ALL: [FoundBy; 4] = [FoundBy::Leaf, FoundBy::Cfi, FoundBy::FramePointer, FoundBy::KernelWalk];
+
+    /// The word for it in documents.
+    pub fn key(self) -> &'static str {
+        match self {
+            FoundBy::Leaf => "leaf",
+            FoundBy::Cfi => "unwind_table",
+            FoundBy::FramePointer => "frame_pointer",
+            FoundBy::KernelWalk => "kernel",
+        }
+    }
+}
+
 /// Facts about a frame's address, stored as one byte: bit 0 = return address, bit 1 = kernel,
 /// bits 2–3 = [`FoundBy`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

@@ -5,9 +5,9 @@
 
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
-use super::process::{self, Process, Processes, is_vsyscall};
-use super::rescue;
+use super::process::{self, Mapped, Process, Processes, is_vsyscall};
 use super::stack_copies::{StackCopies, Walked};
+use super::{proc_fs, rescue};
 use crate::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, RescueEvent, SampleEvent, outcome};
 use crate::profile::{
     EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Outcome,
@@ -172,6 +172,7 @@ impl Collector {
         path.clear();
         let mut by_frame_pointer = false;
         let user_count = sample.user.len() + rescued.len();
+        let mut callee_is_generated = false;
         for (index, &raw) in sample.user.iter().chain(rescued).enumerate() {
             let is_leaf = index == 0;
             by_frame_pointer |= raw & FRAME_BY_FP != 0;
@@ -185,6 +186,13 @@ impl Collector {
                 };
                 continue;
             }
+            if callee_is_generated && raw & FRAME_BY_FP != 0 && self.lacks_frame_pointers(sample) {
+                // rbp belongs to some frame further up: those between would be left out.
+                outcome = Outcome::JitEnd;
+                break;
+            }
+            let tables = &self.profile.tables;
+            callee_is_generated = tables.module(tables.frame(frame).module).kind == ModuleKind::Jit;
             path.push(frame);
         }
         if let Some(copies) = &mut self.copies {
@@ -223,6 +231,11 @@ impl Collector {
             outcome,
         });
         self.path = path;
+    }
+
+    fn lacks_frame_pointers(&self, sample: &SampleEvent) -> bool {
+        let process = self.processes.at(sample.tgid, sample.time_ns);
+        process.is_some_and(|process| process.lacks_frame_pointers)
     }
 
     /// The frame of a marked user address, and whether it lies in known code.
@@ -266,6 +279,9 @@ impl Collector {
         }
         if mapped.file == ModuleFiles::GENERATED && process.perf_map.is_none() {
             process.perf_map = PerfMapSource::of(sample.tgid).ok();
+            let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
+            process.lacks_frame_pointers =
+                process.mappings().iter().any(is_java) && proc_fs::java_lacks_frame_pointers(sample.tgid);
         }
         self.files.hit(mapped.file, sample.time_ns);
         (frame, true)

@@ -43,6 +43,18 @@ pub(super) fn comm(pid: u32) -> io::Result<String> {
     Ok(String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes)).into_owned())
 }
 
+/// Whether a Java machine was started without the option that makes its compilers keep frame pointers. Its interpreter
+/// keeps them always; one that never compiles therefore does. True where the options cannot be read.
+pub(super) fn java_lacks_frame_pointers(pid: u32) -> bool {
+    let has_option = |name: &str| {
+        let text = read(pid, name).unwrap_or_default();
+        let is_one = |word: &[u8]| word.ends_with(b"-XX:+PreserveFramePointer") || word.ends_with(b"-Xint");
+        // In variables such as JAVA_TOOL_OPTIONS they are separated by spaces.
+        text.split(|byte| *byte == 0 || *byte == b' ' || *byte == b'=').any(is_one)
+    };
+    !has_option("cmdline") && !has_option("environ")
+}
+
 /// A field of /proc/PID/status.
 fn status_field(pid: u32, name: &str) -> io::Result<Option<String>> {
     let bytes = read(pid, "status")?;

@@ -63,6 +63,8 @@ pub struct Process {
     pub frames: FxHashMap<u64, (FrameId, FileId)>,
     /// Where the names of its generated code are, once it has any.
     pub perf_map: Option<PerfMapSource>,
+    /// Its generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
+    pub lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
     pub exec_ns: u64,
     /// Time of the last re-read after an unknown address, ns.

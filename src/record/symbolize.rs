@@ -6,7 +6,7 @@ use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profil
 use crate::symbols::{
     Limits, PerfMap, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
 };
-use crate::unwind::{self, CfiSections};
+use crate::unwind::{self, CfiSections, ElfImage, GoTable};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
@@ -119,6 +119,7 @@ fn name_module(job: &mut Job<'_>, stop: &Arc<AtomicBool>) -> Result<Named, Strin
     };
     let names = names.map_err(|error| error.to_string())?;
     let mut locations = names.locations;
+    name_go(job.file, &addresses, &mut locations);
     place_unnamed(job.file, &addresses, &mut locations);
     let by_address: FxHashMap<u64, &Vec<ResolvedLocation>> =
         addresses.iter().copied().zip(&locations).collect();
@@ -130,6 +131,22 @@ fn name_module(job: &mut Job<'_>, stop: &Arc<AtomicBool>) -> Result<Named, Strin
             Some((*frame, (*locations).clone()))
         })
         .collect())
+}
+
+/// Names the functions of a stripped Go program by Go's own table of them.
+fn name_go(file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<ResolvedLocation>]) {
+    let is_needed = |elf: &&Arc<ElfImage>| elf.is_go() && locations.iter().any(Vec::is_empty);
+    let Some(elf) = file.elf.as_ref().filter(is_needed) else { return };
+    let Some(table) = GoTable::load(elf, &unwind::Limits::default()) else { return };
+    for (&address, locations) in addresses.iter().zip(locations) {
+        if locations.is_empty()
+            && let Some((_, name)) = table.function_at(address)
+        {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let raw_name = name.clone();
+            locations.push(ResolvedLocation { name, raw_name, file: None, line: 0, is_inlined: false });
+        }
+    }
 }
 
 /// Gives addresses without a name the place of their function, `module+0xstart`, where unwind entries tell where

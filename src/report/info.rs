@@ -7,7 +7,7 @@ use super::terminal::Screen;
 use super::{Recording, advice, label, text};
 use crate::profile::{Event, FrameId, ModuleKind, Profile};
 use crate::safe_text;
-use crate::units::{bytes, count, counted, duration, honest_percent_text, percent, weight};
+use crate::units::{bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -321,6 +321,13 @@ fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
         let share = honest_percent_text(percent(*samples, quality.samples));
         facts.add("", &format!("{share} end early: {}", cause.replace('_', " ")));
     }
+    let [leaf, table, frame_pointer, kernel] = quality.found_by_percent().map(percent_text);
+    facts.add(
+        "frames",
+        &format!(
+            "{leaf} leaves, found by unwind tables {table}, by frame pointers {frame_pointer}, by the kernel {kernel}"
+        ),
+    );
 }
 
 /// Lines of a name and a value; values are made safe here.

@@ -3,11 +3,14 @@
 use super::call_tree::{CallTree, Direction};
 use super::filter::pattern;
 use super::function_table::FunctionTable;
+use super::label::LabelId;
 use super::options::{ReportOptions, View};
 use super::selection::{Amount, Selection};
 use super::{Recording, advice, peek, text, threads};
+use crate::profile::{FoundBy, FrameId};
 use crate::safe_text;
 use crate::units::{percent, share_error_points};
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -47,6 +50,8 @@ pub(super) struct QualityFields {
     unsymbolized_pct: f64,
     lost: u64,
     by_cause: BTreeMap<&'static str, u64>,
+    /// Share of the frames that were found in each way.
+    frames_found_by_pct: BTreeMap<&'static str, f64>,
 }
 
 impl QualityFields {
@@ -58,6 +63,11 @@ impl QualityFields {
             unsymbolized_pct: quality.unnamed_percent(),
             lost: quality.lost,
             by_cause: quality.by_cause.clone(),
+            frames_found_by_pct: FoundBy::ALL
+                .map(FoundBy::key)
+                .into_iter()
+                .zip(quality.found_by_percent())
+                .collect(),
         }
     }
 }
@@ -95,6 +105,8 @@ struct FunctionRow {
     self_error_pct: f64,
     total_pct: f64,
     threads: u64,
+    /// Frames of the function in all samples, by how they were found.
+    found_by: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -203,7 +215,22 @@ pub(super) fn unit_word(unit: crate::profile::Unit) -> &'static str {
     }
 }
 
+/// How the frames of each label were found, inlined functions as the frame that they are part of.
+fn frames_found_by(selection: &Selection<'_>) -> FxHashMap<LabelId, BTreeMap<&'static str, u64>> {
+    let mut of_label: FxHashMap<LabelId, BTreeMap<&'static str, u64>> = FxHashMap::default();
+    let samples_of_frame = selection.quality.samples_of_frame.iter().enumerate();
+    for (index, &samples) in samples_of_frame.filter(|(_, samples)| **samples > 0) {
+        let frame = FrameId(index as u32);
+        let way = selection.profile.tables.frame(frame).flags.found_by.key();
+        for step in selection.labels.steps(frame) {
+            *of_label.entry(step.label).or_default().entry(way).or_default() += samples;
+        }
+    }
+    of_label
+}
+
 fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<FunctionRow> {
+    let mut found_by = frames_found_by(selection);
     let table = FunctionTable::new(selection, options.sort);
     let whole = selection.total;
     // Programs get every row unless they ask for less.
@@ -226,6 +253,7 @@ fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<Func
                 self_error_pct: share_error_points(self_pct, whole.samples),
                 total_pct: percent(row.total.weight, whole.weight),
                 threads: row.threads,
+                found_by: found_by.remove(&row.label).unwrap_or_default(),
             }
         })
         .collect()

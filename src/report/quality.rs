@@ -2,7 +2,7 @@
 
 use super::label::module_text;
 use super::selection::{Group, outermost_user_frame};
-use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
+use crate::profile::{FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
 use crate::units::percent;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,6 +30,10 @@ pub struct Quality {
     pub kernel_frames: u64,
     /// Kernel frames of all samples that have no name.
     pub unnamed_kernel_frames: u64,
+    /// Frames of all samples by how they were found, in the order of [`FoundBy::ALL`].
+    pub found_by: [u64; 4],
+    /// Samples that have each frame, by frame number.
+    pub samples_of_frame: Vec<u64>,
 }
 
 /// The module that does most harm of one kind.
@@ -78,6 +82,7 @@ impl Quality {
             }
         }
         quality.count_names(profile, &samples_of_frame);
+        quality.samples_of_frame = samples_of_frame;
         let path = |module: &ModuleId| profile.tables.string(profile.tables.module(*module).path);
         quality.worst_cut = (cut.iter())
             .max_by_key(|((module, outcome), count)| (**count, Reverse((path(module), outcome))))
@@ -93,6 +98,9 @@ impl Quality {
             let is_kernel = row.flags.space == FrameSpace::Kernel;
             let is_unnamed = !profile.symbols.is_named(frame);
             self.frames += samples;
+            for (sum, way) in self.found_by.iter_mut().zip(FoundBy::ALL) {
+                *sum += if row.flags.found_by == way { samples } else { 0 };
+            }
             self.kernel_frames += if is_kernel { samples } else { 0 };
             if is_unnamed {
                 self.unnamed_frames += samples;
@@ -114,6 +122,12 @@ impl Quality {
     /// Share of samples whose stack ends early, percent.
     pub fn truncated_percent(&self) -> f64 {
         percent(self.samples - self.complete, self.samples)
+    }
+
+    /// Share of the frames that were found in each way, percent, in the order of [`FoundBy::ALL`].
+    pub fn found_by_percent(&self) -> [f64; 4] {
+        let all: u64 = self.found_by.iter().sum();
+        self.found_by.map(|frames| percent(frames, all))
     }
 
     /// Share of the frames of all samples that have no name, percent.

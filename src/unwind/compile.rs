@@ -170,7 +170,7 @@ fn add_debug_frame(
 
 /// Go's `.debug_frame` does not mention rbp, but functions with a frame push it first, so that it lies just
 /// below the return address.
-fn with_go_frame_pointer(rule: Rule) -> Rule {
+pub(super) fn with_go_frame_pointer(rule: Rule) -> Rule {
     let has_frame = rule.kind == RuleKind::Reg && rule.cfa_reg == RSP && rule.cfa_off >= 16;
     if has_frame && rule.rbp_kind == RbpKind::Same { rule.with_rbp_at_cfa(-16) } else { rule }
 }

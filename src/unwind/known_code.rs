@@ -1,7 +1,8 @@
 //! Rules for code whose instructions are known, where the file's own entries are missing or silent.
 //!
 //! - Go's `.debug_frame` does not say where stacks end or change: the runtime's functions for that are
-//!   known by name, and their frame pointers lead over the change (`runtime/asm_amd64.s`).
+//!   known by name, and their frame pointers lead over the change (`runtime/asm_amd64.s`). Where it is stripped,
+//!   Go's own table of functions says the same.
 //! - musl has no entries at all: its entry code, thread start and signal return are known by their bytes,
 //!   the rest by following its instructions.
 //! - Linkers other than GNU ld write no entries for the procedure linkage table.
@@ -13,10 +14,11 @@ use super::code_bytes::{CodeBytes, LINKAGE_TABLES, code_ranges, gaps, is_padding
 use super::code_starts::{
     for_each_function, from_covered_code, from_init_sections, from_relocations, from_symbols,
 };
-use super::compile::{Span, TableError};
+use super::compile::{Span, TableError, with_go_frame_pointer};
 use super::elf::{ElfImage, Section, Segment};
 use super::follow::follow;
 use super::function_flow::FunctionStart;
+use super::go_table::GoTable;
 use super::known_code_aarch64;
 use super::limits::Limits;
 use super::rule::{RSP, Rule};
@@ -45,6 +47,71 @@ const PROLOGUE: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
 /// `pop %rbp; ret`, which ends them.
 const EPILOGUE: [u8; 2] = [0x5d, 0xc3];
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// `mov %rsp, %r12`: functions of Go's runtime that call C on the thread's own stack keep theirs so.
+const KEEP_STACK: [u8; 3] = [0x49, 0x89, 0xe4];
+/// `mov %r12, %rsp`: they are back on it.
+const RESTORE_STACK: [u8; 3] = [0x4c, 0x89, 0xe4];
+/// `mov (%rbx), %rsp`: `gogo` goes on with another goroutine.
+const RESUME_STACK: [u8; 3] = [0x48, 0x8b, 0x23];
+
+/// Functions of Go's runtime that do other things to stacks than call and return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum GoFunctionKind {
+    /// A stack begins in it.
+    Root,
+    /// It runs another function on another stack; its frame pointer leads back.
+    StackSwitch,
+    /// It calls C on the thread's own stack, with a frame of its own (`nanotime1`, `sys_linux_amd64.s`).
+    CallOnSystemStack,
+    /// The same without a frame (`race_amd64.s`).
+    RaceCall,
+    /// It goes on with a goroutine that was put aside: nothing called what it jumps to.
+    Resume,
+    /// Signal handlers return to it.
+    SignalReturn,
+}
+
+fn go_function_kind(name: &[u8]) -> Option<GoFunctionKind> {
+    Some(match name {
+        b"runtime.goexit" | b"runtime.mstart" | b"runtime.rt0_go" | b"_rt0_amd64_linux" | b"_rt0_amd64" => {
+            GoFunctionKind::Root
+        }
+        b"runtime.systemstack"
+        | b"runtime.mcall"
+        | b"runtime.asmcgocall"
+        | b"runtime.morestack"
+        | b"runtime.cgocallback"
+        | b"runtime.switchToCrashStack0" => GoFunctionKind::StackSwitch,
+        b"runtime.nanotime1" | b"runtime.walltime" | b"time.now" | b"runtime.vgetrandom1" => {
+            GoFunctionKind::CallOnSystemStack
+        }
+        b"racecall" | b"runtime.racecall" | b"runtime.asancall" | b"runtime.msancall" => {
+            GoFunctionKind::RaceCall
+        }
+        b"gogo" | b"runtime.gogo" => GoFunctionKind::Resume,
+        b"runtime.sigreturn__sigaction" | b"runtime.sigreturn" => GoFunctionKind::SignalReturn,
+        _ => return None,
+    })
+}
+
+/// The code of a function behind one pattern up to the end of the next occurrence of another (to the function's end,
+/// if that is empty).
+fn between(
+    image: &ElfImage,
+    start: u64,
+    end: u64,
+    first: &[u8],
+    last: &[u8],
+    limits: &Limits,
+) -> Option<(u64, u64)> {
+    /// Longer functions are none of those asked for.
+    const MAX_BYTES: u64 = 4096;
+    let bytes = image.read_address(start, end.checked_sub(start)?.min(MAX_BYTES), limits).ok()?;
+    let from = find(&bytes, first)? + first.len();
+    let to = if last.is_empty() { bytes.len() } else { from + find(&bytes[from..], last)? + last.len() };
+    Some((start + from as u64, start + to as u64))
+}
 
 /// What is known about a module's code.
 #[derive(Debug)]
@@ -81,7 +148,13 @@ impl KnownCode {
         let mut known = Self { overrides: Vec::new(), fills: Vec::new(), default_rule: Rule::FRAME_POINTER };
         if image.is_go() {
             known.default_rule = Rule::FRAME_POINTER_ROOT;
-            known.add_go(image, code, limits);
+            let covered_bytes: u64 = covered.iter().map(|sequence| sequence.end - sequence.start).sum();
+            let code_bytes: u64 = code.iter().map(|segment| segment.memory_size).sum();
+            let table = if covered_bytes < code_bytes / 2 { GoTable::load(image, limits) } else { None };
+            known.add_go(image, code, table.as_ref(), limits);
+            if let Some(table) = &table {
+                known.add_go_depths(table, limits);
+            }
         } else {
             if image.entry() != 0 && !is_covered(image.entry()) {
                 known.add_entry_code(image, limits);
@@ -100,34 +173,72 @@ impl KnownCode {
         Ok(known)
     }
 
-    fn add_go(&mut self, image: &ElfImage, code: &[Segment], limits: &Limits) {
-        let mut has_signal_return = false;
-        for_each_function(image, limits, |symbol| {
-            let (start, size) = (symbol.address, symbol.size);
-            let name = symbol.name.strip_suffix(b".abi0").unwrap_or(symbol.name);
+    fn add_go(&mut self, image: &ElfImage, code: &[Segment], table: Option<&GoTable>, limits: &Limits) {
+        let mut functions = Vec::new();
+        let mut add = |name: &[u8], start: u64, size: u64| {
+            let name = name.strip_suffix(b".abi0").unwrap_or(name);
             let name = name.strip_suffix(b".abiinternal").unwrap_or(name);
-            let rule = match name {
-                b"runtime.goexit" | b"runtime.mstart" | b"runtime.rt0_go" | b"_rt0_amd64_linux"
-                | b"_rt0_amd64" => Rule::STOP,
-                b"runtime.systemstack"
-                | b"runtime.mcall"
-                | b"runtime.asmcgocall"
-                | b"runtime.morestack"
-                | b"runtime.cgocallback"
-                | b"runtime.switchToCrashStack0" => Rule::FRAME_POINTER_ROOT,
-                b"runtime.sigreturn__sigaction" | b"runtime.sigreturn" => Rule::SIGNAL,
-                _ => return,
+            if let Some(kind) = go_function_kind(name) {
+                functions.push((kind, start, start.saturating_add(size.max(1))));
+            }
+        };
+        match table {
+            Some(table) => table.functions().for_each(|function| {
+                add(table.name(&function).unwrap_or(&[]), function.start, function.end - function.start);
+            }),
+            None => {
+                _ = for_each_function(image, limits, |symbol| add(symbol.name, symbol.address, symbol.size));
+            }
+        }
+        let mut has_signal_return = false;
+        for (kind, start, end) in functions {
+            let (start, end, rule) = match kind {
+                GoFunctionKind::Root => (start, end, Rule::STOP),
+                GoFunctionKind::StackSwitch => (start, end, Rule::FRAME_POINTER_ROOT),
+                GoFunctionKind::SignalReturn => {
+                    has_signal_return = true;
+                    // Handlers return to the first byte, and return addresses are looked up one byte before.
+                    (start.saturating_sub(1), end, Rule::SIGNAL)
+                }
+                GoFunctionKind::CallOnSystemStack | GoFunctionKind::RaceCall => {
+                    let Some(switched) = between(image, start, end, &KEEP_STACK, &RESTORE_STACK, limits)
+                    else {
+                        continue;
+                    };
+                    // Without a frame of its own the caller cannot be told: walking on would leave it out.
+                    let is_framed = kind == GoFunctionKind::CallOnSystemStack;
+                    let rule = if is_framed { Rule::FRAME_POINTER_ROOT } else { Rule::FRAME_POINTER };
+                    (switched.0, switched.1, rule)
+                }
+                GoFunctionKind::Resume => {
+                    let Some(switched) = between(image, start, end, &RESUME_STACK, &[], limits) else {
+                        continue;
+                    };
+                    (switched.0, end, Rule::STOP)
+                }
             };
-            let Some(end) = start.checked_add(size.max(1)) else { return };
-            let is_signal = rule == Rule::SIGNAL;
-            has_signal_return |= is_signal;
-            // Handlers return to the first byte, and return addresses are looked up one byte before.
-            let start = if is_signal { start.saturating_sub(1) } else { start };
             self.overrides.push(Span { start, end, rule });
-        });
+        }
         if !has_signal_return {
             for segment in code {
                 add_signal_returns(&mut self.overrides, image, segment.address, segment.end(), limits);
+            }
+        }
+    }
+
+    /// Rules from Go's own table of functions.
+    fn add_go_depths(&mut self, table: &GoTable, limits: &Limits) {
+        let mut depths = Vec::new();
+        for function in table.functions() {
+            depths.clear();
+            table.add_depths(&function, &mut depths);
+            if self.fills.len() + depths.len() > limits.max_rows {
+                return;
+            }
+            for (index, &(start, depth)) in depths.iter().enumerate() {
+                let end = depths.get(index + 1).map_or(function.end, |(next, _)| *next).min(function.end);
+                let Some(cfa) = depth.and_then(|depth| depth.checked_add(8)) else { continue };
+                self.fills.push(Span { start, end, rule: with_go_frame_pointer(Rule::reg(RSP, cfa)) });
             }
         }
     }

@@ -29,14 +29,17 @@ mod code_starts;
 mod follow;
 mod full_step;
 mod function_flow;
+mod go_table;
 mod known_code;
 mod known_code_aarch64;
+mod leaf_code;
 mod sequence;
 
 pub use architecture::Architecture;
 pub use cfi::CfiSections;
 pub use compile::{TableError, compile, compile_sections};
 pub use elf::{ElfError, ElfImage, Segment};
+pub use go_table::GoTable;
 pub use limits::Limits;
 pub use memory::{Memory, MemoryError, StackCopy};
 pub use registers::{Aarch64Registers, FrameState, Registers};

@@ -3,9 +3,10 @@
 //! Takes the same steps as the kernel's walker, so that one can check the other, and beyond them those
 //! that only full DWARF evaluation can take. Input: registers, a map of modules, and memory; no process.
 
-use super::architecture::MAX_REGISTERS;
+use super::architecture::{Architecture, MAX_REGISTERS};
 use super::cfi::CfiSections;
 use super::full_step::{StepError, full_step};
+use super::leaf_code;
 use super::memory::{Memory, MemoryError};
 use super::registers::FrameState;
 use super::rule::{RaKind, RbpKind, Rule, RuleKind};
@@ -298,6 +299,9 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Caller, End> {
         let bad = End::BadFramePointer { pc: state.pc };
         let (Some(rsp), Some(rbp)) = (state.stack_pointer(), state.frame_pointer()) else { return Err(bad) };
+        if let Some(caller) = self.step_by_code(state, rsp, rbp) {
+            return Ok(caller);
+        }
         if is_root_marked && rbp == 0 && state.is_return_address {
             return Err(End::Complete);
         }
@@ -312,6 +316,26 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             return Err(bad);
         }
         Ok((caller, FoundBy::FramePointer))
+    }
+
+    /// The caller of interrupted code whose next instructions say where the return address is. Needs memory that
+    /// holds the code.
+    fn step_by_code(&self, state: &FrameState, rsp: u64, rbp: u64) -> Option<Caller> {
+        if state.is_return_address || state.architecture != Architecture::X86_64 {
+            return None;
+        }
+        let mut code = [0; leaf_code::CODE_BYTES];
+        for (place, distance) in code.chunks_exact_mut(8).zip([0u64, 8]) {
+            let address = state.pc.wrapping_sub(1).wrapping_add(distance);
+            place.copy_from_slice(&self.memory.read(address).ok()?.to_le_bytes());
+        }
+        let top = self.memory.read(rsp).ok()?;
+        let distance = leaf_code::return_distance(&code, top == rbp)?;
+        let return_address = self.memory.read(rsp.wrapping_add(distance)).ok()?;
+        self.modules.find(return_address.wrapping_sub(1))?;
+        let caller_rbp = if distance == 8 { top } else { rbp };
+        let cfa = rsp.wrapping_add(distance + 8);
+        Some((state.caller_of(return_address, cfa, Some(caller_rbp)), FoundBy::FramePointer))
     }
 
     /// The kernel's signal frame is at the stack pointer; its registers are all that the interrupted code had.

@@ -51,7 +51,7 @@ pub(crate) fn build(name: &str) -> Option<PathBuf> {
 }
 
 fn build_command(name: &str) -> String {
-    for extension in ["c", "cpp", "go"] {
+    for extension in ["c", "cpp", "go", "S"] {
         let source = sources().join(format!("{name}.{extension}"));
         let Ok(text) = fs::read_to_string(&source) else { continue };
         let command = text.lines().find_map(|line| line.split_once("build: "));

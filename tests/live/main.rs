@@ -8,6 +8,7 @@
 mod commands;
 mod fixture;
 mod fixtures_recorded;
+mod languages;
 mod layouts;
 mod machine;
 mod mappings;
