@@ -236,6 +236,54 @@ fn the_bias_is_right_however_the_file_is_laid_out() {
     check_bias("two", &["cc", "-O1", "-no-pie", "-Wl,--section-start=.far=0x8000000"]);
 }
 
+/// Stripped programs whose entries are in a separate debug file only, whole or packed as tools do and did.
+#[test]
+fn entries_in_a_separate_debug_file_are_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("many.c");
+    let mut text = String::from(
+        "__attribute__((noipa)) int g(int *);\nint main(void) { return 0; }\nint g(int *p) { return *p; }\n",
+    );
+    for number in 0..500 {
+        text += &format!(
+            "int f{number}(int a) {{ int b[{}] = {{a}}; g(b); return b[0] + {number}; }}\n",
+            number + 1
+        );
+    }
+    std::fs::write(&source, text).unwrap();
+    for packing in ["-gz=none", "-gz=zlib", "-gz=zlib-gnu"] {
+        let flags = [
+            "cc",
+            "-O2",
+            "-g",
+            packing,
+            "-fno-asynchronous-unwind-tables",
+            "-fno-unwind-tables",
+            "-fno-inline",
+        ];
+        let Some(path) = link(folder.path(), &source, "many", &flags) else { return };
+        let (debug, stripped) = (folder.path().join("many.debug"), folder.path().join("many.stripped"));
+        for (option, output) in [("--only-keep-debug", &debug), ("--strip-all", &stripped)] {
+            let status = Command::new("objcopy").arg(option).arg(&path).arg(output).status().unwrap();
+            assert!(status.success(), "{packing}");
+        }
+        let limits = Limits::default();
+        let open = |path: &Path| ElfImage::open(&File::open(path).unwrap(), &limits).unwrap();
+        let image = open(&stripped);
+        let mut sections = CfiSections::load(&image, &limits).unwrap();
+        assert!(sections.lacks_entries(&image), "{packing}");
+        sections.add_debug_frame(&open(&debug), &limits).unwrap();
+        assert!(!sections.lacks_entries(&image), "{packing}");
+        let table = compile_sections(&image, &sections, &limits).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let object = object::File::parse(&bytes[..]).unwrap();
+        let start = object.symbol_by_name("f400").unwrap().address();
+        assert_eq!(table.lookup(start), Rule::reg(7, 8), "{packing}");
+        let deepest = (start..start + 48).map(|address| table.lookup(address).cfa_off).max().unwrap();
+        assert!(deepest > 1600, "{packing}: {deepest}");
+    }
+}
+
 /// An ELF file of program headers only: (offset, address, size, executable).
 fn made_image(segments: &[(u64, u64, u64, bool)]) -> Vec<u8> {
     let mut bytes = vec![0u8; 64];

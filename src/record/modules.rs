@@ -8,13 +8,16 @@ use super::sideband::CodeMapping;
 use crate::bpf::{ImageState, MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::record::kernel_tables::{self, KernelTables, PlaceError};
-use crate::unwind::{Architecture, ElfImage, Limits, Segment, Table, TableError, compile};
+use crate::symbols::find_debug_file;
+use crate::unwind::{
+    Architecture, CfiSections, ElfImage, Limits, Segment, Table, TableError, compile_sections,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -123,6 +126,29 @@ pub struct ModuleFiles {
     pub failed: u64,
     /// Paths and reasons of tables that could not be built, for `-v`.
     pub failures: Vec<String>,
+}
+
+/// The root folder of a process, or this one's where the process is gone.
+fn root_of(pid: u32) -> PathBuf {
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    if root.exists() { root } else { PathBuf::from("/") }
+}
+
+/// The table of a module, with the entries of its separate debug file where it has hardly any of its own.
+fn compile_module(
+    elf: &ElfImage,
+    debug_file: impl FnOnce() -> Option<File>,
+    limits: &Limits,
+) -> Result<Table, TableError> {
+    let mut sections = CfiSections::load(elf, limits)?;
+    if sections.lacks_entries(elf)
+        && let Some(file) = debug_file()
+        && let Ok(debug_image) = ElfImage::open(&file, limits)
+    {
+        // Without them the module is no worse off than with no debug file at all.
+        let _ = sections.add_debug_frame(&debug_image, limits);
+    }
+    compile_sections(elf, &sections, limits)
 }
 
 impl ModuleFiles {
@@ -369,8 +395,12 @@ impl ModuleFiles {
 
     fn start_compiling(&mut self, id: FileId, elf: &Arc<ElfImage>) {
         let (elf, sender, limits) = (Arc::clone(elf), self.sender.clone(), self.limits.clone());
+        let module = self.get(id);
+        let (path, seen_in) = (module.path.clone(), module.seen_in);
+        let file = module.file.as_ref().and_then(|file| file.try_clone().ok());
         let work = move || {
-            let table = compile(&elf, &limits);
+            let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?);
+            let table = compile_module(&elf, debug_file, &limits);
             // The recorder may be gone already: then nobody wants the table.
             let _ = sender.send((id, table));
         };

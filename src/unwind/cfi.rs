@@ -57,7 +57,6 @@ impl CfiSections {
     ///
     /// A section cannot be read or unpacked, or is larger than the limit.
     pub fn load(image: &ElfImage, limits: &Limits) -> Result<Self, ElfError> {
-        let is_filled = |section: &&Section| section.kind != elf::SHT_NOBITS.0 && section.size > 0;
         let mut bases = BaseAddresses::default();
         let mut eh_frame = Vec::new();
         if let Some(section) = image.section(b".eh_frame").filter(is_filled) {
@@ -73,12 +72,28 @@ impl CfiSections {
         if let Some(section) = image.section(b".got") {
             bases = bases.set_got(section.address);
         }
-        let mut debug_frame = Vec::new();
-        if let Some(section) = image.section(b".debug_frame").filter(is_filled) {
-            debug_frame = image.section_bytes(section, limits)?;
-        }
+        let debug_frame = debug_frame_of(image, limits)?;
         let architecture = image.architecture();
         Ok(Self { architecture, eh_frame, debug_frame, bases, index: OnceLock::new() })
+    }
+
+    /// Whether a separate debug file may know more: there is next to nothing here.
+    pub fn lacks_entries(&self, image: &ElfImage) -> bool {
+        /// Entries take at least this part of the code that they describe; usually it is a tenth.
+        const LEAST_PART: u64 = 50;
+        let code: u64 = image.segments().iter().filter(|s| s.is_executable).map(|s| s.file_size).sum();
+        self.debug_frame.is_empty() && (self.eh_frame.len() as u64) < code / LEAST_PART
+    }
+
+    /// Takes `.debug_frame` from the module's separate debug file.
+    ///
+    /// # Errors
+    ///
+    /// The section cannot be read or unpacked, or is larger than the limit; then nothing has changed.
+    pub fn add_debug_frame(&mut self, debug_file: &ElfImage, limits: &Limits) -> Result<(), ElfError> {
+        self.debug_frame = debug_frame_of(debug_file, limits)?;
+        self.index = OnceLock::new();
+        Ok(())
     }
 
     /// Takes bytes of x86-64 entries that are already there. `eh_frame_address` is the module's own address of `.eh_frame`.
@@ -145,6 +160,16 @@ impl CfiSections {
             (!is_cie).then_some(Some(id))
         })
     }
+}
+
+fn is_filled(section: &&Section) -> bool {
+    section.kind != elf::SHT_NOBITS.0 && section.size > 0
+}
+
+/// `.debug_frame`, or what old tools call it when they compress it; empty if there is none.
+fn debug_frame_of(image: &ElfImage, limits: &Limits) -> Result<Vec<u8>, ElfError> {
+    let section = image.section(b".debug_frame").or_else(|| image.section(b".zdebug_frame"));
+    section.filter(is_filled).map_or(Ok(Vec::new()), |section| image.section_bytes(section, limits))
 }
 
 fn add_to_index<'a, S: UnwindSection<Bytes<'a>>>(

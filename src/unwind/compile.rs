@@ -1,6 +1,7 @@
 //! From an ELF file to its unwind table.
 
 use super::cfi::CfiSections;
+use super::code_bytes::code_ranges;
 use super::elf::{ElfError, ElfImage, Segment};
 use super::known_code::KnownCode;
 use super::limits::Limits;
@@ -80,7 +81,7 @@ pub fn compile_sections(image: &ElfImage, cfi: &CfiSections, limits: &Limits) ->
     let mut sequences = Sequences::new(image.architecture());
     sequences.add(&cfi.eh_frame(), cfi.bases(), &cfi.eh_frame_entries(), limits, |_, rule| rule)?;
     keep_in_code(&mut sequences.list, &code);
-    let code_bytes: u64 = code.iter().map(|segment| segment.memory_size).sum();
+    let code_bytes: u64 = code_ranges(image, &code).iter().map(|(start, end)| end - start).sum();
     let covered: u64 = sequences.list.iter().map(|sequence| sequence.end - sequence.start).sum();
     if covered < code_bytes / 2 {
         add_debug_frame(&mut sequences, cfi, image, &code, limits)?;

@@ -442,27 +442,26 @@ impl ElfImage {
             return Ok(Vec::new());
         }
         let bytes = self.source.read(section.file_offset, section.size, limits)?;
-        if section.flags & elf::SHF_COMPRESSED.0 == 0 {
-            return Ok(bytes);
+        if section.flags & elf::SHF_COMPRESSED.0 != 0 {
+            let header = Fields(&bytes);
+            let format = match header.u32(0) {
+                Some(kind) if kind == elf::ELFCOMPRESS_ZLIB.0 => CompressionFormat::Zlib,
+                Some(kind) if kind == elf::ELFCOMPRESS_ZSTD.0 => CompressionFormat::Zstandard,
+                _ => return Err(ElfError::Malformed("a section with an unknown compression")),
+            };
+            let (Some(size), Some(data)) = (header.u64(8), bytes.get(24..)) else {
+                return Err(ElfError::Malformed("a compressed section without a header"));
+            };
+            return unpack(format, data, size, limits);
         }
-        let header = Fields(&bytes);
-        let format = match header.u32(0) {
-            Some(kind) if kind == elf::ELFCOMPRESS_ZLIB.0 => CompressionFormat::Zlib,
-            Some(kind) if kind == elf::ELFCOMPRESS_ZSTD.0 => CompressionFormat::Zstandard,
-            _ => return Err(ElfError::Malformed("a section with an unknown compression")),
-        };
-        let (Some(uncompressed_size), Some(data)) = (header.u64(8), bytes.get(24..)) else {
-            return Err(ElfError::Malformed("a compressed section without a header"));
-        };
-        // zlib cannot do better than 1:1032; zstd can, but no section that unwinding needs does.
-        let limit = limits.max_section_bytes.min((data.len() as u64).saturating_mul(1032));
-        if uncompressed_size > limit {
-            return Err(ElfError::TooLarge { what: "a compressed section", size: uncompressed_size, limit });
+        // What GNU tools wrote before ELF knew compression: a magic, the size with its high byte first, zlib.
+        if section.name.starts_with(b".zdebug") && bytes.starts_with(b"ZLIB") {
+            let (Some(size), Some(data)) = (Fields(&bytes).u64(4), bytes.get(12..)) else {
+                return Err(ElfError::Malformed("a compressed section without a header"));
+            };
+            return unpack(CompressionFormat::Zlib, data, size.swap_bytes(), limits);
         }
-        let packed = CompressedData { format, data, uncompressed_size };
-        let unpacked =
-            packed.decompress().map_err(|_| ElfError::Malformed("a section that does not unpack"))?;
-        Ok(unpacked.into_owned())
+        Ok(bytes)
     }
 
     /// Bytes at one of the module's own addresses, as far as the file holds them.
@@ -519,6 +518,22 @@ impl ElfImage {
             .max_by_key(|segment| (is_unmoved(segment), is_exact(segment), shown(segment)))?;
         Some(bias(best))
     }
+}
+
+fn unpack(
+    format: CompressionFormat,
+    data: &[u8],
+    uncompressed_size: u64,
+    limits: &Limits,
+) -> Result<Vec<u8>, ElfError> {
+    // zlib cannot do better than 1:1032; zstd can, but no section that unwinding needs does.
+    let limit = limits.max_section_bytes.min((data.len() as u64).saturating_mul(1032));
+    if uncompressed_size > limit {
+        return Err(ElfError::TooLarge { what: "a compressed section", size: uncompressed_size, limit });
+    }
+    let packed = CompressedData { format, data, uncompressed_size };
+    let unpacked = packed.decompress().map_err(|_| ElfError::Malformed("a section that does not unpack"))?;
+    Ok(unpacked.into_owned())
 }
 
 /// Little-endian numbers at offsets of a byte string that may be too short.
