@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSymbol, SymbolKind};
 use prof::unwind::{
     CfiSections, ElfImage, FrameState, Limits, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap,
     Registers, Table, compile,
@@ -104,7 +104,9 @@ fn symbols(path: &Path) -> BTreeMap<u64, String> {
     let object = object::File::parse(&bytes[..]).unwrap();
     let defined = object.dynamic_symbols().chain(object.symbols());
     defined
-        .filter(|symbol| symbol.is_definition() && symbol.kind() == object::SymbolKind::Text)
+        .filter(|symbol| {
+            symbol.is_definition() && [SymbolKind::Text, SymbolKind::Unknown].contains(&symbol.kind())
+        })
         .map(|symbol| (symbol.address(), symbol.name().unwrap_or_default().to_owned()))
         .collect()
 }
