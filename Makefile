@@ -25,6 +25,15 @@ oracle: build
 	@scripts/setup.sh oracle
 	@scripts/oracle.sh
 
+# The fuzzer of the kernel's walker, and damaged files, for longer than `test` has time for.
+FUZZ_SECONDS ?= 600
+FUZZ_FACTOR ?= 50
+
+fuzz:
+	@scripts/setup.sh build test
+	PROF_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test walker fuzz
+	PROF_FUZZ_FACTOR=$(FUZZ_FACTOR) cargo test --locked --test unwind_hostile
+
 bench:
 	@scripts/setup.sh build bench
 	cargo bench --locked
@@ -39,7 +48,7 @@ check:
 fmt:
 	@scripts/setup.sh lint
 	cargo fmt
-	clang-format -i src/bpf/*.c src/bpf/*.h
+	clang-format -i src/bpf/*.c src/bpf/*.h tests/walker/*.h tests/walker/replay.c tests/walker/fuzz.c
 
 # Rewrites what is generated from the command line's definition and from Cargo.lock.
 man:

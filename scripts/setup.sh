@@ -23,6 +23,7 @@ build|file:/usr/include/linux/perf_event.h|linux-libc-dev|kernel-headers|linux-a
 demo|cmd:cc|gcc|gcc|gcc
 lint|cmd:clang-format|clang-format|clang-tools-extra|clang
 test|cmd:clang-format|clang-format|clang-tools-extra|clang
+test|file:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a /usr/lib/clang/*/lib/*/libclang_rt.fuzzer*.a|libclang-rt-dev|compiler-rt|compiler-rt
 test|cmd:g++|g++|gcc-c++|gcc
 test|cmd:readelf|binutils|binutils|binutils
 test|cmd:llvm-symbolizer,llvm-symbolizer-14|llvm|llvm|llvm
@@ -32,6 +33,9 @@ test|file:/usr/lib/postgresql/*/bin/pgbench /usr/bin/pgbench|postgresql|postgres
 test|cmd:python3|python3|python3|python
 test|cmd:node|nodejs|nodejs|nodejs
 test|cmd:go|golang-go|golang|go
+test|cmd:ld.lld|lld|lld|lld
+test|cmd:mold|mold|mold|mold
+test|cmd:ld.gold|binutils|binutils-gold|binutils
 test|cmd:luajit|luajit|luajit|luajit
 test|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 test|cmd:chromium,chromium-browser|chromium|chromium-headless|chromium

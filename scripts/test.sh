@@ -36,7 +36,7 @@ step() {
 }
 
 bpf_style() {
-	clang-format --dry-run -Werror src/bpf/*.c src/bpf/*.h
+	clang-format --dry-run -Werror src/bpf/*.c src/bpf/*.h tests/walker/*.h tests/walker/replay.c tests/walker/fuzz.c
 }
 
 rust_docs() {

@@ -271,6 +271,25 @@ fn segments_that_share_a_page_of_the_file_are_told_apart() {
 }
 
 #[test]
+fn executable_segments_that_share_a_page_of_the_file_are_told_apart() {
+    // As lld lays out a program with a section of code far away: both mappings show the same page of the file.
+    let segments = [(0x1000, 0x800_0000, 0xe, true), (0x1520, 0x800_2520, 0x370, true)];
+    let mut bytes = made_image(&segments);
+    bytes[16] = 2; // ET_EXEC
+    let image = ElfImage::parse(bytes, &Limits::default()).unwrap();
+    assert_eq!(image.bias_of_mapping(0x800_0000, 0x800_1000, 0x1000), Some(0));
+    assert_eq!(image.bias_of_mapping(0x800_2000, 0x800_3000, 0x1000), Some(0));
+    // A library: the pages that each takes tell them apart.
+    let segments = [(0x1000, 0x1000, 0x1100, true), (0x2200, 0x4200, 0x3000, true)];
+    let mut bytes = made_image(&segments);
+    bytes[16] = 3; // ET_DYN
+    let image = ElfImage::parse(bytes, &Limits::default()).unwrap();
+    let base = 0x7f00_0000_0000;
+    assert_eq!(image.bias_of_mapping(base + 0x1000, base + 0x3000, 0x1000), Some(base));
+    assert_eq!(image.bias_of_mapping(base + 0x4000, base + 0x8000, 0x2000), Some(base));
+}
+
+#[test]
 fn two_executable_segments_have_biases_of_their_own() {
     let bytes = made_image(&[(0x1000, 0x40_1000, 0x2000, true), (0x3000, 0x80_0000, 0x2000, true)]);
     let image = ElfImage::parse(bytes, &Limits::default()).unwrap();

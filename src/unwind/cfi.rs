@@ -112,6 +112,11 @@ impl CfiSections {
         index.get(after.checked_sub(1)?).filter(|entry| address < entry.end)
     }
 
+    /// Whether some entry covers one of the module's own addresses.
+    pub(super) fn has_entry(&self, address: u64) -> bool {
+        self.entry_at(address).is_some()
+    }
+
     /// Where the function around one of the module's own addresses starts, as far as unwind entries tell.
     pub fn function_start(&self, address: u64) -> Option<u64> {
         self.entry_at(address).map(|entry| entry.start)

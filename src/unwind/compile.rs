@@ -10,7 +10,7 @@ use super::table::{PAGE_SHIFT, RuleInterner, Table, TableBuilder};
 
 /// Gaps between functions up to this many bytes are alignment, never executed; they keep the rule of the
 /// function before them, which halves the number of rows.
-const MAX_PADDING: u64 = 15;
+pub(super) const MAX_PADDING: u64 = 15;
 
 /// More executable segments than any linker makes; every entry is compared with each of them.
 const MAX_CODE_SEGMENTS: usize = 64;
@@ -85,7 +85,7 @@ pub fn compile_sections(image: &ElfImage, cfi: &CfiSections, limits: &Limits) ->
     if covered < code_bytes / 2 {
         add_debug_frame(&mut sequences, cfi, image, &code, limits)?;
     }
-    let known = KnownCode::find(image, &code, &sequences.list, limits)?;
+    let known = KnownCode::find(image, &code, &sequences, limits)?;
 
     let mut rules = RuleInterner::new(limits.max_rules);
     let chunk_rules = sequences.intern_rules(&mut rules);

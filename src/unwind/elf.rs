@@ -489,24 +489,35 @@ impl ElfImage {
     ///
     /// The mapping is the process addresses from `start` up to `end` and shows the file from
     /// `file_offset` on. The kernel rounds a segment out to whole pages, so neighbouring segments can
-    /// share a page of the file: among the executable segments, the one whose bytes the mapping shows
-    /// most of decides. `None` where no executable segment lies in the mapping. The result wraps: a
-    /// module can be mapped below its own addresses.
+    /// share a page of the file, even two executable ones. Of the executable segments that the mapping shows
+    /// some of, that one decides which gives a file with fixed addresses no bias; else the one whose pages
+    /// are exactly the mapping; else the one of which it shows most. `None` where no executable segment lies
+    /// in the mapping. The result wraps: a module can be mapped below its own addresses.
     pub fn bias_of_mapping(&self, start: u64, end: u64, file_offset: u64) -> Option<u64> {
-        let mapping_end = file_offset.checked_add(end.checked_sub(start)?)?;
+        const PAGE: u64 = 4096;
+        let size = end.checked_sub(start)?;
+        let mapping_end = file_offset.checked_add(size)?;
         let shown = |segment: &Segment| {
             let end = segment.file_offset + segment.file_size;
             end.min(mapping_end).saturating_sub(segment.file_offset.max(file_offset))
         };
+        let bias = |segment: &Segment| {
+            start.wrapping_sub(segment.address.wrapping_add(file_offset).wrapping_sub(segment.file_offset))
+        };
+        let is_exact = |segment: &Segment| {
+            let first = segment.file_offset / PAGE * PAGE;
+            let end = (segment.file_offset + segment.file_size).checked_next_multiple_of(PAGE);
+            first == file_offset && end == Some(mapping_end)
+        };
+        let is_unmoved = |segment: &Segment| self.elf_type == ElfType::Executable && bias(segment) == 0;
         let best = self
             .segments
             .iter()
             .filter(|segment| segment.is_executable && shown(segment) > 0)
             // `max_by_key` takes the last of equals; the first in the file is the better guess.
             .rev()
-            .max_by_key(|segment| shown(segment))?;
-        let own = best.address.wrapping_add(file_offset).wrapping_sub(best.file_offset);
-        Some(start.wrapping_sub(own))
+            .max_by_key(|segment| (is_unmoved(segment), is_exact(segment), shown(segment)))?;
+        Some(bias(best))
     }
 }
 

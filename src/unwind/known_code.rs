@@ -10,14 +10,19 @@
 //! A root is claimed only where name or bytes prove it.
 
 use super::architecture::Architecture;
+use super::code_bytes::{CodeBytes, LINKAGE_TABLES, code_ranges, gaps, is_padding};
+use super::code_starts::{
+    for_each_function, from_covered_code, from_init_sections, from_relocations, from_symbols,
+};
 use super::compile::{Span, TableError, with_go_frame_pointer};
-use super::elf::{ElfImage, Fields, Section, Segment, c_string};
+use super::elf::{ElfImage, Section, Segment};
+use super::follow::follow;
+use super::function_flow::FunctionStart;
 use super::go_table::GoTable;
 use super::known_code_aarch64;
 use super::limits::Limits;
 use super::rule::{RSP, Rule};
-use super::sequence::Sequence;
-use super::stack_depth::{CodeBytes, follow};
+use super::sequence::Sequences;
 
 /// `mov $15, %rax; syscall`: rt_sigreturn, which ends every signal handler.
 const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
@@ -31,6 +36,16 @@ const LOADER_START: [u8; 4] = [0x48, 0x89, 0xe7, 0xe8];
 const LOADER_KEEPS_ENTRY: [u8; 3] = [0x49, 0x89, 0xc4];
 /// `jmp *%r12`: there the program begins.
 const LOADER_JUMP: [u8; 3] = [0x41, 0xff, 0xe4];
+/// Every program and library has some code without entries that the compiler's start-up files bring along, found by
+/// the relocations of `.init_array`. The code with entries is searched for calls only where there is more, in bytes.
+const MAX_STARTUP_BYTES: usize = 512;
+/// Where there is more code without entries than this, in bytes, its instructions are not followed: only where frame
+/// pointers are set up and taken down is looked for. Following takes about 0.1 s for each MiB.
+const MAX_FOLLOWED_BYTES: u64 = 16 << 20;
+/// `push %rbp; mov %rsp, %rbp`, which starts functions that keep a frame pointer.
+const PROLOGUE: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
+/// `pop %rbp; ret`, which ends them.
+const EPILOGUE: [u8; 2] = [0x5d, 0xc3];
 const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// `mov %rsp, %r12`: functions of Go's runtime that call C on the thread's own stack keep theirs so.
@@ -110,7 +125,7 @@ pub(super) struct KnownCode {
 }
 
 impl KnownCode {
-    /// Looks at the module's code. `covered` are the file's own entries, ascending.
+    /// Looks at the module's code. `entries` are the file's own, ascending.
     ///
     /// # Errors
     ///
@@ -119,9 +134,10 @@ impl KnownCode {
     pub(super) fn find(
         image: &ElfImage,
         code: &[Segment],
-        covered: &[Sequence],
+        entries: &Sequences,
         limits: &Limits,
     ) -> Result<Self, TableError> {
+        let covered = &entries.list[..];
         if image.architecture() == Architecture::Aarch64 {
             return Ok(known_code_aarch64::find(image, code, covered, limits));
         }
@@ -139,11 +155,13 @@ impl KnownCode {
             if let Some(table) = &table {
                 known.add_go_depths(table, limits);
             }
-        } else if image.entry() != 0 && !is_covered(image.entry()) {
-            known.add_entry_code(image, limits);
-            known.follow_instructions(image, code, covered, limits);
+        } else {
+            if image.entry() != 0 && !is_covered(image.entry()) {
+                known.add_entry_code(image, limits);
+            }
+            known.follow_instructions(image, code, entries, limits);
         }
-        for name in [&b".plt"[..], b".plt.sec", b".plt.got", b".iplt"] {
+        for name in LINKAGE_TABLES {
             for section in image.sections().iter().filter(|section| section.name == name) {
                 if !is_covered(section.address) {
                     known.add_linkage_table(image, section, limits);
@@ -168,7 +186,9 @@ impl KnownCode {
             Some(table) => table.functions().for_each(|function| {
                 add(table.name(&function).unwrap_or(&[]), function.start, function.end - function.start);
             }),
-            None => _ = for_each_function(image, limits, add),
+            None => {
+                _ = for_each_function(image, limits, |symbol| add(symbol.name, symbol.address, symbol.size));
+            }
         }
         let mut has_signal_return = false;
         for (kind, start, end) in functions {
@@ -247,16 +267,26 @@ impl KnownCode {
         self.fills.push(Span { start: entry, end: entry + (after + length) as u64, rule: Rule::STOP });
     }
 
-    /// A module whose very entry point has no unwind entry: most likely musl, or a program linked with it.
+    /// Code without entries: hand-written assembly, or all of a libc (musl) and programs linked with it.
     fn follow_instructions(
         &mut self,
         image: &ElfImage,
         code: &[Segment],
-        covered: &[Sequence],
+        entries: &Sequences,
         limits: &Limits,
     ) {
+        let covered = &entries.list[..];
+        let code = code_ranges(image, code);
+        let ranges = gaps(&code, covered);
+        let bytes: u64 = ranges.iter().map(|(start, end)| end - start).sum();
+        if bytes > MAX_FOLLOWED_BYTES {
+            for (start, end) in ranges {
+                add_prologues(&mut self.fills, image, start, end, limits);
+            }
+            return;
+        }
         let mut budget = limits.max_scanned_code_bytes;
-        let mut read = |start: u64, end: u64| {
+        let mut read = |&(start, end): &(u64, u64)| {
             let size = (end - start).min(budget);
             if size == 0 {
                 return None;
@@ -264,11 +294,9 @@ impl KnownCode {
             budget -= size;
             Some(CodeBytes { start, bytes: image.read_address(start, size, limits).ok()? })
         };
-        let without: Vec<CodeBytes> =
-            gaps(code, covered).into_iter().filter_map(|(start, end)| read(start, end)).collect();
-        let with: Vec<CodeBytes> =
-            covered.iter().filter_map(|sequence| read(sequence.start, sequence.end)).collect();
-
+        let mut without: Vec<CodeBytes> = ranges.iter().filter_map(&mut read).collect();
+        without.retain(|code| !is_padding(&code.bytes));
+        let unknown: usize = without.iter().map(|code| code.bytes.len()).sum();
         for code in &without {
             add_pattern(&mut self.overrides, code, &SIGNAL_RETURN, |at| {
                 // From one byte before, because handlers' return addresses are looked up there.
@@ -279,9 +307,21 @@ impl KnownCode {
             });
         }
         self.overrides.append(&mut self.fills);
-        let mut functions = vec![(image.entry(), 0)];
-        for_each_function(image, limits, |_, start, size| functions.push((start, size)));
-        self.fills = follow(&without, &functions, &with);
+
+        let mut starts: Vec<FunctionStart> = from_init_sections(image).collect();
+        starts.extend(from_relocations(image, &without, limits));
+        starts.extend(entries.damaged.iter().map(|&(start, end)| FunctionStart {
+            address: start,
+            end: Some(end),
+            is_certain: true,
+        }));
+        if unknown > MAX_STARTUP_BYTES {
+            let with: Vec<CodeBytes> = code.iter().filter_map(&mut read).collect();
+            starts.push(FunctionStart { address: image.entry(), end: None, is_certain: true });
+            starts.extend(from_symbols(image, limits));
+            starts.extend(from_covered_code(&without, &with, covered));
+        }
+        self.fills = follow(&without, starts);
     }
 
     /// Entries of a linkage table, recognised by the bytes of its first full entry.
@@ -339,8 +379,8 @@ pub(super) fn make_disjoint(spans: &mut Vec<Span>) {
     });
 }
 
-/// Where some bytes (at least two) first occur. The second byte is looked for first: in the patterns of
-/// this file it is the rarer one.
+/// Where some bytes (at least two) first occur. The second byte is looked for first: in most patterns of this file it
+/// is the rarer one.
 fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -351,24 +391,6 @@ fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
         }
         from = at + 1;
     }
-}
-
-/// Code without entries, ascending.
-pub(super) fn gaps(code: &[Segment], covered: &[Sequence]) -> Vec<(u64, u64)> {
-    let mut gaps = Vec::new();
-    for segment in code {
-        let mut from = segment.address;
-        for sequence in covered.iter().filter(|s| s.start >= segment.address && s.start < segment.end()) {
-            if sequence.start > from {
-                gaps.push((from, sequence.start));
-            }
-            from = from.max(sequence.end);
-        }
-        if segment.end() > from {
-            gaps.push((from, segment.end()));
-        }
-    }
-    gaps
 }
 
 /// Adds a span for every occurrence of some bytes.
@@ -388,50 +410,41 @@ pub(super) fn add_pattern(
 
 /// Finds `rt_sigreturn` calls by their bytes in a range that may be large.
 fn add_signal_returns(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: u64, limits: &Limits) {
-    const BLOCK: u64 = 1 << 20;
     let end = end.min(start.saturating_add(limits.max_scanned_code_bytes));
-    let mut at = start;
-    while at < end {
-        let overlap = SIGNAL_RETURN.len() as u64 - 1;
-        let size = (end - at).min(BLOCK + overlap);
-        let Ok(bytes) = image.read_address(at, size, limits) else { return };
-        add_pattern(spans, &CodeBytes { start: at, bytes }, &SIGNAL_RETURN, |at| {
+    for_each_block(image, start, end, limits, |block| {
+        add_pattern(spans, block, &SIGNAL_RETURN, |at| {
             (at.saturating_sub(1), at + SIGNAL_RETURN.len() as u64, Rule::SIGNAL)
         });
-        at = at.saturating_add(BLOCK);
-    }
+    });
 }
 
-/// Calls `visit(name, address, size)` for every defined function of `.symtab`, else `.dynsym`. Labels
-/// without a type count, as assembly often has no other.
-pub(super) fn for_each_function(
+/// Finds the instructions of functions with frame pointers at which rbp is not (yet, or any more) the function's own.
+fn add_prologues(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: u64, limits: &Limits) {
+    for_each_block(image, start, end, limits, |block| {
+        let entered = Rule::reg(RSP, 8);
+        add_pattern(spans, block, &PROLOGUE, |at| (at, at + 1, entered));
+        let pushed = Rule::reg(RSP, 16).with_rbp_at_cfa(-16);
+        add_pattern(spans, block, &PROLOGUE, |at| (at + 1, at + PROLOGUE.len() as u64, pushed));
+        add_pattern(spans, block, &EPILOGUE, |at| (at + 1, at + EPILOGUE.len() as u64, entered));
+    });
+}
+
+/// Reads a range of code that may be large, block by block. Blocks overlap by less than any pattern is long, so what
+/// lies on an edge is seen once or twice.
+fn for_each_block(
     image: &ElfImage,
+    start: u64,
+    end: u64,
     limits: &Limits,
-    mut visit: impl FnMut(&[u8], u64, u64),
-) -> Option<()> {
-    const SYMBOL_BYTES: u64 = 24;
-    let section = image.section(b".symtab").or_else(|| image.section(b".dynsym"))?;
-    let section = Section {
-        size: section.size.min((limits.max_symbols as u64).saturating_mul(SYMBOL_BYTES)),
-        ..section.clone()
-    };
-    let names = image.sections().get(section.link as usize)?;
-    let symbols = image.section_bytes(&section, limits).ok()?;
-    let names = image.section_bytes(names, limits).ok()?;
-    for symbol in symbols.chunks_exact(SYMBOL_BYTES as usize).map(Fields) {
-        let kind = symbol.0[4] & 15;
-        let is_defined = symbol.u16(6) != Some(0);
-        const NOTYPE: u8 = 0;
-        const FUNC: u8 = 2;
-        if !is_defined || (kind != NOTYPE && kind != FUNC) {
-            continue;
-        }
-        let (Some(name), Some(address), Some(size)) = (symbol.u32(0), symbol.u64(8), symbol.u64(16)) else {
-            continue;
-        };
-        if let Some(name) = c_string(&names, name as usize) {
-            visit(name, address, size);
-        }
+    mut visit: impl FnMut(&CodeBytes),
+) {
+    const BLOCK: u64 = 1 << 20;
+    const OVERLAP: u64 = SIGNAL_RETURN.len() as u64 - 1;
+    let mut at = start;
+    while at < end {
+        let size = (end - at).min(BLOCK + OVERLAP);
+        let Ok(bytes) = image.read_address(at, size, limits) else { return };
+        visit(&CodeBytes { start: at, bytes });
+        at = at.saturating_add(BLOCK);
     }
-    Some(())
 }

@@ -10,13 +10,14 @@
 //! A root is claimed only where bytes prove it.
 
 use super::architecture::Architecture;
+use super::code_bytes::{CodeBytes, code_ranges, gaps};
+use super::code_starts::for_each_function;
 use super::compile::Span;
 use super::elf::{ElfImage, Section, Segment};
-use super::known_code::{KnownCode, add_pattern, for_each_function, gaps, make_disjoint};
+use super::known_code::{KnownCode, add_pattern, make_disjoint};
 use super::limits::Limits;
 use super::rule::Rule;
 use super::sequence::Sequence;
-use super::stack_depth::CodeBytes;
 
 /// `mov x29, #0`
 const CLEAR_FRAME_POINTER: u32 = 0xd280_001d;
@@ -75,7 +76,7 @@ pub(super) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
         known.overrides.extend(resolver(sequence.start, &words(&bytes)).into_iter().flatten());
     }
     let mut budget = limits.max_scanned_code_bytes;
-    for (start, end) in gaps(code, covered) {
+    for (start, end) in gaps(&code_ranges(image, code), covered) {
         let size = (end - start).min(budget).min(bytes_in_file(image, start));
         budget -= size;
         let Ok(bytes) = image.read_address(start, size, limits) else { continue };
@@ -95,8 +96,9 @@ pub(super) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
 
 /// The functions of Go's runtime where stacks end or change (`runtime/asm_arm64.s`).
 fn add_go(known: &mut KnownCode, image: &ElfImage, limits: &Limits) {
-    for_each_function(image, limits, |name, start, size| {
-        let name = name.strip_suffix(b".abi0").unwrap_or(name);
+    for_each_function(image, limits, |symbol| {
+        let (start, size) = (symbol.address, symbol.size);
+        let name = symbol.name.strip_suffix(b".abi0").unwrap_or(symbol.name);
         let rule = match name {
             b"runtime.goexit" | b"runtime.mstart" | b"runtime.rt0_go" | b"_rt0_arm64_linux" => Rule::STOP,
             b"runtime.systemstack"

@@ -21,15 +21,19 @@ pub mod rule;
 pub mod table;
 pub mod walk;
 
+mod abstract_frame;
 mod cfi_rule;
 mod cfi_rule_aarch64;
+mod code_bytes;
+mod code_starts;
+mod follow;
 mod full_step;
+mod function_flow;
 mod go_table;
 mod known_code;
 mod known_code_aarch64;
 mod leaf_code;
 mod sequence;
-mod stack_depth;
 
 pub use architecture::Architecture;
 pub use cfi::CfiSections;

@@ -40,6 +40,8 @@ pub(super) struct Sequence {
 #[derive(Debug)]
 pub(super) struct Sequences {
     pub(super) list: Vec<Sequence>,
+    /// Functions, from their first address to the one behind them, whose entries could not be evaluated to the end.
+    pub(super) damaged: Vec<(u64, u64)>,
     chunks: Vec<Chunk>,
     architecture: Architecture,
 }
@@ -48,13 +50,14 @@ pub(super) struct Sequences {
 struct Chunk {
     sequences: Vec<Sequence>,
     rows: Vec<SequenceRow>,
+    damaged: Vec<(u64, u64)>,
     rules: RuleInterner,
 }
 
 impl Sequences {
     /// None yet, of a file for one processor.
     pub(super) fn new(architecture: Architecture) -> Self {
-        Self { list: Vec::new(), chunks: Vec::new(), architecture }
+        Self { list: Vec::new(), damaged: Vec::new(), chunks: Vec::new(), architecture }
     }
 
     /// The rows of a sequence, which must be one of this list's.
@@ -116,6 +119,7 @@ impl Sequences {
             let number = self.chunks.len() as u32;
             self.list
                 .extend(chunk.sequences.drain(..).map(|sequence| Sequence { chunk: number, ..sequence }));
+            self.damaged.append(&mut chunk.damaged);
             self.chunks.push(chunk);
         }
         Ok(())
@@ -169,6 +173,7 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     let mut chunk = Chunk {
         sequences: Vec::with_capacity(entries.len()),
         rows: Vec::with_capacity(entries.len() * 8),
+        damaged: Vec::new(),
         rules: RuleInterner::new(limits.max_rules),
     };
     for entry in entries {
@@ -203,6 +208,7 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
                 // the whole function counts as code without entries.
                 Err(_) => {
                     chunk.rows.truncate(first);
+                    chunk.damaged.push((start, end));
                     break;
                 }
             };

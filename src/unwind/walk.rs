@@ -221,7 +221,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             RuleKind::FramePointer => self.frame_pointer_step(state, false),
             RuleKind::FramePointerRoot => self.frame_pointer_step(state, true),
             RuleKind::User => self.full_step(state, own, module.bias),
-            _ if self.is_full && self.modules.cfi(address).is_some() => {
+            _ if self.is_full && self.modules.cfi(address).is_some_and(|cfi| cfi.has_entry(own)) => {
                 self.full_step(state, own, module.bias)
             }
             _ => self.rule_step(state, rule),

@@ -9,6 +9,7 @@ mod commands;
 mod fixture;
 mod fixtures_recorded;
 mod languages;
+mod layouts;
 mod machine;
 mod mappings;
 mod oracle;

@@ -81,7 +81,8 @@ static inline struct task_struct *bpf_get_current_task_btf(void)
  * mappings is empty. */
 #define bpf_core_field_exists(...) 0
 #define BPF_CORE_READ(pointer, ...) ((void)(pointer), 0)
-#define bpf_find_vma(task, address, callback, context, flags) ((void)(task), (void)(callback))
+#define bpf_find_vma(task, address, callback, context, flags) \
+	((void)(task), (void)(address), (void)(callback))
 
 static void *bpf_map_lookup_elem(void *map, const void *key);
 

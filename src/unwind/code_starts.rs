@@ -1,0 +1,186 @@
+//! Where functions start in code without unwind entries.
+
+use iced_x86::{Code as Operation, Decoder, DecoderOptions, Instruction};
+use object::elf;
+use rayon::prelude::*;
+
+use super::code_bytes::{Code, CodeBytes};
+use super::elf::{ElfImage, Fields, Section, c_string};
+use super::function_flow::FunctionStart;
+use super::limits::Limits;
+use super::sequence::Sequence;
+
+/// A function's code that is decoded to see whether bytes that look like a call are one.
+const MAX_FUNCTION_BYTES: usize = 4 << 20;
+
+/// What a code reference in a covered function leads to.
+#[derive(Debug, Clone, Copy)]
+struct Reference {
+    /// The instruction's displacement field.
+    field: u64,
+    target: u64,
+}
+
+/// Starts in `gaps` (ascending) that code with entries of its own calls, jumps to, or takes the address of.
+/// `functions` are those entries, ascending, and `code` the bytes around them.
+pub(super) fn from_covered_code(
+    gaps: &[CodeBytes],
+    code: &[CodeBytes],
+    functions: &[Sequence],
+) -> Vec<FunctionStart> {
+    let found: Vec<Vec<FunctionStart>> = functions
+        .par_chunks(256)
+        .map(|functions| {
+            let mut starts = Vec::new();
+            let mut references = Vec::new();
+            for function in functions {
+                let Some(bytes) = Code(code).bytes(function.start, function.end) else { continue };
+                references.clear();
+                find_references(bytes, function.start, gaps, &mut references);
+                if !references.is_empty() && bytes.len() <= MAX_FUNCTION_BYTES {
+                    add_confirmed(bytes, function.start, &references, &mut starts);
+                }
+            }
+            starts
+        })
+        .collect();
+    found.concat()
+}
+
+/// Every place where four bytes, taken for a displacement behind a plausible opcode, lead into a gap.
+fn find_references(bytes: &[u8], start: u64, gaps: &[CodeBytes], references: &mut Vec<Reference>) {
+    let (Some(first), Some(last)) = (gaps.first(), gaps.last()) else { return };
+    let (low, size) = (first.start, last.end() - first.start);
+    for (at, window) in bytes.windows(5).enumerate() {
+        // The last byte of the opcode of `call rel32` and `jmp rel32`, or the ModRM byte of a rip-relative `lea`.
+        let [opcode, displacement @ ..] = window else { continue };
+        let is_reference =
+            matches!(opcode, 0xe8 | 0xe9) || (opcode & 0xc7 == 0x05 && at > 0 && bytes[at - 1] == 0x8d);
+        if !is_reference {
+            continue;
+        }
+        let displacement = displacement.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
+        let field = start + at as u64 + 1;
+        let target = field.wrapping_add(4).wrapping_add_signed(i64::from(displacement));
+        if target.wrapping_sub(low) < size && is_in(gaps, target) {
+            references.push(Reference { field, target });
+        }
+    }
+}
+
+fn is_in(gaps: &[CodeBytes], address: u64) -> bool {
+    let after = gaps.partition_point(|gap| gap.start <= address);
+    after.checked_sub(1).is_some_and(|index| gaps[index].contains(address))
+}
+
+/// Adds those references that are instructions, decoded from the function's start.
+fn add_confirmed(bytes: &[u8], start: u64, references: &[Reference], starts: &mut Vec<FunctionStart>) {
+    let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    let mut rest = references;
+    while let [reference, others @ ..] = rest {
+        if !decoder.can_decode() {
+            break;
+        }
+        decoder.decode_out(&mut instruction);
+        if instruction.next_ip() <= reference.field {
+            continue;
+        }
+        rest = others;
+        let (target, is_certain) = match instruction.code() {
+            Operation::Call_rel32_64 | Operation::Jmp_rel32_64 => (instruction.near_branch_target(), true),
+            Operation::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
+                (instruction.ip_rel_memory_address(), false)
+            }
+            _ => continue,
+        };
+        if target == reference.target {
+            starts.push(FunctionStart { address: target, end: None, is_certain });
+        }
+    }
+}
+
+/// Code addresses in tables of pointers: what relocations put there. They are only taken, not certain.
+pub(super) fn from_relocations(image: &ElfImage, gaps: &[CodeBytes], limits: &Limits) -> Vec<FunctionStart> {
+    const ENTRY_BYTES: usize = 24;
+    const RELATIVE: u32 = 8;
+    let mut starts = Vec::new();
+    let tables = image.sections().iter().filter(|s| s.kind == elf::SHT_RELA.0 && s.name == b".rela.dyn");
+    for section in tables {
+        let Ok(bytes) = image.section_bytes(section, limits) else { continue };
+        for entry in bytes.chunks_exact(ENTRY_BYTES).map(Fields) {
+            if entry.u32(8) == Some(RELATIVE)
+                && let Some(address) = entry.u64(16)
+                && is_in(gaps, address)
+            {
+                starts.push(FunctionStart { address, end: None, is_certain: false });
+            }
+        }
+    }
+    starts
+}
+
+/// The first addresses of `.init` and `.fini`, which the dynamic linker calls.
+pub(super) fn from_init_sections(image: &ElfImage) -> impl Iterator<Item = FunctionStart> {
+    let is_called = |section: &&Section| matches!(&section.name[..], b".init" | b".fini");
+    image.sections().iter().filter(is_called).map(|section| FunctionStart {
+        address: section.address,
+        end: section.address.checked_add(section.size),
+        is_certain: true,
+    })
+}
+
+/// The function symbols of `.symtab`, else `.dynsym`. Labels without a type, which assembly has, are not certain.
+pub(super) fn from_symbols(image: &ElfImage, limits: &Limits) -> Vec<FunctionStart> {
+    let mut starts = Vec::new();
+    for_each_function(image, limits, |symbol| {
+        let end = symbol.address.checked_add(symbol.size).filter(|_| symbol.size > 0);
+        starts.push(FunctionStart { address: symbol.address, end, is_certain: symbol.has_type });
+    });
+    starts
+}
+
+/// A symbol that may be a function's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Symbol<'a> {
+    pub(super) name: &'a [u8],
+    pub(super) address: u64,
+    /// In bytes; 0 if unknown.
+    pub(super) size: u64,
+    /// The symbol is marked as a function's.
+    pub(super) has_type: bool,
+}
+
+/// Calls `visit` for every defined function of `.symtab`, else `.dynsym`. Labels without a type count, as assembly
+/// often has no other.
+pub(super) fn for_each_function(
+    image: &ElfImage,
+    limits: &Limits,
+    mut visit: impl FnMut(Symbol<'_>),
+) -> Option<()> {
+    const SYMBOL_BYTES: u64 = 24;
+    const NOTYPE: u8 = 0;
+    const FUNC: u8 = 2;
+    let section = image.section(b".symtab").or_else(|| image.section(b".dynsym"))?;
+    let section = Section {
+        size: section.size.min((limits.max_symbols as u64).saturating_mul(SYMBOL_BYTES)),
+        ..section.clone()
+    };
+    let names = image.sections().get(section.link as usize)?;
+    let symbols = image.section_bytes(&section, limits).ok()?;
+    let names = image.section_bytes(names, limits).ok()?;
+    for symbol in symbols.chunks_exact(SYMBOL_BYTES as usize).map(Fields) {
+        let kind = symbol.0[4] & 15;
+        let is_defined = symbol.u16(6) != Some(0);
+        if !is_defined || (kind != NOTYPE && kind != FUNC) {
+            continue;
+        }
+        let (Some(name), Some(address), Some(size)) = (symbol.u32(0), symbol.u64(8), symbol.u64(16)) else {
+            continue;
+        };
+        if let Some(name) = c_string(&names, name as usize) {
+            visit(Symbol { name, address, size, has_type: kind == FUNC });
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,245 @@
+//! Rules for code without entries, from its instructions.
+//!
+//! A libc without call frame information (musl) is in every stack of a program, and hand-written assembly without it
+//! is the hottest code of video and number-crunching libraries. Their instructions say where the CFA is: see
+//! [`abstract_frame`](super::abstract_frame). Functions are followed one by one, on all cores; what they call is
+//! followed in the next round. Functions that are certain (symbols, targets of calls) go before those whose address
+//! is only taken somewhere, and where two functions of one kind share code and disagree, nothing is claimed.
+
+use std::collections::BTreeSet;
+
+use iced_x86::InstructionInfoFactory;
+use rayon::prelude::*;
+
+use super::code_bytes::{Code, CodeBytes};
+use super::compile::Span;
+use super::function_flow::{Followed, FunctionStart, follow_function};
+use super::rule::Rule;
+
+/// Visits of instructions at most, in all. One takes about 200 ns.
+const MAX_VISITS: usize = 12 << 20;
+/// Functions that one module's code without entries may have.
+const MAX_FUNCTIONS: usize = 1 << 20;
+
+/// Rules for the code that can be followed from the given function starts: ascending, without overlaps.
+pub(super) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>) -> Vec<Span> {
+    let mut follower = Follower {
+        code: Code(code),
+        certain: BTreeSet::new(),
+        taken: BTreeSet::new(),
+        spans: Vec::new(),
+        visits: 0,
+    };
+    let (certain, taken): (Vec<_>, Vec<_>) = starts.into_iter().partition(|start| start.is_certain);
+    follower.run(certain);
+    let certain = disjoint(std::mem::take(&mut follower.spans));
+    follower.run(taken);
+    let taken = disjoint(follower.spans);
+    with_priority(certain, &taken)
+}
+
+struct Follower<'a> {
+    code: Code<'a>,
+    certain: BTreeSet<u64>,
+    taken: BTreeSet<u64>,
+    spans: Vec<Span>,
+    visits: usize,
+}
+
+impl Follower<'_> {
+    /// Follows functions, and then those that they lead to, until there are no new ones.
+    fn run(&mut self, starts: Vec<FunctionStart>) {
+        let mut round = self.new_ones(starts);
+        while !round.is_empty() && self.visits < MAX_VISITS {
+            let results: Vec<Followed> = round
+                .par_iter()
+                .map_init(InstructionInfoFactory::new, |info, start| {
+                    follow_function(start, &self.code, &self.certain, &self.taken, info)
+                })
+                .collect();
+            let mut found = Vec::new();
+            for (start, mut followed) in round.iter().zip(results) {
+                self.visits += followed.visits;
+                self.spans.append(&mut followed.spans);
+                // What an uncertain function calls is not certain either: it may be data.
+                let is_certain = start.is_certain;
+                let start_at = |address| FunctionStart { address, end: None, is_certain };
+                found.extend(followed.calls.into_iter().map(start_at));
+                found.extend(
+                    followed
+                        .taken
+                        .into_iter()
+                        .map(|address| FunctionStart { is_certain: false, ..start_at(address) }),
+                );
+            }
+            round = self.new_ones(found);
+        }
+    }
+
+    fn new_ones(&mut self, starts: Vec<FunctionStart>) -> Vec<FunctionStart> {
+        let mut new = Vec::new();
+        for start in starts {
+            let is_full = self.certain.len() + self.taken.len() >= MAX_FUNCTIONS;
+            if is_full || self.code.holder(start.address).is_none() || self.certain.contains(&start.address) {
+                continue;
+            }
+            let is_new = if start.is_certain {
+                self.certain.insert(start.address)
+            } else {
+                self.taken.insert(start.address)
+            };
+            if is_new {
+                new.push(start);
+            }
+        }
+        new
+    }
+}
+
+/// Spans without overlaps: where several rules are claimed for an address, none holds.
+fn disjoint(spans: Vec<Span>) -> Vec<Span> {
+    let mut edges: Vec<(u64, bool, Rule)> = Vec::with_capacity(2 * spans.len());
+    for span in spans {
+        edges.push((span.start, true, span.rule));
+        edges.push((span.end, false, span.rule));
+    }
+    edges.sort_unstable_by_key(|&(address, is_start, _)| (address, is_start));
+    // The rules claimed at the present address, and how often.
+    let mut claimed: Vec<(Rule, u32)> = Vec::new();
+    let mut merged: Vec<Span> = Vec::new();
+    let mut from = 0;
+    for (address, is_start, rule) in edges {
+        if let [(rule, _)] = claimed[..]
+            && from < address
+        {
+            match merged.last_mut() {
+                Some(last) if last.end == from && last.rule == rule => last.end = address,
+                _ => merged.push(Span { start: from, end: address, rule }),
+            }
+        }
+        from = address;
+        let index = claimed.iter().position(|(other, _)| *other == rule);
+        match (index, is_start) {
+            (Some(index), true) => claimed[index].1 += 1,
+            (None, true) => claimed.push((rule, 1)),
+            (Some(index), false) => {
+                claimed[index].1 -= 1;
+                if claimed[index].1 == 0 {
+                    claimed.swap_remove(index);
+                }
+            }
+            // Every end has its start before it.
+            (None, false) => {}
+        }
+    }
+    merged
+}
+
+/// The first spans, and of the others what lies between them. Both ascending, without overlaps.
+fn with_priority(first: Vec<Span>, others: &[Span]) -> Vec<Span> {
+    let mut all = Vec::with_capacity(first.len() + others.len());
+    let mut rest = others.iter().copied().peekable();
+    let mut from = 0;
+    let end = Span { start: u64::MAX, end: u64::MAX, rule: Rule::NONE };
+    for span in first.into_iter().chain([end]) {
+        while let Some(other) = rest.peek().copied().filter(|other| other.start < span.start) {
+            let (start, end) = (other.start.max(from), other.end.min(span.start));
+            if start < end {
+                all.push(Span { start, end, rule: other.rule });
+            }
+            if other.end > span.start {
+                break;
+            }
+            rest.next();
+        }
+        from = span.end;
+        if span.start < span.end {
+            all.push(span);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Rule = Rule::reg(7, 8);
+    const B: Rule = Rule::reg(7, 16);
+
+    fn span(start: u64, end: u64, rule: Rule) -> Span {
+        Span { start, end, rule }
+    }
+
+    fn rules_of(bytes: &[u8], starts: &[(u64, bool)]) -> Vec<Span> {
+        let code = [CodeBytes { start: 0x1000, bytes: bytes.to_vec() }];
+        let start = |&(address, is_certain)| FunctionStart { address, end: None, is_certain };
+        follow(&code, starts.iter().map(start).collect())
+    }
+
+    #[test]
+    fn where_functions_disagree_nothing_is_claimed() {
+        let merged = disjoint(vec![span(0, 10, A), span(5, 15, A), span(12, 20, B)]);
+        assert_eq!(merged, [span(0, 12, A), span(15, 20, B)]);
+    }
+
+    #[test]
+    fn uncertain_functions_fill_what_certain_ones_leave() {
+        let all = with_priority(vec![span(10, 20, A), span(30, 40, A)], &[span(5, 35, B), span(38, 50, B)]);
+        let expected = [span(5, 10, B), span(10, 20, A), span(20, 30, B), span(30, 40, A), span(40, 50, B)];
+        assert_eq!(all, expected);
+    }
+
+    #[test]
+    fn pushes_and_pops_move_the_cfa() {
+        // push rbx; push rbp; pop rbp; pop rbx; ret
+        let spans = rules_of(&[0x53, 0x55, 0x5d, 0x5b, 0xc3], &[(0x1000, true)]);
+        let expected = [
+            span(0x1000, 0x1001, Rule::reg(7, 8)),
+            span(0x1001, 0x1002, Rule::reg(7, 16)),
+            span(0x1002, 0x1003, Rule::reg(7, 24).with_rbp_at_cfa(-24)),
+            span(0x1003, 0x1004, Rule::reg(7, 16)),
+            span(0x1004, 0x1005, Rule::reg(7, 8)),
+        ];
+        assert_eq!(spans, expected);
+    }
+
+    #[test]
+    fn rbp_used_for_data_is_found_where_it_was_saved() {
+        // push rbp; xor ebp, ebp; pop rbp; ret
+        let spans = rules_of(&[0x55, 0x31, 0xed, 0x5d, 0xc3], &[(0x1000, true)]);
+        assert_eq!(spans[1], span(0x1001, 0x1004, Rule::reg(7, 16).with_rbp_at_cfa(-16)));
+        assert_eq!(spans[2], span(0x1004, 0x1005, Rule::reg(7, 8)));
+    }
+
+    #[test]
+    fn an_aligned_stack_is_left_by_the_saved_pointer() {
+        let code = [
+            0x49, 0x89, 0xe3, // mov r11, rsp
+            0x48, 0x83, 0xe4, 0xe0, // and rsp, -32
+            0x48, 0x83, 0xec, 0x40, // sub rsp, 64
+            0x4c, 0x89, 0x5c, 0x24, 0x38, // mov [rsp+56], r11
+            0x45, 0x31, 0xdb, // xor r11d, r11d
+            0x48, 0x8b, 0x64, 0x24, 0x38, // mov rsp, [rsp+56]
+            0xc3,
+        ];
+        let spans = rules_of(&code, &[(0x1000, true)]);
+        let at = |address| spans.iter().find(|s| s.start <= address && address < s.end).map(|s| s.rule);
+        assert_eq!(at(0x1007), Some(Rule::reg(11, 8)));
+        assert_eq!(at(0x1010), Some(Rule::deref(7, 56, 8)));
+        assert_eq!(at(0x1013), Some(Rule::deref(7, 56, 8)));
+        assert_eq!(at(0x1018), Some(Rule::reg(7, 8)));
+    }
+
+    #[test]
+    fn a_return_at_another_depth_makes_the_whole_function_unbelievable() {
+        // push rbx; ret: this cannot be where a function starts.
+        assert_eq!(rules_of(&[0x53, 0xc3], &[(0x1000, true)]), []);
+    }
+
+    #[test]
+    fn an_address_that_is_only_taken_counts_once_a_return_confirms_it() {
+        assert_eq!(rules_of(&[0x90, 0xf4], &[(0x1000, false)]), []);
+        assert_eq!(rules_of(&[0x90, 0xc3], &[(0x1000, false)]), [span(0x1000, 0x1002, A)]);
+    }
+}

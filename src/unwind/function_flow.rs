@@ -1,0 +1,315 @@
+//! The instructions of one function, followed along all jumps from its first.
+
+use std::collections::BTreeSet;
+
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
+use rustc_hash::FxHashMap;
+
+use super::abstract_frame::{AbstractFrame, AtReturn};
+use super::code_bytes::{Code as CodeRanges, CodeBytes};
+use super::compile::Span;
+
+/// Visits of instructions in one function at most, those that are repeated because ways meet included.
+const MAX_VISITS: usize = 400_000;
+
+/// Where one function starts, and what is known about that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FunctionStart {
+    pub(super) address: u64,
+    /// The address behind the function, where a symbol says it.
+    pub(super) end: Option<u64>,
+    /// It is called, or a symbol says that it is a function. Otherwise some code takes its address.
+    pub(super) is_certain: bool,
+}
+
+/// What following a function gave.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    /// Rules by address: ascending, without overlaps.
+    pub(super) spans: Vec<Span>,
+    /// Functions that it calls or jumps to.
+    pub(super) calls: Vec<u64>,
+    /// Other code addresses that it takes.
+    pub(super) taken: Vec<u64>,
+    /// Instructions visited.
+    pub(super) visits: usize,
+}
+
+/// Follows one function. `certain` are the function starts that are certain: nothing flows into them. `taken` are the
+/// others that are known.
+///
+/// Gives no rules where a return instruction contradicts the assumption that a caller's return address was at rsp in
+/// the beginning, or, unless the start is certain, where no return, tail call, or call of a function that is certain
+/// confirms it.
+pub(super) fn follow_function(
+    start: &FunctionStart,
+    code: &CodeRanges<'_>,
+    certain: &BTreeSet<u64>,
+    taken: &BTreeSet<u64>,
+    info: &mut InstructionInfoFactory,
+) -> Followed {
+    let Some(holder) = code.holder(start.address) else { return Followed::default() };
+    let next = |starts: &BTreeSet<u64>| starts.range(start.address.saturating_add(1)..).next().copied();
+    let limit = [next(certain), next(taken), start.end].into_iter().flatten().min();
+    let mut flow = Flow {
+        start,
+        code,
+        holder,
+        certain,
+        limit: limit.map_or(holder.end(), |limit| limit.min(holder.end())),
+        nodes: FxHashMap::default(),
+        ends: BTreeSet::new(),
+        queue: BTreeSet::new(),
+        switch: None,
+        is_guessing: false,
+        has_confirmation: false,
+        is_contradicted: false,
+        is_guess_contradicted: false,
+        followed: Followed::default(),
+        info,
+    };
+    flow.arrive(start.address, AbstractFrame::at_entry());
+    flow.run();
+    flow.guess_switch_targets();
+    flow.finish()
+}
+
+struct Node {
+    frame: AbstractFrame,
+    length: u8,
+    /// Reached from an indirect jump only, by the guess of `guess_switch_targets`: gives way to all others.
+    is_guessed: bool,
+}
+
+struct Flow<'a> {
+    start: &'a FunctionStart,
+    code: &'a CodeRanges<'a>,
+    holder: &'a CodeBytes,
+    certain: &'a BTreeSet<u64>,
+    /// Code from here on is another function's.
+    limit: u64,
+    nodes: FxHashMap<u64, Node>,
+    /// Addresses after instructions that nothing falls through.
+    ends: BTreeSet<u64>,
+    /// Lowest address first: ways that meet have mostly met before what follows is visited.
+    queue: BTreeSet<u64>,
+    /// The frame at the indirect jumps, if they agree.
+    switch: Option<Option<AbstractFrame>>,
+    is_guessing: bool,
+    has_confirmation: bool,
+    is_contradicted: bool,
+    is_guess_contradicted: bool,
+    followed: Followed,
+    info: &'a mut InstructionInfoFactory,
+}
+
+impl Flow<'_> {
+    fn run(&mut self) {
+        while let Some(address) = self.queue.pop_first() {
+            self.followed.visits += 1;
+            if self.followed.visits > MAX_VISITS {
+                // Unfinished: what was found may be wrong.
+                self.is_contradicted = true;
+                return;
+            }
+            self.visit(address);
+        }
+    }
+
+    fn visit(&mut self, address: u64) {
+        let Some(node) = self.nodes.get_mut(&address) else { return };
+        let frame = node.frame.clone();
+        let is_guessed = node.is_guessed;
+        let mut decoder = Decoder::with_ip(64, self.holder.from(address), address, DecoderOptions::NONE);
+        let instruction = decoder.decode();
+        if instruction.is_invalid() {
+            self.contradict(is_guessed);
+            return;
+        }
+        // At most fifteen.
+        node.length = instruction.len() as u8;
+        let next = instruction.next_ip();
+        match instruction.flow_control() {
+            FlowControl::Return => {
+                self.ends.insert(next);
+                match frame.at_return() {
+                    AtReturn::Consistent => self.has_confirmation = true,
+                    AtReturn::Contradiction => self.contradict(is_guessed),
+                    AtReturn::Unknown => {}
+                }
+            }
+            FlowControl::Exception | FlowControl::Interrupt => {
+                self.ends.insert(next);
+            }
+            FlowControl::UnconditionalBranch => {
+                self.ends.insert(next);
+                self.jump_to(instruction.near_branch_target(), frame);
+            }
+            FlowControl::ConditionalBranch => {
+                self.jump_to(instruction.near_branch_target(), frame.clone());
+                self.arrive(next, frame);
+            }
+            FlowControl::IndirectBranch => {
+                self.ends.insert(next);
+                self.has_confirmation |= frame == AbstractFrame::at_entry();
+                let agreed = self.switch.get_or_insert_with(|| Some(frame.clone()));
+                if agreed.as_ref() != Some(&frame) {
+                    *agreed = None;
+                }
+            }
+            flow => self.pass(&instruction, flow, frame),
+        }
+    }
+
+    /// An instruction that the next one follows, as far as one can tell.
+    fn pass(&mut self, instruction: &Instruction, flow: FlowControl, frame: AbstractFrame) {
+        let next = instruction.next_ip();
+        let is_direct_call = instruction.code() == Code::Call_rel32_64;
+        let is_call = matches!(flow, FlowControl::Call | FlowControl::IndirectCall);
+        if is_direct_call && instruction.near_branch_target() != next {
+            let target = instruction.near_branch_target();
+            // A function that never returns is confirmed by what it calls.
+            self.has_confirmation |= self.certain.contains(&target) && frame.is_aligned_for_call();
+            self.followed.calls.push(target);
+        }
+        if instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
+            self.followed.taken.push(instruction.ip_rel_memory_address());
+        }
+        if instruction.code() == Code::Hlt {
+            self.ends.insert(next);
+            return;
+        }
+        if is_call && self.may_not_return(next) {
+            return;
+        }
+        // Below 2^32 where it matters: no function is that long. 0 is the CFA's.
+        let number = (instruction.ip().wrapping_sub(self.start.address) as u32).wrapping_add(1).max(1);
+        let after = frame.after(instruction, number, self.info);
+        self.arrive(next, after);
+    }
+
+    /// Whether a call may be the last instruction of its function, because the callee never returns. If another way
+    /// leads to the next instruction, that one decides.
+    fn may_not_return(&self, next: u64) -> bool {
+        if self.start.end.is_some_and(|end| next < end) {
+            return false;
+        }
+        let bytes = self.holder.from(next);
+        let is_padding = matches!(
+            bytes,
+            [0x90 | 0xcc, ..] | [0x66, 0x90 | 0x66 | 0x2e, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..]
+        );
+        let is_prologue = matches!(
+            bytes,
+            [0x50..=0x57, ..]
+                | [0x41, 0x50..=0x57, ..]
+                | [0x48, 0x83 | 0x81, 0xec, ..]
+                | [0xf3, 0x0f, 0x1e, 0xfa, ..]
+        );
+        is_padding || (is_prologue && next.is_multiple_of(16))
+    }
+
+    fn jump_to(&mut self, target: u64, frame: AbstractFrame) {
+        let is_outside =
+            !self.holder.contains(target) || (target != self.start.address && self.certain.contains(&target));
+        if !is_outside {
+            self.arrive(target, frame);
+            return;
+        }
+        // A tail call: the other function finds what this one found.
+        match frame.at_return() {
+            AtReturn::Consistent => {
+                self.has_confirmation = true;
+                if self.code.holder(target).is_some() {
+                    self.followed.calls.push(target);
+                }
+            }
+            // Into the middle of something else, or a function whose frame is already up: says nothing.
+            AtReturn::Contradiction | AtReturn::Unknown => {}
+        }
+    }
+
+    /// A way leads to `address` with `frame`.
+    fn arrive(&mut self, address: u64, frame: AbstractFrame) {
+        let is_other = address != self.start.address && self.certain.contains(&address);
+        if is_other || !self.holder.contains(address) {
+            return;
+        }
+        match self.nodes.get_mut(&address) {
+            None => {
+                let node = Node { frame, length: 0, is_guessed: self.is_guessing };
+                self.nodes.insert(address, node);
+                self.queue.insert(address);
+            }
+            Some(node) if self.is_guessing && !node.is_guessed => {}
+            Some(node) => {
+                let joined = node.frame.join(&frame);
+                if joined != node.frame {
+                    node.frame = joined;
+                    self.queue.insert(address);
+                }
+            }
+        }
+    }
+
+    fn contradict(&mut self, is_guessed: bool) {
+        if is_guessed {
+            self.is_guess_contradicted = true;
+        } else {
+            self.is_contradicted = true;
+        }
+    }
+
+    /// Code after an instruction that nothing falls through, in a function with indirect jumps, is reached by those:
+    /// it has the frame of the jump.
+    fn guess_switch_targets(&mut self) {
+        let Some(Some(frame)) = self.switch.clone() else { return };
+        if self.is_contradicted {
+            return;
+        }
+        self.is_guessing = true;
+        let mut from = self.start.address;
+        while let Some(&address) = self.ends.range(from..self.limit.max(from)).next() {
+            from = address + 1;
+            if self.nodes.contains_key(&address) {
+                continue;
+            }
+            self.arrive(address, frame.clone());
+            self.run();
+            if self.is_contradicted || self.is_guess_contradicted {
+                return;
+            }
+        }
+    }
+
+    fn finish(mut self) -> Followed {
+        let is_believed = !self.is_contradicted && (self.start.is_certain || self.has_confirmation);
+        if !is_believed {
+            return self.followed;
+        }
+        let keeps_guesses = !self.is_guess_contradicted;
+        let mut nodes: Vec<(u64, Node)> =
+            self.nodes.drain().filter(|(_, node)| keeps_guesses || !node.is_guessed).collect();
+        nodes.sort_unstable_by_key(|(address, _)| *address);
+        let spans = &mut self.followed.spans;
+        let mut covered = 0;
+        for (start, node) in nodes {
+            // Two decodings of the same bytes: neither is believed.
+            if start < covered {
+                if let Some(last) = spans.last_mut() {
+                    last.end = last.end.min(start);
+                }
+                continue;
+            }
+            let end = start + u64::from(node.length);
+            covered = end;
+            let Some(rule) = node.frame.rule() else { continue };
+            match spans.last_mut() {
+                Some(last) if last.end == start && last.rule == rule => last.end = end,
+                _ => spans.push(Span { start, end, rule }),
+            }
+        }
+        spans.retain(|span| span.end > span.start);
+        self.followed
+    }
+}
