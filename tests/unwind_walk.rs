@@ -259,6 +259,27 @@ fn in_go_rbp_may_lead_to_another_stack_and_zero_is_the_root() {
 }
 
 #[test]
+fn a_leaf_that_is_about_to_build_its_frame_keeps_its_caller() {
+    let code = Code::new(&[Rule::STOP]);
+    // One byte before the instruction pointer: nop; then push %rbp; mov %rsp, %rbp.
+    let entry = u64::from_le_bytes([0x90, 0x55, 0x48, 0x89, 0xe5, 0x90, 0x90, 0x90]);
+    let caller = JIT + 0x100;
+    let mut memory = words([
+        (JIT - 1, entry),
+        (JIT + 7, 0x9090_9090_9090_9090),
+        (0x8000, caller),
+        (0x8100, 0x8200),
+        (0x8108, pc(0)),
+    ]);
+    let stack = walk(&at(JIT, 0x8000, 0x8100), &code, &memory, 100);
+    assert_eq!((addresses(&stack), stack.end), (vec![JIT, caller, pc(0)], End::Complete));
+    // Where the code cannot be read, rbp alone leads on.
+    memory.0.remove(&(JIT - 1));
+    let stack = walk(&at(JIT, 0x8000, 0x8100), &code, &memory, 100);
+    assert_eq!((addresses(&stack), stack.end), (vec![JIT, pc(0)], End::Complete));
+}
+
+#[test]
 fn code_without_a_file_is_followed_by_frame_pointers() {
     let code = Code::new(&[Rule::STOP]);
     let memory = words([(0x8100, 0x8200), (0x8108, JIT + 8), (0x8200, 0), (0x8208, pc(0))]);

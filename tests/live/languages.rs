@@ -4,6 +4,7 @@ use super::fixture;
 use super::machine::{tool_or_skip, turn};
 use super::profiler::Recording;
 use super::running::Running;
+use rustix::process::Signal;
 use std::process::Command;
 
 #[test]
@@ -18,6 +19,20 @@ fn a_generated_function_interrupted_at_its_first_or_last_instruction_keeps_its_c
     let whole =
         stacks.percent(|stack| stack.has(&["main", "call_generated", "generated_caller", "generated_leaf"]));
     assert!(leaves - whole < 0.2, "{leaves:.1} % in the leaf, {whole:.1} % with its callers");
+}
+
+#[test]
+fn names_of_generated_code_are_found_inside_a_container() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("jit_leaf") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut command = Command::new(fixture::sources().join("container.sh"));
+    command.arg(folder.path()).arg(program).arg("20");
+    // The first process of a PID namespace heeds no other signal.
+    let container = Running::start_ready(&mut command).ended_by(Signal::KILL);
+    // Its map is called after the number that it has inside, in the /tmp that it sees.
+    let recording = Recording::of_pid(container.descendant("jit_leaf"), "1s");
+    recording.stacks().assert_has(&["main", "call_generated", "generated_caller", "generated_leaf"]);
 }
 
 #[test]
@@ -115,7 +130,11 @@ fn node_is_whole_through_its_generated_code_with_the_names_of_its_map() {
             const list = [...numbers()].map(i => ({ key: 'k' + i, text: 'a'.repeat(i % 9) }));
             JSON.parse(JSON.stringify(list)).sort((a, b) => a.key < b.key ? -1 : 1).forEach(o => innermost(o.text));
         }";
-    let program = Running::start(Command::new(node).args(["--perf-basic-prof", "-e", code]));
+    // It writes a log into the folder it is in.
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut command = Command::new(node);
+    command.args(["--perf-basic-prof", "-e", code]).current_dir(folder.path());
+    let program = Running::start(&mut command);
     std::thread::sleep(std::time::Duration::from_millis(700));
     let recording = Recording::of_pid(program.pid(), "3s");
     let _ = std::fs::remove_file(format!("/tmp/perf-{}.map", program.pid()));
