@@ -97,7 +97,7 @@ peer_row() {
 	[ -s "$file" ] || return 0
 	awk -v name="$1" -v felt="$(cut -d ' ' -f 1 "$file" | median)" -v cpu="$(cut -d ' ' -f 2 "$file" | median)" \
 		-v bare="$(cut -d ' ' -f 1 "$work/peer.bare_event" | median)" '
-		BEGIN { printf "%-28s %10.1f %10.2f %12.2f\n", name, felt, bare > 0 ? felt / bare : 0, cpu }'
+		BEGIN { printf "%-28s %10.1f %10.2f %12.2f\n", name, felt, (bare > 0 ? felt / bare : 0), cpu }'
 }
 
 printf 'machine: %s, %s CPUs, Linux %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(uname -r)"
