@@ -58,6 +58,15 @@ impl Value {
     }
 }
 
+/// What functions of a module do with the stack pointer when they return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Callees {
+    /// They take off their return address, as the psABI says.
+    TakeReturnAddress,
+    /// They may take off their arguments too, as V8's built-in functions do: behind a call nothing is known about rsp.
+    MayTakeArguments,
+}
+
 /// What is known before one instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AbstractFrame {
@@ -105,6 +114,9 @@ impl AbstractFrame {
             let place = self.registers[usize::from(register)].place()?;
             (place.base == CFA).then(|| Rule::reg(register, -place.offset))
         };
+        if self.has_frame_pointer() {
+            return direct(RBP);
+        }
         // A register that is above what it points into would be no frame.
         if let Some(rule) = direct(RSP).filter(|rule| rule.cfa_off >= 8) {
             return Some(rule);
@@ -121,6 +133,13 @@ impl AbstractFrame {
             .or_else(|| direct(RBP))
             .or_else(|| saved_near(RBP))
             .or_else(|| (0..16).filter(|&register| register != RSP).find_map(direct))
+    }
+
+    /// Whether rbp points to where this function has saved the caller's. It stays so whatever a called function does
+    /// to the stack pointer.
+    fn has_frame_pointer(&self) -> bool {
+        let place = self.registers[usize::from(RBP)].place().filter(|place| place.base == CFA);
+        place.is_some_and(|place| self.slot(place) == Value::CallersRbp)
     }
 
     fn with_rbp(&self, rule: Rule) -> Option<Rule> {
@@ -177,10 +196,13 @@ impl AbstractFrame {
         &self,
         instruction: &Instruction,
         number: u32,
+        callees: Callees,
         info: &mut InstructionInfoFactory,
     ) -> Self {
         let mut next = self.clone();
-        if !next.apply_known(instruction, number) {
+        if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+            next.apply_call(number, callees);
+        } else if !next.apply_known(instruction, number) {
             next.apply_other(instruction, number, info);
         }
         if let Some(rsp) = next.rsp() {
@@ -267,10 +289,6 @@ impl AbstractFrame {
 
     /// All other instructions: whatever they write is unknown.
     fn apply_other(&mut self, instruction: &Instruction, number: u32, info: &mut InstructionInfoFactory) {
-        if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
-            self.apply_call();
-            return;
-        }
         let increment = i64::from(instruction.stack_pointer_increment());
         if instruction.is_stack_instruction() && increment < 0 {
             self.move_rsp(increment);
@@ -303,12 +321,15 @@ impl AbstractFrame {
     }
 
     /// A call that returns: what lies below rsp belongs to the function called.
-    fn apply_call(&mut self) {
+    fn apply_call(&mut self, number: u32, callees: Callees) {
         for register in CALLER_SAVED {
             self.registers[register] = Value::Unknown;
         }
         if let Some(rsp) = self.rsp() {
             self.slots.retain(|(at, _)| at.base != rsp.base || at.offset >= rsp.offset);
+        }
+        if callees == Callees::MayTakeArguments {
+            self.new_base(usize::from(RSP), number);
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
 use rustc_hash::FxHashMap;
 
-use super::abstract_frame::{AbstractFrame, AtReturn};
+use super::abstract_frame::{AbstractFrame, AtReturn, Callees};
 use super::code_bytes::{Code as CodeRanges, CodeBytes};
 use super::compile::Span;
 
@@ -33,21 +33,33 @@ pub(super) struct Followed {
     pub(super) taken: Vec<u64>,
     /// Instructions visited.
     pub(super) visits: usize,
+    /// It takes its arguments off the stack when it returns (`ret n`), or so it seems.
+    pub(super) takes_arguments: bool,
 }
 
-/// Follows one function. `certain` are the function starts that are certain: nothing flows into them. `taken` are the
-/// others that are known.
+/// What is known of the module around a function.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    /// Code without entries.
+    pub(super) code: &'a CodeRanges<'a>,
+    /// The function starts that are certain: nothing flows into them.
+    pub(super) certain: &'a BTreeSet<u64>,
+    /// The other ones that are known.
+    pub(super) taken: &'a BTreeSet<u64>,
+    pub(super) callees: Callees,
+}
+
+/// Follows one function.
 ///
 /// Gives no rules where a return instruction contradicts the assumption that a caller's return address was at rsp in
 /// the beginning, or, unless the start is certain, where no return, tail call, or call of a function that is certain
 /// confirms it.
 pub(super) fn follow_function(
     start: &FunctionStart,
-    code: &CodeRanges<'_>,
-    certain: &BTreeSet<u64>,
-    taken: &BTreeSet<u64>,
+    surroundings: &Surroundings<'_>,
     info: &mut InstructionInfoFactory,
 ) -> Followed {
+    let &Surroundings { code, certain, taken, callees } = surroundings;
     let Some(holder) = code.holder(start.address) else { return Followed::default() };
     let next = |starts: &BTreeSet<u64>| starts.range(start.address.saturating_add(1)..).next().copied();
     let limit = [next(certain), next(taken), start.end].into_iter().flatten().min();
@@ -56,6 +68,7 @@ pub(super) fn follow_function(
         code,
         holder,
         certain,
+        callees,
         limit: limit.map_or(holder.end(), |limit| limit.min(holder.end())),
         nodes: FxHashMap::default(),
         ends: BTreeSet::new(),
@@ -86,6 +99,7 @@ struct Flow<'a> {
     code: &'a CodeRanges<'a>,
     holder: &'a CodeBytes,
     certain: &'a BTreeSet<u64>,
+    callees: Callees,
     /// Code from here on is another function's.
     limit: u64,
     nodes: FxHashMap<u64, Node>,
@@ -133,7 +147,11 @@ impl Flow<'_> {
             FlowControl::Return => {
                 self.ends.insert(next);
                 match frame.at_return() {
-                    AtReturn::Consistent => self.has_confirmation = true,
+                    AtReturn::Consistent => {
+                        self.has_confirmation = true;
+                        let is_longer = instruction.code() == Code::Retnq_imm16;
+                        self.followed.takes_arguments |= is_longer && instruction.immediate16() > 0;
+                    }
                     AtReturn::Contradiction => self.contradict(is_guessed),
                     AtReturn::Unknown => {}
                 }
@@ -184,7 +202,7 @@ impl Flow<'_> {
         }
         // Below 2^32 where it matters: no function is that long. 0 is the CFA's.
         let number = (instruction.ip().wrapping_sub(self.start.address) as u32).wrapping_add(1).max(1);
-        let after = frame.after(instruction, number, self.info);
+        let after = frame.after(instruction, number, self.callees, self.info);
         self.arrive(next, after);
     }
 
