@@ -290,6 +290,17 @@ mod tests {
         assert_eq!(rules_of(&[0x53, 0xc3], &[(0x1000, true)]), []);
     }
 
+    /// `nop; hlt`, then a certain function: `lea -9(%rip), %rax; jmp *%rax`. Nothing else confirms the first.
+    #[test]
+    fn a_tail_call_by_register_makes_its_target_certain() {
+        let one = [0x90, 0xf4, 0x48, 0x8d, 0x05, 0xf7, 0xff, 0xff, 0xff, 0xff, 0xe0];
+        assert_eq!(rules_of(&one, &[(0x1002, true)]), [span(0x1000, 0x100b, A)]);
+        let mut two = one[..9].to_vec();
+        // Another address into the same register: which one is jumped to is not known.
+        two.extend([0x48, 0x8d, 0x05, 0, 0, 0, 0, 0xff, 0xe0]);
+        assert_eq!(rules_of(&two, &[(0x1002, true)]), [span(0x1002, 0x1012, A)]);
+    }
+
     #[test]
     fn an_address_that_is_only_taken_counts_once_a_return_confirms_it() {
         assert_eq!(rules_of(&[0x90, 0xf4], &[(0x1000, false)]), []);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
+};
 use rustc_hash::FxHashMap;
 
 use super::abstract_frame::{AbstractFrame, AtReturn, Callees};
@@ -74,6 +76,7 @@ pub(super) fn follow_function(
         ends: BTreeSet::new(),
         queue: BTreeSet::new(),
         switch: None,
+        addresses: FxHashMap::default(),
         is_guessing: false,
         has_confirmation: false,
         is_contradicted: false,
@@ -109,6 +112,8 @@ struct Flow<'a> {
     queue: BTreeSet<u64>,
     /// The frame at the indirect jumps, if they agree.
     switch: Option<Option<AbstractFrame>>,
+    /// Code addresses that `lea` takes into registers; `None` where a register gets several.
+    addresses: FxHashMap<Register, Option<u64>>,
     is_guessing: bool,
     has_confirmation: bool,
     is_contradicted: bool,
@@ -170,6 +175,12 @@ impl Flow<'_> {
             FlowControl::IndirectBranch => {
                 self.ends.insert(next);
                 self.has_confirmation |= frame == AbstractFrame::at_entry();
+                // A tail call to an address that was taken before (musl's `__libc_start_main`).
+                let is_tail_call =
+                    instruction.op0_kind() == OpKind::Register && frame.at_return() == AtReturn::Consistent;
+                if is_tail_call && let Some(&Some(target)) = self.addresses.get(&instruction.op0_register()) {
+                    self.followed.calls.push(target);
+                }
                 let agreed = self.switch.get_or_insert_with(|| Some(frame.clone()));
                 if agreed.as_ref() != Some(&frame) {
                     *agreed = None;
@@ -191,7 +202,12 @@ impl Flow<'_> {
             self.followed.calls.push(target);
         }
         if instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
-            self.followed.taken.push(instruction.ip_rel_memory_address());
+            let target = instruction.ip_rel_memory_address();
+            self.followed.taken.push(target);
+            let address = self.addresses.entry(instruction.op0_register()).or_insert(Some(target));
+            if *address != Some(target) {
+                *address = None;
+            }
         }
         if instruction.code() == Code::Hlt {
             self.ends.insert(next);
