@@ -118,7 +118,37 @@ impl Follower<'_> {
 }
 
 /// Spans without overlaps: where several rules are claimed for an address, none holds.
-fn disjoint(spans: Vec<Span>) -> Vec<Span> {
+fn disjoint(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.par_sort_unstable_by_key(|span| (span.start, span.end));
+    let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
+    let mut rest = &spans[..];
+    while let [first, ..] = rest {
+        let mut end = first.end;
+        let is_apart = |span: &Span| {
+            let is_apart = span.start >= end;
+            end = end.max(span.end);
+            is_apart
+        };
+        let count = 1 + rest[1..].iter().position(is_apart).unwrap_or(rest.len() - 1);
+        let (overlapping, others) = rest.split_at(count);
+        rest = others;
+        match overlapping {
+            [alone] => add_merged(&mut merged, *alone),
+            _ => add_agreed(&mut merged, overlapping),
+        }
+    }
+    merged
+}
+
+fn add_merged(merged: &mut Vec<Span>, span: Span) {
+    match merged.last_mut() {
+        Some(last) if last.end == span.start && last.rule == span.rule => last.end = span.end,
+        _ => merged.push(span),
+    }
+}
+
+/// Adds what overlapping spans agree on.
+fn add_agreed(merged: &mut Vec<Span>, spans: &[Span]) {
     let mut edges: Vec<(u64, bool, Rule)> = Vec::with_capacity(2 * spans.len());
     for span in spans {
         edges.push((span.start, true, span.rule));
@@ -127,16 +157,12 @@ fn disjoint(spans: Vec<Span>) -> Vec<Span> {
     edges.sort_unstable_by_key(|&(address, is_start, _)| (address, is_start));
     // The rules claimed at the present address, and how often.
     let mut claimed: Vec<(Rule, u32)> = Vec::new();
-    let mut merged: Vec<Span> = Vec::new();
     let mut from = 0;
     for (address, is_start, rule) in edges {
         if let [(rule, _)] = claimed[..]
             && from < address
         {
-            match merged.last_mut() {
-                Some(last) if last.end == from && last.rule == rule => last.end = address,
-                _ => merged.push(Span { start: from, end: address, rule }),
-            }
+            add_merged(merged, Span { start: from, end: address, rule });
         }
         from = address;
         let index = claimed.iter().position(|(other, _)| *other == rule);
@@ -153,7 +179,6 @@ fn disjoint(spans: Vec<Span>) -> Vec<Span> {
             (None, false) => {}
         }
     }
-    merged
 }
 
 /// The first spans, and of the others what lies between them. Both ascending, without overlaps.

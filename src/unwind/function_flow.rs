@@ -1,6 +1,7 @@
 //! The instructions of one function, followed along all jumps from its first.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
@@ -10,6 +11,7 @@ use rustc_hash::FxHashMap;
 use super::abstract_frame::{AbstractFrame, AtReturn, Callees};
 use super::code_bytes::{Code as CodeRanges, CodeBytes};
 use super::compile::Span;
+use super::rule::Rule;
 
 /// Visits of instructions in one function at most, those that are repeated because ways meet included.
 const MAX_VISITS: usize = 400_000;
@@ -72,9 +74,12 @@ pub(super) fn follow_function(
         certain,
         callees,
         limit: limit.map_or(holder.end(), |limit| limit.min(holder.end())),
-        nodes: FxHashMap::default(),
-        ends: BTreeSet::new(),
-        queue: BTreeSet::new(),
+        decoder: Decoder::with_ip(64, &holder.bytes, holder.start, DecoderOptions::NONE),
+        nodes: Vec::new(),
+        by_address: FxHashMap::default(),
+        ends: Vec::new(),
+        next: None,
+        queue: BinaryHeap::new(),
         switch: None,
         addresses: FxHashMap::default(),
         is_guessing: false,
@@ -91,10 +96,13 @@ pub(super) fn follow_function(
 }
 
 struct Node {
+    address: u64,
     frame: AbstractFrame,
     length: u8,
     /// Reached from an indirect jump only, by the guess of `guess_switch_targets`: gives way to all others.
     is_guessed: bool,
+    /// It has still to be visited.
+    is_waiting: bool,
 }
 
 struct Flow<'a> {
@@ -105,11 +113,15 @@ struct Flow<'a> {
     callees: Callees,
     /// Code from here on is another function's.
     limit: u64,
-    nodes: FxHashMap<u64, Node>,
+    decoder: Decoder<'a>,
+    nodes: Vec<Node>,
+    by_address: FxHashMap<u64, u32>,
     /// Addresses after instructions that nothing falls through.
-    ends: BTreeSet<u64>,
+    ends: Vec<u64>,
+    /// What is visited next, unless the queue has a lower address: mostly the next instruction.
+    next: Option<(u64, u32)>,
     /// Lowest address first: ways that meet have mostly met before what follows is visited.
-    queue: BTreeSet<u64>,
+    queue: BinaryHeap<Reverse<(u64, u32)>>,
     /// The frame at the indirect jumps, if they agree.
     switch: Option<Option<AbstractFrame>>,
     /// Code addresses that `lea` takes into registers; `None` where a register gets several.
@@ -124,23 +136,59 @@ struct Flow<'a> {
 
 impl Flow<'_> {
     fn run(&mut self) {
-        while let Some(address) = self.queue.pop_first() {
+        while let Some(index) = self.take_waiting() {
             self.followed.visits += 1;
             if self.followed.visits > MAX_VISITS {
                 // Unfinished: what was found may be wrong.
                 self.is_contradicted = true;
                 return;
             }
-            self.visit(address);
+            self.visit(index);
         }
     }
 
-    fn visit(&mut self, address: u64) {
-        let Some(node) = self.nodes.get_mut(&address) else { return };
+    fn take_waiting(&mut self) -> Option<usize> {
+        let (_, index) = match (self.next, self.queue.peek()) {
+            (Some(next), Some(&Reverse(queued))) if queued < next => self.queue.pop()?.0,
+            (Some(next), _) => {
+                self.next = None;
+                next
+            }
+            (None, _) => self.queue.pop()?.0,
+        };
+        let index = index as usize;
+        self.nodes.get_mut(index)?.is_waiting = false;
+        Some(index)
+    }
+
+    fn wait(&mut self, index: u32) {
+        let node = &mut self.nodes[index as usize];
+        if std::mem::replace(&mut node.is_waiting, true) {
+            return;
+        }
+        let entry = (node.address, index);
+        match self.next.replace(entry) {
+            Some(other) if other < entry => {
+                self.next = Some(other);
+                self.queue.push(Reverse(entry));
+            }
+            Some(other) => self.queue.push(Reverse(other)),
+            None => {}
+        }
+    }
+
+    fn visit(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
         let frame = node.frame.clone();
         let is_guessed = node.is_guessed;
-        let mut decoder = Decoder::with_ip(64, self.holder.from(address), address, DecoderOptions::NONE);
-        let instruction = decoder.decode();
+        let address = node.address;
+        let position = usize::try_from(address.wrapping_sub(self.holder.start)).unwrap_or(usize::MAX);
+        if self.decoder.set_position(position).is_err() {
+            self.contradict(is_guessed);
+            return;
+        }
+        self.decoder.set_ip(address);
+        let instruction = self.decoder.decode();
         if instruction.is_invalid() {
             self.contradict(is_guessed);
             return;
@@ -150,7 +198,7 @@ impl Flow<'_> {
         let next = instruction.next_ip();
         match instruction.flow_control() {
             FlowControl::Return => {
-                self.ends.insert(next);
+                self.ends.push(next);
                 match frame.at_return() {
                     AtReturn::Consistent => {
                         self.has_confirmation = true;
@@ -162,10 +210,10 @@ impl Flow<'_> {
                 }
             }
             FlowControl::Exception | FlowControl::Interrupt => {
-                self.ends.insert(next);
+                self.ends.push(next);
             }
             FlowControl::UnconditionalBranch => {
-                self.ends.insert(next);
+                self.ends.push(next);
                 self.jump_to(instruction.near_branch_target(), frame);
             }
             FlowControl::ConditionalBranch => {
@@ -173,7 +221,7 @@ impl Flow<'_> {
                 self.arrive(next, frame);
             }
             FlowControl::IndirectBranch => {
-                self.ends.insert(next);
+                self.ends.push(next);
                 self.has_confirmation |= frame == AbstractFrame::at_entry();
                 // A tail call to an address that was taken before (musl's `__libc_start_main`).
                 let is_tail_call =
@@ -210,7 +258,7 @@ impl Flow<'_> {
             }
         }
         if instruction.code() == Code::Hlt {
-            self.ends.insert(next);
+            self.ends.push(next);
             return;
         }
         if is_call && self.may_not_return(next) {
@@ -265,24 +313,27 @@ impl Flow<'_> {
 
     /// A way leads to `address` with `frame`.
     fn arrive(&mut self, address: u64, frame: AbstractFrame) {
-        let is_other = address != self.start.address && self.certain.contains(&address);
-        if is_other || !self.holder.contains(address) {
+        // Between its start and its limit there is no other function.
+        let is_own = self.start.address <= address && address < self.limit;
+        if !is_own && (!self.holder.contains(address) || self.certain.contains(&address)) {
             return;
         }
-        match self.nodes.get_mut(&address) {
-            None => {
-                let node = Node { frame, length: 0, is_guessed: self.is_guessing };
-                self.nodes.insert(address, node);
-                self.queue.insert(address);
-            }
-            Some(node) if self.is_guessing && !node.is_guessed => {}
-            Some(node) => {
-                let joined = node.frame.join(&frame);
-                if joined != node.frame {
-                    node.frame = joined;
-                    self.queue.insert(address);
-                }
-            }
+        // Fewer than MAX_VISITS times two.
+        let new = self.nodes.len() as u32;
+        let index = *self.by_address.entry(address).or_insert(new);
+        let Some(node) = self.nodes.get_mut(index as usize) else {
+            let is_guessed = self.is_guessing;
+            self.nodes.push(Node { address, frame, length: 0, is_guessed, is_waiting: false });
+            self.wait(index);
+            return;
+        };
+        if self.is_guessing && !node.is_guessed {
+            return;
+        }
+        let joined = node.frame.join(&frame);
+        if joined != node.frame {
+            node.frame = joined;
+            self.wait(index);
         }
     }
 
@@ -303,9 +354,12 @@ impl Flow<'_> {
         }
         self.is_guessing = true;
         let mut from = self.start.address;
-        while let Some(&address) = self.ends.range(from..self.limit.max(from)).next() {
+        let mut ends = BTreeSet::new();
+        loop {
+            ends.extend(self.ends.drain(..));
+            let Some(&address) = ends.range(from..self.limit.max(from)).next() else { return };
             from = address + 1;
-            if self.nodes.contains_key(&address) {
+            if self.by_address.contains_key(&address) {
                 continue;
             }
             self.arrive(address, frame.clone());
@@ -322,12 +376,13 @@ impl Flow<'_> {
             return self.followed;
         }
         let keeps_guesses = !self.is_guess_contradicted;
-        let mut nodes: Vec<(u64, Node)> =
-            self.nodes.drain().filter(|(_, node)| keeps_guesses || !node.is_guessed).collect();
-        nodes.sort_unstable_by_key(|(address, _)| *address);
+        self.nodes.retain(|node| keeps_guesses || !node.is_guessed);
+        self.nodes.sort_unstable_by_key(|node| node.address);
         let spans = &mut self.followed.spans;
         let mut covered = 0;
-        for (start, node) in nodes {
+        let mut known: Option<(&AbstractFrame, Option<Rule>)> = None;
+        for node in &self.nodes {
+            let start = node.address;
             // Two decodings of the same bytes: neither is believed.
             if start < covered {
                 if let Some(last) = spans.last_mut() {
@@ -337,7 +392,12 @@ impl Flow<'_> {
             }
             let end = start + u64::from(node.length);
             covered = end;
-            let Some(rule) = node.frame.rule() else { continue };
+            let rule = match known {
+                Some((frame, rule)) if frame.is_shared_with(&node.frame) => rule,
+                _ => node.frame.rule(),
+            };
+            known = Some((&node.frame, rule));
+            let Some(rule) = rule else { continue };
             match spans.last_mut() {
                 Some(last) if last.end == start && last.rule == rule => last.end = end,
                 _ => spans.push(Span { start, end, rule }),
