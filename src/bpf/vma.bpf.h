@@ -5,6 +5,7 @@
 
 #define VM_EXEC 4 /* include/linux/mm.h */
 #define PAGE_BITS 12
+#define PAGE_REST ((1ULL << PAGE_BITS) - 1)
 #define EXEC_MAPPINGS 3
 
 /* A mapping of code, as in struct prof_process. */
@@ -16,12 +17,14 @@ struct code_mapping {
 };
 
 /*
- * The segment of which a mapping that shows `file` from `from` up to `to` shows most, as
- * ElfImage::bias_of_mapping has it; -1 if it shows none. Global: verified once, not for every path.
+ * The segment that gives a mapping at `start`, which shows `file` from `from` up to `to`, its bias;
+ * -1 if it shows none. The order of preference is that of ElfImage::bias_of_mapping: the segment
+ * that gives a file with fixed addresses no bias, else the one whose pages are exactly the mapping,
+ * else the one of which it shows most. Global: verified once, not for every path.
  */
-__noinline int shown_segment(const struct prof_file *file, __u64 from, __u64 to)
+__noinline int shown_segment(const struct prof_file *file, __u64 start, __u64 from, __u64 to)
 {
-	__s64 most = 0;
+	__u64 most = 0;
 	int best = -1;
 
 	if (!file)
@@ -30,10 +33,18 @@ __noinline int shown_segment(const struct prof_file *file, __u64 from, __u64 to)
 		const struct prof_segment *segment = &file->segment[i];
 		__u64 first = segment->file_offset > from ? segment->file_offset : from;
 		__u64 end = segment->file_end < to ? segment->file_end : to;
-		__s64 shown = (__s64)(end - first);
+		__u64 rank = end > first ? end - first : 0;
 
-		if (shown > most) {
-			most = shown;
+		if (!rank)
+			continue;
+		if ((segment->file_offset & ~PAGE_REST) == from &&
+		    ((segment->file_end + PAGE_REST) & ~PAGE_REST) == to)
+			rank |= 1ULL << 62;
+		if (file->has_fixed_addresses &&
+		    start == segment->address + from - segment->file_offset)
+			rank |= 1ULL << 63;
+		if (rank > most) {
+			most = rank;
 			best = i;
 		}
 	}
@@ -74,7 +85,7 @@ static __always_inline bool describe_mapping(struct vm_area_struct *vma, struct 
 	code->image = known->image;
 	if (!known->segment_count)
 		return true;
-	i = shown_segment(known, offset, offset + (code->end - code->start));
+	i = shown_segment(known, code->start, offset, offset + (code->end - code->start));
 	if (i >= PROF_MAX_SEGMENTS)
 		return false;
 	/* For the verifier (6.18): clang keeps the bound in another register. */

@@ -40,7 +40,7 @@ mod stack_ends;
 pub use architecture::Architecture;
 pub use cfi::CfiSections;
 pub use compile::{TableError, compile, compile_sections};
-pub use elf::{ElfError, ElfImage, Segment};
+pub use elf::{ElfError, ElfImage, ElfType, Segment};
 pub use go_table::GoTable;
 pub use limits::Limits;
 pub use memory::{Memory, MemoryError, StackCopy};
