@@ -105,6 +105,12 @@ impl AbstractFrame {
             let place = self.registers[usize::from(register)].place()?;
             (place.base == CFA).then(|| Rule::reg(register, -place.offset))
         };
+        // A frame pointer holds where rsp may not: callees may take their arguments off the stack (V8's do).
+        let frame_pointer = Place { base: CFA, offset: -16 };
+        let rbp = self.registers[usize::from(RBP)].place();
+        if rbp == Some(frame_pointer) && self.slot(frame_pointer) == Value::CallersRbp {
+            return Some(Rule::reg(RBP, 16));
+        }
         // A register that is above what it points into would be no frame.
         if let Some(rule) = direct(RSP).filter(|rule| rule.cfa_off >= 8) {
             return Some(rule);
