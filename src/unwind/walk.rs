@@ -274,7 +274,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         };
         let found_by = if by_record { FoundBy::FramePointer } else { FoundBy::Cfi };
         let mut caller = state.caller_of(return_address, cfa, rbp);
-        caller.is_return_address = rule.ra_kind != RaKind::Jump;
+        caller.is_return_address = rule.ra_kind != RaKind::Jump || return_address == 0;
         if by_record && self.modules.find(caller.lookup_address()).is_none() {
             return Err(End::BadFramePointer { pc: state.pc });
         }
@@ -392,7 +392,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         let rbp = self.read(saved_rbp)?;
         self.check_growth(state, rsp, cfa, Growth::Grows)?;
         let mut caller = state.caller_of(landing_pad, cfa, Some(rbp));
-        caller.is_return_address = false;
+        caller.is_return_address = landing_pad == 0;
         Ok((caller, FoundBy::Cfi))
     }
 
