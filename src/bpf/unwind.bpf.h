@@ -335,6 +335,22 @@ static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_r
 	return 0;
 }
 
+/* libgcc is about to go on in the frame that catches an exception, and has overwritten what it has
+ * saved of its caller. Its description of that frame is complete. */
+static __always_inline long step_landing(struct scratch *s, const struct prof_rule *rule)
+{
+	__u64 context = s->regs[REG_SP] + (__s64)rule->cfa_off, cfa, landing_pad, saved_bp, bp;
+
+	if (!read_word(s, context - PROF_SAVED_RBP_BYTES, &saved_bp) ||
+	    !read_word(s, context, &cfa) || !read_word(s, context + 8, &landing_pad) ||
+	    !read_word(s, saved_bp, &bp))
+		return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
+	if (step_to(s, cfa, landing_pad, bp, 0, GROWS))
+		return 1;
+	s->is_return = 0;
+	return 0;
+}
+
 /* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. */
 static __always_inline long step_rule(struct scratch *s, const struct prof_rule *rule)
 {
@@ -387,10 +403,14 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 			return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
 	}
 	/* From the stack pointer a caller on another stack cannot be found. */
-	return step_to(s, cfa, return_address, bp, by_fp,
-		       rule->ra_kind == PROF_RA_IN_REG			? MAY_STAY :
-		       kind == PROF_RULE_REG && rule->cfa_reg == REG_SP ? GROWS :
-									  MAY_JUMP_DOWN);
+	if (step_to(s, cfa, return_address, bp, by_fp,
+		    rule->ra_kind == PROF_RA_IN_REG		     ? MAY_STAY :
+		    kind == PROF_RULE_REG && rule->cfa_reg == REG_SP ? GROWS :
+								       MAY_JUMP_DOWN))
+		return 1;
+	if (rule->ra_kind == PROF_RA_JUMP)
+		s->is_return = 0;
+	return 0;
 }
 
 /* Stores the current address: at its place in the leaf half, or over the oldest one of the ring. */
@@ -475,6 +495,8 @@ static long walk_step(__u32 index, struct walk *w)
 	/* Not the module's code, where frame pointers would be followed. */
 	if (kind == PROF_RULE_NONE)
 		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
+	if (kind == PROF_RULE_LANDING)
+		return step_landing(s, rule);
 	if (kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
 		return step_frame_pointer(s, kind == PROF_RULE_FP_ROOT);
 	return step_rule(s, rule);

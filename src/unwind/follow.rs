@@ -331,4 +331,13 @@ mod tests {
         assert_eq!(rules_of(&[0x90, 0xf4], &[(0x1000, false)]), []);
         assert_eq!(rules_of(&[0x90, 0xc3], &[(0x1000, false)]), [span(0x1000, 0x1002, A)]);
     }
+
+    #[test]
+    fn a_frame_pointer_is_believed_more_than_rsp_behind_a_call() {
+        // push rbp; mov rbp, rsp; push 0; call …; leave; ret: what is called may have taken the 0 off the stack.
+        let code = [0x55, 0x48, 0x89, 0xe5, 0x6a, 0, 0xe8, 0, 0, 0, 0, 0xc9, 0xc3];
+        let spans = rules_of(&code, &[(0x1000, true)]);
+        let body = Rule::reg(6, 16).with_rbp_at_cfa(-16);
+        assert_eq!(spans[2..], [span(0x1004, 0x100c, body), span(0x100c, 0x100d, A)]);
+    }
 }

@@ -16,6 +16,7 @@ use super::code_starts::{
 };
 use super::compile::{Span, TableError, with_go_frame_pointer};
 use super::elf::{ElfImage, Section, Segment};
+use super::exception_return;
 use super::follow::follow;
 use super::function_flow::FunctionStart;
 use super::go_table::GoTable;
@@ -181,6 +182,7 @@ impl KnownCode {
             }
             known.follow_instructions(image, code, entries, limits);
             known.add_context_start(image, entries, limits);
+            known.add_exception_returns(image, entries, limits);
         }
         for name in LINKAGE_TABLES {
             for section in image.sections().iter().filter(|section| section.name == name) {
@@ -381,6 +383,18 @@ impl KnownCode {
             starts.extend(from_covered_code(&without, &with, covered));
         }
         self.fills = follow(&without, starts);
+    }
+
+    /// The functions that go on in the frame which catches an exception.
+    fn add_exception_returns(&mut self, image: &ElfImage, entries: &Sequences, limits: &Limits) {
+        for (function, rows) in entries.with_rule(exception_return::LAST_ROW) {
+            let (start, size) = (function.start, function.end - function.start);
+            if size > exception_return::MAX_FUNCTION_BYTES {
+                continue;
+            }
+            let Ok(bytes) = image.read_address(start, size, limits) else { continue };
+            self.overrides.extend(exception_return::rules(&CodeBytes { start, bytes }, &rows));
+        }
     }
 
     /// Entries of a linkage table, recognised by the bytes of its first full entry.

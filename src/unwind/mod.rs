@@ -26,6 +26,7 @@ mod cfi_rule;
 mod cfi_rule_aarch64;
 mod code_bytes;
 mod code_starts;
+mod exception_return;
 mod follow;
 mod follow_aarch64;
 mod full_step;
