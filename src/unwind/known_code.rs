@@ -48,6 +48,9 @@ const MAX_CONTEXT_CANDIDATES: usize = 65_536;
 /// Every program and library has some code without entries that the compiler's start-up files bring along, found by
 /// the relocations of `.init_array`. The code with entries is searched for calls only where there is more, in bytes.
 const MAX_STARTUP_BYTES: usize = 512;
+/// Of so many relocations those of `.init_array` are searched for where there is no more: large libraries have a
+/// million of them.
+const MAX_STARTUP_RELOCATIONS: usize = 4096;
 /// Where there is more code without entries than this, in bytes, its instructions are not followed: only where frame
 /// pointers are set up and taken down is looked for. Following takes about 0.1 s for each MiB.
 const MAX_FOLLOWED_BYTES: u64 = 16 << 20;
@@ -363,13 +366,15 @@ impl KnownCode {
         self.overrides.append(&mut self.fills);
 
         let mut starts: Vec<FunctionStart> = from_init_sections(image).collect();
-        starts.extend(from_relocations(image, &without, limits));
+        let is_startup = unknown <= MAX_STARTUP_BYTES;
+        let max_relocations = if is_startup { MAX_STARTUP_RELOCATIONS } else { usize::MAX };
+        starts.extend(from_relocations(image, &without, max_relocations, limits));
         starts.extend(entries.damaged.iter().map(|&(start, end)| FunctionStart {
             address: start,
             end: Some(end),
             is_certain: true,
         }));
-        if unknown > MAX_STARTUP_BYTES {
+        if !is_startup {
             let with: Vec<CodeBytes> = code.iter().filter_map(&mut read).collect();
             starts.push(FunctionStart { address: image.entry(), end: None, is_certain: true });
             starts.extend(from_symbols(image, limits));
