@@ -266,7 +266,7 @@ fn damage_to_a_stripped_go_program() {
         return;
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    check(&Target::new(std::fs::read(program).unwrap()), 60);
+    check(&Target::new(std::fs::read(program).unwrap()), 500);
 }
 
 #[test]

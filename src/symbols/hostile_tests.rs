@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Enough time for one file on a busy machine, and far less than a hang.
 const SOON: Duration = Duration::from_secs(20);
