@@ -66,7 +66,9 @@ static __always_inline bool describe_mapping(struct vm_area_struct *vma, struct 
 	code->end = vma->vm_end;
 	code->bias = 0;
 	code->image = 0; /* generated code */
-	file = vma->vm_file;
+	/* Pointers that are loaded plainly cost the verifier (6.18) a search of all kernel types.
+	 */
+	file = BPF_CORE_READ(vma, vm_file);
 	if (file) {
 		key.inode = BPF_CORE_READ(file, f_inode, i_ino);
 		key.device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
@@ -134,14 +136,17 @@ static __always_inline void take_exec_mappings(struct task_struct *task,
 					       struct prof_process *process)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	struct mm_struct *mm = task->mm;
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	__u64 vdso;
 
 	if (!mm)
 		return;
-	bpf_find_vma(task, mm->start_code, insert_mapping, &process, 0);
+	bpf_find_vma(task, BPF_CORE_READ(mm, start_code), insert_mapping, &process, 0);
 	bpf_find_vma(task, REGS_IP(regs), insert_mapping, &process, 0);
-	if (bpf_core_field_exists(mm->context.vdso))
-		bpf_find_vma(task, (__u64)mm->context.vdso, insert_mapping, &process, 0);
+	if (bpf_core_field_exists(mm->context.vdso)) {
+		vdso = (__u64)BPF_CORE_READ(mm, context.vdso);
+		bpf_find_vma(task, vdso, insert_mapping, &process, 0);
+	}
 }
 
 #endif /* PROF_VMA_BPF_H */
