@@ -26,6 +26,8 @@ mod cfi_rule;
 mod cfi_rule_aarch64;
 mod code_bytes;
 mod code_starts;
+mod elf_dynamic;
+mod elf_source;
 mod exception_return;
 mod follow;
 mod follow_aarch64;
