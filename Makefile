@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all the set-up they need; nothing has to be installed by hand first.
 # See README.md for the two, CONTRIBUTING.md for the rest.
 
-.PHONY: all build demo test oracle bench check fmt man notices install clean
+.PHONY: all build demo test oracle fuzz bench check fmt man notices install clean
 
 PREFIX ?= /usr/local
 DESTDIR ?=

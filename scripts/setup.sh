@@ -37,6 +37,7 @@ test|cmd:ld.lld|lld|lld|lld
 test|cmd:mold|mold|mold|mold
 test|cmd:ld.gold|binutils|binutils-gold|binutils
 test|cmd:luajit|luajit|luajit|luajit
+test|cmd:javac|default-jdk-headless|java-devel|jdk-openjdk
 test|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 test|cmd:chromium,chromium-browser|chromium|chromium-headless|chromium
 test|file:/usr/aarch64-linux-gnu/lib/libc.so.6|libc6-arm64-cross|glibc-arm64-linux-gnu|aarch64-linux-gnu-glibc

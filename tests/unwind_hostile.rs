@@ -8,6 +8,8 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod support;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -21,6 +23,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, TestRunner};
+use support::run_well;
 
 /// A file, and the parts of it that are worth damaging more than others.
 struct Target {
@@ -227,18 +230,8 @@ int main(int count, char **words) {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("program.c"), folder.path().join("program"));
     std::fs::write(&source, SOURCE).unwrap();
-    let output = Command::new(command[0]).args(&command[1..]).arg("-o").arg(&program).arg(&source).output();
-    match output {
-        Ok(output) if output.status.success() => Some(std::fs::read(program).unwrap()),
-        Ok(output) => {
-            println!("skipped: {command:?}: {}", String::from_utf8_lossy(&output.stderr));
-            None
-        }
-        Err(error) => {
-            println!("skipped: {}: {error}", command[0]);
-            None
-        }
-    }
+    run_well(Command::new(command[0]).args(&command[1..]).arg("-o").arg(&program).arg(&source))?;
+    Some(std::fs::read(program).unwrap())
 }
 
 #[test]
@@ -259,13 +252,11 @@ fn damage_to_a_stripped_go_program() {
     let folder = tempfile::tempdir().unwrap();
     let (source, program) = (folder.path().join("program.go"), folder.path().join("program"));
     std::fs::write(&source, "package main\n\nfunc main() { println(len(\"text\")) }\n").unwrap();
-    let output =
-        Command::new("go").args(["build", "-ldflags=-s -w", "-o"]).arg(&program).arg(&source).output();
-    let Ok(output) = output else {
-        println!("skipped: go is not installed");
+    let mut command = Command::new("go");
+    command.args(["build", "-ldflags=-s -w", "-o"]).arg(&program).arg(&source);
+    if run_well(&mut command).is_none() {
         return;
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
     check(&Target::new(std::fs::read(program).unwrap()), 500);
 }
 

@@ -8,6 +8,8 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -20,6 +22,7 @@ use prof::unwind::{
     CfiSections, ElfImage, End, FrameState, Limits, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap,
     Registers, Stack, Table, compile, walk,
 };
+use support::{run_well, skip};
 
 struct Mapping {
     start: u64,
@@ -195,8 +198,7 @@ fn sample(program: &Path, arguments: &[&str], count: usize) -> Option<Vec<Sample
         for task in std::fs::read_dir(format!("/proc/{pid}/task")).unwrap() {
             let tid: u32 = task.unwrap().file_name().to_str().unwrap().parse().unwrap();
             let Some((registers, is_in_system_call)) = stopped_registers(tid) else {
-                println!("skipped: ptrace is not permitted");
-                return None;
+                return skip("ptrace is not permitted");
             };
             let start = if is_in_system_call {
                 FrameState::in_system_call(&registers)
@@ -223,17 +225,8 @@ fn build(folder: &Path, name: &str, source: &str, command: &[&str]) -> Option<Pa
     let mut full = Command::new(command[0]);
     full.args(&command[1..]).arg("-o").arg(&program).arg(&source_path);
     full.env("GOCACHE", folder.join("cache")).env("GOFLAGS", "-mod=mod");
-    match full.output() {
-        Ok(output) if output.status.success() => Some(program),
-        Ok(output) => {
-            println!("skipped: {command:?}: {}", String::from_utf8_lossy(&output.stderr));
-            None
-        }
-        Err(error) => {
-            println!("skipped: {}: {error}", command[0]);
-            None
-        }
-    }
+    run_well(&mut full)?;
+    Some(program)
 }
 
 /// How many stacks are complete; the others are printed.

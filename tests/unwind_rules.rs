@@ -7,6 +7,8 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,7 @@ use prof::unwind::{
     CfiSections, ElfError, ElfImage, Limits, Rule, Table, TableError, compile, compile_sections,
 };
 use proptest::prelude::*;
+use support::run_well;
 
 const ASSEMBLY: &str = r#"
     .text
@@ -145,17 +148,8 @@ fn assembled() -> Option<(Table, BTreeMap<String, u64>)> {
 
 fn link(folder: &Path, source: &Path, name: &str, command: &[&str]) -> Option<PathBuf> {
     let path = folder.join(name);
-    match Command::new(command[0]).args(&command[1..]).arg("-o").arg(&path).arg(source).output() {
-        Ok(output) if output.status.success() => Some(path),
-        Ok(output) => {
-            println!("skipped: {command:?}: {}", String::from_utf8_lossy(&output.stderr));
-            None
-        }
-        Err(error) => {
-            println!("skipped: {command:?}: {error}");
-            None
-        }
-    }
+    run_well(Command::new(command[0]).args(&command[1..]).arg("-o").arg(&path).arg(source))?;
+    Some(path)
 }
 
 #[test]

@@ -8,6 +8,8 @@
     reason = "a test fails by panicking and says what it skips"
 )]
 
+mod support;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,6 +23,7 @@ use object::{Object, ObjectSection};
 use prof::unwind::rule::{RaKind, RbpKind};
 use prof::unwind::{ElfImage, Limits, Rule, RuleKind, Table, compile};
 use rayon::prelude::*;
+use support::{run, run_well, skip};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 
@@ -93,7 +96,7 @@ fn files() -> Vec<PathBuf> {
     };
     for name in WANTED {
         if !folders.iter().any(|folder| add(&folder.join(name))) {
-            println!("skipped: {name}: not installed, or not an ELF file with entries");
+            println!("{name}: not installed, or not an ELF file with entries");
         }
     }
     let libraries = std::fs::read_dir("/usr/lib/x86_64-linux-gnu").into_iter().flatten().flatten();
@@ -421,11 +424,8 @@ fn rows_say_what_readelf_says() {
     let chosen = names.map(|name| Path::new("/usr/lib/x86_64-linux-gnu").join(name).canonicalize());
     files.retain(|path| path.ends_with("bash") || chosen.iter().flatten().any(|chosen| chosen == path));
     for path in files {
-        let Ok(output) = Command::new("readelf").args(["--debug-dump=frames-interp"]).arg(&path).output()
-        else {
-            println!("skipped: readelf is not installed");
-            return;
-        };
+        let mut command = Command::new("readelf");
+        let Some(output) = run(command.arg("--debug-dump=frames-interp").arg(&path)) else { return };
         let table = table_of(&path);
         let text = String::from_utf8_lossy(&output.stdout);
         let mut columns: Vec<&str> = Vec::new();
@@ -489,16 +489,15 @@ fn rules_from_instructions_agree_with_the_entries_that_were_removed() {
     let folder = tempfile::tempdir().unwrap();
     for path in ["/bin/bash", "/usr/lib/x86_64-linux-gnu/libcrypto.so.3"].map(Path::new) {
         if !path.exists() {
-            println!("skipped: {} is not there", path.display());
+            skip::<()>(&format!("{} is not there", path.display()));
             continue;
         }
         let bare = folder.path().join("bare");
         let remove = ["-R", ".eh_frame", "-R", ".eh_frame_hdr"];
-        let Ok(status) = Command::new("objcopy").args(remove).arg(path).arg(&bare).status() else {
-            println!("skipped: objcopy is not installed");
+        let mut command = Command::new("objcopy");
+        if run_well(command.args(remove).arg(path).arg(&bare)).is_none() {
             return;
-        };
-        assert!(status.success());
+        }
         let (full, bare) = (table_of(path), table_of(&bare));
         let (mut same, mut wrong, mut unknown) = (0, 0, 0);
         let mut shown = 0;
@@ -552,7 +551,7 @@ fn is_same_frame(said: Rule, followed: Rule) -> bool {
 fn the_entry_of_the_dynamic_linker_is_a_root() {
     let own = ElfImage::open(&File::open("/proc/self/exe").unwrap(), &Limits::default()).unwrap();
     let Some(interpreter) = own.interpreter() else {
-        println!("skipped: the tests are linked statically");
+        skip::<()>("the tests are linked statically");
         return;
     };
     let image = ElfImage::open(&File::open(interpreter).unwrap(), &Limits::default()).unwrap();

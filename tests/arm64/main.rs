@@ -12,3 +12,5 @@ mod case;
 mod kernel;
 mod replay;
 mod rows;
+#[path = "../support/mod.rs"]
+mod support;

@@ -91,16 +91,6 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// Notes why a test could not run, for the summary of `make test`.
-fn skip(reason: &str) {
-    println!("skipped: {reason}");
-    if let Some(path) = std::env::var_os("PROF_TEST_SKIPS") {
-        use std::io::Write;
-        let file = File::options().append(true).open(path);
-        let _ = file.and_then(|mut file| writeln!(file, "skipped: {reason}"));
-    }
-}
-
 fn table_of(path: &Path) -> Table {
     let image = ElfImage::open(&File::open(path).unwrap(), &Limits::default()).unwrap();
     assert_eq!(image.architecture(), Architecture::Aarch64);
@@ -174,7 +164,8 @@ const RESOLVER_ADDRESSES: usize = 48;
 fn rows_of_libraries_say_what_gimli_says() {
     let files = files();
     if files.is_empty() {
-        return skip("rows of arm64 libraries: no arm64 C library (libc6-arm64-cross)");
+        crate::support::skip::<()>("rows of arm64 libraries: no arm64 C library (libc6-arm64-cross)");
+        return;
     }
     let mut compared = 0;
     for path in files {
@@ -230,7 +221,10 @@ fn contradict(one: Says, other: Says) -> bool {
 fn following_instructions_says_what_the_entries_say() {
     let files = files();
     if files.is_empty() {
-        return skip("followed instructions of arm64 libraries: no arm64 C library (libc6-arm64-cross)");
+        crate::support::skip::<()>(
+            "followed instructions of arm64 libraries: no arm64 C library (libc6-arm64-cross)",
+        );
+        return;
     }
     let (mut same, mut different, mut framed) = (0, 0, 0);
     for path in files {
@@ -283,10 +277,14 @@ fn readelf_says(columns: &BTreeMap<&str, &str>) -> Option<Says> {
 #[test]
 fn rows_of_the_c_library_say_what_readelf_says() {
     let Some(path) = files().into_iter().find(|path| path.ends_with("libc.so.6")) else {
-        return skip("rows of the arm64 C library: it is not there (libc6-arm64-cross)");
+        crate::support::skip::<()>("rows of the arm64 C library: it is not there (libc6-arm64-cross)");
+        return;
     };
     let output = Command::new("readelf").args(["--debug-dump=frames-interp"]).arg(&path).output();
-    let Ok(output) = output else { return skip("rows of the arm64 C library: no readelf") };
+    let Ok(output) = output else {
+        crate::support::skip::<()>("rows of the arm64 C library: no readelf");
+        return;
+    };
     let text = String::from_utf8_lossy(&output.stdout);
     let table = table_of(&path);
     let mut names: Vec<&str> = Vec::new();

@@ -24,19 +24,7 @@ pub(crate) fn turn() -> Option<Turn> {
     Some(Turn { _guard: TURN.lock().unwrap_or_else(PoisonError::into_inner) })
 }
 
-/// Says that a test does not run and why: on the terminal past the test harness, which would keep the
-/// output of a test that passes to itself, and in the file that `scripts/test.sh` sums up.
-pub(crate) fn skip<T>(reason: &str) -> Option<T> {
-    let name = std::thread::current().name().unwrap_or("test").to_owned();
-    let line = format!("skipped: {name}: {reason}\n");
-    // Nothing depends on these lines arriving.
-    let _ = write!(std::io::stderr(), "\n{line}");
-    if let Some(path) = std::env::var_os("PROF_TEST_SKIPS") {
-        let file = fs::OpenOptions::new().append(true).create(true).open(path);
-        let _ = file.and_then(|mut file| file.write_all(line.as_bytes()));
-    }
-    None
-}
+pub(crate) use crate::support::skip;
 
 /// The full path of a tool in `PATH`.
 pub(crate) fn tool(name: &str) -> Option<PathBuf> {

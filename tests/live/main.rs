@@ -19,5 +19,7 @@ mod real_programs;
 mod refusals;
 mod running;
 mod stack_shapes;
+#[path = "../support/mod.rs"]
+mod support;
 mod svg;
 mod targets;
