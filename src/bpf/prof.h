@@ -156,7 +156,9 @@ struct prof_segment {
 /* What is known of a file, so that a mapping of it needs no word from user space. */
 struct prof_file {
 	__u32 image;
-	__u32 segment_count; /* 0: generated code, which has no bias */
+	__u32 segment_count;	   /* 0: generated code, which has no bias */
+	__u32 has_fixed_addresses; /* it is linked for those that its segments say */
+	__u32 pad;
 	struct prof_segment segment[PROF_MAX_SEGMENTS];
 };
 

@@ -5,7 +5,12 @@
 //! pointer that was aligned or moved by an unknown amount, and the caller's rbp. Everything else is unknown. Stores
 //! through other pointers are taken not to hit the slots where registers were saved, as in call frame information.
 
-use iced_x86::{Code, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register, UsedMemory};
+use std::ops::Deref;
+use std::rc::Rc;
+
+use iced_x86::{
+    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
+};
 
 use super::rule::{RBP, RSP, Rule};
 
@@ -58,9 +63,21 @@ impl Value {
     }
 }
 
-/// What is known before one instruction.
+/// What functions of a module do with the stack pointer when they return.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Callees {
+    /// They take off their return address, as the psABI says.
+    TakeReturnAddress,
+    /// They may take off their arguments too, as V8's built-in functions do: behind a call nothing is known about rsp.
+    MayTakeArguments,
+}
+
+/// What is known before one instruction. Most instructions change nothing of it, so that many share one.
+#[derive(Debug, Clone)]
+pub(super) struct AbstractFrame(Rc<Facts>);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct AbstractFrame {
+pub(super) struct Facts {
     /// By DWARF number.
     registers: [Value; 16],
     /// Saved values of interest, by place.
@@ -78,13 +95,44 @@ pub(super) enum AtReturn {
     Unknown,
 }
 
+impl Deref for AbstractFrame {
+    type Target = Facts;
+
+    fn deref(&self) -> &Facts {
+        &self.0
+    }
+}
+
+impl PartialEq for AbstractFrame {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_shared_with(other) || self.0 == other.0
+    }
+}
+
 impl AbstractFrame {
     /// At the first instruction of a function.
     pub(super) fn at_entry() -> Self {
         let mut registers = [Value::Unknown; 16];
         registers[usize::from(RSP)] = Value::Stack(Place { base: CFA, offset: -8 });
         registers[usize::from(RBP)] = Value::CallersRbp;
-        Self { registers, slots: Vec::new() }
+        Self(Rc::new(Facts { registers, slots: Vec::new() }))
+    }
+
+    /// Whether both are one in memory, and therefore equal.
+    pub(super) fn is_shared_with(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn set(&mut self, register: usize, value: Value) {
+        if self.registers[register] != value {
+            Rc::make_mut(&mut self.0).registers[register] = value;
+        }
+    }
+
+    fn retain_slots(&mut self, is_kept: impl Fn(&(Place, Value)) -> bool) {
+        if !self.slots.iter().all(&is_kept) {
+            Rc::make_mut(&mut self.0).slots.retain(is_kept);
+        }
     }
 
     fn rsp(&self) -> Option<Place> {
@@ -105,11 +153,8 @@ impl AbstractFrame {
             let place = self.registers[usize::from(register)].place()?;
             (place.base == CFA).then(|| Rule::reg(register, -place.offset))
         };
-        // A frame pointer holds where rsp may not: callees may take their arguments off the stack (V8's do).
-        let frame_pointer = Place { base: CFA, offset: -16 };
-        let rbp = self.registers[usize::from(RBP)].place();
-        if rbp == Some(frame_pointer) && self.slot(frame_pointer) == Value::CallersRbp {
-            return Some(Rule::reg(RBP, 16));
+        if self.has_frame_pointer() {
+            return direct(RBP);
         }
         // A register that is above what it points into would be no frame.
         if let Some(rule) = direct(RSP).filter(|rule| rule.cfa_off >= 8) {
@@ -127,6 +172,13 @@ impl AbstractFrame {
             .or_else(|| direct(RBP))
             .or_else(|| saved_near(RBP))
             .or_else(|| (0..16).filter(|&register| register != RSP).find_map(direct))
+    }
+
+    /// Whether rbp points to where this function has saved the caller's. It stays so whatever a called function does
+    /// to the stack pointer.
+    fn has_frame_pointer(&self) -> bool {
+        let place = self.registers[usize::from(RBP)].place().filter(|place| place.base == CFA);
+        place.is_some_and(|place| self.slot(place) == Value::CallersRbp)
     }
 
     fn with_rbp(&self, rule: Rule) -> Option<Rule> {
@@ -168,12 +220,15 @@ impl AbstractFrame {
     /// What is known where two ways meet.
     pub(super) fn join(&self, other: &Self) -> Self {
         let mut joined = self.clone();
-        for (value, other) in joined.registers.iter_mut().zip(&other.registers) {
-            if value != other {
-                *value = Value::Unknown;
+        if self.is_shared_with(other) {
+            return joined;
+        }
+        for (register, value) in other.registers.iter().enumerate() {
+            if joined.registers[register] != *value {
+                joined.set(register, Value::Unknown);
             }
         }
-        joined.slots.retain(|(at, value)| other.slot(*at) == *value);
+        joined.retain_slots(|(at, value)| other.slot(*at) == *value);
         joined
     }
 
@@ -183,14 +238,20 @@ impl AbstractFrame {
         &self,
         instruction: &Instruction,
         number: u32,
+        callees: Callees,
         info: &mut InstructionInfoFactory,
     ) -> Self {
         let mut next = self.clone();
-        if !next.apply_known(instruction, number) {
+        if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+            next.apply_call(number, callees);
+        } else if !next.apply_known(instruction, number) && !next.apply_plain(instruction, number) {
             next.apply_other(instruction, number, info);
         }
+        if next.is_shared_with(self) {
+            return next;
+        }
         if let Some(rsp) = next.rsp() {
-            next.slots.retain(|(at, _)| {
+            next.retain_slots(|(at, _)| {
                 at.base != rsp.base || at.offset >= rsp.offset.saturating_sub(RED_ZONE_BYTES)
             });
             // Back on the function's own frame: everything relative to a moved stack pointer is gone.
@@ -198,7 +259,7 @@ impl AbstractFrame {
                 && next.slots.iter().any(|(at, _)| at.base != CFA)
                 && !next.has_moved_register()
             {
-                next.slots.retain(|(at, _)| at.base == CFA);
+                next.retain_slots(|(at, _)| at.base == CFA);
             }
         }
         next
@@ -221,19 +282,19 @@ impl AbstractFrame {
                 let Some(register) = first else { return false };
                 let value = self.rsp().map_or(Value::Unknown, |top| self.slot(top));
                 self.move_rsp(8);
-                self.registers[register] = value;
+                self.set(register, value);
             }
             Code::Leaveq => {
-                self.registers[usize::from(RSP)] = self.registers[usize::from(RBP)];
+                self.set(usize::from(RSP), self.registers[usize::from(RBP)]);
                 let value = self.rsp().map_or(Value::Unknown, |top| self.slot(top));
                 self.move_rsp(8);
-                self.registers[usize::from(RBP)] = value;
+                self.set(usize::from(RBP), value);
             }
             Code::Mov_r64_rm64 | Code::Mov_rm64_r64 => match (first, second) {
-                (Some(to), Some(from)) => self.registers[to] = self.registers[from],
+                (Some(to), Some(from)) => self.set(to, self.registers[from]),
                 (Some(to), None) => {
                     let place = self.memory_place(instruction);
-                    self.registers[to] = place.map_or(Value::Unknown, |place| self.slot(place));
+                    self.set(to, place.map_or(Value::Unknown, |place| self.slot(place)));
                 }
                 (None, Some(from)) => {
                     if let Some(place) = self.memory_place(instruction) {
@@ -245,25 +306,25 @@ impl AbstractFrame {
             Code::Lea_r64_m => {
                 let Some(to) = first else { return false };
                 let place = self.memory_place(instruction);
-                self.registers[to] = place.map_or(Value::Unknown, Value::Stack);
+                self.set(to, place.map_or(Value::Unknown, Value::Stack));
                 self.keep_stack_base(to, number);
             }
             Code::Sub_rm64_imm8 | Code::Sub_rm64_imm32 => {
                 let Some(register) = first else { return false };
                 let bytes = instruction.immediate(1).cast_signed().saturating_neg();
-                self.registers[register] = self.registers[register].plus(bytes);
+                self.set(register, self.registers[register].plus(bytes));
             }
             Code::Add_rm64_imm8 | Code::Add_rm64_imm32 => {
                 let Some(register) = first else { return false };
                 let bytes = instruction.immediate(1).cast_signed();
-                self.registers[register] = self.registers[register].plus(bytes);
+                self.set(register, self.registers[register].plus(bytes));
             }
             Code::And_rm64_imm8 | Code::And_rm64_imm32 => {
                 let Some(register) = first else { return false };
                 if self.registers[register].place().is_none() {
                     return false;
                 }
-                self.registers[register] = Value::Unknown;
+                self.set(register, Value::Unknown);
                 self.new_base(register, number);
             }
             _ => return false,
@@ -271,12 +332,64 @@ impl AbstractFrame {
         true
     }
 
+    /// Common instructions that write their first operand or nothing; they only need a closer look where that is on
+    /// the stack or is rsp. Returns false for all others.
+    fn apply_plain(&mut self, instruction: &Instruction, number: u32) -> bool {
+        let is_written = match instruction.mnemonic() {
+            Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Nop | Mnemonic::Endbr64 | Mnemonic::Bt => false,
+            Mnemonic::Mov
+            | Mnemonic::Movzx
+            | Mnemonic::Movsx
+            | Mnemonic::Movsxd
+            | Mnemonic::Lea
+            | Mnemonic::Xor
+            | Mnemonic::Or
+            | Mnemonic::And
+            | Mnemonic::Add
+            | Mnemonic::Sub
+            | Mnemonic::Shl
+            | Mnemonic::Shr
+            | Mnemonic::Sar
+            | Mnemonic::Neg
+            | Mnemonic::Not
+            | Mnemonic::Inc
+            | Mnemonic::Dec
+            | Mnemonic::Movaps
+            | Mnemonic::Movups
+            | Mnemonic::Movdqa
+            | Mnemonic::Movdqu
+            | Mnemonic::Movq
+            | Mnemonic::Movd => true,
+            Mnemonic::Imul => {
+                if instruction.op_count() < 2 {
+                    return false;
+                }
+                true
+            }
+            _ => return false,
+        };
+        if !is_written {
+            return true;
+        }
+        match instruction.op0_kind() {
+            OpKind::Register => {
+                let Some(register) = general(instruction.op0_register().full_register()) else { return true };
+                self.set(register, Value::Unknown);
+                self.keep_stack_base(register, number);
+            }
+            OpKind::Memory => {
+                if let Some(place) = self.memory_place(instruction) {
+                    self.store(place, instruction.memory_size().size() as u64, Value::Unknown);
+                }
+            }
+            // `mov` to an absolute address.
+            _ => return false,
+        }
+        true
+    }
+
     /// All other instructions: whatever they write is unknown.
     fn apply_other(&mut self, instruction: &Instruction, number: u32, info: &mut InstructionInfoFactory) {
-        if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
-            self.apply_call();
-            return;
-        }
         let increment = i64::from(instruction.stack_pointer_increment());
         if instruction.is_stack_instruction() && increment < 0 {
             self.move_rsp(increment);
@@ -296,11 +409,11 @@ impl AbstractFrame {
             let Some(register) = general(register.register().full_register()) else { continue };
             if register == usize::from(RSP) {
                 if !is_stack_instruction {
-                    self.registers[register] = Value::Unknown;
+                    self.set(register, Value::Unknown);
                     self.new_base(register, number);
                 }
             } else {
-                self.registers[register] = Value::Unknown;
+                self.set(register, Value::Unknown);
             }
         }
         if is_stack_instruction {
@@ -309,12 +422,15 @@ impl AbstractFrame {
     }
 
     /// A call that returns: what lies below rsp belongs to the function called.
-    fn apply_call(&mut self) {
+    fn apply_call(&mut self, number: u32, callees: Callees) {
         for register in CALLER_SAVED {
-            self.registers[register] = Value::Unknown;
+            self.set(register, Value::Unknown);
         }
         if let Some(rsp) = self.rsp() {
-            self.slots.retain(|(at, _)| at.base != rsp.base || at.offset >= rsp.offset);
+            self.retain_slots(|(at, _)| at.base != rsp.base || at.offset >= rsp.offset);
+        }
+        if callees == Callees::MayTakeArguments {
+            self.new_base(usize::from(RSP), number);
         }
     }
 
@@ -326,8 +442,7 @@ impl AbstractFrame {
     }
 
     fn move_rsp(&mut self, bytes: i64) {
-        let rsp = &mut self.registers[usize::from(RSP)];
-        *rsp = rsp.plus(bytes);
+        self.set(usize::from(RSP), self.registers[usize::from(RSP)].plus(bytes));
     }
 
     /// rsp has a value that has nothing to do with what it was: the place where it points is a base of its own.
@@ -339,24 +454,28 @@ impl AbstractFrame {
 
     fn new_base(&mut self, register: usize, number: u32) {
         // What was relative to the value that this instruction gave before is not relative to the new one.
-        self.slots.retain(|(at, value)| at.base != number && value.place().is_none_or(|v| v.base != number));
-        for value in &mut self.registers {
-            if value.place().is_some_and(|place| place.base == number) {
-                *value = Value::Unknown;
+        self.retain_slots(|(at, value)| at.base != number && value.place().is_none_or(|v| v.base != number));
+        for other in 0..self.registers.len() {
+            if self.registers[other].place().is_some_and(|place| place.base == number) {
+                self.set(other, Value::Unknown);
             }
         }
-        self.registers[register] = Value::Stack(Place { base: number, offset: 0 });
+        self.set(register, Value::Stack(Place { base: number, offset: 0 }));
     }
 
     fn store(&mut self, place: Place, bytes: u64, value: Value) {
+        if bytes == 8 && value != Value::Unknown && self.slot(place) == value {
+            return;
+        }
         let end = i64::from(place.offset).saturating_add_unsigned(bytes);
-        self.slots.retain(|(at, _)| {
+        self.retain_slots(|(at, _)| {
             let start = i64::from(at.offset);
             at.base != place.base || start >= end || start + 8 <= i64::from(place.offset)
         });
         if value != Value::Unknown && self.slots.len() < MAX_SLOTS {
-            let index = self.slots.partition_point(|(at, _)| *at < place);
-            self.slots.insert(index, (place, value));
+            let slots = &mut Rc::make_mut(&mut self.0).slots;
+            let index = slots.partition_point(|(at, _)| *at < place);
+            slots.insert(index, (place, value));
         }
     }
 

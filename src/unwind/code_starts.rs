@@ -100,14 +100,26 @@ fn add_confirmed(bytes: &[u8], start: u64, references: &[Reference], starts: &mu
     }
 }
 
-/// Code addresses in tables of pointers: what relocations put there. They are only taken, not certain.
-pub(super) fn from_relocations(image: &ElfImage, gaps: &[CodeBytes], limits: &Limits) -> Vec<FunctionStart> {
+/// Code addresses in tables of pointers: what relocations put there. They are only taken, not certain. Of each table
+/// of relocations the first `max_entries` are read: linkers sort them by the address that they change, and
+/// `.init_array` and `.fini_array` are the first sections that have any.
+pub(super) fn from_relocations(
+    image: &ElfImage,
+    gaps: &[CodeBytes],
+    max_entries: usize,
+    limits: &Limits,
+) -> Vec<FunctionStart> {
     const ENTRY_BYTES: usize = 24;
     const RELATIVE: u32 = 8;
     let mut starts = Vec::new();
+    if gaps.is_empty() {
+        return starts;
+    }
     let tables = image.sections().iter().filter(|s| s.kind == elf::SHT_RELA.0 && s.name == b".rela.dyn");
     for section in tables {
-        let Ok(bytes) = image.section_bytes(section, limits) else { continue };
+        let most = max_entries.saturating_mul(ENTRY_BYTES) as u64;
+        let section = Section { size: section.size.min(most), ..section.clone() };
+        let Ok(bytes) = image.section_bytes(&section, limits) else { continue };
         for entry in bytes.chunks_exact(ENTRY_BYTES).map(Fields) {
             if entry.u32(8) == Some(RELATIVE)
                 && let Some(address) = entry.u64(16)

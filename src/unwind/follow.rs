@@ -11,9 +11,10 @@ use std::collections::BTreeSet;
 use iced_x86::InstructionInfoFactory;
 use rayon::prelude::*;
 
+use super::abstract_frame::Callees;
 use super::code_bytes::{Code, CodeBytes};
 use super::compile::Span;
-use super::function_flow::{Followed, FunctionStart, follow_function};
+use super::function_flow::{Followed, FunctionStart, Surroundings, follow_function};
 use super::rule::Rule;
 
 /// Visits of instructions at most, in all. One takes about 200 ns.
@@ -23,23 +24,33 @@ const MAX_FUNCTIONS: usize = 1 << 20;
 
 /// Rules for the code that can be followed from the given function starts: ascending, without overlaps.
 pub(super) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>) -> Vec<Span> {
-    let mut follower = Follower {
-        code: Code(code),
-        certain: BTreeSet::new(),
-        taken: BTreeSet::new(),
-        spans: Vec::new(),
-        visits: 0,
-    };
     let (certain, taken): (Vec<_>, Vec<_>) = starts.into_iter().partition(|start| start.is_certain);
-    follower.run(certain);
-    let certain = disjoint(std::mem::take(&mut follower.spans));
-    follower.run(taken);
-    let taken = disjoint(follower.spans);
-    with_priority(certain, &taken)
+    let follow_all = |callees| {
+        let mut follower = Follower {
+            code: Code(code),
+            callees,
+            certain: BTreeSet::new(),
+            taken: BTreeSet::new(),
+            spans: Vec::new(),
+            visits: 0,
+        };
+        follower.run(&certain)?;
+        let certain = disjoint(std::mem::take(&mut follower.spans));
+        follower.run(&taken)?;
+        let taken = disjoint(follower.spans);
+        Ok(with_priority(certain, &taken))
+    };
+    follow_all(Callees::TakeReturnAddress)
+        .or_else(|OtherConvention| follow_all(Callees::MayTakeArguments))
+        .unwrap_or_default()
 }
+
+/// A function takes its arguments off the stack, which no function was taken to do.
+struct OtherConvention;
 
 struct Follower<'a> {
     code: Code<'a>,
+    callees: Callees,
     certain: BTreeSet<u64>,
     taken: BTreeSet<u64>,
     spans: Vec<Span>,
@@ -48,15 +59,24 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     /// Follows functions, and then those that they lead to, until there are no new ones.
-    fn run(&mut self, starts: Vec<FunctionStart>) {
+    fn run(&mut self, starts: &[FunctionStart]) -> Result<(), OtherConvention> {
         let mut round = self.new_ones(starts);
         while !round.is_empty() && self.visits < MAX_VISITS {
-            let results: Vec<Followed> = round
+            let surroundings = Surroundings {
+                code: &self.code,
+                certain: &self.certain,
+                taken: &self.taken,
+                callees: self.callees,
+            };
+            let results: Result<Vec<Followed>, OtherConvention> = round
                 .par_iter()
                 .map_init(InstructionInfoFactory::new, |info, start| {
-                    follow_function(start, &self.code, &self.certain, &self.taken, info)
+                    let followed = follow_function(start, &surroundings, info);
+                    let is_other = followed.takes_arguments && self.callees == Callees::TakeReturnAddress;
+                    if is_other { Err(OtherConvention) } else { Ok(followed) }
                 })
                 .collect();
+            let results = results?;
             let mut found = Vec::new();
             for (start, mut followed) in round.iter().zip(results) {
                 self.visits += followed.visits;
@@ -72,13 +92,14 @@ impl Follower<'_> {
                         .map(|address| FunctionStart { is_certain: false, ..start_at(address) }),
                 );
             }
-            round = self.new_ones(found);
+            round = self.new_ones(&found);
         }
+        Ok(())
     }
 
-    fn new_ones(&mut self, starts: Vec<FunctionStart>) -> Vec<FunctionStart> {
+    fn new_ones(&mut self, starts: &[FunctionStart]) -> Vec<FunctionStart> {
         let mut new = Vec::new();
-        for start in starts {
+        for &start in starts {
             let is_full = self.certain.len() + self.taken.len() >= MAX_FUNCTIONS;
             if is_full || self.code.holder(start.address).is_none() || self.certain.contains(&start.address) {
                 continue;
@@ -97,7 +118,37 @@ impl Follower<'_> {
 }
 
 /// Spans without overlaps: where several rules are claimed for an address, none holds.
-fn disjoint(spans: Vec<Span>) -> Vec<Span> {
+fn disjoint(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.par_sort_unstable_by_key(|span| (span.start, span.end));
+    let mut merged: Vec<Span> = Vec::with_capacity(spans.len());
+    let mut rest = &spans[..];
+    while let [first, ..] = rest {
+        let mut end = first.end;
+        let is_apart = |span: &Span| {
+            let is_apart = span.start >= end;
+            end = end.max(span.end);
+            is_apart
+        };
+        let count = 1 + rest[1..].iter().position(is_apart).unwrap_or(rest.len() - 1);
+        let (overlapping, others) = rest.split_at(count);
+        rest = others;
+        match overlapping {
+            [alone] => add_merged(&mut merged, *alone),
+            _ => add_agreed(&mut merged, overlapping),
+        }
+    }
+    merged
+}
+
+fn add_merged(merged: &mut Vec<Span>, span: Span) {
+    match merged.last_mut() {
+        Some(last) if last.end == span.start && last.rule == span.rule => last.end = span.end,
+        _ => merged.push(span),
+    }
+}
+
+/// Adds what overlapping spans agree on.
+fn add_agreed(merged: &mut Vec<Span>, spans: &[Span]) {
     let mut edges: Vec<(u64, bool, Rule)> = Vec::with_capacity(2 * spans.len());
     for span in spans {
         edges.push((span.start, true, span.rule));
@@ -106,16 +157,12 @@ fn disjoint(spans: Vec<Span>) -> Vec<Span> {
     edges.sort_unstable_by_key(|&(address, is_start, _)| (address, is_start));
     // The rules claimed at the present address, and how often.
     let mut claimed: Vec<(Rule, u32)> = Vec::new();
-    let mut merged: Vec<Span> = Vec::new();
     let mut from = 0;
     for (address, is_start, rule) in edges {
         if let [(rule, _)] = claimed[..]
             && from < address
         {
-            match merged.last_mut() {
-                Some(last) if last.end == from && last.rule == rule => last.end = address,
-                _ => merged.push(Span { start: from, end: address, rule }),
-            }
+            add_merged(merged, Span { start: from, end: address, rule });
         }
         from = address;
         let index = claimed.iter().position(|(other, _)| *other == rule);
@@ -132,7 +179,6 @@ fn disjoint(spans: Vec<Span>) -> Vec<Span> {
             (None, false) => {}
         }
     }
-    merged
 }
 
 /// The first spans, and of the others what lies between them. Both ascending, without overlaps.
@@ -232,9 +278,52 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_pointer_counts_more_than_the_stack_pointer() {
+        // push rbp; mov rbp, rsp; push rbx; nop; pop rbx; pop rbp; ret
+        let code = [0x55, 0x48, 0x89, 0xe5, 0x53, 0x90, 0x5b, 0x5d, 0xc3];
+        let expected = [
+            span(0x1000, 0x1001, Rule::reg(7, 8)),
+            span(0x1001, 0x1004, Rule::reg(7, 16).with_rbp_at_cfa(-16)),
+            span(0x1004, 0x1008, Rule::reg(6, 16).with_rbp_at_cfa(-16)),
+            span(0x1008, 0x1009, Rule::reg(7, 8)),
+        ];
+        assert_eq!(rules_of(&code, &[(0x1000, true)]), expected);
+    }
+
+    #[test]
+    fn where_functions_take_their_arguments_along_rsp_is_unknown_behind_calls() {
+        let code = [
+            0xc2, 0x10, 0x00, // ret 16
+            0x90, 0x90, // nop; nop
+            0x6a, 0x01, // push 1
+            0x6a, 0x02, // push 2
+            0xe8, 0xf2, 0xff, 0xff, 0xff, // call 0x1000
+            0x90, // nop
+            0xc3, // ret
+        ];
+        let spans = rules_of(&code, &[(0x1000, true), (0x1005, true)]);
+        let at = |address| spans.iter().find(|s| s.start <= address && address < s.end).map(|s| s.rule);
+        assert_eq!(at(0x1000), Some(Rule::reg(7, 8)));
+        assert_eq!(at(0x1009), Some(Rule::reg(7, 24)), "the call itself");
+        assert_eq!(at(0x100e), None, "behind it");
+        assert_eq!(at(0x100f), None);
+    }
+
+    #[test]
     fn a_return_at_another_depth_makes_the_whole_function_unbelievable() {
         // push rbx; ret: this cannot be where a function starts.
         assert_eq!(rules_of(&[0x53, 0xc3], &[(0x1000, true)]), []);
+    }
+
+    /// `nop; hlt`, then a certain function: `lea -9(%rip), %rax; jmp *%rax`. Nothing else confirms the first.
+    #[test]
+    fn a_tail_call_by_register_makes_its_target_certain() {
+        let one = [0x90, 0xf4, 0x48, 0x8d, 0x05, 0xf7, 0xff, 0xff, 0xff, 0xff, 0xe0];
+        assert_eq!(rules_of(&one, &[(0x1002, true)]), [span(0x1000, 0x100b, A)]);
+        let mut two = one[..9].to_vec();
+        // Another address into the same register: which one is jumped to is not known.
+        two.extend([0x48, 0x8d, 0x05, 0, 0, 0, 0, 0xff, 0xe0]);
+        assert_eq!(rules_of(&two, &[(0x1002, true)]), [span(0x1002, 0x1012, A)]);
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The instructions of one function, followed along all jumps from its first.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
+};
 use rustc_hash::FxHashMap;
 
-use super::abstract_frame::{AbstractFrame, AtReturn};
+use super::abstract_frame::{AbstractFrame, AtReturn, Callees};
 use super::code_bytes::{Code as CodeRanges, CodeBytes};
 use super::compile::Span;
+use super::rule::Rule;
 
 /// Visits of instructions in one function at most, those that are repeated because ways meet included.
 const MAX_VISITS: usize = 400_000;
@@ -33,21 +37,33 @@ pub(super) struct Followed {
     pub(super) taken: Vec<u64>,
     /// Instructions visited.
     pub(super) visits: usize,
+    /// It takes its arguments off the stack when it returns (`ret n`), or so it seems.
+    pub(super) takes_arguments: bool,
 }
 
-/// Follows one function. `certain` are the function starts that are certain: nothing flows into them. `taken` are the
-/// others that are known.
+/// What is known of the module around a function.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Surroundings<'a> {
+    /// Code without entries.
+    pub(super) code: &'a CodeRanges<'a>,
+    /// The function starts that are certain: nothing flows into them.
+    pub(super) certain: &'a BTreeSet<u64>,
+    /// The other ones that are known.
+    pub(super) taken: &'a BTreeSet<u64>,
+    pub(super) callees: Callees,
+}
+
+/// Follows one function.
 ///
 /// Gives no rules where a return instruction contradicts the assumption that a caller's return address was at rsp in
 /// the beginning, or, unless the start is certain, where no return, tail call, or call of a function that is certain
 /// confirms it.
 pub(super) fn follow_function(
     start: &FunctionStart,
-    code: &CodeRanges<'_>,
-    certain: &BTreeSet<u64>,
-    taken: &BTreeSet<u64>,
+    surroundings: &Surroundings<'_>,
     info: &mut InstructionInfoFactory,
 ) -> Followed {
+    let &Surroundings { code, certain, taken, callees } = surroundings;
     let Some(holder) = code.holder(start.address) else { return Followed::default() };
     let next = |starts: &BTreeSet<u64>| starts.range(start.address.saturating_add(1)..).next().copied();
     let limit = [next(certain), next(taken), start.end].into_iter().flatten().min();
@@ -56,11 +72,16 @@ pub(super) fn follow_function(
         code,
         holder,
         certain,
+        callees,
         limit: limit.map_or(holder.end(), |limit| limit.min(holder.end())),
-        nodes: FxHashMap::default(),
-        ends: BTreeSet::new(),
-        queue: BTreeSet::new(),
+        decoder: Decoder::with_ip(64, &holder.bytes, holder.start, DecoderOptions::NONE),
+        nodes: Vec::new(),
+        by_address: FxHashMap::default(),
+        ends: Vec::new(),
+        next: None,
+        queue: BinaryHeap::new(),
         switch: None,
+        addresses: FxHashMap::default(),
         is_guessing: false,
         has_confirmation: false,
         is_contradicted: false,
@@ -75,10 +96,13 @@ pub(super) fn follow_function(
 }
 
 struct Node {
+    address: u64,
     frame: AbstractFrame,
     length: u8,
     /// Reached from an indirect jump only, by the guess of `guess_switch_targets`: gives way to all others.
     is_guessed: bool,
+    /// It has still to be visited.
+    is_waiting: bool,
 }
 
 struct Flow<'a> {
@@ -86,15 +110,22 @@ struct Flow<'a> {
     code: &'a CodeRanges<'a>,
     holder: &'a CodeBytes,
     certain: &'a BTreeSet<u64>,
+    callees: Callees,
     /// Code from here on is another function's.
     limit: u64,
-    nodes: FxHashMap<u64, Node>,
+    decoder: Decoder<'a>,
+    nodes: Vec<Node>,
+    by_address: FxHashMap<u64, u32>,
     /// Addresses after instructions that nothing falls through.
-    ends: BTreeSet<u64>,
+    ends: Vec<u64>,
+    /// What is visited next, unless the queue has a lower address: mostly the next instruction.
+    next: Option<(u64, u32)>,
     /// Lowest address first: ways that meet have mostly met before what follows is visited.
-    queue: BTreeSet<u64>,
+    queue: BinaryHeap<Reverse<(u64, u32)>>,
     /// The frame at the indirect jumps, if they agree.
     switch: Option<Option<AbstractFrame>>,
+    /// Code addresses that `lea` takes into registers; `None` where a register gets several.
+    addresses: FxHashMap<Register, Option<u64>>,
     is_guessing: bool,
     has_confirmation: bool,
     is_contradicted: bool,
@@ -105,23 +136,59 @@ struct Flow<'a> {
 
 impl Flow<'_> {
     fn run(&mut self) {
-        while let Some(address) = self.queue.pop_first() {
+        while let Some(index) = self.take_waiting() {
             self.followed.visits += 1;
             if self.followed.visits > MAX_VISITS {
                 // Unfinished: what was found may be wrong.
                 self.is_contradicted = true;
                 return;
             }
-            self.visit(address);
+            self.visit(index);
         }
     }
 
-    fn visit(&mut self, address: u64) {
-        let Some(node) = self.nodes.get_mut(&address) else { return };
+    fn take_waiting(&mut self) -> Option<usize> {
+        let (_, index) = match (self.next, self.queue.peek()) {
+            (Some(next), Some(&Reverse(queued))) if queued < next => self.queue.pop()?.0,
+            (Some(next), _) => {
+                self.next = None;
+                next
+            }
+            (None, _) => self.queue.pop()?.0,
+        };
+        let index = index as usize;
+        self.nodes.get_mut(index)?.is_waiting = false;
+        Some(index)
+    }
+
+    fn wait(&mut self, index: u32) {
+        let node = &mut self.nodes[index as usize];
+        if std::mem::replace(&mut node.is_waiting, true) {
+            return;
+        }
+        let entry = (node.address, index);
+        match self.next.replace(entry) {
+            Some(other) if other < entry => {
+                self.next = Some(other);
+                self.queue.push(Reverse(entry));
+            }
+            Some(other) => self.queue.push(Reverse(other)),
+            None => {}
+        }
+    }
+
+    fn visit(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
         let frame = node.frame.clone();
         let is_guessed = node.is_guessed;
-        let mut decoder = Decoder::with_ip(64, self.holder.from(address), address, DecoderOptions::NONE);
-        let instruction = decoder.decode();
+        let address = node.address;
+        let position = usize::try_from(address.wrapping_sub(self.holder.start)).unwrap_or(usize::MAX);
+        if self.decoder.set_position(position).is_err() {
+            self.contradict(is_guessed);
+            return;
+        }
+        self.decoder.set_ip(address);
+        let instruction = self.decoder.decode();
         if instruction.is_invalid() {
             self.contradict(is_guessed);
             return;
@@ -131,18 +198,22 @@ impl Flow<'_> {
         let next = instruction.next_ip();
         match instruction.flow_control() {
             FlowControl::Return => {
-                self.ends.insert(next);
+                self.ends.push(next);
                 match frame.at_return() {
-                    AtReturn::Consistent => self.has_confirmation = true,
+                    AtReturn::Consistent => {
+                        self.has_confirmation = true;
+                        let is_longer = instruction.code() == Code::Retnq_imm16;
+                        self.followed.takes_arguments |= is_longer && instruction.immediate16() > 0;
+                    }
                     AtReturn::Contradiction => self.contradict(is_guessed),
                     AtReturn::Unknown => {}
                 }
             }
             FlowControl::Exception | FlowControl::Interrupt => {
-                self.ends.insert(next);
+                self.ends.push(next);
             }
             FlowControl::UnconditionalBranch => {
-                self.ends.insert(next);
+                self.ends.push(next);
                 self.jump_to(instruction.near_branch_target(), frame);
             }
             FlowControl::ConditionalBranch => {
@@ -150,8 +221,14 @@ impl Flow<'_> {
                 self.arrive(next, frame);
             }
             FlowControl::IndirectBranch => {
-                self.ends.insert(next);
+                self.ends.push(next);
                 self.has_confirmation |= frame == AbstractFrame::at_entry();
+                // A tail call to an address that was taken before (musl's `__libc_start_main`).
+                let is_tail_call =
+                    instruction.op0_kind() == OpKind::Register && frame.at_return() == AtReturn::Consistent;
+                if is_tail_call && let Some(&Some(target)) = self.addresses.get(&instruction.op0_register()) {
+                    self.followed.calls.push(target);
+                }
                 let agreed = self.switch.get_or_insert_with(|| Some(frame.clone()));
                 if agreed.as_ref() != Some(&frame) {
                     *agreed = None;
@@ -173,10 +250,15 @@ impl Flow<'_> {
             self.followed.calls.push(target);
         }
         if instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
-            self.followed.taken.push(instruction.ip_rel_memory_address());
+            let target = instruction.ip_rel_memory_address();
+            self.followed.taken.push(target);
+            let address = self.addresses.entry(instruction.op0_register()).or_insert(Some(target));
+            if *address != Some(target) {
+                *address = None;
+            }
         }
         if instruction.code() == Code::Hlt {
-            self.ends.insert(next);
+            self.ends.push(next);
             return;
         }
         if is_call && self.may_not_return(next) {
@@ -184,7 +266,7 @@ impl Flow<'_> {
         }
         // Below 2^32 where it matters: no function is that long. 0 is the CFA's.
         let number = (instruction.ip().wrapping_sub(self.start.address) as u32).wrapping_add(1).max(1);
-        let after = frame.after(instruction, number, self.info);
+        let after = frame.after(instruction, number, self.callees, self.info);
         self.arrive(next, after);
     }
 
@@ -231,24 +313,27 @@ impl Flow<'_> {
 
     /// A way leads to `address` with `frame`.
     fn arrive(&mut self, address: u64, frame: AbstractFrame) {
-        let is_other = address != self.start.address && self.certain.contains(&address);
-        if is_other || !self.holder.contains(address) {
+        // Between its start and its limit there is no other function.
+        let is_own = self.start.address <= address && address < self.limit;
+        if !is_own && (!self.holder.contains(address) || self.certain.contains(&address)) {
             return;
         }
-        match self.nodes.get_mut(&address) {
-            None => {
-                let node = Node { frame, length: 0, is_guessed: self.is_guessing };
-                self.nodes.insert(address, node);
-                self.queue.insert(address);
-            }
-            Some(node) if self.is_guessing && !node.is_guessed => {}
-            Some(node) => {
-                let joined = node.frame.join(&frame);
-                if joined != node.frame {
-                    node.frame = joined;
-                    self.queue.insert(address);
-                }
-            }
+        // Fewer than MAX_VISITS times two.
+        let new = self.nodes.len() as u32;
+        let index = *self.by_address.entry(address).or_insert(new);
+        let Some(node) = self.nodes.get_mut(index as usize) else {
+            let is_guessed = self.is_guessing;
+            self.nodes.push(Node { address, frame, length: 0, is_guessed, is_waiting: false });
+            self.wait(index);
+            return;
+        };
+        if self.is_guessing && !node.is_guessed {
+            return;
+        }
+        let joined = node.frame.join(&frame);
+        if joined != node.frame {
+            node.frame = joined;
+            self.wait(index);
         }
     }
 
@@ -269,9 +354,12 @@ impl Flow<'_> {
         }
         self.is_guessing = true;
         let mut from = self.start.address;
-        while let Some(&address) = self.ends.range(from..self.limit.max(from)).next() {
+        let mut ends = BTreeSet::new();
+        loop {
+            ends.extend(self.ends.drain(..));
+            let Some(&address) = ends.range(from..self.limit.max(from)).next() else { return };
             from = address + 1;
-            if self.nodes.contains_key(&address) {
+            if self.by_address.contains_key(&address) {
                 continue;
             }
             self.arrive(address, frame.clone());
@@ -288,12 +376,13 @@ impl Flow<'_> {
             return self.followed;
         }
         let keeps_guesses = !self.is_guess_contradicted;
-        let mut nodes: Vec<(u64, Node)> =
-            self.nodes.drain().filter(|(_, node)| keeps_guesses || !node.is_guessed).collect();
-        nodes.sort_unstable_by_key(|(address, _)| *address);
+        self.nodes.retain(|node| keeps_guesses || !node.is_guessed);
+        self.nodes.sort_unstable_by_key(|node| node.address);
         let spans = &mut self.followed.spans;
         let mut covered = 0;
-        for (start, node) in nodes {
+        let mut known: Option<(&AbstractFrame, Option<Rule>)> = None;
+        for node in &self.nodes {
+            let start = node.address;
             // Two decodings of the same bytes: neither is believed.
             if start < covered {
                 if let Some(last) = spans.last_mut() {
@@ -303,7 +392,12 @@ impl Flow<'_> {
             }
             let end = start + u64::from(node.length);
             covered = end;
-            let Some(rule) = node.frame.rule() else { continue };
+            let rule = match known {
+                Some((frame, rule)) if frame.is_shared_with(&node.frame) => rule,
+                _ => node.frame.rule(),
+            };
+            known = Some((&node.frame, rule));
+            let Some(rule) = rule else { continue };
             match spans.last_mut() {
                 Some(last) if last.end == start && last.rule == rule => last.end = end,
                 _ => spans.push(Span { start, end, rule }),

@@ -196,14 +196,17 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 is_return_address: state.is_return_address,
                 found_by,
             });
+            let callee = state.pc;
             match self.step(&state) {
                 Ok((caller, by)) => (state, found_by) = (caller, by),
                 Err(end) => break end,
             }
             // A caller that is not in code is not a frame. Zero is how some threads' first frame is
-            // marked: the ABI leaves it to them.
+            // marked: the ABI leaves it to them. It also aligns the stack pointer to 16 at every call, so a
+            // zero elsewhere is some other word, found by a rule that is wrong.
             if state.pc == 0 && state.is_return_address {
-                break End::Complete;
+                let is_call = state.stack_pointer().is_some_and(|cfa| cfa.is_multiple_of(16));
+                break if is_call { End::Complete } else { End::BadUnwindInfo { pc: callee } };
             }
             if self.modules.find(state.lookup_address()).is_none() {
                 break End::UnknownMapping { address: state.pc };

@@ -88,6 +88,9 @@ fn frames_of_many_megabytes_are_crossed() {
 fn coroutines_are_walked_on_their_own_stacks() {
     let Some(_turn) = turn() else { return };
     let Some(recording) = record("coroutines", &["20"]) else { return };
+    let report = recording.report();
+    report.assert_whole(LEAST_SAMPLES);
+    assert!(report.complete_percent() >= 99.5, "the others: {}", report.causes());
     for stack in stacks_with(&recording, "coroutine_work", 90.0) {
         assert!(stack.has(&["coroutine_body", "coroutine_work"]));
         // Who resumed it is not on its stack.
