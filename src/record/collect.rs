@@ -212,8 +212,12 @@ impl Collector {
             path.push(frame);
         }
         if let Some(copies) = &mut self.copies {
-            // Of a stack with a gap only the part before it can be compared.
-            let frames = if left_out > 0 { LEAF_FRAMES } else { path.len() };
+            // Of a stack with a gap but without a root only the part before the gap can be compared.
+            let frames = match (left_out, outcome) {
+                (0, _) => path.len(),
+                (_, Outcome::MiddleLeftOut) => user.len(),
+                _ => LEAF_FRAMES,
+            };
             let frames = user.iter().copied().take(frames).collect();
             copies.add(sample, Walked { frames, is_rescued, outcome });
         }

@@ -14,7 +14,8 @@
 //! frames (u32 each), outcome, 1 if rescued, 1 if rip is behind a system call, 1 if there is a copy (u8 each),
 //! process address of the stack's first byte (u64), which of the stack's blocks of 4,096 bytes are not there, one bit
 //! each, counted from the one with the first byte (4 of u64), 17 registers (u64, DWARF numbers 0..=15, then rip), the frames
-//! (u64, leaf first, with the kernel side's marks), the bytes of the stack.
+//! (u64, leaf first, with the kernel side's marks; of a stack with `middle_left_out` both ends, one behind the other),
+//! the bytes of the stack.
 
 use super::proc_fs;
 use crate::bpf::{FRAME_ADDRESS, REGISTERS, SampleEvent, StackCopyEvent};

@@ -18,6 +18,8 @@
 
 /* src/profile/outcome.rs */
 enum outcome { COMPLETE = 1, TOO_DEEP = 10, MIDDLE_LEFT_OUT = 14 };
+/* Frames of a stack with a gap that lie before it: LEAF_FRAMES of src/bpf/mod.rs. */
+#define LEAF_FRAMES 512
 
 /* The text of /proc/PID/maps. */
 struct maps_record {

@@ -7,9 +7,10 @@
  * Prints one line of `name=count` pairs, then the most frequent differences (CLASSES of them; with
  * -v an example of each, frame by frame). A sample is one of:
  *
- *   identical   both walks found the same frames and ended at the same one
+ *   identical   both walks found the same frames and ended at the same one; of a deep stack, the
+ *               same frames at both ends
  *   short       the same frames as far as libdw came, which then needed memory that was not copied
- *   deep        the same frames as far as prof keeps those next to the leaf
+ *   deep        the same frames as far as prof keeps those next to the leaf, and no root
  *   blind       the last frame that both found is in code without entries, where libdw guesses,
  *               or in a function in which Go's runtime changes or ends a stack: its entry knows
  *               nothing of that
@@ -159,6 +160,20 @@ static size_t common_frames(const struct sample_record *sample)
 	return common;
 }
 
+/* Whether libdw found the frames that prof keeps of both ends of a deep stack. */
+static bool ends_agree(const struct sample_record *sample)
+{
+	size_t count = sample->frame_count, skipped;
+
+	if (sample->outcome != MIDDLE_LEFT_OUT || count <= LEAF_FRAMES || walk.count <= count)
+		return false;
+	skipped = walk.count - count;
+	for (size_t i = 0; i < count; i++)
+		if (our_frame(sample, i) != walk.frames[i < LEAF_FRAMES ? i : i + skipped])
+			return false;
+	return true;
+}
+
 /* Counts a class, with this sample as its example if it is the first. */
 static void add_to_class(const char *key, const struct sample_record *sample, size_t common)
 {
@@ -197,7 +212,9 @@ static bool leaves_stack(const char *function)
 	static const char *const names[] = {"runtime.systemstack", "runtime.mcall",
 					    "runtime.morestack",   "runtime.asmcgocall",
 					    "runtime.mstart",	   "runtime.goexit",
-					    "runtime.cgocallback", "runtime.rt0_go"};
+					    "runtime.cgocallback", "runtime.rt0_go",
+					    "runtime.nanotime1",   "runtime.walltime",
+					    "runtime.vgetrandom1"};
 
 	for (size_t i = 0; function && i < sizeof(names) / sizeof(names[0]); i++) {
 		size_t length = strlen(names[i]);
@@ -253,7 +270,8 @@ static void compare(struct address_space *space, const struct sample_record *sam
 	size_t common;
 
 	samples++;
-	if (sample->outcome == COMPLETE)
+	/* The root of a stack with a gap is proven, too. */
+	if (sample->outcome == COMPLETE || sample->outcome == MIDDLE_LEFT_OUT)
 		complete++;
 	else if (!is_deep)
 		add_incomplete(space, sample);
@@ -264,7 +282,7 @@ static void compare(struct address_space *space, const struct sample_record *sam
 	}
 	error = walk_again(space, sample);
 	common = common_frames(sample);
-	if (common == walk.count && common == sample->frame_count) {
+	if ((common == walk.count && common == sample->frame_count) || ends_agree(sample)) {
 		identical++;
 	} else if (!can_step(sample, common)) {
 		blind++;
