@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 prof=${1:-target/release/prof}
 hz=${2:-4999}
 rounds=3
+peer_rounds=5
 work=$(mktemp -d)
 target=
 trap 'if [ -n "$target" ]; then kill "$target" 2>/dev/null || true; fi; rm -rf "$work"' EXIT
@@ -19,6 +20,7 @@ trap 'exit 130' INT TERM
 	exit 1
 }
 cc -O2 -fomit-frame-pointer -o "$work/walker" benches/walker.c
+cc -O2 -o "$work/bare_event" benches/bare_event.c
 
 # median: of the numbers on standard input.
 median() {
@@ -60,12 +62,15 @@ felt() {
 	sed -n 's/^gap_us=//p' "$work/gaps" | median
 }
 
-# peer NAME COMMAND…: time that a 34-frame target misses per sample while the command records it (PID for its number).
+# peer NAME COMMAND…: notes the time that a 34-frame target misses per sample while the command records it (PID for its
+# number), and the command's CPU time.
 peer() {
 	name=$1
 	shift
+	file=$work/peer.$(printf '%s' "$name" | tr -c 'a-z\n' '_')
 	if ! command -v "$1" >/dev/null 2>&1; then
-		printf '%-28s skipped: %s is not installed\n' "$name" "$1"
+		[ -e "$file" ] || printf '%-28s skipped: %s is not installed\n' "$name" "$1"
+		: >"$file"
 		return
 	fi
 	without=$(felt)
@@ -82,8 +87,17 @@ peer() {
 	sleep 1
 	kill -TERM $tool 2>/dev/null || true
 	wait $tool 2>/dev/null || true
-	awk -v name="$name" -v without="$without" -v with="$with" -v hz="$hz" -v ticks=$((after - before)) '
-		BEGIN { printf "%-28s %10.1f %12.2f\n", name, (with - without) / hz, ticks / 2 }'
+	awk -v without="$without" -v with="$with" -v hz="$hz" -v ticks=$((after - before)) '
+		BEGIN { printf "%.2f %.2f\n", (with - without) / hz, ticks / 2 }' >>"$file"
+}
+
+# peer_row NAME: the medians of what `peer` has noted.
+peer_row() {
+	file=$work/peer.$(printf '%s' "$1" | tr -c 'a-z\n' '_')
+	[ -s "$file" ] || return 0
+	awk -v name="$1" -v felt="$(cut -d ' ' -f 1 "$file" | median)" -v cpu="$(cut -d ' ' -f 2 "$file" | median)" \
+		-v bare="$(cut -d ' ' -f 1 "$work/peer.bare_event" | median)" '
+		BEGIN { printf "%-28s %10.1f %10.2f %12.2f\n", name, felt, (bare > 0 ? felt / bare : 0), cpu }'
 }
 
 printf 'machine: %s, %s CPUs, Linux %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(nproc)" "$(uname -r)"
@@ -102,14 +116,22 @@ else
 	printf '%-28s skipped: clang is not installed\n' clang
 fi
 
-printf '\n%-28s %10s %12s\n' 'target, 34 frames' 'felt, us' 'tool, % CPU'
-"$work/walker" 29 600 >>"$work/gaps" &
+printf '\n%-28s %10s %10s %12s\n' 'target, 34 frames' 'felt, us' 'to bare' 'tool, % CPU'
+"$work/walker" 29 6000 >>"$work/gaps" &
 target=$!
 sleep 1
-peer 'perf, no stacks' perf record -e cpu-clock -F "$hz" -o "$work/perf.data" -p PID
-peer 'prof' "$prof" record -e cpu -F "$hz" -q -f -o "$work/prof.data" -p PID
-peer 'perf -g' perf record -g -e cpu-clock -F "$hz" -o "$work/perf.data" -p PID
-peer 'perf --call-graph dwarf' perf record --call-graph dwarf -e cpu-clock -F "$hz" -o "$work/perf.data" -p PID
-peer 'samply' samply record -s -r "$hz" -o "$work/samply.json" -p PID
+round=0
+while [ $round -lt $peer_rounds ]; do
+	peer 'bare event' "$work/bare_event" "$hz"
+	peer 'perf, no stacks' perf record -e cpu-clock -F "$hz" -o "$work/perf.data" -p PID
+	peer 'prof' "$prof" record -e cpu -F "$hz" -q -f -o "$work/prof.data" -p PID
+	peer 'perf -g' perf record -g -e cpu-clock -F "$hz" -o "$work/perf.data" -p PID
+	peer 'perf --call-graph dwarf' perf record --call-graph dwarf -e cpu-clock -F "$hz" -o "$work/perf.data" -p PID
+	peer 'samply' samply record -s -r "$hz" -o "$work/samply.json" -p PID
+	round=$((round + 1))
+done
+for name in 'bare event' 'perf, no stacks' 'prof' 'perf -g' 'perf --call-graph dwarf' 'samply'; do
+	peer_row "$name"
+done
 kill "$target"
 target=

@@ -31,7 +31,7 @@ struct Target {
 
 impl Target {
     fn new(bytes: Vec<u8>) -> Self {
-        const SECTIONS: [&[u8]; 8] = [
+        const SECTIONS: [&[u8]; 11] = [
             b".eh_frame",
             b".eh_frame_hdr",
             b".debug_frame",
@@ -40,12 +40,18 @@ impl Target {
             b".symtab",
             b".plt",
             b".note.gnu.build-id",
+            b".gopclntab",
+            b".rela.dyn",
+            b".init_array",
         ];
         let image = ElfImage::parse(bytes.clone(), &Limits::default()).unwrap();
         // The headers: in front, and of the sections at the end.
         let mut parts = vec![(4, 64 + 56 * 12), (bytes.len().saturating_sub(64 * 30), bytes.len())];
         for section in SECTIONS.iter().filter_map(|name| image.section(name)) {
             parts.push((section.file_offset as usize, (section.file_offset + section.size) as usize));
+        }
+        if let Some(table) = image.section(b".gopclntab") {
+            parts.push((table.file_offset as usize, table.file_offset as usize + 72));
         }
         for segment in image.segments().iter().filter(|segment| segment.is_executable) {
             parts.push((segment.file_offset as usize, (segment.file_offset + segment.file_size) as usize));
@@ -245,6 +251,22 @@ fn damage_to_a_program_of_the_system() {
 fn damage_to_a_stripped_program_without_unwind_entries() {
     let Some(bytes) = build(&["musl-gcc", "-O2", "-static", "-s"]) else { return };
     check(&Target::new(bytes), 1500);
+}
+
+/// Its frames are in Go's own table.
+#[test]
+fn damage_to_a_stripped_go_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("program.go"), folder.path().join("program"));
+    std::fs::write(&source, "package main\n\nfunc main() { println(len(\"text\")) }\n").unwrap();
+    let output =
+        Command::new("go").args(["build", "-ldflags=-s -w", "-o"]).arg(&program).arg(&source).output();
+    let Ok(output) = output else {
+        println!("skipped: go is not installed");
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    check(&Target::new(std::fs::read(program).unwrap()), 500);
 }
 
 #[test]

@@ -103,7 +103,7 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 		int syscall;
 
-		if (!task->mm || (task->flags & PF_KTHREAD))
+		if (!BPF_CORE_READ(task, mm) || (task->flags & PF_KTHREAD))
 			return false;
 		pstate = regs->pstate;
 		/* A non-maskable interrupt in the entry code that is just saving the registers. */

@@ -146,7 +146,7 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 	} else {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
-		if (!task->mm || (task->flags & PF_KTHREAD))
+		if (!BPF_CORE_READ(task, mm) || (task->flags & PF_KTHREAD))
 			return false;
 		/* A non-maskable interrupt in the entry code that is just saving the registers. */
 		if (ctx->sp >= (__u64)&regs->r11 && ctx->sp < (__u64)(regs + 1)) {

@@ -104,21 +104,20 @@ static long take_end(struct task_struct *task, struct vm_area_struct *vma, __u64
 	return 0;
 }
 
-/* Where the stack that holds `sp` ends at the latest; what one copy holds where that is not known.
- */
+/* Where the stack that holds `sp` ends at the latest; where that cannot be known, because the walk
+ * has asked for a mapping already, as far as the largest copy goes. */
 static __always_inline __u64 stack_end(struct scratch *s, struct task_struct *task, __u64 sp)
 {
-	struct mm_struct *mm = task->mm;
-	__u64 end = 0;
+	__u64 first = BPF_CORE_READ(task, mm, start_stack), end = 0;
 
 	/* Where the first thread's stack begins is known. */
-	if (mm && mm->start_stack - sp < PROF_LARGEST_RESCUE_BYTES)
-		return mm->start_stack;
+	if (first - sp < PROF_LARGEST_RESCUE_BYTES)
+		return first;
 	if (!s->has_asked) {
 		s->has_asked = 1;
 		bpf_find_vma(task, sp, take_end, &end, 0);
 	}
-	return end > sp ? end : sp + PROF_RESCUE_BYTES;
+	return end > sp ? end : sp + PROF_LARGEST_RESCUE_BYTES;
 }
 
 /* Sends the state of an unfinished walk with a copy of the stack above it. */

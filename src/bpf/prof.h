@@ -45,6 +45,9 @@ enum prof_rule_kind {
 	PROF_RULE_DEREF_INDEX = 8, /* CFA = *(reg[cfa_reg] + 8 * reg[aux_reg] + cfa_off) + aux */
 	/* As FP, and rbp == 0 after the step proves the root (Go starts goroutines that way). */
 	PROF_RULE_FP_ROOT = 9,
+	PROF_RULE_LANDING = 10, /* libgcc's description of the frame that catches an exception:
+				 * CFA = *(rsp + cfa_off), the landing pad is in the next word,
+				 * and where rbp is saved PROF_SAVED_RBP_BYTES before */
 };
 
 /* How the caller's rbp is found. */
@@ -60,6 +63,7 @@ enum prof_ra_kind {
 	PROF_RA_IN_REG = 1,	/* reg[aux_reg]: only while all registers are known */
 	PROF_RA_OFFSET = 2,	/* *(CFA + aux), for kinds that do not use aux themselves */
 	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8), whatever rbp_kind: arm64 */
+	PROF_RA_JUMP = 4,	/* *(CFA - 8), to which the code jumps: it does not follow a call */
 };
 
 /*
@@ -152,7 +156,9 @@ struct prof_segment {
 /* What is known of a file, so that a mapping of it needs no word from user space. */
 struct prof_file {
 	__u32 image;
-	__u32 segment_count; /* 0: generated code, which has no bias */
+	__u32 segment_count;	   /* 0: generated code, which has no bias */
+	__u32 has_fixed_addresses; /* it is linked for those that its segments say */
+	__u32 pad;
 	struct prof_segment segment[PROF_MAX_SEGMENTS];
 };
 
@@ -166,6 +172,9 @@ struct prof_file {
 #define PROF_MAX_WALKED_FRAMES 16384
 /* Steps of one walk to a stack at lower addresses. */
 #define PROF_MAX_JUMPS_DOWN 64
+/* From the place of rbp in libgcc's description of a frame to that of the CFA: struct
+ * _Unwind_Context of GCC's libgcc/unwind-dw2.c. */
+#define PROF_SAVED_RBP_BYTES 0x60
 /* No piece of a stack is smaller. */
 #define PROF_STACK_PIECE_BYTES 4096
 #define PROF_MAX_KERNEL_FRAMES 127

@@ -4,6 +4,8 @@
 #define PROF_SCRATCH_BPF_H
 
 #define WINDOW_BYTES 2048
+/* A page of which less is left is read together with the next. */
+#define LEAST_READ_BYTES 256
 
 /* Working memory of one walk. Kept in a map since the BPF stack has 512 bytes. */
 struct scratch {

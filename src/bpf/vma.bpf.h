@@ -5,6 +5,7 @@
 
 #define VM_EXEC 4 /* include/linux/mm.h */
 #define PAGE_BITS 12
+#define PAGE_REST ((1ULL << PAGE_BITS) - 1)
 #define EXEC_MAPPINGS 3
 
 /* A mapping of code, as in struct prof_process. */
@@ -16,12 +17,14 @@ struct code_mapping {
 };
 
 /*
- * The segment of which a mapping that shows `file` from `from` up to `to` shows most, as
- * ElfImage::bias_of_mapping has it; -1 if it shows none. Global: verified once, not for every path.
+ * The segment that gives a mapping at `start`, which shows `file` from `from` up to `to`, its bias;
+ * -1 if it shows none. The order of preference is that of ElfImage::bias_of_mapping: the segment
+ * that gives a file with fixed addresses no bias, else the one whose pages are exactly the mapping,
+ * else the one of which it shows most. Global: verified once, not for every path.
  */
-__noinline int shown_segment(const struct prof_file *file, __u64 from, __u64 to)
+__noinline int shown_segment(const struct prof_file *file, __u64 start, __u64 from, __u64 to)
 {
-	__s64 most = 0;
+	__u64 most = 0;
 	int best = -1;
 
 	if (!file)
@@ -30,10 +33,18 @@ __noinline int shown_segment(const struct prof_file *file, __u64 from, __u64 to)
 		const struct prof_segment *segment = &file->segment[i];
 		__u64 first = segment->file_offset > from ? segment->file_offset : from;
 		__u64 end = segment->file_end < to ? segment->file_end : to;
-		__s64 shown = (__s64)(end - first);
+		__u64 rank = end > first ? end - first : 0;
 
-		if (shown > most) {
-			most = shown;
+		if (!rank)
+			continue;
+		if ((segment->file_offset & ~PAGE_REST) == from &&
+		    ((segment->file_end + PAGE_REST) & ~PAGE_REST) == to)
+			rank |= 1ULL << 62;
+		if (file->has_fixed_addresses &&
+		    start == segment->address + from - segment->file_offset)
+			rank |= 1ULL << 63;
+		if (rank > most) {
+			most = rank;
 			best = i;
 		}
 	}
@@ -55,7 +66,9 @@ static __always_inline bool describe_mapping(struct vm_area_struct *vma, struct 
 	code->end = vma->vm_end;
 	code->bias = 0;
 	code->image = 0; /* generated code */
-	file = vma->vm_file;
+	/* Pointers that are loaded plainly cost the verifier (6.18) a search of all kernel types.
+	 */
+	file = BPF_CORE_READ(vma, vm_file);
 	if (file) {
 		key.inode = BPF_CORE_READ(file, f_inode, i_ino);
 		key.device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
@@ -72,7 +85,7 @@ static __always_inline bool describe_mapping(struct vm_area_struct *vma, struct 
 	code->image = known->image;
 	if (!known->segment_count)
 		return true;
-	i = shown_segment(known, offset, offset + (code->end - code->start));
+	i = shown_segment(known, code->start, offset, offset + (code->end - code->start));
 	if (i >= PROF_MAX_SEGMENTS)
 		return false;
 	/* For the verifier (6.18): clang keeps the bound in another register. */
@@ -123,14 +136,17 @@ static __always_inline void take_exec_mappings(struct task_struct *task,
 					       struct prof_process *process)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	struct mm_struct *mm = task->mm;
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	__u64 vdso;
 
 	if (!mm)
 		return;
-	bpf_find_vma(task, mm->start_code, insert_mapping, &process, 0);
+	bpf_find_vma(task, BPF_CORE_READ(mm, start_code), insert_mapping, &process, 0);
 	bpf_find_vma(task, REGS_IP(regs), insert_mapping, &process, 0);
-	if (bpf_core_field_exists(mm->context.vdso))
-		bpf_find_vma(task, (__u64)mm->context.vdso, insert_mapping, &process, 0);
+	if (bpf_core_field_exists(mm->context.vdso)) {
+		vdso = (__u64)BPF_CORE_READ(mm, context.vdso);
+		bpf_find_vma(task, vdso, insert_mapping, &process, 0);
+	}
 }
 
 #endif /* PROF_VMA_BPF_H */

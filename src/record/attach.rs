@@ -354,6 +354,17 @@ fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
     if is_denied {
         return super::rights::not_permitted("cannot load the samplers").into();
     }
+    let is_out_of_memory = matches!(error.kind(), libbpf_rs::ErrorKind::OutOfMemory)
+        || error.to_string().contains("Cannot allocate memory");
+    if is_out_of_memory {
+        // What the kernel allocates for BPF maps counts against the cgroup of this process.
+        return Failure::new(
+            status::FAILED,
+            "cannot load the samplers: no memory for their tables and buffers",
+        )
+        .hint("they take some 30 MiB or more: raise the memory limit of prof's own container or service")
+        .into();
+    }
     Failure::new(status::FAILED, format!("cannot load the samplers: {error:#}"))
         .hint(
             "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's own words",

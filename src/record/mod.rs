@@ -7,6 +7,7 @@ mod attach;
 mod capacity;
 mod collect;
 mod cost;
+mod endings;
 mod kernel_frames;
 mod kernel_tables;
 mod launch;

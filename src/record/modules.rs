@@ -10,8 +10,8 @@ use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::record::kernel_tables::{self, KernelTables, PlaceError};
 use crate::symbols::find_debug_file;
 use crate::unwind::{
-    Architecture, CfiSections, ElfImage, FirstTable, Limits, Segment, Table, TableError, compile_first,
-    compile_sections,
+    Architecture, CfiSections, ElfImage, ElfType, FirstTable, Limits, Segment, Table, TableError,
+    compile_first, compile_sections,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
@@ -73,6 +73,28 @@ struct FileKey {
 }
 
 impl ModuleFile {
+    /// A file about which nothing else is known.
+    fn new(path: &str, seen_in: u32, kind: ModuleKind) -> Self {
+        ModuleFile {
+            path: path.to_owned(),
+            seen_in,
+            file: None,
+            vdso: None,
+            elf: None,
+            build_id: Vec::new(),
+            table: TableState::Missing,
+            last_hit_ns: 0,
+            kind,
+            never_fits: false,
+        }
+    }
+
+    /// The same with its ELF headers, if it has any.
+    fn with_elf(self, elf: Option<ElfImage>) -> Self {
+        let build_id = elf.as_ref().and_then(|elf| elf.build_id()).unwrap_or_default().to_vec();
+        ModuleFile { build_id, elf: elf.map(Arc::new), ..self }
+    }
+
     /// Bytes of the sections that its table is made from.
     fn unwind_section_bytes(&self) -> u64 {
         let Some(elf) = &self.elf else { return 0 };
@@ -178,18 +200,7 @@ impl ModuleFiles {
     /// No files. Without `wants_tables` everything is walked by frame pointers.
     pub fn new(wants_tables: bool) -> Self {
         let (sender, receiver) = channel();
-        let generated = ModuleFile {
-            path: "[jit]".to_owned(),
-            seen_in: 0,
-            file: None,
-            vdso: None,
-            elf: None,
-            build_id: Vec::new(),
-            table: TableState::Missing,
-            last_hit_ns: 0,
-            kind: ModuleKind::Jit,
-            never_fits: false,
-        };
+        let generated = ModuleFile::new("[jit]", 0, ModuleKind::Jit);
         ModuleFiles {
             files: vec![generated],
             by_key: FxHashMap::default(),
@@ -319,36 +330,15 @@ impl ModuleFiles {
         // Every 64-bit process has the same vDSO: reading our own needs no right to read others.
         let bytes = read_own_vdso();
         let elf = bytes.as_ref().and_then(|bytes| ElfImage::parse(bytes.clone(), &self.limits).ok());
-        ModuleFile {
-            path: "[vdso]".to_owned(),
-            seen_in: pid,
-            file: None,
-            vdso: bytes.map(Arc::new),
-            build_id: elf.as_ref().and_then(|elf| elf.build_id()).unwrap_or_default().to_vec(),
-            elf: elf.map(Arc::new),
-            table: TableState::Missing,
-            last_hit_ns: 0,
-            kind: ModuleKind::Vdso,
-            never_fits: false,
-        }
+        let module = ModuleFile::new("[vdso]", pid, ModuleKind::Vdso).with_elf(elf);
+        ModuleFile { vdso: bytes.map(Arc::new), ..module }
     }
 
     fn open_file(&self, pid: u32, mapping: &CodeMapping) -> ModuleFile {
         let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path).to_owned();
         match open_mapped_file(pid, mapping, &path) {
             Some(file) => self.read_module(pid, &path, file),
-            None => ModuleFile {
-                path,
-                seen_in: pid,
-                file: None,
-                vdso: None,
-                elf: None,
-                build_id: Vec::new(),
-                table: TableState::Missing,
-                last_hit_ns: 0,
-                kind: ModuleKind::Elf,
-                never_fits: false,
-            },
+            None => ModuleFile::new(&path, pid, ModuleKind::Elf),
         }
     }
 
@@ -357,18 +347,7 @@ impl ModuleFiles {
             .ok()
             // Emulators map files of other processors; their code is data here.
             .filter(|elf| elf.architecture() == Architecture::HOST);
-        ModuleFile {
-            path: path.to_owned(),
-            seen_in: pid,
-            build_id: elf.as_ref().and_then(|elf| elf.build_id()).unwrap_or_default().to_vec(),
-            elf: elf.map(Arc::new),
-            file: Some(file),
-            vdso: None,
-            table: TableState::Missing,
-            last_hit_ns: 0,
-            kind: ModuleKind::Elf,
-            never_fits: false,
-        }
+        ModuleFile { file: Some(file), ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf) }
     }
 
     /// What the kernel side should know of the files that were opened since the last call. Left out are files with
@@ -387,13 +366,14 @@ impl ModuleFiles {
     }
 
     fn kernel_file(&self, id: FileId) -> Option<prof_file> {
+        let mut file = prof_file { image: id.0, ..prof_file::default() };
         let segments: Vec<prof_segment> = match &self.get(id).elf {
             Some(elf) => {
+                file.has_fixed_addresses = u32::from(elf.elf_type() == ElfType::Executable);
                 elf.segments().iter().filter(|segment| segment.is_executable).map(kernel_segment).collect()
             }
             None => Vec::new(),
         };
-        let mut file = prof_file { image: id.0, ..prof_file::default() };
         file.segment.get_mut(..segments.len())?.copy_from_slice(&segments);
         file.segment_count = segments.len() as u32;
         Some(file)

@@ -8,6 +8,7 @@ pub(super) use super::attach::RING_FDS;
 use super::attach::{KernelConfig, KernelSide, Received, available_clock};
 use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
+use super::endings::Endings;
 use super::kernel_frames::KernelFrames;
 use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::{ModuleFiles, Wanted};
@@ -62,6 +63,7 @@ pub struct Session<'obj> {
     start_ns: u64,
     stop_ns: Option<u64>,
     mappings_cut: u64,
+    endings: Endings,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
     /// What was decided at the start that the user should know.
@@ -189,6 +191,7 @@ impl<'obj> Session<'obj> {
             start_ns: monotonic_ns(),
             stop_ns: None,
             mappings_cut: 0,
+            endings: Endings::default(),
             stamps: 0,
             notices,
             is_budget_reached: false,
@@ -240,6 +243,10 @@ impl<'obj> Session<'obj> {
         records.sort_by_key(|(time_ns, _)| *time_ns);
         for (time_ns, record) in records {
             self.apply(time_ns, record);
+        }
+        for pid in self.endings.take_ended(monotonic_ns(), proc_fs::live_thread) {
+            self.collector.processes.exit(pid);
+            self.kernel.forget_process(pid);
         }
         self.publish_processes()?;
         self.place_tables(Duration::ZERO, Wanted::First);
@@ -396,13 +403,7 @@ impl<'obj> Session<'obj> {
                 collector.processes.fork(parent_pid, pid, time_ns, self.follows_children);
             }
             Sideband::Forked { .. } => {}
-            Sideband::Exited { pid, tid } => {
-                // The first thread may end before the others.
-                if pid == tid && proc_fs::live_thread(pid).is_none() {
-                    collector.processes.exit(pid);
-                    self.kernel.forget_process(pid);
-                }
-            }
+            Sideband::Exited { pid } => self.endings.note(pid, time_ns),
             Sideband::Lost(records) => {
                 // Something was mapped that nobody will tell of again.
                 for (pid, process) in collector.processes.iter_mut() {

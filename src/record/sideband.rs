@@ -49,12 +49,10 @@ pub(super) enum Sideband {
         /// Process id of the parent.
         parent_pid: u32,
     },
-    /// A thread ended.
+    /// A thread of a process ended.
     Exited {
         /// Process id.
         pid: u32,
-        /// Thread id.
-        tid: u32,
     },
     /// The kernel dropped this many records.
     Lost(u64),
@@ -100,7 +98,7 @@ pub(super) fn decode(kind: u32, misc: u16, bytes: &[u8]) -> Option<(u64, Sideban
         bindings::PERF_RECORD_FORK => {
             Sideband::Forked { pid: u32_at(body, 0)?, parent_pid: u32_at(body, 4)?, tid: u32_at(body, 8)? }
         }
-        bindings::PERF_RECORD_EXIT => Sideband::Exited { pid: u32_at(body, 0)?, tid: u32_at(body, 8)? },
+        bindings::PERF_RECORD_EXIT => Sideband::Exited { pid: u32_at(body, 0)? },
         bindings::PERF_RECORD_LOST => Sideband::Lost(u64_at(body, 8)?),
         _ => return None,
     };

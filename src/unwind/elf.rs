@@ -7,13 +7,13 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::FileExt;
 
 use object::CompressionFormat;
 use object::elf;
-use object::read::CompressedData;
 
 use super::architecture::Architecture;
+use super::elf_dynamic::Dynamic;
+use super::elf_source::{Source, unpack};
 use super::limits::Limits;
 
 /// Why an ELF file cannot be used.
@@ -98,41 +98,6 @@ pub struct Section {
     pub link: u32,
 }
 
-#[derive(Debug)]
-enum Source {
-    File { file: File, size: u64 },
-    Bytes(Vec<u8>),
-}
-
-impl Source {
-    fn size(&self) -> u64 {
-        match self {
-            Self::File { size, .. } => *size,
-            Self::Bytes(bytes) => bytes.len() as u64,
-        }
-    }
-
-    fn read(&self, offset: u64, size: u64, limits: &Limits) -> Result<Vec<u8>, ElfError> {
-        if size > limits.max_section_bytes {
-            let limit = limits.max_section_bytes;
-            return Err(ElfError::TooLarge { what: "a section", size, limit });
-        }
-        let end = offset.checked_add(size).filter(|&end| end <= self.size());
-        let Some(end) = end else { return Err(ElfError::Malformed("a part lies outside the file")) };
-        match self {
-            Self::Bytes(bytes) => {
-                // In range: `end` is at most the length, which is a usize.
-                Ok(bytes[offset as usize..end as usize].to_vec())
-            }
-            Self::File { file, .. } => {
-                let mut bytes = vec![0; size as usize];
-                file.read_exact_at(&mut bytes, offset)?;
-                Ok(bytes)
-            }
-        }
-    }
-}
-
 /// An opened ELF file: checked headers, and positioned reads of everything else.
 #[derive(Debug)]
 pub struct ElfImage {
@@ -145,8 +110,7 @@ pub struct ElfImage {
     eh_frame_hdr: Option<Segment>,
     build_id: Option<Vec<u8>>,
     interpreter: Option<OsString>,
-    needed: Vec<OsString>,
-    run_path: Option<OsString>,
+    dynamic: Dynamic,
     is_go: bool,
 }
 
@@ -156,8 +120,6 @@ const MAX_SMALL_BYTES: u64 = 1 << 20;
 const MAX_PATH_BYTES: u64 = 4096;
 /// A longer build ID is not one.
 const MAX_BUILD_ID_BYTES: usize = 64;
-/// Libraries that one file may name.
-const MAX_NEEDED: usize = 4096;
 
 impl ElfImage {
     /// Reads the headers of an opened file. The descriptor is duplicated and kept for later reads.
@@ -212,8 +174,7 @@ impl ElfImage {
             eh_frame_hdr: None,
             build_id: None,
             interpreter: None,
-            needed: Vec::new(),
-            run_path: None,
+            dynamic: Dynamic::default(),
             is_go: false,
             source,
         };
@@ -330,31 +291,8 @@ impl ElfImage {
     fn read_dynamic(&mut self, segment: Segment, limits: &Limits) -> Option<()> {
         let size = segment.file_size.min(MAX_SMALL_BYTES);
         let table = self.source.read(segment.file_offset, size, limits).ok()?;
-        let entries: Vec<(u64, u64)> = table
-            .chunks_exact(16)
-            .map(Fields)
-            .map_while(|entry| Some((entry.u64(0)?, entry.u64(8)?)))
-            .take_while(|&(tag, _)| tag != 0)
-            .collect();
-        let value = |tag: u64| entries.iter().find(|entry| entry.0 == tag).map(|entry| entry.1);
-        const STRTAB: u64 = 5;
-        const STRSZ: u64 = 10;
-        const NEEDED: u64 = 1;
-        const RPATH: u64 = 15;
-        const RUNPATH: u64 = 29;
-        let size = value(STRSZ)?.min(64 * MAX_SMALL_BYTES);
-        let strings = self.read_address(value(STRTAB)?, size, limits).ok()?;
-        let string = |offset: u64| {
-            let path = c_string(&strings, usize::try_from(offset).ok()?)?;
-            Some(OsString::from_vec(path.to_vec()))
-        };
-        self.needed = entries
-            .iter()
-            .filter(|entry| entry.0 == NEEDED)
-            .take(MAX_NEEDED)
-            .filter_map(|entry| string(entry.1))
-            .collect();
-        self.run_path = value(RUNPATH).or_else(|| value(RPATH)).and_then(string);
+        let read = |address, size| self.read_address(address, size, limits).ok();
+        self.dynamic = Dynamic::parse(&table, read)?;
         Some(())
     }
 
@@ -418,13 +356,13 @@ impl ElfImage {
 
     /// Names of the libraries that the file needs (`DT_NEEDED`), as the file says them.
     pub fn needed(&self) -> &[OsString] {
-        &self.needed
+        &self.dynamic.needed
     }
 
     /// Where to look for the needed libraries first (`DT_RUNPATH`, else `DT_RPATH`): paths separated by
     /// colons, `$ORIGIN` not replaced.
     pub fn run_path(&self) -> Option<&OsString> {
-        self.run_path.as_ref()
+        self.dynamic.run_path.as_ref()
     }
 
     /// Whether Go's linker made the file.
@@ -518,22 +456,6 @@ impl ElfImage {
             .max_by_key(|segment| (is_unmoved(segment), is_exact(segment), shown(segment)))?;
         Some(bias(best))
     }
-}
-
-fn unpack(
-    format: CompressionFormat,
-    data: &[u8],
-    uncompressed_size: u64,
-    limits: &Limits,
-) -> Result<Vec<u8>, ElfError> {
-    // zlib cannot do better than 1:1032; zstd can, but no section that unwinding needs does.
-    let limit = limits.max_section_bytes.min((data.len() as u64).saturating_mul(1032));
-    if uncompressed_size > limit {
-        return Err(ElfError::TooLarge { what: "a compressed section", size: uncompressed_size, limit });
-    }
-    let packed = CompressedData { format, data, uncompressed_size };
-    let unpacked = packed.decompress().map_err(|_| ElfError::Malformed("a section that does not unpack"))?;
-    Ok(unpacked.into_owned())
 }
 
 /// Little-endian numbers at offsets of a byte string that may be too short.

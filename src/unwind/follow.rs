@@ -327,9 +327,29 @@ mod tests {
         assert_eq!(rules_of(&[0x53, 0xc3], &[(0x1000, true)]), []);
     }
 
+    /// `nop; hlt`, then a certain function: `lea -9(%rip), %rax; jmp *%rax`. Nothing else confirms the first.
+    #[test]
+    fn a_tail_call_by_register_makes_its_target_certain() {
+        let one = [0x90, 0xf4, 0x48, 0x8d, 0x05, 0xf7, 0xff, 0xff, 0xff, 0xff, 0xe0];
+        assert_eq!(rules_of(&one, &[(0x1002, true)]), [span(0x1000, 0x100b, A)]);
+        let mut two = one[..9].to_vec();
+        // Another address into the same register: which one is jumped to is not known.
+        two.extend([0x48, 0x8d, 0x05, 0, 0, 0, 0, 0xff, 0xe0]);
+        assert_eq!(rules_of(&two, &[(0x1002, true)]), [span(0x1002, 0x1012, A)]);
+    }
+
     #[test]
     fn an_address_that_is_only_taken_counts_once_a_return_confirms_it() {
         assert_eq!(rules_of(&[0x90, 0xf4], &[(0x1000, false)]), []);
         assert_eq!(rules_of(&[0x90, 0xc3], &[(0x1000, false)]), [span(0x1000, 0x1002, A)]);
+    }
+
+    #[test]
+    fn a_frame_pointer_is_believed_more_than_rsp_behind_a_call() {
+        // push rbp; mov rbp, rsp; push 0; call …; leave; ret: what is called may have taken the 0 off the stack.
+        let code = [0x55, 0x48, 0x89, 0xe5, 0x6a, 0, 0xe8, 0, 0, 0, 0, 0xc9, 0xc3];
+        let spans = rules_of(&code, &[(0x1000, true)]);
+        let body = Rule::reg(6, 16).with_rbp_at_cfa(-16);
+        assert_eq!(spans[2..], [span(0x1004, 0x100c, body), span(0x100c, 0x100d, A)]);
     }
 }

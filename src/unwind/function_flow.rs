@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory};
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
+};
 use rustc_hash::FxHashMap;
 
 use super::abstract_frame::{AbstractFrame, AtReturn, Callees};
@@ -81,6 +83,7 @@ pub(super) fn follow_function(
         next: None,
         queue: BinaryHeap::new(),
         switch: None,
+        addresses: FxHashMap::default(),
         is_guessing: false,
         has_confirmation: false,
         is_contradicted: false,
@@ -123,6 +126,8 @@ struct Flow<'a> {
     queue: BinaryHeap<Reverse<(u64, u32)>>,
     /// The frame at the indirect jumps, if they agree.
     switch: Option<Option<AbstractFrame>>,
+    /// Code addresses that `lea` takes into registers; `None` where a register gets several.
+    addresses: FxHashMap<Register, Option<u64>>,
     is_guessing: bool,
     has_confirmation: bool,
     is_contradicted: bool,
@@ -221,6 +226,12 @@ impl Flow<'_> {
             FlowControl::IndirectBranch => {
                 self.ends.push(next);
                 self.has_confirmation |= frame == AbstractFrame::at_entry();
+                // A tail call to an address that was taken before (musl's `__libc_start_main`).
+                let is_tail_call =
+                    instruction.op0_kind() == OpKind::Register && frame.at_return() == AtReturn::Consistent;
+                if is_tail_call && let Some(&Some(target)) = self.addresses.get(&instruction.op0_register()) {
+                    self.followed.calls.push(target);
+                }
                 let agreed = self.switch.get_or_insert_with(|| Some(frame.clone()));
                 if agreed.as_ref() != Some(&frame) {
                     *agreed = None;
@@ -242,7 +253,12 @@ impl Flow<'_> {
             self.followed.calls.push(target);
         }
         if instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
-            self.followed.taken.push(instruction.ip_rel_memory_address());
+            let target = instruction.ip_rel_memory_address();
+            self.followed.taken.push(target);
+            let address = self.addresses.entry(instruction.op0_register()).or_insert(Some(target));
+            if *address != Some(target) {
+                *address = None;
+            }
         }
         if instruction.code() == Code::Hlt {
             self.ends.push(next);

@@ -12,6 +12,8 @@ use super::limits::Limits;
 const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
 /// Behind the first word: two zeros, instructions of one byte, pointers of eight.
 const LAYOUT: [u8; 4] = [0, 0, 1, 8];
+/// What looks like a header in other data is one, or next to never; a file full of them would take long.
+const MAX_HEADERS: usize = 8;
 /// Header: magic and layout, then eight words.
 const HEADER_BYTES: usize = 8 + 8 * 8;
 /// Where the header holds the address of the first function; 0 before relocation, and since Go 1.26.
@@ -57,7 +59,8 @@ impl GoTable {
         for name in [&b".data.rel.ro"[..], b".rodata"] {
             let Some(section) = image.section(name) else { continue };
             let Ok(bytes) = image.section_bytes(section, limits) else { continue };
-            for at in (0..bytes.len()).step_by(16).filter(|&at| is_header(&bytes[at..])) {
+            let headers = (0..bytes.len()).step_by(16).filter(|&at| is_header(&bytes[at..]));
+            for at in headers.take(MAX_HEADERS) {
                 let start = section.address.checked_add(at as u64)?;
                 let table = Self::parse(bytes.get(at..)?.to_vec(), |offset| {
                     text_start(image, start.checked_add(offset)?, limits)

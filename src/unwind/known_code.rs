@@ -16,6 +16,7 @@ use super::code_starts::{
 };
 use super::compile::{Span, TableError, with_go_frame_pointer};
 use super::elf::{ElfImage, Section, Segment};
+use super::exception_return;
 use super::follow::follow;
 use super::function_flow::FunctionStart;
 use super::go_table::GoTable;
@@ -36,6 +37,15 @@ const LOADER_START: [u8; 4] = [0x48, 0x89, 0xe7, 0xe8];
 const LOADER_KEEPS_ENTRY: [u8; 3] = [0x49, 0x89, 0xc4];
 /// `jmp *%r12`: there the program begins.
 const LOADER_JUMP: [u8; 3] = [0x41, 0xff, 0xe4];
+/// glibc's `__start_context`, to which functions return that makecontext started, up to its first call: `mov %rbx, %rsp;
+/// mov (%rsp), %rdi; test %rdi, %rdi; je; call setcontext` (sysdeps/unix/sysv/linux/x86_64/__start_context.S).
+const CONTEXT_START: [u8; 11] = [0x48, 0x89, 0xdc, 0x48, 0x8b, 0x3c, 0x24, 0x48, 0x85, 0xff, 0x74];
+/// Its second half, without the distance of the call: `mov %rax, %rdi; call exit; hlt`.
+const CONTEXT_EXIT: [u8; 4] = [0x48, 0x89, 0xc7, 0xe8];
+/// All of it, bytes; before that there may be an `endbr64`.
+const CONTEXT_START_BYTES: usize = 26;
+/// A module with more functions than this is not searched for it: the C library, and programs that hold it, have less.
+const MAX_CONTEXT_CANDIDATES: usize = 65_536;
 /// Every program and library has some code without entries that the compiler's start-up files bring along, found by
 /// the relocations of `.init_array`. The code with entries is searched for calls only where there is more, in bytes.
 const MAX_STARTUP_BYTES: usize = 512;
@@ -57,6 +67,10 @@ const KEEP_STACK: [u8; 3] = [0x49, 0x89, 0xe4];
 const RESTORE_STACK: [u8; 3] = [0x4c, 0x89, 0xe4];
 /// `mov (%rbx), %rsp`: `gogo` goes on with another goroutine.
 const RESUME_STACK: [u8; 3] = [0x48, 0x8b, 0x23];
+/// `mov 0x38(%r14), %rsp`: `mcall` leaves the goroutine for the scheduler's stack.
+const SCHEDULER_STACK: [u8; 4] = [0x49, 0x8b, 0x66, 0x38];
+/// `mov 0x38(%rbx), %rsp`: `morestack` does, to move the goroutine's.
+const GROWING_STACK: [u8; 4] = [0x48, 0x8b, 0x63, 0x38];
 
 /// Functions of Go's runtime that do other things to stacks than call and return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +85,10 @@ enum GoFunctionKind {
     RaceCall,
     /// It goes on with a goroutine that was put aside: nothing called what it jumps to.
     Resume,
+    /// It puts the goroutine aside, and runs the scheduler on the thread's own stack, to which nobody returns.
+    PutAside,
+    /// It moves the goroutine's stack, which where it is now only the runtime's data tell.
+    MoveStack,
     /// Signal handlers return to it.
     SignalReturn,
 }
@@ -81,9 +99,7 @@ fn go_function_kind(name: &[u8]) -> Option<GoFunctionKind> {
             GoFunctionKind::Root
         }
         b"runtime.systemstack"
-        | b"runtime.mcall"
         | b"runtime.asmcgocall"
-        | b"runtime.morestack"
         | b"runtime.cgocallback"
         | b"runtime.switchToCrashStack0" => GoFunctionKind::StackSwitch,
         b"runtime.nanotime1" | b"runtime.walltime" | b"time.now" | b"runtime.vgetrandom1" => {
@@ -93,6 +109,8 @@ fn go_function_kind(name: &[u8]) -> Option<GoFunctionKind> {
             GoFunctionKind::RaceCall
         }
         b"gogo" | b"runtime.gogo" => GoFunctionKind::Resume,
+        b"runtime.mcall" => GoFunctionKind::PutAside,
+        b"runtime.morestack" => GoFunctionKind::MoveStack,
         b"runtime.sigreturn__sigaction" | b"runtime.sigreturn" => GoFunctionKind::SignalReturn,
         _ => return None,
     })
@@ -172,6 +190,8 @@ impl KnownCode {
                 known.add_entry_code(image, limits);
             }
             known.follow_instructions(image, code, entries, max_unknown_bytes, limits);
+            known.add_context_start(image, entries, limits);
+            known.add_exception_returns(image, entries, limits);
         }
         for name in LINKAGE_TABLES {
             for section in image.sections().iter().filter(|section| section.name == name) {
@@ -228,6 +248,15 @@ impl KnownCode {
                     };
                     (switched.0, end, Rule::STOP)
                 }
+                GoFunctionKind::PutAside => match between(image, start, end, &SCHEDULER_STACK, &[], limits) {
+                    Some(switched) => (switched.0, end, Rule::STOP),
+                    None => (start, end, Rule::FRAME_POINTER_ROOT),
+                },
+                GoFunctionKind::MoveStack => {
+                    let switched = between(image, start, end, &GROWING_STACK, &[], limits);
+                    // What comes behind it would look like a whole stack.
+                    (switched.map_or(start, |switched| switched.0), end, Rule::NONE)
+                }
             };
             self.overrides.push(Span { start, end, rule });
         }
@@ -241,10 +270,13 @@ impl KnownCode {
     /// Rules from Go's own table of functions.
     fn add_go_depths(&mut self, table: &GoTable, limits: &Limits) {
         let mut depths = Vec::new();
+        // Damaged functions may share one long list, of which nothing gets a rule.
+        let mut seen = 0;
         for function in table.functions() {
             depths.clear();
             table.add_depths(&function, &mut depths);
-            if self.fills.len() + depths.len() > limits.max_rows {
+            seen += depths.len();
+            if seen > limits.max_rows {
                 return;
             }
             for (index, &(start, depth)) in depths.iter().enumerate() {
@@ -277,6 +309,33 @@ impl KnownCode {
             _ => return,
         };
         self.fills.push(Span { start: entry, end: entry + (after + length) as u64, rule: Rule::STOP });
+    }
+
+    /// `__start_context`: no call precedes it, so to return to its first byte proves that a stack begins there. Its
+    /// entry says nothing of that, and the byte before it, by which a return address is looked up, belongs to nobody.
+    fn add_context_start(&mut self, image: &ElfImage, entries: &Sequences, limits: &Limits) {
+        let list = &entries.list;
+        if list.len() > MAX_CONTEXT_CANDIDATES {
+            return;
+        }
+        let found = list.iter().enumerate().find_map(|(index, sequence)| {
+            let size = sequence.end - sequence.start;
+            let is_alone = index.checked_sub(1).is_none_or(|before| list[before].end < sequence.start);
+            let could_be = (size == CONTEXT_START_BYTES as u64
+                || size == (ENDBR64.len() + CONTEXT_START_BYTES) as u64)
+                && is_alone
+                && entries.rows(sequence).len() == 1;
+            let bytes = could_be.then(|| image.read_address(sequence.start, size, limits).ok()).flatten()?;
+            let body = bytes.strip_prefix(&ENDBR64[..]).unwrap_or(&bytes);
+            let is_it = body.len() == CONTEXT_START_BYTES
+                && body.starts_with(&CONTEXT_START)
+                && body[17..].starts_with(&CONTEXT_EXIT)
+                && body.ends_with(&[0xf4]);
+            is_it.then_some(*sequence)
+        });
+        if let Some(start) = found {
+            self.overrides.push(Span { start: start.start - 1, end: start.end, rule: Rule::STOP });
+        }
     }
 
     /// Code without entries: hand-written assembly, or all of a libc (musl) and programs linked with it.
@@ -342,6 +401,18 @@ impl KnownCode {
             starts.extend(from_covered_code(&without, &with, covered));
         }
         self.fills = follow(&without, starts);
+    }
+
+    /// The functions that go on in the frame which catches an exception.
+    fn add_exception_returns(&mut self, image: &ElfImage, entries: &Sequences, limits: &Limits) {
+        for (function, rows) in entries.with_rule(exception_return::LAST_ROW) {
+            let (start, size) = (function.start, function.end - function.start);
+            if size > exception_return::MAX_FUNCTION_BYTES {
+                continue;
+            }
+            let Ok(bytes) = image.read_address(start, size, limits) else { continue };
+            self.overrides.extend(exception_return::rules(&CodeBytes { start, bytes }, &rows));
+        }
     }
 
     /// Entries of a linkage table, recognised by the bytes of its first full entry.

@@ -8,6 +8,10 @@ pub const RBP: u8 = 6;
 /// DWARF number of rsp on x86-64.
 pub const RSP: u8 = 7;
 
+/// From the place of rbp in libgcc's description of a frame to that of the CFA (`struct _Unwind_Context` of GCC's
+/// libgcc/unwind-dw2.c), bytes. `PROF_SAVED_RBP_BYTES` in `prof.h`.
+pub const SAVED_RBP_BYTES: u64 = 0x60;
+
 /// How the CFA (the stack pointer before the call) is found. Numbers as in `enum prof_rule_kind`.
 #[repr(u8)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -32,6 +36,10 @@ pub enum RuleKind {
     DerefIndex = 8,
     /// As `FramePointer`, on any stack; rbp = 0 proves the root.
     FramePointerRoot = 9,
+    /// libgcc is about to go on in the frame that catches an exception. In its description of that frame, CFA =
+    /// \*(rsp + `cfa_off`), and the landing pad is in the next word; the word [`SAVED_RBP_BYTES`] before says where
+    /// the rbp is saved.
+    Landing = 10,
 }
 
 /// How the caller's rbp is found. Numbers as in `enum prof_rbp_kind`.
@@ -58,6 +66,8 @@ pub enum RaKind {
     Offset = 2,
     /// \*(CFA + `rbp_off` + 8): arm64's frame record; also where rbp is unchanged.
     BesideRbp = 3,
+    /// \*(CFA - 8), to which the code jumps: it does not follow a call.
+    Jump = 4,
 }
 
 /// One unwind rule; 16 bytes, laid out as `struct prof_rule`. Registers have their DWARF numbers. What is
@@ -136,6 +146,11 @@ impl Rule {
         Self { cfa_reg: register, cfa_off: offset, aux: added, ..Self::of_kind(RuleKind::Deref) }
     }
 
+    /// libgcc's description of the frame to go on in has its CFA at rsp + `offset` bytes.
+    pub const fn landing(offset: i32) -> Self {
+        Self { cfa_reg: RSP, cfa_off: offset, ..Self::of_kind(RuleKind::Landing) }
+    }
+
     /// CFA = \*(reg + 8 * index + `offset`) + `added` bytes.
     pub const fn deref_index(register: u8, index: u8, offset: i32, added: i16) -> Self {
         Self {
@@ -167,6 +182,12 @@ impl Rule {
     #[must_use]
     pub const fn with_rbp_at_rbp(self, offset: i32) -> Self {
         Self { rbp_kind: RbpKind::AtRbp, rbp_off: offset, ..self }
+    }
+
+    /// The same rule, where the word below the CFA is where a jump goes.
+    #[must_use]
+    pub const fn with_jump(self) -> Self {
+        Self { ra_kind: RaKind::Jump, ..self }
     }
 
     /// The same rule with the return address in a register, or `None` where the rule already uses `aux_reg`.
@@ -243,6 +264,7 @@ mod tests {
             ("PROF_RULE_USER", RuleKind::User as u8),
             ("PROF_RULE_DEREF_INDEX", RuleKind::DerefIndex as u8),
             ("PROF_RULE_FP_ROOT", RuleKind::FramePointerRoot as u8),
+            ("PROF_RULE_LANDING", RuleKind::Landing as u8),
             ("PROF_RBP_SAME", RbpKind::Same as u8),
             ("PROF_RBP_AT_CFA", RbpKind::AtCfa as u8),
             ("PROF_RBP_AT_RBP", RbpKind::AtRbp as u8),
@@ -250,6 +272,7 @@ mod tests {
             ("PROF_RA_IN_REG", RaKind::InReg as u8),
             ("PROF_RA_OFFSET", RaKind::Offset as u8),
             ("PROF_RA_BESIDE_RBP", RaKind::BesideRbp as u8),
+            ("PROF_RA_JUMP", RaKind::Jump as u8),
         ] {
             assert!(header.contains(&format!("{name} = {number},")), "{name} is not {number} in prof.h");
         }

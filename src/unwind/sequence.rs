@@ -67,6 +67,23 @@ impl Sequences {
         rows.get(first..first + sequence.count as usize).unwrap_or(&[])
     }
 
+    /// The sequences that have a row with a rule, each with its rows by address.
+    pub(super) fn with_rule(&self, wanted: Rule) -> impl Iterator<Item = (&Sequence, Vec<(u64, Rule)>)> {
+        let number = |chunk: &Chunk| chunk.rules.rules().iter().position(|rule| *rule == wanted);
+        let numbers: Vec<Option<usize>> = self.chunks.iter().map(number).collect();
+        let is_anywhere = numbers.iter().any(Option::is_some);
+        let list = if is_anywhere { &self.list[..] } else { &[] };
+        list.iter().filter_map(move |sequence| {
+            let number = numbers[sequence.chunk as usize]?;
+            let rows = self.rows(sequence);
+            rows.iter().any(|row| usize::from(row.rule) == number).then_some(())?;
+            let rules = self.chunks[sequence.chunk as usize].rules.rules();
+            let row_of =
+                |row: &SequenceRow| (sequence.start + u64::from(row.distance), rules[usize::from(row.rule)]);
+            Some((sequence, rows.iter().map(row_of).collect()))
+        })
+    }
+
     pub(super) fn row_count(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.rows.len()).sum()
     }

@@ -9,7 +9,7 @@ use super::full_step::{StepError, full_step};
 use super::leaf_code;
 use super::memory::{Memory, MemoryError};
 use super::registers::FrameState;
-use super::rule::{RaKind, RbpKind, Rule, RuleKind};
+use super::rule::{RaKind, RbpKind, Rule, RuleKind, SAVED_RBP_BYTES};
 use super::stack_ends::StackEnds;
 use super::table::Table;
 
@@ -196,14 +196,17 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 is_return_address: state.is_return_address,
                 found_by,
             });
+            let callee = state.pc;
             match self.step(&state) {
                 Ok((caller, by)) => (state, found_by) = (caller, by),
                 Err(end) => break end,
             }
             // A caller that is not in code is not a frame. Zero is how some threads' first frame is
-            // marked: the ABI leaves it to them.
+            // marked: the ABI leaves it to them. It also aligns the stack pointer to 16 at every call, so a
+            // zero elsewhere is some other word, found by a rule that is wrong.
             if state.pc == 0 && state.is_return_address {
-                break End::Complete;
+                let is_call = state.stack_pointer().is_some_and(|cfa| cfa.is_multiple_of(16));
+                break if is_call { End::Complete } else { End::BadUnwindInfo { pc: callee } };
             }
             if self.modules.find(state.lookup_address()).is_none() {
                 break End::UnknownMapping { address: state.pc };
@@ -235,6 +238,9 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             RuleKind::FramePointer => self.frame_pointer_step(state, false),
             RuleKind::FramePointerRoot => self.frame_pointer_step(state, true),
             RuleKind::User => self.full_step(state, own, module.bias),
+            // The file's own entry is wrong there.
+            RuleKind::Landing => self.landing_step(state, rule),
+            _ if rule.ra_kind == RaKind::Jump => self.rule_step(state, rule),
             _ if self.is_full && self.modules.cfi(address).is_some_and(|cfi| cfi.has_entry(own)) => {
                 self.full_step(state, own, module.bias)
             }
@@ -247,7 +253,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         let cfa = if by_record { self.cfa_by_record(state, rule)? } else { self.cfa(state, rule)? };
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let return_address = match rule.ra_kind {
-            RaKind::AtCfa => self.read(cfa.wrapping_sub(8))?,
+            RaKind::AtCfa | RaKind::Jump => self.read(cfa.wrapping_sub(8))?,
             RaKind::Offset => self.read(cfa.wrapping_add_signed(i64::from(rule.aux)))?,
             RaKind::BesideRbp => self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8))?,
             RaKind::InReg => self.register(state, rule.aux_reg)?,
@@ -270,7 +276,8 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             }
         };
         let found_by = if by_record { FoundBy::FramePointer } else { FoundBy::Cfi };
-        let caller = state.caller_of(return_address, cfa, rbp);
+        let mut caller = state.caller_of(return_address, cfa, rbp);
+        caller.is_return_address = rule.ra_kind != RaKind::Jump || return_address == 0;
         if by_record && self.modules.find(caller.lookup_address()).is_none() {
             return Err(End::BadFramePointer { pc: state.pc });
         }
@@ -375,6 +382,21 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         let pc = self.read(context.wrapping_add(architecture.signal_frame_pc_offset()))?;
         self.piece.low = general[usize::from(architecture.stack_pointer())].unwrap_or(0);
         Ok((FrameState { pc, is_return_address: false, general, ..*state }, FoundBy::Signal))
+    }
+
+    /// libgcc is about to go on in the frame that catches an exception, and has overwritten what it has saved of its
+    /// caller.
+    fn landing_step(&mut self, state: &FrameState, rule: Rule) -> Result<Caller, End> {
+        let rsp = self.register(state, state.architecture.stack_pointer())?;
+        let context = rsp.wrapping_add_signed(i64::from(rule.cfa_off));
+        let saved_rbp = self.read(context.wrapping_sub(SAVED_RBP_BYTES))?;
+        let cfa = self.read(context)?;
+        let landing_pad = self.read(context.wrapping_add(8))?;
+        let rbp = self.read(saved_rbp)?;
+        self.check_growth(state, rsp, cfa, Growth::Grows)?;
+        let mut caller = state.caller_of(landing_pad, cfa, Some(rbp));
+        caller.is_return_address = landing_pad == 0;
+        Ok((caller, FoundBy::Cfi))
     }
 
     /// A caller below the current frame has to be on another stack (split stacks, stacks borrowed for a call): below

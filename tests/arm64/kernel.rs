@@ -63,9 +63,8 @@ impl Tables {
         for number in [*pages, table.pages.len() as u32, table.first_page as u32, READY] {
             self.images.extend(number.to_le_bytes());
         }
-        for page in &table.pages {
-            self.pages.extend((page.first + *rows).to_le_bytes());
-            self.pages.extend(page.count.to_le_bytes());
+        for page in table.kernel_pages(*rows) {
+            self.pages.extend(page.row.iter().flat_map(|row| row.to_le_bytes()));
         }
         for row in &table.rows {
             self.rows.extend(row.pc_low.to_le_bytes());

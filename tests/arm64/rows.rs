@@ -42,7 +42,7 @@ fn rule_says(rule: Rule) -> Says {
         RaKind::Offset => Place::AtCfa(rule.aux.into()),
         RaKind::BesideRbp => Place::AtCfa(i64::from(rule.rbp_off) + 8),
         RaKind::InReg if rule.aux_reg == 30 => Place::Unchanged,
-        RaKind::InReg => return Says::Nothing,
+        RaKind::InReg | RaKind::Jump => return Says::Nothing,
     };
     let x29 = match rule.rbp_kind {
         RbpKind::Same => Place::Unchanged,

@@ -2,7 +2,7 @@
 
 use super::fixture;
 use super::machine::{tool_or_skip, turn};
-use super::profiler::Recording;
+use super::profiler::{Recording, Stack};
 use super::running::Running;
 use rustix::process::Signal;
 use std::process::Command;
@@ -40,8 +40,13 @@ fn stacks_lead_from_go_through_c_and_back_without_symbols() {
     let Some(_turn) = turn() else { return };
     let Some(program) = Running::fixture("gocgo", &["20"]) else { return };
     let recording = Recording::of_pid(program.pid(), "3s");
-    recording.report().assert_whole(500);
+    let report = recording.report();
+    // While a stack is moved to a larger place, only the runtime's data say where it is.
+    report.assert_whole_or(500, &["no_unwind_info"]);
+    assert!(report.complete_percent() > 94.0, "{}", report.causes());
     let stacks = recording.stacks();
+    let claims = |stack: &Stack| stack.has(&["runtime.newstack"]) && !stack.is_cut();
+    assert!(!stacks.0.iter().any(claims), "a stack claims to be whole without its goroutine");
     stacks.assert_has(&["runtime.goexit", "main.main", "main.intoC", "main.spinInGo"]);
     stacks.assert_has(&["runtime.goexit", "main.grow", "main.grow", "main.spinInGo"]);
     // C code has no names here, and lies between Go's frames and asmcgocall.

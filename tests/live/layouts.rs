@@ -12,7 +12,7 @@ use std::process::Command;
 /// One way to build `layout.c`: a name, what else must be installed, and the command without its output.
 type Layout = (&'static str, &'static str, &'static str);
 
-const LAYOUTS: [Layout; 14] = [
+const LAYOUTS: [Layout; 15] = [
     ("lay-pie", "cc", "cc"),
     ("lay-fixed", "cc", "cc -no-pie"),
     ("lay-lld", "ld.lld", "cc -fuse-ld=lld"),
@@ -29,6 +29,12 @@ const LAYOUTS: [Layout; 14] = [
     ("lay-static-pie", "cc", "cc -static-pie -fPIE"),
     ("lay-musl", "musl-gcc", "musl-gcc -static"),
     ("lay-musl-dyn", "musl-gcc", "musl-gcc"),
+    // Its wrapper knows no `-static-pie`.
+    (
+        "lay-musl-pie",
+        "musl-gcc",
+        "musl-gcc -fPIE -nostartfiles -static -Wl,-pie,--no-dynamic-linker /usr/lib/x86_64-linux-musl/rcrt1.o",
+    ),
 ];
 
 fn build_layout(&(name, needs, command): &Layout) -> Option<PathBuf> {
@@ -79,6 +85,24 @@ fn every_layout_of_a_file_has_whole_and_named_stacks() {
         let stacks = stacks_of(&recording, name);
         let named = stacks.percent(|stack| stack.has(&["main", "layout_outer", "layout_far", "layout_leaf"]));
         assert!(named >= 97.0, "{name}: only {named:.2} % have all functions; top: {}", report.top());
+    }
+}
+
+/// Until user space has heard of a program, the kernel's side finds by itself how its mappings lie.
+#[test]
+fn executable_segments_that_share_a_page_are_walked_from_the_first_sample() {
+    let Some(_turn) = turn() else { return };
+    for layout in LAYOUTS.iter().filter(|layout| ["lay-lld", "lay-two", "lay-two-lld"].contains(&layout.0)) {
+        let Some(program) = build_layout(layout) else { continue };
+        let recording =
+            Recording::with([Path::new("-F"), Path::new("1999"), Path::new("--"), &program, Path::new("1")]);
+        let report = recording.report();
+        report.assert_whole(100);
+        assert!(recording.info()["exec_mapped"].as_f64() > Some(0.0), "the kernel's side was not asked");
+        let named = recording
+            .stacks()
+            .percent(|stack| stack.has(&["main", "layout_outer", "layout_far", "layout_leaf"]));
+        assert!(named >= 95.0, "{}: only {named:.2} % have all functions", layout.0);
     }
 }
 

@@ -206,6 +206,7 @@ impl Report {
 }
 
 /// One line of the folded form: command name, then functions from the root to the leaf.
+#[derive(Debug)]
 pub(crate) struct Stack {
     frames: Vec<String>,
     /// Nanoseconds.

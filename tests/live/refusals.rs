@@ -7,7 +7,7 @@ use super::profiler::{Recording, binary, messages, prof, prof_at, text};
 use super::running::Running;
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// Asserts the exit status, that the message is on standard error only, names `named`, and is one that a
@@ -373,4 +373,63 @@ fn a_reader_that_goes_away_is_no_error_message() {
         .output()
         .expect("sh can be run");
     assert!(messages(&output).is_empty(), "{}", messages(&output));
+}
+
+/// A memory cgroup of the test's own, and the name of its limit.
+struct MemoryCgroup {
+    folder: PathBuf,
+    limit: &'static str,
+}
+
+impl MemoryCgroup {
+    fn make() -> Option<MemoryCgroup> {
+        let kinds = [("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")];
+        for (root, limit) in kinds {
+            let folder = Path::new(root).join(format!("prof-test-{}", std::process::id()));
+            if fs::create_dir(&folder).is_err() {
+                continue;
+            }
+            let cgroup = MemoryCgroup { folder, limit };
+            if cgroup.folder.join(limit).exists() {
+                return Some(cgroup);
+            }
+        }
+        skip("no cgroup with a memory limit can be made here")
+    }
+}
+
+impl Drop for MemoryCgroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+    }
+}
+
+#[test]
+fn too_little_memory_for_the_kernel_side_is_named_as_the_reason() {
+    let Some(_turn) = turn() else { return };
+    let Some(cgroup) = MemoryCgroup::make() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let mut is_named = false;
+    // Below some limit the kernel ends prof without asking, above another there is enough; both depend on the machine.
+    for mebibytes in [24u64, 28, 32, 36, 40, 48] {
+        fs::write(cgroup.folder.join(cgroup.limit), (mebibytes << 20).to_string()).expect("own cgroup");
+        let script = format!(
+            "echo $$ > '{}/cgroup.procs'; exec \"$@\"",
+            cgroup.folder.to_str().expect("a plain path")
+        );
+        let output = Command::new("sh")
+            .args(["-c", &script, "sh"])
+            .arg(binary())
+            .args(["record", "-e", "cpu", "-f", "-o"])
+            .arg(folder.path().join("prof.data"))
+            .args(["--", "true"])
+            .output()
+            .expect("sh can be run");
+        if output.status.code() == Some(125) || output.status.code() == Some(1) {
+            assert!(messages(&output).contains("memory"), "{mebibytes} MiB: {}", messages(&output));
+            assert_refused(&output, output.status.code().unwrap_or(0), "memory limit");
+            is_named = true;
+        }
+    }
+    assert!(is_named, "no limit was too low for the kernel's side and high enough for prof itself");
 }

@@ -148,6 +148,7 @@ fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
         1 => Just(Rule::NONE),
         2 => Just(Rule::FRAME_POINTER),
         1 => Just(Rule::FRAME_POINTER_ROOT),
+        1 => offset().prop_map(Rule::landing),
     ];
     let ra_register = other_register(architecture);
     (cfa, 0..8u8, offset(), 0..40u8, small, ra_register).prop_map(
@@ -166,7 +167,8 @@ fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
                 _ => rule,
             };
             match ra {
-                0..36 => rule,
+                0..35 => rule,
+                35 => rule.with_jump(),
                 36 => rule.with_ra_in_register(ra_register).unwrap_or(rule),
                 _ => rule.with_ra_at(i64::from(ra_offset) & !7).unwrap_or(rule),
             }

@@ -17,6 +17,7 @@ mod host;
 mod process;
 mod record;
 mod recorded;
+mod segment;
 mod stated;
 mod text;
 

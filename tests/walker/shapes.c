@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 	int values[] = { 2, 1 };
 
 	if (!strcmp(shape, "recursion"))
-		sink += down(1000);
+		sink += down(2000);
 	if (!strcmp(shape, "plt"))
 		plt();
 	if (!strcmp(shape, "realigned"))

@@ -75,6 +75,19 @@ fn a_return_address_of_zero_is_no_root_where_the_stack_shrinks() {
 }
 
 #[test]
+fn a_return_address_of_zero_is_a_root_only_where_a_call_can_have_pushed_it() {
+    let rules = [Rule::reg(RSP, 8), Rule::STOP];
+    for at in [0, 8, 16, 24] {
+        let mut zero = case(&rules, &[(at, 0)]);
+        zero.registers[usize::from(RSP)] = STACK + at;
+        let (stack, end) = walk_both(&zero);
+        // The stack pointer is aligned to 16 before a call pushes the return address.
+        let expected = if at % 16 == 8 { End::Complete } else { End::BadUnwindInfo { pc: pc(0) } };
+        assert_eq!((addresses(&stack), end.end), (vec![pc(0)], expected), "at {at}");
+    }
+}
+
+#[test]
 fn addresses_outside_a_modules_code_are_not_followed_by_frame_pointers() {
     let words = [(0, pc(20)), (0x100, 0), (0x108, pc(1))];
     let mut outside = case(&[Rule::reg(RSP, 8), Rule::STOP], &words);

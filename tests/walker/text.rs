@@ -37,7 +37,7 @@ pub(crate) struct Recorded {
     pub(crate) frames: Vec<(u64, String)>,
 }
 
-const KINDS: [RuleKind; 10] = [
+const KINDS: [RuleKind; 11] = [
     RuleKind::None,
     RuleKind::Reg,
     RuleKind::Deref,
@@ -48,9 +48,10 @@ const KINDS: [RuleKind; 10] = [
     RuleKind::User,
     RuleKind::DerefIndex,
     RuleKind::FramePointerRoot,
+    RuleKind::Landing,
 ];
 const RBP_KINDS: [RbpKind; 3] = [RbpKind::Same, RbpKind::AtCfa, RbpKind::AtRbp];
-const RA_KINDS: [RaKind; 4] = [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp];
+const RA_KINDS: [RaKind; 5] = [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp, RaKind::Jump];
 const STATES: [ImageState; 6] = [
     ImageState::NotLoaded,
     ImageState::Ready,
