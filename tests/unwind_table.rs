@@ -1,6 +1,7 @@
 //! Compiled unwind tables against gimli's own lookup and against readelf, on the system's libraries.
 //!
-//! Every row boundary of 50 files and its neighbours; `PROF_UNWIND_FILES=a:b:c` replaces the list of files.
+//! Every row boundary of 50 files and its neighbours; `PROF_UNWIND_FILES=a:b:c` replaces the list of files, and
+//! `PROF_UNWIND_ALL=1` adds the largest ones (compilers, browsers), which take most of a minute.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,7 +22,9 @@ use gimli::{
 };
 use object::{Object, ObjectSection};
 use prof::unwind::rule::{RaKind, RbpKind};
-use prof::unwind::{ElfImage, Limits, Rule, RuleKind, Table, compile};
+use prof::unwind::{
+    CfiSections, ElfImage, Limits, Rule, RuleKind, Table, compile, compile_first, compile_sections,
+};
 use rayon::prelude::*;
 use support::{run, run_well, skip};
 
@@ -67,6 +70,9 @@ const WANTED: [&str; 36] = [
     "libdav1d.so.6",
 ];
 
+/// Files with more bytes are compared only if all are asked for.
+const LARGE_BYTES: u64 = 12 << 20;
+
 /// Files that are compared at least.
 const LEAST_FILES: usize = 50;
 
@@ -85,11 +91,14 @@ fn files() -> Vec<PathBuf> {
         let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
         folders.extend(entries.map(|entry| entry.path().join(below)).filter(|path| path.is_dir()));
     }
+    let takes_all = std::env::var_os("PROF_UNWIND_ALL").is_some();
+    let is_left_out =
+        |path: &Path| !takes_all && std::fs::metadata(path).is_ok_and(|facts| facts.len() > LARGE_BYTES);
     let mut files: Vec<PathBuf> = Vec::new();
     let mut add = |path: &Path| {
         let Ok(path) = path.canonicalize() else { return false };
         let is_usable = is_elf_with_entries(&path);
-        if is_usable && !files.contains(&path) {
+        if is_usable && !files.contains(&path) && !is_left_out(&path) {
             files.push(path);
         }
         is_usable
@@ -110,6 +119,7 @@ fn files() -> Vec<PathBuf> {
         if is_elf_with_entries(&path)
             && let Ok(path) = path.canonicalize()
             && !files.contains(&path)
+            && !is_left_out(&path)
         {
             files.push(path);
         }
@@ -559,4 +569,36 @@ fn the_entry_of_the_dynamic_linker_is_a_root() {
     assert_eq!(table.lookup(image.entry()), Rule::STOP);
     // A return address from the first call: up to there nothing was pushed.
     assert_eq!(table.lookup(image.entry() + 7), Rule::STOP);
+}
+
+#[test]
+fn what_is_left_out_of_a_first_table_is_left_to_user_space() {
+    let limits = Limits::default();
+    // musl has no entries at all, glibc has them for nearly everything.
+    let musl = ["/usr/lib/x86_64-linux-musl/libc.so", "/lib/ld-musl-x86_64.so.1"];
+    let Some(path) = musl.iter().map(Path::new).find(|path| path.exists()) else {
+        println!("skipped: musl is not installed");
+        return;
+    };
+    for (path, is_whole_at_first) in [(path, false), (Path::new("/lib/x86_64-linux-gnu/libc.so.6"), true)] {
+        let image = ElfImage::open(&File::open(path).unwrap(), &limits).unwrap();
+        let sections = CfiSections::load(&image, &limits).unwrap();
+        let first = compile_first(&image, &sections, &limits).unwrap();
+        let whole = compile_sections(&image, &sections, &limits).unwrap();
+        assert_eq!(first.is_whole, is_whole_at_first, "{}", path.display());
+        // The kernel switches from one to the other by the number of the first page.
+        assert_eq!(first.table.first_page, whole.first_page);
+        assert_eq!(first.table.pages.len(), whole.pages.len());
+        let code = image.segments().iter().filter(|segment| segment.is_executable);
+        let mut left = 0;
+        for address in code.flat_map(|segment| segment.address..segment.end()) {
+            let (one, other) = (first.table.lookup(address), whole.lookup(address));
+            if one.kind == RuleKind::User && !is_whole_at_first {
+                left += 1;
+            } else {
+                assert_eq!(one, other, "{address:#x} of {}", path.display());
+            }
+        }
+        assert_eq!(left > 100_000, !is_whole_at_first);
+    }
 }

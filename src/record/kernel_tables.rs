@@ -180,6 +180,7 @@ struct Placed {
     row_count: u32,
     first_page: u32,
     page_count: u32,
+    first_vpage: u32,
 }
 
 /// The maps that hold the tables.
@@ -243,7 +244,8 @@ impl KernelTables {
         id as u16
     }
 
-    /// Writes `table` and publishes it as `image`.
+    /// Writes `table` and publishes it as `image`. It takes the place of the one that the image had: the two differ in
+    /// their first page alone, so that one store switches, and a walk sees either of them.
     pub fn place(&mut self, image: u32, table: &Table) -> Result<(), PlaceError> {
         let now = Instant::now();
         let row_count = table.rows.len() as u32;
@@ -269,14 +271,26 @@ impl KernelTables {
             self.page_space.give_back(first_page, page_count);
             return Err(PlaceError::TooLarge);
         }
-        self.placed.insert(image, Placed { first_row, row_count, first_page, page_count });
+        let first_vpage = table.first_page as u32;
+        let is_same_shape = |old: &Placed| (old.page_count, old.first_vpage) == (page_count, first_vpage);
+        let is_switched = self.placed.get(&image).is_some_and(is_same_shape);
+        if !is_switched {
+            self.drop_table(image);
+        }
+        let placed = Placed { first_row, row_count, first_page, page_count, first_vpage };
+        let old = self.placed.insert(image, placed);
         let entry = prof_image {
             first_page,
             page_count,
-            first_vpage: table.first_page as u32,
-            state: ImageState::NotLoaded as u32,
+            first_vpage,
+            state: if is_switched { ImageState::Ready } else { ImageState::NotLoaded } as u32,
         };
+        // Rows and pages first.
+        fence(Ordering::Release);
         self.publish(image, entry, ImageState::Ready);
+        if let Some(old) = old {
+            self.release(old);
+        }
         Ok(())
     }
 
@@ -297,10 +311,19 @@ impl KernelTables {
     pub fn drop_table(&mut self, image: u32) {
         self.set_state(image, ImageState::NotLoaded);
         if let Some(placed) = self.placed.remove(&image) {
-            let now = Instant::now();
-            self.row_space.release(placed.first_row, placed.row_count, now);
-            self.page_space.release(placed.first_page, placed.page_count, now);
+            self.release(placed);
         }
+    }
+
+    fn release(&mut self, placed: Placed) {
+        let now = Instant::now();
+        self.row_space.release(placed.first_row, placed.row_count, now);
+        self.page_space.release(placed.first_page, placed.page_count, now);
+    }
+
+    /// Whether the image has a table here.
+    pub fn is_placed(&self, image: u32) -> bool {
+        self.placed.contains_key(&image)
     }
 
     /// Images whose table is in the kernel.

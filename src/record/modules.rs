@@ -10,7 +10,8 @@ use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::record::kernel_tables::{self, KernelTables, PlaceError};
 use crate::symbols::find_debug_file;
 use crate::unwind::{
-    Architecture, CfiSections, ElfImage, ElfType, Limits, Segment, Table, TableError, compile_sections,
+    Architecture, CfiSections, ElfImage, ElfType, FirstTable, Limits, Segment, Table, TableError,
+    compile_first, compile_sections,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
@@ -29,7 +30,7 @@ pub struct FileId(pub u32);
 /// How far a module's table is.
 #[derive(Debug, Clone)]
 pub enum TableState {
-    /// Being compiled.
+    /// Being compiled. The kernel may have one already that leaves code without entries to user space.
     Compiling,
     /// Compiled; in the kernel unless the memory budget pushed it out.
     Compiled(Arc<Table>),
@@ -132,8 +133,8 @@ pub struct ModuleFiles {
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
-    sender: Sender<(FileId, Result<Table, TableError>)>,
-    receiver: Receiver<(FileId, Result<Table, TableError>)>,
+    sender: Sender<(FileId, Result<FirstTable, TableError>)>,
+    receiver: Receiver<(FileId, Result<FirstTable, TableError>)>,
     compiling: usize,
     /// Workers for small files, which must not wait for large ones: all the samples of a brief program would.
     /// `None` where no more threads could be started.
@@ -142,6 +143,10 @@ pub struct ModuleFiles {
     large: Vec<FileId>,
     /// The large file that is being compiled.
     large_running: Option<FileId>,
+    /// Files with much code without entries, whose instructions are followed once all others have their tables.
+    unfollowed: Vec<FileId>,
+    /// The one of them whose turn it is.
+    following: Option<FileId>,
     /// Modules whose table was dropped, or not placed, to stay within the budget.
     pub evicted: u64,
     /// Modules whose table could not be built.
@@ -156,12 +161,22 @@ fn root_of(pid: u32) -> PathBuf {
     if root.exists() { root } else { PathBuf::from("/") }
 }
 
+/// What tables are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// What there is soon; code without entries may be left to user space.
+    First,
+    /// All of it.
+    Whole,
+}
+
 /// The table of a module, with the entries of its separate debug file where it has hardly any of its own.
 fn compile_module(
     elf: &ElfImage,
     debug_file: impl FnOnce() -> Option<File>,
+    wanted: Wanted,
     limits: &Limits,
-) -> Result<Table, TableError> {
+) -> Result<FirstTable, TableError> {
     let mut sections = CfiSections::load(elf, limits)?;
     if sections.lacks_entries(elf)
         && let Some(file) = debug_file()
@@ -170,7 +185,12 @@ fn compile_module(
         // Without them the module is no worse off than with no debug file at all.
         let _ = sections.add_debug_frame(&debug_image, limits);
     }
-    compile_sections(elf, &sections, limits)
+    match wanted {
+        Wanted::First => compile_first(elf, &sections, limits),
+        Wanted::Whole => {
+            compile_sections(elf, &sections, limits).map(|table| FirstTable { table, is_whole: true })
+        }
+    }
 }
 
 impl ModuleFiles {
@@ -194,6 +214,8 @@ impl ModuleFiles {
             small_pool: rayon::ThreadPoolBuilder::new().build().ok(),
             large: Vec::new(),
             large_running: None,
+            unfollowed: Vec::new(),
+            following: None,
             evicted: 0,
             failed: 0,
             failures: Vec::new(),
@@ -366,26 +388,26 @@ impl ModuleFiles {
         module.table = TableState::Compiling;
         self.compiling += 1;
         if self.get(id).is_small() {
-            self.start_compiling(id, &elf);
+            self.start_compiling(id, &elf, Wanted::First);
         } else {
             self.large.push(id);
             self.start_next_large();
         }
     }
 
-    fn start_compiling(&mut self, id: FileId, elf: &Arc<ElfImage>) {
+    fn start_compiling(&self, id: FileId, elf: &Arc<ElfImage>, wanted: Wanted) {
         let (elf, sender, limits) = (Arc::clone(elf), self.sender.clone(), self.limits.clone());
         let module = self.get(id);
         let (path, seen_in) = (module.path.clone(), module.seen_in);
         let file = module.file.as_ref().and_then(|file| file.try_clone().ok());
         let work = move || {
             let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?);
-            let table = compile_module(&elf, debug_file, &limits);
+            let table = compile_module(&elf, debug_file, wanted, &limits);
             // The recorder may be gone already: then nobody wants the table.
             let _ = sender.send((id, table));
         };
         match &self.small_pool {
-            Some(pool) if self.large_running != Some(id) => pool.spawn(work),
+            Some(pool) if self.large_running != Some(id) && wanted == Wanted::First => pool.spawn(work),
             _ => rayon::spawn(work),
         }
     }
@@ -400,38 +422,76 @@ impl ModuleFiles {
         let id = self.large.remove(index);
         let Some(elf) = self.get(id).elf.clone() else { return };
         self.large_running = Some(id);
-        self.start_compiling(id, &elf);
+        self.start_compiling(id, &elf, Wanted::First);
     }
 
-    /// Takes the tables that are finished and places them in the kernel; waits up to `patience` for all
-    /// that are being compiled. Returns whether any arrived.
-    pub fn place_finished(&mut self, kernel: &mut KernelTables, patience: Duration) -> bool {
+    /// Begins to follow the instructions of the file that samples were last seen in, once nothing else is waited for.
+    fn start_next_following(&mut self) {
+        if self.following.is_some() || self.compiling > 0 {
+            return;
+        }
+        let hit = |&index: &usize| self.get(self.unfollowed[index]).last_hit_ns;
+        let Some(index) = (0..self.unfollowed.len()).rev().max_by_key(hit) else { return };
+        let id = self.unfollowed.remove(index);
+        let Some(elf) = self.get(id).elf.clone() else { return };
+        self.following = Some(id);
+        self.start_compiling(id, &elf, Wanted::Whole);
+    }
+
+    /// Takes the tables that are finished and places them in the kernel; waits up to `patience` for the wanted ones of
+    /// all files. Returns whether any arrived.
+    pub fn place_finished(&mut self, kernel: &mut KernelTables, patience: Duration, wanted: Wanted) -> bool {
         let deadline = std::time::Instant::now() + patience;
         let mut any = false;
-        while self.compiling > 0 {
-            let left = deadline.saturating_duration_since(std::time::Instant::now());
+        while self.compiling > 0 || self.following.is_some() {
+            let is_wanted = self.compiling > 0 || wanted == Wanted::Whole;
+            let left = if is_wanted {
+                deadline.saturating_duration_since(std::time::Instant::now())
+            } else {
+                Duration::ZERO
+            };
             let Ok((id, result)) = self.receiver.recv_timeout(left) else { break };
-            self.compiling -= 1;
             any = true;
+            if self.following == Some(id) {
+                self.following = None;
+            } else {
+                self.compiling -= 1;
+            }
             if self.large_running == Some(id) {
                 self.large_running = None;
                 self.start_next_large();
             }
-            let module = &mut self.files[id.0 as usize];
-            match result {
-                Ok(table) => {
-                    module.table = TableState::Compiled(Arc::new(table));
-                    self.place(id, kernel);
-                }
-                Err(error) => {
-                    module.table = TableState::Missing;
-                    self.failures.push(format!("no unwind table for {}: {error}", module.path));
-                    self.failed += 1;
-                    kernel.set_state(id.0, ImageState::NoTable);
-                }
-            }
+            self.take_compiled(id, result, kernel);
+            self.start_next_following();
         }
         any
+    }
+
+    fn take_compiled(
+        &mut self,
+        id: FileId,
+        result: Result<FirstTable, TableError>,
+        kernel: &mut KernelTables,
+    ) {
+        let module = &mut self.files[id.0 as usize];
+        match result {
+            Ok(FirstTable { table, is_whole: true }) => {
+                module.table = TableState::Compiled(Arc::new(table));
+                self.place(id, kernel);
+            }
+            Ok(FirstTable { table, is_whole: false }) => {
+                // No room is made for it: the next one may not fit either.
+                let _ = kernel.place(id.0, &table);
+                self.unfollowed.push(id);
+            }
+            Err(error) => {
+                module.table = TableState::Missing;
+                self.failures.push(format!("no unwind table for {}: {error}", module.path));
+                self.failed += 1;
+                kernel.drop_table(id.0);
+                kernel.set_state(id.0, ImageState::NoTable);
+            }
+        }
     }
 
     /// Tells the kernel side about a file without a table.
@@ -459,10 +519,14 @@ impl ModuleFiles {
                 Err(PlaceError::TooLarge) => {
                     self.evicted += 1;
                     self.files[id.0 as usize].never_fits = true;
+                    kernel.drop_table(id.0);
                     return;
                 }
                 Err(PlaceError::Full) => {
-                    if let Some(image) = self.coldest(kernel) {
+                    // Where there is no room for two of its tables, the new one has to wait for that of the old.
+                    if kernel.is_placed(id.0) {
+                        kernel.drop_table(id.0);
+                    } else if let Some(image) = self.coldest(kernel) {
                         kernel.drop_table(image);
                         self.evicted += 1;
                     }

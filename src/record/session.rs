@@ -11,7 +11,7 @@ use super::collect::Collector;
 use super::endings::Endings;
 use super::kernel_frames::KernelFrames;
 use super::machine::{effective_hz, online_cpus, system_meta};
-use super::modules::ModuleFiles;
+use super::modules::{ModuleFiles, Wanted};
 use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SampleClock, SidebandRing};
 use super::process::{self, Processes};
@@ -199,7 +199,9 @@ impl<'obj> Session<'obj> {
         session.publish_processes()?;
         // The whole machine is sampled soon, with stacks rescued until the last tables are there.
         let patience = if is_system_wide { SYSTEM_TABLE_PATIENCE } else { TABLE_PATIENCE };
-        session.place_tables(patience);
+        // A command has not begun yet; a process that runs is sampled as soon as can be.
+        let is_launched = matches!(options.target, Target::Launch(_));
+        session.place_tables(patience, if is_launched { Wanted::Whole } else { Wanted::First });
         // What was mapped while the tables were compiled.
         session.take_sideband()?;
         Ok(session)
@@ -247,7 +249,7 @@ impl<'obj> Session<'obj> {
             self.kernel.forget_process(pid);
         }
         self.publish_processes()?;
-        self.place_tables(Duration::ZERO);
+        self.place_tables(Duration::ZERO, Wanted::First);
         Ok(())
     }
 
@@ -285,7 +287,7 @@ impl<'obj> Session<'obj> {
         self.rescues.retain(|(time_ns, _), _| known_until_ns.saturating_sub(*time_ns) <= RESCUE_PATIENCE_NS);
         // Addresses that nobody had told of were looked up meanwhile.
         self.publish_processes()?;
-        self.place_tables(Duration::ZERO);
+        self.place_tables(Duration::ZERO, Wanted::First);
         self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
         self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
         self.collector.retry_waiting(known_until_ns);
@@ -319,7 +321,7 @@ impl<'obj> Session<'obj> {
         self.kernel.stop();
         let counters = self.kernel.counters().or(counters)?;
         self.stop_ns = Some(monotonic_ns());
-        self.place_tables(Duration::from_millis(500));
+        self.place_tables(Duration::from_millis(500), Wanted::Whole);
         self.take()?;
         self.collector.retry_waiting(u64::MAX);
         if let Some(copies) = self.collector.copies.take() {
@@ -454,9 +456,9 @@ impl<'obj> Session<'obj> {
         Ok(())
     }
 
-    fn place_tables(&mut self, patience: Duration) {
+    fn place_tables(&mut self, patience: Duration, wanted: Wanted) {
         let evicted = self.collector.files.evicted;
-        self.collector.files.place_finished(&mut self.kernel.tables, patience);
+        self.collector.files.place_finished(&mut self.kernel.tables, patience, wanted);
         if self.collector.files.evicted > evicted && !self.is_budget_reached {
             self.is_budget_reached = true;
             self.notices.push(format!(

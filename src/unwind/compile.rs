@@ -65,6 +65,37 @@ pub fn compile(image: &ElfImage, limits: &Limits) -> Result<Table, TableError> {
 ///
 /// As for [`compile`].
 pub fn compile_sections(image: &ElfImage, cfi: &CfiSections, limits: &Limits) -> Result<Table, TableError> {
+    compile_up_to(image, cfi, u64::MAX, limits).map(|first| first.table)
+}
+
+/// What can be had of a module's table in little time.
+#[derive(Debug)]
+pub struct FirstTable {
+    /// Right as far as it goes. Unless it is whole, code without entries has [`Rule::USER`].
+    pub table: Table,
+    /// It is the table that [`compile_sections`] gives.
+    pub is_whole: bool,
+}
+
+/// Compiles a module's table, but for code without entries if there is so much of it that following its instructions
+/// takes longer than all the rest.
+///
+/// # Errors
+///
+/// As for [`compile`].
+pub fn compile_first(image: &ElfImage, cfi: &CfiSections, limits: &Limits) -> Result<FirstTable, TableError> {
+    /// 10 to 20 ms of work.
+    const MAX_BYTES: u64 = 256 << 10;
+    compile_up_to(image, cfi, MAX_BYTES, limits)
+}
+
+/// Compiles a table. More code without entries than `max_unknown_bytes` is left out.
+fn compile_up_to(
+    image: &ElfImage,
+    cfi: &CfiSections,
+    max_unknown_bytes: u64,
+    limits: &Limits,
+) -> Result<FirstTable, TableError> {
     let code = code_segments(image);
     let (Some(first), Some(last)) = (code.first(), code.last()) else { return Err(TableError::NoCode) };
     if code.len() > MAX_CODE_SEGMENTS {
@@ -86,7 +117,7 @@ pub fn compile_sections(image: &ElfImage, cfi: &CfiSections, limits: &Limits) ->
     if covered < code_bytes / 2 {
         add_debug_frame(&mut sequences, cfi, image, &code, limits)?;
     }
-    let known = KnownCode::find(image, &code, &sequences, limits)?;
+    let known = KnownCode::find(image, &code, &sequences, max_unknown_bytes, limits)?;
 
     let mut rules = RuleInterner::new(limits.max_rules);
     let chunk_rules = sequences.intern_rules(&mut rules);
@@ -113,7 +144,7 @@ pub fn compile_sections(image: &ElfImage, cfi: &CfiSections, limits: &Limits) ->
     gaps.fill_up_to(end, &mut writer, &mut rules);
     // Flushes the last override; an address after the last page adds no row.
     writer.push(end, rules.intern(Rule::NONE), &mut rules);
-    Ok(writer.builder.finish(&rules))
+    Ok(FirstTable { table: writer.builder.finish(&rules), is_whole: known.is_whole })
 }
 
 /// Executable segments in ascending order, without overlaps.

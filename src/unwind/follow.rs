@@ -33,6 +33,8 @@ pub(super) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>) -> Vec<Span
             taken: BTreeSet::new(),
             spans: Vec::new(),
             visits: 0,
+            returning: 0,
+            taking: 0,
         };
         follower.run(&certain)?;
         let certain = disjoint(std::mem::take(&mut follower.spans));
@@ -45,8 +47,12 @@ pub(super) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>) -> Vec<Span
         .unwrap_or_default()
 }
 
-/// A function takes its arguments off the stack, which no function was taken to do.
+/// Functions take their arguments off the stack, which none was taken to do.
 struct OtherConvention;
+
+/// One of so many functions that take their arguments off the stack is enough to believe it. Bytes that are no code
+/// look like it now and then (libcrypto, 1 of 1,000), and V8 has 1 of 10.
+const OTHER_CONVENTION_SHARE: usize = 64;
 
 struct Follower<'a> {
     code: Code<'a>,
@@ -55,6 +61,9 @@ struct Follower<'a> {
     taken: BTreeSet<u64>,
     spans: Vec<Span>,
     visits: usize,
+    /// Certain functions that return, and those of them that take their arguments off the stack.
+    returning: usize,
+    taking: usize,
 }
 
 impl Follower<'_> {
@@ -68,15 +77,18 @@ impl Follower<'_> {
                 taken: &self.taken,
                 callees: self.callees,
             };
-            let results: Result<Vec<Followed>, OtherConvention> = round
+            let results: Vec<Followed> = round
                 .par_iter()
                 .map_init(InstructionInfoFactory::new, |info, start| {
-                    let followed = follow_function(start, &surroundings, info);
-                    let is_other = followed.takes_arguments && self.callees == Callees::TakeReturnAddress;
-                    if is_other { Err(OtherConvention) } else { Ok(followed) }
+                    follow_function(start, &surroundings, info)
                 })
                 .collect();
-            let results = results?;
+            self.returning += results.iter().filter(|followed| followed.returns).count();
+            self.taking += results.iter().filter(|followed| followed.takes_arguments).count();
+            let is_other = self.taking * OTHER_CONVENTION_SHARE > self.returning;
+            if is_other && self.callees == Callees::TakeReturnAddress {
+                return Err(OtherConvention);
+            }
             let mut found = Vec::new();
             for (start, mut followed) in round.iter().zip(results) {
                 self.visits += followed.visits;

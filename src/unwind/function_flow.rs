@@ -37,7 +37,9 @@ pub(super) struct Followed {
     pub(super) taken: Vec<u64>,
     /// Instructions visited.
     pub(super) visits: usize,
-    /// It takes its arguments off the stack when it returns (`ret n`), or so it seems.
+    /// It is certain, and returns.
+    pub(super) returns: bool,
+    /// And takes its arguments off the stack then (`ret n`).
     pub(super) takes_arguments: bool,
 }
 
@@ -202,6 +204,7 @@ impl Flow<'_> {
                 match frame.at_return() {
                     AtReturn::Consistent => {
                         self.has_confirmation = true;
+                        self.followed.returns = true;
                         let is_longer = instruction.code() == Code::Retnq_imm16;
                         self.followed.takes_arguments |= is_longer && instruction.immediate16() > 0;
                     }
@@ -372,6 +375,9 @@ impl Flow<'_> {
 
     fn finish(mut self) -> Followed {
         let is_believed = !self.is_contradicted && (self.start.is_certain || self.has_confirmation);
+        let is_counted = is_believed && self.start.is_certain && !self.is_guess_contradicted;
+        self.followed.returns &= is_counted;
+        self.followed.takes_arguments &= is_counted;
         if !is_believed {
             return self.followed;
         }

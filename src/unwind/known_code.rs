@@ -143,10 +143,13 @@ pub(super) struct KnownCode {
     pub(super) fills: Vec<Span>,
     /// The rule of all other code without entries.
     pub(super) default_rule: Rule,
+    /// All code without entries was looked at.
+    pub(super) is_whole: bool,
 }
 
 impl KnownCode {
-    /// Looks at the module's code. `entries` are the file's own, ascending.
+    /// Looks at the module's code. `entries` are the file's own, ascending. Where more bytes than `max_unknown_bytes`
+    /// have none, they are left to user space.
     ///
     /// # Errors
     ///
@@ -156,6 +159,7 @@ impl KnownCode {
         image: &ElfImage,
         code: &[Segment],
         entries: &Sequences,
+        max_unknown_bytes: u64,
         limits: &Limits,
     ) -> Result<Self, TableError> {
         let covered = &entries.list[..];
@@ -166,7 +170,12 @@ impl KnownCode {
             let after = covered.partition_point(|sequence| sequence.start <= address);
             after.checked_sub(1).is_some_and(|index| covered[index].end > address)
         };
-        let mut known = Self { overrides: Vec::new(), fills: Vec::new(), default_rule: Rule::FRAME_POINTER };
+        let mut known = Self {
+            overrides: Vec::new(),
+            fills: Vec::new(),
+            default_rule: Rule::FRAME_POINTER,
+            is_whole: true,
+        };
         if image.is_go() {
             known.default_rule = Rule::FRAME_POINTER_ROOT;
             let covered_bytes: u64 = covered.iter().map(|sequence| sequence.end - sequence.start).sum();
@@ -180,7 +189,7 @@ impl KnownCode {
             if image.entry() != 0 && !is_covered(image.entry()) {
                 known.add_entry_code(image, limits);
             }
-            known.follow_instructions(image, code, entries, limits);
+            known.follow_instructions(image, code, entries, max_unknown_bytes, limits);
             known.add_context_start(image, entries, limits);
             known.add_exception_returns(image, entries, limits);
         }
@@ -335,12 +344,18 @@ impl KnownCode {
         image: &ElfImage,
         code: &[Segment],
         entries: &Sequences,
+        max_unknown_bytes: u64,
         limits: &Limits,
     ) {
         let covered = &entries.list[..];
         let code = code_ranges(image, code);
         let ranges = gaps(&code, covered);
         let bytes: u64 = ranges.iter().map(|(start, end)| end - start).sum();
+        if bytes > max_unknown_bytes {
+            self.default_rule = Rule::USER;
+            self.is_whole = false;
+            return;
+        }
         if bytes > MAX_FOLLOWED_BYTES {
             for (start, end) in ranges {
                 add_prologues(&mut self.fills, image, start, end, limits);

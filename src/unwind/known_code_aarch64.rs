@@ -61,7 +61,12 @@ pub(super) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
         let after = covered.partition_point(|sequence| sequence.start <= address);
         after.checked_sub(1).is_some_and(|index| covered[index].end > address)
     };
-    let mut known = KnownCode { overrides: Vec::new(), fills: Vec::new(), default_rule: Rule::FRAME_POINTER };
+    let mut known = KnownCode {
+        overrides: Vec::new(),
+        fills: Vec::new(),
+        default_rule: Rule::FRAME_POINTER,
+        is_whole: true,
+    };
     if image.is_go() {
         known.default_rule = Rule::FRAME_POINTER_ROOT;
         add_go(&mut known, image, limits);

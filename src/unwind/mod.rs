@@ -42,7 +42,7 @@ mod stack_ends;
 
 pub use architecture::Architecture;
 pub use cfi::CfiSections;
-pub use compile::{TableError, compile, compile_sections};
+pub use compile::{FirstTable, TableError, compile, compile_first, compile_sections};
 pub use elf::{ElfError, ElfImage, ElfType, Segment};
 pub use go_table::GoTable;
 pub use limits::Limits;

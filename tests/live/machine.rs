@@ -1,7 +1,6 @@
 //! What this machine allows: who may run live tests, which tools are there, and whose turn it is.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
