@@ -75,10 +75,14 @@ impl CallChecks {
         }
         // Nothing with an entry is walked by frame pointers: if the function that was called has one, it is not the one
         // that the step began in.
-        callee.file == caller.file
-            && target <= callee.address
-            && PROLOGUES.iter().any(|prologue| start.windows(4).any(|bytes| bytes == prologue))
-            && !self.has_entry(caller.file, target, image)
+        if self.has_entry(caller.file, target, image) {
+            return false;
+        }
+        // Built-in functions of a language's runtime jump on into the code that it has generated.
+        callee.file == ModuleFiles::GENERATED
+            || (callee.file == caller.file
+                && target <= callee.address
+                && PROLOGUES.iter().any(|prologue| start.windows(4).any(|bytes| bytes == prologue)))
     }
 
     fn has_entry(&mut self, file: FileId, address: u64, image: &ElfImage) -> bool {
