@@ -20,12 +20,14 @@ test:
 	@scripts/setup.sh build test
 	@scripts/test.sh
 
-# Every stack of real programs walked a second time, by elfutils; needs root. docs/unwinding.md has the results.
+# Every stack of real programs walked a second time, by elfutils; needs root. Fails if a program is under 99.9 % that is
+# no documented exception. docs/unwinding.md has the results.
 oracle: build
 	@scripts/setup.sh oracle
 	@scripts/oracle.sh
 
-# The fuzzer of the kernel's walker, and damaged files, for longer than `test` has time for.
+# The fuzzer of the kernel's walker, and damaged files, for longer than `test` has time for:
+# `make fuzz FUZZ_SECONDS=3600` fuzzes for an hour; FUZZ_FACTOR says how many times as many files are damaged.
 FUZZ_SECONDS ?= 600
 FUZZ_FACTOR ?= 50
 

@@ -117,7 +117,10 @@ fn generated_code_is_walked_by_its_frame_pointers() {
     let Some(_turn) = turn() else { return };
     let Some(program) = Running::fixture("mmap_code", &["20", "map"]) else { return };
     let recording = Recording::of_pid(program.pid(), "3s");
-    recording.report().assert_whole_or(500, &["jit_end"]);
+    let report = recording.report();
+    report.assert_whole_or(500, &["jit_end"]);
+    // Only a leaf before its frame is built may lack the rest.
+    assert!(report.complete_percent() >= 97.0, "{} %: {}", report.complete_percent(), report.causes());
     let stacks = recording.stacks();
     stacks.assert_has(&["main", "call_generated", "called_from_generated"]);
     assert!(
@@ -132,7 +135,9 @@ fn generated_code_without_a_map_is_no_neighbours_function() {
     let Some(_turn) = turn() else { return };
     let Some(program) = Running::fixture("mmap_code", &["20"]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
-    recording.report().assert_whole_or(300, &["jit_end"]);
+    let report = recording.report();
+    report.assert_whole_or(300, &["jit_end"]);
+    assert!(report.complete_percent() >= 97.0, "{} %: {}", report.complete_percent(), report.causes());
     recording.stacks().assert_has(&["main", "call_generated", "called_from_generated"]);
     let self_shares: f64 =
         ["main", "call_generated"].iter().map(|name| recording.report().self_percent_containing(name)).sum();
@@ -224,7 +229,7 @@ fn a_module_that_breaks_stacks_is_named() {
     let recording = Recording::of_pid(program.pid(), "2s");
     let report = recording.report();
     assert!(report.samples() > 50, "only {} samples", report.samples());
-    assert!(report.complete_percent() < 20.0, "no walk can be complete here, {}", report.complete_percent());
+    assert!(report.complete_percent() < 3.0, "no walk can be complete here, {}", report.complete_percent());
     // What lies below the break is right all the same.
     assert!(report.total_percent("below_the_break") > 80.0, "top: {}", report.top());
     assert!(!recording.stacks().any_has(&["below_the_break", "below_the_break"]), "a caller was made up");

@@ -131,6 +131,16 @@ impl Report {
         self.number("/samples") as u64
     }
 
+    /// Samples that the recorder lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.number("/quality/lost") as u64
+    }
+
+    /// Samples whose stack ended for `cause`.
+    pub(crate) fn cause_samples(&self, cause: &str) -> u64 {
+        self.0["quality"]["by_cause"][cause].as_u64().unwrap_or(0)
+    }
+
     /// Length of the recording in seconds.
     pub(crate) fn duration_seconds(&self) -> f64 {
         self.number("/duration_ns") * 1e-9

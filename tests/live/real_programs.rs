@@ -96,6 +96,7 @@ for (;;) {
     let recording = Recording::of_pid(program.pid(), "3s");
     let report = recording.report();
     report.assert_whole_or(500, &["jit_end"]);
+    assert!(report.complete_percent() >= 97.0, "{} %: {}", report.complete_percent(), report.causes());
     // JSON, sorting and regular expressions are V8's own C++ and built-ins.
     assert!(report.module_percent("node") > 10.0, "top: {}", report.top());
 }
