@@ -332,6 +332,11 @@ fn every_rule_says_what_gimli_says() {
                 assert_ne!(rule.kind, RuleKind::None, "{}: nothing at {pc:#x}", path.display());
                 let oracle = Oracle { section, encoding: fde.cie().encoding(), pc };
                 let (ours, theirs) = (step_of_rule(rule, pc), oracle.step(row));
+                // Where a stack that makecontext has made begins; the entry does not know that.
+                if ours == Step::Root && theirs != Step::Root && is_start_context(&object, &fde) {
+                    counts.none += 1;
+                    continue;
+                }
                 assert_eq!(ours, theirs, "{} at {pc:#x}: {rule:?} for {row:?}", path.display());
                 counts.same += 1;
             }
@@ -356,6 +361,13 @@ fn every_rule_says_what_gimli_says() {
         rows += table.rows.len();
     }
     println!("{all} addresses around {rows} rows agree");
+}
+
+/// Whether a function is glibc's `__start_context`: `[endbr64]; mov %rbx, %rsp`, at which no caller's word is.
+fn is_start_context(object: &object::File<'_>, fde: &FrameDescriptionEntry<Slice<'_>>) -> bool {
+    let text = object.section_by_name(".text").unwrap();
+    let code = text.data_range(fde.initial_address(), 7).ok().flatten().unwrap_or(&[]);
+    code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code).starts_with(&[0x48, 0x89, 0xdc])
 }
 
 /// Whether a function ends by `mov %rcx, %rsp; pop %rcx; jmp *%rcx`.

@@ -3,8 +3,9 @@
 //! Mappings are looked up as they were at the sample's time. What cannot be resolved is kept, marked and
 //! counted, never dropped.
 
+use super::call_check::{CallChecks, Place};
 use super::kernel_frames::KernelFrames;
-use super::modules::ModuleFiles;
+use super::modules::{ModuleFiles, TableState};
 use super::proc_fs;
 use super::process::{self, Mapped, Process, Processes, is_vsyscall};
 use super::rescue::{self, Rescued};
@@ -19,6 +20,7 @@ use crate::profile::{
 use crate::safe_text;
 use crate::symbols::PerfMapSource;
 use crate::unwind::StackEnds;
+use crate::unwind::rule::RuleKind;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
@@ -70,6 +72,7 @@ pub struct Collector {
     waiting: Vec<(SampleEvent, RescueEvent)>,
     waiting_bytes: usize,
     tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
+    calls: CallChecks,
     path: Vec<FrameId>,
 }
 
@@ -102,6 +105,7 @@ impl Collector {
             waiting: Vec::new(),
             waiting_bytes: 0,
             tasks: FxHashMap::default(),
+            calls: CallChecks::default(),
             path: Vec::new(),
         }
     }
@@ -202,9 +206,13 @@ impl Collector {
                 };
                 continue;
             }
-            if callee_is_generated && raw & FRAME_BY_FP != 0 && self.lacks_frame_pointers(sample) {
+            let is_wrong = |collector: &mut Self| {
+                (callee_is_generated && collector.lacks_frame_pointers(sample))
+                    || (!is_leaf && !collector.call_agrees(sample, user[index - 1], raw))
+            };
+            if raw & FRAME_BY_FP != 0 && is_wrong(self) {
                 // rbp belongs to some frame further up: those between would be left out.
-                outcome = Outcome::JitEnd;
+                outcome = if callee_is_generated { Outcome::JitEnd } else { Outcome::NoUnwindInfo };
                 break;
             }
             let tables = &self.profile.tables;
@@ -272,6 +280,21 @@ impl Collector {
         frame
     }
 
+    /// Whether the call before the return address in the frame `caller` may have led to the frame `callee`.
+    fn call_agrees(&mut self, sample: &SampleEvent, callee: u64, caller: u64) -> bool {
+        let Some(process) = self.processes.at(sample.tgid, sample.time_ns) else { return true };
+        if !self.files.wants_tables() {
+            return true;
+        }
+        let place = |raw: u64| {
+            let (address, is_return) = (raw & FRAME_ADDRESS, u64::from(raw & FRAME_RETURN != 0));
+            let mapped = process.find(address.saturating_sub(is_return), sample.time_ns)?;
+            Some(Place { file: mapped.file, address: address.wrapping_sub(mapped.bias) })
+        };
+        let (Some(callee), Some(caller)) = (place(callee), place(caller)) else { return true };
+        self.calls.agrees(callee, caller, &self.files)
+    }
+
     fn lacks_frame_pointers(&self, sample: &SampleEvent) -> bool {
         let process = self.processes.at(sample.tgid, sample.time_ns);
         process.is_some_and(|process| process.lacks_frame_pointers)
@@ -312,6 +335,11 @@ impl Collector {
             return (tables.intern_frame(Frame { module, address, flags }), is_known);
         };
         let address = address.wrapping_sub(mapped.bias);
+        // A signal handler returns to the first instruction of the code that ends it: nothing called that.
+        let is_signal_return = is_return_address
+            && matches!(&self.files.get(mapped.file).table, TableState::Compiled(table)
+                if table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
+        let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
         let frame = tables.intern_frame(Frame { module: mapped.module, address, flags });
         if is_present {
             process.frames.insert(key, (frame, mapped.file));

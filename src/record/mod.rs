@@ -4,6 +4,7 @@
 //! `symbols`, which do not know each other.
 
 mod attach;
+mod call_check;
 mod capacity;
 mod collect;
 mod cost;

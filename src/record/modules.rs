@@ -255,6 +255,11 @@ impl ModuleFiles {
         }
     }
 
+    /// Whether stacks are walked by tables at all.
+    pub(super) fn wants_tables(&self) -> bool {
+        self.wants_tables
+    }
+
     /// The file with the given id.
     pub fn get(&self, id: FileId) -> &ModuleFile {
         &self.files[id.0 as usize]

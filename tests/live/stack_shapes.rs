@@ -209,3 +209,23 @@ fn the_return_from_a_signal_handler_has_its_caller() {
     let whole = stacks.percent(|stack| stack.has(&["_start", "main", "raise_often"]));
     assert!(whole > 99.0, "{whole:.1} % have the caller of raise()");
 }
+
+/// Without unwind information rbp may hold the frame of a function further up, and must not be believed.
+#[test]
+fn callers_are_not_left_out_by_a_frame_pointer_of_another_function() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("lost_callers", &["20"]) else { return };
+    let recording = Recording::of_pid(program.pid(), "2s");
+    let (report, stacks) = (recording.report(), recording.stacks());
+    assert!(report.samples() > 50, "only {} samples", report.samples());
+    assert!(report.total_percent("hidden_work") > 80.0, "top: {}", report.top());
+    // Its caller is `calls_hidden_work`, or not known.
+    for above in ["main", "keeps_a_frame", "between"] {
+        assert!(!stacks.any_has(&[above, "hidden_work"]), "{above} does not call it");
+    }
+    let whole = stacks.percent(|stack| !stack.is_cut() && stack.any_contains("hidden_work"));
+    let right = stacks.percent(|stack| {
+        stack.has(&["main", "keeps_a_frame", "between", "calls_hidden_work", "hidden_work"])
+    });
+    assert!(whole <= right + 0.01, "{whole} % claim to be complete, {right} % are");
+}
