@@ -153,7 +153,7 @@ const _: () = {
     assert!(size_of::<prof_image>() == 16);
     assert!(size_of::<prof_process>() == 16 + 32 * MAX_MAPPINGS);
     assert!(size_of::<prof_file_key>() == 16);
-    assert!(size_of::<prof_file>() == 16 + 24 * MAX_SEGMENTS);
+    assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);
     assert!(size_of::<prof_sample>() == 48);
     assert!(size_of::<prof_rescue>() == 56 + 8 * REGISTERS + LARGEST_RESCUE_BYTES);
     assert!(size_of::<prof_stack_copy>() == 64 + 8 * REGISTERS + STACK_COPY_BYTES);

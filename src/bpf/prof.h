@@ -159,6 +159,9 @@ struct prof_file {
 	__u32 segment_count;	   /* 0: generated code, which has no bias */
 	__u32 has_fixed_addresses; /* it is linked for those that its segments say */
 	__u32 pad;
+	/* Of a file that was rewritten in place since, at least one is another. Not of the vDSO. */
+	__u64 size_bytes;
+	__u64 modified_ns; /* since 1970, modulo 2^64 */
 	struct prof_segment segment[PROF_MAX_SEGMENTS];
 };
 

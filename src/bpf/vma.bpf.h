@@ -51,6 +51,34 @@ __noinline int shown_segment(const struct prof_file *file, __u64 start, __u64 fr
 	return best;
 }
 
+/* When a file was last written, as in struct prof_file; `told` on a kernel that does not say. */
+static __always_inline __u64 modified_ns(struct inode *inode, __u64 told)
+{
+	struct inode___v6_7 *older = (void *)inode;
+	struct inode___v5 *oldest = (void *)inode;
+
+	if (bpf_core_field_exists(inode->i_mtime_sec))
+		return (__u64)BPF_CORE_READ(inode, i_mtime_sec) * 1000000000ULL +
+		       BPF_CORE_READ(inode, i_mtime_nsec);
+	if (bpf_core_field_exists(older->__i_mtime))
+		return (__u64)BPF_CORE_READ(older, __i_mtime.tv_sec) * 1000000000ULL +
+		       BPF_CORE_READ(older, __i_mtime.tv_nsec);
+	if (bpf_core_field_exists(oldest->i_mtime))
+		return (__u64)BPF_CORE_READ(oldest, i_mtime.tv_sec) * 1000000000ULL +
+		       BPF_CORE_READ(oldest, i_mtime.tv_nsec);
+	return told;
+}
+
+/* Whether a file still holds what user space read from it: one that is rewritten in place keeps its
+ * inode. */
+static __always_inline bool is_as_told(const struct prof_file *known, struct file *file)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+
+	return (__u64)BPF_CORE_READ(inode, i_size) == known->size_bytes &&
+	       modified_ns(inode, known->modified_ns) == known->modified_ns;
+}
+
 /* What a mapping shows; false if it is no code, or of a file that is not known. */
 static __always_inline bool describe_mapping(struct vm_area_struct *vma, struct code_mapping *code)
 {
@@ -80,7 +108,7 @@ static __always_inline bool describe_mapping(struct vm_area_struct *vma, struct 
 		offset = 0;
 	}
 	known = bpf_map_lookup_elem(&files, &key);
-	if (!known)
+	if (!known || (file && !is_as_told(known, file)))
 		return false;
 	code->image = known->image;
 	if (!known->segment_count)

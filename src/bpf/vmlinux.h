@@ -177,6 +177,25 @@ struct super_block {
 struct inode {
 	unsigned long i_ino;
 	struct super_block *i_sb;
+	__s64 i_size;
+	/* Since 6.11. */
+	__s64 i_mtime_sec;
+	__u32 i_mtime_nsec;
+} __attribute__((preserve_access_index));
+
+/* include/linux/time64.h */
+struct timespec64 {
+	__s64 tv_sec;
+	long tv_nsec;
+} __attribute__((preserve_access_index));
+
+/* The same from 6.7 to 6.10, and before. */
+struct inode___v6_7 {
+	struct timespec64 __i_mtime;
+} __attribute__((preserve_access_index));
+
+struct inode___v5 {
+	struct timespec64 i_mtime;
 } __attribute__((preserve_access_index));
 
 struct file {

@@ -9,6 +9,7 @@ mod capacity;
 mod collect;
 mod cost;
 mod endings;
+mod file_state;
 mod kernel_frames;
 mod kernel_tables;
 mod launch;

@@ -1,8 +1,10 @@
 //! The files that processes run code from: opened once, shared by all processes that map them.
 //!
 //! A file is kept open from first sight, so that a library deleted or replaced during the recording
-//! still gives its table and its names. Tables are compiled on other threads.
+//! still gives its table and its names. One that is rewritten in place (its inode stays) is another file from its next
+//! mapping on; of what it held before nothing is read any more, since only the new bytes are left. Tables are compiled on other threads.
 
+use super::file_state::FileState;
 use super::proc_fs;
 use super::sideband::CodeMapping;
 use crate::bpf::{ImageState, MAX_IMAGES, prof_file, prof_file_key, prof_segment};
@@ -58,6 +60,8 @@ pub struct ModuleFile {
     /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
     pub last_hit_ns: u64,
     kind: ModuleKind,
+    /// The state of `file` before anything was read from it.
+    state: Option<FileState>,
     /// Its table is larger than all the room there is.
     never_fits: bool,
 }
@@ -70,6 +74,23 @@ struct FileKey {
     device: (u32, u32),
     inode: u64,
     path: String,
+}
+
+/// What was found behind a key.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    id: FileId,
+    /// The state of the file then; `None` when it could not be opened, and for what never changes.
+    state: Option<FileState>,
+}
+
+/// A file that the kernel side is to be told of.
+#[derive(Debug, Clone, Copy)]
+struct Untold {
+    device: (u32, u32),
+    inode: u64,
+    id: FileId,
+    state: Option<FileState>,
 }
 
 impl ModuleFile {
@@ -85,6 +106,7 @@ impl ModuleFile {
             table: TableState::Missing,
             last_hit_ns: 0,
             kind,
+            state: None,
             never_fits: false,
         }
     }
@@ -112,6 +134,17 @@ impl ModuleFile {
         self.unwind_section_bytes().max(code_bytes / 8) <= SMALL_BYTES
     }
 
+    /// Whether its file still holds what was read from it first, so that more may be read. A file that was only
+    /// touched does: its headers say the same.
+    pub(super) fn is_unchanged(&self, limits: &Limits) -> bool {
+        let Some(file) = &self.file else { return true };
+        if FileState::of(file) == self.state {
+            return true;
+        }
+        let Some(now) = ElfImage::open(file, limits).ok() else { return false };
+        self.is_same_build(&ModuleFile::new(&self.path, self.seen_in, self.kind).with_elf(Some(now)))
+    }
+
     /// Whether both are the same build of the same object. The build ID alone is a claim of the file; that the
     /// load segments agree too makes a table of one fit the other.
     fn is_same_build(&self, other: &ModuleFile) -> bool {
@@ -127,9 +160,9 @@ impl ModuleFile {
 #[derive(Debug)]
 pub struct ModuleFiles {
     files: Vec<ModuleFile>,
-    by_key: FxHashMap<FileKey, FileId>,
-    /// Files that the kernel side has not heard of: device, inode, file.
-    untold: Vec<((u32, u32), u64, FileId)>,
+    by_key: FxHashMap<FileKey, Seen>,
+    /// Files that the kernel side has not heard of.
+    untold: Vec<Untold>,
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
@@ -259,29 +292,66 @@ impl ModuleFiles {
             return Some(Self::GENERATED);
         }
         let key = FileKey { device: mapping.device, inode: mapping.inode, path: mapping.path.clone() };
-        if let Some(&id) = self.by_key.get(&key) {
-            self.reopen(id, pid, mapping);
-            return Some(id);
+        if let Some(&seen) = self.by_key.get(&key) {
+            if let Some(module) = self.rewritten(seen, pid, mapping) {
+                return Some(self.add_rewritten(module, key));
+            }
+            self.reopen(seen.id, pid, mapping, key);
+            return Some(seen.id);
         }
         let module = if is_vdso { self.open_vdso(pid) } else { self.open_file(pid, mapping) };
         // A mapping of a device or of shared memory, such as a double-mapped JIT's: no ELF behind it.
         let is_generated = module.elf.is_none()
             && (mapping.path.starts_with("/memfd:") || mapping.path.starts_with("/dev/"));
+        let state = module.state.filter(|_| !is_generated);
         let id = if is_generated { Self::GENERATED } else { self.add(module, (key.device, key.inode)) };
-        self.by_key.insert(key, id);
+        self.by_key.insert(key, Seen { id, state });
         Some(id)
     }
 
+    /// The file of a mapping anew, if its bytes changed since it was seen under the same inode.
+    fn rewritten(&self, seen: Seen, pid: u32, mapping: &CodeMapping) -> Option<ModuleFile> {
+        let before = seen.state?;
+        let known = self.get(seen.id);
+        let kept = known.file.as_ref().and_then(|file| Some((file, file.metadata().ok()?)));
+        let file = match kept.filter(|(_, metadata)| metadata.ino() == mapping.inode) {
+            Some((_, metadata)) if FileState::from(&metadata) == before => return None,
+            Some((file, _)) => file.try_clone().ok()?,
+            // A copy of the file that is kept open. Where it cannot be asked for, it counts as unchanged.
+            None => open_mapped_file(pid, mapping, &known.path)?,
+        };
+        let module = self.read_module(pid, &known.path, file);
+        (module.state != Some(before)).then_some(module)
+    }
+
+    /// The id of a file that was rewritten in place: a new one, unless it is the same build or an earlier one again.
+    fn add_rewritten(&mut self, module: ModuleFile, key: FileKey) -> FileId {
+        let state = module.state;
+        let told_before = self.untold.len();
+        let id = self.add(module, (key.device, key.inode));
+        let known = &mut self.files[id.0 as usize];
+        let is_this_file = known.file.as_ref().and_then(|file| file.metadata().ok());
+        let is_this_file = is_this_file.is_some_and(|metadata| metadata.ino() == key.inode);
+        if is_this_file && self.untold.len() == told_before {
+            known.state = state;
+            self.untold.push(Untold { device: key.device, inode: key.inode, id, state });
+        }
+        self.by_key.insert(key, Seen { id, state });
+        id
+    }
+
     /// Tries a file again that could not be opened when it was first seen: its process may have been gone.
-    fn reopen(&mut self, id: FileId, pid: u32, mapping: &CodeMapping) {
+    fn reopen(&mut self, id: FileId, pid: u32, mapping: &CodeMapping, key: FileKey) {
         let known = self.get(id);
         if known.kind != ModuleKind::Elf || known.file.is_some() {
             return;
         }
         let module = self.open_file(pid, mapping);
         if module.file.is_some() {
+            let state = module.state;
             self.files[id.0 as usize] = module;
-            self.untold.push((mapping.device, mapping.inode, id));
+            self.untold.push(Untold { device: mapping.device, inode: mapping.inode, id, state });
+            self.by_key.insert(key, Seen { id, state });
             self.request_table(id);
         }
     }
@@ -299,7 +369,7 @@ impl ModuleFiles {
         let id = FileId(self.files.len() as u32);
         // Only while a file is open does its inode number stay its own.
         if module.file.is_some() || module.kind == ModuleKind::Vdso {
-            self.untold.push((device, inode, id));
+            self.untold.push(Untold { device, inode, id, state: module.state });
         }
         self.files.push(module);
         self.request_table(id);
@@ -315,13 +385,14 @@ impl ModuleFiles {
             inode: metadata.ino(),
             path: path.to_string_lossy().into_owned(),
         };
-        if let Some(&id) = self.by_key.get(&key) {
-            return Some(id);
+        if let Some(seen) = self.by_key.get(&key) {
+            return Some(seen.id);
         }
         let module = self.read_module(std::process::id(), &key.path, file);
         module.elf.as_ref()?;
+        let state = module.state;
         let id = self.add(module, (key.device, key.inode));
-        self.by_key.insert(key, id);
+        self.by_key.insert(key, Seen { id, state });
         Some(id)
     }
 
@@ -348,11 +419,13 @@ impl ModuleFiles {
     }
 
     fn read_module(&self, pid: u32, path: &str, file: File) -> ModuleFile {
+        // Asked for before anything is read: what is written meanwhile is a change.
+        let state = FileState::of(&file);
         let elf = ElfImage::open(&file, &self.limits)
             .ok()
             // Emulators map files of other processors; their code is data here.
             .filter(|elf| elf.architecture() == Architecture::HOST);
-        ModuleFile { file: Some(file), ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf) }
+        ModuleFile { file: Some(file), state, ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf) }
     }
 
     /// What the kernel side should know of the files that were opened since the last call. Left out are files with
@@ -361,17 +434,20 @@ impl ModuleFiles {
         let untold = std::mem::take(&mut self.untold);
         untold
             .into_iter()
-            .filter_map(|((major, minor), inode, id)| {
+            .filter_map(|Untold { device: (major, minor), inode, id, state }| {
                 let is_vdso = self.get(id).kind == ModuleKind::Vdso;
                 let device = if is_vdso { 0 } else { major << 20 | minor };
                 let key = prof_file_key { inode: if is_vdso { 0 } else { inode }, device, pad: 0 };
-                Some((id, key, self.kernel_file(id)?))
+                Some((id, key, self.kernel_file(id, state)?))
             })
             .collect()
     }
 
-    fn kernel_file(&self, id: FileId) -> Option<prof_file> {
+    fn kernel_file(&self, id: FileId, state: Option<FileState>) -> Option<prof_file> {
         let mut file = prof_file { image: id.0, ..prof_file::default() };
+        if let Some(FileState { size_bytes, modified_ns }) = state {
+            (file.size_bytes, file.modified_ns) = (size_bytes, modified_ns);
+        }
         let segments: Vec<prof_segment> = match &self.get(id).elf {
             Some(elf) => {
                 file.has_fixed_addresses = u32::from(elf.elf_type() == ElfType::Executable);
@@ -479,6 +555,13 @@ impl ModuleFiles {
         kernel: &mut KernelTables,
     ) {
         let module = &mut self.files[id.0 as usize];
+        if !module.is_unchanged(&self.limits) {
+            // Its table may be of other bytes than were mapped. What the kernel side has already is not.
+            self.failures
+                .push(format!("no unwind table for {}: it was rewritten while it was read", module.path));
+            self.failed += 1;
+            return;
+        }
         match result {
             Ok(FirstTable { table, is_whole: true }) => {
                 module.table = TableState::Compiled(Arc::new(table));
@@ -688,6 +771,52 @@ mod tests {
         let missing = CodeMapping { inode: libc.inode + 1, path: "/no/such/file".to_owned(), ..libc.clone() };
         files.file_of(pid, &missing).expect("a module");
         assert!(files.take_untold().is_empty(), "the inode of a file that is not open may become another's");
+    }
+
+    /// A mapping of the file, as a program that was started from it would show it.
+    fn mapping_of(path: &Path) -> CodeMapping {
+        let metadata = std::fs::metadata(path).expect("the file is there");
+        let device = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+        let path = path.to_str().expect("its path is text").to_owned();
+        CodeMapping { start: 0x1000, end: 0x2000, file_offset: 0, device, inode: metadata.ino(), path }
+    }
+
+    #[test]
+    fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not() {
+        let pid = std::process::id();
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let path = folder.path().join("program");
+        std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
+        let mut files = ModuleFiles::new(true);
+        let first = files.file_of(pid, &mapping_of(&path)).expect("a module");
+        let told = files.take_untold();
+        assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
+        assert!(files.take_untold().is_empty());
+
+        let limits = Limits::default();
+        let file = File::options().write(true).open(&path).expect("it can be opened");
+        file.set_modified(std::time::UNIX_EPOCH).expect("it is ours");
+        assert!(files.get(first).is_unchanged(&limits), "its headers are the same");
+        assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
+        let touched = files.take_untold();
+        assert_eq!(touched.len(), 1, "the kernel side compares the time");
+        assert_eq!((touched[0].0, touched[0].1.inode), (first, told[0].1.inode));
+        assert_ne!(touched[0].2.modified_ns, told[0].2.modified_ns);
+
+        std::fs::copy("/bin/sh", &path).expect("a program can be copied");
+        assert!(!files.get(first).is_unchanged(&limits));
+        // The process is gone by now, which does not matter.
+        let second = files.file_of(u32::MAX, &mapping_of(&path)).expect("a module");
+        assert_ne!(second, first);
+        assert!(files.get(second).is_unchanged(&limits));
+        assert_ne!(files.get(second).build_id, files.get(first).build_id);
+        let told = files.take_untold();
+        assert_eq!((told.len(), told[0].0, told[0].2.image), (1, second, second.0));
+
+        std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
+        assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first), "it is the first build again");
+        assert!(files.get(first).is_unchanged(&limits) && !files.get(second).is_unchanged(&limits));
+        assert_eq!(files.take_untold()[0].0, first);
     }
 
     #[test]

@@ -142,7 +142,8 @@ impl ModuleMap for Code<'_> {
         // of the process are not loaded for them, just that one.
         let wanted = self.mapped(address)?.file;
         let loaded = self.cfi.get_or_init(|| {
-            let elf = self.files.get(wanted).elf.as_ref();
+            let file = self.files.get(wanted);
+            let elf = file.elf.as_ref().filter(|_| file.is_unchanged(&Limits::default()));
             elf.and_then(|elf| CfiSections::load(elf, &Limits::default()).ok())
                 .map(|sections| BTreeMap::from([(wanted, sections)]))
                 .unwrap_or_default()

@@ -103,6 +103,10 @@ pub(super) fn name_frames(
 }
 
 fn name_module(job: &mut Job<'_>, stop: &Arc<AtomicBool>) -> Result<Named, String> {
+    const REWRITTEN: &str = "no names: it was rewritten in place, and what ran is no longer in it";
+    if !job.file.is_unchanged(&unwind::Limits::default()) {
+        return Err(REWRITTEN.to_owned());
+    }
     job.frames.sort_unstable();
     let mut addresses: Vec<u64> = job.frames.iter().map(|(address, _)| *address).collect();
     addresses.dedup();
@@ -121,6 +125,9 @@ fn name_module(job: &mut Job<'_>, stop: &Arc<AtomicBool>) -> Result<Named, Strin
     let mut locations = names.locations;
     name_go(job.file, &addresses, &mut locations);
     place_unnamed(job.file, &addresses, &mut locations);
+    if !job.file.is_unchanged(&unwind::Limits::default()) {
+        return Err(REWRITTEN.to_owned());
+    }
     let by_address: FxHashMap<u64, &Vec<ResolvedLocation>> =
         addresses.iter().copied().zip(&locations).collect();
     Ok(job

@@ -189,6 +189,82 @@ fn a_program_that_was_deleted_or_replaced_is_named_by_the_file_that_runs() {
     }
 }
 
+/// Runs a script in a folder of programs and records it.
+fn record_script(folder: &Path, script: &str) -> Recording {
+    let script = format!("cd '{}'; {script}", folder.display());
+    Recording::with(["-F", "1999", "--", "sh", "-ec", &script])
+}
+
+#[test]
+fn a_program_that_is_rewritten_in_place_is_walked_and_named_by_its_new_build() {
+    let Some(_turn) = turn() else { return };
+    let Some(old) = fixture::build("mapcalls") else { return };
+    let Some(new) = fixture::build("shares") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for (name, program) in [("old", old), ("new", new)] {
+        fs::copy(program, folder.path().join(name)).expect("a program can be copied");
+    }
+    // The kernel's name of a program is that of the link it was started by.
+    let script = "cp old here; ln -s here first; ln -s here second; ./first 1; cat new > here; ./second 1";
+    let recording = record_script(folder.path(), script);
+    let report = recording.report();
+    assert!(report.samples() > 500, "only {} samples", report.samples());
+    assert!(report.complete_percent() >= 95.0, "{}", report.causes());
+    let stacks = recording.stacks();
+    assert!(stacks.any_has(&["_start", "main", "one_round", "share_fifty"]));
+    let of = |name: &str| stacks.0.iter().filter(|stack| stack.comm() == name).collect::<Vec<_>>();
+    assert!(!of("first").is_empty() && !of("second").is_empty(), "a program is missing");
+    for stack in of("first") {
+        assert!(!stack.any_contains("one_round"), "the old build is named by the new one");
+    }
+    for stack in of("second") {
+        // At its end a process has no user stack any more.
+        let is_in_program = ["share_", "burn_ns", "here+"].iter().any(|part| stack.any_contains(part));
+        assert!(
+            stack.is_cut() || !is_in_program || stack.has(&["_start", "main"]),
+            "a stack without its root is called complete"
+        );
+    }
+}
+
+#[test]
+fn a_library_that_is_rewritten_in_place_is_walked_and_named_by_its_new_build() {
+    let Some(_turn) = turn() else { return };
+    let Some(reload) = fixture::build("reload") else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let plugin = |which: &str| reload.with_file_name(format!("reload.plugin{which}.so"));
+    for which in ["1", "2"] {
+        fs::copy(plugin(which), folder.path().join(format!("build{which}"))).expect("it can be copied");
+    }
+    for name in ["before", "after"] {
+        fs::copy(&reload, folder.path().join(name)).expect("a program can be copied");
+    }
+    let script = "cp build1 lib1.so; cp build2 lib2.so; \
+                  for name in before after; do for i in 1 2; do ln -s lib$i.so $name.plugin$i.so; done; done; \
+                  ./before 1; cat build2 > lib1.so; cat build1 > lib2.so; ./after 1";
+    let recording = record_script(folder.path(), script);
+    let report = recording.report();
+    assert!(report.samples() > 500, "only {} samples", report.samples());
+    assert!(report.complete_percent() >= 95.0, "{}", report.causes());
+    let stacks = recording.stacks();
+    // Each of the two libraries holds now what the other held.
+    stacks.assert_has(&["main", "in_first", "plugin_work", "second_work", "host_callback"]);
+    stacks.assert_has(&["main", "in_second", "plugin_work", "first_work", "host_callback"]);
+    let of = |name: &str| stacks.0.iter().filter(|stack| stack.comm() == name).collect::<Vec<_>>();
+    assert!(of("before").iter().any(|stack| stack.has(&["main", "in_first"])), "nothing ran before");
+    for stack in of("before") {
+        // The bytes that ran are gone: no name may be made up from the others.
+        assert!(!stack.has(&["first_work"]) && !stack.has(&["second_work"]), "the old build is named");
+        let is_past_library = stack.has(&["host_callback"]);
+        assert!(stack.is_cut() || !is_past_library || stack.has(&["main"]), "a caller is missing");
+    }
+    for stack in of("after") {
+        for (host, other) in [("in_first", "first_work"), ("in_second", "second_work")] {
+            assert!(!stack.has(&[host, other]), "{other} is not called by {host}");
+        }
+    }
+}
+
 #[test]
 fn a_vsyscall_is_a_frame_of_its_own() {
     let Some(_turn) = turn() else { return };

@@ -64,6 +64,8 @@ fn kernel_question(question: &Question) -> Vec<u8> {
     for word in [1, question.segments.len() as u32, u32::from(question.is_fixed), 0] {
         bytes.extend(word.to_le_bytes());
     }
+    // Size and time of the last write: no matter here.
+    bytes.extend([0; 16]);
     for index in 0..MAX_SEGMENTS {
         let (offset, address, size) = question.segments.get(index).copied().unwrap_or_default();
         for word in [offset, offset + size, address] {
