@@ -293,7 +293,7 @@ fn code_without_a_file_is_followed_by_frame_pointers() {
 fn every_end_says_where_and_why() {
     let code = Code::new(&[Rule::reg(RSP, 8), Rule::USER, Rule::deref(RSP, 0, 0)]);
     let end = |rip, memory: &Words| walk(&at(rip, 0x8000, 0), &code, memory, 100).end;
-    let call = at(pc(0), 0x8008, 0);
+    let call = FrameState { is_return_address: true, ..at(pc(0), 0x8008, 0) };
     assert_eq!(walk(&call, &code, &words([(0x8008, 0)]), 100).end, End::Complete);
     assert_eq!(end(pc(0), &words([(0x8000, 0)])), End::BadUnwindInfo { pc: pc(0) }, "no call aligns so");
     assert_eq!(end(pc(0), &words([(0x8000, 0x4242)])), End::UnknownMapping { address: 0x4242 });

@@ -236,9 +236,18 @@ static __always_inline bool is_other_stack(struct scratch *s, __u64 cfa)
 	return true;
 }
 
-/* Both ABIs align the stack pointer to 16 at every call. A zero elsewhere is no return address that
- * marks a root, but some other word, found by a rule that is wrong. */
+/* Both ABIs align the stack pointer to 16 at every call. */
 #define CALL_REST 15
+
+/*
+ * Whether a return address of zero marks a root: where a call can have pushed it, where the frame
+ * pointer is zero too (as both ABIs want it of the outermost frame), and not below the function
+ * that was interrupted. Elsewhere it is some other word, found by a rule that is wrong.
+ */
+static __always_inline bool is_marked_root(struct scratch *s, __u64 cfa, __u64 bp)
+{
+	return s->is_return && !bp && !(cfa & CALL_REST);
+}
 
 /* How far up the caller's stack pointer has to be. */
 enum growth {
@@ -264,9 +273,9 @@ static __always_inline long step_to(struct scratch *s, __u64 cfa, __u64 return_a
 	    !(growth == MAY_JUMP_DOWN && return_address && is_other_stack(s, cfa)))
 		return stop(s, by_fp ? end_of_frame_pointers(s) : PROF_OUTCOME_BAD_UNWIND_INFO);
 	if (!return_address)
-		return stop(s, by_fp		 ? end_of_frame_pointers(s) :
-			       (cfa & CALL_REST) ? PROF_OUTCOME_BAD_UNWIND_INFO :
-						   PROF_OUTCOME_COMPLETE);
+		return stop(s, by_fp			  ? end_of_frame_pointers(s) :
+			       is_marked_root(s, cfa, bp) ? PROF_OUTCOME_COMPLETE :
+							    PROF_OUTCOME_BAD_UNWIND_INFO);
 	/* What lies between may be another stack, still to come. */
 	if (growth == MAY_JUMP_DOWN && cfa > sp + PROF_STACK_PIECE_BYTES)
 		s->piece_low = cfa;

@@ -196,17 +196,15 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 is_return_address: state.is_return_address,
                 found_by,
             });
-            let callee = state.pc;
+            let callee = state;
             match self.step(&state) {
                 Ok((caller, by)) => (state, found_by) = (caller, by),
                 Err(end) => break end,
             }
-            // A caller that is not in code is not a frame. Zero is how some threads' first frame is
-            // marked: the ABI leaves it to them. It also aligns the stack pointer to 16 at every call, so a
-            // zero elsewhere is some other word, found by a rule that is wrong.
+            // A caller that is not in code is not a frame.
             if state.pc == 0 && state.is_return_address {
-                let is_call = state.stack_pointer().is_some_and(|cfa| cfa.is_multiple_of(16));
-                break if is_call { End::Complete } else { End::BadUnwindInfo { pc: callee } };
+                let is_root = is_marked_root(&callee, &state);
+                break if is_root { End::Complete } else { End::BadUnwindInfo { pc: callee.pc } };
             }
             if self.modules.find(state.lookup_address()).is_none() {
                 break End::UnknownMapping { address: state.pc };
@@ -457,6 +455,15 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     fn read(&self, address: u64) -> Result<u64, End> {
         self.memory.read(address).map_err(|error| memory_end(address, error))
     }
+}
+
+/// Whether the zero return address in `caller` marks a root, as that of some threads' first frame: where a call can
+/// have pushed it (with the stack pointer aligned to 16), where the frame pointer is zero too (as the ABIs want it of
+/// the outermost frame), and not below the function that was interrupted. Elsewhere it is some other word, found by a
+/// rule that is wrong.
+fn is_marked_root(callee: &FrameState, caller: &FrameState) -> bool {
+    let is_call = caller.stack_pointer().is_some_and(|cfa| cfa.is_multiple_of(16));
+    callee.is_return_address && is_call && caller.frame_pointer() == Some(0)
 }
 
 fn memory_end(address: u64, error: MemoryError) -> End {

@@ -65,26 +65,44 @@ fn addresses(stack: &HostStack) -> Vec<u64> {
 
 #[test]
 fn a_return_address_of_zero_is_no_root_where_the_stack_shrinks() {
-    let rules = [Rule::deref(RSP, 0, 0)];
-    let (stack, end) = walk_both(&case(&rules, &[(0, STACK + 0x100)]));
-    assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::Complete));
-    let mut shrinking = case(&rules, &[(0x800, STACK + 0x100)]);
+    let rules = [Rule::reg(RSP, 8), Rule::deref(RSP, 0, 0)];
+    let (stack, end) = walk_both(&case(&rules, &[(0, pc(1)), (8, STACK + 0x100)]));
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1)], End::Complete));
+    let mut shrinking = case(&rules, &[(0x800, pc(1)), (0x808, STACK + 0x100)]);
     shrinking.registers[usize::from(RSP)] = STACK + 0x800;
     let (stack, end) = walk_both(&shrinking);
-    assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::BadUnwindInfo { pc: pc(0) }));
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1)], End::BadUnwindInfo { pc: pc(1) }));
 }
 
 #[test]
 fn a_return_address_of_zero_is_a_root_only_where_a_call_can_have_pushed_it() {
-    let rules = [Rule::reg(RSP, 8), Rule::STOP];
+    let rules = [Rule::reg(RSP, 8), Rule::reg(RSP, 8)];
     for at in [0, 8, 16, 24] {
-        let mut zero = case(&rules, &[(at, 0)]);
+        let mut zero = case(&rules, &[(at, pc(1)), (at + 8, 0)]);
         zero.registers[usize::from(RSP)] = STACK + at;
         let (stack, end) = walk_both(&zero);
         // The stack pointer is aligned to 16 before a call pushes the return address.
-        let expected = if at % 16 == 8 { End::Complete } else { End::BadUnwindInfo { pc: pc(0) } };
-        assert_eq!((addresses(&stack), end.end), (vec![pc(0)], expected), "at {at}");
+        let expected = if at % 16 == 0 { End::Complete } else { End::BadUnwindInfo { pc: pc(1) } };
+        assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1)], expected), "at {at}");
     }
+}
+
+#[test]
+fn a_return_address_of_zero_is_a_root_only_where_the_frame_pointer_is_zero() {
+    let rules = [Rule::reg(RSP, 8), Rule::reg(RSP, 24).with_rbp_at_cfa(-16)];
+    for (saved_rbp, expected) in [(0, End::Complete), (STACK + 0x100, End::BadUnwindInfo { pc: pc(1) })] {
+        let (stack, end) = walk_both(&case(&rules, &[(0, pc(1)), (8, 1), (16, saved_rbp), (24, 0)]));
+        assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1)], expected));
+    }
+}
+
+/// Most wrong rules are those of the function that was interrupted.
+#[test]
+fn a_return_address_of_zero_is_no_root_below_the_interrupted_function() {
+    let mut zero = case(&[Rule::reg(RSP, 8)], &[(8, 0)]);
+    zero.registers[usize::from(RSP)] = STACK + 8;
+    let (stack, end) = walk_both(&zero);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::BadUnwindInfo { pc: pc(0) }));
 }
 
 #[test]
