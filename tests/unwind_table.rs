@@ -583,6 +583,33 @@ fn the_entry_of_the_dynamic_linker_is_a_root() {
     assert_eq!(table.lookup(image.entry() + 7), Rule::STOP);
 }
 
+/// Written in C it is described as any other function, and the word that would be its return address is a number.
+#[test]
+fn the_entry_of_a_program_is_a_root_and_that_of_a_library_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("start.c");
+    std::fs::write(
+        &source,
+        "volatile int n; void work(void) { n++; } void _start(void) { for (;;) work(); }",
+    )
+    .unwrap();
+    let program: &[&str] = &["-static"];
+    let pie: &[&str] = &["-static-pie", "-fPIE"];
+    let library: &[&str] = &["-shared", "-fPIC", "-Wl,-e,_start,-soname,libstart.so"];
+    for (options, is_program) in [(program, true), (pie, true), (library, false)] {
+        let file = folder.path().join("file");
+        let mut command = Command::new("cc");
+        command.args(["-O2", "-fno-inline", "-nostartfiles", "-nostdlib"]).args(options);
+        if run_well(command.arg("-o").arg(&file).arg(&source)).is_none() {
+            return;
+        }
+        let entry = ElfImage::open(&File::open(&file).unwrap(), &Limits::default()).unwrap().entry();
+        let rule = table_of(&file).lookup(entry);
+        assert_eq!(rule == Rule::STOP, is_program, "{options:?}: {rule:?}");
+        assert!(rule == Rule::STOP || rule == Rule::reg(7, 8), "{rule:?}");
+    }
+}
+
 #[test]
 fn what_is_left_out_of_a_first_table_is_left_to_user_space() {
     let limits = Limits::default();

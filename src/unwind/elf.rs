@@ -365,6 +365,13 @@ impl ElfImage {
         self.dynamic.run_path.as_ref()
     }
 
+    /// Whether the file is a program, which the kernel or the dynamic linker starts at its entry point, and no library.
+    pub(super) fn is_program(&self) -> bool {
+        let is_started =
+            self.elf_type == ElfType::Executable || self.interpreter.is_some() || self.dynamic.is_pie;
+        is_started && !self.dynamic.has_soname
+    }
+
     /// Whether Go's linker made the file.
     pub fn is_go(&self) -> bool {
         self.is_go

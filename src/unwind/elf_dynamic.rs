@@ -14,8 +14,12 @@ const MAX_STRING_BYTES: u64 = 64 << 20;
 const DT_NEEDED: u64 = 1;
 const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
+const DT_SONAME: u64 = 14;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
+const DT_FLAGS_1: u64 = 0x6fff_fffb;
+/// In `DT_FLAGS_1`: a position-independent executable.
+const DF_1_PIE: u64 = 0x0800_0000;
 
 /// The names in a dynamic section.
 #[derive(Debug, Default)]
@@ -24,6 +28,10 @@ pub(super) struct Dynamic {
     pub(super) needed: Vec<OsString>,
     /// Where to look for them first (`DT_RUNPATH`, else `DT_RPATH`).
     pub(super) run_path: Option<OsString>,
+    /// The file has a name by which others need it (`DT_SONAME`).
+    pub(super) has_soname: bool,
+    /// The linker marked it as an executable (`DF_1_PIE`).
+    pub(super) is_pie: bool,
 }
 
 impl Dynamic {
@@ -45,6 +53,8 @@ impl Dynamic {
         Some(Self {
             needed: needed.filter_map(|entry| string(entry.1)).collect(),
             run_path: value(DT_RUNPATH).or_else(|| value(DT_RPATH)).and_then(string),
+            has_soname: value(DT_SONAME).is_some(),
+            is_pie: value(DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0),
         })
     }
 }

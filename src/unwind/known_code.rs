@@ -23,7 +23,7 @@ use super::go_table::GoTable;
 use super::known_code_aarch64;
 use super::limits::Limits;
 use super::rule::{RSP, Rule};
-use super::sequence::Sequences;
+use super::sequence::{Sequence, Sequences};
 
 /// `mov $15, %rax; syscall`: rt_sigreturn, which ends every signal handler.
 const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
@@ -191,6 +191,7 @@ impl KnownCode {
             }
             known.follow_instructions(image, code, entries, max_unknown_bytes, limits);
             known.add_context_start(image, entries, limits);
+            known.overrides.extend(program_start(image, covered));
             known.add_exception_returns(image, entries, limits);
         }
         for name in LINKAGE_TABLES {
@@ -447,6 +448,16 @@ impl KnownCode {
             self.fills.push(Span { start: start + 16, end, rule: Rule::plt(8, pushed_at) });
         }
     }
+}
+
+/// The function that begins at a program's entry point. Nothing called it, whatever its entry says: where it was not
+/// written in assembly, that looks for a return address where the kernel has put the number of arguments.
+pub(super) fn program_start(image: &ElfImage, covered: &[Sequence]) -> Option<Span> {
+    let entry = image.entry();
+    let index = covered.binary_search_by_key(&entry, |sequence| sequence.start).ok()?;
+    let next = covered.get(index + 1).map_or(u64::MAX, |next| next.start);
+    let end = covered[index].end.min(next);
+    image.is_program().then_some(Span { start: entry, end, rule: Rule::STOP })
 }
 
 /// Length of the entry code of glibc's dynamic linker, if `body` is that.

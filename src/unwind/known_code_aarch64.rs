@@ -16,7 +16,7 @@ use super::code_starts::for_each_function;
 use super::compile::Span;
 use super::elf::{ElfImage, Section, Segment};
 use super::follow_aarch64::follow;
-use super::known_code::{KnownCode, add_pattern, make_disjoint};
+use super::known_code::{KnownCode, add_pattern, make_disjoint, program_start};
 use super::limits::Limits;
 use super::rule::Rule;
 use super::sequence::Sequence;
@@ -74,6 +74,7 @@ pub(super) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
         if image.entry() != 0 && !is_covered(image.entry()) {
             known.fills.extend(entry_code(image, limits));
         }
+        known.overrides.extend(program_start(image, covered));
         follow_functions(&mut known.fills, image, &is_covered, limits);
     }
     for name in [&b".plt"[..], b".iplt"] {
