@@ -229,7 +229,7 @@ impl<'obj> Session<'obj> {
     }
 
     /// Descriptors that become readable when there is something to take; those of the rings of samples and of stack
-    /// copies, [`RING_FDS`] of them, come last.
+    /// copies, `RING_FDS` of them, come last.
     pub fn poll_fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
         self.sidebands.iter().map(AsFd::as_fd).chain(self.kernel.ring_fds())
     }
