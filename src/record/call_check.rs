@@ -5,7 +5,7 @@
 //! which function was called, and that has to be the one the step began in.
 
 use super::modules::{FileId, ModuleFiles};
-use crate::unwind::{Architecture, CfiSections, ElfImage, Limits};
+use crate::unwind::{Architecture, CfiSections, ElfImage, Limits, is_linkage_stub};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use rustc_hash::FxHashMap;
 
@@ -15,7 +15,6 @@ const MAX_CALL_BYTES: usize = 8;
 const PROLOGUE_BYTES: u64 = 24;
 /// `push %rbp; mov %rsp, %rbp`, in both encodings.
 const PROLOGUES: [[u8; 4]; 2] = [[0x55, 0x48, 0x89, 0xe5], [0x55, 0x48, 0x8b, 0xec]];
-const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 /// Steps that are remembered at most.
 const MAX_KNOWN: usize = 1 << 20;
 
@@ -114,13 +113,6 @@ fn call_before(code: &[u8], end: u64) -> Call {
         }
     }
     found
-}
-
-/// `jmp *x(%rip)`, which a linkage table's entries consist of: who knows where that leads.
-fn is_linkage_stub(code: &[u8]) -> bool {
-    let code = code.strip_prefix(&ENDBR64).unwrap_or(code);
-    let code = code.strip_prefix(&[0xf2]).unwrap_or(code);
-    code.starts_with(&[0xff, 0x25])
 }
 
 #[cfg(test)]

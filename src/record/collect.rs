@@ -208,7 +208,8 @@ impl Collector {
             }
             let is_wrong = |collector: &mut Self| {
                 (callee_is_generated && collector.lacks_frame_pointers(sample))
-                    || (!is_leaf && !collector.call_agrees(sample, user[index - 1], raw))
+                    || callee_of(user, index, left_out)
+                        .is_some_and(|callee| !collector.call_agrees(sample, callee, raw))
             };
             if raw & FRAME_BY_FP != 0 && is_wrong(self) {
                 // rbp belongs to some frame further up: those between would be left out.
@@ -418,6 +419,12 @@ fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
     }
 }
 
+/// The frame that the one at `index` has called; `None` for the leaf, and where frames are left out between.
+fn callee_of(user: &[u64], index: usize, left_out: u32) -> Option<u64> {
+    let is_behind_gap = index == LEAF_FRAMES && left_out > 0;
+    index.checked_sub(1).filter(|_| !is_behind_gap).and_then(|callee| user.get(callee).copied())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -440,6 +447,17 @@ mod tests {
             user,
             left_out: left_out as u32,
         }
+    }
+
+    #[test]
+    fn the_frame_behind_a_gap_has_not_called_the_one_before_it() {
+        let sample = stopped_at(5000);
+        assert!(sample.left_out > 0);
+        let callee = |index| callee_of(&sample.user, index, sample.left_out);
+        assert_eq!((callee(0), callee(1)), (None, Some(sample.user[0])));
+        assert_eq!(callee(LEAF_FRAMES), None);
+        assert_eq!(callee(LEAF_FRAMES + 1), Some(sample.user[LEAF_FRAMES]));
+        assert_eq!(callee_of(&sample.user, LEAF_FRAMES, 0), Some(sample.user[LEAF_FRAMES - 1]));
     }
 
     /// The frames from number `first` to the root, as a rescue gives them.

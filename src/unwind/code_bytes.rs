@@ -9,6 +9,15 @@ use super::sequence::Sequence;
 /// Linkage tables have rules of their own.
 pub(super) const LINKAGE_TABLES: [&[u8]; 4] = [b".plt", b".plt.sec", b".plt.got", b".iplt"];
 
+/// `endbr64`, which code starts with that is reached by indirect jumps.
+pub(super) const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
+/// Whether x86-64 code starts with `[endbr64]; [bnd] jmp *x(%rip)`, as the entries of linkage tables do.
+pub fn is_linkage_stub(code: &[u8]) -> bool {
+    let code = code.strip_prefix(&ENDBR64).unwrap_or(code);
+    code.starts_with(&[0xff, 0x25]) || code.starts_with(&[0xf2, 0xff, 0x25])
+}
+
 /// The longest instruction of the processor, in bytes.
 const MAX_INSTRUCTION_BYTES: usize = 15;
 

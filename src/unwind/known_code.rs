@@ -10,7 +10,7 @@
 //! A root is claimed only where name or bytes prove it.
 
 use super::architecture::Architecture;
-use super::code_bytes::{CodeBytes, LINKAGE_TABLES, code_ranges, gaps, is_padding};
+use super::code_bytes::{CodeBytes, ENDBR64, LINKAGE_TABLES, code_ranges, gaps, is_linkage_stub, is_padding};
 use super::code_starts::{
     for_each_function, from_covered_code, from_init_sections, from_relocations, from_symbols,
 };
@@ -23,7 +23,7 @@ use super::go_table::GoTable;
 use super::known_code_aarch64;
 use super::limits::Limits;
 use super::rule::{RSP, Rule};
-use super::sequence::{Sequence, Sequences};
+use super::sequence::{Sequence, Sequences, is_covered};
 
 /// `mov $15, %rax; syscall`: rt_sigreturn, which ends every signal handler.
 const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
@@ -59,7 +59,6 @@ const MAX_FOLLOWED_BYTES: u64 = 16 << 20;
 const PROLOGUE: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
 /// `pop %rbp; ret`, which ends them.
 const EPILOGUE: [u8; 2] = [0x5d, 0xc3];
-const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// `mov %rsp, %r12`: functions of Go's runtime that call C on the thread's own stack keep theirs so.
 const KEEP_STACK: [u8; 3] = [0x49, 0x89, 0xe4];
@@ -166,10 +165,7 @@ impl KnownCode {
         if image.architecture() == Architecture::Aarch64 {
             return Ok(known_code_aarch64::find(image, code, covered, limits));
         }
-        let is_covered = |address: u64| {
-            let after = covered.partition_point(|sequence| sequence.start <= address);
-            after.checked_sub(1).is_some_and(|index| covered[index].end > address)
-        };
+        let is_covered = |address: u64| is_covered(covered, address);
         let mut known = Self {
             overrides: Vec::new(),
             fills: Vec::new(),
@@ -420,11 +416,7 @@ impl KnownCode {
     fn add_linkage_table(&mut self, image: &ElfImage, section: &Section, limits: &Limits) {
         let (start, end) = (section.address, section.address.saturating_add(section.size));
         let Ok(bytes) = image.read_address(start, section.size.min(32), limits) else { return };
-        let is_jump = |at: usize| {
-            let entry = bytes.get(at..).unwrap_or(&[]);
-            let entry = entry.strip_prefix(&ENDBR64[..]).unwrap_or(entry);
-            entry.starts_with(&[0xff, 0x25]) || entry.starts_with(&[0xf2, 0xff, 0x25])
-        };
+        let is_jump = |at: usize| bytes.get(at..).is_some_and(is_linkage_stub);
         if is_jump(0) {
             // No entry pushes anything unless its first one does so at the usual place.
             if bytes.get(6) != Some(&0x68) {

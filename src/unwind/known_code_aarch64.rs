@@ -19,7 +19,7 @@ use super::follow_aarch64::follow;
 use super::known_code::{KnownCode, add_pattern, make_disjoint, program_start};
 use super::limits::Limits;
 use super::rule::Rule;
-use super::sequence::Sequence;
+use super::sequence::{Sequence, is_covered};
 
 /// `mov x29, #0`
 const CLEAR_FRAME_POINTER: u32 = 0xd280_001d;
@@ -57,10 +57,7 @@ const UNPUSHED: Rule = Rule::unpushed(SP, 30);
 /// Looks at a module's code. `covered` are the file's own entries, ascending. Symbols or code that cannot
 /// be read are simply not known.
 pub(super) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], limits: &Limits) -> KnownCode {
-    let is_covered = |address: u64| {
-        let after = covered.partition_point(|sequence| sequence.start <= address);
-        after.checked_sub(1).is_some_and(|index| covered[index].end > address)
-    };
+    let is_covered = |address: u64| is_covered(covered, address);
     let mut known = KnownCode {
         overrides: Vec::new(),
         fills: Vec::new(),

@@ -42,6 +42,7 @@ mod stack_ends;
 
 pub use architecture::Architecture;
 pub use cfi::CfiSections;
+pub use code_bytes::is_linkage_stub;
 pub use compile::{FirstTable, TableError, compile, compile_first, compile_sections};
 pub use elf::{ElfError, ElfImage, ElfType, Segment};
 pub use go_table::GoTable;

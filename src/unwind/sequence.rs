@@ -36,6 +36,12 @@ pub(super) struct Sequence {
     count: u32,
 }
 
+/// Whether an address lies in one of `sequences`, which ascend.
+pub(super) fn is_covered(sequences: &[Sequence], address: u64) -> bool {
+    let after = sequences.partition_point(|sequence| sequence.start <= address);
+    after.checked_sub(1).is_some_and(|index| sequences[index].end > address)
+}
+
 /// All FDEs of one or two sections.
 #[derive(Debug)]
 pub(super) struct Sequences {
