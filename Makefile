@@ -26,14 +26,15 @@ oracle: build
 	@scripts/setup.sh oracle
 	@scripts/oracle.sh
 
-# The fuzzer of the kernel's walker, and damaged files, for longer than `test` has time for:
-# `make fuzz FUZZ_SECONDS=3600` fuzzes for an hour; FUZZ_FACTOR says how many times as many files are damaged.
+# The fuzzer of the kernel's walker, made-up stacks for both walkers, and damaged files, for longer than `test` has time
+# for: `make fuzz FUZZ_SECONDS=3600` fuzzes for an hour; FUZZ_FACTOR says how many times as many stacks and files.
 FUZZ_SECONDS ?= 600
 FUZZ_FACTOR ?= 50
 
 fuzz:
 	@scripts/setup.sh build test
 	PROF_FUZZ_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test walker fuzz
+	PROF_FUZZ_FACTOR=$(FUZZ_FACTOR) cargo test --locked --test walker differential
 	PROF_FUZZ_FACTOR=$(FUZZ_FACTOR) cargo test --locked --test unwind_hostile
 
 bench:
@@ -41,6 +42,7 @@ bench:
 	cargo bench --locked
 	@benches/system.sh
 	@benches/walker.sh
+	@benches/offcpu.sh
 
 # The quick part of `test`: what a commit must pass.
 check:

@@ -28,11 +28,13 @@ test|cmd:g++|g++|gcc-c++|gcc
 test|cmd:readelf|binutils|binutils|binutils
 test|cmd:llvm-symbolizer,llvm-symbolizer-14|llvm|llvm|llvm
 test|cmd:unshare|util-linux|util-linux|util-linux
+test|cmd:tmux|tmux|tmux|tmux
 test|cmd:sqlite3|sqlite3|sqlite|sqlite
 test|file:/usr/lib/postgresql/*/bin/pgbench /usr/bin/pgbench|postgresql|postgresql-server postgresql-contrib|postgresql
 test|cmd:python3|python3|python3|python
 test|cmd:node|nodejs|nodejs|nodejs
 test|cmd:go|golang-go|golang|go
+test|file:/usr/lib/go*/bin/go|golang-go|golang|go
 test|cmd:ld.lld|lld|lld|lld
 test|cmd:mold|mold|mold|mold
 test|cmd:ld.gold|binutils|binutils-gold|binutils
@@ -65,6 +67,8 @@ bench|cmd:python3|python3|python3|python
 bench|cmd:node|nodejs|nodejs|nodejs
 bench|cmd:perf|linux-perf|perf|perf
 bench|cmd:clang|clang|clang|clang
+bench|cmd:offcputime-bpfcc,offcputime|bpfcc-tools|bcc-tools|bcc-tools
+bench|file:/usr/lib/postgresql/*/bin/pgbench /usr/bin/pgbench|postgresql|postgresql-server postgresql-contrib|postgresql
 '
 
 die() {

@@ -2,8 +2,8 @@
 //! are only read to explain a failure.
 
 use crate::failure::{Failure, status};
-use crate::profile::{Outcome, Profile};
-use crate::record::{Found, RecordOptions, Session, Start, Target, find, missing_capabilities};
+use crate::profile::{Outcome, Profile, ThreadTime};
+use crate::record::{Found, RecordOptions, Session, Start, Target, WaitOptions, find, missing_capabilities};
 use crate::safe_text;
 use crate::units;
 use serde::Serialize;
@@ -75,7 +75,8 @@ const TEST_DEPTH: u32 = 16;
 /// Only when the process to try does not exist; everything else is a check that failed.
 pub fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let target = Target::Pids(vec![options.pid.unwrap_or_else(std::process::id)]);
-    let record = RecordOptions { target, ..RecordOptions::default() };
+    let waits = Some(WaitOptions::default());
+    let record = RecordOptions { target, waits, ..RecordOptions::default() };
     let found = find(&record)?;
     let mut checks = vec![rights(), type_information()];
     checks.extend(recording(&record, &found, options.pid.is_none()));
@@ -106,9 +107,9 @@ fn type_information() -> Check {
 fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check> {
     libbpf_rs::set_print(None);
     let own_thread = is_own.then(TestThread::start);
-    let mut object = MaybeUninit::uninit();
-    let start = Start { options, found, preload: Vec::new(), command: Vec::new() };
-    let mut session = match Session::attach(&mut object, start) {
+    let mut objects = [const { MaybeUninit::uninit() }; 2];
+    let start = Start { options, found, preload: Vec::new(), command: Vec::new(), is_watched: false };
+    let mut session = match Session::attach(&mut objects, start) {
         Ok(session) => session,
         Err(error) => return vec![failed("programs", &error)],
     };
@@ -132,8 +133,26 @@ fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check>
     }
     let profile = &session.collector.profile;
     checks.push(clock(profile));
+    checks.push(waits(profile, &session.notices));
     checks.push(stacks(profile, &safe_text::terminal(&found.label), is_own));
     checks
+}
+
+/// Whether waits were recorded, and if all time of the test's threads was accounted for.
+fn waits(profile: &Profile, notices: &[String]) -> Check {
+    const NAME: &str = "waits";
+    if profile.event_named("off-cpu").is_none() {
+        let why = notices.iter().find(|notice| notice.starts_with("off-CPU"));
+        return Check::new(NAME, Verdict::Warn, why.map_or("off-CPU time is not recorded", String::as_str))
+            .fix("Linux 5.18 or later, with BTF");
+    }
+    let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).sum::<u64>();
+    let known = sum(|time| time.on_cpu_ns.saturating_add(time.no_cpu_ns).saturating_add(time.blocked_ns));
+    let whole = sum(|time| time.to_ns.saturating_sub(time.from_ns));
+    let threads = units::counted(profile.thread_times.len() as u64, "thread");
+    let share = units::percent(known, whole.max(1));
+    let verdict = if (99.0..=101.0).contains(&share) { Verdict::Ok } else { Verdict::Warn };
+    Check::new(NAME, verdict, format!("{share:.1}% of the time of {threads} accounted for"))
 }
 
 fn failed(name: &'static str, error: &anyhow::Error) -> Check {
@@ -156,7 +175,7 @@ fn clock(profile: &Profile) -> Check {
 }
 
 fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
-    let outcomes = profile.events.iter().flat_map(|event| event.outcomes().iter().copied());
+    let outcomes = profile.events.iter().flat_map(|event| event.samples().map(|sample| sample.outcome));
     let outcomes: Vec<Outcome> = outcomes.collect();
     let complete = outcomes.iter().filter(|outcome| outcome.is_complete()).count();
     let detail = format!("{complete}/{} test stacks of {label} reach the thread's start", outcomes.len());

@@ -43,8 +43,12 @@ fn run(request: &Request) -> anyhow::Result<u8> {
 }
 
 fn record(options: &RecordOptions) -> anyhow::Result<u8> {
-    let command_line = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    record::run(options, command_line)
+    record::run(options, command_line())
+}
+
+/// What was typed.
+fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {

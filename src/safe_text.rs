@@ -151,6 +151,23 @@ pub fn fit_middle(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…{end}", head(text, room - end_room)))
 }
 
+/// `text` in lines of at most `columns` columns, broken at spaces; a word that is wider has a line for itself.
+pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let Some(line) = lines.last_mut() else { break };
+        if !line.is_empty() && width(line) + 1 + width(word) > columns {
+            lines.push(word.to_owned());
+            continue;
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    lines
+}
+
 /// The longest start of `text` that fits `columns`.
 fn head(text: &str, columns: usize) -> &str {
     let mut used = 0;

@@ -52,6 +52,22 @@ pub fn duration_of(ns: u64, whole_ns: u64) -> String {
     duration(ns)
 }
 
+/// A duration in at most seven columns: `6.0 ms`, `41 ms`, `536 us`.
+pub fn duration_brief(ns: u64) -> String {
+    let (unit_ns, unit) = match ns {
+        0..1_000 => return format!("{ns} ns"),
+        1_000..999_500 => (1e3, "us"),
+        999_500..999_500_000 => (1e6, "ms"),
+        _ => (1e9, "s"),
+    };
+    let value = ns as f64 / unit_ns;
+    if value < 9.95 {
+        format!("{value:.1} {unit}")
+    } else {
+        format!("{} {unit}", count(value.round() as u64))
+    }
+}
+
 /// A size of `n` bytes: `3.1 MB` (decimal units).
 pub fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
@@ -128,6 +144,18 @@ mod tests {
         assert_eq!(duration(9_999_000_000), "10.0 s");
         assert_eq!(duration(120_000_000_000), "120 s");
         assert_eq!(duration(u64::MAX), "18,446,744,074 s");
+    }
+
+    #[test]
+    fn brief_durations_have_two_digits_or_three() {
+        assert_eq!(duration_brief(999), "999 ns");
+        assert_eq!(duration_brief(1_000), "1.0 us");
+        assert_eq!(duration_brief(536_100), "536 us");
+        assert_eq!(duration_brief(999_600), "1.0 ms");
+        assert_eq!(duration_brief(9_960_000), "10 ms");
+        assert_eq!(duration_brief(41_000_000), "41 ms");
+        assert_eq!(duration_brief(120_000_000_000), "120 s");
+        assert_eq!(duration_brief(u64::MAX), "18,446,744,074 s");
     }
 
     #[test]

@@ -4,9 +4,9 @@
 
 use demo_profile::Demo;
 use prof::profile::{
-    End, EventId, EventInfo, Frame, FrameFlags, FrameId, Function, Location, Meta, Module, ModuleId,
-    ModuleKind, Outcome, Profile, ReadError, Sample, StackId, StringId, Task, TaskId, Unit, WriteError,
-    Writer, read, read_path,
+    End, EventId, EventInfo, Folded, Frame, FrameFlags, FrameId, Function, Location, Meta, Module, ModuleId,
+    ModuleKind, Outcome, Profile, ReadError, Reason, Sample, ShortWaits, StackId, StringId, Task, TaskId,
+    ThreadTime, Unit, Wait, Waker, WakerKind, WriteError, Writer, read, read_path,
 };
 use proptest::prelude::*;
 use std::io::{self, Write};
@@ -316,6 +316,14 @@ enum Step {
         weight: Option<u32>,
         cpu: u16,
         outcome: u8,
+        wait: [u64; 5],
+    },
+    ThreadTime {
+        task: u32,
+        from_ns: u64,
+        times_ns: [u64; 5],
+        has_ended: bool,
+        short: Vec<(u8, u64, u64)>,
     },
     Name {
         frame: u32,
@@ -350,9 +358,13 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(module, address, flags)| Step::Frame { module, address, flags }),
         6 => (any::<Option<u32>>(), any::<u32>()).prop_map(|(parent, frame)| Step::Stack { parent, frame }),
         1 => (text, 0_u8..5, 0_u64..5).prop_map(|(name, unit, period)| Step::Event { name, unit, period }),
-        8 => (any::<u32>(), 0..=u64::MAX / 1000, any::<u32>(), any::<Option<u32>>(), any::<Option<u32>>(), any::<u16>(), 0_u8..16)
-            .prop_map(|(event, time_us, task, stack, weight, cpu, outcome)| {
-                Step::Sample { event, time_us, task, stack, weight, cpu, outcome }
+        8 => (any::<u32>(), 0..=u64::MAX / 1000, any::<u32>(), any::<Option<u32>>(), any::<Option<u32>>(), any::<u16>(), 0_u8..16, any::<[u64; 5]>())
+            .prop_map(|(event, time_us, task, stack, weight, cpu, outcome, wait)| {
+                Step::Sample { event, time_us, task, stack, weight, cpu, outcome, wait }
+            }),
+        1 => (any::<u32>(), 0..=u64::MAX / 2, any::<[u64; 5]>(), any::<bool>(), proptest::collection::vec(any::<(u8, u64, u64)>(), 0..4))
+            .prop_map(|(task, from_ns, times_ns, has_ended, short)| {
+                Step::ThreadTime { task, from_ns, times_ns, has_ended, short }
             }),
         3 => (any::<u32>(), proptest::collection::vec((text, text, any::<u32>(), any::<bool>()), 0..4))
             .prop_map(|(frame, locations)| Step::Name { frame, locations }),
@@ -400,14 +412,59 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
                 period: *period,
             });
         }
-        Step::Sample { event, time_us, task, stack, weight, cpu, outcome } => {
+        Step::Sample { event, time_us, task, stack, weight, cpu, outcome, wait: wait_numbers } => {
+            let wait = wait_numbers;
             let event = EventId(pick(*event, profile.events.len())?);
             let task = TaskId(pick(*task, tables.tasks().len())?);
             let stack = stack.and_then(|stack| pick(stack, tables.stacks().len())).map(StackId);
             let event = &mut profile.events[event.index()];
             let weight = weight.map_or(event.info().period, u64::from);
             let outcome = Outcome::from_code(*outcome);
-            event.push(Sample { time_ns: time_us * 1000, task, stack, weight, cpu: *cpu, outcome });
+            // The samples of an event all are waits, or none is.
+            let wait = (event.info().unit.code() % 2 == 1).then(|| Wait {
+                duration_ns: wait[0],
+                reason: Reason::from_code(wait[1] as u8),
+                waker: Waker {
+                    kind: WakerKind::from_code(wait[2] as u8 % 6),
+                    task: (wait[3] % 3 > 0).then_some(task),
+                    stack: stack.filter(|_| wait[4] % 3 > 0),
+                },
+            });
+            // Now and then a row that is several observations.
+            let folded = (wait_numbers[0] % 5 == 0).then(|| Folded {
+                samples: 1 + wait_numbers[1] % 1_000,
+                count_thousandths: wait_numbers[2],
+                variance_us2: wait_numbers[3],
+                span_ns: wait_numbers[4],
+            });
+            event.push(Sample {
+                time_ns: time_us * 1000,
+                task,
+                stack,
+                weight,
+                cpu: *cpu,
+                outcome,
+                wait,
+                folded,
+            });
+        }
+        Step::ThreadTime { task, from_ns, times_ns, has_ended, short } => {
+            let short_wait = |&(reason, count, time_ns): &(u8, u64, u64)| ShortWaits {
+                reason: Reason::from_code(reason),
+                count,
+                time_ns,
+            };
+            profile.thread_times.push(ThreadTime {
+                task: TaskId(pick(*task, tables.tasks().len())?),
+                from_ns: *from_ns,
+                to_ns: from_ns + times_ns[0] / 2,
+                on_cpu_ns: times_ns[1],
+                no_cpu_ns: times_ns[2],
+                blocked_ns: times_ns[3],
+                switches: times_ns[4],
+                has_ended: *has_ended,
+                short_waits: short.iter().map(short_wait).collect(),
+            });
         }
         Step::Name { frame, locations } => {
             let frame = FrameId(pick(*frame, tables.frames().len())?);

@@ -185,7 +185,7 @@ fn step_of_rule(rule: Rule, pc: u64) -> Step {
         other => panic!("{other:?} at {pc:#x} says nothing"),
     };
     let return_address = match rule.ra_kind {
-        RaKind::AtCfa | RaKind::Jump => memory(cfa.wrapping_sub(8)),
+        RaKind::AtCfa | RaKind::Jump | RaKind::Last => memory(cfa.wrapping_sub(8)),
         RaKind::InReg => register(rule.aux_reg.into(), pc),
         RaKind::Offset => memory(cfa.wrapping_add_signed(aux)),
         RaKind::BesideRbp => memory(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8)),
@@ -194,6 +194,7 @@ fn step_of_rule(rule: Rule, pc: u64) -> Step {
         RbpKind::Same => register(6, pc),
         RbpKind::AtCfa => memory(cfa.wrapping_add_signed(rule.rbp_off.into())),
         RbpKind::AtRbp => memory(register(6, pc).wrapping_add_signed(rule.rbp_off.into())),
+        RbpKind::Lost => panic!("no entry says that rbp is lost"),
     };
     Step::Caller { cfa, return_address, rbp }
 }
@@ -570,10 +571,12 @@ fn is_row_start(table: &Table, address: u64) -> bool {
     address & 0xffff != 0 && table.lookup(address) != table.lookup(address - 1)
 }
 
-/// The same place may be given relative to rsp or rbp, which only the code around can tell.
+/// The same place may be given relative to rsp or rbp, which only the code around can tell. To say that rbp is lost
+/// claims less than the entry does.
 fn is_same_frame(said: Rule, followed: Rule) -> bool {
     let is_rbp_same = (said.rbp_kind, said.rbp_off) == (followed.rbp_kind, followed.rbp_off);
-    is_rbp_same && (said.cfa_reg != followed.cfa_reg || said.cfa_off == followed.cfa_off)
+    let is_claimed = followed.rbp_kind != RbpKind::Lost;
+    (is_rbp_same || !is_claimed) && (said.cfa_reg != followed.cfa_reg || said.cfa_off == followed.cfa_off)
 }
 
 /// glibc's dynamic linker has no unwind entry for the first code of every process.
@@ -615,6 +618,118 @@ fn the_entry_of_a_program_is_a_root_and_that_of_a_library_is_not() {
         let rule = table_of(&file).lookup(entry);
         assert_eq!(rule == Rule::STOP, is_program, "{options:?}: {rule:?}");
         assert!(rule == Rule::STOP || rule == Rule::reg(7, 8), "{rule:?}");
+    }
+}
+
+/// The linker puts them where no entry is, and they are shorter than what pads functions. Each lies in a page of its own,
+/// so that programs which end wait at its first instruction.
+#[test]
+fn what_runs_at_the_start_and_end_of_a_library_has_rules_of_its_own() {
+    let mut seen = 0;
+    // The C library's own parts have packed relocations for them.
+    for path in files().into_iter().chain([PathBuf::from("/lib/x86_64-linux-gnu/libm.so.6")]) {
+        let file = std::fs::read(&path).unwrap();
+        let object = object::File::parse(&file[..]).unwrap();
+        let ends = object.section_by_name(".fini_array").map_or(&[][..], |section| section.data().unwrap());
+        let ends = ends.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+        for address in ends.filter(|address| *address != 0) {
+            assert_eq!(table_of(&path).lookup(address), Rule::reg(7, 8), "{}", path.display());
+        }
+        let sections = [".init", ".fini"].into_iter().filter_map(|name| object.section_by_name(name));
+        for section in sections {
+            // [endbr64;] sub $8, %rsp
+            let code = section.data().unwrap();
+            let body = code.strip_prefix(&[0xf3, 0x0f, 0x1e, 0xfa]).unwrap_or(code);
+            if !body.starts_with(&[0x48, 0x83, 0xec, 0x08]) {
+                continue;
+            }
+            seen += 1;
+            let table = table_of(&path);
+            let behind = section.address() + (code.len() - body.len()) as u64 + 4;
+            let rules = [table.lookup(section.address()), table.lookup(behind)];
+            assert_eq!(rules, [Rule::reg(7, 8), Rule::reg(7, 16)], "{}", path.display());
+        }
+    }
+    assert!(seen > 20, "only {seen} sections");
+}
+
+/// Functions without entries and symbols, of which only a table knows, whose relocations the linker has packed.
+#[test]
+fn functions_in_tables_with_packed_relocations_are_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, file) = (folder.path().join("table.s"), folder.path().join("table.so"));
+    let mut text = String::from(".section .note.GNU-stack,\"\"\n");
+    for number in 0..100 {
+        text += &format!(".text\n.balign 16\n.L{number}: subq $40, %rsp\nnop\naddq $40, %rsp\nret\n");
+        // With words between them that have no relocation.
+        text += &format!(
+            ".section .data.rel.ro,\"aw\"\n.balign 8\n.quad .L{number}\n.fill {}, 8, 0\n",
+            number % 70
+        );
+    }
+    std::fs::write(&source, text).unwrap();
+    let mut cc = Command::new("cc");
+    cc.args(["-shared", "-nostdlib", "-Wl,-z,pack-relative-relocs", "-s", "-o"]).arg(&file).arg(&source);
+    if run_well(&mut cc).is_none() {
+        return;
+    }
+    let table = table_of(&file);
+    let bytes = std::fs::read(&file).unwrap();
+    let object = object::File::parse(&bytes[..]).unwrap();
+    assert!(object.section_by_name(".relr.dyn").is_some(), "the linker has not packed them");
+    let words = object.section_by_name(".data.rel.ro").unwrap();
+    let words =
+        words.data().unwrap().chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap()));
+    let functions: Vec<u64> = words.filter(|address| *address != 0).collect();
+    assert_eq!(functions.len(), 100);
+    for address in functions {
+        assert_eq!([table.lookup(address), table.lookup(address + 4)], [Rule::reg(7, 8), Rule::reg(7, 48)]);
+    }
+}
+
+/// Between the system call that starts a thread and what the new one does first.
+#[test]
+fn new_threads_have_a_rule_before_they_have_a_stack() {
+    let glibc = Path::new("/lib/x86_64-linux-gnu/libc.so.6");
+    let musl = ["/usr/lib/x86_64-linux-musl/libc.so", "/lib/ld-musl-x86_64.so.1"];
+    let folder = tempfile::tempdir().unwrap();
+    let archive = folder.path().join("static");
+    let source = folder.path().join("main.c");
+    std::fs::write(
+        &source,
+        "#include <pthread.h>\nstatic void *no_work(void *unused) { return unused; }\n\
+        int main(void) { pthread_t thread; return pthread_create(&thread, 0, no_work, 0); }\n",
+    )
+    .unwrap();
+    let mut cc = Command::new("cc");
+    if run_well(cc.args(["-O2", "-static", "-pthread", "-o"]).arg(&archive).arg(&source)).is_none() {
+        return;
+    }
+    let musl = musl.iter().map(Path::new).find(|path| path.exists());
+    if musl.is_none() {
+        skip::<()>("musl is not installed");
+    }
+    // With the bytes behind the system call up to where the new thread goes its own way.
+    let tests: [&[u8]; 2] = [&[0x48, 0x85, 0xc0], &[0x85, 0xc0]];
+    let files = [(glibc, 2), (&archive, 2)].into_iter().chain(musl.map(|path| (path, 1)));
+    for (path, expected) in files {
+        let table = table_of(path);
+        let file = std::fs::read(path).unwrap();
+        let object = object::File::parse(&file[..]).unwrap();
+        let text = object.section_by_name(".text").unwrap();
+        let is_new_thread = |address: &u64| table.lookup(*address).kind == RuleKind::NewThread;
+        let addresses: Vec<u64> =
+            (text.address()..text.address() + text.size()).filter(is_new_thread).collect();
+        let ranges: Vec<&[u64]> = addresses.chunk_by(|a, b| a + 1 == *b).collect();
+        assert_eq!(ranges.len(), expected, "{}: {addresses:x?}", path.display());
+        for range in ranges {
+            let code = text.data_range(range[0], range.len() as u64).unwrap().unwrap();
+            let behind = code.strip_prefix(&[0x0f, 0x05]).unwrap();
+            assert!(tests.iter().any(|test| behind.starts_with(test)), "{code:x?}");
+            // The new thread's code is a root, that of the other one an ordinary function.
+            assert_eq!(table.lookup(range[range.len() - 1] + 1), Rule::STOP, "{}", path.display());
+            assert_eq!(table.lookup(range[0] - 1), Rule::reg(7, 8), "{}", path.display());
+        }
     }
 }
 

@@ -54,6 +54,12 @@ static __always_inline bool take_signal_registers(struct scratch *s)
 	return true;
 }
 
+/* No rule of arm64 asks for it. */
+static __always_inline __u64 user_thread_pointer(void)
+{
+	return 0;
+}
+
 /* Where the return address of an interrupted function without unwind information is on the stack:
  * nothing is proven yet, and rules follow the link register. */
 static __always_inline long leaf_return_distance(struct scratch *s, __u64 top)
@@ -75,54 +81,12 @@ static __always_inline bool is_user_mode(struct bpf_perf_event_data *ctx)
 	return (*(volatile __u64 *)&ctx->pstate & PSR_MODE_MASK) == PSR_MODE_EL0T;
 }
 
-/* The stack pointer of the thread's user registers. */
-static __always_inline __u64 user_stack_pointer(struct bpf_perf_event_data *ctx,
-						struct task_struct *task)
+/* What holds for registers from anywhere. */
+static __always_inline void taken_registers(struct scratch *s, __u64 pstate)
 {
-	if (is_user_mode(ctx))
-		return *(volatile __u64 *)&ctx->sp;
-	return ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
-}
-
-/* Takes the user registers of the interrupted thread. Returns false when it has none. */
-static __always_inline bool take_user_registers(struct scratch *s, struct bpf_perf_event_data *ctx,
-						struct task_struct *task)
-{
-	__u64 pstate;
-
-	s->is_return = 0;
-	s->in_exec = 0;
-	if (is_user_mode(ctx)) {
-		pstate = *(volatile __u64 *)&ctx->pstate;
-#pragma unroll
-		for (int i = 0; i <= REG_LR; i++)
-			s->regs[i] = ctx->regs[i];
-		s->regs[REG_SP] = ctx->sp;
-		s->regs[REG_IP] = ctx->pc;
-	} else {
-		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		int syscall;
-
-		if (!BPF_CORE_READ(task, mm) || (task->flags & PF_KTHREAD))
-			return false;
-		pstate = regs->pstate;
-		/* A non-maskable interrupt in the entry code that is just saving the registers. */
-		if ((pstate & PSR_MODE_MASK) != PSR_MODE_EL0T) {
-			s->outcome = PROF_OUTCOME_STACK_UNREADABLE;
-			return true;
-		}
-#pragma unroll
-		for (int i = 0; i <= REG_LR; i++)
-			s->regs[i] = regs->regs[i];
-		s->regs[REG_SP] = regs->sp;
-		s->regs[REG_IP] = regs->pc;
-		/* In a system call the address is behind the instruction, which may be the last
-		 * of its function (rt_sigreturn): look up the one before. */
-		syscall = regs->syscallno;
-		s->is_return = syscall != NO_SYSCALL;
-		s->in_exec = syscall == NR_EXECVE || syscall == NR_EXECVEAT;
-	}
+	s->leaf_sp = s->regs[REG_SP];
 	s->all_registers = 1;
+	s->has_kept = 1;
 	if (pstate & PSR_MODE32_BIT) {
 		/* Not walked: its words have four bytes. */
 		s->frames[s->kernel_count & (2 * PROF_MAX_USER_FRAMES - 1)] =
@@ -130,7 +94,64 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 		s->walked = 1;
 		s->outcome = PROF_OUTCOME_COMPAT32;
 	}
+}
+
+/* Takes the user registers of a thread that is in the kernel. Returns false when it has none. */
+static __always_inline bool take_task_registers(struct scratch *s, struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	__u64 pstate = regs->pstate;
+	int syscall = regs->syscallno;
+
+	s->is_return = 0;
+	s->in_exec = 0;
+	if (!BPF_CORE_READ(task, mm) || (task->flags & PF_KTHREAD))
+		return false;
+	/* A non-maskable interrupt in the entry code that is just saving the registers. */
+	if ((pstate & PSR_MODE_MASK) != PSR_MODE_EL0T) {
+		s->outcome = PROF_OUTCOME_STACK_UNREADABLE;
+		return true;
+	}
+#pragma unroll
+	for (int i = 0; i <= REG_LR; i++)
+		s->regs[i] = regs->regs[i];
+	s->regs[REG_SP] = regs->sp;
+	s->regs[REG_IP] = regs->pc;
+	/* In a system call the address is behind the instruction, which may be the last of its
+	 * function (rt_sigreturn): look up the one before. */
+	s->is_return = syscall != NO_SYSCALL;
+	s->in_exec = syscall == NR_EXECVE || syscall == NR_EXECVEAT;
+	taken_registers(s, pstate);
 	return true;
+}
+
+/* Takes the user registers of the interrupted thread. Returns false when it has none. */
+static __always_inline bool take_user_registers(struct scratch *s, struct bpf_perf_event_data *ctx,
+						struct task_struct *task)
+{
+	if (!is_user_mode(ctx))
+		return take_task_registers(s, task);
+	s->is_return = 0;
+	s->in_exec = 0;
+#pragma unroll
+	for (int i = 0; i <= REG_LR; i++)
+		s->regs[i] = ctx->regs[i];
+	s->regs[REG_SP] = ctx->sp;
+	s->regs[REG_IP] = ctx->pc;
+	taken_registers(s, *(volatile __u64 *)&ctx->pstate);
+	return true;
+}
+
+/* The number of the system call that a thread is in; -1 when it came into the kernel otherwise. */
+static __always_inline __s64 system_call(struct task_struct *task)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->syscallno;
+}
+
+/* First argument of the system call that a thread is in. */
+static __always_inline __u64 system_call_argument(struct task_struct *task)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->regs[0];
 }
 
 #endif /* PROF_ARCH_ARM64_BPF_H */

@@ -90,6 +90,13 @@ static __always_inline long leaf_return_distance(struct scratch *s, __u64 top)
 	return -1;
 }
 
+/* What fs points to in user space; kept by arch_prctl and clone, which all C libraries and Go use.
+ */
+static __always_inline __u64 user_thread_pointer(void)
+{
+	return BPF_CORE_READ(bpf_get_current_task_btf(), thread.fsbase);
+}
+
 #define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
 #define USER32_CS 0x23	      /* arch/x86/include/asm/segment.h */
 #define NR_EXECVE 59	      /* arch/x86/entry/syscalls/syscall_64.tbl */
@@ -103,13 +110,54 @@ static __always_inline bool is_user_mode(struct bpf_perf_event_data *ctx)
 	return *(volatile __u64 *)&ctx->cs & 3;
 }
 
-/* The stack pointer of the thread's user registers. */
-static __always_inline __u64 user_stack_pointer(struct bpf_perf_event_data *ctx,
-						struct task_struct *task)
+/* What holds for registers from anywhere. */
+static __always_inline void taken_registers(struct scratch *s, __u64 cs)
 {
-	if (is_user_mode(ctx))
-		return *(volatile __u64 *)&ctx->sp;
-	return ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+	s->leaf_sp = s->regs[REG_SP];
+	s->all_registers = 1;
+	s->has_kept = 1;
+	if ((cs & 0xffff) == USER32_CS) {
+		/* Not walked: its words have four bytes. */
+		s->frames[s->kernel_count & (2 * PROF_MAX_USER_FRAMES - 1)] =
+			s->regs[REG_IP] & 0xffffffff;
+		s->walked = 1;
+		s->outcome = PROF_OUTCOME_COMPAT32;
+	}
+}
+
+/* Takes the user registers of a thread that is in the kernel. Returns false when it has none. */
+static __always_inline bool take_task_registers(struct scratch *s, struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	s->is_return = 0;
+	s->in_exec = 0;
+	if (!BPF_CORE_READ(task, mm) || (task->flags & PF_KTHREAD))
+		return false;
+	s->regs[0] = regs->ax;
+	s->regs[1] = regs->dx;
+	s->regs[2] = regs->cx;
+	s->regs[3] = regs->bx;
+	s->regs[4] = regs->si;
+	s->regs[5] = regs->di;
+	s->regs[REG_BP] = regs->bp;
+	s->regs[REG_SP] = regs->sp;
+	s->regs[8] = regs->r8;
+	s->regs[9] = regs->r9;
+	s->regs[10] = regs->r10;
+	s->regs[11] = regs->r11;
+	s->regs[12] = regs->r12;
+	s->regs[13] = regs->r13;
+	s->regs[14] = regs->r14;
+	s->regs[15] = regs->r15;
+	s->regs[REG_IP] = regs->ip;
+	/* In a system call the address is behind the instruction, which may be the last of its
+	 * function (rt_sigreturn): look up the one before. A vsyscall is one too, and is still at
+	 * its first instruction. */
+	s->is_return = (__s64)regs->orig_ax != -1 && s->regs[REG_IP] - VSYSCALL_PAGE >= 4096;
+	s->in_exec = regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT;
+	taken_registers(s, regs->cs);
+	return true;
 }
 
 /*
@@ -123,70 +171,56 @@ static __always_inline bool take_user_registers(struct scratch *s, struct bpf_pe
 {
 	__u64 cs = *(volatile __u64 *)&ctx->cs;
 
-	s->is_return = 0;
-	s->in_exec = 0;
-	if (cs & 3) {
-		s->regs[0] = ctx->ax;
-		s->regs[1] = ctx->dx;
-		s->regs[2] = ctx->cx;
-		s->regs[3] = ctx->bx;
-		s->regs[4] = ctx->si;
-		s->regs[5] = ctx->di;
-		s->regs[REG_BP] = ctx->bp;
-		s->regs[REG_SP] = ctx->sp;
-		s->regs[8] = ctx->r8;
-		s->regs[9] = ctx->r9;
-		s->regs[10] = ctx->r10;
-		s->regs[11] = ctx->r11;
-		s->regs[12] = ctx->r12;
-		s->regs[13] = ctx->r13;
-		s->regs[14] = ctx->r14;
-		s->regs[15] = ctx->r15;
-		s->regs[REG_IP] = ctx->ip;
-	} else {
+	if (!(cs & 3)) {
 		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
-		if (!BPF_CORE_READ(task, mm) || (task->flags & PF_KTHREAD))
-			return false;
 		/* A non-maskable interrupt in the entry code that is just saving the registers. */
-		if (ctx->sp >= (__u64)&regs->r11 && ctx->sp < (__u64)(regs + 1)) {
+		if (BPF_CORE_READ(task, mm) && !(task->flags & PF_KTHREAD) &&
+		    ctx->sp >= (__u64)&regs->r11 && ctx->sp < (__u64)(regs + 1)) {
+			s->is_return = 0;
+			s->in_exec = 0;
 			s->outcome = PROF_OUTCOME_STACK_UNREADABLE;
 			return true;
 		}
-		s->regs[0] = regs->ax;
-		s->regs[1] = regs->dx;
-		s->regs[2] = regs->cx;
-		s->regs[3] = regs->bx;
-		s->regs[4] = regs->si;
-		s->regs[5] = regs->di;
-		s->regs[REG_BP] = regs->bp;
-		s->regs[REG_SP] = regs->sp;
-		s->regs[8] = regs->r8;
-		s->regs[9] = regs->r9;
-		s->regs[10] = regs->r10;
-		s->regs[11] = regs->r11;
-		s->regs[12] = regs->r12;
-		s->regs[13] = regs->r13;
-		s->regs[14] = regs->r14;
-		s->regs[15] = regs->r15;
-		s->regs[REG_IP] = regs->ip;
-		cs = regs->cs;
-		/* In a system call the address is behind the instruction, which may be the last
-		 * of its function (rt_sigreturn): look up the one before. A vsyscall is one too,
-		 * and is still at its first instruction. */
-		s->is_return =
-			(__s64)regs->orig_ax != -1 && s->regs[REG_IP] - VSYSCALL_PAGE >= 4096;
-		s->in_exec = regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT;
+		return take_task_registers(s, task);
 	}
-	s->all_registers = 1;
-	if ((cs & 0xffff) == USER32_CS) {
-		/* Not walked: its words have four bytes. */
-		s->frames[s->kernel_count & (2 * PROF_MAX_USER_FRAMES - 1)] =
-			s->regs[REG_IP] & 0xffffffff;
-		s->walked = 1;
-		s->outcome = PROF_OUTCOME_COMPAT32;
-	}
+	s->is_return = 0;
+	s->in_exec = 0;
+	s->regs[0] = ctx->ax;
+	s->regs[1] = ctx->dx;
+	s->regs[2] = ctx->cx;
+	s->regs[3] = ctx->bx;
+	s->regs[4] = ctx->si;
+	s->regs[5] = ctx->di;
+	s->regs[REG_BP] = ctx->bp;
+	s->regs[REG_SP] = ctx->sp;
+	s->regs[8] = ctx->r8;
+	s->regs[9] = ctx->r9;
+	s->regs[10] = ctx->r10;
+	s->regs[11] = ctx->r11;
+	s->regs[12] = ctx->r12;
+	s->regs[13] = ctx->r13;
+	s->regs[14] = ctx->r14;
+	s->regs[15] = ctx->r15;
+	s->regs[REG_IP] = ctx->ip;
+	taken_registers(s, cs);
 	return true;
+}
+
+/* The number of the system call that a thread is in; -1 when it came into the kernel otherwise,
+ * less when the number is one of 32-bit programs, which have a table of their own. */
+static __always_inline __s64 system_call(struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	__s64 number = regs->orig_ax;
+
+	return number >= 0 && (regs->cs & 0xffff) == USER32_CS ? -2 : number;
+}
+
+/* First argument of the system call that a thread is in. */
+static __always_inline __u64 system_call_argument(struct task_struct *task)
+{
+	return ((struct pt_regs *)bpf_task_pt_regs(task))->di;
 }
 
 #endif /* PROF_ARCH_X86_BPF_H */

@@ -1,5 +1,6 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
+use super::wait_event::WaitEvent;
 use super::{
     LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, prof_rescue, prof_sample, prof_stack_copy,
 };
@@ -19,6 +20,9 @@ pub enum DecodeError {
         /// Bytes there are.
         actual: usize,
     },
+    /// It is of no known kind.
+    #[error("record is of the unknown kind {0}")]
+    Kind(u32),
     /// It leaves frames out without being full.
     #[error("record of {user_count} frames has left {left_out} out")]
     LeftOut {
@@ -58,6 +62,8 @@ pub struct SampleEvent {
     pub user: Vec<u64>,
     /// User frames that were left out behind the first [`LEAF_FRAMES`] addresses; 0 if `user` is the whole stack.
     pub left_out: u32,
+    /// Of the sampler of waits: what it is about. `None` for a sample of a running thread.
+    pub wait: Option<Box<WaitEvent>>,
 }
 
 impl SampleEvent {
@@ -82,7 +88,6 @@ impl SampleEvent {
             user[LEAF_FRAMES..].rotate_left(left_out as usize % LEAF_FRAMES);
         }
         let flags = header[offset_of!(prof_sample, flags)];
-        let comm = &header[offset_of!(prof_sample, comm)..][..16];
         Ok(SampleEvent {
             time_ns: at.u64(offset_of!(prof_sample, time_ns)),
             tgid: at.u32(offset_of!(prof_sample, tgid)),
@@ -91,10 +96,11 @@ impl SampleEvent {
             outcome: header[offset_of!(prof_sample, outcome)],
             has_rescue: flags & 1 != 0,
             rescue_refused: flags & 4 != 0,
-            comm: comm.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
+            comm: at.text(offset_of!(prof_sample, comm)),
             kernel: words(kernel).collect(),
             user,
             left_out,
+            wait: None,
         })
     }
 }
@@ -188,10 +194,10 @@ impl StackCopyEvent {
 }
 
 /// Numbers of a header whose length was checked; alignment is not promised.
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
-    fn of(bytes: &'a [u8], header_bytes: usize) -> Result<Self, DecodeError> {
+    pub(super) fn of(bytes: &'a [u8], header_bytes: usize) -> Result<Self, DecodeError> {
         bytes.get(..header_bytes).map(Fields).ok_or(DecodeError::Short(bytes.len()))
     }
 
@@ -205,12 +211,18 @@ impl<'a> Fields<'a> {
         u16::from_ne_bytes(self.bytes(offset))
     }
 
-    fn u32(&mut self, offset: usize) -> u32 {
+    pub(super) fn u32(&mut self, offset: usize) -> u32 {
         u32::from_ne_bytes(self.bytes(offset))
     }
 
-    fn u64(&mut self, offset: usize) -> u64 {
+    pub(super) fn u64(&mut self, offset: usize) -> u64 {
         u64::from_ne_bytes(self.bytes(offset))
+    }
+
+    /// A name of at most `PROF_COMM_BYTES`, up to the first NUL.
+    pub(super) fn text(&mut self, offset: usize) -> Vec<u8> {
+        let bytes: [u8; 16] = self.bytes(offset);
+        bytes.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
     }
 }
 

@@ -16,6 +16,18 @@ const volatile __u32 ring_wake_bytes = 0;     /* fill mark past which the reader
 const volatile bool copy_every_stack = false; /* send a prof_stack_copy with each sample */
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
 
+/* Waits that are shorter are summed up, without stacks, ns. */
+const volatile __u64 min_block_ns = 1000;
+/* What the programs may take for waits, of a CPU's time: millionths. 0: no limit. */
+const volatile __u32 overhead_ppm = 20000;
+const volatile __u32 wait_wake_bytes = 0;	/* as ring_wake_bytes, for waits */
+const volatile bool stack_when_leaving = false; /* without sched_exit_tp */
+/* By system call number: an enum prof_reason. */
+const volatile __u8 syscall_reasons[512] = {};
+
+/* When the recording of waits begins and ends. */
+struct prof_span span = {};
+
 /* Rows of all tables. One value, so that its memory can be mapped and written without system
  * calls: samples that hit a CPU inside a map system call are lost. Written by user space. */
 struct {
@@ -125,6 +137,19 @@ struct {
 	__uint(max_entries, 4096);
 } stack_copies SEC(".maps");
 
+/* Waits and the stacks of those who ended them. Apart from the samples: a sampling interrupt can
+ * come while one of these is written. The size is set before load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} waits SEC(".maps");
+
+/* Times of threads. The size is set before load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} thread_times SEC(".maps");
+
 /* One per CPU. The sampler is the only user: it cannot interrupt itself. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -141,13 +166,18 @@ struct {
 	__type(value, struct prof_counters);
 } counters SEC(".maps");
 
-static __always_inline void count(enum prof_counter counter)
+static __always_inline void add(enum prof_counter counter, __u64 n)
 {
 	__u32 zero = 0;
 	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
 
 	if (values)
-		values->value[counter]++;
+		values->value[counter] += n;
+}
+
+static __always_inline void count(enum prof_counter counter)
+{
+	add(counter, 1);
 }
 
 #endif /* PROF_MAPS_BPF_H */

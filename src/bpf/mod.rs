@@ -4,8 +4,10 @@
 //! defines as macros or enumerators are repeated here, each next to the name it has in `prof.h`.
 
 mod event;
+mod wait_event;
 
 pub use event::{DecodeError, RescueEvent, SampleEvent, StackCopyEvent};
+pub use wait_event::{OpenWaitEvent, REASONS, ThreadTimeEvent, WaitEvent, WaitKind};
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
@@ -13,8 +15,8 @@ mod skeleton {
 }
 
 pub use skeleton::types::{
-    prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue, prof_sample,
-    prof_segment, prof_stack_copy,
+    prof_counters, prof_file, prof_file_key, prof_image, prof_open_wait, prof_process, prof_rescue,
+    prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait,
 };
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
@@ -52,6 +54,9 @@ pub const MAX_USER_FRAMES: usize = 1024;
 pub const LEAF_FRAMES: usize = MAX_USER_FRAMES / 2;
 /// `SAMPLE_RINGS`: rings for samples; CPU n writes to ring n modulo this.
 pub const SAMPLE_RINGS: usize = 8;
+
+/// `PROF_REASON_BY_FILE`: of a system call that waits for what its first argument, a descriptor, is of.
+pub const REASON_BY_FILE: u8 = 32;
 
 /// `enum prof_filter`: whose samples are kept.
 #[repr(u32)]
@@ -119,6 +124,34 @@ pub enum Counter {
     FoundMapping = 14,
     /// Walks cut since the entry they used was replaced.
     EntryReused = 15,
+    /// Waits sent.
+    WaitSent = 16,
+    /// Waits left out to keep to the cost.
+    WaitThinned = 17,
+    /// Waits that did not fit into their ring.
+    WaitFull = 18,
+    /// What these stood for, ns.
+    WaitFullNs = 19,
+    /// Stacks of wakers sent.
+    WakerSent = 20,
+    /// Time that the programs took for waits that were sent, ns.
+    WaitNs = 21,
+    /// Threads for whose times there was no memory.
+    NoState = 22,
+    /// Times of threads that did not fit into their ring.
+    ThreadFull = 23,
+    /// Switches that the kernel did not tell of.
+    SwitchMissed = 24,
+    /// Switches and wakings seen while waits were recorded.
+    Switch = 25,
+    /// Those whose time was taken.
+    SwitchTimed = 26,
+    /// Their time, ns, without the stacks of waits that were sent.
+    SwitchNs = 27,
+    /// Accounts of threads' times begun.
+    Account = 28,
+    /// Accounts sent: one for each, in the end.
+    AccountSent = 29,
 }
 
 /// `enum prof_outcome`.

@@ -18,25 +18,33 @@
 #include "uprobe.bpf.h"
 #include "unwind.bpf.h"
 #include "stack_copy.bpf.h"
+#include "rescue.bpf.h"
 #include "process.bpf.h"
+#include "sample.bpf.h"
 #include "oncpu.bpf.h"
+#include "thread.bpf.h"
+#include "offcpu.bpf.h"
+#include "asleep.bpf.h"
 
-/* Keep the shared types in BTF, so that user space takes them from there. */
-struct prof_sample *type_sample;
-struct prof_rescue *type_rescue;
-struct prof_stack_copy *type_stack_copy;
-struct prof_row *type_row;
-struct prof_page *type_page;
-struct prof_rule *type_rule;
-struct prof_image *type_image;
-struct prof_file *type_file;
-struct prof_file_key *type_file_key;
+/* Keeps the shared types in BTF, whole, so that user space takes them from there. */
+struct {
+	__u32 unused;
+	struct prof_rescue rescue[0];
+	struct prof_stack_copy stack_copy[0];
+	struct prof_file_key file_key[0];
+	struct prof_thread_time thread_time[0];
+	struct prof_open_wait open_wait[0];
+} kept_types;
 
 _Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARGEST_RESCUE_BYTES,
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
 	       "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_wait) == 72, "as in src/bpf/wait_event.rs");
+_Static_assert(sizeof(struct prof_thread_time) == 80 + 16 * PROF_REASONS,
+	       "as in src/bpf/wait_event.rs");
+_Static_assert(sizeof(struct prof_open_wait) == 32, "as in src/bpf/wait_event.rs");
 _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_page) == 4 + 4 * PROF_PAGE_SLICES, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");

@@ -48,6 +48,21 @@ enum prof_rule_kind {
 	PROF_RULE_LANDING = 10, /* libgcc's description of the frame that catches an exception:
 				 * CFA = *(rsp + cfa_off), the landing pad is in the next word,
 				 * and where rbp is saved PROF_SAVED_RBP_BYTES before */
+	/* Go's runtime on the thread's own stack: goes on with the goroutine that it works for.
+	 * m = *(g + 8 * cfa_reg) with g = *(thread pointer + cfa_off), or if rbp_kind is RBP_AT_CFA
+	 * the word at the module's address cfa_off in place of cfa_off; the goroutine is
+	 * *(m + rbp_off), and where it stopped is said at aux bytes in it: rsp, then rip, and rbp
+	 * at word aux_reg. With RA_OFFSET these are the caller's registers; with RA_AT_CFA rsp is
+	 * where its return address lies, and rbp is unchanged. */
+	PROF_RULE_GOROUTINE = 11,
+	/* Go's runtime has called C on the thread's own stack, and noted there whose call it is and
+	 * how deep the goroutine's stack was: with g = *(rsp + aux) and depth = *(rsp + cfa_off),
+	 * the return address lies at *(g + rbp_off) - depth; at depth itself if g is 0. rbp is
+	 * unchanged. */
+	PROF_RULE_GO_CALL = 12,
+	/* Around the system call that starts a thread: in the new one (reg[0] == 0) this is the
+	 * root, else the return address is at rsp. */
+	PROF_RULE_NEW_THREAD = 13,
 };
 
 /* How the caller's rbp is found. */
@@ -55,6 +70,7 @@ enum prof_rbp_kind {
 	PROF_RBP_SAME = 0,   /* unchanged */
 	PROF_RBP_AT_CFA = 1, /* *(CFA + rbp_off) */
 	PROF_RBP_AT_RBP = 2, /* *(rbp + rbp_off), with the callee's rbp */
+	PROF_RBP_LOST = 3,   /* overwritten */
 };
 
 /* How the return address is found. */
@@ -64,13 +80,14 @@ enum prof_ra_kind {
 	PROF_RA_OFFSET = 2,	/* *(CFA + aux), for kinds that do not use aux themselves */
 	PROF_RA_BESIDE_RBP = 3, /* *(CFA + rbp_off + 8), whatever rbp_kind: arm64 */
 	PROF_RA_JUMP = 4,	/* *(CFA - 8), to which the code jumps: it does not follow a call */
+	PROF_RA_LAST = 5,	/* *(CFA - 8), and the stack begins in that frame */
 };
 
 /*
  * One unwind rule, shared by all rows that need it. 16 bytes, so that no rule crosses a cache line.
  * Registers have their DWARF numbers (x86-64: 6 = rbp, 7 = rsp; arm64: 29 = x29, which stands for
  * rbp everywhere below, 31 = sp). Registers other than rsp and rbp are known only in the innermost
- * frame and in a frame that a signal interrupted.
+ * frame and in a frame that a signal interrupted; and further up if no function called writes them.
  */
 struct prof_rule {
 	__u8 kind;     /* enum prof_rule_kind */
@@ -78,7 +95,7 @@ struct prof_rule {
 	__u8 ra_kind;  /* enum prof_ra_kind */
 	__u8 cfa_reg;
 	__u8 aux_reg;
-	__u8 pad;
+	__u8 is_base_kept; /* no function that this code calls writes cfa_reg */
 	__s16 aux;
 	__s32 cfa_off;
 	__s32 rbp_off;
@@ -282,6 +299,109 @@ struct prof_stack_copy {
 	__u8 stack[PROF_STACK_COPY_BYTES];
 };
 
+/* ---- Waits ---------------------------------------------------------------------------------- */
+
+/* Why a thread did not run; src/profile/wait.rs. */
+enum prof_reason {
+	PROF_REASON_OTHER = 0,
+	PROF_REASON_LOCK = 1,
+	PROF_REASON_DISK = 2,
+	PROF_REASON_NETWORK = 3,
+	PROF_REASON_PIPE = 4,
+	PROF_REASON_POLL = 5,
+	PROF_REASON_SLEEP = 6,
+	PROF_REASON_FAULT = 7,
+	PROF_REASON_CHILD = 8,
+	PROF_REASON_NO_CPU = 9,
+	PROF_REASON_STOPPED = 10,
+	PROF_REASONS = 11,
+	/* Of a system call: what its first argument, a descriptor, is of. */
+	PROF_REASON_BY_FILE = 32,
+};
+
+/* Who ended a wait; src/profile/wait.rs. */
+enum prof_waker {
+	PROF_WAKER_NONE = 0,
+	PROF_WAKER_THREAD = 1,
+	PROF_WAKER_SOFTIRQ = 2,
+	PROF_WAKER_INTERRUPT = 3,
+};
+
+/* What a record of the ring of waits is. */
+enum prof_wait_kind {
+	PROF_WAIT_ENDED = 1, /* the thread runs again */
+	PROF_WAIT_OPEN = 2,  /* it still waited when the recording ended */
+	PROF_WAIT_WAKER = 3, /* the sample is of the thread that ended another's wait */
+	PROF_WAIT_STACK = 4, /* it begins at start_ns; PROF_WAIT_ENDED will follow without frames */
+	PROF_WAIT_STILL = 5, /* it goes on while the recording does; another record will follow */
+};
+
+/*
+ * A wait, followed by a struct prof_sample of the thread and its frames. Of PROF_WAIT_WAKER only
+ * other_tid, the thread that was woken, the waker's kind and wake_ns count; of PROF_WAIT_STACK
+ * start_ns.
+ */
+struct prof_wait {
+	__u32 kind;	 /* enum prof_wait_kind */
+	__u32 other_tid; /* who ended the wait */
+	__u32 other_tgid;
+	__u8 waker;  /* enum prof_waker */
+	__u8 reason; /* enum prof_reason of the blocked part */
+	__u8 pad[2];
+	__u64 start_ns; /* CLOCK_MONOTONIC, as the others */
+	__u64 wake_ns;	/* end of the blocked part; start_ns if there was none */
+	__u64 end_ns;
+	/* What each part stands for, ns: its length, or more when others were left out for it; 0
+	 * when it was left out itself. */
+	__u64 blocked_weight;
+	__u64 no_cpu_weight;
+	__u8 other_comm[PROF_COMM_BYTES];
+};
+
+/* A wait that is not over, of a recording that is watched. Its stack was sent before, once. */
+struct prof_open_wait {
+	__u32 tgid;
+	__u32 tid;
+	__u64 start_ns; /* CLOCK_MONOTONIC */
+	__u64 wake_ns;	/* end of the blocked part; 0 if that goes on */
+	__u32 factor;	/* it stands for so many */
+	__u32 pad;
+};
+
+/* Waits that are not over are told of from this length on: shorter ones may be left out when they
+ * end, by lot. */
+#define PROF_OPEN_LEAST_NS 100000000ULL
+
+/* Waits that are too short to be sent, of one reason. */
+struct prof_short_waits {
+	__u64 count;
+	__u64 time_ns;
+};
+
+/* A thread's time, when it or the recording ends. */
+struct prof_thread_time {
+	__u32 tgid;
+	__u32 tid;
+	__u32 has_ended;
+	__u32 pad;
+	__u64 from_ns;
+	__u64 to_ns;
+	__u64 on_cpu_ns;
+	__u64 no_cpu_ns;
+	__u64 blocked_ns;
+	__u64 switches;
+	__u8 comm[PROF_COMM_BYTES];
+	struct prof_short_waits short_waits[PROF_REASONS];
+};
+
+/* When the recording of waits begins and ends, CLOCK_MONOTONIC, ns. Written by user space. */
+struct prof_span {
+	__u64 start_ns;	 /* 0: not yet */
+	__u64 stop_ns;	 /* 0: not yet */
+	__u64 has_all;	 /* the threads that were there at the start have been looked at */
+	__u64 open_room; /* so many waits that are not over may still send their stack */
+};
+
 /* ---- Counters ------------------------------------------------------------------------------ */
 
 /* Per-CPU counters: hit = filtered + idle + sent + ring_full. */
@@ -303,12 +423,30 @@ enum prof_counter {
 	PROF_COUNT_EXEC_MAPPED = 13,   /* mappings that the kernel side found by itself at exec */
 	PROF_COUNT_FOUND_MAPPING = 14, /* mappings that a walk found in the kernel's own list */
 	PROF_COUNT_ENTRY_REUSED = 15,  /* walks cut since the entry they used was replaced */
-	PROF_COUNT_MAX = 24,
+	PROF_COUNT_WAIT_SENT = 16,     /* waits sent */
+	PROF_COUNT_WAIT_THINNED = 17,  /* waits left out to keep to the cost */
+	PROF_COUNT_WAIT_FULL = 18,     /* waits that did not fit into their ring */
+	PROF_COUNT_WAIT_FULL_NS = 19,  /* what they stood for, ns */
+	PROF_COUNT_WAKER_SENT = 20,    /* stacks of wakers sent */
+	PROF_COUNT_WAIT_NS = 21,     /* time that the programs took for waits that were sent, ns */
+	PROF_COUNT_NO_STATE = 22,    /* threads for whose times there was no memory */
+	PROF_COUNT_THREAD_FULL = 23, /* times of threads that did not fit into their ring */
+	PROF_COUNT_SWITCH_MISSED = 24, /* switches that the kernel did not tell of */
+	PROF_COUNT_SWITCH = 25,	       /* switches and wakings seen while waits were recorded */
+	PROF_COUNT_SWITCH_TIMED =
+		26,		   /* those whose time was taken (one in PROF_SWITCH_TIMED_EVERY) */
+	PROF_COUNT_SWITCH_NS = 27, /* their time, without the stacks of waits that were sent */
+	PROF_COUNT_ACCOUNT = 28,   /* accounts of threads' times begun */
+	PROF_COUNT_ACCOUNT_SENT = 29, /* and sent: one for each, in the end */
+	PROF_COUNT_MAX = 32,
 };
 
 struct prof_counters {
 	__u64 value[PROF_COUNT_MAX];
 };
+
+/* As PROF_TIMED_EVERY, of the programs of waits. */
+#define PROF_SWITCH_TIMED_EVERY 64
 
 /* One run in so many is timed: a clock read costs as much as two frames. */
 #define PROF_TIMED_EVERY 8

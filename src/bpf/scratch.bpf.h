@@ -28,14 +28,16 @@ struct scratch {
 	__u32 walked;	     /* user frames so far, those that are left out included */
 	__u32 outcome;
 	__u32 jumps_down; /* steps that led to a stack at lower addresses */
+	__u64 leaf_sp;	  /* the stack pointer of the registers that were taken */
 	__u64 piece_low;  /* lowest address that the walk has seen of the current stack */
 	__u32 runs;
-	__u32 is_sp_hidden; /* the stack pointer is at or above regs[REG_SP], no more is known */
-	__u32 has_asked;    /* the kernel's list of mappings answers once in an interrupt */
-	__u32 pad;
+	__u32 is_sp_hidden;  /* the stack pointer is at or above regs[REG_SP], no more is known */
+	__u32 has_asked;     /* the kernel's list of mappings answers once in an interrupt */
+	__u32 has_kept;	     /* regs hold the registers of the last frame that all were known of */
 	__u64 rescue_second; /* the second (of the monotonic clock) that rescue_bytes counts */
 	__u64 rescue_bytes;
 	__u8 window[WINDOW_BYTES + 8];
+	struct prof_wait wait; /* of a wait: the record begins here */
 	struct prof_sample sample;
 	/* Twice as long as needed, so that a masked index is in bounds. */
 	__u64 frames[2 * PROF_MAX_USER_FRAMES];

@@ -3,19 +3,21 @@
 #ifndef PROF_STACK_COPY_BPF_H
 #define PROF_STACK_COPY_BPF_H
 
-/* Copies block `index`, or notes that it cannot be read. Returns 1 past the last one. */
+/* Copies block `index`, or notes that it cannot be read. Returns 1 past the last one. There is room
+ * for all of the last page, of which the copy has a part. */
 static long copy_stack_block(__u32 index, struct prof_stack_copy **at)
 {
 	struct prof_stack_copy *copy = *at;
 	__u64 first = 4096 - (copy->start & 4095), bytes = index ? 4096 : first;
 	__u32 offset = index ? first + (index - 1) * 4096ULL : 0;
 
-	if (offset > PROF_STACK_COPY_BYTES - 4096 || bytes > 4096)
+	if (offset >= PROF_STACK_COPY_BYTES || bytes > 4096)
 		return 1;
 	if (bpf_probe_read_user(copy->stack + offset, bytes, (void *)(copy->start + offset)))
 		copy->missing_blocks[(index / 64) & 3] |= 1ULL << (index & 63);
 	else
-		copy->stack_bytes = offset + bytes;
+		copy->stack_bytes = offset + bytes < PROF_STACK_COPY_BYTES ? offset + bytes :
+									     PROF_STACK_COPY_BYTES;
 	return 0;
 }
 
@@ -23,7 +25,7 @@ static long copy_stack_block(__u32 index, struct prof_stack_copy **at)
  * follows does not depend on it. */
 static __always_inline void send_stack_copy(struct scratch *s)
 {
-	struct prof_stack_copy *copy = bpf_ringbuf_reserve(&stack_copies, sizeof(*copy), 0);
+	struct prof_stack_copy *copy = bpf_ringbuf_reserve(&stack_copies, sizeof(*copy) + 4096, 0);
 
 	if (!copy) {
 		count(PROF_COUNT_COPY_FULL);

@@ -212,6 +212,7 @@ static __always_inline long step_signal(struct scratch *s)
 	s->is_return = 0;
 	s->by_fp = 0;
 	s->all_registers = 1;
+	s->has_kept = 1;
 	s->piece_low = s->regs[REG_SP];
 	return 0;
 }
@@ -320,6 +321,16 @@ static __always_inline long step_leaf(struct scratch *s)
 	return step_to(s, sp + 8, return_address, s->regs[REG_BP], 0, GROWS);
 }
 
+/* Around the system call that starts a thread: zero is what only the new one gets from it. */
+static __always_inline long step_new_thread(struct scratch *s)
+{
+	if (!s->all_registers)
+		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
+	if (!s->regs[0])
+		return stop(s, PROF_OUTCOME_COMPLETE);
+	return step_leaf(s);
+}
+
 static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_root)
 {
 	__u64 bp = s->regs[REG_BP], caller_bp, return_address;
@@ -360,6 +371,22 @@ static __always_inline long step_landing(struct scratch *s, const struct prof_ru
 	return 0;
 }
 
+/* Stores the current address: at its place in the leaf half, or over the oldest one of the ring. */
+static __always_inline void keep_frame(struct scratch *s)
+{
+	__u32 n = s->walked, slot = n & (PROF_LEAF_FRAMES - 1);
+
+	if (n >= PROF_LEAF_FRAMES)
+		slot += PROF_LEAF_FRAMES;
+	s->frames[(s->kernel_count + slot) & (2 * PROF_MAX_USER_FRAMES - 1)] =
+		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
+	s->walked = n + 1;
+}
+
+/* What stands for a frame pointer that was overwritten: odd, so that nothing takes it for one, and
+ * no address that could be read or be 2 GiB from one. */
+#define LOST_BP 0x8000000100000001ULL
+
 /* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. */
 static __always_inline long step_rule(struct scratch *s, const struct prof_rule *rule)
 {
@@ -367,7 +394,8 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 	__u64 base = s->regs[rule->cfa_reg & REG_MASK], cfa, return_address, by_fp = 0;
 	__u64 bp = s->regs[REG_BP];
 
-	if (!s->all_registers && rule->cfa_reg != REG_SP && rule->cfa_reg != REG_BP)
+	if (!s->all_registers && !(rule->is_base_kept && s->has_kept) && rule->cfa_reg != REG_SP &&
+	    rule->cfa_reg != REG_BP)
 		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
 	cfa = base + (__s64)rule->cfa_off;
 	if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden && rule->cfa_reg == REG_SP) {
@@ -392,7 +420,9 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 		cfa += (__s64)rule->aux;
 	}
 
-	if (rule->rbp_kind != PROF_RBP_SAME) {
+	if (rule->rbp_kind == PROF_RBP_LOST) {
+		bp = LOST_BP;
+	} else if (rule->rbp_kind != PROF_RBP_SAME) {
 		__u64 from = rule->rbp_kind == PROF_RBP_AT_CFA ? cfa : bp;
 
 		if (!read_word(s, from + (__s64)rule->rbp_off, &bp))
@@ -419,19 +449,11 @@ static __always_inline long step_rule(struct scratch *s, const struct prof_rule 
 		return 1;
 	if (rule->ra_kind == PROF_RA_JUMP)
 		s->is_return = 0;
+	if (rule->ra_kind == PROF_RA_LAST) {
+		keep_frame(s);
+		return stop(s, PROF_OUTCOME_COMPLETE);
+	}
 	return 0;
-}
-
-/* Stores the current address: at its place in the leaf half, or over the oldest one of the ring. */
-static __always_inline void keep_frame(struct scratch *s)
-{
-	__u32 n = s->walked, slot = n & (PROF_LEAF_FRAMES - 1);
-
-	if (n >= PROF_LEAF_FRAMES)
-		slot += PROF_LEAF_FRAMES;
-	s->frames[(s->kernel_count + slot) & (2 * PROF_MAX_USER_FRAMES - 1)] =
-		(s->regs[REG_IP] & PROF_FRAME_ADDRESS) | (s->is_return << 63) | s->by_fp;
-	s->walked = n + 1;
 }
 
 /* The first four bytes of a rule by which most frames are left. */
@@ -449,6 +471,8 @@ static __always_inline long step_plain(struct scratch *s, const struct prof_rule
 		return stop(s, PROF_OUTCOME_STACK_UNREADABLE);
 	return step_to(s, cfa, return_address, bp, 0, GROWS);
 }
+
+#include "goroutine.bpf.h"
 
 /* One frame: stores the current address and moves on to its caller. Returns 1 to stop. */
 static long walk_step(__u32 index, struct walk *w)
@@ -504,8 +528,14 @@ static long walk_step(__u32 index, struct walk *w)
 	/* Not the module's code, where frame pointers would be followed. */
 	if (kind == PROF_RULE_NONE)
 		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
+	if (kind == PROF_RULE_NEW_THREAD)
+		return step_new_thread(s);
 	if (kind == PROF_RULE_LANDING)
 		return step_landing(s, rule);
+	if (kind == PROF_RULE_GOROUTINE)
+		return step_goroutine(s, rule);
+	if (kind == PROF_RULE_GO_CALL)
+		return step_go_call(s, rule);
 	if (kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
 		return step_frame_pointer(s, kind == PROF_RULE_FP_ROOT);
 	return step_rule(s, rule);

@@ -74,6 +74,7 @@ static __always_inline void leave_uprobe_page(struct scratch *s, struct task_str
 			s->regs[REG_IP] = original;
 			s->is_return = 1;
 			s->all_registers = 0;
+			s->has_kept = 0;
 			return;
 		}
 	}

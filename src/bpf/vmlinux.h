@@ -28,12 +28,17 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
 enum {
 	BPF_ANY = 0,
 	BPF_F_NO_PREALLOC = 1 << 0,
 	BPF_F_MMAPABLE = 1 << 10,
+};
+
+enum {
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1 << 0,
 };
 
 enum {
@@ -175,6 +180,7 @@ struct super_block {
 } __attribute__((preserve_access_index));
 
 struct inode {
+	unsigned short i_mode;
 	unsigned long i_ino;
 	struct super_block *i_sb;
 	__s64 i_size;
@@ -200,15 +206,70 @@ struct inode___v5 {
 
 struct file {
 	struct inode *f_inode;
+	void *private_data;
+} __attribute__((preserve_access_index));
+
+/* include/linux/fdtable.h */
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+} __attribute__((preserve_access_index));
+
+struct files_struct {
+	struct fdtable *fdt;
+} __attribute__((preserve_access_index));
+
+/* include/net/sock.h, include/linux/net.h */
+struct sock_common {
+	unsigned short skc_family;
+} __attribute__((preserve_access_index));
+
+struct sock {
+	struct sock_common __sk_common;
+} __attribute__((preserve_access_index));
+
+struct socket {
+	struct sock *sk;
+} __attribute__((preserve_access_index));
+
+/* arch/x86/include/asm/processor.h */
+struct thread_struct {
+	unsigned long fsbase;
 } __attribute__((preserve_access_index));
 
 /* include/linux/sched.h */
+struct sched_entity {
+	__u64 sum_exec_runtime;
+} __attribute__((preserve_access_index));
+
 struct task_struct {
+	struct sched_entity se;
+	__u64 start_time; /* CLOCK_MONOTONIC, ns */
 	unsigned int flags;
 	int pid;
 	int tgid;
+	unsigned int __state;
+	void *stack;
+	unsigned int on_cpu; /* int up to 7.2, u8 since: only unsigned ones are read as wide as they
+				are */
+	unsigned in_iowait : 1;
 	struct mm_struct *mm;
+	struct files_struct *files;
+	char comm[16];
 	struct uprobe_task *utask;
+	struct thread_struct thread;
+} __attribute__((preserve_access_index));
+
+/* kernel/bpf/task_iter.c */
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+} __attribute__((preserve_access_index));
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
 } __attribute__((preserve_access_index));
 
 struct linux_binprm;

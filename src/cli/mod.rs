@@ -5,6 +5,7 @@
 
 mod read;
 mod record;
+mod sampler;
 mod value;
 
 use crate::doctor::DoctorOptions;

@@ -3,14 +3,14 @@
 use super::{HELP_TEMPLATE, Stop, value};
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
-    Grouping, InfoOptions, Input, NameStyle, ReportOptions, SortKey, Space, TimeRange, View,
+    Grouping, InfoOptions, Input, Metric, NameStyle, ReportOptions, SortKey, Space, TimeRange, View,
 };
 use clap::Args;
 use std::path::PathBuf;
 
 /// The profile to read.
 #[derive(Debug, Args)]
-struct InputArgs {
+pub(super) struct InputArgs {
     /// The profile; - is standard input
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     file: PathBuf,
@@ -20,16 +20,51 @@ struct InputArgs {
 }
 
 impl InputArgs {
-    fn into_input(self) -> Input {
+    pub(super) fn into_input(self) -> Input {
         let path = self.input.unwrap_or(self.file);
         if path.as_os_str() == "-" { Input::Stdin } else { Input::File(path) }
+    }
+}
+
+/// Which time.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Which time")]
+pub(super) struct TimeArgs {
+    /// The time that programs ran (this is the default if the recording has it)
+    #[arg(long, group = "metric")]
+    on_cpu: bool,
+    /// The time that programs waited, by reason: for a lock, a disk, a CPU, ...
+    #[arg(long, group = "metric")]
+    off_cpu: bool,
+    /// The time that passed: running and waiting
+    #[arg(long, group = "metric")]
+    wall: bool,
+    /// Keep idle waits: those in a thread's own top loop, for something to do
+    #[arg(long)]
+    idle: bool,
+}
+
+impl TimeArgs {
+    /// Everything of this time.
+    pub(super) fn into_options(self) -> CommonOptions {
+        let filter = FilterOptions { idle: self.idle, ..FilterOptions::default() };
+        CommonOptions { metric: self.metric(), filter, ..CommonOptions::default() }
+    }
+
+    fn metric(&self) -> Option<Metric> {
+        match (self.on_cpu, self.off_cpu, self.wall) {
+            (true, ..) => Some(Metric::OnCpu),
+            (_, true, _) => Some(Metric::OffCpu),
+            (.., true) => Some(Metric::Wall),
+            _ => None,
+        }
     }
 }
 
 /// Which samples and which frames.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which samples and frames")]
-struct CommonArgs {
+pub(super) struct CommonArgs {
     /// Only samples with a function on the stack whose name matches
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     focus: Option<String>,
@@ -72,7 +107,7 @@ struct CommonArgs {
 }
 
 impl CommonArgs {
-    fn into_options(self, input: Input) -> CommonOptions {
+    pub(super) fn into_options(self, input: Input, time: TimeArgs) -> CommonOptions {
         let space = match (self.user, self.kernel) {
             (true, _) => Space::User,
             (_, true) => Space::Kernel,
@@ -80,6 +115,7 @@ impl CommonArgs {
         };
         CommonOptions {
             input,
+            metric: time.metric(),
             filter: FilterOptions {
                 focus: self.focus,
                 ignore: self.ignore,
@@ -90,6 +126,8 @@ impl CommonArgs {
                 cpus: self.cpu,
                 time: self.time.unwrap_or_default(),
                 space,
+                idle: time.idle,
+                stacks: Vec::new(),
             },
             grouping: self.by,
             inline: !self.no_inline,
@@ -98,24 +136,29 @@ impl CommonArgs {
     }
 }
 
-/// Show a profile as text: who used the CPU, and how far to trust it
+/// Show a profile as text: who used the CPU, who waited for what, and how far to trust it
 ///
 /// SELF is the time that a function ran itself, TOTAL adds everything called from it ("flat" and "cum" in
 /// pprof). ± is the 95 % sampling error of SELF% in percentage points; samples that follow each other are
 /// alike, so it is a lower bound. "stacks" is the share of stacks that reach their thread's root, "symbols"
 /// the share of frames that have a name, "prof cost" the CPU time of prof itself as a share of the
 /// target's.
+///
+/// With --off-cpu each row is a place where threads waited: for how long, how often, why, in which function of the
+/// program, and who woke them. The line above adds up to the time of all threads. Idle waits, in which a thread has
+/// nothing to do, are only counted there; --idle lists them.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof report                     the functions that took most time
   prof report --tree --thread '^worker'
                                   call tree of some threads
   prof report --peek malloc       who calls malloc, and what it calls
+  prof report --off-cpu           where threads waited, why, and who woke them
   prof report --json | jq '.rows[0]'")]
 pub(super) struct ReportArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// One row for each function (this is the default)
+    /// One row for each function (this is the default, but for --off-cpu)
     #[arg(long, group = "view", help_heading = "View")]
     flat: bool,
     /// Callers above what they call
@@ -127,16 +170,11 @@ pub(super) struct ReportArgs {
     /// Callers and callees of the functions whose name matches
     #[arg(long, value_name = "REGEX", group = "view", help_heading = "View", value_parser = value::pattern)]
     peek: Option<String>,
-    /// One row for each thread name
+    /// One row for each thread name; with waits in the recording, where its whole time went
     #[arg(long, group = "view", help_heading = "View")]
     threads: bool,
-    /// The time that programs ran (this is the default)
-    #[arg(long, help_heading = "View")]
-    on_cpu: bool,
-    /// Count waits in the idle loop, too; changes nothing yet, because a recording of the time that
-    /// programs ran holds none
-    #[arg(long, help_heading = "View")]
-    idle: bool,
+    #[command(flatten)]
+    time: TimeArgs,
     #[command(flatten)]
     common: CommonArgs,
     /// Order of the rows
@@ -176,11 +214,12 @@ fn min_help() -> String {
 impl ReportArgs {
     pub(super) fn into_options(self) -> ReportOptions {
         let view = match (self.tree, self.bottom_up, self.threads, self.peek) {
+            _ if self.flat => View::Flat,
             (true, ..) => View::Tree,
             (_, true, ..) => View::BottomUp,
             (_, _, true, _) => View::Threads,
             (.., Some(pattern)) => View::Peek(pattern),
-            _ => View::Flat,
+            _ => View::Overview,
         };
         let format = match (self.json, self.tsv) {
             (true, _) => Format::Json,
@@ -188,7 +227,7 @@ impl ReportArgs {
             _ => Format::Text,
         };
         ReportOptions {
-            common: self.common.into_options(self.input.into_input()),
+            common: self.common.into_options(self.input.into_input(), self.time),
             view,
             format,
             sort: self.sort,
@@ -202,12 +241,14 @@ impl ReportArgs {
 
 /// Write a profile for other programs: a flame graph, or folded stacks
 ///
-/// The format follows the ending of OUT: .svg, or .folded and .collapsed.
+/// The format follows the ending of OUT: .svg, or .folded and .collapsed. The stack of a wait ends in its reason, such as
+/// [lock]; in flame graphs waits are blue.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof export -o flame.svg        a flame graph for a browser
   prof export -o - --format folded | grep parse
                                   one line for each distinct stack
+  prof export --wall -o wall.svg  running and waiting in one graph
   prof export yesterday.data -o old.svg --thread '^worker'")]
 pub(super) struct ExportArgs {
     #[command(flatten)]
@@ -221,7 +262,7 @@ pub(super) struct ExportArgs {
     /// Replace OUT if it exists
     #[arg(short, long, help_heading = "Output")]
     force: bool,
-    /// Folded stacks: count samples instead of ns
+    /// The number of samples or waits instead of their time
     #[arg(long, help_heading = "Output")]
     count: bool,
     /// Flame graph: the title
@@ -239,9 +280,8 @@ pub(super) struct ExportArgs {
     /// Flame graph: do not draw boxes with less than this share of all
     #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent)]
     min_pct: Option<f64>,
-    /// The time that programs ran (this is the default)
-    #[arg(long, help_heading = "Output")]
-    on_cpu: bool,
+    #[command(flatten)]
+    time: TimeArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -266,7 +306,7 @@ impl ExportArgs {
             Destination::File { path: self.output, force: self.force }
         };
         Ok(ExportOptions {
-            common: self.common.into_options(self.input.into_input()),
+            common: self.common.into_options(self.input.into_input(), self.time),
             format,
             destination,
             count: self.count,

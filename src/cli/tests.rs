@@ -1,7 +1,7 @@
 use super::*;
-use crate::record::{CallGraph, Output, Rate, Target};
+use crate::record::{CallGraph, Output, Rate, Target, WaitOptions};
 use crate::report::{
-    Destination, ExportFormat, Format, Grouping, Input, NameStyle, SortKey, Space, TimeRange, View,
+    Destination, ExportFormat, Format, Grouping, Input, Metric, NameStyle, SortKey, Space, TimeRange, View,
 };
 use std::time::Duration;
 
@@ -45,12 +45,16 @@ fn the_definition_is_consistent() {
 fn without_a_verb_there_is_an_overview_of_a_dozen_lines() {
     let Ok(Request::Overview(text)) = parsed("prof") else { panic!("no overview") };
     assert!((9..=13).contains(&text.lines().count()));
-    assert_eq!(text.lines().filter(|line| line.starts_with("  prof ")).count(), 4);
+    assert_eq!(text.lines().filter(|line| line.starts_with("  prof ")).count(), 5);
 }
 
 #[test]
 fn record_has_defaults_from_one_place() {
-    let expected = RecordOptions { target: Target::Pids(vec![1, 2]), ..RecordOptions::default() };
+    let expected = RecordOptions {
+        target: Target::Pids(vec![1, 2]),
+        waits: Some(WaitOptions::default()),
+        ..RecordOptions::default()
+    };
     assert_eq!(recorded("prof record -p 1,2"), expected);
 }
 
@@ -88,12 +92,35 @@ fn record_options_are_translated() {
 }
 
 #[test]
+fn processes_have_their_waits_recorded_unless_told_otherwise() {
+    for line in ["prof record -p 1", "prof record -t 1", "prof record --name x", "prof record ls"] {
+        let options = recorded(line);
+        assert!(options.on_cpu);
+        assert_eq!(options.waits, Some(WaitOptions::default()), "{line}");
+    }
+    assert_eq!(recorded("prof record -a").waits, None);
+    assert_eq!(recorded("prof record -a -e cpu,off").waits, Some(WaitOptions::default()));
+    let options = recorded("prof record -e cpu -p 1");
+    assert!(options.on_cpu && options.waits.is_none());
+    let options = recorded("prof record -e off --min-block 20us --max-overhead 0.5% -p 1");
+    assert!(!options.on_cpu);
+    let waits = options.waits.expect("asked for");
+    assert_eq!((waits.min_block, waits.max_overhead_ppm), (Duration::from_micros(20), 5_000));
+    assert_eq!(
+        recorded("prof record --max-overhead 0 ls").waits.map(|waits| waits.max_overhead_ppm),
+        Some(0)
+    );
+}
+
+#[test]
 fn what_cannot_be_recorded_is_refused_with_a_reason() {
     for (line, expected) in [
         ("prof record", "nothing to record"),
-        ("prof record -e off -p 1", "off-CPU recording is not in this version; -e cpu records running time"),
-        ("prof record -e cpu,off -p 1", "off-CPU recording is not in this version"),
-        ("prof record -e cycles -p 1", "the events are: cpu"),
+        ("prof record -e cycles -p 1", "the events are: cpu, off"),
+        ("prof record --max-overhead 101% -p 1", "must be from 0% to 100%"),
+        ("prof record --max-overhead much -p 1", "write a percentage"),
+        ("prof record --min-block soon -p 1", "write 30s"),
+        ("prof record --min-block 5 -p 1", "write the unit"),
         ("prof record -F 0 -p 1", "samples per second"),
         ("prof record -d 0 -p 1", "must be longer than 0"),
         ("prof record -d 1e300 -p 1", "write 30s"),
@@ -136,8 +163,8 @@ fn help_starts_with_examples() {
 #[test]
 fn a_report_without_options_is_the_default() {
     assert_eq!(reported("prof report"), ReportOptions::default());
-    assert_eq!(reported("prof report --flat --on-cpu"), ReportOptions::default());
-    assert_eq!(reported("prof report --idle"), ReportOptions::default());
+    let options = reported("prof report --flat --on-cpu");
+    assert_eq!((options.view, options.common.metric), (View::Flat, Some(Metric::OnCpu)));
 }
 
 #[test]
@@ -160,6 +187,22 @@ fn report_options_are_translated() {
     assert_eq!((filter.pids, filter.tids, filter.cpus), (vec![1, 2], vec![3], vec![0]));
     let range = TimeRange { from_ns: Some(2_000_000_000), to_ns: Some(5_000_000_000) };
     assert_eq!((filter.time, filter.space), (range, Space::User));
+}
+
+#[test]
+fn the_time_that_is_shown_can_be_chosen() {
+    let metric = |line: &str| reported(line).common.metric;
+    assert_eq!(metric("prof report"), None);
+    assert_eq!(metric("prof report --off-cpu"), Some(Metric::OffCpu));
+    assert_eq!(metric("prof report --wall --tree"), Some(Metric::Wall));
+    assert!(reported("prof report --off-cpu --idle").common.filter.idle);
+    let Ok(Request::Export(options)) = parsed("prof export -o a.svg --wall --idle") else {
+        panic!("no export")
+    };
+    assert_eq!((options.common.metric, options.common.filter.idle), (Some(Metric::Wall), true));
+    for line in ["prof report --off-cpu --on-cpu", "prof export -o a.svg --wall --off-cpu"] {
+        assert_eq!(refused(line).0, 2, "{line}");
+    }
 }
 
 #[test]

@@ -74,6 +74,14 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     if parsed.is_zero() { Err("must be longer than 0".to_owned()) } else { Ok(parsed) }
 }
 
+/// As [`duration`], with its unit: where others mean microseconds, a plain number would be taken for seconds.
+pub(super) fn duration_with_unit(text: &str) -> Result<Duration, String> {
+    match text.trim().parse::<f64>() {
+        Ok(number) if number != 0.0 => Err("write the unit: 5us, 20ms or 1s".to_owned()),
+        _ => duration(text),
+    }
+}
+
 /// `2s..5s`, `2s..`, `..5s`.
 pub(super) fn time_range(text: &str) -> Result<TimeRange, String> {
     let form = || "write 2s..5s, 2s.. or ..5s".to_owned();
@@ -106,13 +114,31 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// The events of a recording; only running time in this version.
-pub(super) fn event(text: &str) -> Result<String, String> {
+/// What is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EventName {
+    Cpu,
+    Off,
+}
+
+/// The events of a recording.
+pub(super) fn event(text: &str) -> Result<EventName, String> {
     match text {
-        "cpu" => Ok(text.to_owned()),
-        "off" => Err("off-CPU recording is not in this version; -e cpu records running time".to_owned()),
-        _ => Err("the events are: cpu".to_owned()),
+        "cpu" => Ok(EventName::Cpu),
+        "off" => Ok(EventName::Off),
+        _ => Err("the events are: cpu, off".to_owned()),
     }
+}
+
+/// A share of each CPU's time, `2%`, in millionths; 0: no limit.
+pub(super) fn overhead_ppm(text: &str) -> Result<u32, String> {
+    let form = || "write a percentage such as 2% or 0.5%; 0 for no limit".to_owned();
+    let number = text.trim().trim_end_matches('%').trim_end();
+    let percent: f64 = number.parse().map_err(|_| form())?;
+    if !(0.0..=100.0).contains(&percent) {
+        return Err("must be from 0% to 100%".to_owned());
+    }
+    Ok((percent * 10_000.0).round() as u32)
 }
 
 /// A size such as `256MiB`.

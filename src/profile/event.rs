@@ -1,7 +1,11 @@
 //! Event tables: the samples of one kind, in columns.
 
 use super::table::id;
-use super::{Outcome, StackId, TaskId};
+use super::{Folded, Outcome, StackId, TaskId, Wait};
+use std::sync::Arc;
+
+/// Rows of one block of columns. Events that are copies of each other share all blocks but the last.
+const BLOCK_ROWS: usize = 1 << 12;
 
 id!(/** An [`Event`] of the profile. */ EventId);
 
@@ -54,7 +58,7 @@ pub struct EventInfo {
     pub period: u64,
 }
 
-/// One observation.
+/// One observation, or several equal ones that were counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
     /// Time since the start of the recording, ns. Stored in files in whole microseconds.
@@ -69,10 +73,14 @@ pub struct Sample {
     pub cpu: u16,
     /// How the walk of the user stack ended.
     pub outcome: Outcome,
+    /// For a wait, what else is known of it; `time_ns` is its start.
+    pub wait: Option<Wait>,
+    /// For several observations in one: what they come to. `time_ns` is the first one's.
+    pub folded: Option<Folded>,
 }
 
 /// Samples in columns of equal length, each as in [`Sample`].
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Columns {
     pub(super) time_ns: Vec<u64>,
     pub(super) task: Vec<TaskId>,
@@ -80,18 +88,70 @@ pub(super) struct Columns {
     pub(super) weight: Vec<u64>,
     pub(super) cpu: Vec<u16>,
     pub(super) outcome: Vec<Outcome>,
+    /// Empty, or as long as the others.
+    pub(super) wait: Vec<Wait>,
+    /// Empty, or as long as the others; of no samples where a row is one observation.
+    pub(super) folded: Vec<Folded>,
+}
+
+impl Columns {
+    fn push(&mut self, sample: Sample) {
+        let rows = self.time_ns.len();
+        self.time_ns.push(sample.time_ns);
+        self.task.push(sample.task);
+        self.stack.push(sample.stack);
+        self.weight.push(sample.weight);
+        self.cpu.push(sample.cpu);
+        self.outcome.push(sample.outcome);
+        self.wait.extend(sample.wait);
+        if sample.folded.is_some() || !self.folded.is_empty() {
+            self.folded.resize(rows, Folded::default());
+            self.folded.push(sample.folded.unwrap_or_default());
+        }
+    }
+
+    /// Appends the rows of `other` from `from` up to `to`.
+    fn extend(&mut self, other: &Columns, from: usize, to: usize) {
+        let rows = self.time_ns.len();
+        self.time_ns.extend_from_slice(&other.time_ns[from..to]);
+        self.task.extend_from_slice(&other.task[from..to]);
+        self.stack.extend_from_slice(&other.stack[from..to]);
+        self.weight.extend_from_slice(&other.weight[from..to]);
+        self.cpu.extend_from_slice(&other.cpu[from..to]);
+        self.outcome.extend_from_slice(&other.outcome[from..to]);
+        self.wait.extend_from_slice(other.wait.get(from..to).unwrap_or_default());
+        let folded = other.folded.get(from..to).unwrap_or_default();
+        if !self.folded.is_empty() || folded.iter().any(|folded| folded.samples > 0) {
+            self.folded.resize(rows, Folded::default());
+            self.folded.extend_from_slice(folded);
+            self.folded.resize(rows + to - from, Folded::default());
+        }
+    }
+
+    fn sample(&self, row: usize) -> Sample {
+        Sample {
+            time_ns: self.time_ns[row],
+            task: self.task[row],
+            stack: self.stack[row],
+            weight: self.weight[row],
+            cpu: self.cpu[row],
+            outcome: self.outcome[row],
+            wait: self.wait.get(row).copied(),
+            folded: self.folded.get(row).copied().filter(|folded| folded.samples > 0),
+        }
+    }
 }
 
 /// The samples of one event, in columns of equal length.
+///
+/// The columns are kept in blocks. A copy of an event costs little, and so does what is added to one of both
+/// afterwards: whole blocks are shared, and never change.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
     info: EventInfo,
-    time_ns: Vec<u64>,
-    task: Vec<TaskId>,
-    stack: Vec<Option<StackId>>,
-    weight: Vec<u64>,
-    cpu: Vec<u16>,
-    outcome: Vec<Outcome>,
+    /// All but the last have [`BLOCK_ROWS`] rows.
+    blocks: Vec<Arc<Columns>>,
+    len: usize,
 }
 
 impl Event {
@@ -105,57 +165,59 @@ impl Event {
         &self.info
     }
 
-    /// Adds a sample.
+    /// Adds a sample. The samples of an event all are waits, or none is.
     pub fn push(&mut self, sample: Sample) {
-        self.time_ns.push(sample.time_ns);
-        self.task.push(sample.task);
-        self.stack.push(sample.stack);
-        self.weight.push(sample.weight);
-        self.cpu.push(sample.cpu);
-        self.outcome.push(sample.outcome);
+        debug_assert!(self.is_empty() || self.has_waits() == sample.wait.is_some());
+        self.last_block().push(sample);
+        self.len += 1;
     }
 
     /// Adds samples column by column. The columns must be of equal length.
-    pub(super) fn append(&mut self, columns: Columns) {
-        debug_assert_eq!(columns.time_ns.len(), columns.outcome.len());
-        self.time_ns.extend(columns.time_ns);
-        self.task.extend(columns.task);
-        self.stack.extend(columns.stack);
-        self.weight.extend(columns.weight);
-        self.cpu.extend(columns.cpu);
-        self.outcome.extend(columns.outcome);
+    pub(super) fn append(&mut self, columns: &Columns) {
+        let rows = columns.time_ns.len();
+        debug_assert_eq!(rows, columns.outcome.len());
+        let mut from = 0;
+        while from < rows {
+            let to = rows.min(from + BLOCK_ROWS - self.len % BLOCK_ROWS);
+            self.last_block().extend(columns, from, to);
+            self.len += to - from;
+            from = to;
+        }
+    }
+
+    /// The block that has room for the next sample.
+    fn last_block(&mut self) -> &mut Columns {
+        if self.len.is_multiple_of(BLOCK_ROWS) {
+            self.blocks.push(Arc::default());
+        }
+        let last = self.blocks.len() - 1;
+        Arc::make_mut(&mut self.blocks[last])
     }
 
     /// Forgets all samples, keeping the info: what a recorder does once they are in the file.
     pub fn clear(&mut self) {
-        self.time_ns.clear();
-        self.task.clear();
-        self.stack.clear();
-        self.weight.clear();
-        self.cpu.clear();
-        self.outcome.clear();
+        self.blocks.clear();
+        self.len = 0;
     }
 
-    /// Number of samples.
+    /// Number of rows: of samples, equal ones that were counted together being one.
     pub fn len(&self) -> usize {
-        self.time_ns.len()
+        self.len
+    }
+
+    /// Whether its samples are waits.
+    pub fn has_waits(&self) -> bool {
+        self.blocks.first().is_some_and(|block| !block.wait.is_empty())
     }
 
     /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
-        self.time_ns.is_empty()
+        self.len == 0
     }
 
     /// The sample at `index`, which must be below [`Event::len`].
     pub fn sample(&self, index: usize) -> Sample {
-        Sample {
-            time_ns: self.time_ns[index],
-            task: self.task[index],
-            stack: self.stack[index],
-            weight: self.weight[index],
-            cpu: self.cpu[index],
-            outcome: self.outcome[index],
-        }
+        self.blocks[index / BLOCK_ROWS].sample(index % BLOCK_ROWS)
     }
 
     /// All samples in stored order (nearly, not strictly, by time).
@@ -165,36 +227,71 @@ impl Event {
 
     /// Sum of all weights (`u64::MAX` when it is larger, which no file that could be read makes it).
     pub fn total_weight(&self) -> u64 {
-        self.weight.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight))
+        let weights = self.blocks.iter().flat_map(|block| &block.weight);
+        weights.fold(0, |sum: u64, weight| sum.saturating_add(*weight))
     }
 
-    /// Times since the start of the recording, ns.
-    pub fn time_ns(&self) -> &[u64] {
-        &self.time_ns
+    /// Number of samples; a row that is several counts as many.
+    pub fn observations(&self) -> u64 {
+        let folded = self.blocks.iter().flat_map(|block| &block.folded).filter(|folded| folded.samples > 0);
+        folded.fold(self.len as u64, |sum, folded| sum.saturating_add(folded.samples - 1))
     }
 
-    /// Threads.
-    pub fn tasks(&self) -> &[TaskId] {
-        &self.task
+    /// The time of the latest sample, ns since the start of the recording.
+    pub fn last_time_ns(&self) -> Option<u64> {
+        self.blocks.iter().flat_map(|block| &block.time_ns).max().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(number: usize) -> Sample {
+        let folded = Folded { samples: 2, count_thousandths: 2_000, variance_us2: 1, span_ns: 5 };
+        Sample {
+            time_ns: number as u64,
+            weight: 1,
+            folded: number.is_multiple_of(5_000).then_some(folded),
+            ..Sample::default()
+        }
     }
 
-    /// Stacks.
-    pub fn stacks(&self) -> &[Option<StackId>] {
-        &self.stack
+    #[test]
+    fn samples_come_back_from_all_blocks() {
+        let count = 3 * BLOCK_ROWS + 7;
+        let mut event = Event::default();
+        (0..count).for_each(|at| event.push(number(at)));
+        assert_eq!((event.len(), event.total_weight()), (count, count as u64));
+        assert_eq!(event.last_time_ns(), Some(count as u64 - 1));
+        assert_eq!(event.observations(), count as u64 + 3, "three rows are two each");
+        assert!(event.samples().eq((0..count).map(number)));
     }
 
-    /// Weights, in the event's unit.
-    pub fn weights(&self) -> &[u64] {
-        &self.weight
+    #[test]
+    fn rows_appended_by_columns_are_those_pushed_one_by_one() {
+        let (mut pushed, mut appended) = (Event::default(), Event::default());
+        for (from, rows) in [(0, 10), (10, BLOCK_ROWS), (10 + BLOCK_ROWS, 2 * BLOCK_ROWS + 1)] {
+            let mut columns = Columns::default();
+            for at in from..from + rows {
+                pushed.push(number(at));
+                columns.push(number(at));
+            }
+            appended.append(&columns);
+        }
+        assert_eq!(appended, pushed);
     }
 
-    /// CPUs.
-    pub fn cpus(&self) -> &[u16] {
-        &self.cpu
-    }
-
-    /// How the walks ended.
-    pub fn outcomes(&self) -> &[Outcome] {
-        &self.outcome
+    #[test]
+    fn a_copy_stays_as_it_was() {
+        let mut event = Event::default();
+        (0..BLOCK_ROWS + 3).for_each(|at| event.push(number(at)));
+        let copy = event.clone();
+        assert!(Arc::ptr_eq(&copy.blocks[0], &event.blocks[0]), "whole blocks are shared");
+        event.push(number(1));
+        assert_eq!((copy.len(), event.len()), (BLOCK_ROWS + 3, BLOCK_ROWS + 4));
+        assert!(copy.samples().eq((0..BLOCK_ROWS + 3).map(number)));
+        event.clear();
+        assert_eq!((event.len(), event.samples().count(), copy.len()), (0, 0, BLOCK_ROWS + 3));
     }
 }

@@ -8,18 +8,22 @@
 
 mod event;
 mod file;
+mod fold;
 mod outcome;
 mod symbols;
 mod table;
+mod wait;
 
 pub use event::{Event, EventId, EventInfo, Sample, Unit};
 pub use file::{Integrity, ReadError, WriteError, Writer, read, read_path};
+pub use fold::Folded;
 pub use outcome::Outcome;
 pub use symbols::{Function, FunctionId, Location, Symbols};
 pub use table::{
     FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, Stack, StackId, StringId,
     Tables, Task, TaskId,
 };
+pub use wait::{Reason, ShortWaits, ThreadTime, Wait, Waker, WakerKind};
 
 use std::collections::BTreeMap;
 
@@ -35,6 +39,9 @@ pub struct Profile {
     pub tables: Tables,
     /// One table of samples for each kind of event, e.g. `on-cpu`.
     pub events: Vec<Event>,
+    /// Where the whole time of each thread went, when the scheduler was watched: one row for each thread, added
+    /// when it or the recording ends.
+    pub thread_times: Vec<ThreadTime>,
     /// Names of frames, filled in when the recording ends.
     pub symbols: Symbols,
     /// Everything lost, cut, guessed or unnamed, by name (see [`counter`]). Values only grow.
@@ -51,6 +58,16 @@ pub const FRAMES_LEFT_OUT: &str = "[frames left out]";
 pub mod counter {
     /// Samples that did not fit into a ring buffer.
     pub const LOST_RING_FULL: &str = "lost_ring_full";
+    /// Waits that did not fit into their ring buffer.
+    pub const LOST_WAITS: &str = "lost_waits";
+    /// What those stood for, ns.
+    pub const LOST_WAIT_NS: &str = "lost_wait_ns";
+    /// Waits that were left out by lot, to keep to the cost; others stand for them.
+    pub const WAITS_THINNED: &str = "waits_thinned";
+    /// Stacks of waits and wakers of which the rest never came.
+    pub const WAITS_UNMATCHED: &str = "waits_unmatched";
+    /// Threads of whose time nothing is known.
+    pub const LOST_THREAD_TIMES: &str = "lost_thread_times";
     /// Ring-buffer records that could not be decoded.
     pub const LOST_BAD_RECORD: &str = "lost_bad_record";
     /// Side-band records that the kernel dropped (mappings may have been missed).
@@ -71,6 +88,10 @@ pub mod counter {
     pub const STACKS_CUT: &str = "stacks_cut";
     /// Frames left out of the middle of stacks.
     pub const FRAMES_LEFT_OUT: &str = "frames_left_out";
+    /// Old samples and waits that were dropped to keep memory bounded.
+    pub const SAMPLES_DROPPED: &str = "samples_dropped";
+    /// What those stood for, ns.
+    pub const DROPPED_NS: &str = "samples_dropped_ns";
     /// Executable mappings that did not fit into the kernel's per-process list.
     pub const MAPPINGS_CUT: &str = "mappings_cut";
 }
@@ -156,10 +177,7 @@ impl Profile {
     pub fn duration_ns(&self) -> u64 {
         match &self.end {
             Some(end) => end.duration_ns,
-            None => (self.events.iter())
-                .filter_map(|event| event.time_ns().iter().max().copied())
-                .max()
-                .unwrap_or(0),
+            None => self.events.iter().filter_map(Event::last_time_ns).max().unwrap_or(0),
         }
     }
 

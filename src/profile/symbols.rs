@@ -32,7 +32,7 @@ pub struct Location {
 ///
 /// Rows are append-only: a frame that is named again gets new locations and its old ones stay unused.
 /// `by_function` covers the first `indexed` functions, as in the other tables.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Symbols {
     functions: Vec<Function>,
     by_function: FxHashMap<Function, FunctionId>,
@@ -50,6 +50,21 @@ pub struct Symbols {
 struct Span {
     start: u32,
     len: u32,
+}
+
+/// A copy for readers: the index of functions is made again when one is added.
+impl Clone for Symbols {
+    fn clone(&self) -> Self {
+        Symbols {
+            functions: self.functions.clone(),
+            by_function: FxHashMap::default(),
+            indexed: 0,
+            locations: self.locations.clone(),
+            spans: self.spans.clone(),
+            naming_order: self.naming_order.clone(),
+            named_frames: self.named_frames,
+        }
+    }
 }
 
 impl PartialEq for Symbols {

@@ -5,6 +5,7 @@
 //! the parent is interned first and so has the smaller id.
 
 use intern::InternSet;
+use std::sync::Arc;
 
 /// Defines a typed index into one of the tables.
 macro_rules! id {
@@ -220,7 +221,7 @@ pub struct Stack {
 /// All interned rows of a profile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tables {
-    strings: InternSet<Box<str>>,
+    strings: InternSet<Arc<str>>,
     modules: InternSet<Module>,
     tasks: InternSet<Task>,
     frames: InternSet<Frame>,
@@ -277,7 +278,7 @@ impl Tables {
 
     /// Appends a string as the next id. The reader's way in: an equal one is not looked for.
     pub(super) fn push_string(&mut self, text: Box<str>) {
-        self.strings.push(text);
+        self.strings.push(text.into());
     }
 
     /// Appends a module as the next id; its strings must exist.
@@ -378,11 +379,18 @@ mod intern {
     /// `buckets` covers the first `indexed` values. A reader appends rows without looking for equal
     /// ones: that is faster, and a file made to collide in the hash cannot slow it down. The first search
     /// catches up.
-    #[derive(Debug, Clone)]
+    #[derive(Debug)]
     pub(super) struct InternSet<T> {
         values: Vec<T>,
         buckets: hashbrown::HashTable<u32>,
         indexed: usize,
+    }
+
+    /// A copy for readers, which do not search: the index is made again when somebody does.
+    impl<T: Clone> Clone for InternSet<T> {
+        fn clone(&self) -> Self {
+            InternSet { values: self.values.clone(), ..InternSet::default() }
+        }
     }
 
     impl<T> Default for InternSet<T> {

@@ -3,9 +3,11 @@
 use super::capacity::max_walked_frames;
 use super::kernel_tables::{KernelTables, TableMaps};
 use super::perf_event::{self, SampleClock};
+use super::wait_programs::{self, WaitConfig};
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, RescueEvent, SAMPLE_RINGS, SampleEvent,
-    StackCopyEvent, prof_counters, prof_file, prof_file_key, prof_image, prof_process, prof_rescue,
+    StackCopyEvent, ThreadTimeEvent, WaitEvent, prof_counters, prof_file, prof_file_key, prof_image,
+    prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
 use crate::unwind::KernelPage;
@@ -30,6 +32,10 @@ pub(super) struct KernelConfig {
     pub row_capacity: u32,
     /// Pages (of 64 KiB of code) to make room for; a power of two.
     pub page_capacity: u32,
+    /// Whether running threads are sampled.
+    pub on_cpu: bool,
+    /// How waits are recorded, if they are.
+    pub waits: Option<WaitConfig>,
     /// Sampling rate, Hz: rings are sized by it.
     pub hz: u32,
     /// Whether a copy of every stack is sent too.
@@ -46,13 +52,15 @@ const RING_SECONDS: f64 = 1.0;
 const STACK_COPY_RING_BYTES: u32 = 128 << 20;
 
 /// Descriptors that tell that a ring is filling up.
-pub(super) const RING_FDS: usize = 2;
+pub(super) const RING_FDS: usize = 3;
 
 /// What the rings delivered.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    /// Samples, in the order of their rings.
+    /// Samples and waits, in the order of their rings.
     pub samples: Vec<SampleEvent>,
+    /// Times of threads.
+    pub thread_times: Vec<ThreadTimeEvent>,
     /// Stack copies.
     pub rescues: Vec<RescueEvent>,
     /// Copies of every stack, when asked for.
@@ -63,13 +71,19 @@ pub(super) struct Received {
 
 /// The loaded kernel side.
 pub(super) struct KernelSide<'obj> {
-    skeleton: ProfSkel<'obj>,
+    pub(super) skeleton: ProfSkel<'obj>,
     /// The unwind tables.
     pub tables: KernelTables,
-    links: Vec<Link>,
+    /// Samplers of running threads.
+    samplers: Vec<Link>,
+    /// All other programs.
+    pub(super) links: Vec<Link>,
     sample_rings: RingBuffer<'obj>,
+    wait_rings: RingBuffer<'obj>,
     rescue_ring: RingBuffer<'obj>,
     received: Rc<RefCell<Received>>,
+    /// Running threads are sampled.
+    has_sampler: bool,
     /// Most samples that one look takes.
     records_per_take: usize,
     /// How long loading took, verification included.
@@ -129,6 +143,26 @@ impl<'obj> KernelSide<'obj> {
             })?;
         }
         let sample_rings = samples.build()?;
+        let mut waits = RingBufferBuilder::new();
+        let of_waits = Rc::clone(&received);
+        waits.add(&maps.waits, move |bytes| {
+            let mut received = of_waits.borrow_mut();
+            match WaitEvent::decode(bytes) {
+                Ok(sample) => received.samples.push(sample),
+                Err(_) => received.bad_records += 1,
+            }
+            0
+        })?;
+        let of_times = Rc::clone(&received);
+        waits.add(&maps.thread_times, move |bytes| {
+            let mut received = of_times.borrow_mut();
+            match ThreadTimeEvent::decode(bytes) {
+                Ok(time) => received.thread_times.push(time),
+                Err(_) => received.bad_records += 1,
+            }
+            0
+        })?;
+        let wait_rings = waits.build()?;
         let mut rescues = RingBufferBuilder::new();
         let of_rescues = Rc::clone(&received);
         rescues.add(&maps.rescue_ring, move |bytes| {
@@ -153,10 +187,13 @@ impl<'obj> KernelSide<'obj> {
         Ok(KernelSide {
             skeleton,
             tables,
+            samplers: Vec::new(),
             links: Vec::new(),
             sample_rings,
+            wait_rings,
             rescue_ring,
             received,
+            has_sampler: config.on_cpu,
             records_per_take,
             load_time,
         })
@@ -171,37 +208,52 @@ impl<'obj> KernelSide<'obj> {
 
     /// Attaches the sampler to one event per CPU; sampling starts with that.
     pub(super) fn attach_samplers(&mut self, samplers: Vec<OwnedFd>) -> anyhow::Result<()> {
-        for sampler in samplers {
+        for sampler in samplers.into_iter().filter(|_| self.has_sampler) {
             // libbpf enables the event, and the link that it returns owns the descriptor.
             let link = self.skeleton.progs.on_cpu.attach_perf_event(sampler.as_raw_fd());
             let link = link.map_err(|error| load_failure(&error))?;
             let _ = sampler.into_raw_fd();
-            self.links.push(link);
+            self.samplers.push(link);
         }
         Ok(())
     }
 
-    /// Stops sampling. What is in the rings can still be received.
+    /// Stops sampling running threads.
+    pub(super) fn stop_sampling(&mut self) {
+        self.samplers.clear();
+    }
+
+    /// Stops everything. What is in the rings can still be received.
     pub(super) fn stop(&mut self) {
+        self.samplers.clear();
         self.links.clear();
     }
 
     /// Takes everything out of the rings.
     pub(super) fn receive(&mut self) -> anyhow::Result<Received> {
+        self.empty_rings()?;
+        Ok(std::mem::take(&mut *self.received.borrow_mut()))
+    }
+
+    /// Makes room in the rings; what was in them is kept for [`KernelSide::receive`].
+    pub(super) fn empty_rings(&mut self) -> anyhow::Result<()> {
         // Never longer than once around: at high rates the producers could keep the reader for ever.
         let most = if self.links.is_empty() { usize::MAX } else { self.records_per_take };
         if self.sample_rings.consume_raw_n(most) < 0 {
             anyhow::bail!("cannot read the ring buffers of samples");
         }
+        if self.wait_rings.consume_raw_n(most) < 0 {
+            anyhow::bail!("cannot read the ring buffers of waits");
+        }
         // A stack copy is sent before its sample: once the samples are taken, all their copies are there.
         self.rescue_ring.consume()?;
-        Ok(std::mem::take(&mut *self.received.borrow_mut()))
+        Ok(())
     }
 
     /// Become readable when a ring is filling up.
     pub(super) fn ring_fds(&self) -> [BorrowedFd<'_>; RING_FDS] {
         // SAFETY: the ring buffers own the descriptors and live as long as `self`.
-        [&self.sample_rings, &self.rescue_ring]
+        [&self.sample_rings, &self.wait_rings, &self.rescue_ring]
             .map(|rings| unsafe { BorrowedFd::borrow_raw(rings.epoll_fd()) })
     }
 
@@ -263,11 +315,21 @@ impl CounterValues {
         self.0[counter as usize]
     }
 
-    /// Run time of the sampler, ns, estimated from the runs that were timed.
+    /// Run time of the samplers, ns: of running threads estimated from the runs that were timed, of waits from those
+    /// that were sent.
     pub(super) fn bpf_ns(&self) -> u64 {
         let timed = self.get(Counter::TimedRuns).max(1);
         let runs = self.get(Counter::Sent) + self.get(Counter::RingFull);
         (u128::from(self.get(Counter::TimedNs)) * u128::from(runs) / u128::from(timed)) as u64
+            + self.get(Counter::WaitNs)
+            + self.switch_ns()
+    }
+
+    /// Run time of the programs that see every switch, ns, estimated from the runs that were timed.
+    fn switch_ns(&self) -> u64 {
+        let timed = self.get(Counter::SwitchTimed).max(1);
+        let runs = u128::from(self.get(Counter::Switch));
+        (u128::from(self.get(Counter::SwitchNs)) * runs / u128::from(timed)) as u64
     }
 
     /// Runs of the sampler that took a sample.
@@ -284,6 +346,8 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         let bytes = per_ring(ring) as f64 * f64::from(config.hz) * 1024.0 * RING_SECONDS;
         (bytes as u32).clamp(page_bytes, 32 << 20).next_power_of_two()
     };
+    wait_programs::configure(open, config.waits.as_ref(), config.cpus.len())?;
+    open.progs.on_cpu.set_autoload(config.on_cpu);
     let maps = &mut open.maps;
     maps.rows.set_value_size(config.row_capacity * 4)?;
     maps.pages.set_value_size(config.page_capacity * size_of::<KernelPage>() as u32)?;
@@ -343,7 +407,7 @@ unsafe fn bytes_of<T>(value: &T) -> &[u8] {
 
 /// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads
 /// "No such process", a missing right "ulimit -l").
-fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
+pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
     let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
         || error.to_string().contains("Operation not permitted");
     if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {

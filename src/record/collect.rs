@@ -5,13 +5,16 @@
 
 use super::call_check::{CallChecks, Place};
 use super::kernel_frames::KernelFrames;
-use super::modules::{ModuleFiles, TableState};
+use super::modules::ModuleFiles;
 use super::proc_fs;
 use super::process::{self, Mapped, Process, Processes, is_vsyscall};
 use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
+use super::waiting::{self, WaitingRescues};
+use super::waits::Waits;
 use crate::bpf::{
-    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LEAF_FRAMES, MAX_USER_FRAMES, RescueEvent, SampleEvent, outcome,
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LEAF_FRAMES, MAX_USER_FRAMES, RescueEvent, SampleEvent,
+    WaitKind, outcome,
 };
 use crate::profile::{
     EventId, EventInfo, FRAMES_LEFT_OUT, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Location,
@@ -22,15 +25,12 @@ use crate::symbols::PerfMapSource;
 use crate::unwind::StackEnds;
 use crate::unwind::rule::RuleKind;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
 
 /// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
 const LEAF: u64 = 1 << 61;
 /// A process is read again after an unknown address, but not more often than this, ns.
 const REREAD_INTERVAL_NS: u64 = 100_000_000;
-/// A rescue waits this long for a table that is being compiled, ns.
-const RESCUE_PATIENCE_NS: u64 = 2_000_000_000;
-/// Most bytes of stack copies that wait at a time.
-const MAX_WAITING_BYTES: usize = 48 << 20;
 
 /// Sums for the end of the recording, kept since the samples themselves go to the file.
 #[derive(Debug, Default)]
@@ -47,6 +47,8 @@ pub struct Totals {
     pub leaves: FxHashMap<FrameId, u64>,
     /// Samples by stack.
     pub stacks: FxHashMap<StackId, u64>,
+    /// Rows of waits.
+    pub waits: u64,
     /// Threads seen.
     pub threads: FxHashSet<(u32, u32)>,
 }
@@ -66,31 +68,21 @@ pub struct Collector {
     pub totals: Totals,
     /// Where copies of every stack go, when asked for.
     pub copies: Option<StackCopies>,
-    event: EventId,
-    period_ns: u64,
-    start_ns: u64,
-    waiting: Vec<(SampleEvent, RescueEvent)>,
-    waiting_bytes: usize,
-    tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
+    /// The event of running threads, and the time that one sample stands for, ns.
+    on_cpu: Option<(EventId, u64)>,
+    pub(super) waits: Option<Waits>,
+    pub(super) start_ns: u64,
+    waiting: WaitingRescues,
+    /// Tables that had been compiled when the waiting rescues were tried last.
+    tables_tried: u64,
+    pub(super) tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
     calls: CallChecks,
     path: Vec<FrameId>,
 }
 
 impl Collector {
-    /// A collector for on-CPU samples that stand for `period_ns` each; times count from `start_ns`.
-    pub fn new(
-        mut profile: Profile,
-        files: ModuleFiles,
-        kernel: KernelFrames,
-        sampling: String,
-        period_ns: u64,
-    ) -> Self {
-        let event = profile.add_event(EventInfo {
-            name: "on-cpu".to_owned(),
-            unit: Unit::Nanoseconds,
-            sampling,
-            period: period_ns,
-        });
+    /// A collector without events.
+    pub fn new(profile: Profile, files: ModuleFiles, kernel: KernelFrames) -> Self {
         let start_ns = profile.meta.start_mono_ns;
         Collector {
             profile,
@@ -99,15 +91,26 @@ impl Collector {
             kernel,
             totals: Totals::default(),
             copies: None,
-            event,
-            period_ns,
+            on_cpu: None,
+            waits: None,
             start_ns,
-            waiting: Vec::new(),
-            waiting_bytes: 0,
+            waiting: WaitingRescues::default(),
+            tables_tried: 0,
             tasks: FxHashMap::default(),
             calls: CallChecks::default(),
             path: Vec::new(),
         }
+    }
+
+    /// Running threads are sampled: each sample stands for `period_ns`.
+    pub fn add_samples(&mut self, sampling: String, period_ns: u64) {
+        let event = self.profile.add_event(EventInfo {
+            name: "on-cpu".to_owned(),
+            unit: Unit::Nanoseconds,
+            sampling,
+            period: period_ns,
+        });
+        self.on_cpu = Some((event, period_ns));
     }
 
     /// Sets the time from which samples count, CLOCK_MONOTONIC, ns.
@@ -120,9 +123,18 @@ impl Collector {
         if sample.rescue_refused {
             self.profile.count(counter::RESCUE_REFUSED, 1);
         }
+        if self.is_interrupted_waker(&sample) {
+            self.store(&SampleEvent { user: Vec::new(), ..sample }, Outcome::NoUserStack, false);
+            return;
+        }
         // Read the process if it is new, and again if it has mapped what was not heard of.
         let tables = &mut self.profile.tables;
+        let is_new = self.processes.at(sample.tgid, sample.time_ns).is_none();
         let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files, tables);
+        if is_new && sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker) {
+            // It has woken a recorded thread: that makes it no target.
+            process.is_target = false;
+        }
         if needs_reread(process, &sample) {
             process.reread_ns = sample.time_ns;
             // What is found now was mapped before the sample: that is why it had it.
@@ -146,13 +158,24 @@ impl Collector {
         }
     }
 
-    /// Tries the rescues again that wait for a table.
+    /// Tries the rescues again that wait for a table, if there are new ones. `now_ns` after all patience: for the last
+    /// time.
     pub fn retry_waiting(&mut self, now_ns: u64) {
-        self.waiting_bytes = 0;
-        for (sample, rescue) in std::mem::take(&mut self.waiting) {
-            let may_wait = now_ns.saturating_sub(sample.time_ns) < RESCUE_PATIENCE_NS;
+        let is_over = |sample: &SampleEvent| now_ns.saturating_sub(sample.time_ns) >= waiting::PATIENCE_NS;
+        let is_due = self.files.compiled > self.tables_tried || self.waiting.first().is_some_and(is_over);
+        if !is_due {
+            return;
+        }
+        self.tables_tried = self.files.compiled;
+        for (sample, rescue) in self.waiting.take() {
+            let may_wait = !is_over(&sample);
             self.add_rescued(sample, rescue, may_wait);
         }
+    }
+
+    /// Whether samples wait for tables.
+    pub fn waits_for_tables(&self) -> bool {
+        self.waiting.first().is_some()
     }
 
     fn add_rescued(&mut self, mut sample: SampleEvent, rescue: RescueEvent, may_wait: bool) {
@@ -162,10 +185,8 @@ impl Collector {
             return;
         };
         let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
-        let bytes = rescue.stack.len();
-        if walk.missed_a_table && may_wait && self.waiting_bytes + bytes <= MAX_WAITING_BYTES {
-            self.waiting_bytes += bytes;
-            self.waiting.push((sample, rescue));
+        if walk.missed_a_table && may_wait && self.waiting.has_room() {
+            self.waiting.keep(sample, rescue);
             return;
         }
         self.profile.count(counter::RESCUED, 1);
@@ -220,7 +241,7 @@ impl Collector {
             callee_is_generated = tables.module(tables.frame(frame).module).kind == ModuleKind::Jit;
             path.push(frame);
         }
-        if let Some(copies) = &mut self.copies {
+        if let Some(copies) = self.copies.as_mut().filter(|_| sample.wait.is_none()) {
             // Of a stack with a gap but without a root only the part before the gap can be compared.
             let frames = match (left_out, outcome) {
                 (0, _) => path.len(),
@@ -233,33 +254,48 @@ impl Collector {
         path.reverse();
         let kernel_from = path.len();
         // The kernel's own walk takes the vsyscall page for kernel code; it is among the user frames.
-        let kernel = sample.kernel.iter().filter(|&&address| !is_vsyscall(address));
-        for (index, &address) in kernel.enumerate() {
-            path.push(self.kernel.frame(address, index > 0, &mut self.profile.tables));
+        let kernel = match &sample.wait {
+            // They were taken to tell reasons and wakers.
+            Some(_) if self.profile.meta.user_only => Vec::new(),
+            Some(wait) => self.waiting_kernel(&sample.kernel, wait.kind),
+            None => sample.kernel.clone(),
+        };
+        // A thread that waits has called the scheduler.
+        let is_waiting = sample.wait.is_some();
+        for (index, &address) in kernel.iter().filter(|&&address| !is_vsyscall(address)).enumerate() {
+            path.push(self.kernel.frame(address, index > 0 || is_waiting, &mut self.profile.tables));
         }
         path[kernel_from..].reverse();
 
         let stack = self.profile.tables.intern_stack_of(path.iter().copied());
+        if let Some(wait) = &sample.wait {
+            self.path = path;
+            self.store_wait(sample, wait, stack, outcome);
+            return;
+        }
+        let Some((event, period_ns)) = self.on_cpu else { return };
         let task = self.task(sample);
         let totals = &mut self.totals;
         totals.samples += 1;
-        totals.weight_ns += self.period_ns;
+        totals.weight_ns += period_ns;
         *totals.outcomes.entry(outcome).or_default() += 1;
         totals.by_frame_pointer += u64::from(by_frame_pointer);
         totals.threads.insert((sample.tgid, sample.tid));
         if let Some(&leaf) = path.last() {
-            *totals.leaves.entry(leaf).or_default() += self.period_ns;
+            *totals.leaves.entry(leaf).or_default() += period_ns;
         }
         if let Some(stack) = stack {
             *totals.stacks.entry(stack).or_default() += 1;
         }
-        self.profile.events[self.event.index()].push(Sample {
+        self.profile.events[event.index()].push(Sample {
             time_ns: sample.time_ns.saturating_sub(self.start_ns),
             task,
             stack,
-            weight: self.period_ns,
+            weight: period_ns,
             cpu: sample.cpu as u16,
             outcome,
+            wait: None,
+            folded: None,
         });
         self.path = path;
     }
@@ -338,15 +374,15 @@ impl Collector {
         let address = address.wrapping_sub(mapped.bias);
         // A signal handler returns to the first instruction of the code that ends it: nothing called that.
         let is_signal_return = is_return_address
-            && matches!(&self.files.get(mapped.file).table, TableState::Compiled(table)
-                if table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
+            && (self.files.get(mapped.file).table.table())
+                .is_some_and(|table| table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
         let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
         let frame = tables.intern_frame(Frame { module: mapped.module, address, flags });
         if is_present {
             process.frames.insert(key, (frame, mapped.file));
         }
         if mapped.file == ModuleFiles::GENERATED && process.perf_map.is_none() {
-            process.perf_map = PerfMapSource::of(sample.tgid).ok();
+            process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
             let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
             process.lacks_frame_pointers =
                 process.mappings().iter().any(is_java) && proc_fs::java_lacks_frame_pointers(sample.tgid);
@@ -355,22 +391,27 @@ impl Collector {
         (frame, true)
     }
 
-    fn task(&mut self, sample: &SampleEvent) -> TaskId {
-        let process = self.processes.at(sample.tgid, sample.time_ns);
+    pub(super) fn task(&mut self, sample: &SampleEvent) -> TaskId {
+        self.task_at(sample.time_ns, sample.tgid, sample.tid, &sample.comm)
+    }
+
+    /// The thread that had these numbers and this name at `time_ns`.
+    pub(super) fn task_at(&mut self, time_ns: u64, tgid: u32, tid: u32, comm: &[u8]) -> TaskId {
+        let process = self.processes.at(tgid, time_ns);
         let generation = process.map_or(0, |process| process.generation);
-        let key = (sample.tgid, sample.tid, generation, sample.comm.clone());
+        let key = (tgid, tid, generation, comm.to_vec());
         if let Some(&task) = self.tasks.get(&key) {
             return task;
         }
-        let comm = safe_text::from_bytes(&sample.comm);
+        let comm = safe_text::from_bytes(comm);
         let process_name = match process {
-            Some(process) if sample.tid != sample.tgid && !process.comm.is_empty() => process.comm.clone(),
+            Some(process) if tid != tgid && !process.comm.is_empty() => process.comm.clone(),
             _ => comm.clone(),
         };
         let tables = &mut self.profile.tables;
         let comm = tables.intern_string(&comm);
         let process = tables.intern_string(&process_name);
-        let task = tables.intern_task(Task { pid: sample.tgid, tid: sample.tid, generation, comm, process });
+        let task = tables.intern_task(Task { pid: tgid, tid, generation, comm, process });
         self.tasks.insert(key, task);
         task
     }
@@ -446,6 +487,7 @@ mod tests {
             kernel: Vec::new(),
             user,
             left_out: left_out as u32,
+            wait: None,
         }
     }
 

@@ -89,6 +89,20 @@ impl KernelFrames {
         frame
     }
 
+    /// Forgets all frames but those that `kept` gives another number.
+    pub(super) fn forget_rows(&mut self, kept: &FxHashMap<FrameId, FrameId>) {
+        self.frames = FxHashMap::default();
+        let addresses = std::mem::take(&mut self.addresses);
+        let kept = kept.iter().filter_map(|(old, new)| Some((*new, *addresses.get(old)?)));
+        self.addresses = kept.collect();
+    }
+
+    /// The name of the function that a frame stands for.
+    pub(super) fn name(&mut self, frame: FrameId) -> Option<String> {
+        let address = *self.addresses.get(&frame)?;
+        Some(self.symbols()?.lookup(address)?.name.to_owned())
+    }
+
     /// All frames with the address whose function they stand for.
     pub fn addresses(&self) -> impl Iterator<Item = (FrameId, u64)> + '_ {
         self.addresses.iter().map(|(&frame, &address)| (frame, address))

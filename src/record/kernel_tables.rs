@@ -211,6 +211,8 @@ pub struct KernelTables {
     page_space: Space,
     rule_ids: FxHashMap<Rule, u16>,
     placed: FxHashMap<u32, Placed>,
+    /// Rows written so far, and how long that took.
+    pub written: (u64, Duration),
 }
 
 impl KernelTables {
@@ -226,6 +228,7 @@ impl KernelTables {
             page_space: Space::new(maps.page_capacity),
             rule_ids: FxHashMap::default(),
             placed: FxHashMap::default(),
+            written: (0, Duration::ZERO),
         };
         tables.intern_rule(Rule::USER);
         Ok(tables)
@@ -291,6 +294,8 @@ impl KernelTables {
         if let Some(old) = old {
             self.release(old);
         }
+        self.written.0 += u64::from(row_count);
+        self.written.1 += now.elapsed();
         Ok(())
     }
 

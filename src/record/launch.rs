@@ -66,6 +66,16 @@ impl Child {
     /// Creates the process. It waits, before its exec, until [`Child::release`]; if this process ends first,
     /// so does the child.
     pub(super) fn spawn_stopped(command: &[OsString]) -> anyhow::Result<Self> {
+        Child::spawn(command, None)
+    }
+
+    /// As [`Child::spawn_stopped`]; the command neither reads from this process's terminal nor writes to it.
+    pub(super) fn spawn_stopped_in_silence(command: &[OsString]) -> anyhow::Result<Self> {
+        let nowhere = File::options().read(true).write(true).open("/dev/null")?;
+        Child::spawn(command, Some(&nowhere))
+    }
+
+    fn spawn(command: &[OsString], standard_files: Option<&File>) -> anyhow::Result<Self> {
         let Some(name) = command.first() else {
             return Err(Failure::usage("no command was given").into());
         };
@@ -79,7 +89,7 @@ impl Child {
 
         let (gate_read, gate_write) = pipe()?;
         let (failure_read, failure_write) = pipe()?;
-        // SAFETY: the child calls only async-signal-safe functions (read, signal, execv, write, _exit)
+        // SAFETY: the child calls only async-signal-safe functions (read, signal, dup2, execv, write, _exit)
         // on memory prepared before, so that other threads' locks do not matter to it.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
@@ -99,6 +109,11 @@ impl Child {
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
                 libc::close(gate_write.as_raw_fd());
+                if let Some(file) = standard_files {
+                    for standard in 0..=2 {
+                        libc::dup2(file.as_raw_fd(), standard);
+                    }
+                }
                 if libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
                     libc::_exit(status::NOT_STARTED.into());
                 }

@@ -10,11 +10,13 @@ mod collect;
 mod cost;
 mod endings;
 mod file_state;
+mod fresh_rows;
 mod kernel_frames;
 mod kernel_tables;
 mod launch;
 mod machine;
 mod modules;
+mod open_waits;
 mod options;
 mod output;
 mod perf_event;
@@ -29,8 +31,12 @@ mod stack_copies;
 mod status;
 mod symbolize;
 mod target;
+mod wait_programs;
+mod wait_reason;
+mod waiting;
+mod waits;
 
-pub use options::{CallGraph, Output, Rate, RecordOptions, Target};
+pub use options::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
 pub use proc_fs::parse_maps;
 pub use rights::missing_capabilities;
 pub use session::{Session, Start};
@@ -62,18 +68,21 @@ const FLUSH_INTERVAL: Duration = Duration::from_millis(900);
 /// A [`Failure`] with exit status and advice; nothing half-written is left behind.
 pub fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
     let launches = matches!(options.target, Target::Launch(_));
-    record(options, command_line).map_err(|error| {
-        // Before the command has started, every failure of our own is 125, as with env(1) and timeout(1).
-        let own = error.downcast_ref::<Failure>().map(|failure| (failure.status, failure.clone()));
-        match own {
-            Some((exit::FAILED | exit::NOT_PERMITTED, mut failure)) if launches => {
-                failure.status = exit::NOT_STARTED;
-                failure.into()
-            }
-            None if launches => Failure::new(exit::NOT_STARTED, format!("{error:#}")).into(),
-            _ => error,
+    record(options, command_line).map_err(|error| if launches { before_start(error) } else { error })
+}
+
+/// The failure of a recording whose command has not started: every failure of our own is 125 then, as with env(1) and
+/// timeout(1).
+fn before_start(error: anyhow::Error) -> anyhow::Error {
+    let own = error.downcast_ref::<Failure>().map(|failure| (failure.status, failure.clone()));
+    match own {
+        Some((exit::FAILED | exit::NOT_PERMITTED, mut failure)) => {
+            failure.status = exit::NOT_STARTED;
+            failure.into()
         }
-    })
+        None => Failure::new(exit::NOT_STARTED, format!("{error:#}")).into(),
+        _ => error,
+    }
 }
 
 fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
@@ -96,9 +105,11 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let launched = matches!(options.target, Target::Launch(_)).then_some(()).and(child.as_ref());
     let preload = launched.map(|child| launch::files_to_preload(&child.program)).unwrap_or_default();
     let launched_pid = launched.map(|child| child.pid);
-    let mut object = MaybeUninit::uninit();
-    let mut session =
-        Session::attach(&mut object, Start { options, found: &found, preload, command: command_line })?;
+    let mut objects = [const { MaybeUninit::uninit() }; 2];
+    let mut session = Session::attach(
+        &mut objects,
+        Start { options, found: &found, preload, command: command_line, is_watched: false },
+    )?;
     if let Some(pid) = launched_pid {
         session.add_launched(pid)?;
     }
@@ -235,7 +246,15 @@ fn local_time() -> String {
 }
 
 fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOptions, found: &Found) {
-    let hz = session.collector.profile.meta.effective_hz;
+    let profile = &session.collector.profile;
+    let mut events = Vec::new();
+    if profile.event_named("on-cpu").is_some() {
+        events.push(format!("on-CPU {} Hz", profile.meta.effective_hz));
+    }
+    if profile.event_named("off-cpu").is_some() {
+        events.push("off-CPU".to_owned());
+    }
+    let events = events.join(" and ");
     let threads = match options.target {
         Target::Launch(_) => String::new(),
         _ => format!(", {}", crate::units::counted(u64::from(found.threads), "thread")),
@@ -246,7 +265,7 @@ fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOption
         (_, Some(duration)) => format!("stops after {}", humantime::format_duration(duration)),
         (_, None) => "Ctrl-C stops".to_owned(),
     };
-    voice.say(&format!("recording {label}{threads}, on-CPU {hz} Hz; {how_to_stop}"));
+    voice.say(&format!("recording {label}{threads}, {events}; {how_to_stop}"));
     for notice in std::mem::take(&mut session.notices) {
         voice.say(&format!("note: {notice}"));
     }
@@ -423,6 +442,9 @@ impl Recording<'_, '_> {
     }
 
     fn say_details(&mut self, naming: &Naming) {
+        let (rows, took) = self.session.written_rows();
+        self.voice
+            .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
         let mut lines = status::outcome_lines(&self.session.collector.totals);
         lines.extend(naming.problems.iter().map(|problem| format!("no names from {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());

@@ -32,23 +32,36 @@ pub struct FileId(pub u32);
 /// How far a module's table is.
 #[derive(Debug, Clone)]
 pub enum TableState {
-    /// Being compiled. The kernel may have one already that leaves code without entries to user space.
+    /// Being compiled.
     Compiling,
+    /// Compiled but for code without entries, which has [`crate::unwind::rule::Rule::USER`]; the rest follows. In the
+    /// kernel if there was room.
+    First(Arc<Table>),
     /// Compiled; in the kernel unless the memory budget pushed it out.
     Compiled(Arc<Table>),
     /// There is none.
     Missing,
 }
 
+impl TableState {
+    /// As much of the table as is compiled.
+    pub fn table(&self) -> Option<&Table> {
+        match self {
+            TableState::First(table) | TableState::Compiled(table) => Some(table),
+            TableState::Compiling | TableState::Missing => None,
+        }
+    }
+}
+
 /// One file that code runs from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ModuleFile {
     /// Path as the first process that mapped it saw it.
     pub path: String,
     /// The process through which it was first seen.
     pub seen_in: u32,
     /// The opened file; `None` when it could not be opened, and for the vDSO.
-    pub file: Option<File>,
+    pub file: Option<Arc<File>>,
     /// The bytes of the vDSO.
     pub vdso: Option<Arc<Vec<u8>>>,
     /// Its ELF headers; `None` when it is no usable ELF file.
@@ -180,6 +193,8 @@ pub struct ModuleFiles {
     unfollowed: Vec<FileId>,
     /// The one of them whose turn it is.
     following: Option<FileId>,
+    /// Tables that were compiled, or could not be.
+    pub compiled: u64,
     /// Modules whose table was dropped, or not placed, to stay within the budget.
     pub evicted: u64,
     /// Modules whose table could not be built.
@@ -250,6 +265,7 @@ impl ModuleFiles {
             unfollowed: Vec::new(),
             following: None,
             evicted: 0,
+            compiled: 0,
             failed: 0,
             failures: Vec::new(),
         }
@@ -425,7 +441,11 @@ impl ModuleFiles {
             .ok()
             // Emulators map files of other processors; their code is data here.
             .filter(|elf| elf.architecture() == Architecture::HOST);
-        ModuleFile { file: Some(file), state, ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf) }
+        ModuleFile {
+            file: Some(Arc::new(file)),
+            state,
+            ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf)
+        }
     }
 
     /// What the kernel side should know of the files that were opened since the last call. Left out are files with
@@ -554,6 +574,7 @@ impl ModuleFiles {
         result: Result<FirstTable, TableError>,
         kernel: &mut KernelTables,
     ) {
+        self.compiled += 1;
         let module = &mut self.files[id.0 as usize];
         if !module.is_unchanged(&self.limits) {
             // Its table may be of other bytes than were mapped. What the kernel side has already is not.
@@ -570,6 +591,7 @@ impl ModuleFiles {
             Ok(FirstTable { table, is_whole: false }) => {
                 // No room is made for it: the next one may not fit either.
                 let _ = kernel.place(id.0, &table);
+                module.table = TableState::First(Arc::new(table));
                 self.unfollowed.push(id);
             }
             Err(error) => {
@@ -594,7 +616,7 @@ impl ModuleFiles {
                 kernel.set_state(id.0, ImageState::Unreadable);
             }
             TableState::Missing => kernel.set_state(id.0, ImageState::NoTable),
-            TableState::Compiling | TableState::Compiled(_) => {}
+            TableState::Compiling | TableState::First(_) | TableState::Compiled(_) => {}
         }
     }
 

@@ -52,6 +52,37 @@ pub enum CallGraph {
     FramePointer,
 }
 
+/// Where the stacks of waits are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WaitStacks {
+    /// The best way that the kernel has.
+    #[default]
+    Auto,
+    /// When the wait begins, although it is not known how long it will be: what kernels before 6.15 can do.
+    WhenLeaving,
+}
+
+/// How waits are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitOptions {
+    /// Shorter waits are summed up by thread and reason, without stacks.
+    pub min_block: Duration,
+    /// What taking stacks of waits may cost, millionths of each CPU's time; 0: no limit.
+    pub max_overhead_ppm: u32,
+    /// Where the stacks are taken.
+    pub stacks: WaitStacks,
+}
+
+impl Default for WaitOptions {
+    fn default() -> Self {
+        WaitOptions {
+            min_block: Duration::from_micros(1),
+            max_overhead_ppm: 20_000,
+            stacks: WaitStacks::Auto,
+        }
+    }
+}
+
 /// Where the profile goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
@@ -76,6 +107,10 @@ pub struct RecordOptions {
     /// With a target other than [`Target::Launch`]: a command that runs beside the recording and
     /// ends it (`-p PID -- sleep 30`).
     pub timer: Option<Vec<OsString>>,
+    /// Sample running threads.
+    pub on_cpu: bool,
+    /// Record waits.
+    pub waits: Option<WaitOptions>,
     /// How often.
     pub rate: Rate,
     /// Stop after this long.
@@ -105,6 +140,8 @@ impl Default for RecordOptions {
         RecordOptions {
             target: Target::System,
             timer: None,
+            on_cpu: true,
+            waits: None,
             rate: Rate::Default,
             duration: None,
             delay: None,

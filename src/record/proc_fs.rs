@@ -4,6 +4,7 @@ use super::sideband::CodeMapping;
 use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Most bytes read of one file of /proc: a process with 65,530 mappings (the kernel's limit) of long
 /// names stays below.
@@ -91,6 +92,46 @@ pub(super) fn threads(pid: u32) -> io::Result<Vec<u32>> {
         .collect())
 }
 
+/// What the scheduler says of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct SchedulerTimes {
+    /// Time on a CPU, ns.
+    pub on_cpu_ns: u64,
+    /// Time that it could have run, ns.
+    pub no_cpu_ns: u64,
+    /// How often it came on a CPU.
+    pub runs: u64,
+}
+
+/// The times of a thread since it began.
+pub(super) fn scheduler_times(pid: u32, tid: u32) -> io::Result<SchedulerTimes> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat"))?;
+    parse_scheduler_times(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
+}
+
+fn parse_scheduler_times(text: &str) -> Option<SchedulerTimes> {
+    let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
+    Some(SchedulerTimes { on_cpu_ns: numbers.next()??, no_cpu_ns: numbers.next()??, runs: numbers.next()?? })
+}
+
+/// How long ago a thread began, to a hundredth of a second.
+pub(super) fn age(pid: u32, tid: u32) -> Option<Duration> {
+    let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    let start_ns =
+        start_ticks(&text)?.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second())?;
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
+    now.checked_sub(Duration::from_nanos(start_ns))
+}
+
+/// The 22nd field of /proc/PID/task/TID/stat: when the thread began, ticks since the system's start.
+fn start_ticks(text: &[u8]) -> Option<u64> {
+    // The second field is a name in brackets, which may hold anything.
+    let after_name = text.iter().rposition(|&byte| byte == b')')?;
+    let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
+    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
 /// The executable mappings of a process, in ascending order.
 pub(super) fn code_mappings(pid: u32) -> io::Result<Vec<CodeMapping>> {
     let bytes = read(live_thread(pid).unwrap_or(pid), "maps")?;
@@ -145,6 +186,17 @@ mod tests {
         assert_eq!(names, ["/bin/a b", "", "[vdso]"]);
         assert_eq!((mappings[0].file_offset, mappings[0].inode), (0x1000, 42));
         assert_eq!(mappings[0].device, (0xfe, 1));
+    }
+
+    #[test]
+    fn what_the_scheduler_says_is_parsed() {
+        let times = parse_scheduler_times("120 30 7\n");
+        assert_eq!(times, Some(SchedulerTimes { on_cpu_ns: 120, no_cpu_ns: 30, runs: 7 }));
+        assert_eq!((parse_scheduler_times("120 30"), parse_scheduler_times("a b c")), (None, None));
+        let stat = b"7 (a) b) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 0 0";
+        assert_eq!((start_ticks(stat), start_ticks(b"7 (a"), start_ticks(b"")), (Some(4242), None, None));
+        let pid = std::process::id();
+        assert!(age(pid, pid).is_some_and(|age| age < Duration::from_secs(86_400)));
     }
 
     #[test]

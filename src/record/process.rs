@@ -7,6 +7,7 @@ use crate::bpf::{EXEC_PENDING, FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_STA
 use crate::profile::{FrameId, ModuleId, Tables};
 use crate::symbols::PerfMapSource;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// Code of one module in one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub struct Process {
     /// Frames of user addresses (with marks) and the file each is in, valid for the present mappings.
     pub frames: FxHashMap<u64, (FrameId, FileId)>,
     /// Where the names of its generated code are, once it has any.
-    pub perf_map: Option<PerfMapSource>,
+    pub perf_map: Option<Arc<PerfMapSource>>,
     /// Its generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
     pub lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
@@ -349,6 +350,19 @@ impl Processes {
             ..Process::default()
         };
         self.by_pid.insert(pid, child);
+    }
+
+    /// Forgets what depends on rows of the profile that are numbered anew, and processes that have ended.
+    pub(super) fn forget_rows(&mut self) {
+        let generations = &mut self.generations;
+        self.by_pid.retain(|pid, process| {
+            if process.has_ended {
+                generations.insert(*pid, process.generation);
+            }
+            !process.has_ended
+        });
+        self.by_pid.values_mut().for_each(|process| process.frames = FxHashMap::default());
+        self.former.iter_mut().for_each(|(_, process, _)| process.frames = FxHashMap::default());
     }
 
     /// The process has ended. It stays known until its number is reused: late samples need it.

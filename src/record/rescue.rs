@@ -9,6 +9,7 @@ use crate::bpf::{
 };
 use crate::profile::Outcome;
 use crate::unwind::architecture::MAX_REGISTERS;
+use crate::unwind::rule::RuleKind;
 use crate::unwind::{
     Architecture, CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap,
     StackCopy, walk,
@@ -77,6 +78,7 @@ fn start_of(rescue: &RescueEvent) -> FrameState {
         pc: rescue.registers[REGISTERS - 1],
         is_return_address: rescue.is_return,
         is_sp_hidden: false,
+        thread_pointer: None,
         general,
     }
 }
@@ -128,7 +130,12 @@ impl ModuleMap for Code<'_> {
         let code = match &self.files.get(mapped.file).table {
             _ if mapped.file == ModuleFiles::GENERATED => ModuleCode::Jit,
             TableState::Compiled(table) => ModuleCode::Table(table),
-            TableState::Compiling => {
+            TableState::First(table)
+                if table.lookup(address.wrapping_sub(mapped.bias)).kind != RuleKind::User =>
+            {
+                ModuleCode::Table(table)
+            }
+            TableState::First(_) | TableState::Compiling => {
                 self.missed.set(true);
                 ModuleCode::NotLoaded
             }

@@ -5,7 +5,7 @@
 //! known.
 
 pub(super) use super::attach::RING_FDS;
-use super::attach::{KernelConfig, KernelSide, Received, available_clock};
+use super::attach::{CounterValues, KernelConfig, KernelSide, Received, available_clock};
 use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
 use super::endings::Endings;
@@ -18,12 +18,14 @@ use super::process::{self, Processes};
 use super::sideband::{self, Sideband};
 use super::stack_copies::StackCopies;
 use super::target::Found;
-use super::{proc_fs, rights};
+use super::wait_programs::WaitConfig;
+use super::{proc_fs, rights, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{End, Meta, Profile, counter};
 use libbpf_rs::OpenObject;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -32,7 +34,7 @@ use std::time::{Duration, SystemTime};
 /// Nice value of the thread that empties the rings.
 const READER_PRIORITY: i32 = -10;
 /// How long processes are remembered after their number was reused, ns.
-const FORMER_NS: u64 = 5_000_000_000;
+const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
@@ -49,6 +51,7 @@ pub struct Session<'obj> {
     kernel: KernelSide<'obj>,
     /// One event per CPU, until sampling begins.
     samplers: Vec<OwnedFd>,
+    waits: Option<WaitConfig>,
     sidebands: Vec<SidebandRing>,
     /// What was collected so far.
     pub collector: Collector,
@@ -82,6 +85,8 @@ pub struct Start<'a> {
     pub preload: Vec<PathBuf>,
     /// The recorder's own command line.
     pub command: Vec<String>,
+    /// Somebody looks at it while it goes on.
+    pub is_watched: bool,
 }
 
 /// CLOCK_MONOTONIC now, ns: the clock of all samples.
@@ -96,8 +101,9 @@ impl<'obj> Session<'obj> {
     /// # Errors
     ///
     /// A [`Failure`] that names the missing right or feature.
-    pub fn attach(object: &'obj mut MaybeUninit<OpenObject>, start: Start<'_>) -> anyhow::Result<Self> {
-        let Start { options, found, preload, command } = start;
+    /// Of the two `objects` the second is used if the kernel refuses the programs of waits.
+    pub fn attach(objects: &'obj mut [MaybeUninit<OpenObject>; 2], start: Start<'_>) -> anyhow::Result<Self> {
+        let Start { options, found, preload, command, is_watched } = start;
         let mut notices = Vec::new();
         let cpus = online_cpus()?;
         let clock = available_clock();
@@ -109,7 +115,7 @@ impl<'obj> Session<'obj> {
                     .map_err(|error| sampler_failure(cpu, found, &error))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        if clock == SampleClock::CpuClock {
+        if clock == SampleClock::CpuClock && options.on_cpu {
             notices.push("no hardware cycle counter here: sampling by the kernel's cpu-clock".to_owned());
         }
         let sidebands = cpus
@@ -140,12 +146,30 @@ impl<'obj> Session<'obj> {
             user_only: options.user_only,
             ..system_meta()
         };
+        let mut waits = options.waits.as_ref().and_then(|waits| match WaitConfig::for_this_kernel(waits) {
+            Ok(config) => Some(WaitConfig { is_watched, ..config }),
+            Err(why) => {
+                notices.push(format!("off-CPU time is not recorded: {why}"));
+                None
+            }
+        });
+        if waits.is_none() && !options.on_cpu {
+            return Err(Failure::new(status::FAILED, "off-CPU time cannot be recorded on this kernel")
+                .hint("record running time:  prof record -e cpu …")
+                .into());
+        }
         let period_ns = perf_event::period_ns(hz);
         let sampling = format!("{} at {hz} Hz per CPU", clock.name());
         let files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
-        let kernel_frames =
-            if options.user_only { KernelFrames::none() } else { KernelFrames::start_loading() };
-        let mut collector = Collector::new(Profile::new(meta), files, kernel_frames, sampling, period_ns);
+        let kernel_frames = if options.user_only && waits.is_none() {
+            KernelFrames::none()
+        } else {
+            KernelFrames::start_loading()
+        };
+        let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
+        if options.on_cpu {
+            collector.add_samples(sampling, period_ns);
+        }
 
         collector.files.open_own_vdso();
         if let Some(path) = &options.stack_copies {
@@ -162,17 +186,32 @@ impl<'obj> Session<'obj> {
             collector.processes.get_or_read(pid, &mut collector.files, &mut collector.profile.tables);
         }
 
-        let config = KernelConfig {
+        let mut config = KernelConfig {
             filter: options.target.filter(),
             follow_children: options.follow_children,
             follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
+            on_cpu: options.on_cpu,
+            waits,
             row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
             page_capacity: page_capacity(&collector.files),
             hz,
             copy_every_stack: options.stack_copies.is_some(),
             cpus,
         };
-        let mut kernel = KernelSide::load(object, &config)?;
+        let [first, second] = objects;
+        let mut kernel = match KernelSide::load(first, &config) {
+            Err(error) if waits.is_some() && options.on_cpu => {
+                waits = None;
+                config.waits = None;
+                let kernel = KernelSide::load(second, &config)?;
+                notices.push(format!("off-CPU time is not recorded: {error:#}"));
+                kernel
+            }
+            loaded => loaded?,
+        };
+        if let Some(waits) = &waits {
+            collector.add_waits(waits.describe());
+        }
         for &tid in &found.tids {
             kernel.add_thread(tid)?;
         }
@@ -180,6 +219,7 @@ impl<'obj> Session<'obj> {
         let mut session = Session {
             kernel,
             samplers,
+            waits,
             sidebands,
             collector,
             roots: found.pids.iter().copied().collect(),
@@ -209,7 +249,12 @@ impl<'obj> Session<'obj> {
 
     /// Starts sampling; times count from now.
     pub fn begin(&mut self) -> anyhow::Result<()> {
-        self.start_ns = monotonic_ns();
+        if let Some(waits) = &self.waits {
+            self.kernel.attach_waits(waits)?;
+            self.start_ns = self.kernel.start_waits()?;
+        } else {
+            self.start_ns = monotonic_ns();
+        }
         let meta = &mut self.collector.profile.meta;
         meta.start_mono_ns = self.start_ns;
         meta.start_unix_ns = SystemTime::now()
@@ -257,10 +302,13 @@ impl<'obj> Session<'obj> {
     pub fn take(&mut self) -> anyhow::Result<()> {
         let known_until_ns = monotonic_ns();
         self.take_sideband()?;
-        let Received { samples, rescues, copies, bad_records } = self.kernel.receive()?;
+        let Received { samples, thread_times, rescues, copies, bad_records } = self.kernel.receive()?;
         self.collector.profile.count(counter::LOST_BAD_RECORD, bad_records);
         if let Some(known) = &mut self.collector.copies {
             known.take(copies);
+        }
+        for time in thread_times {
+            self.collector.add_thread_time(&time);
         }
         for rescue in rescues {
             self.rescues.insert((rescue.time_ns, rescue.cpu), rescue);
@@ -294,6 +342,15 @@ impl<'obj> Session<'obj> {
         Ok(())
     }
 
+    /// Looks at the waits that are not over: [`Collector::open_waits`] has them once what was sent of them is taken.
+    pub(super) fn look_at_open_waits(&mut self) -> anyhow::Result<()> {
+        if self.waits.is_some_and(|waits| waits.is_watched) {
+            let found = self.kernel.open_waits()?;
+            self.collector.waits_are_open(found, monotonic_ns());
+        }
+        Ok(())
+    }
+
     /// Whether the target has ended.
     pub fn target_has_ended(&self) -> bool {
         !self.is_system_wide
@@ -315,14 +372,44 @@ impl<'obj> Session<'obj> {
         of_kernel + self.collector.profile.counter(counter::LOST_BAD_RECORD)
     }
 
+    /// What is known so far of what `stop` will know: counters, and an end record that lacks what this process used.
+    pub(super) fn so_far(&self) -> anyhow::Result<(BTreeMap<String, u64>, End)> {
+        let profile = &self.collector.profile;
+        if let Some(end) = &profile.end {
+            return Ok((profile.counters.clone(), end.clone()));
+        }
+        let kernel = self.kernel.counters()?;
+        let mut counters = self.collector.profile.counters.clone();
+        for (name, value) in lost_by_kernel(&kernel).into_iter().filter(|(_, value)| *value > 0) {
+            *counters.entry(name.to_owned()).or_default() += value;
+        }
+        let end = End {
+            duration_ns: self.elapsed().as_nanos() as u64,
+            bpf_ns: kernel.bpf_ns(),
+            bpf_runs: kernel.bpf_runs(),
+            threads: self.collector.totals.threads.len() as u32,
+            ..End::default()
+        };
+        Ok((counters, end))
+    }
+
     /// Stops sampling and takes what is left. The end record still lacks the cost of what follows.
     pub fn stop(&mut self, reason: &str) -> anyhow::Result<()> {
         let counters = self.kernel.counters();
+        self.kernel.stop_sampling();
+        let stop_ns = match self.waits {
+            Some(_) => self.kernel.stop_waits()?,
+            None => monotonic_ns(),
+        };
         self.kernel.stop();
         let counters = self.kernel.counters().or(counters)?;
-        self.stop_ns = Some(monotonic_ns());
+        self.stop_ns = Some(stop_ns);
         self.place_tables(Duration::from_millis(500), Wanted::Whole);
+        self.collector.waits_are_open(Vec::new(), stop_ns);
         self.take()?;
+        if self.collector.waits_for_tables() {
+            self.place_tables(TABLE_PATIENCE, Wanted::Whole);
+        }
         self.collector.retry_waiting(u64::MAX);
         if let Some(copies) = self.collector.copies.take() {
             copies.finish(counters.get(Counter::CopyFull))?;
@@ -331,7 +418,9 @@ impl<'obj> Session<'obj> {
         let (evicted, failed) = (files.evicted, files.failed);
         let duration_ns = self.elapsed().as_nanos() as u64;
         let profile = &mut self.collector.profile;
-        profile.count(counter::LOST_RING_FULL, counters.get(Counter::RingFull));
+        for (name, value) in lost_by_kernel(&counters).into_iter().chain([never_sent(&counters)]) {
+            profile.count(name, value);
+        }
         profile.count(counter::TABLES_EVICTED, evicted);
         profile.count(counter::TABLES_FAILED, failed);
         profile.count(counter::MAPPINGS_CUT, self.mappings_cut);
@@ -344,6 +433,10 @@ impl<'obj> Session<'obj> {
             ("exec_mapped", Counter::ExecMapped),
             ("found_mapping", Counter::FoundMapping),
             ("entry_reused", Counter::EntryReused),
+            ("kernel_waits_sent", Counter::WaitSent),
+            ("kernel_wait_stacks_ns", Counter::WaitNs),
+            ("switches_missed", Counter::SwitchMissed),
+            ("kernel_wakers_sent", Counter::WakerSent),
         ] {
             profile.count(name, counters.get(counter));
         }
@@ -372,6 +465,11 @@ impl<'obj> Session<'obj> {
     /// How long the BPF programs took to load, verification included.
     pub fn load_time(&self) -> Duration {
         self.kernel.load_time
+    }
+
+    /// Rows of unwind tables written for the kernel side so far, and how long that took.
+    pub fn written_rows(&self) -> (u64, Duration) {
+        self.kernel.tables.written
     }
 
     fn apply(&mut self, time_ns: u64, record: Sideband) {
@@ -469,6 +567,24 @@ impl<'obj> Session<'obj> {
             ));
         }
     }
+}
+
+/// Threads that have ended without a word of their times, or whose times did not fit, once all others are told of.
+fn never_sent(counters: &CounterValues) -> (&'static str, u64) {
+    let [begun, sent, full] =
+        [Counter::Account, Counter::AccountSent, Counter::ThreadFull].map(|counter| counters.get(counter));
+    (counter::LOST_THREAD_TIMES, begun.saturating_sub(sent + full))
+}
+
+/// Of the kernel side's counters those of what was lost, by their names in profiles.
+fn lost_by_kernel(counters: &CounterValues) -> [(&'static str, u64); 5] {
+    [
+        (counter::LOST_RING_FULL, counters.get(Counter::RingFull)),
+        (counter::LOST_WAITS, counters.get(Counter::WaitFull)),
+        (counter::LOST_WAIT_NS, counters.get(Counter::WaitFullNs)),
+        (counter::WAITS_THINNED, counters.get(Counter::WaitThinned)),
+        (counter::LOST_THREAD_TIMES, counters.get(Counter::ThreadFull) + counters.get(Counter::NoState)),
+    ]
 }
 
 /// The process if it is recorded; with everything recorded, any process.

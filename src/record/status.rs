@@ -2,7 +2,7 @@
 
 use super::collect::Totals;
 use super::symbolize::Naming;
-use crate::profile::{Outcome, Profile, counter};
+use crate::profile::{Outcome, Profile, ThreadTime, counter};
 use crate::safe_text;
 use crate::units;
 use std::io::{self, IsTerminal, Write};
@@ -133,13 +133,16 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
     };
     lines.push(saved);
     let lost = profile.counter(counter::LOST_RING_FULL) + profile.counter(counter::LOST_BAD_RECORD);
-    lines.push(format!(
-        "  on-CPU   {} samples = {} over {}   lost {}",
-        units::count(samples),
-        units::duration(totals.weight_ns),
-        units::counted(u64::from(end.threads), "thread"),
-        units::count(lost),
-    ));
+    if profile.event_named("on-cpu").is_some() {
+        lines.push(format!(
+            "  on-CPU   {} samples = {} over {}   lost {}",
+            units::count(samples),
+            units::duration(totals.weight_ns),
+            units::counted(u64::from(end.threads), "thread"),
+            units::count(lost),
+        ));
+    }
+    lines.extend(waits_line(profile, totals));
     if samples > 0 {
         lines.push(quality_line(profile, totals, naming));
         lines.extend(hottest_line(profile, totals));
@@ -155,7 +158,7 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
     if naming.was_stopped {
         lines.push("  names    left out, as asked by the second interrupt".to_owned());
     }
-    if samples == 0 {
+    if samples == 0 && totals.waits == 0 {
         lines.push(
             "  no sample: the target ran too little while it was sampled (a higher -F sees more)".to_owned(),
         );
@@ -168,6 +171,24 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         lines.push(format!("next: prof report{file} | prof export{file} -o flame.svg"));
     }
     lines
+}
+
+/// What became of the time of all threads, when waits were recorded.
+fn waits_line(profile: &Profile, totals: &Totals) -> Option<String> {
+    profile.event_named("off-cpu")?;
+    let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).fold(0, u64::saturating_add);
+    let (on_cpu, no_cpu) = (sum(|time| time.on_cpu_ns), sum(|time| time.no_cpu_ns));
+    let blocked = sum(|time| time.blocked_ns);
+    Some(format!(
+        "  off-CPU  {}: on-CPU {} + no CPU {} + blocked {} = {} of {}   lost {}",
+        units::counted(totals.waits, "wait"),
+        units::duration(on_cpu),
+        units::duration(no_cpu),
+        units::duration(blocked),
+        units::duration(on_cpu.saturating_add(no_cpu).saturating_add(blocked)),
+        units::counted(profile.thread_times.len() as u64, "thread"),
+        units::count(profile.counter(counter::LOST_WAITS)),
+    ))
 }
 
 fn quality_line(profile: &Profile, totals: &Totals, naming: &Naming) -> String {

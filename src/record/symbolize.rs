@@ -1,8 +1,8 @@
 //! Names for the frames of a recording, once it has ended: only the addresses that were seen, on all cores.
 
 use super::collect::Collector;
-use super::modules::{FileId, ModuleFile};
-use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile};
+use super::modules::{FileId, ModuleFile, ModuleFiles};
+use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
 use crate::symbols::{
     Limits, PerfMap, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
 };
@@ -30,10 +30,48 @@ pub(super) struct Naming {
 /// The frames of one module, waiting for names.
 struct Job<'a> {
     file: &'a ModuleFile,
-    frames: Vec<(u64, FrameId)>,
+    frames: Addresses,
 }
 
-type Named = Vec<(FrameId, Vec<ResolvedLocation>)>;
+/// Frames with the address in their module whose name is wanted.
+pub(super) type Addresses = Vec<(u64, FrameId)>;
+
+/// Frames with what they are called.
+pub(super) type Named = Vec<(FrameId, Vec<ResolvedLocation>)>;
+
+/// Frames of user code, by where their names are to be found.
+#[derive(Debug, Default)]
+pub(super) struct UserFrames {
+    /// In the file.
+    pub by_file: FxHashMap<FileId, Addresses>,
+    /// In the map of the process that has generated the code.
+    pub generated: FxHashMap<u32, Addresses>,
+}
+
+impl UserFrames {
+    /// Those of all frames of the tables from the number `from` on.
+    pub(super) fn of(tables: &Tables, files: &ModuleFiles, from: usize) -> Self {
+        let mut frames = UserFrames::default();
+        for (index, frame) in tables.frames().iter().enumerate().skip(from) {
+            let id = FrameId(index as u32);
+            if frame.flags.space == FrameSpace::Kernel {
+                continue;
+            }
+            let module = tables.module(frame.module);
+            let of_module = match module.kind {
+                ModuleKind::Jit => Some(frames.generated.entry(module.instance).or_default()),
+                ModuleKind::Elf | ModuleKind::Vdso => {
+                    files.of_row(frame.module).map(|file| frames.by_file.entry(file).or_default())
+                }
+                _ => None,
+            };
+            if let Some(of_module) = of_module {
+                of_module.push((frame.lookup_address(), id));
+            }
+        }
+        frames
+    }
+}
 
 /// Names all frames. `progress` is told modules done and modules in all; `stop` ends it early, leaving the
 /// other frames unnamed.
@@ -45,27 +83,7 @@ pub(super) fn name_frames(
     let mut naming = Naming::default();
     name_kernel(collector);
 
-    let mut by_file: FxHashMap<FileId, Vec<(u64, FrameId)>> = FxHashMap::default();
-    let mut generated: FxHashMap<u32, Vec<(u64, FrameId)>> = FxHashMap::default();
-    let tables = &collector.profile.tables;
-    for (index, frame) in tables.frames().iter().enumerate() {
-        let id = FrameId(index as u32);
-        if frame.flags.space == FrameSpace::Kernel {
-            continue;
-        }
-        let module = tables.module(frame.module);
-        match module.kind {
-            ModuleKind::Jit => {
-                generated.entry(module.instance).or_default().push((frame.lookup_address(), id))
-            }
-            ModuleKind::Elf | ModuleKind::Vdso => {
-                if let Some(file) = collector.files.of_row(frame.module) {
-                    by_file.entry(file).or_default().push((frame.lookup_address(), id));
-                }
-            }
-            _ => {}
-        }
-    }
+    let UserFrames { by_file, generated } = UserFrames::of(&collector.profile.tables, &collector.files, 0);
     let mut jobs: Vec<Job<'_>> =
         by_file.into_iter().map(|(id, frames)| Job { file: collector.files.get(id), frames }).collect();
     // The most work first, so that no core waits for a late giant.
@@ -75,7 +93,11 @@ pub(super) fn name_frames(
     let results: Vec<(Named, Option<String>)> = jobs
         .par_iter_mut()
         .map(|job| {
-            let result = if stop.load(Ordering::Relaxed) { Ok(Vec::new()) } else { name_module(job, stop) };
+            let result = if stop.load(Ordering::Relaxed) {
+                Ok(Vec::new())
+            } else {
+                name_module(job.file, &mut job.frames, stop)
+            };
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
             match result {
                 Ok(named) => (named, None),
@@ -102,36 +124,40 @@ pub(super) fn name_frames(
     naming
 }
 
-fn name_module(job: &mut Job<'_>, stop: &Arc<AtomicBool>) -> Result<Named, String> {
+/// What the frames of one module are called; those without a name are left out. `stop` ends it early.
+pub(super) fn name_module(
+    file: &ModuleFile,
+    frames: &mut Addresses,
+    stop: &Arc<AtomicBool>,
+) -> Result<Named, String> {
     const REWRITTEN: &str = "no names: it was rewritten in place, and what ran is no longer in it";
-    if !job.file.is_unchanged(&unwind::Limits::default()) {
+    if !file.is_unchanged(&unwind::Limits::default()) {
         return Err(REWRITTEN.to_owned());
     }
-    job.frames.sort_unstable();
-    let mut addresses: Vec<u64> = job.frames.iter().map(|(address, _)| *address).collect();
+    frames.sort_unstable();
+    let mut addresses: Vec<u64> = frames.iter().map(|(address, _)| *address).collect();
     addresses.dedup();
     let limits = Limits { stop: Arc::clone(stop), ..Limits::default() };
-    let names = match (&job.file.file, &job.file.vdso) {
+    let names = match (&file.file, &file.vdso) {
         (_, Some(bytes)) => symbolize_bytes(bytes, &addresses, &limits),
-        (Some(file), None) => {
-            let root = format!("/proc/{}/root", job.file.seen_in);
+        (Some(opened), None) => {
+            let root = format!("/proc/{}/root", file.seen_in);
             let root = if Path::new(&root).exists() { Path::new(&root) } else { Path::new("/") };
-            let debug_file = find_debug_file(root, Path::new(&job.file.path), file);
-            symbolize_elf(file, debug_file.as_ref(), &addresses, &limits)
+            let debug_file = find_debug_file(root, Path::new(&file.path), opened);
+            symbolize_elf(opened, debug_file.as_ref(), &addresses, &limits)
         }
         (None, None) => return Err("the file could not be opened".to_owned()),
     };
     let names = names.map_err(|error| error.to_string())?;
     let mut locations = names.locations;
-    name_go(job.file, &addresses, &mut locations);
-    place_unnamed(job.file, &addresses, &mut locations);
-    if !job.file.is_unchanged(&unwind::Limits::default()) {
+    name_go(file, &addresses, &mut locations);
+    place_unnamed(file, &addresses, &mut locations);
+    if !file.is_unchanged(&unwind::Limits::default()) {
         return Err(REWRITTEN.to_owned());
     }
     let by_address: FxHashMap<u64, &Vec<ResolvedLocation>> =
         addresses.iter().copied().zip(&locations).collect();
-    Ok(job
-        .frames
+    Ok(frames
         .iter()
         .filter_map(|(address, frame)| {
             let locations = by_address.get(address).filter(|locations| !locations.is_empty())?;
@@ -178,7 +204,8 @@ fn place_unnamed(file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<Reso
     }
 }
 
-fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
+/// What frames of generated code are called; those without a name are left out.
+pub(super) fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
     frames
         .iter()
         .filter_map(|(address, frame)| {
@@ -198,20 +225,22 @@ fn name_kernel(collector: &mut Collector) {
     let Some(symbols) = collector.kernel.symbols() else { return };
     let named: Named = addresses
         .into_iter()
-        .filter_map(|(frame, address)| {
-            let name = symbols.lookup(address)?.name.to_owned();
-            let location =
-                ResolvedLocation { raw_name: name.clone(), name, file: None, line: 0, is_inlined: false };
-            Some((frame, vec![location]))
-        })
+        .filter_map(|(frame, address)| Some((frame, vec![kernel_location(symbols.lookup(address)?.name)])))
         .collect();
     store(&mut collector.profile, named);
+}
+
+/// What a frame in the kernel function `name` is called.
+pub(super) fn kernel_location(name: &str) -> ResolvedLocation {
+    let name = name.to_owned();
+    ResolvedLocation { raw_name: name.clone(), name, file: None, line: 0, is_inlined: false }
 }
 
 /// Longest name that is kept, bytes; what is cut ends in `…`.
 const MAX_NAME_BYTES: usize = 4096;
 
-fn store(profile: &mut Profile, named: Named) {
+/// Enters names into the profile.
+pub(super) fn store(profile: &mut Profile, named: Named) {
     for (frame, locations) in named {
         let locations = locations
             .into_iter()

@@ -1,9 +1,13 @@
 //! The notes under a report: what is wrong with the recording, how much it matters, what would mend it.
 
+use super::metric::Metric;
 use super::name::module_file;
+use super::options::CommonOptions;
 use super::quality::{Quality, WorstModule};
-use crate::profile::{FoundBy, Integrity, ModuleKind, Outcome, Profile};
-use crate::units::{honest_percent_text, percent};
+use super::selection::Selection;
+use super::{Recording, waits_beside};
+use crate::profile::{FoundBy, Integrity, ModuleKind, Outcome, Profile, counter};
+use crate::units::{counted, duration, honest_percent_text, percent};
 
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
 const NOTABLE_PERCENT: f64 = 1.0;
@@ -18,17 +22,43 @@ pub(super) fn missing_part(profile: &Profile, integrity: &Integrity) -> Option<S
     })
 }
 
+/// Says that the file called `name` is not whole.
+pub(super) fn not_whole(name: &str, problem: &str) -> String {
+    format!("{name} is not whole ({problem}): this shows what could be read")
+}
+
+/// The notes under a report: those for the recording, and what a view of running time does not show.
+pub(super) fn report_notes(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &CommonOptions,
+) -> Vec<String> {
+    let mut notes = notes(&recording.profile, &recording.integrity, &selection.quality);
+    if selection.shown.metric() == Some(Metric::OnCpu) {
+        notes.extend(waits_beside::note(recording, selection.total, options));
+    }
+    notes
+}
+
 /// The notes for a recording, most important first. They quote foreign names.
 pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(problem) = missing_part(profile, integrity) {
-        notes.push(format!("the file is not whole ({problem}): this shows what could be read"));
+        notes.push(not_whole("the file", &problem));
     }
-    let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
+    let lost_samples = quality.lost.saturating_sub(quality.lost_waits);
+    let lost = percent(lost_samples, quality.lost.saturating_add(quality.samples));
     if lost >= NOTABLE_PERCENT {
         let share = honest_percent_text(lost);
         notes.push(format!(
             "{share} of samples were lost: the machine was too busy; -F with a lower rate helps"
+        ));
+    }
+    if quality.lost_waits > 0 {
+        notes.push(format!(
+            "{}, {} in all, were lost: the recorder could not run for a while; the sum of all times has them, the rows do not",
+            counted(quality.lost_waits, "wait"),
+            duration(profile.counter(counter::LOST_WAIT_NS))
         ));
     }
     let rootless = quality.rootless_percent();
@@ -43,7 +73,8 @@ pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality)
         ));
     }
     let hidden_kernel = percent(quality.unnamed_kernel_frames, quality.kernel_frames);
-    let is_kernel_hidden = hidden_kernel >= 50.0;
+    // A recording that was killed has no names at all, and says so.
+    let is_kernel_hidden = hidden_kernel >= 50.0 && profile.end.is_some();
     if is_kernel_hidden {
         notes.push(format!(
             "{} of kernel frames have no name: record as root, or sudo sysctl kernel.kptr_restrict=0",

@@ -3,8 +3,9 @@
 //! What always holds: a node's total is its self plus its children's totals; the roots' totals sum
 //! up to the weight of all samples. Parents have smaller ids than their children.
 
+use super::amount::Amount;
 use super::label::{LabelId, Labels, Step};
-use super::selection::{Amount, Selection};
+use super::selection::Selection;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -13,7 +14,8 @@ use std::cmp::Reverse;
 pub struct NodeId(u32);
 
 impl NodeId {
-    fn index(self) -> usize {
+    /// Position among the nodes.
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -59,10 +61,34 @@ pub struct CallTree {
 impl CallTree {
     /// The tree of all samples of `selection`.
     pub fn new(selection: &Selection<'_>, direction: Direction) -> Self {
-        let mut tree = Builder::default();
+        let mut tree = TreeBuilder::default();
         selection.for_each_path(|path, groups| match direction {
-            Direction::TopDown => tree.add(path.iter(), Amount::of(groups)),
-            Direction::BottomUp => tree.add(path.iter().rev(), Amount::of(groups)),
+            Direction::TopDown => tree.add(path.iter().copied(), Amount::of(groups)),
+            Direction::BottomUp => tree.add(path.iter().rev().copied(), Amount::of(groups)),
+        });
+        tree.finish(&selection.labels)
+    }
+
+    /// The same with `threads` in front: a step for each thread (see [`Selection::thread_steps`]).
+    pub fn by_thread(selection: &Selection<'_>, direction: Direction, threads: &[Step]) -> Self {
+        let mut tree = TreeBuilder::default();
+        let mut parts: Vec<(Step, Amount)> = Vec::new();
+        selection.for_each_path(|path, groups| {
+            parts.clear();
+            for group in groups {
+                let Some(thread) = threads.get(group.task.index()) else { continue };
+                match parts.iter_mut().find(|(step, _)| step.label == thread.label) {
+                    Some((_, amount)) => amount.add(group.amount),
+                    None => parts.push((*thread, group.amount)),
+                }
+            }
+            for (thread, amount) in &parts {
+                let steps = std::iter::once(*thread).chain(path.iter().copied());
+                match direction {
+                    Direction::TopDown => tree.add(steps, *amount),
+                    Direction::BottomUp => tree.add(steps.rev(), *amount),
+                }
+            }
         });
         tree.finish(&selection.labels)
     }
@@ -145,8 +171,9 @@ impl CallTree {
 /// those belong to the call site, not to the path.
 type ChildKey = (Option<NodeId>, LabelId, bool);
 
+/// A tree to which paths are added one by one.
 #[derive(Debug, Default)]
-struct Builder {
+pub(super) struct TreeBuilder {
     nodes: Vec<Node>,
     children: FxHashMap<ChildKey, NodeId>,
     total: Amount,
@@ -154,15 +181,16 @@ struct Builder {
     last: Vec<NodeId>,
 }
 
-impl Builder {
-    fn add<'s>(&mut self, steps: impl Iterator<Item = &'s Step>, amount: Amount) {
+impl TreeBuilder {
+    /// Adds a path, from the root of the tree on.
+    pub(super) fn add(&mut self, steps: impl Iterator<Item = Step>, amount: Amount) {
         let mut at = None;
         let mut is_shared = true;
         let mut depth = 0;
         for step in steps {
             // Neighbouring paths share their first steps: no need to look those up again.
-            is_shared = is_shared && self.last.get(depth).is_some_and(|id| self.is_step(*id, step));
-            let id = if is_shared { self.last[depth] } else { self.child(at, step) };
+            is_shared = is_shared && self.last.get(depth).is_some_and(|id| self.is_step(*id, &step));
+            let id = if is_shared { self.last[depth] } else { self.child(at, &step) };
             if !is_shared {
                 self.last.truncate(depth);
                 self.last.push(id);
@@ -201,7 +229,8 @@ impl Builder {
         id
     }
 
-    fn finish(mut self, labels: &Labels) -> CallTree {
+    /// The tree, siblings in the order of their weight.
+    pub(super) fn finish(mut self, labels: &Labels) -> CallTree {
         let mut roots = Vec::new();
         for index in 0..self.nodes.len() {
             let id = NodeId(index as u32);

@@ -1,9 +1,11 @@
 //! Which samples count, and which labels of their stacks: filter options made ready to use.
 
+use super::amount::Amount;
 use super::label::{Label, Labels};
-use super::options::{FilterOptions, Space, TimeRange};
+use super::name;
+use super::options::{FilterOptions, PathStep, Space, StackFilter, TimeRange};
 use crate::failure::Failure;
-use crate::profile::{Sample, Tables};
+use crate::profile::{Sample, ShortWaits, Tables, TaskId, ThreadTime};
 use regex::{Regex, RegexBuilder};
 
 /// Most memory that one compiled pattern may take, bytes.
@@ -49,10 +51,54 @@ impl SampleFilter {
         Ok(SampleFilter { keep_task, cpus: options.cpus.clone(), time: options.time })
     }
 
-    pub(super) fn keeps(&self, sample: &Sample) -> bool {
-        self.keep_task.get(sample.task.index()).copied().unwrap_or(false)
-            && (self.cpus.is_empty() || self.cpus.contains(&sample.cpu))
-            && self.time.contains(sample.time_ns)
+    /// Whether the samples of a thread count.
+    pub(super) fn keeps_task(&self, task: TaskId) -> bool {
+        self.keep_task.get(task.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether it is the thread alone that decides.
+    pub(super) fn is_by_thread(&self) -> bool {
+        self.cpus.is_empty() && self.time.is_everything()
+    }
+
+    /// The part of the recording that counts.
+    pub(super) fn time(&self) -> TimeRange {
+        self.time
+    }
+
+    /// How much of `sample` counts: of a wait the part that lies in the time range. `None` when nothing does.
+    pub(super) fn amount(&self, sample: &Sample) -> Option<Amount> {
+        if !self.keeps_task(sample.task) || !(self.cpus.is_empty() || self.cpus.contains(&sample.cpu)) {
+            return None;
+        }
+        if let Some(folded) = &sample.folded {
+            let end_ns = sample.time_ns.saturating_add(folded.span_ns);
+            let overlap_ns = self.time.overlap_ns(sample.time_ns, end_ns)?;
+            return Some(Amount::of_sample(sample).part(overlap_ns, folded.span_ns));
+        }
+        let Some(wait) = &sample.wait else {
+            return self.time.contains(sample.time_ns).then(|| Amount::sample(sample.weight));
+        };
+        let end_ns = sample.time_ns.saturating_add(wait.duration_ns);
+        let overlap_ns = self.time.overlap_ns(sample.time_ns, end_ns)?;
+        Some(Amount::wait(sample.weight, wait.duration_ns, overlap_ns))
+    }
+
+    /// How much of the short waits of a thread counts. Where in its life they were is not known: they are spread
+    /// evenly. On which CPU is not known either.
+    pub(super) fn short_waits(&self, time: &ThreadTime, short: &ShortWaits) -> Option<Amount> {
+        if !self.keeps_task(time.task) || !self.cpus.is_empty() {
+            return None;
+        }
+        if self.time.is_everything() {
+            return Some(Amount::counted(short.time_ns, short.count));
+        }
+        let overlap_ns = self.time.overlap_ns(time.from_ns, time.to_ns)?;
+        let life_ns = time.to_ns.saturating_sub(time.from_ns).max(1);
+        let part = |all: u64| {
+            u64::try_from(u128::from(all) * u128::from(overlap_ns) / u128::from(life_ns)).unwrap_or(all)
+        };
+        Some(Amount::counted(part(short.time_ns), part(short.count)))
     }
 }
 
@@ -124,12 +170,36 @@ pub(super) fn description(options: &FilterOptions) -> Option<String> {
         Space::User => words.push("--user".to_owned()),
         Space::Kernel => words.push("--kernel".to_owned()),
     }
+    words.extend(options.stacks.iter().map(stack_words));
+    // More than what is shown by default is no filter: `--idle` needs no words.
     (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// A stack filter in words: the command line has none for it.
+fn stack_words(filter: &StackFilter) -> String {
+    match filter {
+        StackFilter::Focus(key) => format!("(only with {})", key.name),
+        StackFilter::Drop(key) => format!("(without {})", key.name),
+        StackFilter::Matching(pattern) => format!("(only with a match of {pattern})"),
+        StackFilter::CollapseFunction(key) => format!("({} with all it calls)", key.name),
+        StackFilter::CollapseModule(module) => format!("({} as one)", name::module_file(module)),
+        StackFilter::CollapseRecursion(key) => format!("({} without recursion)", key.name),
+        StackFilter::Under(paths) => format!("(only in {})", path_words(paths, " > ")),
+        StackFilter::EndingIn(paths) => format!("(only ending in {})", path_words(paths, " < ")),
+    }
+}
+
+fn path_words(paths: &[Vec<PathStep>], step: &str) -> String {
+    let words = |path: &Vec<PathStep>| {
+        path.iter().map(|step| step.label.name.as_str()).collect::<Vec<_>>().join(step)
+    };
+    paths.iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::LabelKey;
 
     #[test]
     fn a_bad_pattern_is_a_usage_error_with_a_way_out() {
@@ -154,5 +224,9 @@ mod tests {
         };
         assert_eq!(description(&options).unwrap(), "--focus parse --tid 7,8 --time 2.5s..");
         assert_eq!(description(&FilterOptions::default()), None);
+        let key = LabelKey { name: "parse".into(), module: "/x".into(), line: None };
+        let stacks = vec![StackFilter::Focus(key.clone()), StackFilter::CollapseRecursion(key)];
+        let options = FilterOptions { stacks, ..FilterOptions::default() };
+        assert_eq!(description(&options).unwrap(), "(only with parse) (parse without recursion)");
     }
 }

@@ -6,16 +6,18 @@
 use super::Recording;
 use crate::profile::{
     End, Event, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Integrity, Location,
-    Meta, Module, ModuleKind, Outcome, Profile, Sample, StackId, StringId, Task, TaskId, Unit,
+    Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId, StringId, Task, TaskId,
+    ThreadTime, Unit, Wait, Waker,
 };
 
 /// Sampling period of the fixtures, ns: 1,000 Hz.
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
 
-/// A profile under construction, with one event.
+/// A profile under construction, with one event of samples and one of waits, which it keeps if it has some.
 pub(crate) struct Build {
     profile: Profile,
     event: Event,
+    waits: Event,
     now_ns: u64,
     /// How the frames that are added from now on were found.
     pub(crate) found_by: FoundBy,
@@ -29,7 +31,66 @@ impl Build {
             sampling: "cpu-clock every 1000 us".into(),
             period: PERIOD_NS,
         };
-        Build { profile: Profile::default(), event: Event::new(info), now_ns: 0, found_by: FoundBy::Cfi }
+        let waits = EventInfo {
+            name: "off-cpu".into(),
+            unit: Unit::Nanoseconds,
+            sampling: "every wait of 1 us and more".into(),
+            period: 0,
+        };
+        Build {
+            profile: Profile::default(),
+            event: Event::new(info),
+            waits: Event::new(waits),
+            now_ns: 0,
+            found_by: FoundBy::Cfi,
+        }
+    }
+
+    /// Adds a wait of `length_ns` that stands for itself, with a complete stack.
+    pub(crate) fn wait(
+        &mut self,
+        task: TaskId,
+        reason: Reason,
+        start_ns: u64,
+        length_ns: u64,
+        root_first: &[&str],
+    ) {
+        self.thinned_wait(task, reason, [start_ns, length_ns, length_ns], root_first, Waker::default());
+    }
+
+    /// Adds a wait of a start, a length and a weight, all ns.
+    pub(crate) fn thinned_wait(
+        &mut self,
+        task: TaskId,
+        reason: Reason,
+        [time_ns, duration_ns, weight]: [u64; 3],
+        root_first: &[&str],
+        waker: Waker,
+    ) {
+        let stack = self.stack(root_first);
+        let is_user = root_first.iter().any(|frame| !frame.starts_with("[kernel]"));
+        let outcome = if is_user { Outcome::Complete } else { Outcome::NoUserStack };
+        let wait = Some(Wait { duration_ns, reason, waker });
+        self.waits.push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, folded: None });
+    }
+
+    /// Says where the time of a thread went that lived through all of the ten seconds.
+    pub(crate) fn thread_time(&mut self, task: TaskId, on_cpu_ns: u64, no_cpu_ns: u64, blocked_ns: u64) {
+        self.profile.thread_times.push(ThreadTime {
+            task,
+            to_ns: 10_000_000_000,
+            on_cpu_ns,
+            no_cpu_ns,
+            blocked_ns,
+            switches: 1_000,
+            ..ThreadTime::default()
+        });
+    }
+
+    /// Adds short waits to the thread whose time was given last.
+    pub(crate) fn short_waits(&mut self, reason: Reason, count: u64, time_ns: u64) {
+        let time = self.profile.thread_times.last_mut().expect("a thread's time comes first");
+        time.short_waits.push(ShortWaits { reason, count, time_ns });
     }
 
     pub(crate) fn task(&mut self, pid: u32, tid: u32, comm: &str, process: &str) -> TaskId {
@@ -102,7 +163,16 @@ impl Build {
         for _ in 0..samples {
             self.now_ns += PERIOD_NS;
             let cpu = (self.now_ns / PERIOD_NS % 2) as u16;
-            self.event.push(Sample { time_ns: self.now_ns, task, stack, weight: PERIOD_NS, cpu, outcome });
+            self.event.push(Sample {
+                time_ns: self.now_ns,
+                task,
+                stack,
+                weight: PERIOD_NS,
+                cpu,
+                outcome,
+                wait: None,
+                folded: None,
+            });
         }
     }
 
@@ -131,8 +201,13 @@ impl Build {
 
     /// A recording whose recorder was killed.
     pub(crate) fn cut_off(mut self, integrity: Integrity) -> Recording {
-        self.profile.events.push(self.event);
-        Recording { profile: self.profile, integrity }
+        if !self.event.is_empty() || self.waits.is_empty() {
+            self.profile.events.push(self.event);
+        }
+        if !self.waits.is_empty() {
+            self.profile.events.push(self.waits);
+        }
+        Recording::new(self.profile, integrity)
     }
 }
 

@@ -3,9 +3,10 @@
 //! Recursion counts once: however often a function is on a stack, a sample adds to its total once.
 //! The own weights of all rows sum up to the weight of all samples.
 
+use super::amount::Amount;
 use super::label::{LabelId, LabelKind, Place, Source};
 use super::options::SortKey;
-use super::selection::{Amount, Selection};
+use super::selection::Selection;
 use crate::profile::StringId;
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
@@ -75,8 +76,8 @@ impl FunctionTable {
         });
         let sources = heaviest_places(selection, &places);
         let mut rows: Vec<Row> = (labels.ids().zip(&sums))
-            .filter(|(_, sum)| sum.total.samples > 0)
-            .filter(|(label, sum)| labels.get(*label).kind != LabelKind::Cut || sum.own.samples > 0)
+            .filter(|(_, sum)| !sum.total.is_empty())
+            .filter(|(label, sum)| labels.get(*label).kind != LabelKind::Cut || !sum.own.is_empty())
             .map(|(label, sum)| Row {
                 label,
                 own: sum.own,
@@ -90,7 +91,7 @@ impl FunctionTable {
             let key = |row: &Row| match sort {
                 SortKey::SelfWeight => Reverse([row.own.weight, row.total.weight]),
                 SortKey::TotalWeight => Reverse([row.total.weight, row.own.weight]),
-                SortKey::Count => Reverse([row.own.samples, row.total.samples]),
+                SortKey::Count => Reverse([row.own.count_thousandths, row.total.count_thousandths]),
             };
             key(a)
                 .cmp(&key(b))
@@ -106,7 +107,7 @@ impl FunctionTable {
         let share = |row: &Row| match sort {
             SortKey::SelfWeight => crate::units::percent(row.own.weight, whole.weight),
             SortKey::TotalWeight => crate::units::percent(row.total.weight, whole.weight),
-            SortKey::Count => crate::units::percent(row.own.samples, whole.samples),
+            SortKey::Count => crate::units::percent(row.own.count_thousandths, whole.count_thousandths),
         };
         // Rows are sorted by that very share.
         let heavy = self.rows.partition_point(|row| share(row) >= min_percent);

@@ -2,6 +2,7 @@
 
 use super::fixture::Build;
 use super::*;
+use crate::profile::{Reason, Waker, WakerKind};
 use quick_xml::events::Event as XmlEvent;
 
 /// Names that a stranger could choose, among them all byte values.
@@ -57,6 +58,28 @@ fn hostile() -> Recording {
     meta.command = hostile_names();
     meta.hostname.clone_from(&every);
     build.count(&every, 1);
+    build.finish()
+}
+
+/// Every hostile name as that of a function that waits and of one that wakes, of threads, and in the sampling rule.
+fn hostile_waits() -> Recording {
+    let mut build = Build::new();
+    for (index, name) in hostile_names().iter().enumerate() {
+        let pid = index as u32 + 1;
+        let task = build.task(pid, pid, name, name);
+        let name = name.replace(':', "|");
+        let stack = ["/bin/x:main".to_owned(), format!("/lib/{name}:{name}⇒{name}")];
+        let stack: Vec<&str> = stack.iter().map(String::as_str).collect();
+        let waker_stack = build.stack(&stack);
+        for (number, reason) in Reason::ALL.into_iter().enumerate() {
+            let stack_of_waker = waker_stack.filter(|_| number % 2 == 0);
+            let waker = Waker { kind: WakerKind::Thread, task: Some(task), stack: stack_of_waker };
+            build.thinned_wait(task, reason, [0, 5_000_000, 6_000_000], &stack, waker);
+        }
+        build.add(task, 1, &stack);
+        build.thread_time(task, 1, 2, 3);
+        build.short_waits(Reason::Lock, 4, 5);
+    }
     build.finish()
 }
 
@@ -126,6 +149,69 @@ fn text_reports_pass_no_control_characters() {
         }
     }
     assert_harmless(&info::render_text(&recording), "info");
+}
+
+#[test]
+fn views_of_waits_pass_no_control_characters() {
+    let recording = hostile_waits();
+    let views = [View::Waits, View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())];
+    for (metric, view) in
+        [Metric::OffCpu, Metric::Wall].into_iter().flat_map(|m| views.clone().map(|v| (m, v)))
+    {
+        let filter = FilterOptions { idle: true, ..Default::default() };
+        let common = CommonOptions { metric: Some(metric), filter, ..Default::default() };
+        for (format, width) in
+            [(Format::Text, 80), (Format::Text, 160), (Format::Json, 80), (Format::Tsv, 80)]
+        {
+            let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+            let options = ReportOptions {
+                common: common.clone(),
+                view: view.clone(),
+                format,
+                rows: Some(0),
+                ..Default::default()
+            };
+            let text = render(&recording, &options, &page).unwrap();
+            assert_harmless(&text, if format == Format::Tsv { "tsv" } else { "waits" });
+            if format == Format::Tsv {
+                let columns = text.lines().next().unwrap().split('\t').count();
+                assert!(text.lines().all(|line| line.split('\t').count() == columns), "{view:?}");
+            }
+        }
+        let options = ExportOptions { common, ..svg_options(ExportFormat::Svg) };
+        let drawn = String::from_utf8(export::render(&recording, &options).unwrap()).unwrap();
+        assert_harmless(&drawn, "svg");
+        xml_texts(&drawn, "title");
+    }
+    assert_harmless(&info::render_text(&recording), "info");
+}
+
+#[test]
+fn waits_at_the_limit_of_numbers_break_no_view() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for (index, reason) in Reason::ALL.into_iter().cycle().take(40).enumerate() {
+        let numbers = [[0, 0, 0], [u64::MAX, u64::MAX, u64::MAX], [5, 1, u64::MAX], [7, u64::MAX, 1]];
+        build.thinned_wait(task, reason, numbers[index % 4], &["/x:main", "/x:f"], Waker::default());
+    }
+    build.thread_time(task, u64::MAX, u64::MAX, u64::MAX);
+    build.short_waits(Reason::Lock, u64::MAX, u64::MAX);
+    build.thread_time(task, 1, 1, 1);
+    build.short_waits(Reason::Lock, 0, u64::MAX);
+    let recording = build.finish();
+    let views =
+        [View::Overview, View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())];
+    for time in [TimeRange::default(), TimeRange { from_ns: Some(3), to_ns: Some(u64::MAX) }] {
+        for view in &views {
+            for format in [Format::Text, Format::Json, Format::Tsv] {
+                let filter = FilterOptions { idle: true, time, ..Default::default() };
+                let common = CommonOptions { metric: Some(Metric::OffCpu), filter, ..Default::default() };
+                let options = ReportOptions { view: view.clone(), format, common, ..Default::default() };
+                assert!(!render(&recording, &options, &Page::PLAIN).unwrap().is_empty());
+            }
+        }
+    }
+    assert!(!info::render_text(&recording).is_empty());
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! `prof info`: the facts of a profile, nothing computed from stacks except how many are complete.
 
 use super::json::{Cost, QualityFields, document, unit_word};
-use super::options::{ColorWhen, CommonOptions, InfoOptions};
+use super::json_waits::TotalsFields;
+use super::metric::Shown;
+use super::options::{ColorWhen, CommonOptions, FilterOptions, InfoOptions};
 use super::selection::Selection;
 use super::terminal::Screen;
+use super::totals::Totals;
 use super::{Recording, advice, label, text};
 use crate::profile::{Event, FrameId, ModuleKind, Profile};
 use crate::safe_text;
@@ -45,6 +48,8 @@ struct Info {
     cost: Cost,
     file: FileFields,
     events: Vec<EventFields>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<TotalsFields>,
     counters: BTreeMap<String, u64>,
     modules: Vec<ModuleFields>,
 }
@@ -71,6 +76,22 @@ struct EventFields {
     samples: u64,
     total: u64,
     quality: QualityFields,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<WaitFacts>,
+}
+
+/// What is special about an event of waits.
+#[derive(Debug, Serialize)]
+struct WaitFacts {
+    /// Waits that the samples stand for, without short ones.
+    count: u64,
+    /// Waits of which only a part was kept are among them.
+    is_thinned: bool,
+    /// Half the width of the 95 % interval around the sum.
+    error_ns: u64,
+    short_count: u64,
+    short_ns: u64,
+    idle_ns: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -123,6 +144,7 @@ pub(super) fn render_json(recording: &Recording) -> anyhow::Result<String> {
         cost: Cost::of(recording),
         file: file_fields(recording),
         events: profile.events.iter().map(|event| event_fields(recording, event)).collect(),
+        totals: totals(recording).as_ref().map(TotalsFields::of),
         counters: profile.counters.clone(),
         modules: module_fields(recording),
     })
@@ -152,7 +174,9 @@ fn named_frames(profile: &Profile) -> u64 {
 /// All samples of `event`.
 fn unfiltered<'r>(recording: &'r Recording, event: &'r Event) -> Option<Selection<'r>> {
     // Without patterns there is nothing that could be wrong with the options.
-    Selection::new(&recording.profile, event, &CommonOptions::default()).ok()
+    let filter = FilterOptions { idle: true, ..FilterOptions::default() };
+    let options = CommonOptions { filter, ..CommonOptions::default() };
+    Selection::new(recording, Shown::one(event), &options).ok()
 }
 
 fn event_fields(recording: &Recording, event: &Event) -> EventFields {
@@ -162,10 +186,34 @@ fn event_fields(recording: &Recording, event: &Event) -> EventFields {
         unit: unit_word(event.info().unit),
         sampling: event.info().sampling.clone(),
         period: event.info().period,
-        samples: event.len() as u64,
+        samples: event.observations(),
         total: selection.as_ref().map_or(0, |selection| selection.whole.weight),
         quality: selection.as_ref().map(QualityFields::of).unwrap_or_default(),
+        waits: selection.as_ref().and_then(|selection| wait_facts(recording, selection)),
     }
+}
+
+fn wait_facts(recording: &Recording, selection: &Selection<'_>) -> Option<WaitFacts> {
+    selection.shown.waits?;
+    let shorts = recording.profile.thread_times.iter().flat_map(|time| &time.short_waits);
+    let (short_count, short_ns) = shorts.fold((0u64, 0u64), |(count, time), short| {
+        (count.saturating_add(short.count), time.saturating_add(short.time_ns))
+    });
+    let idle = recording.idle_waits();
+    Some(WaitFacts {
+        count: selection.count_of_whole(),
+        is_thinned: selection.whole.variance_us2 > 0,
+        error_ns: selection.whole.error_ns(),
+        short_count,
+        short_ns,
+        idle_ns: idle.all().weight.saturating_sub(idle.all_but_idle().weight),
+    })
+}
+
+/// Where the whole time of the threads went, when the recording has waits.
+fn totals(recording: &Recording) -> Option<Totals> {
+    // Without patterns there is nothing that could be wrong with the options.
+    Totals::of(recording, &FilterOptions::default()).ok().flatten()
 }
 
 fn module_fields(recording: &Recording) -> Vec<ModuleFields> {
@@ -250,6 +298,17 @@ pub(super) fn render_text(recording: &Recording) -> String {
     for event in &profile.events {
         add_event(&mut facts, recording, event);
     }
+    if let Some(totals) = totals(recording) {
+        facts.add("time", &text::totals_text(&totals, false));
+        let threads = counted(totals.threads.len() as u64, "thread");
+        facts.add(
+            "",
+            &format!(
+                "of {threads}, {}",
+                if totals.is_by_scheduler { "by the scheduler" } else { "by samples and waits" }
+            ),
+        );
+    }
     for (name, value) in profile.counters.iter().filter(|(_, value)| **value > 0) {
         facts.add("counter", &format!("{name} {}", count(*value)));
     }
@@ -264,7 +323,7 @@ pub(super) fn render_text(recording: &Recording) -> String {
         let more = count((modules.len() - MOST_MODULES) as u64);
         facts.add("", &format!("... {more} more modules (--json lists all)"));
     }
-    if let Some(selection) = recording.event().ok().and_then(|event| unfiltered(recording, event)) {
+    if let Some(selection) = recording.profile.events.first().and_then(|event| unfiltered(recording, event)) {
         for note in advice::notes(profile, &recording.integrity, &selection.quality) {
             facts.add("NOTE", &note);
         }
@@ -303,9 +362,13 @@ fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
     let info = event.info();
     let fields = event_fields(recording, event);
     let sum = weight(info.unit, fields.total, fields.total);
-    let samples = counted(fields.samples, "sample");
+    let noun = if fields.waits.is_some() { "wait" } else { "sample" };
+    let samples = counted(fields.samples, noun);
     let title = text::event_title(&info.name);
     facts.add("event", &format!("{title}: {samples} = {sum}, {}", info.sampling));
+    if let Some(waits) = &fields.waits {
+        add_waits(facts, &fields, waits);
+    }
     let Some(selection) = unfiltered(recording, event) else { return };
     let quality = &selection.quality;
     facts.add(
@@ -328,6 +391,20 @@ fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
             "{leaf} leaves, found by unwind tables {table}, by frame pointers {frame_pointer}, by the kernel {kernel}"
         ),
     );
+}
+
+fn add_waits(facts: &mut Facts, fields: &EventFields, waits: &WaitFacts) {
+    if waits.is_thinned {
+        let (all, error) = (counted(waits.count, "wait"), duration(waits.error_ns));
+        facts.add("", &format!("{} of about {all} were kept, ± {error}", count(fields.samples)));
+    }
+    if waits.short_count > 0 {
+        let time = duration(waits.short_ns);
+        facts.add("", &format!("{} were only counted: {time}", counted(waits.short_count, "short wait")));
+    }
+    if waits.idle_ns > 0 {
+        facts.add("", &format!("{} of it idle", duration(waits.idle_ns)));
+    }
 }
 
 /// Lines of a name and a value; values are made safe here.

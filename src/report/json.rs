@@ -1,15 +1,19 @@
 //! `prof.report/1`: the report for programs. Fields are only ever added.
 
+use super::amount::Amount;
 use super::call_tree::{CallTree, Direction};
 use super::filter::pattern;
 use super::function_table::FunctionTable;
-use super::label::LabelId;
+use super::json_waits::{TotalsFields, WaitFields, wait_rows};
+use super::label::{LabelId, LabelKind};
 use super::options::{ReportOptions, View};
-use super::selection::{Amount, Selection};
+use super::selection::Selection;
+use super::totals::Totals;
 use super::{Recording, advice, peek, text, threads};
+use crate::failure::Failure;
 use crate::profile::{FoundBy, FrameId};
 use crate::safe_text;
-use crate::units::{percent, share_error_points};
+use crate::units::percent;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -33,13 +37,27 @@ struct Report {
     quality: QualityFields,
     cost: Cost,
     notes: Vec<String>,
-    rows: Vec<FunctionRow>,
+    /// Where the whole time went, when the recording has waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<TotalsFields>,
+    /// Idle waits that the filters on samples keep and that are hidden.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden_idle_ns: Option<u64>,
+    rows: Rows,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeRow>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     peek: Option<Vec<PeekRow>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_rows: Option<Vec<ThreadFields>>,
+}
+
+/// What `rows` holds: waits by their sites in the overview of waiting time, else functions.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Rows {
+    Functions(Vec<FunctionRow>),
+    Waits(Vec<WaitFields>),
 }
 
 /// How far to trust the samples.
@@ -107,6 +125,9 @@ struct FunctionRow {
     threads: u64,
     /// Frames of the function in all samples, by how they were found.
     found_by: BTreeMap<&'static str, u64>,
+    /// For the rows that stand for waits: why the threads waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -151,6 +172,17 @@ struct ThreadFields {
     samples: u64,
     hottest: Option<String>,
     hottest_self_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    times: Option<TotalsFields>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_wait: Option<TopWaitFields>,
+}
+
+#[derive(Debug, Serialize)]
+struct TopWaitFields {
+    reason: &'static str,
+    function: String,
+    wait_ns: u64,
 }
 
 /// The report as a document that ends in a newline.
@@ -163,21 +195,22 @@ pub(super) fn report(
     selection: &Selection<'_>,
     options: &ReportOptions,
 ) -> anyhow::Result<String> {
-    let is_view = |view: &View| options.view == *view;
-    let tree = match options.view {
+    let view = options.view.of(&selection.shown);
+    let totals = Totals::of(recording, &options.common.filter)?;
+    let tree = match view {
         View::Tree => Some(tree_rows(selection, Direction::TopDown, options)),
         View::BottomUp => Some(tree_rows(selection, Direction::BottomUp, options)),
         _ => None,
     };
-    let peek = match &options.view {
+    let peek = match view {
         View::Peek(pattern) => Some(peek_rows(selection, pattern)?),
         _ => None,
     };
     let profile = &recording.profile;
     document(&Report {
         schema: SCHEMA,
-        event: selection.event.info().name.clone(),
-        unit: unit_word(selection.event.info().unit),
+        event: selection.shown.name.to_owned(),
+        unit: unit_word(selection.shown.unit),
         target: profile.meta.target.clone(),
         duration_ns: profile.duration_ns(),
         threads: threads::threads(selection).iter().map(|row| row.threads).sum(),
@@ -188,11 +221,19 @@ pub(super) fn report(
         is_complete_file: recording.integrity.is_complete && profile.end.is_some(),
         quality: QualityFields::of(selection),
         cost: Cost::of(recording),
-        notes: advice::notes(profile, &recording.integrity, &selection.quality),
-        rows: function_rows(selection, options),
+        notes: advice::report_notes(recording, selection, &options.common),
+        hidden_idle_ns: selection.shown.waits.map(|_| selection.hidden_idle.weight),
+        rows: match view {
+            View::Waits => Rows::Waits(wait_rows(selection, options)),
+            _ => Rows::Functions(function_rows(selection, options)),
+        },
         tree,
         peek,
-        thread_rows: is_view(&View::Threads).then(|| thread_rows(selection)),
+        thread_rows: match view {
+            View::Threads => Some(thread_rows(recording, selection, totals.as_ref(), options)?),
+            _ => None,
+        },
+        totals: totals.as_ref().map(TotalsFields::of),
     })
 }
 
@@ -250,10 +291,14 @@ fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<Func
                 total_ns: row.total.weight,
                 samples: row.own.samples,
                 self_pct,
-                self_error_pct: share_error_points(self_pct, whole.samples),
+                self_error_pct: selection.error_points(row.own),
                 total_pct: percent(row.total.weight, whole.weight),
                 threads: row.threads,
                 found_by: found_by.remove(&row.label).unwrap_or_default(),
+                reason: match label.kind {
+                    LabelKind::Wait(reason) => Some(reason.label()),
+                    _ => None,
+                },
             }
         })
         .collect()
@@ -310,8 +355,18 @@ fn peek_rows(selection: &Selection<'_>, text: &str) -> anyhow::Result<Vec<PeekRo
     Ok(rows.collect())
 }
 
-fn thread_rows(selection: &Selection<'_>) -> Vec<ThreadFields> {
-    (threads::threads(selection).into_iter())
+fn thread_rows(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    totals: Option<&Totals>,
+    options: &ReportOptions,
+) -> Result<Vec<ThreadFields>, Failure> {
+    let rows = match totals {
+        Some(totals) => threads::threads_with_times(recording, selection, totals, &options.common)?,
+        None => threads::threads(selection),
+    };
+    let is_by_scheduler = totals.is_some_and(|totals| totals.is_by_scheduler);
+    Ok((rows.into_iter())
         .map(|row| ThreadFields {
             thread: row.thread,
             process: row.process,
@@ -321,6 +376,12 @@ fn thread_rows(selection: &Selection<'_>) -> Vec<ThreadFields> {
             samples: row.amount.samples,
             hottest: row.hottest.map(|(label, _)| selection.labels.get(label).name.clone()),
             hottest_self_ns: row.hottest.map_or(0, |(_, weight)| weight),
+            times: row.times.map(|times| TotalsFields::of_times(&times, row.threads, is_by_scheduler)),
+            top_wait: row.top_wait.map(|top| TopWaitFields {
+                reason: top.reason.label(),
+                function: top.place,
+                wait_ns: top.time_ns,
+            }),
         })
-        .collect()
+        .collect())
 }

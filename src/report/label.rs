@@ -5,7 +5,7 @@
 
 use super::name;
 use super::options::{Grouping, NameStyle};
-use crate::profile::{FrameId, FrameSpace, ModuleKind, Outcome, Profile, StringId, Task};
+use crate::profile::{FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task};
 use rustc_hash::FxHashMap;
 
 /// Index of a [`Label`].
@@ -36,6 +36,19 @@ pub enum LabelKind {
     Cut,
     /// A stack of which nothing can be shown.
     Nothing,
+    /// Why a thread waited.
+    Wait(Reason),
+}
+
+/// What a label is known by outside of its [`Labels`]: the same in every selection of every snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelKey {
+    /// Name in full. Foreign text.
+    pub name: String,
+    /// Path of the module. Foreign text.
+    pub module: String,
+    /// Source line, for labels that stand for one.
+    pub line: Option<Source>,
 }
 
 /// A name for a group of frames.
@@ -54,6 +67,16 @@ pub struct Label {
 }
 
 impl Label {
+    /// What it is known by in other selections.
+    pub fn key(&self) -> LabelKey {
+        LabelKey { name: self.name.clone(), module: self.module.clone(), line: self.line.clone() }
+    }
+
+    /// Whether `key` means this label.
+    pub fn is(&self, key: &LabelKey) -> bool {
+        self.name == key.name && self.module == key.module && self.line == key.line
+    }
+
     /// Whether `pattern` matches the name, in full or raw.
     pub fn matches(&self, pattern: &regex::Regex) -> bool {
         pattern.is_match(&self.name) || (self.raw_name != self.name && pattern.is_match(&self.raw_name))
@@ -85,7 +108,7 @@ impl Label {
 }
 
 /// A place in the source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
     /// Path of the file as the compiler recorded it.
     pub file: String,
@@ -146,10 +169,15 @@ enum Key {
     Task { pid: u32, tid: u32, generation: u32, name: StringId },
     Cut { outcome: Outcome, place: Option<(StringId, Option<u64>)> },
     Nothing { is_hidden: bool },
+    Wait { reason: Reason },
+    ShortWaits,
+    ThreadName { name: StringId },
+    Thread { pid: u32, tid: u32, generation: u32, name: StringId },
+    Folded { filter: usize },
 }
 
 /// All labels of a profile under one grouping, and the steps of its frames.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Labels {
     labels: Vec<Label>,
     by_key: FxHashMap<Key, LabelId>,
@@ -284,15 +312,7 @@ impl Labels {
                 }
                 _ => None,
             };
-            let kind = match module.kind {
-                ModuleKind::Kernel | ModuleKind::KernelModule => LabelKind::Kernel,
-                ModuleKind::Jit => LabelKind::Jit,
-                _ if row.flags.space == FrameSpace::Kernel => LabelKind::Kernel,
-                _ if name::module_file(&path).contains(".so") || module.kind == ModuleKind::Vdso => {
-                    LabelKind::Library
-                }
-                _ => LabelKind::Program,
-            };
+            let kind = code_kind(module.kind, &path, row.flags.space);
             Label { name, raw_name, module: path, line, kind }
         })
     }
@@ -316,7 +336,7 @@ impl Labels {
                 }
                 None => format!("[truncated: {}]", outcome.label()),
             };
-            Label { raw_name: name.clone(), name, module: String::new(), line: None, kind: LabelKind::Cut }
+            bare_label(name, LabelKind::Cut)
         });
         self.plain_step(label)
     }
@@ -347,16 +367,53 @@ impl Labels {
     /// The step that stands for a stack without any frame to show.
     pub fn nothing_step(&mut self, is_hidden: bool) -> Step {
         let label = self.intern(Key::Nothing { is_hidden }, || {
-            let name = if is_hidden { "[hidden]" } else { "[no stack]" }.to_owned();
-            Label {
-                raw_name: name.clone(),
-                name,
-                module: String::new(),
-                line: None,
-                kind: LabelKind::Nothing,
-            }
+            let name = if is_hidden { "[hidden]" } else { "[no stack]" };
+            bare_label(name.to_owned(), LabelKind::Nothing)
         });
         self.plain_step(label)
+    }
+
+    /// The step that stands behind the frames of a wait: `[lock]`.
+    pub fn wait_step(&mut self, reason: Reason) -> Step {
+        let label = self.intern(Key::Wait { reason }, || {
+            bare_label(format!("[{}]", reason.label()), LabelKind::Wait(reason))
+        });
+        self.plain_step(label)
+    }
+
+    /// The step that stands for the stacks of waits that were too short to have some; `name` says so.
+    pub fn short_waits_step(&mut self, name: &str) -> Step {
+        let label = self.intern(Key::ShortWaits, || bare_label(format!("[{name}]"), LabelKind::Nothing));
+        self.plain_step(label)
+    }
+
+    /// The step of a thread in front of its stacks: one for each thread name, or one for `each` thread.
+    pub(super) fn thread_step(&mut self, profile: &Profile, task: &Task, each: bool) -> Step {
+        let name = profile.tables.string(task.comm);
+        let label = if each {
+            let key =
+                Key::Thread { pid: task.pid, tid: task.tid, generation: task.generation, name: task.comm };
+            self.intern(key, || bare_label(format!("{name} (tid {})", task.tid), LabelKind::Task))
+        } else {
+            let key = Key::ThreadName { name: task.comm };
+            self.intern(key, || bare_label(name.to_owned(), LabelKind::Task))
+        };
+        self.plain_step(label)
+    }
+
+    /// The step that stands for all frames of a module that the stack filter of number `filter` folds.
+    pub(super) fn folded_step(&mut self, filter: usize, module: &str) -> Option<Step> {
+        let like = self.labels.iter().find(|label| label.module == module)?;
+        let label = Label {
+            name: name::module_file(module).to_owned(),
+            raw_name: name::module_file(module).to_owned(),
+            module: module.to_owned(),
+            line: None,
+            kind: like.kind,
+        };
+        let is_kernel = label.kind == LabelKind::Kernel;
+        let label = self.intern(Key::Folded { filter }, || label);
+        Some(Step { is_kernel, ..self.plain_step(label) })
     }
 
     /// All places, by id.
@@ -382,6 +439,22 @@ impl Labels {
             self.labels.push(label());
             LabelId(self.labels.len() as u32 - 1)
         })
+    }
+}
+
+/// A label of something that is no code.
+fn bare_label(name: String, kind: LabelKind) -> Label {
+    Label { raw_name: name.clone(), name, module: String::new(), line: None, kind }
+}
+
+/// The kind of code in a module, `path` as [`module_text`] writes it.
+pub(super) fn code_kind(module: ModuleKind, path: &str, space: FrameSpace) -> LabelKind {
+    match module {
+        ModuleKind::Kernel | ModuleKind::KernelModule => LabelKind::Kernel,
+        ModuleKind::Jit => LabelKind::Jit,
+        _ if space == FrameSpace::Kernel => LabelKind::Kernel,
+        _ if name::module_file(path).contains(".so") || module == ModuleKind::Vdso => LabelKind::Library,
+        _ => LabelKind::Program,
     }
 }
 

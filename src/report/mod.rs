@@ -4,77 +4,189 @@
 //! are drawn from those and never write back. Everything works on any event of a profile.
 
 mod advice;
+mod amount;
+mod behind;
+mod blocking;
 mod call_tree;
+mod code;
 mod export;
 mod filter;
+mod flame;
 mod function_table;
+mod group;
+mod heat_map;
+mod idle;
 mod info;
 mod json;
+mod json_waits;
 mod label;
+mod metric;
 mod name;
 mod options;
 mod output;
 mod peek;
 mod quality;
+mod sandwich;
 mod selection;
+mod spread;
+mod stack_filter;
 mod terminal;
 mod text;
 mod threads;
+mod timeline;
+mod totals;
 mod tsv;
+mod wait_site;
+mod wait_table;
+mod waits_beside;
+mod waker;
 
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
+pub(crate) mod fixture_waits;
+#[cfg(test)]
 mod hostile_tests;
+#[cfg(test)]
+mod idle_tests;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]
+mod timeline_tests;
+#[cfg(test)]
 mod view_tests;
+#[cfg(test)]
+mod wait_view_tests;
 
+pub use amount::Amount;
+pub use behind::{Behind, BehindSample, StackStep};
 pub use call_tree::{CallTree, Direction, Node, NodeId};
-pub use export::{export, folded};
+pub use export::{ExportJob, ExportShape, export, folded};
+pub use flame::{BoxOf, FlameBox, flame_boxes};
 pub use function_table::{FunctionTable, Row};
+pub use group::{Activity, Group};
+pub use heat_map::{HeatGrid, HeatMap};
+pub use idle::IdleWaits;
 pub use info::info;
-pub use label::{Label, LabelId, LabelKind, Labels, Place, PlaceId, Source, Step};
+pub use label::{Label, LabelId, LabelKey, LabelKind, Labels, Place, PlaceId, Source, Step};
+pub use metric::{Metric, Shown};
 pub use name::{module_file, module_stem, short};
 pub use options::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
-    Grouping, InfoOptions, Input, NameStyle, ReportOptions, SortKey, Space, TimeRange, View,
+    Grouping, InfoOptions, Input, NameStyle, PathStep, ReportOptions, SortKey, Space, StackFilter, TimeRange,
+    View,
 };
 pub use peek::{Peek, peek};
 pub use quality::{Quality, WorstModule};
-pub use selection::{Amount, Group, Selection};
+pub use sandwich::Sandwich;
+pub use selection::Selection;
 pub use terminal::Screen;
-pub use text::Page;
-pub use threads::{ThreadRow, threads};
+pub use text::{Page, event_title};
+pub use threads::{ThreadRow, TopWait, thread_rows, thread_rows_with_times, threads, threads_with_times};
+pub use timeline::{Busy, Timeline, TimelineRow};
+pub use totals::{ThreadTimes, Times, Totals};
+pub use wait_site::WaitSite;
+pub use wait_table::{WaitRow, WaitTable};
+pub use waker::WokenBy;
 
 use crate::failure::{Failure, status};
-use crate::profile::{self, Event, Integrity, Profile};
+use crate::profile::{self, Integrity, Profile, Unit};
 use crate::safe_text;
 use crate::units;
 use anyhow::Context;
 use std::io::Write as _;
 use std::path::Path;
-
-/// The event that is shown when a profile holds several.
-const DEFAULT_EVENT: &str = "on-cpu";
+use std::sync::OnceLock;
 
 /// A profile as it was read.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Recording {
     /// What was recorded.
     pub profile: Profile,
     /// How much of the file could be read.
     pub integrity: Integrity,
+    /// All running and waiting time, once somebody asked.
+    groups: OnceLock<Vec<Group>>,
+    /// Which waits are idle, once somebody asked.
+    idle: OnceLock<IdleWaits>,
+    /// What it cost, once somebody asked.
+    cost: OnceLock<Option<String>>,
 }
 
 impl Recording {
+    /// A profile and how much of it could be read.
+    pub fn new(profile: Profile, integrity: Integrity) -> Self {
+        Recording {
+            profile,
+            integrity,
+            groups: OnceLock::new(),
+            idle: OnceLock::new(),
+            cost: OnceLock::new(),
+        }
+    }
+
+    /// What the recording cost, for one line: prof's own CPU time as a share of what the target ran, whatever part of that
+    /// is looked at; of a target that has hardly run, the time itself. `None` when it is not known.
+    pub fn cost_words(&self) -> Option<&str> {
+        self.cost.get_or_init(|| self.cost_of_whole()).as_deref()
+    }
+
+    fn cost_of_whole(&self) -> Option<String> {
+        let end = self.profile.end.as_ref()?;
+        let cost_ns = end.cpu_ns.saturating_add(end.bpf_ns);
+        let by_scheduler =
+            self.profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
+        let sampled = || {
+            let event =
+                self.profile.event_named("on-cpu").filter(|event| event.info().unit == Unit::Nanoseconds)?;
+            Some(event.samples().map(|sample| sample.weight).fold(0, u64::saturating_add))
+        };
+        let ran_ns = if by_scheduler > 0 { by_scheduler } else { sampled()? };
+        match ran_ns {
+            0 => None,
+            _ if cost_ns > ran_ns => Some(format!("prof cost {} CPU", units::duration(cost_ns))),
+            _ => Some(format!("prof cost {}", units::honest_percent_text(units::percent(cost_ns, ran_ns)))),
+        }
+    }
+
+    /// Which waits are idle. Decided when asked for the first time; the profile must not change afterwards.
+    pub fn idle_waits(&self) -> &IdleWaits {
+        self.idle.get_or_init(|| IdleWaits::of(&self.profile, self.groups()))
+    }
+
+    /// Counts equal samples now, for all selections that follow: worth it for a profile that is looked at in many ways.
+    pub fn count_once(&self) {
+        let _ = self.groups();
+    }
+
+    /// The counted samples, if somebody asked for them.
+    fn known_groups(&self) -> Option<&[Group]> {
+        self.groups.get().map(Vec::as_slice)
+    }
+
+    /// All running and waiting time, equal samples counted together.
+    fn groups(&self) -> &[Group] {
+        self.groups.get_or_init(|| group::all_groups(&self.profile))
+    }
+
     /// Reads the profile.
     ///
     /// # Errors
     ///
     /// When it cannot be read; says what to do when the file is missing.
     pub fn load(input: &Input) -> anyhow::Result<Self> {
+        let recording = Recording::load_quietly(input)?;
+        recording.warn_if_cut(input);
+        Ok(recording)
+    }
+
+    /// As [`Recording::load`], without a warning on standard error when the file is not whole: for a screen that says so
+    /// itself.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn load_quietly(input: &Input) -> anyhow::Result<Self> {
         let (profile, integrity) = match input {
             Input::Stdin => {
                 profile::read(std::io::stdin().lock()).context("cannot read a profile from standard input")?
@@ -95,34 +207,46 @@ impl Recording {
                 }
             },
         };
-        let recording = Recording { profile, integrity };
-        recording.warn_if_cut(input);
-        Ok(recording)
+        Ok(Recording::new(profile, integrity))
     }
 
     /// Says on standard error that the file is not whole: a script that reads standard output must not take
     /// a part for all.
     fn warn_if_cut(&self, input: &Input) {
-        if let Some(problem) = advice::missing_part(&self.profile, &self.integrity) {
-            let name = match input {
-                Input::Stdin => "standard input".to_owned(),
-                Input::File(path) => format!("`{}`", path.display()),
-            };
-            let line = format!("warning: {name} is not whole: {problem}; showing what could be read");
+        if let Some(warning) = self.warning(input) {
+            let line = format!("warning: {warning}");
             // With standard error closed there is nobody to warn.
             let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
         }
     }
 
-    /// The event that is shown.
+    /// That the file it was read from is not whole. Quotes the file's name.
+    pub fn warning(&self, input: &Input) -> Option<String> {
+        let problem = advice::missing_part(&self.profile, &self.integrity)?;
+        Some(match input {
+            Input::Stdin => advice::not_whole("standard input", &problem),
+            Input::File(path) => advice::not_whole(&format!("`{}`", path.display()), &problem),
+        })
+    }
+
+    /// What is wrong with the recording, how much it matters and what would mend it, most important first. Quotes
+    /// foreign names.
+    pub fn notes(&self, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
+        advice::report_notes(self, selection, options)
+    }
+
+    /// The events that hold the time that was asked for.
     ///
     /// # Errors
     ///
-    /// Status 3 when the profile has no events.
-    pub fn event(&self) -> Result<&Event, Failure> {
-        (self.profile.event_named(DEFAULT_EVENT).or(self.profile.events.first())).ok_or_else(|| {
-            Failure::new(status::NO_MATCH, "the recording holds no samples: it ended before the first one")
-                .hint("to record again:  prof record -d 10s -p PID")
+    /// Status 3 when the profile does not have them.
+    pub fn shown(&self, metric: Option<Metric>) -> Result<Shown<'_>, Failure> {
+        Shown::of(&self.profile, metric).map_err(|failure| {
+            let problem = advice::missing_part(&self.profile, &self.integrity);
+            match problem.filter(|_| self.profile.events.is_empty()) {
+                Some(problem) => nothing_read("samples", &problem),
+                None => failure,
+            }
         })
     }
 
@@ -132,18 +256,50 @@ impl Recording {
     ///
     /// A usage failure for a bad pattern; status 3 when no sample passes.
     pub fn select(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
-        let selection = Selection::new(&self.profile, self.event()?, options)?;
-        if selection.total.samples > 0 {
-            return Ok(selection);
-        }
-        let whole = units::counted(selection.whole.samples, "sample");
-        Err(match filter::description(&options.filter) {
-            Some(words) => Failure::new(status::NO_MATCH, format!("none of {whole} matches {words}"))
-                .hint("to see what there is:  prof report -n 0, prof report --threads"),
-            None => Failure::new(status::NO_MATCH, "the recording holds no samples: the target did not run")
-                .hint("a program that waits uses no CPU; record while it works"),
-        })
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        if selection.total.is_empty() { Err(self.no_match(&selection, options)) } else { Ok(selection) }
     }
+
+    /// As [`Recording::select`]; when threads only idled, that is something to show of them, too.
+    fn select_for_threads(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        let is_known = Totals::of(self, &options.filter)?.is_some_and(|totals| !totals.threads.is_empty());
+        if selection.total.is_empty() && !is_known {
+            return Err(self.no_match(&selection, options));
+        }
+        Ok(selection)
+    }
+
+    /// Why nothing is left to show.
+    pub fn no_match(&self, selection: &Selection<'_>, options: &CommonOptions) -> Failure {
+        let noun = selection.shown.noun();
+        if let Some(words) = filter::description(&options.filter) {
+            let all = selection.count_of_whole().saturating_add(selection.hidden_idle.count());
+            let whole = units::counted(all, noun);
+            return Failure::new(status::NO_MATCH, format!("none of {whole} matches {words}"))
+                .hint("to see what there is:  prof report -n 0, prof report --threads");
+        }
+        if !selection.hidden_idle.is_empty() {
+            let idle = units::counted(selection.hidden_idle.count(), noun);
+            let time = units::duration(selection.hidden_idle.weight);
+            return Failure::new(status::NO_MATCH, format!("all waits are idle: {idle}, {time}"))
+                .hint("to see them:  --idle");
+        }
+        if let Some(problem) = advice::missing_part(&self.profile, &self.integrity) {
+            return nothing_read(&format!("{noun}s"), &problem);
+        }
+        if selection.shown.sampled.is_none() {
+            return Failure::new(status::NO_MATCH, "the recording holds no waits: the target did not wait");
+        }
+        Failure::new(status::NO_MATCH, "the recording holds no samples: the target did not run")
+            .hint("a program that waits uses no CPU; record while it works")
+    }
+}
+
+/// Nobody knows what was in the part that is missing.
+fn nothing_read(nouns: &str, problem: &str) -> Failure {
+    let message = format!("what could be read holds no {nouns}: the file is not whole ({problem})");
+    Failure::new(status::NO_MATCH, message).hint("to record again:  prof record -d 10s -p PID")
 }
 
 fn missing(path: &Path) -> Failure {
@@ -162,11 +318,14 @@ fn missing(path: &Path) -> Failure {
 ///
 /// A usage failure for a bad pattern; status 3 when nothing matches.
 pub fn render(recording: &Recording, options: &ReportOptions, page: &Page) -> anyhow::Result<String> {
-    let selection = recording.select(&options.common)?;
+    let selection = match options.view {
+        View::Threads => recording.select_for_threads(&options.common)?,
+        _ => recording.select(&options.common)?,
+    };
     Ok(match options.format {
         Format::Text => text::report(recording, &selection, options, page)?,
         Format::Json => json::report(recording, &selection, options)?,
-        Format::Tsv => tsv::report(&selection, options)?,
+        Format::Tsv => tsv::report(recording, &selection, options)?,
     })
 }
 

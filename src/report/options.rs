@@ -1,5 +1,7 @@
 //! What to show of a profile and how, as plain values: the command line is only one way to fill them.
 
+use super::label::LabelKey;
+use super::metric::{Metric, Shown};
 use std::path::PathBuf;
 
 /// Where the profile comes from.
@@ -98,6 +100,18 @@ impl TimeRange {
     pub fn contains(self, ns: u64) -> bool {
         self.from_ns.is_none_or(|from| ns >= from) && self.to_ns.is_none_or(|to| ns < to)
     }
+
+    /// How much of the time from `from_ns` to `to_ns` belongs to it, ns; `None` when they do not touch.
+    pub fn overlap_ns(self, from_ns: u64, to_ns: u64) -> Option<u64> {
+        let from = self.from_ns.map_or(from_ns, |from| from.max(from_ns));
+        let to = self.to_ns.map_or(to_ns, |to| to.min(to_ns));
+        (from < to || (from_ns >= to_ns && self.contains(from_ns))).then(|| to.saturating_sub(from))
+    }
+
+    /// Whether it is the whole recording.
+    pub fn is_everything(self) -> bool {
+        self == TimeRange::default()
+    }
 }
 
 /// Which samples count, and which frames of them are shown. Patterns are regular expressions.
@@ -117,10 +131,44 @@ pub struct FilterOptions {
     pub tids: Vec<u32>,
     /// Keep samples taken on these CPUs; all when empty.
     pub cpus: Vec<u16>,
-    /// Keep samples of this time.
+    /// Keep samples of this time, and the part of waits that lies in it.
     pub time: TimeRange,
     /// User frames, kernel frames or both.
     pub space: Space,
+    /// Keep idle waits (see [`super::IdleWaits`]).
+    pub idle: bool,
+    /// What is done to the stacks after all that, one after the other.
+    pub stacks: Vec<StackFilter>,
+}
+
+/// One step of what is done to the stacks, each on the result of the one before. Labels are meant exactly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StackFilter {
+    /// Keep samples with this on their stack.
+    Focus(LabelKey),
+    /// Drop samples with this on their stack.
+    Drop(LabelKey),
+    /// Keep samples with a frame whose name matches this regular expression.
+    Matching(String),
+    /// What this function calls counts for itself.
+    CollapseFunction(LabelKey),
+    /// Neighbouring frames of the module of this path are one.
+    CollapseModule(String),
+    /// From the outermost call of this function to its innermost is one call.
+    CollapseRecursion(LabelKey),
+    /// Keep stacks that begin with one of these paths, root first.
+    Under(Vec<Vec<PathStep>>),
+    /// Keep stacks that end with one of these paths, leaf first.
+    EndingIn(Vec<Vec<PathStep>>),
+}
+
+/// One step of a path through a call tree, by names: the same in another tree.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PathStep {
+    /// What is called.
+    pub label: LabelKey,
+    /// It was inlined.
+    pub is_inlined: bool,
 }
 
 /// What `report` and `export` have in common.
@@ -128,6 +176,8 @@ pub struct FilterOptions {
 pub struct CommonOptions {
     /// The profile.
     pub input: Input,
+    /// Which time; `None` for running time if the recording has some.
+    pub metric: Option<Metric>,
     /// Which samples and frames.
     pub filter: FilterOptions,
     /// What one row stands for.
@@ -142,6 +192,7 @@ impl Default for CommonOptions {
     fn default() -> Self {
         CommonOptions {
             input: Input::default(),
+            metric: None,
             filter: FilterOptions::default(),
             grouping: Grouping::default(),
             inline: true,
@@ -153,8 +204,10 @@ impl Default for CommonOptions {
 /// The shape of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum View {
-    /// One row for each function.
+    /// What answers the first question: [`View::Waits`] for waiting time, else [`View::Flat`].
     #[default]
+    Overview,
+    /// One row for each function.
     Flat,
     /// Callers above what they call.
     Tree,
@@ -164,6 +217,19 @@ pub enum View {
     Peek(String),
     /// One row for each thread name.
     Threads,
+    /// One row for each place where threads waited.
+    Waits,
+}
+
+impl View {
+    /// The view itself, or the one that [`View::Overview`] stands for with these events.
+    pub fn of(&self, shown: &Shown<'_>) -> &View {
+        match self {
+            View::Overview if shown.metric() == Some(Metric::OffCpu) => &View::Waits,
+            View::Overview => &View::Flat,
+            view => view,
+        }
+    }
 }
 
 /// The language of a report.
@@ -274,7 +340,7 @@ pub struct ExportOptions {
     pub format: ExportFormat,
     /// Where it goes.
     pub destination: Destination,
-    /// Folded: the weight is the number of samples instead of ns.
+    /// The weight is the number of samples or waits instead of ns.
     pub count: bool,
     /// SVG: the title instead of `NAME on-CPU, 10.0 s`.
     pub title: Option<String>,

@@ -1,7 +1,8 @@
 //! Callers and callees of chosen functions: every occurrence of one function merged.
 
+use super::amount::Amount;
 use super::label::LabelId;
-use super::selection::{Amount, Selection};
+use super::selection::Selection;
 use regex::Regex;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;

@@ -1,7 +1,8 @@
 //! How far a profile can be trusted: complete stacks, named frames, lost samples; and what would mend it.
 
+use super::group::Group;
 use super::label::module_text;
-use super::selection::{Group, outermost_user_frame};
+use super::selection::outermost_user_frame;
 use crate::profile::{FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
 use crate::units::percent;
 use std::cmp::Reverse;
@@ -22,8 +23,10 @@ pub struct Quality {
     pub frames: u64,
     /// Frames of all samples that have no name, the missing ones of samples without any among them.
     pub unnamed_frames: u64,
-    /// Samples that the recorder lost, of the whole recording.
+    /// Samples that the recorder lost, of the whole recording, lost waits among them where waits are shown.
     pub lost: u64,
+    /// The waits among them.
+    pub lost_waits: u64,
     /// The module where most stacks end early.
     pub worst_cut: Option<WorstModule>,
     /// The module with most unnamed frames.
@@ -52,37 +55,47 @@ pub struct WorstModule {
 }
 
 impl Quality {
-    /// The quality of `groups`.
-    pub(super) fn of(profile: &Profile, groups: &[Group]) -> Self {
+    /// The quality of `groups`, which may be waits or not.
+    pub(super) fn of(profile: &Profile, groups: &[Group], has_waits: bool) -> Self {
+        let lost_waits = if has_waits { profile.counter(counter::LOST_WAITS) } else { 0 };
         let mut quality = Quality {
             lost: profile
                 .counter(counter::LOST_RING_FULL)
-                .saturating_add(profile.counter(counter::LOST_BAD_RECORD)),
+                .saturating_add(profile.counter(counter::LOST_BAD_RECORD))
+                .saturating_add(lost_waits),
+            lost_waits,
             ..Quality::default()
         };
         let mut cut: BTreeMap<(ModuleId, Outcome), u64> = BTreeMap::new();
-        let mut samples_of_frame = vec![0u64; profile.tables.frames().len()];
+        // Of stacks that end in each row of their table: callers come before what they call.
+        let mut samples_of_row = vec![0u64; profile.tables.stacks().len()];
         for group in groups {
-            quality.samples += group.samples;
+            quality.samples += group.amount.samples;
             if group.outcome.is_complete() {
-                quality.complete += group.samples;
+                quality.complete += group.amount.samples;
             } else {
-                *quality.by_cause.entry(group.outcome.key()).or_default() += group.samples;
+                *quality.by_cause.entry(group.outcome.key()).or_default() += group.amount.samples;
                 if group.outcome.has_root() {
-                    quality.middle_left_out += group.samples;
+                    quality.middle_left_out += group.amount.samples;
                 } else if let Some(frame) = outermost_user_frame(profile, group.stack) {
                     let module = profile.tables.frame(frame).module;
-                    *cut.entry((module, group.outcome)).or_default() += group.samples;
+                    *cut.entry((module, group.outcome)).or_default() += group.amount.samples;
                 }
             }
-            let mut has_frames = false;
-            for frame in group.stack.iter().flat_map(|stack| profile.tables.stack_frames(*stack)) {
-                samples_of_frame[frame.index()] += group.samples;
-                has_frames = true;
+            match group.stack {
+                Some(stack) => samples_of_row[stack.index()] += group.amount.samples,
+                None => {
+                    quality.frames += group.amount.samples;
+                    quality.unnamed_frames += group.amount.samples;
+                }
             }
-            if !has_frames {
-                quality.frames += group.samples;
-                quality.unnamed_frames += group.samples;
+        }
+        let mut samples_of_frame = vec![0u64; profile.tables.frames().len()];
+        for (row, stack) in profile.tables.stacks().iter().enumerate().rev() {
+            let samples = samples_of_row[row];
+            samples_of_frame[stack.frame.index()] += samples;
+            if let Some(parent) = stack.parent {
+                samples_of_row[parent.index()] += samples;
             }
         }
         quality.count_names(profile, &samples_of_frame);

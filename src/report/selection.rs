@@ -1,130 +1,127 @@
-//! The samples that a view shows: filtered, and equal ones counted together.
-//!
-//! A million samples usually hold some ten thousand distinct (thread, stack, outcome). They are
-//! counted first; names, trees and tables only ever see the distinct ones.
+//! The samples that a view shows: filtered, equal ones counted together, and their frames named.
 
+use super::Recording;
+use super::amount::Amount;
 use super::filter::{LabelFilter, SampleFilter};
-use super::label::{Labels, Step};
+use super::group::{Activity, Group, groups_of};
+use super::idle::IdleWaits;
+use super::label::{LabelKind, Labels, Step};
+use super::metric::Shown;
 use super::options::{CommonOptions, Grouping, Space};
 use super::quality::Quality;
+use super::stack_filter::StackFilters;
+use super::totals::Totals;
 use crate::failure::Failure;
-use crate::profile::{Event, FrameId, FrameSpace, Outcome, Profile, StackId, TaskId};
-use rustc_hash::FxHashMap;
-
-/// Equal samples, counted together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Group {
-    /// The thread.
-    pub task: TaskId,
-    /// The stack; `None` when nothing is known of it.
-    pub stack: Option<StackId>,
-    /// How the walk of the user stack ended.
-    pub outcome: Outcome,
-    /// Sum of the weights, in the event's unit.
-    pub weight: u64,
-    /// Number of samples.
-    pub samples: u64,
-    /// Stands before the outermost frame, or for the whole stack.
-    root: Option<Step>,
-}
-
-/// A weight and the samples behind it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
-    /// In the event's unit.
-    pub weight: u64,
-    /// Number of samples.
-    pub samples: u64,
-}
-
-impl Amount {
-    /// The sum over `groups`.
-    pub fn of(groups: &[Group]) -> Self {
-        let mut sum = Amount::default();
-        for group in groups {
-            sum.add(group.amount());
-        }
-        sum
-    }
-
-    /// Adds another amount; sums stop at the largest number.
-    pub fn add(&mut self, other: Amount) {
-        self.weight = self.weight.saturating_add(other.weight);
-        self.samples = self.samples.saturating_add(other.samples);
-    }
-}
-
-impl Group {
-    /// The group's weight and number of samples.
-    pub fn amount(&self) -> Amount {
-        Amount { weight: self.weight, samples: self.samples }
-    }
-
-    /// Whether both have the same steps.
-    fn has_path_of(&self, other: &Group) -> bool {
-        (self.stack, self.outcome, self.root) == (other.stack, other.outcome, other.root)
-    }
-}
+use crate::profile::{Event, FrameId, FrameSpace, Profile, Sample, StackId, Wait};
+use rustc_hash::FxHashSet;
 
 /// The samples that passed all filters, with the names of their frames.
 #[derive(Debug)]
 pub struct Selection<'p> {
     /// The profile they come from.
     pub profile: &'p Profile,
-    /// The event they are samples of.
-    pub event: &'p Event,
+    /// The events they are samples of.
+    pub shown: Shown<'p>,
     /// Names of all steps.
     pub labels: Labels,
     /// Everything that passed the filters.
     pub total: Amount,
-    /// Everything in the event, whatever the filters.
+    /// Everything in the events, whatever the filters, but for idle waits that are hidden.
     pub whole: Amount,
+    /// Of the total, waits that were only counted: too short to be told one by one.
+    pub short: Amount,
+    /// Idle waits that would pass the filters on samples, and are hidden.
+    pub hidden_idle: Amount,
     /// How far to trust the samples that passed the filters on samples.
     pub quality: Quality,
     groups: Vec<Group>,
+    sample_filter: SampleFilter,
     filter: LabelFilter,
     hidden: Option<Step>,
+    stacks: StackFilters,
 }
 
 impl<'p> Selection<'p> {
-    /// Filters and counts the samples of `event`.
+    /// Filters and counts the samples of `shown`, which are events of `recording`.
     ///
     /// # Errors
     ///
     /// A usage failure for a pattern that is no regular expression.
-    pub fn new(profile: &'p Profile, event: &'p Event, options: &CommonOptions) -> Result<Self, Failure> {
+    pub fn new(recording: &'p Recording, shown: Shown<'p>, options: &CommonOptions) -> Result<Self, Failure> {
+        let profile = &recording.profile;
         let sample_filter = SampleFilter::new(&options.filter, &profile.tables)?;
-        let mut groups = count_equal(event, &sample_filter);
+        let mut groups = groups_of(recording, &shown, &sample_filter);
+        let mut whole = Amount::default();
+        if let Some(event) = shown.sampled {
+            event.samples().for_each(|sample| whole.add(Amount::of_sample(&sample)));
+        }
+        let mut hidden_idle = Amount::default();
+        if shown.waits.is_some() {
+            whole.add(hide_idle(recording.idle_waits(), options.filter.idle, &mut groups, &mut hidden_idle));
+        }
         let mut labels = Labels::new(profile, options.grouping, options.inline);
         let hidden = options.filter.hide.is_some().then(|| labels.nothing_step(true));
+        let short_name = short_waits_name(&shown);
+        // Many stacks share their outer frames, which are named once.
+        let mut is_named = vec![false; profile.tables.stacks().len()];
         for group in &mut groups {
-            group.root = name_stack(profile, &mut labels, group, options.grouping);
+            group.root =
+                name_stack(profile, &mut labels, group, options.grouping, &short_name, &mut is_named);
+            group.tail = group.activity.reason().map(|reason| labels.wait_step(reason));
         }
-        let quality = Quality::of(profile, &groups);
+        let quality = Quality::of(profile, &groups, shown.waits.is_some());
+        let stacks = StackFilters::new(&options.filter.stacks, &mut labels)?;
         let filter = LabelFilter::new(&options.filter, &labels)?;
-        let whole = Amount {
-            weight: event.weights().iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight)),
-            samples: event.len() as u64,
-        };
         let mut selection = Selection {
             profile,
-            event,
+            shown,
             labels,
             total: Amount::default(),
+            short: Amount::default(),
             whole,
+            hidden_idle,
             quality,
             groups: Vec::new(),
+            sample_filter,
             filter,
             hidden,
+            stacks,
         };
         let mut path = Vec::new();
         for same in groups.chunk_by(Group::has_path_of) {
             if selection.fill_path(&same[0], &mut path) {
                 selection.total.add(Amount::of(same));
+                let is_short = |group: &&Group| matches!(group.activity, Activity::WaitingShortly(_));
+                same.iter().filter(is_short).for_each(|group| selection.short.add(group.amount));
                 selection.groups.extend_from_slice(same);
             }
         }
         Ok(selection)
+    }
+
+    /// How many samples and waits passed the filters, without waits that were only counted.
+    pub fn count(&self) -> u64 {
+        self.total.count().saturating_sub(self.short.count())
+    }
+
+    /// The same of everything in the events, whatever the filters.
+    pub fn count_of_whole(&self) -> u64 {
+        let times = if self.shown.waits.is_some() { self.profile.thread_times.as_slice() } else { &[] };
+        let shorts = times.iter().flat_map(|time| &time.short_waits);
+        let short = shorts.fold(0u64, |sum, short| sum.saturating_add(short.count));
+        self.whole.count().saturating_sub(short)
+    }
+
+    /// How many threads the view is about: with the `totals` of their time all that lived, else those that ran.
+    pub fn thread_count(&self, totals: Option<&Totals>) -> u64 {
+        if let Some(totals) = totals {
+            return totals.threads.len() as u64;
+        }
+        let thread = |group: &Group| {
+            let task = self.profile.tables.task(group.task);
+            (task.tid, task.generation)
+        };
+        self.groups.iter().map(thread).collect::<FxHashSet<_>>().len() as u64
     }
 
     /// The distinct groups that passed the filters, in a fixed order.
@@ -141,6 +138,48 @@ impl<'p> Selection<'p> {
                 visit(&path, groups);
             }
         }
+    }
+
+    /// Calls `visit` with every wait that passes the filters on samples, and how much of it counts. Idle waits and such
+    /// that the filters on names drop are among them: they are in none of the groups.
+    pub fn for_each_wait(&self, mut visit: impl FnMut(&Sample, &Wait, Amount)) {
+        for sample in self.shown.waits.into_iter().flat_map(Event::samples) {
+            if let Some(wait) = &sample.wait
+                && let Some(amount) = self.sample_filter.amount(&sample)
+            {
+                visit(&sample, wait, amount);
+            }
+        }
+    }
+
+    /// Calls `visit` with every sample and wait that passes the filters on samples, its number in its event, and how much
+    /// of it counts. As with [`Selection::for_each_wait`], more than what is in the groups.
+    pub fn for_each_sample(&self, mut visit: impl FnMut(usize, &Sample, Amount)) {
+        for event in self.shown.sampled.into_iter().chain(self.shown.waits) {
+            for (index, sample) in event.samples().enumerate() {
+                if let Some(amount) = self.sample_filter.amount(&sample) {
+                    visit(index, &sample, amount);
+                }
+            }
+        }
+    }
+
+    /// The steps of a group, root first.
+    pub fn path_of(&self, group: &Group) -> Vec<Step> {
+        let mut path = Vec::new();
+        if self.fill_path(group, &mut path) { path } else { Vec::new() }
+    }
+
+    /// Half the width of the 95 % interval around the share that `own` has of the total, in percentage points.
+    pub fn error_points(&self, own: Amount) -> f64 {
+        own.share_error_points(self.total, self.shown.waits.is_some())
+    }
+
+    /// A step for each thread, by [`crate::profile::TaskId`], that can stand in front of its stacks: threads of one
+    /// name share one, unless `each` is to have its own.
+    pub fn thread_steps(&mut self, each: bool) -> Vec<Step> {
+        let profile = self.profile;
+        (profile.tables.tasks().iter()).map(|task| self.labels.thread_step(profile, task, each)).collect()
     }
 
     /// Puts the steps of `group`, root first, into `path`; false when the filters drop the group.
@@ -164,7 +203,7 @@ impl<'p> Selection<'p> {
             path[start..].reverse();
         }
         let mut has_focus = !self.filter.has_focus;
-        for step in path.iter() {
+        for step in path.iter().chain(&group.tail) {
             let verdict = self.filter.verdict(step.label);
             if verdict.is_ignored {
                 return false;
@@ -182,6 +221,7 @@ impl<'p> Selection<'p> {
         if path.is_empty() {
             return false;
         }
+        path.extend(group.tail);
         if let Some(hidden) = self.hidden {
             path.retain(|step| !self.filter.verdict(step.label).is_hidden);
             if path.is_empty() {
@@ -191,44 +231,72 @@ impl<'p> Selection<'p> {
         if matches!(self.labels.grouping(), Grouping::Module) {
             path.dedup_by_key(|step| step.label);
         }
-        true
+        self.stacks.apply(path)
     }
 
     fn is_task(&self, step: Step) -> bool {
-        self.labels.get(step.label).kind == super::label::LabelKind::Task
+        self.labels.get(step.label).kind == LabelKind::Task
     }
 }
 
-/// Counts equal samples together, in the order of (stack, outcome, task).
-fn count_equal(event: &Event, filter: &SampleFilter) -> Vec<Group> {
-    let mut counts: FxHashMap<(TaskId, Option<StackId>, Outcome), Amount> = FxHashMap::default();
-    for sample in event.samples() {
-        if filter.keeps(&sample) {
-            let amount = Amount { weight: sample.weight, samples: 1 };
-            counts.entry((sample.task, sample.stack, sample.outcome)).or_default().add(amount);
-        }
+/// Takes idle waits out of `groups`, unless they are to be kept; returns the sum of all waits that are not hidden,
+/// whatever the filters.
+fn hide_idle(idle: &IdleWaits, keep: bool, groups: &mut Vec<Group>, hidden: &mut Amount) -> Amount {
+    if keep {
+        return idle.all();
     }
-    let mut groups: Vec<Group> = (counts.into_iter())
-        .map(|((task, stack, outcome), amount)| Group {
-            task,
-            stack,
-            outcome,
-            weight: amount.weight,
-            samples: amount.samples,
-            root: None,
-        })
-        .collect();
-    groups.sort_unstable_by_key(|group| (group.stack, group.outcome, group.task));
-    groups
+    groups.retain(|group| {
+        let is_idle = idle.contains(group);
+        if is_idle {
+            hidden.add(group.amount);
+        }
+        !is_idle
+    });
+    idle.all_but_idle()
+}
+
+/// What stands for the stacks of short waits. The event's sampling rule names the limit: `waits of 1us and more`.
+fn short_waits_name(shown: &Shown<'_>) -> String {
+    match short_limit(shown) {
+        Some(limit) => format!("waits below {limit}"),
+        None => "short waits".to_owned(),
+    }
+}
+
+/// The same for those of one row of a table. Waits whose end or stack was missed are only counted, too.
+pub(super) fn short_waits_name_of(shown: &Shown<'_>, mean_ns: u64) -> String {
+    let limit = short_limit(shown).and_then(|limit| humantime::parse_duration(limit).ok());
+    match limit {
+        Some(limit) if u128::from(mean_ns) > limit.as_nanos() => "waits not kept".to_owned(),
+        _ => short_waits_name(shown),
+    }
+}
+
+fn short_limit<'p>(shown: &Shown<'p>) -> Option<&'p str> {
+    let sampling = shown.waits.map_or("", |event| event.info().sampling.as_str());
+    sampling.split_once(" and more")?.0.rsplit_once("of ").map(|(_, limit)| limit)
 }
 
 /// Names the frames of a group's stack; returns the step that stands before them or for all of them.
-fn name_stack(profile: &Profile, labels: &mut Labels, group: &Group, grouping: Grouping) -> Option<Step> {
+fn name_stack(
+    profile: &Profile,
+    labels: &mut Labels,
+    group: &Group,
+    grouping: Grouping,
+    short_name: &str,
+    is_named: &mut [bool],
+) -> Option<Step> {
     if matches!(grouping, Grouping::Thread | Grouping::Process) {
         return Some(labels.task_step(profile, profile.tables.task(group.task)));
     }
-    for frame in group.stack.iter().flat_map(|stack| profile.tables.stack_frames(*stack)) {
-        labels.resolve(profile, frame);
+    if matches!(group.activity, Activity::WaitingShortly(_)) {
+        return Some(labels.short_waits_step(short_name));
+    }
+    let mut at = group.stack;
+    while let Some(id) = at.filter(|id| !std::mem::replace(&mut is_named[id.index()], true)) {
+        let stack = profile.tables.stack(id);
+        labels.resolve(profile, stack.frame);
+        at = stack.parent;
     }
     if !group.outcome.is_complete() && !group.outcome.has_root() {
         return Some(labels.cut_step(profile, group.outcome, outermost_user_frame(profile, group.stack)));

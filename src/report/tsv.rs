@@ -6,7 +6,10 @@ use super::filter::pattern;
 use super::function_table::FunctionTable;
 use super::options::{ReportOptions, View};
 use super::selection::Selection;
-use super::{json, peek, text, threads};
+use super::totals::Totals;
+use super::wait_site::WaitSite;
+use super::wait_table::WaitTable;
+use super::{Recording, json, json_waits, peek, text, threads};
 use crate::failure::Failure;
 use crate::safe_text;
 use crate::units::percent;
@@ -33,14 +36,19 @@ impl Table {
 /// # Errors
 ///
 /// A usage failure for a bad pattern; status 3 when nothing matches `--peek`.
-pub(super) fn report(selection: &Selection<'_>, options: &ReportOptions) -> Result<String, Failure> {
-    let unit = json::unit_word(selection.event.info().unit);
-    let table = match &options.view {
-        View::Flat => flat(selection, options, unit),
+pub(super) fn report(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &ReportOptions,
+) -> Result<String, Failure> {
+    let unit = json::unit_word(selection.shown.unit);
+    let table = match options.view.of(&selection.shown) {
+        View::Overview | View::Flat => flat(selection, options, unit),
         View::Tree => tree(selection, options, Direction::TopDown, unit),
         View::BottomUp => tree(selection, options, Direction::BottomUp, unit),
         View::Peek(pattern) => peeks(selection, pattern, unit)?,
-        View::Threads => thread_table(selection, unit),
+        View::Threads => thread_table(recording, selection, options, unit)?,
+        View::Waits => waits(selection, options),
     };
     Ok(table.out)
 }
@@ -62,7 +70,7 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table
             &format!("{:.4}", percent(row.total.weight, whole.weight)),
             &row.own.weight.to_string(),
             &row.total.weight.to_string(),
-            &row.own.samples.to_string(),
+            &row.own.count().to_string(),
             &row.threads.to_string(),
             &safe_text::tsv(&label.name),
             &safe_text::tsv(&label.module),
@@ -85,7 +93,7 @@ fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction
             &node.depth.to_string(),
             &node.own.weight.to_string(),
             &node.total.weight.to_string(),
-            &node.total.samples.to_string(),
+            &node.total.count().to_string(),
             &safe_text::tsv(&label.name),
             &safe_text::tsv(&label.module),
             if node.is_inlined { "1" } else { "0" },
@@ -127,19 +135,100 @@ fn peeks(selection: &Selection<'_>, text: &str, unit: &str) -> Result<Table, Fai
     Ok(table)
 }
 
-fn thread_table(selection: &Selection<'_>, unit: &str) -> Table {
+fn thread_table(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &ReportOptions,
+    unit: &str,
+) -> Result<Table, Failure> {
     let total = format!("total_{unit}");
-    let mut table = Table::new(&["thread", "process", "threads", "processes", &total, "samples", "hottest"]);
-    for row in threads::threads(selection) {
+    let mut columns = vec!["thread", "process", "threads", "processes", &total, "samples", "hottest"];
+    let totals = Totals::of(recording, &options.common.filter)?;
+    let rows = match &totals {
+        Some(totals) => {
+            columns.extend(["on_cpu_ns", "no_cpu_ns", "blocked_ns", "idle_ns", "unaccounted_ns"]);
+            columns.extend(["top_wait_reason", "top_wait", "top_wait_ns"]);
+            threads::threads_with_times(recording, selection, totals, &options.common)?
+        }
+        None => threads::threads(selection),
+    };
+    let mut table = Table::new(&columns);
+    for row in rows {
         let hottest = row.hottest.map_or("", |(label, _)| &selection.labels.get(label).name);
+        let mut cells = vec![
+            safe_text::tsv(&row.thread).into_owned(),
+            safe_text::tsv(&row.process).into_owned(),
+            row.threads.to_string(),
+            row.processes.to_string(),
+            row.amount.weight.to_string(),
+            row.amount.samples.to_string(),
+            safe_text::tsv(hottest).into_owned(),
+        ];
+        if totals.is_some() {
+            let times = row.times.unwrap_or_default();
+            let parts = [times.on_cpu_ns, times.no_cpu_ns, times.blocked_ns(), times.idle_ns()];
+            cells.extend(parts.map(|ns| ns.to_string()));
+            cells.push(times.unaccounted_ns().to_string());
+            let top = row.top_wait.as_ref();
+            cells.push(top.map_or("", |top| top.reason.label()).to_owned());
+            cells.push(safe_text::tsv(top.map_or("", |top| &top.place)).into_owned());
+            cells.push(top.map_or(0, |top| top.time_ns).to_string());
+        }
+        table.row(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    Ok(table)
+}
+
+fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
+    let mut table = Table::new(&[
+        "wait_ns",
+        "error_ns",
+        "count",
+        "samples",
+        "mean_ns",
+        "p99_ns",
+        "longest_ns",
+        "threads",
+        "reason",
+        "blocked_in",
+        "module",
+        "called_by",
+        "call",
+        "woken_by",
+        "woken_by_pct",
+    ]);
+    let waits = WaitTable::new(selection, options.sort);
+    let (most, least) = (options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0));
+    for row in waits.shown(most, least, options.sort, selection.total) {
+        let (place, called_by) = match row.site {
+            WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
+            WaitSite::NoCpu | WaitSite::Short => (None, None),
+        };
+        let name = |label: Option<super::LabelId>| {
+            safe_text::tsv(label.map_or("", |label| &selection.labels.get(label).name))
+        };
+        let blocked_in = place.map_or_else(
+            || json_waits::place_name(selection, row),
+            |label| selection.labels.get(label).name.clone(),
+        );
+        let optional = |ns: Option<u64>| ns.map_or(String::new(), |ns| ns.to_string());
+        let waker = row.woken_by.first();
         table.row(&[
-            &safe_text::tsv(&row.thread),
-            &safe_text::tsv(&row.process),
-            &row.threads.to_string(),
-            &row.processes.to_string(),
             &row.amount.weight.to_string(),
+            &row.amount.error_ns().to_string(),
+            &row.amount.count().to_string(),
             &row.amount.samples.to_string(),
-            &safe_text::tsv(hottest),
+            &row.mean_ns.to_string(),
+            &optional(row.p99_ns),
+            &optional(row.longest_ns),
+            &row.threads.to_string(),
+            row.reason.label(),
+            &safe_text::tsv(&blocked_in),
+            &safe_text::tsv(place.map_or("", |label| &selection.labels.get(label).module)),
+            &name(called_by),
+            &name(row.call),
+            &safe_text::tsv(waker.map_or("", |waker| &waker.name)),
+            &waker.map_or(String::new(), |waker| format!("{:.4}", waker.share_percent)),
         ]);
     }
     table

@@ -311,7 +311,7 @@ fn a_recording_of_a_killed_recorder_says_so() {
     );
     assert!(!text.contains("prof cost"), "{text}");
     let problem = Some("chunk 7 is cut".to_owned());
-    let recording = Recording { integrity: Integrity { problem, ..Integrity::default() }, ..recording };
+    let recording = Recording::new(recording.profile, Integrity { problem, ..Integrity::default() });
     let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
     assert!(text.contains("NOTE  the file is not whole (chunk 7 is cut)"), "{text}");
 }

@@ -55,6 +55,7 @@ pub struct KernelSymbols {
     stext: Option<u64>,
     /// `_stext.._etext` and `_sinittext.._einittext`; empty when the list has no such marks.
     core_text: Vec<std::ops::Range<u64>>,
+    scheduler_text: Option<std::ops::Range<u64>>,
 }
 
 impl KernelSymbols {
@@ -87,6 +88,12 @@ impl KernelSymbols {
             }
         }
         builder.finish()
+    }
+
+    /// Where the functions lie that every wait goes through (`__sched`): stacks of waiting threads leave them out, as
+    /// the kernel's own do.
+    pub fn scheduler_text(&self) -> Option<std::ops::Range<u64>> {
+        self.scheduler_text.clone()
     }
 
     /// Address of the first byte of the kernel's text, by which recordings of one boot can be related.
@@ -181,7 +188,8 @@ struct Builder {
 }
 
 /// Symbols that are looked up by name.
-const MARKS: [&str; 5] = ["_text", "_stext", "_etext", "_sinittext", "_einittext"];
+const MARKS: [&str; 7] =
+    ["_text", "_stext", "_etext", "_sinittext", "_einittext", "__sched_text_start", "__sched_text_end"];
 
 impl Builder {
     fn add(&mut self, line: Line<'_>) {
@@ -245,12 +253,14 @@ impl Builder {
         });
         found.dedup_by_key(|found| found.row.address);
         let range = |start, end| Some(*marks.get(start)?..*marks.get(end)?);
+        let scheduler_text = range("__sched_text_start", "__sched_text_end");
         let core_text = [range("_stext", "_etext"), range("_sinittext", "_einittext")];
         Ok(KernelSymbols {
             rows: found.into_iter().map(|found| found.row).collect(),
             names,
             modules,
             stext: marks.get("_stext").or(marks.get("_text")).copied(),
+            scheduler_text,
             core_text: core_text.into_iter().flatten().filter(|range| !range.is_empty()).collect(),
         })
     }

@@ -2,7 +2,8 @@
 //!
 //! A function's first instruction finds the return address at rsp and the caller's rbp in rbp. From there the effect
 //! of every instruction on values that matter is known: addresses relative to the CFA, addresses relative to a stack
-//! pointer that was aligned or moved by an unknown amount, and the caller's rbp. Everything else is unknown. Stores
+//! pointer that was aligned or moved by an unknown amount, the caller's rbp, and the return address. Everything else
+//! is unknown. Stores
 //! through other pointers are taken not to hit the slots where registers were saved, as in call frame information.
 
 use std::ops::Deref;
@@ -12,6 +13,7 @@ use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
 
+use super::register_set::RegisterSet;
 use super::rule::{RBP, RSP, Rule};
 
 /// A frame larger than this is taken for a misread instruction.
@@ -22,13 +24,17 @@ const MAX_SLOTS: usize = 24;
 const RED_ZONE_BYTES: i32 = 128;
 /// The base that stands for the CFA.
 const CFA: u32 = 0;
+/// Marks the bases of stack pointers behind calls of functions that may have taken their arguments.
+const BEHIND_CALL: u32 = 1 << 31;
+/// Where a caller leaves the return address, and where rules look for it.
+const RETURN_ADDRESS: Place = Place { base: CFA, offset: -8 };
 /// iced-x86's order of the general registers (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 …) in DWARF numbers.
 const DWARF: [u8; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
 /// Registers that a called function may change, by DWARF number: rax, rdx, rcx, rsi, rdi, r8 to r11.
 const CALLER_SAVED: [usize; 9] = [0, 1, 2, 4, 5, 8, 9, 10, 11];
 
 /// A stack address: a base, and bytes from there. Base 0 is the CFA; any other is what the stack pointer became at
-/// the instruction with that number.
+/// the instruction with that number, marked by [`BEHIND_CALL`] if that is a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Place {
     base: u32,
@@ -48,13 +54,14 @@ enum Value {
     Unknown,
     Stack(Place),
     CallersRbp,
+    ReturnAddress,
 }
 
 impl Value {
     fn place(self) -> Option<Place> {
         match self {
             Self::Stack(place) => Some(place),
-            Self::Unknown | Self::CallersRbp => None,
+            Self::Unknown | Self::CallersRbp | Self::ReturnAddress => None,
         }
     }
 
@@ -113,14 +120,27 @@ impl AbstractFrame {
     /// At the first instruction of a function.
     pub(super) fn at_entry() -> Self {
         let mut registers = [Value::Unknown; 16];
-        registers[usize::from(RSP)] = Value::Stack(Place { base: CFA, offset: -8 });
+        registers[usize::from(RSP)] = Value::Stack(RETURN_ADDRESS);
         registers[usize::from(RBP)] = Value::CallersRbp;
-        Self(Rc::new(Facts { registers, slots: Vec::new() }))
+        Self(Rc::new(Facts { registers, slots: vec![(RETURN_ADDRESS, Value::ReturnAddress)] }))
     }
 
     /// Whether both are one in memory, and therefore equal.
     pub(super) fn is_shared_with(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The stack pointer where two ways meet. It is the same on both: a way that knows it says it for one that does not
+    /// know what a call has taken.
+    fn joined_rsp(&self, other: &Self) -> Value {
+        let [own, others] = [self, other].map(|frame| frame.registers[usize::from(RSP)]);
+        let is_behind_call = |value: Value| value.place().is_some_and(|place| place.base & BEHIND_CALL != 0);
+        match (is_behind_call(own), is_behind_call(others)) {
+            (_, true) => own,
+            (true, false) => others,
+            (false, false) if own == others => own,
+            (false, false) => Value::Unknown,
+        }
     }
 
     fn set(&mut self, register: usize, value: Value) {
@@ -143,12 +163,25 @@ impl AbstractFrame {
         self.slots.iter().find(|(at, _)| *at == place).map_or(Value::Unknown, |(_, value)| *value)
     }
 
-    /// The rule that holds here, if everything that it needs is known.
-    pub(super) fn rule(&self) -> Option<Rule> {
-        self.with_rbp(self.cfa()?)
+    /// The rule that holds here, if everything that it needs is known. At a call, `kept` are the registers
+    /// that no function called writes.
+    pub(super) fn rule(&self, kept: RegisterSet) -> Option<Rule> {
+        let rule = self.cfa()?;
+        let is_base_kept = !matches!(rule.cfa_reg, RSP | RBP) && kept.contains(rule.cfa_reg.into());
+        Some(self.with_rbp(if is_base_kept { rule.with_base_kept() } else { rule }))
+    }
+
+    /// Whether the CFA is found by a register that calls may overwrite.
+    pub(super) fn needs_kept_register(&self) -> bool {
+        self.rsp().is_none_or(|rsp| rsp.base != CFA)
+            && self.cfa().is_some_and(|rule| !matches!(rule.cfa_reg, RSP | RBP))
     }
 
     fn cfa(&self) -> Option<Rule> {
+        // V8's built-in functions take it off the stack, push arguments, and push it again below them: no rule says that.
+        if self.slot(RETURN_ADDRESS) != Value::ReturnAddress {
+            return None;
+        }
         let direct = |register: u8| {
             let place = self.registers[usize::from(register)].place()?;
             (place.base == CFA).then(|| Rule::reg(register, -place.offset))
@@ -181,31 +214,36 @@ impl AbstractFrame {
         place.is_some_and(|place| self.slot(place) == Value::CallersRbp)
     }
 
-    fn with_rbp(&self, rule: Rule) -> Option<Rule> {
+    fn with_rbp(&self, rule: Rule) -> Rule {
         let rbp = self.registers[usize::from(RBP)];
         // The slot is preferred while it is on the stack, so that all of a function's body has one rule.
         let is_popped =
             |at: &Place| self.rsp().is_some_and(|rsp| rsp.base == at.base && at.offset < rsp.offset);
-        let mut slots = self.slots.iter().filter(|(_, value)| *value == Value::CallersRbp);
+        let slots = || self.slots.iter().filter(|(_, value)| *value == Value::CallersRbp);
+        // Of several the highest: others are in the red zone of functions that jumped here.
+        let mut of_frame = slots().rev().filter(|(at, _)| at.base == CFA);
         if rbp == Value::CallersRbp {
-            let live = slots.find(|(at, _)| at.base == CFA && !is_popped(at));
-            return Some(live.map_or(rule, |(at, _)| rule.with_rbp_at_cfa(at.offset)));
+            let live = of_frame.find(|(at, _)| !is_popped(at));
+            return live.map_or(rule, |(at, _)| rule.with_rbp_at_cfa(at.offset));
         }
-        slots.find_map(|(at, _)| {
-            if at.base == CFA {
-                return Some(rule.with_rbp_at_cfa(at.offset));
-            }
+        if let Some((at, _)) = of_frame.next() {
+            return rule.with_rbp_at_cfa(at.offset);
+        }
+        let saved = slots().find_map(|(at, _)| {
             let near = rbp.place().filter(|place| place.base == at.base)?;
             Some(rule.with_rbp_at_rbp(at.offset - near.offset))
-        })
+        });
+        // Parts of assembly functions use it for data, where those that call them have saved it.
+        saved.unwrap_or(rule.with_rbp_lost())
     }
 
     /// What a return instruction at this place says.
     pub(super) fn at_return(&self) -> AtReturn {
         match self.rsp() {
-            Some(Place { base: CFA, offset: -8 }) => match self.registers[usize::from(RBP)] {
+            Some(RETURN_ADDRESS) if self.slot(RETURN_ADDRESS) != Value::ReturnAddress => AtReturn::Unknown,
+            Some(RETURN_ADDRESS) => match self.registers[usize::from(RBP)] {
                 Value::Stack(_) => AtReturn::Contradiction,
-                Value::CallersRbp | Value::Unknown => AtReturn::Consistent,
+                Value::CallersRbp | Value::Unknown | Value::ReturnAddress => AtReturn::Consistent,
             },
             Some(Place { base: CFA, .. }) => AtReturn::Contradiction,
             _ => AtReturn::Unknown,
@@ -215,6 +253,15 @@ impl AbstractFrame {
     /// Whether the stack pointer is where the ABI wants it before a call: a multiple of 16 bytes below the CFA.
     pub(super) fn is_aligned_for_call(&self) -> bool {
         self.rsp().is_some_and(|rsp| rsp.base == CFA && rsp.offset % 16 == 0)
+    }
+
+    /// Whether an instruction reads below the caller's rbp: the function works in a frame that is not its own, and was
+    /// jumped to, so that no return address was at rsp when it began.
+    pub(super) fn is_in_another_frame(&self, instruction: &Instruction) -> bool {
+        self.registers[usize::from(RBP)] == Value::CallersRbp
+            && instruction.memory_base() == Register::RBP
+            && instruction.memory_displacement64().cast_signed() < 0
+            && instruction.code() != Code::Lea_r64_m
     }
 
     /// What is known where two ways meet.
@@ -228,22 +275,24 @@ impl AbstractFrame {
                 joined.set(register, Value::Unknown);
             }
         }
+        joined.set(usize::from(RSP), self.joined_rsp(other));
         joined.retain_slots(|(at, value)| other.slot(*at) == *value);
         joined
     }
 
     /// The state after an instruction that does not end the way. `number` tells this instruction from all others of
-    /// its function; it is not 0.
+    /// its function; it is not 0. `kept` are the registers that a call does not write.
     pub(super) fn after(
         &self,
         instruction: &Instruction,
         number: u32,
         callees: Callees,
+        kept: RegisterSet,
         info: &mut InstructionInfoFactory,
     ) -> Self {
         let mut next = self.clone();
         if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
-            next.apply_call(number, callees);
+            next.apply_call(number, callees, kept);
         } else if !next.apply_known(instruction, number) && !next.apply_plain(instruction, number) {
             next.apply_other(instruction, number, info);
         }
@@ -422,15 +471,15 @@ impl AbstractFrame {
     }
 
     /// A call that returns: what lies below rsp belongs to the function called.
-    fn apply_call(&mut self, number: u32, callees: Callees) {
-        for register in CALLER_SAVED {
+    fn apply_call(&mut self, number: u32, callees: Callees, kept: RegisterSet) {
+        for register in CALLER_SAVED.into_iter().filter(|&register| !kept.contains(register)) {
             self.set(register, Value::Unknown);
         }
         if let Some(rsp) = self.rsp() {
             self.retain_slots(|(at, _)| at.base != rsp.base || at.offset >= rsp.offset);
         }
         if callees == Callees::MayTakeArguments {
-            self.new_base(usize::from(RSP), number);
+            self.new_base(usize::from(RSP), number | BEHIND_CALL);
         }
     }
 
@@ -496,10 +545,10 @@ impl AbstractFrame {
 }
 
 /// The DWARF number of a 64-bit general register.
-fn general(register: Register) -> Option<usize> {
+pub(super) fn general(register: Register) -> Option<usize> {
     register.is_gpr64().then(|| usize::from(DWARF[register.number() & 15]))
 }
 
-fn is_write(access: OpAccess) -> bool {
+pub(super) fn is_write(access: OpAccess) -> bool {
     matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
 }

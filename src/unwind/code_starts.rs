@@ -100,7 +100,7 @@ fn add_confirmed(bytes: &[u8], start: u64, references: &[Reference], starts: &mu
     }
 }
 
-/// Code addresses in tables of pointers: what relocations put there. They are only taken, not certain. Of each table
+/// Code addresses in tables of pointers: what relocations put there, and what is in `.init_array` and `.fini_array`. They are only taken, not certain. Of each table
 /// of relocations the first `max_entries` are read: linkers sort them by the address that they change, and
 /// `.init_array` and `.fini_array` are the first sections that have any.
 pub(super) fn from_relocations(
@@ -129,7 +129,59 @@ pub(super) fn from_relocations(
             }
         }
     }
+    // In programs with fixed addresses they are just there.
+    let arrays = image.sections().iter().filter(|s| matches!(&s.name[..], b".init_array" | b".fini_array"));
+    for section in arrays {
+        let Ok(bytes) = image.section_bytes(section, limits) else { continue };
+        let words = bytes.chunks_exact(8).filter_map(|word| Fields(word).u64(0)).take(max_entries);
+        starts.extend(words.filter(|address| is_in(gaps, *address)).map(|address| FunctionStart {
+            address,
+            end: None,
+            is_certain: false,
+        }));
+    }
+    let packed = image.sections().iter().filter(|section| section.kind == elf::SHT_RELR.0);
+    for section in packed {
+        let Ok(bytes) = image.section_bytes(section, limits) else { continue };
+        add_packed(image, &bytes, max_entries, limits, |address| {
+            if is_in(gaps, address) {
+                starts.push(FunctionStart { address, end: None, is_certain: false });
+            }
+        });
+    }
     starts
+}
+
+/// Visits what packed relative relocations put into the first `max_entries` words: it is there already, without the
+/// bias. An even entry is the address of a word; an odd one has a bit for each of the 63 words that follow it (System V
+/// gABI, "Relative Relocation Table").
+fn add_packed(
+    image: &ElfImage,
+    entries: &[u8],
+    max_entries: usize,
+    limits: &Limits,
+    mut visit: impl FnMut(u64),
+) {
+    const WORD_BYTES: u64 = 8;
+    const WORDS_PER_BITMAP: u64 = 63;
+    let (mut next, mut left) = (0u64, max_entries);
+    // The words of one entry: read together.
+    for entry in entries.chunks_exact(WORD_BYTES as usize).filter_map(|entry| Fields(entry).u64(0)) {
+        let (first, mask) = if entry & 1 == 0 { (entry, 1) } else { (next, entry >> 1) };
+        next = first.wrapping_add(WORD_BYTES * if entry & 1 == 0 { 1 } else { WORDS_PER_BITMAP });
+        let words = u64::from(64 - mask.leading_zeros());
+        let Ok(bytes) = image.read_address(first, words * WORD_BYTES, limits) else { continue };
+        for (index, word) in bytes.chunks_exact(WORD_BYTES as usize).enumerate() {
+            if mask >> index & 1 == 0 {
+                continue;
+            }
+            let Some(rest) = left.checked_sub(1) else { return };
+            left = rest;
+            if let Some(address) = Fields(word).u64(0) {
+                visit(address);
+            }
+        }
+    }
 }
 
 /// The first addresses of `.init` and `.fini`, which the dynamic linker calls.

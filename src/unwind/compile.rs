@@ -262,11 +262,21 @@ impl Gaps<'_> {
             }
             if to - from > MAX_PADDING || from == segment.address {
                 self.fill(from, to, writer, rules);
+            } else if let Some(known) = self.first_fill(from, to) {
+                // `.init` and `.fini` are shorter than padding may be.
+                self.fill(known, to, writer, rules);
             }
             if to == segment.end() {
                 writer.push(to, rules.intern(Rule::NONE), rules);
             }
         }
+    }
+
+    /// Where in a range a rule for code without entries first holds.
+    fn first_fill(&self, start: u64, end: u64) -> Option<u64> {
+        let fills = &self.known.fills;
+        let next = fills.get(fills.partition_point(|span| span.start < start))?;
+        (next.start < end).then_some(next.start)
     }
 
     fn mark_covered(&mut self, end: u64, writer: &mut Writer<'_>, rules: &mut RuleInterner) {

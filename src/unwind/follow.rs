@@ -15,7 +15,7 @@ use super::abstract_frame::Callees;
 use super::code_bytes::{Code, CodeBytes};
 use super::compile::Span;
 use super::function_flow::{Followed, FunctionStart, Surroundings, follow_function};
-use super::rule::Rule;
+use super::rule::{RaKind, Rule};
 
 /// Visits of instructions at most, in all. One takes about 200 ns.
 const MAX_VISITS: usize = 12 << 20;
@@ -159,6 +159,17 @@ fn add_merged(merged: &mut Vec<Span>, span: Span) {
     }
 }
 
+/// What several claims have in common: the one that all make; without the caller's rbp where they agree on all else.
+fn agreed(claimed: &[(Rule, u32)]) -> Option<Rule> {
+    let (&(first, _), others) = claimed.split_first()?;
+    if others.is_empty() {
+        return Some(first);
+    }
+    let weaker = |rule: Rule| Rule { is_base_kept: false, ..rule.with_rbp_lost() };
+    let is_same = others.iter().all(|&(rule, _)| weaker(rule) == weaker(first));
+    (is_same && first.ra_kind == RaKind::AtCfa).then(|| weaker(first))
+}
+
 /// Adds what overlapping spans agree on.
 fn add_agreed(merged: &mut Vec<Span>, spans: &[Span]) {
     let mut edges: Vec<(u64, bool, Rule)> = Vec::with_capacity(2 * spans.len());
@@ -171,7 +182,7 @@ fn add_agreed(merged: &mut Vec<Span>, spans: &[Span]) {
     let mut claimed: Vec<(Rule, u32)> = Vec::new();
     let mut from = 0;
     for (address, is_start, rule) in edges {
-        if let [(rule, _)] = claimed[..]
+        if let Some(rule) = agreed(&claimed)
             && from < address
         {
             add_merged(merged, Span { start: from, end: address, rule });
@@ -242,6 +253,13 @@ mod tests {
     }
 
     #[test]
+    fn where_functions_disagree_about_rbp_alone_it_is_lost() {
+        let merged = disjoint(vec![span(0, 10, A), span(5, 15, A.with_rbp_at_cfa(-16))]);
+        let shared = span(5, 10, A.with_rbp_lost());
+        assert_eq!(merged, [span(0, 5, A), shared, span(10, 15, A.with_rbp_at_cfa(-16))]);
+    }
+
+    #[test]
     fn uncertain_functions_fill_what_certain_ones_leave() {
         let all = with_priority(vec![span(10, 20, A), span(30, 40, A)], &[span(5, 35, B), span(38, 50, B)]);
         let expected = [span(5, 10, B), span(10, 20, A), span(20, 30, B), span(30, 40, A), span(40, 50, B)];
@@ -290,6 +308,52 @@ mod tests {
     }
 
     #[test]
+    fn a_register_that_a_call_does_not_write_still_tells_the_cfa() {
+        let code = [
+            0x48, 0x89, 0xe1, // mov rcx, rsp
+            0x48, 0x83, 0xe4, 0xf0, // and rsp, -16
+            0xe8, 0x06, 0x00, 0x00, 0x00, // call 0x1012
+            0x31, 0xd2, // xor edx, edx
+            0x48, 0x89, 0xcc, // mov rsp, rcx
+            0xc3, // ret
+            0x31, 0xc0, // xor eax, eax
+            0xc3, // ret
+        ];
+        let rule_at = |code: &[u8], address| {
+            let spans = rules_of(code, &[(0x1000, true)]);
+            spans.iter().find(|s| s.start <= address && address < s.end).map(|s| s.rule)
+        };
+        assert_eq!(rule_at(&code, 0x100b), Some(Rule::reg(2, 8).with_base_kept()), "in the function called");
+        assert_eq!(rule_at(&code, 0x100c), Some(Rule::reg(2, 8)), "behind the call");
+        assert_eq!(rule_at(&code, 0x1011), Some(A));
+        let mut writing = code;
+        writing[0x13] = 0xc9; // xor ecx, ecx
+        assert_eq!(rule_at(&writing, 0x100b), Some(Rule::reg(2, 8)));
+        assert_eq!(rule_at(&writing, 0x100c), None);
+    }
+
+    #[test]
+    fn rbp_is_found_where_it_was_pushed_not_where_another_function_has_left_it() {
+        let code = [
+            0x48, 0x89, 0x6c, 0x24, 0xe8, // mov [rsp-24], rbp
+            0xeb, 0x00, // jmp 0x1007
+            0x55, // push rbp
+            0x31, 0xed, // xor ebp, ebp
+            0x5d, // pop rbp
+            0xc3, // ret
+        ];
+        let spans = rules_of(&code, &[(0x1000, true)]);
+        assert_eq!(spans[1], span(0x1008, 0x100b, Rule::reg(7, 16).with_rbp_at_cfa(-16)));
+    }
+
+    #[test]
+    fn where_rbp_is_overwritten_the_caller_is_still_found() {
+        // xor ebp, ebp; nop; ret
+        let expected = [span(0x1000, 0x1002, A), span(0x1002, 0x1004, A.with_rbp_lost())];
+        assert_eq!(rules_of(&[0x31, 0xed, 0x90, 0xc3], &[(0x1000, true)]), expected);
+    }
+
+    #[test]
     fn a_frame_pointer_counts_more_than_the_stack_pointer() {
         // push rbp; mov rbp, rsp; push rbx; nop; pop rbx; pop rbp; ret
         let code = [0x55, 0x48, 0x89, 0xe5, 0x53, 0x90, 0x5b, 0x5d, 0xc3];
@@ -319,6 +383,42 @@ mod tests {
         assert_eq!(at(0x1009), Some(Rule::reg(7, 24)), "the call itself");
         assert_eq!(at(0x100e), None, "behind it");
         assert_eq!(at(0x100f), None);
+    }
+
+    #[test]
+    fn a_way_around_a_call_says_where_rsp_is_behind_it() {
+        let code = [
+            0xc2, 0x10, 0x00, // ret 16
+            0x90, 0x90, // nop; nop
+            0x74, 0x09, // je 0x1010
+            0x6a, 0x01, // push 1
+            0x6a, 0x02, // push 2
+            0xe8, 0xf0, 0xff, 0xff, 0xff, // call 0x1000
+            0x90, // nop
+            0xc3, // ret
+        ];
+        let spans = rules_of(&code, &[(0x1000, true), (0x1005, true)]);
+        let at = |address| spans.iter().find(|s| s.start <= address && address < s.end).map(|s| s.rule);
+        assert_eq!([at(0x100b), at(0x1010), at(0x1011)], [Some(Rule::reg(7, 24)), Some(A), Some(A)]);
+    }
+
+    #[test]
+    fn functions_that_work_in_their_callers_frame_are_not_believed_where_that_is_usual() {
+        // mov rax, [rbp-8]; ret, in a module where functions take their arguments, and in one where they do not
+        let code = [0xc2, 0x10, 0x00, 0x90, 0x48, 0x8b, 0x45, 0xf8, 0xc3];
+        let spans = rules_of(&code, &[(0x1000, true), (0x1004, true)]);
+        assert_eq!(spans, [span(0x1000, 0x1003, A)]);
+        assert_eq!(rules_of(&code[4..], &[(0x1000, true)]), [span(0x1000, 0x1005, A)]);
+    }
+
+    #[test]
+    fn where_the_return_address_was_moved_nothing_is_claimed() {
+        // As V8's `CallApiCallback` begins: pop rax; push rbx; push rax; push rbp; mov rbp, rsp; nop; hlt
+        let code = [0x58, 0x53, 0x50, 0x55, 0x48, 0x89, 0xe5, 0x90, 0xf4];
+        assert_eq!(rules_of(&code, &[(0x1000, true)]), [span(0x1000, 0x1001, A)]);
+        // pop rcx; push rcx; ret: it is back where it was.
+        let expected = [span(0x1000, 0x1001, A), span(0x1002, 0x1003, A)];
+        assert_eq!(rules_of(&[0x59, 0x51, 0xc3], &[(0x1000, true)]), expected);
     }
 
     #[test]

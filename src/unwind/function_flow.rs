@@ -11,6 +11,7 @@ use rustc_hash::FxHashMap;
 use super::abstract_frame::{AbstractFrame, AtReturn, Callees};
 use super::code_bytes::{Code as CodeRanges, CodeBytes};
 use super::compile::Span;
+use super::register_set::{RegisterSet, kept_by};
 use super::rule::Rule;
 
 /// Visits of instructions in one function at most, those that are repeated because ways meet included.
@@ -103,6 +104,8 @@ struct Node {
     length: u8,
     /// Reached from an indirect jump only, by the guess of `guess_switch_targets`: gives way to all others.
     is_guessed: bool,
+    /// Registers that the function called here does not write; none if none is called.
+    kept: RegisterSet,
     /// It has still to be visited.
     is_waiting: bool,
 }
@@ -197,6 +200,10 @@ impl Flow<'_> {
         }
         // At most fifteen.
         node.length = instruction.len() as u8;
+        // V8's functions that belong to another's beginning or end (`BaselineLeaveFrame`).
+        if self.callees == Callees::MayTakeArguments && frame.is_in_another_frame(&instruction) {
+            self.contradict(is_guessed);
+        }
         let next = instruction.next_ip();
         match instruction.flow_control() {
             FlowControl::Return => {
@@ -237,12 +244,12 @@ impl Flow<'_> {
                     *agreed = None;
                 }
             }
-            flow => self.pass(&instruction, flow, frame),
+            flow => self.pass(index, &instruction, flow, frame),
         }
     }
 
     /// An instruction that the next one follows, as far as one can tell.
-    fn pass(&mut self, instruction: &Instruction, flow: FlowControl, frame: AbstractFrame) {
+    fn pass(&mut self, index: usize, instruction: &Instruction, flow: FlowControl, frame: AbstractFrame) {
         let next = instruction.next_ip();
         let is_direct_call = instruction.code() == Code::Call_rel32_64;
         let is_call = matches!(flow, FlowControl::Call | FlowControl::IndirectCall);
@@ -264,12 +271,17 @@ impl Flow<'_> {
             self.ends.push(next);
             return;
         }
+        let mut kept = RegisterSet::EMPTY;
+        if is_direct_call && frame.needs_kept_register() {
+            kept = kept_by(self.code, instruction.near_branch_target(), self.info);
+        }
+        self.nodes[index].kept = kept;
         if is_call && self.may_not_return(next) {
             return;
         }
         // Below 2^32 where it matters: no function is that long. 0 is the CFA's.
         let number = (instruction.ip().wrapping_sub(self.start.address) as u32).wrapping_add(1).max(1);
-        let after = frame.after(instruction, number, self.callees, self.info);
+        let after = frame.after(instruction, number, self.callees, kept, self.info);
         self.arrive(next, after);
     }
 
@@ -326,7 +338,8 @@ impl Flow<'_> {
         let index = *self.by_address.entry(address).or_insert(new);
         let Some(node) = self.nodes.get_mut(index as usize) else {
             let is_guessed = self.is_guessing;
-            self.nodes.push(Node { address, frame, length: 0, is_guessed, is_waiting: false });
+            let kept = RegisterSet::EMPTY;
+            self.nodes.push(Node { address, frame, length: 0, is_guessed, kept, is_waiting: false });
             self.wait(index);
             return;
         };
@@ -386,7 +399,7 @@ impl Flow<'_> {
         self.nodes.sort_unstable_by_key(|node| node.address);
         let spans = &mut self.followed.spans;
         let mut covered = 0;
-        let mut known: Option<(&AbstractFrame, Option<Rule>)> = None;
+        let mut known: Option<(&AbstractFrame, RegisterSet, Option<Rule>)> = None;
         for node in &self.nodes {
             let start = node.address;
             // Two decodings of the same bytes: neither is believed.
@@ -399,10 +412,10 @@ impl Flow<'_> {
             let end = start + u64::from(node.length);
             covered = end;
             let rule = match known {
-                Some((frame, rule)) if frame.is_shared_with(&node.frame) => rule,
-                _ => node.frame.rule(),
+                Some((frame, kept, rule)) if kept == node.kept && frame.is_shared_with(&node.frame) => rule,
+                _ => node.frame.rule(node.kept),
             };
-            known = Some((&node.frame, rule));
+            known = Some((&node.frame, node.kept, rule));
             let Some(rule) = rule else { continue };
             match spans.last_mut() {
                 Some(last) if last.end == start && last.rule == rule => last.end = end,

@@ -19,16 +19,26 @@ use super::elf::{ElfImage, Section, Segment};
 use super::exception_return;
 use super::follow::follow;
 use super::function_flow::FunctionStart;
+use super::go_runtime::{call_rules, calls_of, goroutine_offsets};
 use super::go_table::GoTable;
 use super::known_code_aarch64;
 use super::limits::Limits;
-use super::rule::{RSP, Rule};
+use super::rule::{GoroutineOffsets, RBP, RSP, Rule};
 use super::sequence::{Sequence, Sequences, is_covered};
+use super::vfork;
 
 /// `mov $15, %rax; syscall`: rt_sigreturn, which ends every signal handler.
 const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
 /// `xor %ebp, %ebp; pop %rdi; call *%r9`: where a thread made by musl's `__clone` begins.
 const THREAD_START: [u8; 6] = [0x31, 0xed, 0x5f, 0x41, 0xff, 0xd1];
+/// `mov %eax, %edi; xor %eax, %eax; mov $60, %al; syscall`: where it ends.
+const THREAD_END: [u8; 8] = [0x89, 0xc7, 0x31, 0xc0, 0xb0, 0x3c, 0x0f, 0x05];
+/// `syscall; test %rax, %rax`: what glibc's functions that start threads do in both.
+const NEW_THREAD: [u8; 5] = [0x0f, 0x05, 0x48, 0x85, 0xc0];
+/// That with what comes next, at most, bytes.
+const MAX_NEW_THREAD_BYTES: u64 = 14;
+/// `syscall; test %eax, %eax; jne …`, and [`THREAD_START`]: musl does the same.
+const MUSL_NEW_THREAD: [u8; 5] = [0x0f, 0x05, 0x85, 0xc0, 0x75];
 /// `and $-16, %rsp`, which only a function that no one called does before its first call.
 const ALIGN_STACK: [u8; 4] = [0x48, 0x83, 0xe4, 0xf0];
 /// `mov %rsp, %rdi; call …`: glibc's dynamic linker starts with it (RTLD_START, sysdeps/x86_64/dl-machine.h).
@@ -70,6 +80,12 @@ const RESUME_STACK: [u8; 3] = [0x48, 0x8b, 0x23];
 const SCHEDULER_STACK: [u8; 4] = [0x49, 0x8b, 0x66, 0x38];
 /// `mov 0x38(%rbx), %rsp`: `morestack` does, to move the goroutine's.
 const GROWING_STACK: [u8; 4] = [0x48, 0x8b, 0x63, 0x38];
+/// `push %rbp`: `systemstack` has a frame since Go 1.21.
+const PUSH_FRAME_POINTER: u8 = 0x55;
+/// `mov %rbx, %rsp`: `systemstack` without a frame goes over to the thread's own stack.
+const SYSTEM_STACK: [u8; 3] = [0x48, 0x89, 0xdc];
+/// `mov 0x38(%rax), %rsp`: it is back on the goroutine's.
+const GOROUTINE_STACK: [u8; 4] = [0x48, 0x8b, 0x60, 0x38];
 
 /// Functions of Go's runtime that do other things to stacks than call and return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +94,10 @@ enum GoFunctionKind {
     Root,
     /// It runs another function on another stack; its frame pointer leads back.
     StackSwitch,
+    /// The same; only the runtime's data lead back where it has no frame.
+    SystemStack,
+    /// The same for C; what it notes on its stack leads back where it has no frame.
+    CallC,
     /// It calls C on the thread's own stack, with a frame of its own (`nanotime1`, `sys_linux_amd64.s`).
     CallOnSystemStack,
     /// The same without a frame (`race_amd64.s`).
@@ -86,10 +106,16 @@ enum GoFunctionKind {
     Resume,
     /// It puts the goroutine aside, and runs the scheduler on the thread's own stack, to which nobody returns.
     PutAside,
-    /// It moves the goroutine's stack, which where it is now only the runtime's data tell.
+    /// It has the goroutine's stack moved, which where it is now only the runtime's data tell.
     MoveStack,
+    /// It does that, on the thread's own stack, or puts the goroutine aside.
+    NewStack,
+    /// It puts the goroutine aside, and goes on to others.
+    LeaveGoroutine,
     /// Signal handlers return to it.
     SignalReturn,
+    /// It keeps its return address in a register while parent and child run on one stack.
+    Vfork,
 }
 
 fn go_function_kind(name: &[u8]) -> Option<GoFunctionKind> {
@@ -97,10 +123,9 @@ fn go_function_kind(name: &[u8]) -> Option<GoFunctionKind> {
         b"runtime.goexit" | b"runtime.mstart" | b"runtime.rt0_go" | b"_rt0_amd64_linux" | b"_rt0_amd64" => {
             GoFunctionKind::Root
         }
-        b"runtime.systemstack"
-        | b"runtime.asmcgocall"
-        | b"runtime.cgocallback"
-        | b"runtime.switchToCrashStack0" => GoFunctionKind::StackSwitch,
+        b"runtime.systemstack" => GoFunctionKind::SystemStack,
+        b"runtime.asmcgocall" => GoFunctionKind::CallC,
+        b"runtime.cgocallback" | b"runtime.switchToCrashStack0" => GoFunctionKind::StackSwitch,
         b"runtime.nanotime1" | b"runtime.walltime" | b"time.now" | b"runtime.vgetrandom1" => {
             GoFunctionKind::CallOnSystemStack
         }
@@ -110,8 +135,47 @@ fn go_function_kind(name: &[u8]) -> Option<GoFunctionKind> {
         b"gogo" | b"runtime.gogo" => GoFunctionKind::Resume,
         b"runtime.mcall" => GoFunctionKind::PutAside,
         b"runtime.morestack" => GoFunctionKind::MoveStack,
+        b"runtime.newstack" => GoFunctionKind::NewStack,
+        b"runtime.gopreempt_m" | b"runtime.goschedImpl" | b"runtime.preemptPark" => {
+            GoFunctionKind::LeaveGoroutine
+        }
         b"runtime.sigreturn__sigaction" | b"runtime.sigreturn" => GoFunctionKind::SignalReturn,
+        b"syscall.rawVforkSyscall" => GoFunctionKind::Vfork,
         _ => return None,
+    })
+}
+
+/// Calls by which `newstack` puts a goroutine aside: to wait for another thread, or to let others run.
+const LEAVING_CALLS: usize = 2;
+/// Its caller, `morestack`, begins the thread's own stack. Go's functions keep frame pointers.
+const LAST_IN_NEWSTACK: Rule = Rule::reg(RBP, 16).with_rbp_at_rbp(0).with_last_caller();
+/// Functions that change stacks are shorter.
+const MAX_SWITCH_BYTES: u64 = 512;
+/// Longer `newstack`s are none; it has some three thousand bytes.
+const MAX_NEWSTACK_BYTES: u64 = 16_384;
+
+/// A function of Go's runtime: what it does, its start and its end.
+type GoFunction = (GoFunctionKind, u64, u64);
+
+fn of_kind(functions: &[GoFunction], wanted: GoFunctionKind) -> impl Iterator<Item = (u64, u64)> + '_ {
+    functions.iter().filter(move |(kind, ..)| *kind == wanted).map(|&(_, start, end)| (start, end))
+}
+
+/// Where the goroutine is found that the runtime works for. Only where it is also known behind which calls it does not
+/// any more.
+fn goroutine(image: &ElfImage, functions: &[GoFunction], limits: &Limits) -> Option<GoroutineOffsets> {
+    let code = |kind, max_bytes: u64| {
+        of_kind(functions, kind).filter_map(move |(start, end)| {
+            let size = end.checked_sub(start)?.min(max_bytes);
+            Some((start, image.read_address(start, size, limits).ok()?))
+        })
+    };
+    let left: Vec<u64> = of_kind(functions, GoFunctionKind::LeaveGoroutine).map(|(start, _)| start).collect();
+    code(GoFunctionKind::NewStack, MAX_NEWSTACK_BYTES)
+        .find(|(start, newstack)| calls_of(newstack, *start, &left).len() >= LEAVING_CALLS)?;
+    code(GoFunctionKind::SystemStack, MAX_SWITCH_BYTES).find_map(|(start, systemstack)| {
+        code(GoFunctionKind::MoveStack, MAX_SWITCH_BYTES)
+            .find_map(|(_, morestack)| goroutine_offsets(start, &systemstack, &morestack))
     })
 }
 
@@ -190,6 +254,7 @@ impl KnownCode {
             known.overrides.extend(program_start(image, covered));
             known.add_exception_returns(image, entries, limits);
         }
+        known.add_new_threads(image, entries, limits);
         for name in LINKAGE_TABLES {
             for section in image.sections().iter().filter(|section| section.name == name) {
                 if !is_covered(section.address) {
@@ -219,11 +284,59 @@ impl KnownCode {
                 _ = for_each_function(image, limits, |symbol| add(symbol.name, symbol.address, symbol.size));
             }
         }
+        let goroutine = goroutine(image, &functions, limits);
+        let left: Vec<u64> =
+            of_kind(&functions, GoFunctionKind::LeaveGoroutine).map(|(start, _)| start).collect();
         let mut has_signal_return = false;
         for (kind, start, end) in functions {
             let (start, end, rule) = match kind {
                 GoFunctionKind::Root => (start, end, Rule::STOP),
                 GoFunctionKind::StackSwitch => (start, end, Rule::FRAME_POINTER_ROOT),
+                GoFunctionKind::SystemStack => {
+                    let first = image.read_address(start, 1, limits).unwrap_or_default();
+                    if first == [PUSH_FRAME_POINTER] {
+                        self.overrides.push(Span { start, end, rule: Rule::FRAME_POINTER_ROOT });
+                        continue;
+                    }
+                    let switched = between(image, start, end, &SYSTEM_STACK, &GOROUTINE_STACK, limits);
+                    // By frame pointer its caller would be left out.
+                    let rule = goroutine.map_or(Rule::NONE, Rule::goroutine_return);
+                    switched.map_or((start, end, Rule::NONE), |(from, to)| (from, to, rule))
+                }
+                GoFunctionKind::CallC => {
+                    let size = end.saturating_sub(start).min(MAX_SWITCH_BYTES);
+                    let code = image.read_address(start, size, limits).unwrap_or_default();
+                    if code.first() == Some(&PUSH_FRAME_POINTER) {
+                        self.overrides.push(Span { start, end, rule: Rule::FRAME_POINTER_ROOT });
+                        continue;
+                    }
+                    let rules = call_rules(&code).unwrap_or_else(|| vec![(0, code.len(), Rule::NONE)]);
+                    self.overrides.extend(rules.iter().map(|&(from, to, rule)| Span {
+                        start: start + from as u64,
+                        end: start + to as u64,
+                        rule,
+                    }));
+                    continue;
+                }
+                GoFunctionKind::LeaveGoroutine => continue,
+                GoFunctionKind::Vfork => {
+                    let size = end.saturating_sub(start).min(MAX_SWITCH_BYTES);
+                    let code = image.read_address(start, size, limits).unwrap_or_default();
+                    self.overrides.extend(vfork::go_call(start, &code));
+                    continue;
+                }
+                GoFunctionKind::NewStack => {
+                    // Behind these calls the thread works for nobody, then for another goroutine.
+                    let size = end.saturating_sub(start).min(MAX_NEWSTACK_BYTES);
+                    let code = image.read_address(start, size, limits).unwrap_or_default();
+                    let calls = calls_of(&code, start, &left);
+                    self.overrides.extend(calls.iter().map(|&behind| Span {
+                        start: behind - 1,
+                        end: behind,
+                        rule: LAST_IN_NEWSTACK,
+                    }));
+                    continue;
+                }
                 GoFunctionKind::SignalReturn => {
                     has_signal_return = true;
                     // Handlers return to the first byte, and return addresses are looked up one byte before.
@@ -251,8 +364,11 @@ impl KnownCode {
                 },
                 GoFunctionKind::MoveStack => {
                     let switched = between(image, start, end, &GROWING_STACK, &[], limits);
-                    // What comes behind it would look like a whole stack.
-                    (switched.map_or(start, |switched| switched.0), end, Rule::NONE)
+                    match (switched, goroutine) {
+                        (Some(switched), Some(offsets)) => (switched.0, end, Rule::goroutine(offsets)),
+                        // What comes behind it would look like a whole stack.
+                        _ => (switched.map_or(start, |switched| switched.0), end, Rule::NONE),
+                    }
                 }
             };
             self.overrides.push(Span { start, end, rule });
@@ -377,8 +493,17 @@ impl KnownCode {
                 (at.saturating_sub(1), at + SIGNAL_RETURN.len() as u64, Rule::SIGNAL)
             });
             add_pattern(&mut self.overrides, code, &THREAD_START, |at| {
-                (at, at + THREAD_START.len() as u64, Rule::STOP)
+                let end = at + THREAD_START.len() as u64;
+                let is_ending = code.from(end).starts_with(&THREAD_END);
+                let end = if is_ending { end + THREAD_END.len() as u64 } else { end };
+                (at, end, Rule::STOP)
             });
+            add_pattern(&mut self.overrides, code, &MUSL_NEW_THREAD, |at| {
+                let end = at + MUSL_NEW_THREAD.len() as u64 + 1;
+                let length = if code.from(end).starts_with(&THREAD_START) { end - at } else { 0 };
+                (at, at + length, Rule::NEW_THREAD)
+            });
+            vfork::add_musl(&mut self.overrides, code);
         }
         self.overrides.append(&mut self.fills);
 
@@ -398,6 +523,24 @@ impl KnownCode {
             starts.extend(from_covered_code(&without, &with, covered));
         }
         self.fills = follow(&without, starts);
+    }
+
+    /// glibc's `__clone` and `__clone3` have no entry around their system call, as it would be wrong in the new thread,
+    /// whose stack is empty. What comes next has one that ends stacks, and names the place.
+    fn add_new_threads(&mut self, image: &ElfImage, entries: &Sequences, limits: &Limits) {
+        for (root, rows) in entries.with_rule(Rule::STOP) {
+            let is_all =
+                rows.first().is_some_and(|&(address, rule)| address == root.start && rule == Rule::STOP);
+            let start = root.start.saturating_sub(MAX_NEW_THREAD_BYTES);
+            let Ok(bytes) = image.read_address(start, root.start - start, limits) else { continue };
+            if let Some(length) = new_thread_bytes(&bytes).filter(|_| is_all) {
+                self.overrides.push(Span {
+                    start: root.start - length as u64,
+                    end: root.start,
+                    rule: Rule::NEW_THREAD,
+                });
+            }
+        }
     }
 
     /// The functions that go on in the frame which catches an exception.
@@ -450,6 +593,18 @@ pub(super) fn program_start(image: &ElfImage, covered: &[Sequence]) -> Option<Sp
     let next = covered.get(index + 1).map_or(u64::MAX, |next| next.start);
     let end = covered[index].end.min(next);
     image.is_program().then_some(Span { start: entry, end, rule: Rule::STOP })
+}
+
+/// How many of the last bytes of `code` are `syscall; test %rax, %rax; jl …; je behind; ret`, as glibc starts threads.
+fn new_thread_bytes(code: &[u8]) -> Option<usize> {
+    let failed = code.strip_suffix(&[0x74, 0x01, 0xc3])?;
+    let tested = match failed {
+        [tested @ .., 0x7c, _] if tested.ends_with(&NEW_THREAD) => tested,
+        // In static programs the code for errors is further away.
+        [tested @ .., 0x0f, 0x8c, _, _, _, _] => tested,
+        _ => return None,
+    };
+    tested.ends_with(&NEW_THREAD).then(|| code.len() - tested.len() + NEW_THREAD.len())
 }
 
 /// Length of the entry code of glibc's dynamic linker, if `body` is that.

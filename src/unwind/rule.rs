@@ -40,6 +40,19 @@ pub enum RuleKind {
     /// \*(rsp + `cfa_off`), and the landing pad is in the next word; the word [`SAVED_RBP_BYTES`] before says where
     /// the rbp is saved.
     Landing = 10,
+    /// Go's runtime on the thread's own stack: goes on with the goroutine that it works for. m = \*(g + 8 * `cfa_reg`)
+    /// with g = \*(thread pointer + `cfa_off`), or with [`RbpKind::AtCfa`] the word at the module's address `cfa_off` in
+    /// place of `cfa_off`; the goroutine is \*(m + `rbp_off`), and where it stopped is said at
+    /// `aux` bytes in it: rsp, then rip, and rbp at word `aux_reg`. With [`RaKind::Offset`] these are the caller's
+    /// registers; with [`RaKind::AtCfa`] rsp is where its return address lies, and rbp is unchanged.
+    Goroutine = 11,
+    /// Go's runtime has called C on the thread's own stack, and noted there whose call it is and how deep the goroutine's
+    /// stack was: with g = \*(rsp + `aux`) and depth = \*(rsp + `cfa_off`), the return address lies at
+    /// \*(g + `rbp_off`) - depth; at depth itself if g is 0. rbp is unchanged.
+    GoCall = 12,
+    /// The system call that starts a thread has just returned, or is about to be made. In the new thread, which is where
+    /// register 0 is zero, this frame is the root; else the return address is at the stack pointer.
+    NewThread = 13,
 }
 
 /// How the caller's rbp is found. Numbers as in `enum prof_rbp_kind`.
@@ -52,6 +65,8 @@ pub enum RbpKind {
     AtCfa = 1,
     /// \*(rbp + `rbp_off`), with the callee's rbp.
     AtRbp = 2,
+    /// Overwritten: only a caller that has saved rbp, or needs none, can be left.
+    Lost = 3,
 }
 
 /// How the return address is found. Numbers as in `enum prof_ra_kind`.
@@ -68,6 +83,8 @@ pub enum RaKind {
     BesideRbp = 3,
     /// \*(CFA - 8), to which the code jumps: it does not follow a call.
     Jump = 4,
+    /// \*(CFA - 8), and the stack begins in that frame.
+    Last = 5,
 }
 
 /// One unwind rule; 16 bytes, laid out as `struct prof_rule`. Registers have their DWARF numbers. What is
@@ -85,13 +102,32 @@ pub struct Rule {
     pub cfa_reg: u8,
     /// Index register of the CFA, or the register with the return address.
     pub aux_reg: u8,
-    pad: u8,
+    /// No function that this code calls writes the base register: in a caller's frame, too, it has the value that it has
+    /// in the innermost frame of which all registers are known.
+    pub is_base_kept: bool,
     /// Second number of the CFA rule, or the return address's offset from the CFA, in bytes.
     pub aux: i16,
     /// First number of the CFA rule, in bytes.
     pub cfa_off: i32,
     /// Offset of the saved rbp, in bytes.
     pub rbp_off: i32,
+}
+
+/// Where Go's runtime keeps what leads to a goroutine (`src/runtime/runtime2.go`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoroutineOffsets {
+    /// The thread's g, from the thread pointer, bytes; or the module's own address of the word that holds this number.
+    pub g: i32,
+    /// Whether `g` is such an address: in a shared library, the dynamic linker decides.
+    pub is_g_looked_up: bool,
+    /// `g.m`, in words of 8 bytes.
+    pub m_word: u8,
+    /// `m.curg`, bytes.
+    pub current: i32,
+    /// `g.sched`, bytes: rsp and rip come first in it.
+    pub buffer: i16,
+    /// The saved rbp in `g.sched`, in words of 8 bytes.
+    pub rbp_word: u8,
 }
 
 const _: () = {
@@ -103,6 +139,7 @@ const _: () = {
     assert!(offset_of!(Rule, ra_kind) == 2);
     assert!(offset_of!(Rule, cfa_reg) == 3);
     assert!(offset_of!(Rule, aux_reg) == 4);
+    assert!(offset_of!(Rule, is_base_kept) == 5);
     assert!(offset_of!(Rule, aux) == 6);
     assert!(offset_of!(Rule, cfa_off) == 8);
     assert!(offset_of!(Rule, rbp_off) == 12);
@@ -119,6 +156,8 @@ impl Rule {
     pub const USER: Self = Self::of_kind(RuleKind::User);
     /// Code without unwind entries: follow the frame pointer, with validation.
     pub const FRAME_POINTER: Self = Self::of_kind(RuleKind::FramePointer);
+    /// Around the system call that starts a thread.
+    pub const NEW_THREAD: Self = Self::of_kind(RuleKind::NewThread);
     /// Go code that switches stacks, or Go code without `.debug_frame`.
     pub const FRAME_POINTER_ROOT: Self = Self::of_kind(RuleKind::FramePointerRoot);
 
@@ -129,7 +168,7 @@ impl Rule {
             ra_kind: RaKind::AtCfa,
             cfa_reg: 0,
             aux_reg: 0,
-            pad: 0,
+            is_base_kept: false,
             aux: 0,
             cfa_off: 0,
             rbp_off: 0,
@@ -149,6 +188,32 @@ impl Rule {
     /// libgcc's description of the frame to go on in has its CFA at rsp + `offset` bytes.
     pub const fn landing(offset: i32) -> Self {
         Self { cfa_reg: RSP, cfa_off: offset, ..Self::of_kind(RuleKind::Landing) }
+    }
+
+    /// The goroutine that Go's runtime works for, where it called a function that goes on to the thread's own stack.
+    pub const fn goroutine(at: GoroutineOffsets) -> Self {
+        Self {
+            ra_kind: RaKind::Offset,
+            rbp_kind: if at.is_g_looked_up { RbpKind::AtCfa } else { RbpKind::Same },
+            cfa_reg: at.m_word,
+            aux_reg: at.rbp_word,
+            aux: at.buffer,
+            cfa_off: at.g,
+            rbp_off: at.current,
+            ..Self::of_kind(RuleKind::Goroutine)
+        }
+    }
+
+    /// As [`Self::goroutine`], where that function has its return address at the saved stack pointer, and has changed
+    /// no rbp.
+    pub const fn goroutine_return(at: GoroutineOffsets) -> Self {
+        Self { ra_kind: RaKind::AtCfa, ..Self::goroutine(at) }
+    }
+
+    /// Go's runtime has called C: the goroutine is noted at rsp + `g` bytes and the depth of its stack at rsp + `depth`
+    /// bytes; the stack's end is said `stack_end` bytes into the goroutine.
+    pub const fn go_call(g: i16, depth: i32, stack_end: i32) -> Self {
+        Self { aux: g, cfa_off: depth, rbp_off: stack_end, ..Self::of_kind(RuleKind::GoCall) }
     }
 
     /// CFA = \*(reg + 8 * index + `offset`) + `added` bytes.
@@ -184,10 +249,28 @@ impl Rule {
         Self { rbp_kind: RbpKind::AtRbp, rbp_off: offset, ..self }
     }
 
+    /// The same rule, where the caller's rbp has been overwritten.
+    #[must_use]
+    pub const fn with_rbp_lost(self) -> Self {
+        Self { rbp_kind: RbpKind::Lost, rbp_off: 0, ..self }
+    }
+
+    /// The same rule, where no function called writes the base register.
+    #[must_use]
+    pub const fn with_base_kept(self) -> Self {
+        Self { is_base_kept: true, ..self }
+    }
+
     /// The same rule, where the word below the CFA is where a jump goes.
     #[must_use]
     pub const fn with_jump(self) -> Self {
         Self { ra_kind: RaKind::Jump, ..self }
+    }
+
+    /// The same rule, where the caller is the last frame.
+    #[must_use]
+    pub const fn with_last_caller(self) -> Self {
+        Self { ra_kind: RaKind::Last, ..self }
     }
 
     /// The same rule with the return address in a register, or `None` where the rule already uses `aux_reg`.
@@ -229,6 +312,7 @@ impl Rule {
         bytes[2] = self.ra_kind as u8;
         bytes[3] = self.cfa_reg;
         bytes[4] = self.aux_reg;
+        bytes[5] = u8::from(self.is_base_kept);
         bytes[6..8].copy_from_slice(&self.aux.to_ne_bytes());
         bytes[8..12].copy_from_slice(&self.cfa_off.to_ne_bytes());
         bytes[12..16].copy_from_slice(&self.rbp_off.to_ne_bytes());
@@ -242,9 +326,9 @@ mod tests {
 
     #[test]
     fn bytes_follow_the_kernel_layout() {
-        let rule = Rule::deref(10, -8, 16).with_rbp_at_rbp(-16);
+        let rule = Rule::deref(10, -8, 16).with_rbp_at_rbp(-16).with_base_kept();
         let bytes = rule.to_bytes();
-        assert_eq!(bytes[..6], [2, 2, 0, 10, 0, 0]);
+        assert_eq!(bytes[..6], [2, 2, 0, 10, 0, 1]);
         assert_eq!(bytes[6..8], 16i16.to_ne_bytes());
         assert_eq!(bytes[8..12], (-8i32).to_ne_bytes());
         assert_eq!(bytes[12..], (-16i32).to_ne_bytes());
@@ -265,14 +349,19 @@ mod tests {
             ("PROF_RULE_DEREF_INDEX", RuleKind::DerefIndex as u8),
             ("PROF_RULE_FP_ROOT", RuleKind::FramePointerRoot as u8),
             ("PROF_RULE_LANDING", RuleKind::Landing as u8),
+            ("PROF_RULE_GOROUTINE", RuleKind::Goroutine as u8),
+            ("PROF_RULE_GO_CALL", RuleKind::GoCall as u8),
+            ("PROF_RULE_NEW_THREAD", RuleKind::NewThread as u8),
             ("PROF_RBP_SAME", RbpKind::Same as u8),
             ("PROF_RBP_AT_CFA", RbpKind::AtCfa as u8),
             ("PROF_RBP_AT_RBP", RbpKind::AtRbp as u8),
+            ("PROF_RBP_LOST", RbpKind::Lost as u8),
             ("PROF_RA_AT_CFA", RaKind::AtCfa as u8),
             ("PROF_RA_IN_REG", RaKind::InReg as u8),
             ("PROF_RA_OFFSET", RaKind::Offset as u8),
             ("PROF_RA_BESIDE_RBP", RaKind::BesideRbp as u8),
             ("PROF_RA_JUMP", RaKind::Jump as u8),
+            ("PROF_RA_LAST", RaKind::Last as u8),
         ] {
             assert!(header.contains(&format!("{name} = {number},")), "{name} is not {number} in prof.h");
         }

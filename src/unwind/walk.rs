@@ -155,12 +155,15 @@ pub const MAX_WALKED_FRAMES: usize = 16_384;
 /// registers.
 pub fn walk(start: &FrameState, modules: &impl ModuleMap, memory: &impl Memory, max_frames: usize) -> Stack {
     let piece = StackPiece { low: 0, jumps_down: 0 };
-    let mut walker = Walker { modules, memory, is_full: false, needs_full: false, piece };
+    let kept = start.general;
+    let mut walker =
+        Walker { modules, memory, is_full: false, needs_full: false, is_last: false, piece, kept };
     let stack = walker.run(start, max_frames);
     if !walker.needs_full {
         return stack;
     }
-    let mut walker = Walker { modules, memory, is_full: true, needs_full: false, piece };
+    let mut walker =
+        Walker { modules, memory, is_full: true, needs_full: false, is_last: false, piece, kept };
     let full = walker.run(start, max_frames);
     let depth = |stack: &Stack| stack.frames.len() + stack.left_out;
     if depth(&full) >= depth(&stack) { full } else { stack }
@@ -173,7 +176,11 @@ struct Walker<'a, M, R> {
     is_full: bool,
     /// Set where full evaluation would have got further.
     needs_full: bool,
+    /// Set where the frame above is known to be the root.
+    is_last: bool,
     piece: StackPiece,
+    /// The registers of the last frame of which all were known.
+    kept: [Option<u64>; MAX_REGISTERS],
 }
 
 /// The frame above, and how it was found.
@@ -206,6 +213,10 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 let is_root = is_marked_root(&callee, &state);
                 break if is_root { End::Complete } else { End::BadUnwindInfo { pc: callee.pc } };
             }
+            if self.is_last {
+                frames.push(FrameAddress { address: state.pc, is_return_address: true, found_by });
+                break End::Complete;
+            }
             if self.modules.find(state.lookup_address()).is_none() {
                 break End::UnknownMapping { address: state.pc };
             }
@@ -236,9 +247,14 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             RuleKind::FramePointer => self.frame_pointer_step(state, false),
             RuleKind::FramePointerRoot => self.frame_pointer_step(state, true),
             RuleKind::User => self.full_step(state, own, module.bias),
+            RuleKind::NewThread => self.new_thread_step(state),
             // The file's own entry is wrong there.
             RuleKind::Landing => self.landing_step(state, rule),
-            _ if rule.ra_kind == RaKind::Jump => self.rule_step(state, rule),
+            RuleKind::GoCall => self.go_call_step(state, rule),
+            RuleKind::Goroutine => {
+                self.goroutine_step(state, rule, module.bias).ok_or(End::NoUnwindInfo { pc: state.pc })
+            }
+            _ if matches!(rule.ra_kind, RaKind::Jump | RaKind::Last) => self.rule_step(state, rule),
             _ if self.is_full && self.modules.cfi(address).is_some_and(|cfi| cfi.has_entry(own)) => {
                 self.full_step(state, own, module.bias)
             }
@@ -251,7 +267,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         let cfa = if by_record { self.cfa_by_record(state, rule)? } else { self.cfa(state, rule)? };
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let return_address = match rule.ra_kind {
-            RaKind::AtCfa | RaKind::Jump => self.read(cfa.wrapping_sub(8))?,
+            RaKind::AtCfa | RaKind::Jump | RaKind::Last => self.read(cfa.wrapping_sub(8))?,
             RaKind::Offset => self.read(cfa.wrapping_add_signed(i64::from(rule.aux)))?,
             RaKind::BesideRbp => self.read(cfa.wrapping_add_signed(i64::from(rule.rbp_off) + 8))?,
             RaKind::InReg => self.register(state, rule.aux_reg)?,
@@ -272,10 +288,12 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
                 let rbp = self.register(state, state.architecture.frame_pointer())?;
                 Some(self.read(rbp.wrapping_add_signed(i64::from(rule.rbp_off)))?)
             }
+            RbpKind::Lost => None,
         };
         let found_by = if by_record { FoundBy::FramePointer } else { FoundBy::Cfi };
         let mut caller = state.caller_of(return_address, cfa, rbp);
         caller.is_return_address = rule.ra_kind != RaKind::Jump || return_address == 0;
+        self.is_last = rule.ra_kind == RaKind::Last;
         if by_record && self.modules.find(caller.lookup_address()).is_none() {
             return Err(End::BadFramePointer { pc: state.pc });
         }
@@ -295,6 +313,11 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         Ok(record.wrapping_sub(i64::from(rule.rbp_off).cast_unsigned()))
     }
 
+    /// Around the system call that starts a thread: zero is what only the new one gets from it.
+    fn new_thread_step(&mut self, state: &FrameState) -> Result<Caller, End> {
+        if self.register(state, 0)? == 0 { Err(End::Complete) } else { self.leaf_step(state) }
+    }
+
     fn leaf_step(&mut self, state: &FrameState) -> Result<Caller, End> {
         let rsp = self.register(state, state.architecture.stack_pointer())?;
         let return_address = self.read(rsp)?;
@@ -302,7 +325,13 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     }
 
     fn cfa(&mut self, state: &FrameState, rule: Rule) -> Result<u64, End> {
-        let base = self.register(state, rule.cfa_reg)?.wrapping_add_signed(i64::from(rule.cfa_off));
+        let is_carried = rule.cfa_reg == state.architecture.frame_pointer();
+        let kept = self.kept.get(usize::from(rule.cfa_reg)).copied().flatten();
+        let base = match state.register(rule.cfa_reg).or(kept) {
+            Some(base) if rule.is_base_kept && !is_carried => base,
+            _ => self.register(state, rule.cfa_reg)?,
+        };
+        let base = base.wrapping_add_signed(i64::from(rule.cfa_off));
         let added = i64::from(rule.aux);
         match rule.kind {
             RuleKind::Deref => Ok(self.read(base)?.wrapping_add_signed(added)),
@@ -325,10 +354,11 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
     /// `is_root_marked`: Go's runtime, where rbp leads from one stack to another and is zero at a root.
     fn frame_pointer_step(&mut self, state: &FrameState, is_root_marked: bool) -> Result<Caller, End> {
         let bad = End::BadFramePointer { pc: state.pc };
-        let (Some(rsp), Some(rbp)) = (state.stack_pointer(), state.frame_pointer()) else { return Err(bad) };
-        if let Some(caller) = self.step_by_code(state, rsp, rbp) {
+        let Some(rsp) = state.stack_pointer() else { return Err(bad) };
+        if let Some(caller) = self.step_by_code(state, rsp, state.frame_pointer()) {
             return Ok(caller);
         }
+        let Some(rbp) = state.frame_pointer() else { return Err(bad) };
         if is_root_marked && rbp == 0 && state.is_return_address {
             return Err(End::Complete);
         }
@@ -347,7 +377,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
 
     /// The caller of interrupted code whose next instructions say where the return address is. Needs memory that
     /// holds the code.
-    fn step_by_code(&self, state: &FrameState, rsp: u64, rbp: u64) -> Option<Caller> {
+    fn step_by_code(&self, state: &FrameState, rsp: u64, rbp: Option<u64>) -> Option<Caller> {
         if state.is_return_address || state.architecture != Architecture::X86_64 {
             return None;
         }
@@ -357,12 +387,12 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
             place.copy_from_slice(&self.memory.read(address).ok()?.to_le_bytes());
         }
         let top = self.memory.read(rsp).ok()?;
-        let distance = leaf_code::return_distance(&code, top == rbp)?;
+        let distance = leaf_code::return_distance(&code, Some(top) == rbp)?;
         let return_address = self.memory.read(rsp.wrapping_add(distance)).ok()?;
         self.modules.find(return_address.wrapping_sub(1))?;
-        let caller_rbp = if distance == 8 { top } else { rbp };
+        let caller_rbp = if distance == 8 { Some(top) } else { rbp };
         let cfa = rsp.wrapping_add(distance + 8);
-        Some((state.caller_of(return_address, cfa, Some(caller_rbp)), FoundBy::FramePointer))
+        Some((state.caller_of(return_address, cfa, caller_rbp), FoundBy::FramePointer))
     }
 
     /// The kernel's signal frame is at the stack pointer; its registers are all that the interrupted code had.
@@ -379,6 +409,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         }
         let pc = self.read(context.wrapping_add(architecture.signal_frame_pc_offset()))?;
         self.piece.low = general[usize::from(architecture.stack_pointer())].unwrap_or(0);
+        self.kept = general;
         Ok((FrameState { pc, is_return_address: false, general, ..*state }, FoundBy::Signal))
     }
 
@@ -395,6 +426,59 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         let mut caller = state.caller_of(landing_pad, cfa, Some(rbp));
         caller.is_return_address = landing_pad == 0;
         Ok((caller, FoundBy::Cfi))
+    }
+
+    /// Go's runtime has called C on the thread's own stack, and noted there where the goroutine's is.
+    fn go_call_step(&mut self, state: &FrameState, rule: Rule) -> Result<Caller, End> {
+        let unknown = End::NoUnwindInfo { pc: state.pc };
+        let rsp = self.register(state, state.architecture.stack_pointer())?;
+        let g = self.read(rsp.wrapping_add_signed(i64::from(rule.aux)))?;
+        let depth = self.read(rsp.wrapping_add_signed(i64::from(rule.cfa_off)))?;
+        let place = if g == 0 {
+            depth
+        } else {
+            let stack_end = self.memory.read(g.wrapping_add_signed(i64::from(rule.rbp_off)));
+            stack_end.map_err(|_| unknown)?.wrapping_sub(depth)
+        };
+        let return_address = self.memory.read(place).map_err(|_| unknown)?;
+        let rsp = place.wrapping_add(8);
+        let caller = state.caller_of(return_address, rsp, state.frame_pointer());
+        self.enter_goroutine(caller).ok_or(unknown)
+    }
+
+    /// Go's runtime works on the thread's own stack for a goroutine, which its data lead to; `None` if it has none (any
+    /// more), or the data are not there.
+    fn goroutine_step(&mut self, state: &FrameState, rule: Rule, bias: u64) -> Option<Caller> {
+        let read = |address: u64| self.memory.read(address).ok().filter(|word| *word != 0);
+        let m_of_g = 8 * u64::from(rule.cfa_reg);
+        let thread_pointer = state.thread_pointer.filter(|address| *address != 0)?;
+        let offset = 0u64.wrapping_add_signed(i64::from(rule.cfa_off));
+        let offset = match rule.rbp_kind {
+            RbpKind::AtCfa => self.memory.read(bias.wrapping_add(offset)).ok()?,
+            _ => offset,
+        };
+        let g = read(thread_pointer.wrapping_add(offset))?;
+        let m = read(g.wrapping_add(m_of_g))?;
+        let goroutine = read(m.wrapping_add_signed(i64::from(rule.rbp_off)))?;
+        if read(goroutine.wrapping_add(m_of_g))? != m {
+            return None;
+        }
+        let buffer = goroutine.wrapping_add_signed(i64::from(rule.aux));
+        let rsp = read(buffer)?;
+        let saved_pc = self.memory.read(buffer.wrapping_add(8)).ok()?;
+        let (pc, rsp, rbp) = if rule.ra_kind == RaKind::Offset {
+            let rbp = self.memory.read(buffer.wrapping_add(8 * u64::from(rule.aux_reg))).ok()?;
+            (saved_pc, rsp, Some(rbp))
+        } else {
+            (read(rsp)?, rsp.wrapping_add(8), state.frame_pointer())
+        };
+        self.enter_goroutine(state.caller_of(pc, rsp, rbp))
+    }
+
+    /// A goroutine's frame, on the goroutine's own stack; `None` where it leads to no code.
+    fn enter_goroutine(&mut self, caller: FrameState) -> Option<Caller> {
+        self.piece.low = caller.stack_pointer().filter(|_| caller.pc != 0)?;
+        Some((caller, FoundBy::Cfi))
     }
 
     /// A caller below the current frame has to be on another stack (split stacks, stacks borrowed for a call): below
@@ -431,6 +515,7 @@ impl<M: ModuleMap, R: Memory> Walker<'_, M, R> {
         })?;
         if step.is_signal_frame {
             self.piece.low = step.caller.stack_pointer().unwrap_or(0);
+            self.kept = step.caller.general;
             return Ok((step.caller, FoundBy::Signal));
         }
         let (Some(rsp), Some(cfa)) = (state.stack_pointer(), step.caller.stack_pointer()) else {

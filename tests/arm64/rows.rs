@@ -42,12 +42,12 @@ fn rule_says(rule: Rule) -> Says {
         RaKind::Offset => Place::AtCfa(rule.aux.into()),
         RaKind::BesideRbp => Place::AtCfa(i64::from(rule.rbp_off) + 8),
         RaKind::InReg if rule.aux_reg == 30 => Place::Unchanged,
-        RaKind::InReg | RaKind::Jump => return Says::Nothing,
+        RaKind::InReg | RaKind::Jump | RaKind::Last => return Says::Nothing,
     };
     let x29 = match rule.rbp_kind {
         RbpKind::Same => Place::Unchanged,
         RbpKind::AtCfa => Place::AtCfa(rule.rbp_off.into()),
-        RbpKind::AtRbp => return Says::Nothing,
+        RbpKind::AtRbp | RbpKind::Lost => return Says::Nothing,
     };
     match rule.kind {
         RuleKind::Stop => Says::Root,

@@ -106,6 +106,8 @@ impl Demo {
             weight: PERIOD_NS,
             cpu: 3,
             outcome: Outcome::Complete,
+            wait: None,
+            folded: None,
         };
         self.profile.events[self.event.index()].push(sample);
     }

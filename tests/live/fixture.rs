@@ -20,25 +20,48 @@ pub(crate) fn sources() -> PathBuf {
 /// The program made from `tests/fixtures/<name>.*`, built at most once per run; `None`, after saying so,
 /// if its compiler is not installed.
 pub(crate) fn build(name: &str) -> Option<PathBuf> {
+    build_as(name, name, None)
+}
+
+/// As [`build`], by the compiler that the distribution packages, which is mostly older than one from elsewhere.
+pub(crate) fn build_by_distribution(name: &str, compiler: &str) -> Option<PathBuf> {
+    // Where Debian, Fedora and Arch put Go.
+    let folders =
+        fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path().join("bin"));
+    let mut found: Vec<PathBuf> = folders.filter(|folder| folder.join(compiler).is_file()).collect();
+    found.sort();
+    let Some(folder) = found.first() else {
+        return skip(&format!(
+            "the distribution's {compiler} is not installed, which builds the fixture {name}"
+        ));
+    };
+    build_as(name, &format!("{name}-by-distribution"), Some(folder))
+}
+
+/// Builds a fixture as `program_name`, with the compilers in `folder` first.
+fn build_as(name: &str, program_name: &str, folder_of_compiler: Option<&Path>) -> Option<PathBuf> {
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let built = built.get_or_insert_with(HashMap::new);
-    if let Some(program) = built.get(name) {
+    if let Some(program) = built.get(program_name) {
         return Some(program.clone());
     }
     let command = build_command(name);
     let words: Vec<&str> = command.split_whitespace().collect();
     for compiler in COMPILERS {
-        if words.contains(&compiler) && tool(compiler).is_none() {
+        if folder_of_compiler.is_none() && words.contains(&compiler) && tool(compiler).is_none() {
             return skip(&format!("{compiler} is not installed, which builds the fixture {name}"));
         }
     }
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures");
     fs::create_dir_all(&folder).expect("the target folder is writable");
-    let program = folder.join(name);
+    let program = folder.join(program_name);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = folder_of_compiler.map_or(path.clone(), |first| format!("{}:{path}", first.display()));
     let output = Command::new("sh")
         .args(["-ec", &command])
         .current_dir(sources())
         .env("OUT", &program)
+        .env("PATH", path)
         .output()
         .expect("sh can be run");
     assert!(
@@ -46,7 +69,7 @@ pub(crate) fn build(name: &str) -> Option<PathBuf> {
         "fixture {name} does not build with `{command}`:\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    built.insert(name.to_owned(), program.clone());
+    built.insert(program_name.to_owned(), program.clone());
     Some(program)
 }
 

@@ -5,6 +5,7 @@ use super::machine::{tool_or_skip, turn};
 use super::profiler::{Recording, Stack};
 use super::running::Running;
 use rustix::process::Signal;
+use std::path::Path;
 use std::process::Command;
 
 #[test]
@@ -38,31 +39,91 @@ fn names_of_generated_code_are_found_inside_a_container() {
 #[test]
 fn stacks_lead_from_go_through_c_and_back_without_symbols() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("gocgo", &["20"]) else { return };
-    let recording = Recording::of_pid(program.pid(), "3s");
-    let report = recording.report();
-    // While a stack is moved to a larger place, only the runtime's data say where it is.
-    report.assert_whole_or(500, &["no_unwind_info"]);
-    assert!(report.complete_percent() > 94.0, "{}", report.causes());
+    let Some(program) = fixture::build("gocgo") else { return };
+    check_go_and_c(&program);
+}
+
+#[test]
+fn stacks_lead_from_go_through_c_and_back_in_the_distributions_version_of_go() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build_by_distribution("gocgo", "go") else { return };
+    check_go_and_c(&program);
+}
+
+#[test]
+fn a_shared_library_of_go_has_whole_stacks_while_they_are_moved() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("golibrary", &["20"]) else { return };
+    let recording = Recording::of_pid(program.pid(), "2s");
+    recording.report().assert_whole(300);
     let stacks = recording.stacks();
-    let claims = |stack: &Stack| stack.has(&["runtime.newstack"]) && !stack.is_cut();
-    assert!(!stacks.0.iter().any(claims), "a stack claims to be whole without its goroutine");
+    stacks.assert_has(&["main", "into_go", "goClimb", "main.climb", "main.climb"]);
+    let moved = stacks.percent(|stack| stack.has(&["runtime.newstack", "runtime.copystack"]));
+    let of_somebody =
+        stacks.percent(|stack| stack.has(&["main.climb", "runtime.morestack", "runtime.copystack"]));
+    assert!(
+        moved > 5.0 && moved - of_somebody < 0.2,
+        "{moved:.2} % move a stack, {of_somebody:.2} % of whom"
+    );
+}
+
+fn check_go_and_c(program: &Path) {
+    let program = Running::start_ready(Command::new(program).arg("20"));
+    let recording = Recording::of_pid(program.pid(), "3s");
+    recording.report().assert_whole(500);
+    let stacks = recording.stacks();
     stacks.assert_has(&["runtime.goexit", "main.main", "main.intoC", "main.spinInGo"]);
     stacks.assert_has(&["runtime.goexit", "main.grow", "main.grow", "main.spinInGo"]);
+    // A stack is moved to a larger place by the thread's own, from where only the runtime's data lead back.
+    let moved = stacks.percent(|stack| stack.has(&["runtime.newstack", "runtime.copystack"]));
+    let of_somebody = stacks.percent(|stack| {
+        stack.has(&[
+            "runtime.goexit",
+            "main.climb",
+            "runtime.morestack",
+            "runtime.newstack",
+            "runtime.copystack",
+        ]) || stack.has(&["runtime.goexit", "main.grow", "runtime.newstack", "runtime.copystack"])
+    });
+    assert!(
+        moved > 0.5 && moved - of_somebody < moved / 20.0,
+        "{moved:.2} % move a stack, {of_somebody:.2} % of whom"
+    );
     // C code has no names here, and lies between Go's frames and asmcgocall.
     let in_c = stacks.percent(|stack| stack.has(&["runtime.asmcgocall"]));
-    let from_go = stacks.percent(|stack| stack.has(&["main.main", "main.intoC", "runtime.asmcgocall"]));
+    let from_go = stacks.percent(|stack| {
+        stack.has(&["main.main", "main.intoC"]) && stack.calls("runtime.cgocall", "runtime.asmcgocall")
+    });
     assert!(in_c > 5.0 && in_c - from_go < 0.2, "{in_c:.1} % are in C, {from_go:.1} % with their Go callers");
     // The clock is read on the thread's own stack.
     let clock = stacks.percent(|stack| stack.has(&["main.readClock"]));
-    let orphans = stacks.percent(|stack| stack.has(&["__vdso_clock_gettime"]) && !stack.has(&["main.main"]));
+    const ROOTS: [&str; 4] = ["runtime.goexit", "runtime.mcall", "runtime.morestack", "runtime.mstart"];
+    let is_orphan = |stack: &Stack| {
+        stack.has(&["__vdso_clock_gettime"])
+            && !ROOTS.iter().any(|root| stack.has(&[root, "__vdso_clock_gettime"]))
+    };
+    let orphans = stacks.percent(is_orphan);
     assert!(clock > 5.0 && orphans < 0.3, "{clock:.1} % read the clock, {orphans:.2} % for nobody");
+    // So is memory collected, for functions that `systemstack` was called by, not for theirs.
+    let collecting = stacks.percent(|stack| stack.calls("runtime.gcBgMarkWorker", "runtime.systemstack"));
+    assert!(collecting > 0.1, "only {collecting:.2} % collect garbage");
+    let without_caller = |stack: &Stack| stack.calls("runtime.goexit", "runtime.systemstack");
+    assert!(!stacks.0.iter().any(without_caller), "systemstack is called by goexit");
 }
 
 #[test]
 fn a_parent_is_whole_inside_vfork_and_posix_spawn() {
+    check_vfork("spawner");
+}
+
+#[test]
+fn a_parent_is_whole_inside_vfork_of_musl() {
+    check_vfork("spawner_musl");
+}
+
+fn check_vfork(fixture: &str) {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("spawner", &["20"]) else { return };
+    let Some(program) = Running::fixture(fixture, &["20"]) else { return };
     let recording = Recording::with(["-p", &program.pid().to_string(), "-d", "2s", "--no-children"]);
     recording.report().assert_whole(50);
     let stacks = recording.stacks();
@@ -71,6 +132,36 @@ fn a_parent_is_whole_inside_vfork_and_posix_spawn() {
     let in_vfork = |name: &str| stacks.percent(|stack| stack.has(&["main", "by_vfork", name]));
     let inside = ["vfork", "__vfork", "__libc_vfork"].map(in_vfork).into_iter().fold(0.0, f64::max);
     assert!(inside > 1.0, "only {inside:.1} % were seen inside vfork");
+}
+
+#[test]
+fn go_without_symbols_keeps_its_caller_while_it_starts_programs() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("gospawner") else { return };
+    check_go_vfork(&program);
+}
+
+#[test]
+fn go_of_the_distribution_keeps_its_caller_while_it_starts_programs() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build_by_distribution("gospawner", "go") else { return };
+    check_go_vfork(&program);
+}
+
+fn check_go_vfork(program: &Path) {
+    const INSIDE: &str = "syscall.rawVforkSyscall";
+    let program = Running::start_ready(Command::new(program).arg("20"));
+    let recording = Recording::with(["-p", &program.pid().to_string(), "-d", "2s", "--no-children"]);
+    recording.report().assert_whole(50);
+    let stacks = recording.stacks();
+    let inside = stacks.percent(|stack| stack.has(&[INSIDE]));
+    let of_caller = stacks.percent(|stack| {
+        stack.has(&["runtime.goexit", "main.main"]) && stack.calls("syscall.forkAndExecInChild1", INSIDE)
+    });
+    assert!(
+        inside > 1.0 && inside - of_caller < 0.2,
+        "{inside:.1} % are inside, {of_caller:.1} % with the caller"
+    );
 }
 
 #[test]

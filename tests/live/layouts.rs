@@ -153,10 +153,12 @@ fn assembly_without_unwind_information_keeps_its_callers() {
     let report = recording.report();
     report.assert_whole(500);
     let stacks = recording.stacks();
-    for function in ["asm_leaf", "asm_saves", "asm_aligns"] {
+    for function in ["asm_leaf", "asm_saves", "asm_aligns", "asm_keeps", "asm_saves_for"] {
         stacks.assert_has(&["main", "calls_assembly", function]);
     }
     stacks.assert_has(&["main", "calls_assembly", "asm_calls", "called_back"]);
+    // All of them, parts that keep their caller's frame in a register or have overwritten rbp included.
+    assert!(report.complete_percent() >= 99.9, "the others: {}", report.causes());
     let named = stacks.percent(|stack| stack.has(&["main", "calls_assembly"]));
     assert!(named >= 99.0, "only {named:.2} % have all callers; top: {}", report.top());
 }

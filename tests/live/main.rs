@@ -23,3 +23,7 @@ mod stack_shapes;
 mod support;
 mod svg;
 mod targets;
+mod waits;
+mod waits_recorded;
+mod waits_targets;
+mod waits_under_load;

@@ -118,10 +118,11 @@ impl Recording {
 }
 
 /// What `report --json` printed.
-pub(crate) struct Report(Value);
+pub(crate) struct Report(pub(crate) Value);
 
 impl Report {
-    fn number(&self, path: &str) -> f64 {
+    /// A number of the report, by its JSON pointer.
+    pub(crate) fn number(&self, path: &str) -> f64 {
         let value = self.0.pointer(path).and_then(Value::as_f64);
         value.unwrap_or_else(|| panic!("`report --json` has no number {path}"))
     }
@@ -259,6 +260,11 @@ impl Stack {
     /// Whether the name of some frame contains `part`.
     pub(crate) fn any_contains(&self, part: &str) -> bool {
         self.frames.iter().any(|frame| frame.contains(part))
+    }
+
+    /// Whether some frame called `caller` comes directly before one called `callee`.
+    pub(crate) fn calls(&self, caller: &str, callee: &str) -> bool {
+        self.frames.windows(2).any(|pair| pair[0] == caller && pair[1] == callee)
     }
 
     /// Number of frames, the command name among them.

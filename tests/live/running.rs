@@ -3,7 +3,7 @@
 use super::fixture;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -51,6 +51,17 @@ impl Running {
     pub(crate) fn ended_by(mut self, signal: Signal) -> Running {
         self.last_signal = signal;
         self
+    }
+
+    /// Ends it, and gives what it printed since it was ready.
+    pub(crate) fn finish(mut self) -> String {
+        // Errors mean that it has gone already.
+        let _ = kill_process_group(Pid::from_child(&self.child), self.last_signal);
+        let mut printed = String::new();
+        if let Some(output) = &mut self.output_pipe {
+            output.read_to_string(&mut printed).expect("what a fixture prints is text");
+        }
+        printed
     }
 
     /// Its process number.

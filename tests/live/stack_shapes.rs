@@ -84,6 +84,19 @@ fn frames_of_many_megabytes_are_crossed() {
     }
 }
 
+/// The copies of the stack that user space walks here have holes, and end in the middle of a page.
+#[test]
+fn pages_that_are_not_there_are_left_out_of_stack_copies_alone() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = record("untouched", &["20"]) else { return };
+    let report = recording.report();
+    report.assert_whole(LEAST_SAMPLES);
+    assert_eq!(report.complete_percent(), 100.0, "the others: {}", report.causes());
+    for stack in stacks_with(&recording, "odd_leaf", 90.0) {
+        assert!(stack.has(&["_start", "main", "with_untouched", "odd_leaf"]));
+    }
+}
+
 #[test]
 fn coroutines_are_walked_on_their_own_stacks() {
     let Some(_turn) = turn() else { return };
@@ -202,8 +215,13 @@ fn the_return_from_a_signal_handler_has_its_caller() {
     let Some(recording) = record("sigentry", &["20", "return"]) else { return };
     let report = recording.report();
     report.assert_whole(LEAST_SAMPLES);
-    assert!(report.complete_percent() >= 99.9, "the others: {}", report.causes());
     let stacks = recording.stacks();
+    // The kernel sets the registers one by one, for the handler and back: half of each set leads nowhere.
+    let setting = ["restore_sigcontext", "rt_sigreturn_[k]", "setup_rt_frame", "arch_do_signal"];
+    let is_half_set = |stack: &Stack| setting.iter().any(|name| stack.any_contains(name));
+    let others = stacks.percent(|stack| stack.is_cut() && !is_half_set(stack));
+    assert!(others <= 0.1, "{others} % are cut; all that are not complete: {}", report.causes());
+    assert!(report.complete_percent() >= 99.0, "the others: {}", report.causes());
     // In rt_sigreturn the address is behind the last instruction of its function.
     stacks.assert_has(&["_start", "main", "raise_often", "__restore_rt"]);
     let whole = stacks.percent(|stack| stack.has(&["_start", "main", "raise_often"]));

@@ -12,8 +12,8 @@
  *   short       the same frames as far as libdw came, which then needed memory that was not copied
  *   deep        the same frames as far as prof keeps those next to the leaf, and no root
  *   blind       the last frame that both found is in code without entries, where libdw guesses,
- *               or in a function in which Go's runtime changes or ends a stack: its entry knows
- *               nothing of that
+ *               or in a function in which Go's runtime changes or ends a stack, or returns from a
+ *               signal: its entry knows nothing of that
  *   differing   anything else
  *   uncopied    there is no copy (the ring was full), or the mappings are not known
  *
@@ -214,7 +214,8 @@ static bool leaves_stack(const char *function)
 					    "runtime.mstart",	   "runtime.goexit",
 					    "runtime.cgocallback", "runtime.rt0_go",
 					    "runtime.nanotime1",   "runtime.walltime",
-					    "runtime.vgetrandom1"};
+					    "runtime.vgetrandom1", "time.now",
+					    "runtime.gogo",	   "gogo"};
 
 	for (size_t i = 0; function && i < sizeof(names) / sizeof(names[0]); i++) {
 		size_t length = strlen(names[i]);
@@ -224,6 +225,13 @@ static bool leaves_stack(const char *function)
 			return true;
 	}
 	return false;
+}
+
+/* Whether signal handlers return to the first byte of a function of Go's. Its entry does not say
+ * so. */
+static bool returns_from_signal(const char *function)
+{
+	return function && !strncmp(function, "runtime.sigreturn", strlen("runtime.sigreturn"));
 }
 
 /* Whether libdw knew how to step on from the last frame that both found. */
@@ -236,6 +244,7 @@ static bool can_step(const struct sample_record *sample, size_t common)
 		return true;
 	address = walk.frames[common - 1];
 	return !leaves_stack(address_space_symbol(walk.space, address - !is_exact)) &&
+	       !returns_from_signal(address_space_symbol(walk.space, address)) &&
 	       (address_space_has_cfi(walk.space, address - !is_exact) ||
 		address_space_has_cfi(walk.space, address));
 }

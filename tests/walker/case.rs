@@ -68,6 +68,8 @@ pub(crate) struct Case {
     pub(crate) memory: Vec<Piece>,
     /// What uretprobes have replaced.
     pub(crate) uprobes: Option<Uprobes>,
+    /// Where the thread's own data lie.
+    pub(crate) thread_pointer: Option<u64>,
 }
 
 /// Return addresses that a uretprobe has replaced, as the kernel keeps them.
@@ -82,12 +84,17 @@ pub(crate) struct Uprobes {
 const IS_RETURN: u32 = 1;
 const FEW_REGISTERS: u32 = 2;
 const HAS_UPROBES: u32 = 16;
+const HAS_THREAD_POINTER: u32 = 32;
 
 impl Case {
     /// The state that the user-space walk starts from.
     pub(crate) fn start(&self) -> FrameState {
         let (&pc, general) = self.registers.split_last().unwrap();
-        let mut state = FrameState { is_return_address: self.is_return, ..FrameState::caller(pc, 0, 0) };
+        let mut state = FrameState {
+            is_return_address: self.is_return,
+            thread_pointer: self.thread_pointer,
+            ..FrameState::caller(pc, 0, 0)
+        };
         if self.registers.len() == AARCH64_REGISTERS {
             (state.architecture, state.signature_mask) = (Architecture::Aarch64, SIGNATURE_MASK_48_BITS);
         }
@@ -122,7 +129,8 @@ impl Case {
         }
         let flags = u32::from(self.is_return) * IS_RETURN
             + u32::from(self.has_few_registers) * FEW_REGISTERS
-            + u32::from(self.uprobes.is_some()) * HAS_UPROBES;
+            + u32::from(self.uprobes.is_some()) * HAS_UPROBES
+            + u32::from(self.thread_pointer.is_some()) * HAS_THREAD_POINTER;
         let mut bytes = Vec::new();
         for number in [
             flags,
@@ -156,6 +164,7 @@ impl Case {
                 replaced.iter().flat_map(|(slot, original)| [*slot, *original]).flat_map(u64::to_le_bytes),
             );
         }
+        bytes.extend(self.thread_pointer.iter().flat_map(|address| address.to_le_bytes()));
         bytes
     }
 

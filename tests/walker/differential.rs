@@ -7,6 +7,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
 use prof::bpf::{FRAME_ADDRESS, MAX_USER_FRAMES};
+use prof::unwind::rule::GoroutineOffsets;
 use prof::unwind::{Architecture, End, FoundBy, Page, Row, Rule, Stack, Table, walk};
 
 use crate::case::{AARCH64_REGISTERS, Case, Image, ImageState, Mapping, Piece, REGISTERS};
@@ -149,9 +150,22 @@ fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
         2 => Just(Rule::FRAME_POINTER),
         1 => Just(Rule::FRAME_POINTER_ROOT),
         1 => offset().prop_map(Rule::landing),
+        1 => any::<bool>().prop_map(|is_call| match is_call {
+            true => Rule::goroutine(GOROUTINE),
+            false => Rule::goroutine_return(GOROUTINE),
+        }),
+        1 => ((-2..8i16).prop_map(|n| n * 8), (-2..8i32).prop_map(|n| n * 8), offset())
+            .prop_map(|(g, depth, end)| Rule::go_call(g, depth, end)),
+        1 => (offset(), any::<u8>(), offset(), any::<i16>(), any::<u8>()).prop_map(
+            |(g, m_word, current, buffer, rbp_word)| {
+                let is_g_looked_up = buffer & 1 != 0;
+                Rule::goroutine(GoroutineOffsets { g, is_g_looked_up, m_word, current, buffer, rbp_word })
+            }
+        ),
+        1 => Just(Rule::NEW_THREAD),
     ];
     let ra_register = other_register(architecture);
-    (cfa, 0..8u8, offset(), 0..40u8, small, ra_register).prop_map(
+    (cfa, 0..10u8, offset(), 0..40u8, small, ra_register).prop_map(
         move |(rule, rbp, rbp_offset, ra, ra_offset, ra_register)| {
             // What prologues on arm64 make, and only they.
             if architecture == Architecture::Aarch64 && ra % 3 != 0 {
@@ -164,16 +178,32 @@ fn rule(architecture: Architecture) -> impl Strategy<Value = Rule> {
             let rule = match rbp {
                 0..2 => rule.with_rbp_at_cfa(rbp_offset.wrapping_neg()),
                 2 => rule.with_rbp_at_rbp(rbp_offset),
+                3 => rule.with_rbp_lost(),
+                4 => rule.with_base_kept(),
                 _ => rule,
             };
             match ra {
-                0..35 => rule,
+                0..34 => rule,
                 35 => rule.with_jump(),
+                34 => rule.with_last_caller(),
                 36 => rule.with_ra_in_register(ra_register).unwrap_or(rule),
                 _ => rule.with_ra_at(i64::from(ra_offset) & !7).unwrap_or(rule),
             }
         },
     )
+}
+
+/// Where the words of [`plant_goroutine`] are looked for.
+const GOROUTINE: GoroutineOffsets =
+    GoroutineOffsets { g: 16, is_g_looked_up: false, m_word: 2, current: 0x30, buffer: 0x20, rbp_word: 4 };
+
+/// The thread's m runs a goroutine, whose registers are what the memory says anyway.
+fn plant_goroutine(case: &mut Case) {
+    let (g, m) = (STACK + 0x40, STACK + 0x100);
+    let Some(first) = case.memory.first_mut().filter(|piece| piece.start == STACK) else { return };
+    for (address, word) in [(STACK + 16, g), (g + 16, m), (m + 0x30, g)] {
+        first.bytes[(address - STACK) as usize..][..8].copy_from_slice(&word.to_le_bytes());
+    }
 }
 
 /// A table as the compiler makes them: each page with rows has one for its first address.
@@ -218,7 +248,7 @@ fn case(architecture: Architecture) -> impl Strategy<Value = Case> {
     let images = vec(image(architecture), MODULE_COUNT as usize);
     let stack = (any::<u64>(), vec(prop::bool::weighted(0.93), STACK_PAGES as usize));
     (registers(architecture), prop::bool::weighted(0.2), prop::bool::weighted(0.1), images, stack).prop_map(
-        |(registers, is_return, has_few_registers, images, (seed, is_present))| {
+        move |(registers, is_return, has_few_registers, images, (seed, is_present))| {
             let mapping = |(image, content): (u32, &Image)| {
                 let start = MODULES + u64::from(image) * MODULE_STEP;
                 let bias = start.wrapping_sub(content.table.first_page << 16);
@@ -236,7 +266,19 @@ fn case(architecture: Architecture) -> impl Strategy<Value = Case> {
                     bytes: words(page).flat_map(u64::to_le_bytes).collect(),
                 })
                 .collect();
-            Case { registers, is_return, has_few_registers, images, mappings, memory, uprobes: None }
+            let mut case = Case {
+                registers,
+                is_return,
+                has_few_registers,
+                images,
+                mappings,
+                memory,
+                // No rule of arm64 asks for it.
+                thread_pointer: (architecture == Architecture::X86_64 && seed & 7 != 0).then_some(STACK),
+                ..Case::default()
+            };
+            plant_goroutine(&mut case);
+            case
         },
     )
 }
@@ -251,10 +293,15 @@ fn the_walkers_of_kernel_and_user_space_take_the_same_steps_on_arm64() {
     check(Architecture::Aarch64);
 }
 
+/// `PROF_FUZZ_FACTOR`: how many times as many cases.
+fn factor() -> u32 {
+    std::env::var("PROF_FUZZ_FACTOR").map_or(1, |factor| factor.parse().unwrap())
+}
+
 fn check(architecture: Architecture) {
     let replay = std::cell::RefCell::new(Replay::start_for(architecture));
     let frames = std::cell::Cell::new(0);
-    let config = Config { cases: 4000, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: 4000 * factor(), failure_persistence: None, ..Config::default() };
     let count = config.cases;
     let result = TestRunner::new(config).run(&case(architecture), |case| {
         let host = replay.borrow_mut().walk(&case);

@@ -180,6 +180,7 @@ impl Stopped {
         } else {
             FrameState::interrupted(&registers)
         };
+        let state = FrameState { thread_pointer: Some(regs.fs_base), ..state };
         Self { pid, state, registers }
     }
 

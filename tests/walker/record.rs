@@ -114,6 +114,22 @@ const RECORDINGS: &[Recording] = &[
         wanted: |seen| seen.has("main.down"),
     },
     Recording {
+        name: "go-morestack",
+        about: "a goroutine whose stack is moved, on the thread's own stack",
+        command: &["{go}", "grow"],
+        has_oracle: false,
+        wanted: |seen| {
+            let names: Vec<&str> = seen.names.iter().map(String::as_str).collect();
+            let moves = names.iter().position(|name| *name == "runtime.copystack");
+            let Some(rest) = moves.and_then(|at| names[at..].strip_prefix(MOVING_STACK)) else {
+                return false;
+            };
+            let callers = rest.iter().skip_while(|name| **name == "main.grow");
+            rest.first() == Some(&"main.grow")
+                && callers.copied().eq(["main.main", "runtime.main", "runtime.goexit.abi0"])
+        },
+    },
+    Recording {
         name: "python",
         about: "the interpreter, deep in calls",
         command: &["/usr/bin/python3", "-S", "-c", PYTHON],
@@ -143,7 +159,15 @@ const RECORDINGS: &[Recording] = &[
     },
 ];
 
+/// From the function that moves a stack to the function that had no room.
+const MOVING_STACK: &[&str] = &["runtime.copystack", "runtime.newstack", "runtime.morestack.abi0"];
+
 const GO: &str = "package main
+
+import (
+\t\"os\"
+\t\"runtime\"
+)
 
 var sink int
 
@@ -157,7 +181,26 @@ func down(depth int) int {
 \treturn down(depth-1) + depth
 }
 
+//go:noinline
+func grow(depth int) int {
+\tvar room [256]byte
+\troom[depth%256] = 1
+\tif depth == 0 {
+\t\treturn 1
+\t}
+\treturn grow(depth-1) + int(room[0])
+}
+
+func init() {
+\truntime.LockOSThread()
+}
+
 func main() {
+\t// The garbage collector makes the stack small again.
+\tfor len(os.Args) > 1 {
+\t\tsink += grow(400)
+\t\truntime.GC()
+\t}
 \tdown(20)
 }
 ";
@@ -343,6 +386,7 @@ fn cut(process: &Process, stopped: &Stopped, stack: &Stack) -> (Case, Vec<String
         mappings: mappings.collect(),
         memory: cut_memory(process),
         uprobes: None,
+        thread_pointer: stopped.state.thread_pointer,
     };
     (case, names)
 }

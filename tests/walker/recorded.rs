@@ -32,7 +32,7 @@ fn recorded_stacks_have_the_frames_that_gdb_finds() {
         record_all(&folder());
     }
     let cases = cases();
-    assert!(cases.len() >= 13, "{} cases", cases.len());
+    assert!(cases.len() >= 14, "{} cases", cases.len());
     let mut replay = Replay::start();
     let mut wrong = Vec::new();
     for (name, recorded) in &cases {

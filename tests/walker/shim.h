@@ -72,9 +72,12 @@ static inline long bpf_task_pt_regs(struct task_struct *task)
 	abort();
 }
 
+/* Of the thread in the kernel a case has the thread pointer. */
+static struct task_struct host_task;
+
 static inline struct task_struct *bpf_get_current_task_btf(void)
 {
-	return NULL;
+	return &host_task;
 }
 
 /* A case has no kernel behind it: no thread, no file, and the kernel's list of mappings is empty.

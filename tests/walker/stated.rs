@@ -1,7 +1,7 @@
 //! What the kernel's walker does on stacks whose every word is stated.
 
 use prof::bpf::MAX_USER_FRAMES;
-use prof::unwind::rule::{RBP, RSP};
+use prof::unwind::rule::{GoroutineOffsets, RBP, RSP};
 use prof::unwind::{End, Page, Row, Rule, Stack, Table, walk};
 
 use crate::case::{Case, Image, ImageState, Mapping, Piece, REGISTERS, Uprobes};
@@ -195,4 +195,95 @@ pub(crate) fn some_cases() -> Vec<Case> {
     ];
     let words: Vec<_> = (0..PAGE / 8).map(|n| (n * 8, [pc(1), STACK + 0x100][(n % 2) as usize])).collect();
     kinds.iter().map(|&rule| case(&[rule, Rule::STOP], &words)).collect()
+}
+
+/// A goroutine's stack, far from the thread's own.
+const GOROUTINE_STACK: u64 = 0x00c0_0001_0000;
+/// The runtime's data: what the thread pointer, its g and m, and the goroutine's g are followed to.
+const RUNTIME: u64 = 0x00c0_0000_0000;
+const OFFSETS: GoroutineOffsets =
+    GoroutineOffsets { g: -8, is_g_looked_up: false, m_word: 6, current: 0xb8, buffer: 0x38, rbp_word: 5 };
+
+/// A thread in `rule`, with a goroutine that stopped at `goroutine`: its rsp, its rip and its rbp.
+fn goroutine_case(rule: Rule, goroutine: [u64; 3]) -> Case {
+    let rules = [rule, Rule::reg(RSP, 8), Rule::reg(RBP, 16).with_rbp_at_rbp(0), Rule::STOP];
+    let mut case = case(&rules, &[]);
+    let (system_g, m, g) = (RUNTIME + 0x100, RUNTIME + 0x400, RUNTIME + 0x800);
+    let [rsp, rip, rbp] = goroutine;
+    let runtime =
+        [(0xf8, system_g), (0x130, m), (0x4b8, g), (0x830, m), (0x838, rsp), (0x840, rip), (0x860, rbp)];
+    // A function without a frame, called by one with a frame, called by the goroutine's first.
+    let stack = [(0x100, pc(2)), (0x180, GOROUTINE_STACK + 0x200), (0x188, pc(3))];
+    case.memory = [(RUNTIME, page(&runtime)), (GOROUTINE_STACK, page(&stack)), (STACK, page(&[]))]
+        .map(|(start, bytes)| Piece { start, bytes })
+        .to_vec();
+    case.thread_pointer = Some(RUNTIME + 0x100);
+    case
+}
+
+#[test]
+fn from_the_threads_own_stack_the_goroutine_is_found_where_it_stopped() {
+    let stopped = [GOROUTINE_STACK + 0x100, pc(1), GOROUTINE_STACK + 0x180];
+    let mut calling = goroutine_case(Rule::goroutine(OFFSETS), stopped);
+    let (stack, end) = walk_both(&calling);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1), pc(2), pc(3)], End::Complete));
+    // Where the function that was called has no frame, its caller's rbp is still in the register.
+    let mut returning = goroutine_case(Rule::goroutine_return(OFFSETS), [stopped[0], 0, 0]);
+    returning.registers[usize::from(RBP)] = stopped[2];
+    let (stack, end) = walk_both(&returning);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(2), pc(3)], End::Complete));
+    // Nothing is said where the data are not as they have to be.
+    for (address, word) in
+        [(0xf8, 0), (0x130, 0), (0x4b8, 0), (0x830, RUNTIME + 0x408), (0x838, 0), (0x840, 0)]
+    {
+        let mut damaged = calling.clone();
+        damaged.memory[0].bytes[address..][..8].copy_from_slice(&u64::to_le_bytes(word));
+        let (stack, end) = walk_both(&damaged);
+        assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::NoUnwindInfo { pc: pc(0) }));
+    }
+    // In a shared library a word of its own says where the thread's g is.
+    let offsets = GoroutineOffsets { g: 0x3_f000, is_g_looked_up: true, ..OFFSETS };
+    let mut shared = goroutine_case(Rule::goroutine(offsets), stopped);
+    shared.memory.push(Piece { start: CODE + 0x3_f000, bytes: page(&[(0, 0u64.wrapping_sub(8))]) });
+    shared.memory.sort_by_key(|piece| piece.start);
+    let (stack, end) = walk_both(&shared);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1), pc(2), pc(3)], End::Complete));
+
+    calling.thread_pointer = None;
+    let (stack, end) = walk_both(&calling);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::NoUnwindInfo { pc: pc(0) }));
+}
+
+#[test]
+fn a_last_caller_is_the_root_whatever_its_own_rule_says() {
+    let rules = [Rule::reg(RSP, 8).with_last_caller(), Rule::reg(RSP, 8)];
+    let (stack, end) = walk_both(&case(&rules, &[(0, pc(1)), (8, pc(1))]));
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1)], End::Complete));
+    let (stack, end) = walk_both(&case(&rules, &[(0, 0)]));
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::BadUnwindInfo { pc: pc(0) }));
+}
+
+#[test]
+fn a_call_of_c_leads_back_to_the_stack_that_it_was_made_from() {
+    let rules = [Rule::go_call(48, 40, 8), Rule::reg(RBP, 16).with_rbp_at_rbp(0), Rule::STOP];
+    // Noted on the thread's own stack: the goroutine, and that it called 0x200 bytes below its stack's end.
+    let mut from_goroutine = case(&rules, &[(48, RUNTIME), (40, 0x200)]);
+    from_goroutine.registers[usize::from(RBP)] = GOROUTINE_STACK + 0x180;
+    let stack = [(0x100, pc(1)), (0x180, GOROUTINE_STACK + 0x200), (0x188, pc(2))];
+    let runtime = [(8, GOROUTINE_STACK + 0x300)];
+    let piece = |start, bytes| Piece { start, bytes };
+    from_goroutine.memory.insert(0, piece(GOROUTINE_STACK, page(&stack)));
+    from_goroutine.memory.insert(0, piece(RUNTIME, page(&runtime)));
+    let (stack, end) = walk_both(&from_goroutine);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1), pc(2)], End::Complete));
+    from_goroutine.memory.remove(0);
+    let (stack, end) = walk_both(&from_goroutine);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0)], End::NoUnwindInfo { pc: pc(0) }));
+
+    // The runtime itself called, on the same stack.
+    let words = [(48, 0), (40, STACK + 0x100), (0x100, pc(1)), (0x180, STACK + 0x200), (0x188, pc(2))];
+    let mut from_runtime = case(&rules, &words);
+    from_runtime.registers[usize::from(RBP)] = STACK + 0x180;
+    let (stack, end) = walk_both(&from_runtime);
+    assert_eq!((addresses(&stack), end.end), (vec![pc(0), pc(1), pc(2)], End::Complete));
 }

@@ -4,6 +4,7 @@
 //! about TEXT                    what it shows, and where the frames come from
 //! state interrupted|system-call
 //! registers HEX*                DWARF numbers, the program counter last
+//! thread-pointer HEX            where the thread's own data lie; only where the walk needs it
 //! image STATE NAME              numbered from 0; STATE is a number of `enum prof_image_state`
 //! rule KIND RBP RA CFAREG AUXREG AUX CFAOFF RBPOFF    of the image before, numbered from 0
 //! first-page HEX                of that image
@@ -37,7 +38,7 @@ pub(crate) struct Recorded {
     pub(crate) frames: Vec<(u64, String)>,
 }
 
-const KINDS: [RuleKind; 11] = [
+const KINDS: [RuleKind; 14] = [
     RuleKind::None,
     RuleKind::Reg,
     RuleKind::Deref,
@@ -49,9 +50,13 @@ const KINDS: [RuleKind; 11] = [
     RuleKind::DerefIndex,
     RuleKind::FramePointerRoot,
     RuleKind::Landing,
+    RuleKind::Goroutine,
+    RuleKind::GoCall,
+    RuleKind::NewThread,
 ];
-const RBP_KINDS: [RbpKind; 3] = [RbpKind::Same, RbpKind::AtCfa, RbpKind::AtRbp];
-const RA_KINDS: [RaKind; 5] = [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp, RaKind::Jump];
+const RBP_KINDS: [RbpKind; 4] = [RbpKind::Same, RbpKind::AtCfa, RbpKind::AtRbp, RbpKind::Lost];
+const RA_KINDS: [RaKind; 6] =
+    [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp, RaKind::Jump, RaKind::Last];
 const STATES: [ImageState; 6] = [
     ImageState::NotLoaded,
     ImageState::Ready,
@@ -67,12 +72,16 @@ impl Recorded {
         let state = if self.case.is_return { "system-call" } else { "interrupted" };
         let registers = hex(self.case.registers.iter().copied());
         writeln!(text, "state {state}\nregisters{registers}").unwrap();
+        if let Some(address) = self.case.thread_pointer {
+            writeln!(text, "thread-pointer {address:x}").unwrap();
+        }
         for (image, name) in self.case.images.iter().zip(&self.image_names) {
             writeln!(text, "image {} {name}", image.state as u32).unwrap();
             for rule in &image.table.rules {
                 let (kind, rbp, ra) = (rule.kind as u8, rule.rbp_kind as u8, rule.ra_kind as u8);
                 let Rule { cfa_reg, aux_reg, aux, cfa_off, rbp_off, .. } = rule;
-                writeln!(text, "rule {kind} {rbp} {ra} {cfa_reg} {aux_reg} {aux} {cfa_off} {rbp_off}")
+                let kept = if rule.is_base_kept { " kept" } else { "" };
+                writeln!(text, "rule {kind} {rbp} {ra} {cfa_reg} {aux_reg} {aux} {cfa_off} {rbp_off}{kept}")
                     .unwrap();
             }
             if !image.table.pages.is_empty() {
@@ -127,12 +136,17 @@ impl Recorded {
                 let registers: Option<Vec<u64>> = fields.iter().map(|field| parse_hex(field)).collect();
                 case.registers = registers?;
             }
+            "thread-pointer" => case.thread_pointer = Some(parse_hex(rest)?),
             "image" => {
                 let number: usize = fields.first()?.parse().ok()?;
                 case.images.push(Image { state: *STATES.get(number)?, table: Default::default() });
                 self.image_names.push(fields.get(1)?.to_string());
             }
             "rule" => {
+                let (is_base_kept, fields) = match fields.split_last() {
+                    Some((&"kept", numbers)) => (true, numbers),
+                    _ => (false, &fields[..]),
+                };
                 let numbers: Option<Vec<i32>> = fields.iter().map(|field| field.parse().ok()).collect();
                 let [kind, rbp, ra, cfa_reg, aux_reg, aux, cfa_off, rbp_off] = numbers?.try_into().ok()?;
                 let mut rule = Rule::NONE;
@@ -141,6 +155,7 @@ impl Recorded {
                 rule.ra_kind = RA_KINDS.into_iter().find(|known| *known as i32 == ra)?;
                 (rule.cfa_reg, rule.aux_reg) = (cfa_reg.try_into().ok()?, aux_reg.try_into().ok()?);
                 (rule.aux, rule.cfa_off, rule.rbp_off) = (aux.try_into().ok()?, cfa_off, rbp_off);
+                rule.is_base_kept = is_base_kept;
                 case.images.last_mut()?.table.rules.push(rule);
             }
             "first-page" => case.images.last_mut()?.table.first_page = parse_hex(rest)?,

@@ -32,11 +32,12 @@
 #include "unwind.bpf.h"
 
 enum case_flags {
-	CASE_IS_RETURN = 1 << 0,	 /* the program counter is a return address */
-	CASE_FEW_REGISTERS = 1 << 1,	 /* only those that callers have are known */
-	CASE_NO_FRAME_POINTERS = 1 << 2, /* frame pointers are not followed */
-	CASE_NO_PROCESS = 1 << 3,	 /* the process has no entry */
-	CASE_HAS_UPROBES = 1 << 4,	 /* a struct case_uprobes follows the memory */
+	CASE_IS_RETURN = 1 << 0,	  /* the program counter is a return address */
+	CASE_FEW_REGISTERS = 1 << 1,	  /* only those that callers have are known */
+	CASE_NO_FRAME_POINTERS = 1 << 2,  /* frame pointers are not followed */
+	CASE_NO_PROCESS = 1 << 3,	  /* the process has no entry */
+	CASE_HAS_UPROBES = 1 << 4,	  /* a struct case_uprobes follows the memory */
+	CASE_HAS_THREAD_POINTER = 1 << 5, /* 8 bytes follow behind all that */
 };
 
 struct case_header {
@@ -231,10 +232,14 @@ static void walk_case(struct scratch *s, const __u8 *data, size_t size)
 	take_memory(&input, header.memory);
 	if (header.flags & CASE_HAS_UPROBES)
 		take_uprobes(&input, s);
+	host_task.thread.fsbase = 0;
+	if (header.flags & CASE_HAS_THREAD_POINTER)
+		take(&input, &host_task.thread.fsbase, sizeof(host_task.thread.fsbase));
 
 	follow_frame_pointers = !(header.flags & CASE_NO_FRAME_POINTERS);
 	s->is_return = !!(header.flags & CASE_IS_RETURN);
 	s->all_registers = !(header.flags & CASE_FEW_REGISTERS);
+	s->has_kept = s->all_registers;
 	walk_user_stack(s, header.flags & CASE_NO_PROCESS ? NULL : &host_process);
 
 	free(host_rows);

@@ -26,10 +26,11 @@ pub(super) enum Kind {
     Counters = 11,
     End = 12,
     // 13 is kept for the code bytes of sampled functions.
+    ThreadTimes = 14,
 }
 
 impl Kind {
-    const ALL: [Kind; 12] = [
+    const ALL: [Kind; 13] = [
         Kind::Meta,
         Kind::Strings,
         Kind::Modules,
@@ -42,6 +43,7 @@ impl Kind {
         Kind::Samples,
         Kind::Counters,
         Kind::End,
+        Kind::ThreadTimes,
     ];
 
     /// The kind of a stored number, if this version knows it.
@@ -64,6 +66,7 @@ impl Kind {
             Kind::Samples => "samples",
             Kind::Counters => "counters",
             Kind::End => "end",
+            Kind::ThreadTimes => "thread times",
         }
     }
 }
@@ -275,8 +278,10 @@ mod tests {
 
     #[test]
     fn numbers_of_kinds_are_as_documented() {
-        for (position, kind) in Kind::ALL.into_iter().enumerate() {
-            assert_eq!(kind as usize, position + 1);
+        // 13 is kept for something else.
+        let numbers = (1..=12).chain([14]);
+        assert!(Kind::ALL.into_iter().map(|kind| kind as u8).eq(numbers));
+        for kind in Kind::ALL {
             assert_eq!(Kind::from_code(kind as u8), Some(kind));
         }
     }

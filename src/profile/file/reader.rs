@@ -6,8 +6,9 @@ use super::coding::{AddressCoder, Column, NoveltyCoder, PlaceCoder};
 use super::{Integrity, MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STRING, ReadError, header, schema, wire};
 use crate::profile::event::Columns;
 use crate::profile::{
-    EventInfo, Frame, FrameFlags, FrameId, Function, FunctionId, Location, Module, ModuleId, ModuleKind,
-    Outcome, Profile, Stack, StackId, StringId, Task, TaskId, Unit,
+    EventInfo, Folded, Frame, FrameFlags, FrameId, Function, FunctionId, Location, Module, ModuleId,
+    ModuleKind, Outcome, Profile, Reason, ShortWaits, Stack, StackId, StringId, Task, TaskId, ThreadTime,
+    Unit, Wait, Waker, WakerKind,
 };
 use prost::Message;
 use std::fs::File;
@@ -151,7 +152,9 @@ struct Decoder {
 #[derive(Debug, Default, Clone)]
 struct EventState {
     stacks: NoveltyCoder,
+    waker_stacks: NoveltyCoder,
     total_weight: u64,
+    folded_samples: u64,
 }
 
 /// Memory that a file may take, from the bytes read of it so far: a small file cannot swell.
@@ -189,6 +192,9 @@ mod row_bytes {
     pub(super) const NAMED_FRAME: u64 = 24;
     pub(super) const LOCATION: u64 = 24;
     pub(super) const SAMPLE: u64 = 40;
+    pub(super) const WAIT: u64 = 32;
+    pub(super) const FOLDED: u64 = 32;
+    pub(super) const THREAD_TIME: u64 = 384;
     pub(super) const COUNTER: u64 = 96;
 }
 
@@ -209,6 +215,7 @@ impl Decoder {
             Kind::Functions => self.functions(&decode(payload)?)?,
             Kind::Symbols => self.symbols(&decode(payload)?)?,
             Kind::Samples => self.samples(&decode(payload)?)?,
+            Kind::ThreadTimes => self.thread_times(decode(payload)?)?,
             Kind::Counters => self.counters(decode(payload)?)?,
             Kind::End => self.profile.end = Some(decode::<schema::End>(payload)?.into()),
         }
@@ -418,7 +425,60 @@ impl Decoder {
         let outcome = |code| narrow(code, "outcome").map(Outcome::from_code);
         let outcome = outcomes.map(outcome).collect::<Result<_, _>>()?;
 
-        event.append(Columns { time_ns, task, stack, weight, cpu, outcome });
+        let wait = if chunk.are_waits {
+            self.memory.spend(rows, row_bytes::WAIT)?;
+            waits(chunk, rows, task_count, stack_count, &mut state.waker_stacks)?
+        } else {
+            Vec::new()
+        };
+        check(rows == 0 || event.is_empty() || event.has_waits() == chunk.are_waits, || {
+            "waits and other samples are of one event".into()
+        })?;
+
+        let folded = if chunk.folded_samples.is_empty() {
+            Vec::new()
+        } else {
+            self.memory.spend(rows, row_bytes::FOLDED)?;
+            let folded = folded(chunk, rows)?;
+            let samples = folded.iter().try_fold(state.folded_samples, |sum: u64, folded| {
+                sum.checked_add(folded.samples).filter(|sum| *sum <= MAX_FOLDED_SAMPLES)
+            });
+            state.folded_samples = samples
+                .ok_or_else(|| Damage(format!("it stands for more than {MAX_FOLDED_SAMPLES} samples")))?;
+            folded
+        };
+        event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, folded });
+        Ok(())
+    }
+
+    fn thread_times(&mut self, chunk: schema::ThreadTimes) -> Result<(), Damage> {
+        self.memory.spend(chunk.rows.len(), row_bytes::THREAD_TIME)?;
+        let task_count = self.profile.tables.tasks().len();
+        for row in chunk.rows {
+            let short = row.short_reason.len();
+            check(
+                short <= MAX_SHORT_WAITS && row.short_count.len() == short && row.short_ns.len() == short,
+                || "a thread's short waits are not of one length".into(),
+            )?;
+            let to_ns = row.from_ns.checked_add(row.length_ns);
+            let short_waits = (row.short_reason.iter().zip(row.short_count).zip(row.short_ns))
+                .map(|((&reason, count), time_ns)| {
+                    let reason = Reason::from_code(narrow(reason, "reason")?);
+                    Ok(ShortWaits { reason, count, time_ns })
+                })
+                .collect::<Result<_, Damage>>()?;
+            self.profile.thread_times.push(ThreadTime {
+                task: TaskId(below(row.task, task_count, "task")?),
+                from_ns: row.from_ns,
+                to_ns: to_ns.ok_or_else(|| Damage("a time is out of range".into()))?,
+                on_cpu_ns: row.on_cpu_ns,
+                no_cpu_ns: row.no_cpu_ns,
+                blocked_ns: row.blocked_ns,
+                switches: row.switches,
+                has_ended: row.has_ended,
+                short_waits,
+            });
+        }
         Ok(())
     }
 
@@ -430,6 +490,55 @@ impl Decoder {
         }
         Ok(())
     }
+}
+
+/// Most samples that the rows of an event that are several may come to: sums over their frames stay in range.
+const MAX_FOLDED_SAMPLES: u64 = 1 << 40;
+/// Reasons that a thread's short waits may have.
+const MAX_SHORT_WAITS: usize = 256;
+
+/// The columns that only waits have.
+fn waits(
+    chunk: &schema::Samples,
+    rows: usize,
+    task_count: usize,
+    stack_count: usize,
+    stacks: &mut NoveltyCoder,
+) -> Result<Vec<Wait>, Damage> {
+    let durations = column(&chunk.duration, rows, 0, "duration")?;
+    let reasons = column(&chunk.reason, rows, 0, "reason")?;
+    let kinds = column(&chunk.waker_kind, rows, 0, "kind of waker")?;
+    let tasks = column(&chunk.waker_task, rows, 0, "waker")?;
+    let codes = column(&chunk.waker_stack, rows, 0, "waker's stack")?;
+    let wait = |row| {
+        let task = match tasks.get(row) {
+            0 => None,
+            id => Some(TaskId(below(id - 1, task_count, "task")?)),
+        };
+        let stack = match stacks.decode(codes.get(row)) {
+            0 => None,
+            id => Some(StackId(below(id - 1, stack_count, "stack")?)),
+        };
+        let kind = WakerKind::from_code(narrow(kinds.get(row), "kind of waker")?);
+        let reason = Reason::from_code(narrow(reasons.get(row), "reason")?);
+        Ok(Wait { duration_ns: durations.get(row), reason, waker: Waker { kind, task, stack } })
+    };
+    (0..rows).map(wait).collect()
+}
+
+/// What rows that are several observations come to.
+fn folded(chunk: &schema::Samples, rows: usize) -> Result<Vec<Folded>, Damage> {
+    let samples = column(&chunk.folded_samples, rows, 0, "number of samples")?;
+    let counts = column(&chunk.folded_count_thousandths, rows, 0, "count")?;
+    let variances = column(&chunk.folded_variance, rows, 0, "variance")?;
+    let spans = column(&chunk.folded_span, rows, 0, "span")?;
+    let folded = |row| Folded {
+        samples: samples.get(row),
+        count_thousandths: counts.get(row),
+        variance_us2: variances.get(row),
+        span_ns: spans.get(row),
+    };
+    Ok((0..rows).map(folded).collect())
 }
 
 fn decode<M: Message + Default>(payload: &[u8]) -> Result<M, Damage> {

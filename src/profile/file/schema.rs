@@ -195,6 +195,58 @@ pub(super) struct Samples {
     pub(super) cpu: Vec<u32>,
     #[prost(uint32, repeated, packed = "true", tag = "10")]
     pub(super) outcome: Vec<u32>,
+    #[prost(uint64, repeated, packed = "true", tag = "11")]
+    pub(super) duration: Vec<u64>,
+    #[prost(uint32, repeated, packed = "true", tag = "12")]
+    pub(super) reason: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "13")]
+    pub(super) waker_kind: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "14")]
+    pub(super) waker_task: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "15")]
+    pub(super) waker_stack: Vec<u32>,
+    #[prost(bool, tag = "16")]
+    pub(super) are_waits: bool,
+    #[prost(uint64, repeated, packed = "true", tag = "17")]
+    pub(super) folded_samples: Vec<u64>,
+    #[prost(uint64, repeated, packed = "true", tag = "18")]
+    pub(super) folded_count_thousandths: Vec<u64>,
+    #[prost(uint64, repeated, packed = "true", tag = "19")]
+    pub(super) folded_variance: Vec<u64>,
+    #[prost(uint64, repeated, packed = "true", tag = "20")]
+    pub(super) folded_span: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ThreadTimes {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) rows: Vec<ThreadTimeRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ThreadTimeRow {
+    #[prost(uint32, tag = "1")]
+    pub(super) task: u32,
+    #[prost(uint64, tag = "2")]
+    pub(super) from_ns: u64,
+    #[prost(uint64, tag = "3")]
+    pub(super) length_ns: u64,
+    #[prost(uint64, tag = "4")]
+    pub(super) on_cpu_ns: u64,
+    #[prost(uint64, tag = "5")]
+    pub(super) no_cpu_ns: u64,
+    #[prost(uint64, tag = "6")]
+    pub(super) blocked_ns: u64,
+    #[prost(uint64, tag = "7")]
+    pub(super) switches: u64,
+    #[prost(bool, tag = "8")]
+    pub(super) has_ended: bool,
+    #[prost(uint32, repeated, packed = "true", tag = "9")]
+    pub(super) short_reason: Vec<u32>,
+    #[prost(uint64, repeated, packed = "true", tag = "10")]
+    pub(super) short_count: Vec<u64>,
+    #[prost(uint64, repeated, packed = "true", tag = "11")]
+    pub(super) short_ns: Vec<u64>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -250,7 +302,8 @@ pub(super) fn known_fields(kind: Kind) -> KnownFields {
         Kind::Events => (2, Some((2, 4))),
         Kind::Functions => (4, None),
         Kind::Symbols => (8, None),
-        Kind::Samples => (10, None),
+        Kind::Samples => (20, None),
+        Kind::ThreadTimes => (1, Some((1, 11))),
         Kind::Counters => (1, Some((1, 2))),
         Kind::End => (8, None),
     };
@@ -350,6 +403,36 @@ impl From<End> for crate::profile::End {
             max_rss_bytes: end.max_rss_bytes,
             threads: end.threads,
             command_status: end.command_status,
+        }
+    }
+}
+
+impl From<&crate::profile::ThreadTime> for ThreadTimeRow {
+    fn from(time: &crate::profile::ThreadTime) -> Self {
+        // Taken apart so that a new field cannot be forgotten here.
+        let crate::profile::ThreadTime {
+            task,
+            from_ns,
+            to_ns,
+            on_cpu_ns,
+            no_cpu_ns,
+            blocked_ns,
+            switches,
+            has_ended,
+            short_waits,
+        } = time;
+        ThreadTimeRow {
+            task: task.0,
+            from_ns: *from_ns,
+            length_ns: to_ns.saturating_sub(*from_ns),
+            on_cpu_ns: *on_cpu_ns,
+            no_cpu_ns: *no_cpu_ns,
+            blocked_ns: *blocked_ns,
+            switches: *switches,
+            has_ended: *has_ended,
+            short_reason: short_waits.iter().map(|short| u32::from(short.reason.code())).collect(),
+            short_count: short_waits.iter().map(|short| short.count).collect(),
+            short_ns: short_waits.iter().map(|short| short.time_ns).collect(),
         }
     }
 }

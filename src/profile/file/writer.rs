@@ -3,7 +3,9 @@
 use super::chunk::{Kind, MAX_SIZE, Packer};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, WriteError, header, schema};
-use crate::profile::{Event, EventId, Frame, FrameId, Function, Meta, Profile, Sample, Stack, Symbols};
+use crate::profile::{
+    Event, EventId, Folded, Frame, FrameId, Function, Meta, Profile, Sample, Stack, Symbols, Wait,
+};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -31,6 +33,7 @@ pub struct Writer<W: Write> {
     named_frames: usize,
     symbols: SymbolCoders,
     events: Vec<WrittenEvent>,
+    thread_times: usize,
     counters: BTreeMap<String, u64>,
     end: Option<crate::profile::End>,
 }
@@ -47,6 +50,7 @@ struct WrittenEvent {
     /// Samples of the profile's columns that are in the file.
     samples: usize,
     stacks: NoveltyCoder,
+    waker_stacks: NoveltyCoder,
 }
 
 /// The coders of the columns of names.
@@ -80,6 +84,7 @@ impl<W: Write> Writer<W> {
             named_frames: 0,
             symbols: SymbolCoders::default(),
             events: Vec::new(),
+            thread_times: 0,
             counters: BTreeMap::new(),
             end: None,
         })
@@ -116,6 +121,7 @@ impl<W: Write> Writer<W> {
                 self.events[index].samples = 0;
             }
         }
+        self.write_thread_times(profile)?;
         self.write_counters(&profile.counters)?;
         self.write_end(profile, self.out.bytes > before)?;
         self.out.flush()
@@ -296,9 +302,23 @@ impl<W: Write> Writer<W> {
         while written.samples < event.len() {
             let rows = (event.len() - written.samples).min(MAX_ROWS);
             let samples = (written.samples..written.samples + rows).map(|index| event.sample(index));
-            let chunk = samples_chunk(id, event.info().period, &mut written.stacks, samples);
+            let mut chunk = samples_chunk(id, event.info().period, &mut written.stacks, samples.clone());
+            if event.has_waits() {
+                let waits: Vec<Wait> = samples.clone().filter_map(|sample| sample.wait).collect();
+                add_waits(&mut chunk, &waits, &mut written.waker_stacks);
+            }
+            add_folded(&mut chunk, samples);
             self.out.chunk(Kind::Samples, &chunk)?;
             written.samples += rows;
+        }
+        Ok(())
+    }
+
+    fn write_thread_times(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = next_rows(&profile.thread_times, self.thread_times) {
+            let rows = new.iter().map(schema::ThreadTimeRow::from).collect();
+            self.out.chunk(Kind::ThreadTimes, &schema::ThreadTimes { rows })?;
+            self.thread_times += new.len();
         }
         Ok(())
     }
@@ -385,7 +405,30 @@ fn samples_chunk(
         weight: squeeze(samples.clone().map(|sample| sample.weight).collect(), period),
         cpu: squeeze(samples.clone().map(|sample| u32::from(sample.cpu)).collect(), 0),
         outcome: squeeze(samples.map(|sample| u32::from(sample.outcome.code())).collect(), 0),
+        ..schema::Samples::default()
     }
+}
+
+/// Adds what is known of waits to the columns of their samples.
+fn add_waits(chunk: &mut schema::Samples, waits: &[Wait], stacks: &mut NoveltyCoder) {
+    let stack = |wait: &Wait| stacks.encode(wait.waker.stack.map_or(0, |stack| stack.0.saturating_add(1)));
+    let task = |wait: &Wait| wait.waker.task.map_or(0, |task| task.0.saturating_add(1));
+    chunk.are_waits = !waits.is_empty();
+    chunk.duration = squeeze(waits.iter().map(|wait| wait.duration_ns).collect(), 0);
+    chunk.reason = squeeze(waits.iter().map(|wait| u32::from(wait.reason.code())).collect(), 0);
+    chunk.waker_kind = squeeze(waits.iter().map(|wait| u32::from(wait.waker.kind.code())).collect(), 0);
+    chunk.waker_task = squeeze(waits.iter().map(task).collect(), 0);
+    chunk.waker_stack = squeeze(waits.iter().map(stack).collect(), 0);
+}
+
+/// Adds what rows that are several observations come to.
+fn add_folded(chunk: &mut schema::Samples, samples: impl Iterator<Item = Sample>) {
+    let folded: Vec<Folded> = samples.map(|sample| sample.folded.unwrap_or_default()).collect();
+    let column = |of: fn(&Folded) -> u64| squeeze(folded.iter().map(of).collect(), 0);
+    chunk.folded_samples = column(|folded| folded.samples);
+    chunk.folded_count_thousandths = column(|folded| folded.count_thousandths);
+    chunk.folded_variance = column(|folded| folded.variance_us2);
+    chunk.folded_span = column(|folded| folded.span_ns);
 }
 
 /// The median, 0 of nothing.

@@ -1,11 +1,12 @@
 //! Folded stacks: `comm;root;…;leaf WEIGHT`, one line for each distinct stack.
 //!
-//! Kernel frames end in `_[k]`, inlined user frames in `_[i]`. The weight is in the event's unit (ns of
-//! CPU time), or the number of samples. Lines are sorted by their bytes.
+//! Kernel frames end in `_[k]`, inlined user frames in `_[i]`. The stack of a wait ends in its reason, `[lock]`. The
+//! weight is in the event's unit (ns of time), or the number of samples or waits. Lines are sorted by their bytes.
 
+use crate::report::amount::Amount;
 use crate::report::label::Step;
 use crate::report::options::NameStyle;
-use crate::report::selection::{Amount, Selection};
+use crate::report::selection::Selection;
 use crate::safe_text;
 use std::collections::BTreeMap;
 
@@ -42,9 +43,9 @@ impl Stacks {
                 key.push_str(&comms[group.task.index()]);
                 key.push_str(&frames);
                 match by_key.get_mut(&key) {
-                    Some(amount) => amount.add(group.amount()),
+                    Some(amount) => amount.add(group.amount),
                     None => {
-                        by_key.insert(key.clone(), group.amount());
+                        by_key.insert(key.clone(), group.amount);
                     }
                 }
             }
@@ -55,7 +56,7 @@ impl Stacks {
     /// Lines in the order of their frames, without line ends. Stacks without weight are left out.
     pub(super) fn lines(&self, count: bool) -> impl Iterator<Item = String> + '_ {
         self.by_key.iter().filter_map(move |(key, amount)| {
-            let weight = if count { amount.samples } else { amount.weight };
+            let weight = if count { amount.count() } else { amount.weight };
             (weight > 0).then(|| format!("{} {weight}", key.replace(SEPARATOR, ";")))
         })
     }
@@ -70,7 +71,7 @@ pub(super) fn suffix(step: &Step) -> &'static str {
     }
 }
 
-/// The folded stacks of `selection`, weights in the event's unit, or in samples with `count`.
+/// The folded stacks of `selection`, weights in the event's unit, or as numbers of samples and waits with `count`.
 pub fn folded(selection: &Selection<'_>, names: NameStyle, count: bool) -> String {
     let mut lines: Vec<String> = Stacks::new(selection, names).lines(count).collect();
     lines.sort_unstable();

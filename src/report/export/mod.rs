@@ -1,9 +1,12 @@
 //! A profile as a file for other programs: rendered in memory, then written whole or not at all.
 
 mod folded;
+mod job;
+mod palette;
 mod svg;
 
 pub use folded::folded;
+pub use job::{ExportJob, ExportShape};
 
 use super::Recording;
 use super::options::{ExportFormat, ExportOptions};

@@ -4,19 +4,20 @@
 //! into durations afterwards. The document type line, which names an address in the net that no
 //! browser needs, is taken out.
 
-use super::folded::{Stacks, suffix};
+use super::folded::Stacks;
+use super::palette::palette;
 use crate::failure::{Failure, status};
 use crate::profile::Unit;
 use crate::report::Recording;
 use crate::report::info::date_text;
-use crate::report::label::LabelKind;
+use crate::report::metric::Metric;
 use crate::report::options::{ExportOptions, NameStyle};
 use crate::report::selection::Selection;
 use crate::report::text::event_title;
 use crate::safe_text;
 use crate::units;
 use anyhow::Context;
-use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap};
+use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
 /// Columns of the subtitle; a command can be long.
@@ -44,9 +45,9 @@ pub(super) fn svg(
     }
     let names = options.common.names.unwrap_or(NameStyle::Short);
     let mut palette = palette(selection, names);
-    let unit = selection.event.info().unit;
+    let unit = selection.shown.unit;
     let mut drawing = Options::default();
-    drawing.title = xml_line(options.title.as_deref().unwrap_or(&title(recording, selection)));
+    drawing.title = xml_line(options.title.as_deref().unwrap_or(&title(recording, selection, options)));
     drawing.subtitle = subtitle(recording, options).map(|line| xml_line(&line));
     drawing.direction = if options.icicle { Direction::Inverted } else { Direction::Straight };
     // The start of a name tells more than its arguments.
@@ -54,7 +55,7 @@ pub(super) fn svg(
     if let Some(percent) = options.min_percent {
         drawing.min_width = percent;
     }
-    drawing.count_name = count_name(unit).to_owned();
+    drawing.count_name = count_name(selection, options.count);
     drawing.palette_map = Some(&mut palette);
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
     drawing.deterministic = true;
@@ -62,29 +63,41 @@ pub(super) fn svg(
     // another's end would come between that one's stacks and split its box. A "flame chart" is what
     // inferno calls lines drawn in the order given, last one first.
     drawing.flame_chart = true;
-    let lines: Vec<String> = Stacks::new(selection, names).lines(false).collect();
+    let lines: Vec<String> = Stacks::new(selection, names).lines(options.count).collect();
     let mut drawn = Vec::new();
     inferno::flamegraph::from_lines(&mut drawing, lines.iter().rev().map(String::as_str), &mut drawn)
         .context("cannot draw the flame graph")?;
     let drawn = String::from_utf8(drawn).context("cannot draw the flame graph")?;
     let drawn = without_document_type(&drawn);
-    Ok(if unit == Unit::Nanoseconds { with_durations(&drawn).into_bytes() } else { drawn.into_bytes() })
+    Ok(if unit == Unit::Nanoseconds && !options.count {
+        with_durations(&drawn).into_bytes()
+    } else {
+        drawn.into_bytes()
+    })
 }
 
-fn count_name(unit: Unit) -> &'static str {
-    match unit {
-        Unit::Nanoseconds => "ns",
-        Unit::Bytes => "bytes",
-        _ => "samples",
+fn count_name(selection: &Selection<'_>, is_count: bool) -> String {
+    match selection.shown.unit {
+        _ if is_count => format!("{}s", selection.shown.noun()),
+        Unit::Nanoseconds => "ns".to_owned(),
+        Unit::Bytes => "bytes".to_owned(),
+        _ => "samples".to_owned(),
     }
 }
 
-/// `ingest on-CPU, 10.0 s`.
-fn title(recording: &Recording, selection: &Selection<'_>) -> String {
+/// `ingest on-CPU, 10.0 s`, and for waits what they are: `ingest off-CPU, number of waits, 10.0 s, without idle waits`.
+fn title(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions) -> String {
     let meta = &recording.profile.meta;
     let name = if meta.target_name.is_empty() { &meta.target } else { &meta.target_name };
-    let event = event_title(&selection.event.info().name);
-    format!("{name} {event}, {}", units::duration(recording.profile.duration_ns()))
+    let event = match selection.shown.metric() {
+        Some(Metric::Wall) => "wall clock (waits in blue)".to_owned(),
+        _ => event_title(selection.shown.name),
+    };
+    let what =
+        if options.count { format!("number of {}, ", count_name(selection, true)) } else { String::new() };
+    let length = units::duration(recording.profile.duration_ns());
+    let idle = if selection.hidden_idle.is_empty() { "" } else { ", without idle waits" };
+    format!("{name} {event}, {what}{length}{idle}")
 }
 
 /// The command and the date, unless something else or nothing is asked for.
@@ -102,53 +115,6 @@ fn subtitle(recording: &Recording, options: &ExportOptions) -> Option<String> {
 
 fn xml_line(text: &str) -> String {
     safe_text::xml(text).into_owned()
-}
-
-/// The colour of every frame: its kind gives the hue, its name a slightly different lightness. The first
-/// of several frames with the same text decides.
-fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap {
-    const ROOT: Color = Color { r: 0xd9, g: 0xd9, b: 0xd9 };
-    let mut palette = PaletteMap::default();
-    palette.insert("", ROOT);
-    let tables = &selection.profile.tables;
-    for task in tables.tasks() {
-        palette.insert(safe_text::folded(tables.string(task.comm)), ROOT);
-    }
-    let texts: Vec<String> =
-        selection.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();
-    selection.for_each_path(|path, _| {
-        for step in path {
-            let text = format!("{}{}", texts[step.label.index()], suffix(step));
-            if palette.get(&text).is_none() {
-                let kind = selection.labels.get(step.label).kind;
-                let color = shaded(hue(kind), &text);
-                palette.insert(text, color);
-            }
-        }
-    });
-    palette
-}
-
-/// Colours that stay apart for colour-blind eyes (Okabe and Ito).
-fn hue(kind: LabelKind) -> Color {
-    match kind {
-        LabelKind::Program => Color { r: 0xe6, g: 0x9f, b: 0x00 },
-        LabelKind::Library => Color { r: 0xf0, g: 0xe4, b: 0x42 },
-        LabelKind::Kernel => Color { r: 0xd5, g: 0x5e, b: 0x00 },
-        LabelKind::Jit => Color { r: 0x00, g: 0x9e, b: 0x73 },
-        LabelKind::Task | LabelKind::Cut | LabelKind::Nothing => Color { r: 0xd9, g: 0xd9, b: 0xd9 },
-    }
-}
-
-/// `color` made lighter by 0 to 24 %, by the name (FNV-1a, so that it never changes).
-fn shaded(color: Color, name: &str) -> Color {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    let percent = (hash >> 32) % 25;
-    // At most 255: the difference to white is only made smaller.
-    let lighter = |channel: u8| channel + (u64::from(255 - channel) * percent / 100) as u8;
-    Color { r: lighter(color.r), g: lighter(color.g), b: lighter(color.b) }
 }
 
 fn without_document_type(svg: &str) -> String {
@@ -213,14 +179,5 @@ mod tests {
         assert_eq!(precise_duration(1_999_999_999), "2.000 s");
         assert_eq!(precise_duration(12_345_678), "12.3 ms");
         assert_eq!(precise_duration(3_600_000_000_000), "3,600.000 s");
-    }
-
-    #[test]
-    fn shades_stay_colours() {
-        for name in ["", "a", "main", "operator new(unsigned long)"] {
-            let color = shaded(hue(LabelKind::Kernel), name);
-            assert!(color.r >= 0xd5 && color.g >= 0x5e);
-            assert_eq!(color, shaded(hue(LabelKind::Kernel), name));
-        }
     }
 }

@@ -4,10 +4,11 @@ use super::{FAINT, HEADING, Page, more_line, padded, push_line};
 use crate::report::call_tree::{CallTree, Direction};
 use crate::report::function_table::{FunctionTable, Row};
 use crate::report::label::LabelKind;
+use crate::report::metric::Metric;
 use crate::report::options::{Grouping, NameStyle, ReportOptions, SortKey};
 use crate::report::selection::Selection;
 use crate::safe_text;
-use crate::units::{count, percent, percent_text, share_error_points, weight};
+use crate::units::{count, percent, percent_text, weight};
 
 /// Most columns for the module.
 const MODULE_COLUMNS: usize = 16;
@@ -32,9 +33,11 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     let table = FunctionTable::new(selection, options.sort);
     let most = options.rows.unwrap_or(ReportOptions::DEFAULT_ROWS);
     let mut shown = table.shown(most, options.min_percent.unwrap_or(0.0), options.sort, selection.total);
-    if options.rows.is_none() && options.sort != SortKey::TotalWeight {
+    // Nothing but reasons ends a wait: there, functions that only call others are what is asked for.
+    let is_waits = selection.shown.metric() == Some(Metric::OffCpu);
+    if options.rows.is_none() && options.sort != SortKey::TotalWeight && !is_waits {
         // Functions that only call others say nothing in this order, and stand at its end.
-        shown = &shown[..shown.partition_point(|row| row.own.samples > 0)];
+        shown = &shown[..shown.partition_point(|row| !row.own.is_empty())];
     }
     let noun = options.common.grouping.noun();
     let columns = Columns::new(selection, shown, page, noun);
@@ -128,9 +131,9 @@ fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: 
     let label = selection.labels.get(row.label);
     let own_percent = percent(row.own.weight, total.weight);
     let own = percent_text(own_percent);
-    let error = format!("{:.1}", share_error_points(own_percent, total.samples));
+    let error = format!("{:.1}", selection.error_points(row.own));
     let all = percent_text(percent(row.total.weight, total.weight));
-    let time = weight(selection.event.info().unit, row.own.weight, total.weight);
+    let time = weight(selection.shown.unit, row.own.weight, total.weight);
     let name = padded(&page.name(label, columns.name), columns.name);
     let module = if columns.module == 0 { String::new() } else { page.module(label, columns.module) };
     if !page.is_wide() {
@@ -138,7 +141,7 @@ fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: 
         return format!("{own:>7} {error:>5} {all:>7} {time:>9}  {name}  {module}");
     }
     let sum = percent_text(percent(sum, total.weight));
-    let samples = count(row.own.samples);
+    let samples = count(row.own.count());
     let threads = count(row.threads);
     let source = if columns.source == 0 { String::new() } else { source_text(row, page, columns.source) };
     let module = page.styled(FAINT, &padded(&module, columns.module));

@@ -1,18 +1,21 @@
 //! The lines above and below every report: what was recorded, how far to trust it, what would mend it.
 
+use super::totals::{totals_text, whole_text};
 use super::{FAINT, NOTE, Page, push_line};
-use crate::profile::Unit;
-use crate::report::options::FilterOptions;
+use crate::report::metric::Metric;
+use crate::report::options::{CommonOptions, FilterOptions};
 use crate::report::selection::Selection;
+use crate::report::totals::Totals;
 use crate::report::{Recording, advice, filter};
-use crate::safe_text;
+use crate::safe_text::{self, wrapped};
 use crate::units::{count, counted, duration, honest_percent_text, percent, weight};
 
 /// The name of an event for people.
-pub(in crate::report) fn event_title(name: &str) -> String {
+pub fn event_title(name: &str) -> String {
     match name {
         "on-cpu" => "on-CPU".to_owned(),
         "off-cpu" => "off-CPU".to_owned(),
+        "wall" => "wall clock".to_owned(),
         other => safe_text::terminal(other).into_owned(),
     }
 }
@@ -21,11 +24,16 @@ pub(in crate::report) fn event_title(name: &str) -> String {
 pub(in crate::report) fn header(
     recording: &Recording,
     selection: &Selection<'_>,
+    totals: Option<&Totals>,
     filters: &FilterOptions,
     page: &Page,
 ) -> String {
     let mut out = String::new();
-    push_joined(&mut out, &target_line(recording, selection), page.width);
+    push_joined(&mut out, &target_line(recording, selection, totals), page.width);
+    if let Some(totals) = totals {
+        let line = totals_text(totals, !filters.idle);
+        wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
+    }
     push_joined(&mut out, &quality_line(recording, selection), page.width);
     if let Some(words) = filter::description(filters) {
         let total = selection.total;
@@ -33,8 +41,8 @@ pub(in crate::report) fn header(
         let line = format!(
             "filter {}  {} of {}, {}",
             safe_text::terminal(&words),
-            count(total.samples),
-            counted(whole.samples, "sample"),
+            count(selection.count()),
+            counted(selection.count_of_whole(), selection.shown.noun()),
             honest_percent_text(percent(total.weight, whole.weight))
         );
         push_line(&mut out, &line);
@@ -43,26 +51,48 @@ pub(in crate::report) fn header(
     out
 }
 
-fn target_line(recording: &Recording, selection: &Selection<'_>) -> Vec<String> {
+fn target_line(recording: &Recording, selection: &Selection<'_>, totals: Option<&Totals>) -> Vec<String> {
     let meta = &recording.profile.meta;
-    let info = selection.event.info();
-    let whole = selection.whole;
-    let mut length = duration(recording.profile.duration_ns());
-    if meta.effective_hz > 0 {
-        length.push_str(&format!(" at {} Hz", count(meta.effective_hz.into())));
-    }
-    if meta.requested_hz > meta.effective_hz && meta.effective_hz > 0 {
-        length.push_str(&format!(" ({} Hz asked for)", count(meta.requested_hz.into())));
-    }
-    let sum = weight(info.unit, whole.weight, whole.weight);
-    let what = if info.unit == Unit::Nanoseconds && info.name == "on-cpu" { " CPU" } else { "" };
+    let shown = &selection.shown;
+    let duration_ns = recording.profile.duration_ns();
     let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
-    vec![
-        safe_text::terminal(target).into_owned(),
-        event_title(&info.name),
-        length,
-        format!("{} = {sum}{what}", counted(whole.samples, "sample")),
-    ]
+    let mut parts = vec![safe_text::terminal(target).into_owned(), event_title(shown.name)];
+    let mut length = match totals {
+        Some(totals) if shown.waits.is_some() => {
+            whole_text(totals, selection.thread_count(Some(totals)), duration_ns)
+        }
+        _ => duration(duration_ns),
+    };
+    if shown.waits.is_none() && meta.effective_hz > 0 {
+        length.push_str(&format!(" at {} Hz", count(meta.effective_hz.into())));
+        if meta.requested_hz > meta.effective_hz {
+            length.push_str(&format!(" ({} Hz asked for)", count(meta.requested_hz.into())));
+        }
+    }
+    parts.push(length);
+    parts.extend(sums(selection));
+    parts
+}
+
+/// How many samples and waits there are, and what they add up to.
+fn sums(selection: &Selection<'_>) -> Option<String> {
+    let shown = &selection.shown;
+    let whole = selection.whole;
+    match (shown.metric(), shown.waits) {
+        (Some(Metric::Wall), _) => None,
+        (_, Some(_)) => {
+            let waits = counted(selection.count_of_whole(), "wait");
+            if whole.variance_us2 == 0 {
+                return Some(waits);
+            }
+            Some(format!("{} of about {waits} kept, ± {}", count(whole.samples), duration(whole.error_ns())))
+        }
+        _ => {
+            let sum = weight(shown.unit, whole.weight, whole.weight);
+            let what = if shown.metric() == Some(Metric::OnCpu) { " CPU" } else { "" };
+            Some(format!("{} = {sum}{what}", counted(whole.samples, "sample")))
+        }
+    }
 }
 
 fn quality_line(recording: &Recording, selection: &Selection<'_>) -> Vec<String> {
@@ -72,13 +102,7 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>) -> Vec<String>
         parts.push(format!("symbols {}", honest_percent_text(100.0 - quality.unnamed_percent())));
     }
     parts.push(format!("lost {}", count(quality.lost)));
-    if let Some(end) = &recording.profile.end
-        && selection.event.info().unit == Unit::Nanoseconds
-        && selection.whole.weight > 0
-    {
-        let cost = percent(end.cpu_ns.saturating_add(end.bpf_ns), selection.whole.weight);
-        parts.push(format!("prof cost {}", honest_percent_text(cost)));
-    }
+    parts.extend(recording.cost_words().map(str::to_owned));
     parts
 }
 
@@ -103,21 +127,20 @@ fn push_joined(out: &mut String, parts: &[String], width: usize) {
 pub(in crate::report) fn notes_block(
     recording: &Recording,
     selection: &Selection<'_>,
+    options: &CommonOptions,
     page: &Page,
 ) -> String {
     let mut out = String::new();
-    for note in advice::notes(&recording.profile, &recording.integrity, &selection.quality) {
+    for note in advice::report_notes(recording, selection, options) {
         let note = safe_text::message(&note);
         for (index, line) in wrapped(&note, page.width.saturating_sub(6).max(20)).iter().enumerate() {
             let start = if index == 0 { page.styled(NOTE, "NOTE") } else { "    ".to_owned() };
             push_line(&mut out, &format!("{start}  {line}"));
         }
     }
-    if selection.total.samples > 0 && selection.total.samples < FEW_SAMPLES {
-        let line = format!(
-            "NOTE  {}: shares are rough (see the ± column)",
-            counted(selection.total.samples, "sample")
-        );
+    let samples = selection.total.samples;
+    if selection.shown.waits.is_none() && samples > 0 && samples < FEW_SAMPLES {
+        let line = format!("NOTE  {}: shares are rough (see the ± column)", counted(samples, "sample"));
         push_line(&mut out, &page.styled(FAINT, &line));
     }
     out
@@ -125,20 +148,3 @@ pub(in crate::report) fn notes_block(
 
 /// With fewer samples a share of one half is known to no better than ±10 points.
 const FEW_SAMPLES: u64 = 100;
-
-/// `text` in lines of at most `width` columns, broken at spaces.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let Some(line) = lines.last_mut() else { break };
-        if !line.is_empty() && safe_text::width(line) + 1 + safe_text::width(word) > width {
-            lines.push(word.to_owned());
-            continue;
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    lines
-}

@@ -2,19 +2,25 @@
 //!
 //! Every foreign name passes [`Page::name`] or [`safe_text`]; colour comes only from [`Page::styled`].
 
+mod column;
 mod flat;
 mod header;
 mod peek;
+mod thread_times;
 mod threads;
+mod totals;
 mod tree;
+mod waits;
 
-pub(super) use header::event_title;
+pub use header::event_title;
 pub(super) use peek::no_match;
+pub(super) use totals::totals_text;
 
 use super::label::{Label, LabelKind};
 use super::name;
 use super::options::{NameStyle, ReportOptions, View};
 use super::selection::Selection;
+use super::totals::Totals;
 use super::{Recording, call_tree::Direction};
 use crate::failure::Failure;
 use crate::safe_text;
@@ -100,15 +106,27 @@ pub(super) fn report(
     options: &ReportOptions,
     page: &Page,
 ) -> Result<String, Failure> {
-    let mut out = header::header(recording, selection, &options.common.filter, page);
-    match &options.view {
-        View::Flat => flat::flat(&mut out, selection, options, page),
+    let view = options.view.of(&selection.shown);
+    let totals = if selection.shown.waits.is_some() || view == &View::Threads {
+        Totals::of(recording, &options.common.filter)?
+    } else {
+        None
+    };
+    let mut out = header::header(recording, selection, totals.as_ref(), &options.common.filter, page);
+    match view {
+        View::Overview | View::Flat => flat::flat(&mut out, selection, options, page),
+        View::Waits => waits::waits(&mut out, selection, options, page),
         View::Tree => tree::tree(&mut out, selection, options, Direction::TopDown, page),
         View::BottomUp => tree::tree(&mut out, selection, options, Direction::BottomUp, page),
         View::Peek(pattern) => peek::peek(&mut out, selection, pattern, options, page)?,
-        View::Threads => threads::threads(&mut out, selection, options, page),
+        View::Threads => match &totals {
+            Some(totals) => {
+                thread_times::thread_times(&mut out, recording, selection, totals, options, page)?;
+            }
+            None => threads::threads(&mut out, selection, options, page),
+        },
     }
-    out.push_str(&header::notes_block(recording, selection, page));
+    out.push_str(&header::notes_block(recording, selection, &options.common, page));
     Ok(out)
 }
 

@@ -2,11 +2,12 @@
 
 use super::{FAINT, HEADING, Page, push_line};
 use crate::failure::{Failure, status};
+use crate::report::amount::Amount;
 use crate::report::filter::pattern;
 use crate::report::label::LabelId;
 use crate::report::options::ReportOptions;
 use crate::report::peek as neighbours;
-use crate::report::selection::{Amount, Selection};
+use crate::report::selection::Selection;
 use crate::units::{counted, percent, percent_text, weight};
 
 pub(super) fn peek(
@@ -27,7 +28,7 @@ pub(super) fn peek(
         }
         let label = selection.labels.get(found.label);
         let total = selection.total;
-        let time = weight(selection.event.info().unit, found.total.weight, total.weight);
+        let time = weight(selection.shown.unit, found.total.weight, total.weight);
         let facts = format!(
             "  {}  self {}  total {}  {time}",
             page.module(label, 16),
@@ -71,7 +72,7 @@ fn line(
 ) -> String {
     let whole = selection.total.weight;
     let share = percent_text(percent(amount.weight, whole));
-    let time = weight(selection.event.info().unit, amount.weight, whole);
+    let time = weight(selection.shown.unit, amount.weight, whole);
     let Some(label) = label else { return format!("{share:>9} {time:>9}  {otherwise}") };
     let label = selection.labels.get(label);
     let module = page.module(label, 16);

@@ -49,7 +49,7 @@ impl Columns {
 const THREAD: &str = "THREAD";
 const PROCESS: &str = "PROCESS";
 
-fn shown_name(text: &str) -> Cow<'_, str> {
+pub(super) fn shown_name(text: &str) -> Cow<'_, str> {
     let text = safe_text::terminal(text);
     if text.is_empty() { safe_text::UNNAMED.into() } else { text }
 }
@@ -80,7 +80,7 @@ pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &Rep
 fn line(selection: &Selection<'_>, row: &ThreadRow, columns: Columns, page: &Page) -> String {
     let whole = selection.total.weight;
     let share = percent_text(percent(row.amount.weight, whole));
-    let time = weight(selection.event.info().unit, row.amount.weight, whole);
+    let time = weight(selection.shown.unit, row.amount.weight, whole);
     let threads = count(row.threads);
     let name = |text: &str, columns| padded(&page.fit(&shown_name(text), columns), columns);
     let hottest = row.hottest.map_or(String::new(), |(label, weight)| {

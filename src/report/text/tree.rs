@@ -88,7 +88,7 @@ fn line(
         Direction::BottomUp => String::new(),
         Direction::TopDown => percent_text(percent(node.own.weight, whole.weight)),
     };
-    let time = weight(selection.event.info().unit, node.total.weight, whole.weight);
+    let time = weight(selection.shown.unit, node.total.weight, whole.weight);
     let label = selection.labels.get(node.label);
     let marks = if is_branch { "+ " } else { "  " };
     let inlined = if node.is_inlined { " [inlined]" } else { "" };

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Threads that do not run: looked at when the recording begins and ends, from user space. */
+#ifndef PROF_ASLEEP_BPF_H
+#define PROF_ASLEEP_BPF_H
+
+#define ASLEEP_COPY_BYTES PROF_RESCUE_BYTES
+
+/* Working memory of the programs below, of which one runs at a time; they may sleep, so that one
+ * for each CPU would not do. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} asleep_scratch SEC(".maps");
+
+/* At the start: what a thread waits for that is not on a CPU. */
+SEC("iter/task")
+int threads_at_start(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct thread_state *state;
+
+	if (!task)
+		return 0;
+	state = new_state_of(task);
+	if (state && !state->in_ns && !state->out_ns && !task->on_cpu) {
+		state->task_state = task->__state;
+		state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+	}
+	return 0;
+}
+
+/* What a copy of a sleeping thread's stack is made with. */
+struct asleep_copy {
+	struct prof_rescue *rescue;
+	struct task_struct *task;
+	__u64 from;
+};
+
+/* As copy_block, for a thread that is not current: its pages are brought in if need be. */
+static long copy_asleep_block(__u32 index, struct asleep_copy *copy)
+{
+	struct prof_rescue *rescue = copy->rescue;
+	__u64 first = 4096 - (copy->from & 4095), bytes = index ? 4096 : first;
+	__u64 offset = index ? first + (index - 1) * 4096ULL : 0;
+
+	if (offset >= ASLEEP_COPY_BYTES || bytes > 4096)
+		return 1;
+	if (bpf_copy_from_user_task(rescue->stack + offset, bytes, (void *)(copy->from + offset),
+				    copy->task, 0))
+		return 1; /* the end of the stack, most likely */
+	rescue->stack_bytes =
+		offset + bytes < ASLEEP_COPY_BYTES ? offset + bytes : ASLEEP_COPY_BYTES;
+	return 0;
+}
+
+/* Sends registers and stack of a sleeping thread. */
+static __always_inline bool send_asleep_copy(struct scratch *s, struct task_struct *task)
+{
+	struct asleep_copy copy = {
+		.task = task,
+		.from = s->regs[REG_SP] - PROF_RED_ZONE_BYTES,
+	};
+	struct prof_rescue *rescue = bpf_ringbuf_reserve(
+		&rescue_ring,
+		sizeof(*rescue) - PROF_LARGEST_RESCUE_BYTES + ASLEEP_COPY_BYTES + 4096, 0);
+
+	if (!rescue) {
+		count(PROF_COUNT_RESCUE_FULL);
+		return false;
+	}
+	copy.rescue = rescue;
+	begin_copy(s, rescue, 0);
+	bpf_loop(ASLEEP_COPY_BYTES / 4096 + 1, copy_asleep_block, &copy, 0);
+	bpf_ringbuf_submit(rescue, BPF_RB_NO_WAKEUP);
+	count(PROF_COUNT_RESCUE_SENT);
+	return true;
+}
+
+/* Sends the wait of a thread that has not come to its end. */
+static __always_inline void send_open_wait(struct scratch *s, struct task_struct *task, __u32 kind)
+{
+	long found;
+
+	s->wait.kind = kind;
+	begin_sample(s, bpf_ktime_get_ns(), task->tgid, task->pid);
+	bpf_probe_read_kernel(s->sample.comm, sizeof(s->sample.comm), task->comm);
+	s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
+	found = bpf_get_task_stack(task, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
+	if (found > 0)
+		s->kernel_count = found / 8;
+	if (!take_task_registers(s, task)) {
+		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+	} else if (s->outcome == PROF_OUTCOME_UNSET) {
+		s->outcome = PROF_OUTCOME_UNSUPPORTED_RULE;
+		s->sample.flags |=
+			send_asleep_copy(s, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
+	}
+	send_wait(s, finish_sample(s));
+}
+
+/* At the end: closes the times of all threads, and sends the waits that are not over. Writes a byte
+ * for each of those, so that user space can take the copies before there are too many. */
+SEC("iter.s/task")
+int threads_at_end(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	__u64 stop = span.stop_ns, left, since;
+	struct wait_budget *budget;
+	struct thread_state *state;
+	__u32 zero = 0;
+	struct scratch *s;
+	char byte = 1;
+
+	if (!task || !stop)
+		return 0;
+	state = new_state_of(task);
+	s = bpf_map_lookup_elem(&asleep_scratch, &zero);
+	budget = bpf_map_lookup_elem(&wait_budgets, &zero);
+	if (!state && is_recorded(task) && !is_over_at(task->start_time))
+		count(PROF_COUNT_NO_STATE);
+	if (!state || state->has_ended || !s || !budget)
+		return 0;
+	left = left_at(state, !task->on_cpu);
+	if (state->out_ns && task->on_cpu && state->out_ns < stop) {
+		entered_unseen(state, task->se.sum_exec_runtime, stop);
+		left = 0;
+	} else if (!left && !task->on_cpu && state->in_ns < stop) {
+		left = left_unseen(state, task->se.sum_exec_runtime, stop);
+	}
+	if (!left) {
+		since = state->in_ns ? state->in_ns : known_since(state);
+		state->on_cpu_ns += stop > since ? stop - since : 0;
+		/* What it does from now on does not count. */
+		state->in_ns = stop;
+	} else {
+		bool is_sent = close_wait(task, state, budget, &s->wait, left, stop, true);
+
+		state->out_ns = stop;
+		state->task_state = 0;
+		if (is_sent) {
+			send_open_wait(s, task, PROF_WAIT_OPEN);
+			bpf_seq_write(ctx->meta->seq, &byte, 1);
+		}
+	}
+	send_thread_time(state, task, stop, false);
+	return 0;
+}
+
+/* While a recording is watched: writes a struct prof_open_wait for each wait that is not over, and
+ * sends the stack of those that are new. Changes nothing of what is recorded: a wait that ends
+ * meanwhile is told of by its end. */
+SEC("iter.s/task")
+int threads_waiting(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct prof_open_wait open = {};
+	__u64 now = time_in_span(), left;
+	struct thread_state *state;
+	__u32 zero = 0, task_state, state_now;
+	struct scratch *s;
+
+	if (!task || !now || task->on_cpu)
+		return 0;
+	state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	s = bpf_map_lookup_elem(&asleep_scratch, &zero);
+	if (!state || state->has_ended || !s)
+		return 0;
+	left = left_at(state, true);
+	task_state = state->task_state;
+	/* Of its own: clang would make one load of both states, which the verifier refuses (6.18).
+	 */
+	state_now = *(volatile unsigned int *)&task->__state;
+	if (!left) {
+		/* The kernel has not told of the switch: as left_unseen. */
+		left = state->in_ns + (task->se.sum_exec_runtime - state->run_ns);
+		task_state = state_now;
+	}
+	if (now < left + PROF_OPEN_LEAST_NS)
+		return 0;
+	open.factor = 1;
+	if (stack_when_leaving && state->out_ns) {
+		/* Others do not count when they end. */
+		open.factor = state->early_factor;
+		if (!open.factor)
+			return 0;
+	}
+	open.tgid = task->tgid;
+	open.tid = task->pid;
+	open.start_ns = left;
+	open.wake_ns = task_state ? state->wake_ns : left;
+	if (state->told_ns != left) {
+		if (!span.open_room)
+			return 0;
+		span.open_room--;
+		state->told_ns = left;
+		s->wait.start_ns = left;
+		s->wait.wake_ns = now;
+		s->wait.end_ns = now;
+		s->wait.blocked_weight = 0;
+		s->wait.no_cpu_weight = 0;
+		s->wait.waker = PROF_WAKER_NONE;
+		s->wait.reason = task_state ? block_reason(task, task_state, state->in_iowait) :
+					      PROF_REASON_NO_CPU;
+		send_open_wait(s, task, PROF_WAIT_STILL);
+	}
+	bpf_seq_write(ctx->meta->seq, &open, sizeof(open));
+	return 0;
+}
+
+#endif /* PROF_ASLEEP_BPF_H */

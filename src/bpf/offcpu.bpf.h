@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The sampler of waits. The accounting of time sees every switch; stacks are taken of the waits
+ * that are kept, where their length is known: when the thread is back. Where the kernel has no
+ * place for that (before 6.15), some waits, drawn by lot, have theirs taken when they begin.
+ *
+ * A wait of length d is kept with the probability d / P, and stands for P if that is more than d:
+ * sums are right on average, whatever P is. P is 0 while the programs are within their share of the
+ * CPU's time, and grows as they use it up.
+ */
+#ifndef PROF_OFFCPU_BPF_H
+#define PROF_OFFCPU_BPF_H
+
+/* Unused time is kept for so long. */
+#define BUDGET_NS 1000000000ULL
+/* The shortest P is this one times two. The longest is 2^16 times that: 65 ms. */
+#define LEAST_P_NS 1000ULL
+#define P_STEPS 16
+/* This part of the share is for stacks, whatever the accounting of time takes. */
+#define LEAST_STACK_PART 4
+/* For so long it is used before it is worked out anew. */
+#define P_AGE_NS 65536ULL
+/* arch/x86/include/asm/page_64_types.h, arch/arm64/include/asm/memory.h */
+#define KERNEL_STACK_BYTES 16384
+
+/* What is left of a CPU's share, and what sched_switch leaves for sched_exit_tp. */
+struct wait_budget {
+	__s64 left_ns;
+	__u64 filled_ns; /* when it was last filled up */
+	__u64 kept_ns;	 /* P since then */
+	__u64 accounted; /* runs that the share has paid for */
+	__u64 lot;	 /* the state of next_lot */
+	/* The wait of the thread that comes on this CPU, if its stack is wanted. */
+	__u32 pending_tid;
+	__u32 next_tid; /* the thread that was last seen to come on this CPU */
+	__u64 context;	/* of is_interrupt */
+	struct prof_wait pending;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wait_budget);
+} wait_budgets SEC(".maps");
+
+/* Working memory of this sampler, and of that of wakers: a waker may be an interrupt's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} wait_scratches SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} waker_scratches SEC(".maps");
+
+/* What the accounting of time has taken since it was last asked for, as far as it is measured. */
+static __always_inline __u64 accounting_ns(struct wait_budget *budget)
+{
+	__u32 zero = 0;
+	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
+	__u64 runs, timed;
+
+	if (!values)
+		return 0;
+	timed = values->value[PROF_COUNT_SWITCH_TIMED];
+	runs = values->value[PROF_COUNT_SWITCH] - budget->accounted;
+	budget->accounted += runs;
+	return timed ? runs * values->value[PROF_COUNT_SWITCH_NS] / timed : 0;
+}
+
+/* P for what is left of the share now, which is filled up first. */
+static __noinline __u64 fill_share(struct wait_budget *budget, __u64 now)
+{
+	__s64 most = BUDGET_NS / 1000000 * overhead_ppm, half = most / 2;
+	__u64 passed, share, taken, step;
+
+	if (!budget || !overhead_ppm)
+		return 0;
+	passed = now - budget->filled_ns;
+	if (passed > BUDGET_NS)
+		passed = BUDGET_NS;
+	budget->filled_ns = now;
+	/* The accounting of time is never thinned: it is the stacks that have to make room for it.
+	 */
+	share = passed * overhead_ppm / 1000000;
+	taken = accounting_ns(budget);
+	budget->left_ns +=
+		share > taken + share / LEAST_STACK_PART ? share - taken : share / LEAST_STACK_PART;
+	if (budget->left_ns > most)
+		budget->left_ns = most;
+	if (budget->left_ns >= half)
+		return 0;
+	if (budget->left_ns <= 0)
+		return LEAST_P_NS << P_STEPS;
+	step = 1 + (__u64)(half - budget->left_ns) * P_STEPS / half;
+	return LEAST_P_NS << (step > P_STEPS ? P_STEPS : step);
+}
+
+/* P: the length from which on all waits are kept, ns. */
+static __always_inline __u64 kept_length(struct wait_budget *budget, __u64 now)
+{
+	/* Divisions are slow, and this is for every wait. */
+	if (now - budget->filled_ns >= P_AGE_NS)
+		budget->kept_ns = fill_share(budget, now);
+	return budget->kept_ns;
+}
+
+/* 24 random bits: Marsaglia's xorshift64, multiplied (Vigna, "An experimental exploration of
+ * Marsaglia's xorshift generators, scrambled"). The helper takes ten times as long. */
+static __always_inline __u64 next_lot(struct wait_budget *budget)
+{
+	__u64 lot = budget->lot;
+
+	if (!lot)
+		lot = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1;
+	lot ^= lot >> 12;
+	lot ^= lot << 25;
+	lot ^= lot >> 27;
+	budget->lot = lot;
+	return lot * 0x2545f4914f6cdd1dULL >> 40;
+}
+
+/* What a wait of `length` stands for: 0 if the lot did not fall on it. */
+static __always_inline __u64 drawn_weight(struct wait_budget *budget, __u64 length, __u64 kept)
+{
+	if (length >= kept)
+		return length;
+	return next_lot(budget) * kept >> 24 < length ? kept : 0;
+}
+
+/* Whether the program runs for an interrupt that has come while the current thread ran. That has a
+ * stack of its own, and `ctx`, where the caller put the arguments, lies on it. */
+static __always_inline bool is_interrupt(void *ctx, struct wait_budget *budget)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	__u64 stack = (__u64)task->stack;
+
+	/* As a number: a pointer cannot be compared. */
+	*(void *volatile *)&budget->context = ctx;
+	return *(volatile __u64 *)&budget->context - stack >= KERNEL_STACK_BYTES;
+}
+
+/* Sends the wait, sample and frames that are in the scratch. */
+static __always_inline void send_wait(struct scratch *s, __u32 frame_bytes)
+{
+	if (bpf_ringbuf_output(&waits, &s->wait, sizeof(s->wait) + sizeof(s->sample) + frame_bytes,
+			       bpf_ringbuf_query(&waits, BPF_RB_AVAIL_DATA) >= wait_wake_bytes ?
+				       BPF_RB_FORCE_WAKEUP :
+				       BPF_RB_NO_WAKEUP)) {
+		if (s->wait.kind == PROF_WAIT_STILL)
+			return; /* nothing is lost: its end will be told */
+		count(PROF_COUNT_WAIT_FULL);
+		add(PROF_COUNT_WAIT_FULL_NS, s->wait.blocked_weight + s->wait.no_cpu_weight);
+	} else if (s->wait.kind != PROF_WAIT_STILL) {
+		count(s->wait.kind == PROF_WAIT_WAKER ? PROF_COUNT_WAKER_SENT :
+							PROF_COUNT_WAIT_SENT);
+	}
+}
+
+/* Takes the cost of what was done since `start` from the share. */
+static __always_inline void pay(struct wait_budget *budget, __u64 start)
+{
+	__u64 cost = bpf_ktime_get_ns() - start;
+
+	/* An interrupt that wakes may come in between. */
+	__sync_fetch_and_add(&budget->left_ns, -cost);
+	add(PROF_COUNT_WAIT_NS, cost);
+}
+
+/* Counts a run of a program that sees every switch, and takes the time of some: `start` is when it
+ * began. */
+static __always_inline void count_run(__u64 start)
+{
+	__u32 zero = 0;
+	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
+
+	/* After the end `start` is that. */
+	if (!values || *(volatile __u64 *)&span.stop_ns)
+		return;
+	if (values->value[PROF_COUNT_SWITCH]++ % PROF_SWITCH_TIMED_EVERY == 0) {
+		values->value[PROF_COUNT_SWITCH_TIMED]++;
+		values->value[PROF_COUNT_SWITCH_NS] += bpf_ktime_get_ns() - start;
+	}
+}
+
+/* The current stack, kernel and, if wanted, user, goes out with the wait in the scratch. */
+static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now, bool has_user)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tgid = id >> 32;
+	long found;
+
+	begin_sample(s, now, tgid, (__u32)id);
+	s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
+	found = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
+	if (found > 0)
+		s->kernel_count = found / 8;
+	if (has_user)
+		take_user_stack(s, NULL, bpf_get_current_task_btf(),
+				bpf_map_lookup_elem(&processes, &tgid));
+	else
+		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+	send_wait(s, finish_sample(s));
+}
+
+/* `task` has left the CPU, and its time on it has been added up. */
+static __always_inline void leave_at(struct task_struct *task, struct thread_state *state,
+				     __u64 now, __u32 task_state)
+{
+	state->switches++;
+	state->task_state = task_state;
+	state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+	state->wake_ns = 0;
+	state->is_decided = 0;
+	state->early_factor = 0;
+	state->waker = PROF_WAKER_NONE;
+	state->out_ns = now;
+}
+
+/* `task` leaves the CPU. */
+static __always_inline void leave(struct task_struct *task, struct thread_state *state, __u64 now,
+				  __u32 task_state)
+{
+	__u64 run_ns = task->se.sum_exec_runtime, since;
+
+	if (state->out_ns && now > state->out_ns)
+		entered_unseen(state, run_ns, now);
+	since = state->in_ns ? state->in_ns : known_since(state);
+	state->run_ns = run_ns;
+	state->on_cpu_ns += now > since ? now - since : 0;
+	leave_at(task, state, now, task_state);
+}
+
+/* A thread is about to be woken: that is the end of being blocked, and the waker is current. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *task)
+{
+	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	__u64 now, left, length, id;
+	struct wait_budget *budget;
+	struct scratch *s;
+	__u32 zero = 0;
+
+	if (!state)
+		return 0;
+	now = time_in_span();
+	/* Where the kernel did not tell of the switch: the state is still that in which it left. */
+	if (now && state->in_ns && !state->out_ns && !task->on_cpu && task->__state) {
+		left = left_unseen(state, task->se.sum_exec_runtime, now);
+		leave_at(task, state, left, task->__state);
+	}
+	if (state->wake_ns || !state->task_state)
+		return 0;
+	left = left_at(state, true);
+	budget = bpf_map_lookup_elem(&wait_budgets, &zero);
+	if (!now || !left || now < left || !budget)
+		return 0;
+	length = now - left;
+	if (length >= min_block_ns) {
+		state->blocked_weight = drawn_weight(budget, length, kept_length(budget, now));
+		state->is_decided = 1;
+	}
+	state->wake_ns = now;
+	count_run(now);
+	if (!state->is_decided || !state->blocked_weight)
+		return 0;
+	id = bpf_get_current_pid_tgid();
+	state->waker_tid = (__u32)id;
+	state->waker_tgid = id >> 32;
+	state->waker = is_interrupt(ctx, budget) ? PROF_WAKER_INTERRUPT : PROF_WAKER_THREAD;
+	bpf_get_current_comm(state->waker_comm, sizeof(state->waker_comm));
+	s = bpf_map_lookup_elem(&waker_scratches, &zero);
+	if (!s)
+		return 0;
+	s->wait.kind = PROF_WAIT_WAKER;
+	s->wait.other_tid = task->pid;
+	s->wait.waker = state->waker;
+	s->wait.wake_ns = now;
+	s->wait.blocked_weight = 0;
+	s->wait.no_cpu_weight = 0;
+	send_current(ctx, s, now, state->waker == PROF_WAKER_THREAD);
+	pay(budget, now);
+	return 0;
+}
+
+/* A new thread waits for its first CPU. */
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(on_new_thread, struct task_struct *task)
+{
+	__u64 now = time_in_span();
+	struct thread_state *state = now ? new_state_of(task) : NULL;
+
+	if (state && !state->in_ns && !state->out_ns) {
+		state->from_ns = now;
+		state->out_ns = now;
+	}
+	return 0;
+}
+
+/* A thread that was none of the recorded ones may be one after exec: a launched command. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec_thread, struct task_struct *task)
+{
+	__u64 now = time_in_span();
+	struct thread_state *state;
+
+	if (!now || is_over_at(now))
+		return 0;
+	state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	if (state) {
+		renumber(state, task, now);
+		return 0;
+	}
+	state = new_state_of(task);
+	if (state) {
+		state->from_ns = now;
+		state->in_ns = now;
+	}
+	return 0;
+}
+
+/* A thread is gone for good, and the kernel has not told of its last switch: the scheduler's count
+ * says when it ran last. */
+SEC("tp_btf/sched_process_free")
+int BPF_PROG(on_gone_thread, struct task_struct *task)
+{
+	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	__u64 now = time_in_span(), left;
+
+	if (!state || state->has_ended || !now)
+		return 0;
+	left = state->out_ns;
+	if (!left && state->in_ns) {
+		left = left_unseen(state, task->se.sum_exec_runtime, now);
+	} else if (!left) {
+		/* It has run from the start on. */
+		left = now;
+		state->on_cpu_ns = now - known_since(state);
+	}
+	send_thread_time(state, task, left, true);
+	return 0;
+}
+
+/* Closes the wait of a thread that left at `start`: adds its parts up, and decides whether it is
+ * sent. Returns whether it is; then `wait` is filled in. */
+static __always_inline bool close_wait(struct task_struct *task, struct thread_state *state,
+				       struct wait_budget *budget, struct prof_wait *wait,
+				       __u64 start, __u64 now, bool keeps_all)
+{
+	__u64 wake = start, blocked, no_cpu, kept = 0;
+	__u64 blocked_weight = 0, no_cpu_weight = 0;
+	__u32 reason = PROF_REASON_NO_CPU;
+
+	if (now < start)
+		now = start;
+	if (state->task_state) {
+		wake = state->wake_ns ? state->wake_ns : now;
+		if (wake > now)
+			wake = now;
+	}
+	blocked = wake - start;
+	no_cpu = now - wake;
+	state->blocked_ns += blocked;
+	state->no_cpu_ns += no_cpu;
+	if (state->from_ns && !state->in_ns && !state->task_state) {
+		/* Its first: it has not been anywhere yet, and comes by another way. */
+		add_short(state, PROF_REASON_NO_CPU, no_cpu);
+		return false;
+	}
+
+	if (!keeps_all && (blocked >= min_block_ns || no_cpu >= min_block_ns))
+		kept = kept_length(budget, now);
+	if (blocked < min_block_ns)
+		blocked_weight = 0;
+	else if (stack_when_leaving && !keeps_all)
+		blocked_weight = blocked * state->early_factor;
+	else
+		blocked_weight = state->is_decided ? state->blocked_weight :
+						     drawn_weight(budget, blocked, kept);
+	/* It takes a while to find out: not for waits of which nobody will hear. */
+	if (blocked && (blocked_weight || blocked < min_block_ns))
+		reason = block_reason(task, state->task_state, state->in_iowait);
+	if (blocked < min_block_ns)
+		add_short(state, reason, blocked);
+	if (no_cpu < min_block_ns)
+		add_short(state, PROF_REASON_NO_CPU, no_cpu);
+	else if (stack_when_leaving && !keeps_all)
+		no_cpu_weight = no_cpu * state->early_factor;
+	else
+		no_cpu_weight = drawn_weight(budget, no_cpu, kept);
+	if ((blocked >= min_block_ns && !blocked_weight) ||
+	    (no_cpu >= min_block_ns && !no_cpu_weight))
+		count(PROF_COUNT_WAIT_THINNED);
+	if (!blocked_weight && !no_cpu_weight)
+		return false;
+	wait->kind = PROF_WAIT_ENDED;
+	wait->start_ns = start;
+	wait->wake_ns = wake;
+	wait->end_ns = now;
+	wait->blocked_weight = blocked_weight;
+	wait->no_cpu_weight = no_cpu_weight;
+	wait->reason = reason;
+	wait->waker = state->waker;
+	wait->other_tid = state->waker_tid;
+	wait->other_tgid = state->waker_tgid;
+	__builtin_memcpy(wait->other_comm, state->waker_comm, sizeof(wait->other_comm));
+	return true;
+}
+
+/* `task` comes on the CPU. Returns whether its wait is to be sent: `budget->pending`. */
+static __always_inline bool enter(struct task_struct *task, struct thread_state *state,
+				  struct wait_budget *budget, __u64 now)
+{
+	__u64 left = left_at(state, true);
+	bool is_sent;
+
+	if (!left)
+		left = left_unseen(state, task->se.sum_exec_runtime, now);
+	is_sent = close_wait(task, state, budget, &budget->pending, left, now, false);
+
+	state->run_ns = task->se.sum_exec_runtime;
+	state->in_ns = now;
+	state->out_ns = 0;
+	return is_sent;
+}
+
+/* With sched_exit_tp: that is where stacks are taken. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	__u32 zero = 0;
+	struct wait_budget *budget = bpf_map_lookup_elem(&wait_budgets, &zero);
+	struct thread_state *left, *entered;
+	__u64 now = 0;
+
+	if (!budget)
+		return 0;
+	budget->next_tid = next->pid;
+	budget->pending_tid = 0;
+	if (!*(volatile __u64 *)&span.start_ns)
+		return 0;
+	left = state_of(prev);
+	entered = state_of(next);
+	if (left) {
+		now = time_in_span();
+		if (!now)
+			return 0;
+		leave(prev, left, now, preempt ? 0 : prev_state);
+		if (prev_state & TASK_DEAD)
+			send_thread_time(left, prev, now, true);
+	}
+	if (entered) {
+		if (!now)
+			now = time_in_span();
+		if (!now)
+			return 0;
+		if (enter(next, entered, budget, now))
+			budget->pending_tid = next->pid;
+	}
+	if (now)
+		count_run(now);
+	return 0;
+}
+
+/* The current thread has come on the CPU, of which the kernel did not tell. Returns as `enter`. */
+static __always_inline bool came_unseen(struct wait_budget *budget)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	__u64 now = time_in_span();
+
+	if (!now || !state || !state->out_ns)
+		return false;
+	count(PROF_COUNT_SWITCH_MISSED);
+	return enter(task, state, budget, now);
+}
+
+/* The current thread is back: interrupts are on, and no lock of the scheduler is held. */
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(on_back)
+{
+	__u32 zero = 0, tid = (__u32)bpf_get_current_pid_tgid();
+	struct wait_budget *budget = bpf_map_lookup_elem(&wait_budgets, &zero);
+	struct scratch *s;
+	__u64 now;
+
+	if (!budget || !tid)
+		return 0;
+	/* Of some switches only this place is told, and that there was none (its argument, 6.18).
+	 */
+	if (budget->next_tid != tid) {
+		budget->next_tid = tid;
+		budget->pending_tid = came_unseen(budget) ? tid : 0;
+	}
+	if (budget->pending_tid != tid)
+		return 0;
+	budget->pending_tid = 0;
+	s = bpf_map_lookup_elem(&wait_scratches, &zero);
+	if (!s)
+		return 0;
+	now = bpf_ktime_get_ns();
+	s->wait = budget->pending;
+	send_current(ctx, s, now, true);
+	pay(budget, now);
+	return 0;
+}
+
+/* One of how many waits has its stack taken when it begins. */
+static __always_inline __u32 early_factor(struct wait_budget *budget, __u64 now)
+{
+	__u64 kept = kept_length(budget, now);
+
+	return kept ? kept / LEAST_P_NS : 1;
+}
+
+/* Without sched_exit_tp: stacks are taken here, before the length of the wait is known, by lot. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	__u64 now = time_in_span();
+	struct wait_budget *budget;
+	struct thread_state *state;
+	struct scratch *s;
+	__u32 zero = 0, factor;
+
+	if (!now)
+		return 0;
+	budget = bpf_map_lookup_elem(&wait_budgets, &zero);
+	s = bpf_map_lookup_elem(&wait_scratches, &zero);
+	if (!budget || !s)
+		return 0;
+	state = state_of(prev);
+	if (state) {
+		leave(prev, state, now, preempt ? 0 : prev_state);
+		if (prev_state & TASK_DEAD) {
+			send_thread_time(state, prev, now, true);
+		} else {
+			factor = early_factor(budget, now);
+			if (factor == 1 || bpf_get_prandom_u32() % factor == 0) {
+				state->early_factor = factor;
+				s->wait.kind = PROF_WAIT_STACK;
+				s->wait.start_ns = now;
+				s->wait.blocked_weight = 0;
+				s->wait.no_cpu_weight = 0;
+				send_current(ctx, s, now, true);
+				pay(budget, now);
+			}
+		}
+	}
+	state = state_of(next);
+	if (state && enter(next, state, budget, now)) {
+		/* The stack was sent before: only the thread has to be named. */
+		s->wait = budget->pending;
+		begin_sample(s, now, next->tgid, next->pid);
+		bpf_probe_read_kernel(s->sample.comm, sizeof(s->sample.comm), next->comm);
+		s->outcome = PROF_OUTCOME_UNSET;
+		send_wait(s, finish_sample(s));
+	}
+	return 0;
+}
+
+#endif /* PROF_OFFCPU_BPF_H */

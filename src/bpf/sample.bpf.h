@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* One observation of a thread: what all samplers do. */
+#ifndef PROF_SAMPLE_BPF_H
+#define PROF_SAMPLE_BPF_H
+
+/* Whether a thread is one of those that are recorded. `process` is its process's entry. */
+static __always_inline bool is_target(struct prof_process *process, __u32 tid)
+{
+	if (filter == PROF_FILTER_PROCESS)
+		return process && process->exec_seq != PROF_EXEC_PENDING;
+	return filter != PROF_FILTER_THREAD || bpf_map_lookup_elem(&threads, &tid);
+}
+
+/* Begins a sample of the current thread. */
+static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgid, __u32 tid)
+{
+	s->kernel_count = 0;
+	s->walked = 0;
+	s->outcome = PROF_OUTCOME_UNSET;
+	s->sample.time_ns = now;
+	s->sample.tgid = tgid;
+	s->sample.tid = tid;
+	s->sample.cpu = bpf_get_smp_processor_id();
+	s->sample.flags = 0;
+	bpf_get_current_comm(s->sample.comm, sizeof(s->sample.comm));
+}
+
+/* Walks the user stack behind the kernel frames that are there. `ctx` is NULL for a thread that is
+ * in the kernel. */
+static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_event_data *ctx,
+					    struct task_struct *task, struct prof_process *process)
+{
+	__u64 stamp;
+
+	if (!(ctx ? take_user_registers(s, ctx, task) : take_task_registers(s, task)))
+		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+	if (s->outcome == PROF_OUTCOME_UNSET) {
+		find_uprobes(s, task);
+		leave_uprobe_page(s, task);
+		if (ctx && copy_every_stack)
+			send_stack_copy(s);
+		stamp = process ? process->stamp : 0;
+		walk_user_stack(s, process);
+		if (process && process->stamp != stamp) {
+			/* The mappings were those of another process, from some frame on. */
+			s->walked = 1;
+			s->outcome = PROF_OUTCOME_UNKNOWN_MAPPING;
+			count(PROF_COUNT_ENTRY_REUSED);
+		}
+	}
+	if (s->in_exec && s->outcome != PROF_OUTCOME_COMPLETE) {
+		/* Between two programs: the registers are the old one's, the memory is the new
+		 * one's. */
+		s->outcome = PROF_OUTCOME_NO_USER_STACK;
+		s->walked = 0;
+	}
+	if (s->walked && wants_rescue(s->outcome))
+		s->sample.flags |=
+			send_rescue(s, ctx, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
+}
+
+/* Completes the header. Returns the bytes of the frames behind it. */
+static __always_inline __u32 finish_sample(struct scratch *s)
+{
+	__u32 frames = s->walked;
+
+	s->sample.left_out = 0;
+	if (frames > PROF_MAX_USER_FRAMES) {
+		s->sample.left_out = frames - PROF_MAX_USER_FRAMES;
+		frames = PROF_MAX_USER_FRAMES;
+	}
+	s->sample.user_count = frames;
+	s->sample.kernel_count = s->kernel_count;
+	s->sample.outcome = s->outcome;
+	/* For the verifier (6.18): the length of what is sent has to have an upper bound. */
+	return 8 * ((frames + s->kernel_count) & (2 * PROF_MAX_USER_FRAMES - 1));
+}
+
+#endif /* PROF_SAMPLE_BPF_H */

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where the whole time of each thread goes: on a CPU, ready without one, or blocked. */
+#ifndef PROF_THREAD_BPF_H
+#define PROF_THREAD_BPF_H
+
+#define TASK_STOPPED_OR_TRACED 0x0c /* include/linux/sched.h */
+#define TASK_DEAD 0x80
+#define TASK_PARKED 0x40
+#define TASK_FROZEN 0x8000
+
+/* What is known of a thread. Kept with the task, and freed with it: numbers are used again. */
+struct thread_state {
+	__u64 from_ns; /* its start; 0: before the recording's */
+	__u64 in_ns;   /* last came on a CPU; 0: not seen */
+	__u64 out_ns;  /* last left one; 0 while it is on one, and if not seen */
+	__u64 wake_ns; /* was woken since; 0 if not */
+	__u64 run_ns;  /* the scheduler's count of its running time when it last left */
+	__u64 on_cpu_ns;
+	__u64 no_cpu_ns;
+	__u64 blocked_ns;
+	__u64 switches;
+	__u64 told_ns;	      /* when the wait left whose stack was sent while it went on */
+	__u64 blocked_weight; /* what the blocked part will stand for, decided when it was woken */
+	__u32 tid;	      /* its number; exec gives it another one before this here follows */
+	__u32 waker_tid;
+	__u32 waker_tgid;
+	__u32 early_factor; /* one of so many waits has its stack sent when it begins, and this one
+			       has */
+	__u32 task_state;   /* when it left the CPU; 0: it could have run on */
+	__u8 waker;	    /* enum prof_waker */
+	__u8 in_iowait;
+	__u8 is_decided; /* blocked_weight counts */
+	__u8 has_ended;
+	__u8 waker_comm[PROF_COMM_BYTES];
+	struct prof_short_waits short_waits[PROF_REASONS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread_state);
+} thread_states SEC(".maps");
+
+/* The time that counts: none before the recording, and none after it. 0: not yet. */
+static __always_inline __u64 time_in_span(void)
+{
+	__u64 now, start = *(volatile __u64 *)&span.start_ns;
+	__u64 stop = *(volatile __u64 *)&span.stop_ns;
+
+	if (!start)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (now < start)
+		return 0;
+	return stop && now > stop ? stop : now;
+}
+
+/* Whether `time` is not before the recording's end. */
+static __always_inline bool is_over_at(__u64 time)
+{
+	__u64 stop = *(volatile __u64 *)&span.stop_ns;
+
+	return stop && time >= stop;
+}
+
+/* Whether a thread's time is recorded. */
+static __always_inline bool is_recorded(struct task_struct *task)
+{
+	__u32 tid = task->pid, tgid = task->tgid;
+
+	if (!tid || (task->flags & PF_KTHREAD))
+		return false;
+	return filter == PROF_FILTER_NONE || is_target(bpf_map_lookup_elem(&processes, &tgid), tid);
+}
+
+/* What is known of a thread that is recorded, which may be nothing yet; NULL for all others. All
+ * zero is what is known of one that has not been seen to leave or enter a CPU: what it did at the
+ * start it has done since. */
+static __always_inline struct thread_state *new_state_of(struct task_struct *task)
+{
+	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+
+	if (state || !is_recorded(task) || is_over_at(task->start_time))
+		return state;
+	state = bpf_task_storage_get(&thread_states, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!state)
+		return NULL;
+	count(PROF_COUNT_ACCOUNT);
+	state->tid = task->pid;
+	/* One whose start was missed. */
+	if (!state->from_ns && task->start_time > span.start_ns)
+		state->from_ns = task->start_time;
+	return state;
+}
+
+/* The same at every switch: those that were there at the start have all been looked at, and the
+ * ones that are recorded have a state. */
+static __always_inline struct thread_state *state_of(struct task_struct *task)
+{
+	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+
+	if (state || (*(volatile __u64 *)&span.has_all && task->start_time <= span.start_ns))
+		return state;
+	return new_state_of(task);
+}
+
+/* Since when a thread is known. */
+static __always_inline __u64 known_since(const struct thread_state *state)
+{
+	return state->from_ns ? state->from_ns : span.start_ns;
+}
+
+/* When a thread left its CPU; 0 if it is on one. `is_off` says it of a thread that was not seen
+ * yet. */
+static __always_inline __u64 left_at(const struct thread_state *state, bool is_off)
+{
+	if (state->out_ns || state->in_ns)
+		return state->out_ns;
+	return is_off ? known_since(state) : 0;
+}
+
+/* Adds a wait that is too short for a stack. */
+static __always_inline void add_short(struct thread_state *state, __u32 reason, __u64 length)
+{
+	if (!length || reason >= PROF_REASONS)
+		return;
+	state->short_waits[reason].count++;
+	state->short_waits[reason].time_ns += length;
+}
+
+/* A thread that comes on a CPU without having been seen to leave one: the scheduler's count says
+ * when it did. */
+static __always_inline __u64 left_unseen(struct thread_state *state, __u64 run_ns, __u64 now)
+{
+	__u64 left = state->in_ns + (run_ns - state->run_ns);
+
+	count(PROF_COUNT_SWITCH_MISSED);
+	if (left > now)
+		left = now;
+	state->on_cpu_ns += left - state->in_ns;
+	state->run_ns = run_ns;
+	state->task_state = 0;
+	return left;
+}
+
+/* A thread that leaves a CPU without having been seen to come on one: the same. Its wait has no
+ * stack. */
+static __always_inline void entered_unseen(struct thread_state *state, __u64 run_ns, __u64 now)
+{
+	__u64 ran = run_ns - state->run_ns, passed = now - state->out_ns, blocked = 0, waited;
+
+	count(PROF_COUNT_SWITCH_MISSED);
+	waited = ran < passed ? passed - ran : 0;
+	if (state->task_state) {
+		blocked = waited;
+		if (state->wake_ns && state->wake_ns - state->out_ns < waited)
+			blocked = state->wake_ns - state->out_ns;
+	}
+	state->blocked_ns += blocked;
+	state->no_cpu_ns += waited - blocked;
+	add_short(state, PROF_REASON_OTHER, blocked);
+	add_short(state, PROF_REASON_NO_CPU, waited - blocked);
+	state->in_ns = state->out_ns + waited;
+	state->out_ns = 0;
+}
+
+/* What the file behind a descriptor makes a thread wait for. */
+static __always_inline __u32 reason_of_file(struct task_struct *task, __u64 descriptor)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files, *file = NULL;
+	struct socket *socket;
+	unsigned short mode;
+
+	if (!table || descriptor >= BPF_CORE_READ(table, max_fds))
+		return PROF_REASON_OTHER;
+	files = BPF_CORE_READ(table, fd);
+	bpf_probe_read_kernel(&file, sizeof(file), files + descriptor);
+	if (!file)
+		return PROF_REASON_OTHER;
+	mode = BPF_CORE_READ(file, f_inode, i_mode) & 0170000; /* include/uapi/linux/stat.h */
+	if (mode == 0140000) {
+		socket = BPF_CORE_READ(file, private_data);
+		return BPF_CORE_READ(socket, sk, __sk_common.skc_family) == 1 /* AF_UNIX */ ?
+			       PROF_REASON_PIPE :
+			       PROF_REASON_NETWORK;
+	}
+	if (mode == 0100000 || mode == 0040000 || mode == 0060000)
+		return PROF_REASON_DISK;
+	return PROF_REASON_PIPE; /* pipes, terminals, eventfds */
+}
+
+/* Why a thread that left the CPU with `state` is blocked. */
+static __always_inline __u32 block_reason(struct task_struct *task, __u32 state, bool in_iowait)
+{
+	__s64 number = system_call(task);
+	__u32 reason;
+
+	if (state & (TASK_STOPPED_OR_TRACED | TASK_PARKED | TASK_FROZEN))
+		return PROF_REASON_STOPPED;
+	if (number == -1)
+		return PROF_REASON_FAULT;
+	reason = number < 0 ? PROF_REASON_OTHER : syscall_reasons[number & 511];
+	/* io_uring counts as waiting for a disk, whatever it does. */
+	if (in_iowait && reason != PROF_REASON_FAULT && reason != PROF_REASON_POLL)
+		return PROF_REASON_DISK;
+	if (reason == PROF_REASON_BY_FILE)
+		reason = reason_of_file(task, system_call_argument(task));
+	return reason < PROF_REASONS ? reason : PROF_REASON_OTHER;
+}
+
+/* Sends the times of a thread up to `now`. */
+static __always_inline void send_thread_time(struct thread_state *state, struct task_struct *task,
+					     __u64 now, bool has_ended)
+{
+	struct prof_thread_time *time;
+
+	if (state->has_ended)
+		return;
+	time = bpf_ringbuf_reserve(&thread_times, sizeof(*time), 0);
+	if (!time) {
+		count(PROF_COUNT_THREAD_FULL);
+		return;
+	}
+	count(PROF_COUNT_ACCOUNT_SENT);
+	state->has_ended = 1;
+	time->tgid = task->tgid;
+	time->tid = state->tid;
+	time->has_ended = has_ended;
+	time->pad = 0;
+	time->from_ns = known_since(state);
+	time->to_ns = now;
+	time->on_cpu_ns = state->on_cpu_ns;
+	time->no_cpu_ns = state->no_cpu_ns;
+	time->blocked_ns = state->blocked_ns;
+	time->switches = state->switches;
+	bpf_probe_read_kernel(time->comm, sizeof(time->comm), task->comm);
+	__builtin_memcpy(time->short_waits, state->short_waits, sizeof(time->short_waits));
+	bpf_ringbuf_submit(time, BPF_RB_NO_WAKEUP);
+}
+
+/* A thread that calls exec takes the number of its process's first thread: its time goes on under
+ * that one. Where there is no room to send what it was before, all of it does. */
+static __always_inline void renumber(struct thread_state *state, struct task_struct *task,
+				     __u64 now)
+{
+	__u64 since = state->in_ns ? state->in_ns : known_since(state);
+
+	if (state->tid != (__u32)task->pid) {
+		state->on_cpu_ns += now > since ? now - since : 0;
+		send_thread_time(state, task, now, true);
+		if (state->has_ended) {
+			count(PROF_COUNT_ACCOUNT);
+			state->has_ended = 0;
+			state->from_ns = now;
+			state->on_cpu_ns = 0;
+			state->no_cpu_ns = 0;
+			state->blocked_ns = 0;
+			state->switches = 0;
+			__builtin_memset(state->short_waits, 0, sizeof(state->short_waits));
+		}
+		state->in_ns = now;
+		state->tid = task->pid;
+	}
+}
+
+#endif /* PROF_THREAD_BPF_H */

@@ -1,0 +1,169 @@
+//! Waits and the times of threads as the kernel side sends them.
+
+use super::event::Fields;
+use super::{DecodeError, SampleEvent, prof_open_wait, prof_thread_time, prof_wait};
+use std::mem::offset_of;
+
+/// `enum prof_wait_kind`: what a record of the ring of waits is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitKind {
+    /// The thread runs again.
+    Ended,
+    /// It still waited when the recording ended.
+    Open,
+    /// The sample is of the thread that ended another's wait.
+    Waker,
+    /// The sample is of a thread whose wait begins; [`WaitKind::Ended`] will follow without frames.
+    Stack,
+    /// It goes on while the recording does; its end will be told.
+    Still,
+}
+
+/// What a record of the ring of waits says besides its sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitEvent {
+    /// What the record is.
+    pub kind: WaitKind,
+    /// Who ended the wait; of [`WaitKind::Waker`] the thread that was woken.
+    pub other_tid: u32,
+    /// Process of `other_tid`.
+    pub other_tgid: u32,
+    /// Name of `other_tid`, up to the first NUL.
+    pub other_comm: Vec<u8>,
+    /// `enum prof_waker`.
+    pub waker: u8,
+    /// `enum prof_reason` of the blocked part.
+    pub reason: u8,
+    /// When the wait began, CLOCK_MONOTONIC, ns.
+    pub start_ns: u64,
+    /// When the blocked part ended; `start_ns` if there was none.
+    pub wake_ns: u64,
+    /// When the wait ended.
+    pub end_ns: u64,
+    /// What the blocked part stands for, ns; 0 if it was left out.
+    pub blocked_weight: u64,
+    /// What the rest stands for, ns; 0 if it was left out.
+    pub no_cpu_weight: u64,
+}
+
+const WAIT_BYTES: usize = size_of::<prof_wait>();
+
+impl WaitEvent {
+    /// Decodes one record of the ring of waits: a sample that has its wait.
+    pub fn decode(bytes: &[u8]) -> Result<SampleEvent, DecodeError> {
+        let mut at = Fields::of(bytes, WAIT_BYTES)?;
+        let kind = match at.u32(offset_of!(prof_wait, kind)) {
+            1 => WaitKind::Ended,
+            2 => WaitKind::Open,
+            3 => WaitKind::Waker,
+            4 => WaitKind::Stack,
+            5 => WaitKind::Still,
+            kind => return Err(DecodeError::Kind(kind)),
+        };
+        let wait = WaitEvent {
+            kind,
+            other_tid: at.u32(offset_of!(prof_wait, other_tid)),
+            other_tgid: at.u32(offset_of!(prof_wait, other_tgid)),
+            other_comm: at.text(offset_of!(prof_wait, other_comm)),
+            waker: bytes[offset_of!(prof_wait, waker)],
+            reason: bytes[offset_of!(prof_wait, reason)],
+            start_ns: at.u64(offset_of!(prof_wait, start_ns)),
+            wake_ns: at.u64(offset_of!(prof_wait, wake_ns)),
+            end_ns: at.u64(offset_of!(prof_wait, end_ns)),
+            blocked_weight: at.u64(offset_of!(prof_wait, blocked_weight)),
+            no_cpu_weight: at.u64(offset_of!(prof_wait, no_cpu_weight)),
+        };
+        let mut sample = SampleEvent::decode(&bytes[WAIT_BYTES..])?;
+        sample.wait = Some(Box::new(wait));
+        Ok(sample)
+    }
+}
+
+/// A wait that is not over, of a recording that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenWaitEvent {
+    /// Process of the thread.
+    pub tgid: u32,
+    /// The thread that waits.
+    pub tid: u32,
+    /// When it began to, CLOCK_MONOTONIC, ns.
+    pub start_ns: u64,
+    /// When the blocked part ended; `None` while it goes on.
+    pub wake_ns: Option<u64>,
+    /// It stands for so many.
+    pub factor: u32,
+}
+
+impl OpenWaitEvent {
+    /// Decodes what the kernel side has written of all threads; the rest of a record is left out.
+    pub fn decode_all(bytes: &[u8]) -> Vec<Self> {
+        let decode = |bytes: &[u8]| {
+            let mut at = Fields::of(bytes, size_of::<prof_open_wait>()).ok()?;
+            Some(OpenWaitEvent {
+                tgid: at.u32(offset_of!(prof_open_wait, tgid)),
+                tid: at.u32(offset_of!(prof_open_wait, tid)),
+                start_ns: at.u64(offset_of!(prof_open_wait, start_ns)),
+                wake_ns: Some(at.u64(offset_of!(prof_open_wait, wake_ns))).filter(|wake_ns| *wake_ns > 0),
+                factor: at.u32(offset_of!(prof_open_wait, factor)),
+            })
+        };
+        bytes.chunks_exact(size_of::<prof_open_wait>()).filter_map(decode).collect()
+    }
+}
+
+/// `PROF_REASONS`: reasons that short waits are summed up by.
+pub const REASONS: usize = 11;
+
+/// The time of one thread, when it or the recording has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadTimeEvent {
+    /// Process id in the initial namespace.
+    pub tgid: u32,
+    /// Thread id in the initial namespace.
+    pub tid: u32,
+    /// The thread has ended.
+    pub has_ended: bool,
+    /// Its start or the recording's, CLOCK_MONOTONIC, ns.
+    pub from_ns: u64,
+    /// Its end or the recording's.
+    pub to_ns: u64,
+    /// Time on a CPU, ns.
+    pub on_cpu_ns: u64,
+    /// Time that it could have run, ns.
+    pub no_cpu_ns: u64,
+    /// Time blocked, ns.
+    pub blocked_ns: u64,
+    /// How often it left a CPU.
+    pub switches: u64,
+    /// Name, up to the first NUL.
+    pub comm: Vec<u8>,
+    /// Waits that were not sent for their shortness: number and time in ns, by `enum prof_reason`.
+    pub short_waits: [(u64, u64); REASONS],
+}
+
+impl ThreadTimeEvent {
+    /// Decodes one record of the ring of thread times.
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut at = Fields::of(bytes, size_of::<prof_thread_time>())?;
+        let short = offset_of!(prof_thread_time, short_waits);
+        Ok(ThreadTimeEvent {
+            tgid: at.u32(offset_of!(prof_thread_time, tgid)),
+            tid: at.u32(offset_of!(prof_thread_time, tid)),
+            has_ended: at.u32(offset_of!(prof_thread_time, has_ended)) != 0,
+            from_ns: at.u64(offset_of!(prof_thread_time, from_ns)),
+            to_ns: at.u64(offset_of!(prof_thread_time, to_ns)),
+            on_cpu_ns: at.u64(offset_of!(prof_thread_time, on_cpu_ns)),
+            no_cpu_ns: at.u64(offset_of!(prof_thread_time, no_cpu_ns)),
+            blocked_ns: at.u64(offset_of!(prof_thread_time, blocked_ns)),
+            switches: at.u64(offset_of!(prof_thread_time, switches)),
+            comm: at.text(offset_of!(prof_thread_time, comm)),
+            short_waits: std::array::from_fn(|i| (at.u64(short + 16 * i), at.u64(short + 16 * i + 8))),
+        })
+    }
+}
+
+const _: () = {
+    assert!(WAIT_BYTES == 72);
+    assert!(size_of::<prof_open_wait>() == 32);
+    assert!(size_of::<prof_thread_time>() == 80 + 16 * REASONS);
+};

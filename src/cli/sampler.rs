@@ -1,0 +1,156 @@
+//! What is recorded, and how: the options of every command that records.
+
+use super::value::{self, EventName};
+use crate::failure::Failure;
+use crate::record::{CallGraph, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
+use clap::Args;
+use std::ffi::OsString;
+use std::time::Duration;
+
+/// Processes and threads that run.
+#[derive(Debug, Args)]
+pub(super) struct RunningArgs {
+    /// Record these processes with all their threads
+    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', group = "running", help_heading = "Target",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) pid: Vec<u32>,
+    /// Record just these threads
+    #[arg(short, long, value_name = "TID,…", value_delimiter = ',', group = "running", help_heading = "Target",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) tid: Vec<u32>,
+    /// Record all processes whose name matches
+    #[arg(long, value_name = "REGEX", group = "running", help_heading = "Target", value_parser = value::pattern)]
+    pub(super) name: Option<String>,
+    /// Record every process of the machine
+    #[arg(short, long, group = "running", help_heading = "Target")]
+    pub(super) all: bool,
+}
+
+impl RunningArgs {
+    /// What is recorded, and the command that ends the recording when it ends.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure when there is neither a target nor a command; `verb` is what was typed.
+    pub(super) fn into_target(
+        self,
+        command: Vec<OsString>,
+        verb: &str,
+    ) -> Result<(Target, Option<Vec<OsString>>), Failure> {
+        let command = (!command.is_empty()).then_some(command);
+        let running = match (self.name, self.all) {
+            _ if !self.pid.is_empty() => Some(Target::Pids(self.pid)),
+            _ if !self.tid.is_empty() => Some(Target::Tids(self.tid)),
+            (Some(name), _) => Some(Target::Name(name)),
+            (None, true) => Some(Target::System),
+            (None, false) => None,
+        };
+        match (running, command) {
+            (Some(target), timer) => Ok((target, timer)),
+            (None, Some(command)) => Ok((Target::Launch(command), None)),
+            (None, None) => Err(no_target(verb)),
+        }
+    }
+}
+
+/// How it is recorded.
+#[derive(Debug, Args)]
+pub(super) struct SamplerArgs {
+    /// What to record: cpu, the time that threads run; off, the time that they wait [default: cpu,off, and cpu
+    /// for -a]
+    #[arg(short, long, value_name = "EVENT,…", value_delimiter = ',', value_parser = value::event)]
+    event: Vec<EventName>,
+    /// Samples per second and CPU, or max for the kernel's limit
+    #[arg(short = 'F', long, value_name = "HZ|max", value_parser = value::rate, long_help = rate_help())]
+    frequency: Option<Rate>,
+    /// Shorter waits are summed up by thread and reason, without their stacks
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = value::duration_with_unit)]
+    min_block: Duration,
+    /// What taking stacks of waits may cost, of each CPU's time; past it only some are taken, drawn by lot
+    /// and standing for the others. 0 is no limit
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = value::overhead_ppm)]
+    max_overhead: u32,
+    /// How user stacks are walked: by unwind tables and frame pointers where there are none (auto), by
+    /// unwind tables only (dwarf), by frame pointers only (fp)
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = value::call_graph())]
+    call_graph: CallGraph,
+    /// Leave out the kernel: no samples in it and no kernel frames
+    #[arg(long)]
+    user_only: bool,
+    /// Do not record processes that a recorded process starts
+    #[arg(long)]
+    no_children: bool,
+    /// Most memory that unwind tables may take
+    #[arg(long, value_name = "SIZE", value_parser = value::budget_bytes, help = budget_help())]
+    table_budget: Option<u64>,
+    /// Take the stacks of waits when they begin, as on kernels before 6.15
+    #[arg(long, hide = true)]
+    wait_stacks_when_leaving: bool,
+}
+
+/// When it is recorded.
+#[derive(Debug, Args)]
+pub(super) struct SpanArgs {
+    /// Stop after this long
+    #[arg(short, long, value_name = "TIME", value_parser = value::positive_duration)]
+    pub(super) duration: Option<Duration>,
+    /// Start sampling this long after everything is set up
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = value::duration)]
+    pub(super) delay: Option<Duration>,
+}
+
+fn rate_help() -> String {
+    format!(
+        "Samples per second and CPU, or max for the kernel's limit (kernel.perf_event_max_sample_rate), \
+         to which a higher rate is lowered [default: {} for processes, threads and commands, {} for -a]",
+        Target::Pids(Vec::new()).default_hz(),
+        Target::System.default_hz()
+    )
+}
+
+fn budget_help() -> String {
+    let default = value::budget_text(RecordOptions::default().table_budget_bytes);
+    format!("Most memory that unwind tables may take [default: {default}]")
+}
+
+impl SamplerArgs {
+    /// The options for `target`; what has to do with its file is as by default.
+    pub(super) fn into_options(
+        self,
+        target: Target,
+        timer: Option<Vec<OsString>>,
+        span: &SpanArgs,
+    ) -> RecordOptions {
+        let waits = WaitOptions {
+            min_block: self.min_block,
+            max_overhead_ppm: self.max_overhead,
+            stacks: if self.wait_stacks_when_leaving { WaitStacks::WhenLeaving } else { WaitStacks::Auto },
+        };
+        let has_off = match self.event.is_empty() {
+            true => target != Target::System,
+            false => self.event.contains(&EventName::Off),
+        };
+        let default = RecordOptions::default();
+        RecordOptions {
+            on_cpu: self.event.is_empty() || self.event.contains(&EventName::Cpu),
+            waits: has_off.then_some(waits),
+            target,
+            timer,
+            duration: span.duration,
+            delay: span.delay,
+            rate: self.frequency.unwrap_or(Rate::Default),
+            call_graph: self.call_graph,
+            user_only: self.user_only,
+            follow_children: !self.no_children,
+            table_budget_bytes: self.table_budget.unwrap_or(default.table_budget_bytes),
+            ..default
+        }
+    }
+}
+
+fn no_target(verb: &str) -> Failure {
+    Failure::usage("nothing to record")
+        .hint(format!("a running process:  prof {verb} -p PID"))
+        .hint(format!("a command:          prof {verb} CMD ARG"))
+        .hint(format!("the whole machine:  prof {verb} -a"))
+}

@@ -1,0 +1,207 @@
+//! Waits: what a thread did not run for, why, and who ended it; and where the whole time of a thread went.
+
+use super::{StackId, TaskId};
+
+/// Why a thread did not run. Numbers are stored: append only, never renumber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Blocked, for none of the reasons below.
+    #[default]
+    Other,
+    /// For a lock or a condition variable (futex, or a lock inside the kernel).
+    Lock,
+    /// For a disk: reading, writing, or for data to be safe there.
+    Disk,
+    /// For the other end of a network connection.
+    Network,
+    /// For another process: pipe, local socket, message queue, semaphore, terminal.
+    Pipe,
+    /// For one of several files to become ready: poll, select, epoll.
+    Poll,
+    /// For time to pass.
+    Sleep,
+    /// For memory: a page that had to be read or made.
+    Fault,
+    /// For the end of a child.
+    Child,
+    /// Not blocked: it could have run, and no CPU was free for it.
+    NoCpu,
+    /// Stopped by a signal or a debugger, or frozen.
+    Stopped,
+    /// A reason that this version does not know.
+    Unknown(u8),
+}
+
+impl Reason {
+    /// All reasons this version writes.
+    pub const ALL: [Reason; 11] = [
+        Reason::Other,
+        Reason::Lock,
+        Reason::Disk,
+        Reason::Network,
+        Reason::Pipe,
+        Reason::Poll,
+        Reason::Sleep,
+        Reason::Fault,
+        Reason::Child,
+        Reason::NoCpu,
+        Reason::Stopped,
+    ];
+
+    /// The stored number; `enum prof_reason` in `src/bpf/prof.h`.
+    pub fn code(self) -> u8 {
+        match self {
+            Reason::Other => 0,
+            Reason::Lock => 1,
+            Reason::Disk => 2,
+            Reason::Network => 3,
+            Reason::Pipe => 4,
+            Reason::Poll => 5,
+            Reason::Sleep => 6,
+            Reason::Fault => 7,
+            Reason::Child => 8,
+            Reason::NoCpu => 9,
+            Reason::Stopped => 10,
+            Reason::Unknown(code) => code,
+        }
+    }
+
+    /// The reason of a stored number.
+    pub fn from_code(code: u8) -> Self {
+        Self::ALL.into_iter().find(|reason| reason.code() == code).unwrap_or(Reason::Unknown(code))
+    }
+
+    /// A stable word for machine-readable output and for people, e.g. `lock`, `no CPU`.
+    pub fn label(self) -> &'static str {
+        match self {
+            Reason::Other => "other",
+            Reason::Lock => "lock",
+            Reason::Disk => "disk",
+            Reason::Network => "net",
+            Reason::Pipe => "pipe",
+            Reason::Poll => "poll",
+            Reason::Sleep => "sleep",
+            Reason::Fault => "fault",
+            Reason::Child => "child",
+            Reason::NoCpu => "no CPU",
+            Reason::Stopped => "stopped",
+            Reason::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// Who ended a wait. Numbers are stored: append only, never renumber.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum WakerKind {
+    /// Not known: the wait was not over, or nobody had to end it.
+    #[default]
+    None,
+    /// A thread.
+    Thread,
+    /// An interrupt's second half (softirq), the network's for instance.
+    SoftInterrupt,
+    /// An interrupt: a timer's, or a device's.
+    Interrupt,
+    /// A kind that this version does not know.
+    Unknown(u8),
+}
+
+impl WakerKind {
+    /// The stored number; `enum prof_waker` in `src/bpf/prof.h`.
+    pub fn code(self) -> u8 {
+        match self {
+            WakerKind::None => 0,
+            WakerKind::Thread => 1,
+            WakerKind::SoftInterrupt => 2,
+            WakerKind::Interrupt => 3,
+            WakerKind::Unknown(code) => code,
+        }
+    }
+
+    /// The kind of a stored number.
+    pub fn from_code(code: u8) -> Self {
+        [WakerKind::None, WakerKind::Thread, WakerKind::SoftInterrupt, WakerKind::Interrupt]
+            .into_iter()
+            .find(|kind| kind.code() == code)
+            .unwrap_or(WakerKind::Unknown(code))
+    }
+}
+
+/// Who ended a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Waker {
+    /// What it was.
+    pub kind: WakerKind,
+    /// The thread, or the one that was interrupted.
+    pub task: Option<TaskId>,
+    /// What the thread did then. Only some wakers' stacks are taken.
+    pub stack: Option<StackId>,
+}
+
+/// What is known of one wait besides its stack and its weight.
+///
+/// The weight of a wait's sample is what it stands for: its length, or more when only some waits of that length
+/// were kept. A wait of `duration_ns` d and weight w was kept with the probability d / w, independently of all others,
+/// so that sums of weights are right on average, and the variance of such a sum is near the sum of w (w - d).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Wait {
+    /// Its length, ns.
+    pub duration_ns: u64,
+    /// Why the thread waited.
+    pub reason: Reason,
+    /// Who ended the wait.
+    pub waker: Waker,
+}
+
+/// Waits that were too short to be kept one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct ShortWaits {
+    /// Why the thread waited.
+    pub reason: Reason,
+    /// How many they were.
+    pub count: u64,
+    /// Their time, ns.
+    pub time_ns: u64,
+}
+
+/// Where the whole time of one thread went, by the scheduler's word and without sampling:
+/// `on_cpu_ns + no_cpu_ns + blocked_ns` is `to_ns - from_ns`, but for what was lost.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ThreadTime {
+    /// The thread, under its last name.
+    pub task: TaskId,
+    /// When it was first there: its start, or the recording's, ns since the latter.
+    pub from_ns: u64,
+    /// When it was last there: its end, or the recording's, ns since the recording's start.
+    pub to_ns: u64,
+    /// Time on a CPU, ns.
+    pub on_cpu_ns: u64,
+    /// Time that it could have run, without a CPU, ns.
+    pub no_cpu_ns: u64,
+    /// Time blocked, ns.
+    pub blocked_ns: u64,
+    /// How often it left a CPU.
+    pub switches: u64,
+    /// It has ended before the recording.
+    pub has_ended: bool,
+    /// Of its waits those that are no samples, each reason once.
+    pub short_waits: Vec<ShortWaits>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_round_trip_and_are_distinct() {
+        for reason in Reason::ALL {
+            assert_eq!(Reason::from_code(reason.code()), reason);
+        }
+        assert_eq!(Reason::from_code(200), Reason::Unknown(200));
+        for code in 0..=255 {
+            assert_eq!(WakerKind::from_code(code).code(), code);
+        }
+    }
+}

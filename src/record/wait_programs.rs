@@ -1,0 +1,213 @@
+//! The kernel side of waits: which programs this kernel can run, and their start and end.
+
+use super::attach::{KernelSide, load_failure};
+use super::options::{WaitOptions, WaitStacks};
+use super::session::monotonic_ns;
+use super::wait_reason;
+use crate::bpf::{Counter, OpenProfSkel, OpenWaitEvent, prof_span};
+use libbpf_rs::Link;
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+/// Types of the running kernel.
+const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// What the programs need of the kernel, by the names of its types. The last came with 5.18, as did the state of the
+/// thread that leaves as an argument of sched_switch.
+const NEEDED: [&str; 5] = [
+    "btf_trace_sched_switch",
+    "btf_trace_sched_waking",
+    "btf_trace_sched_wakeup_new",
+    "bpf_iter__task",
+    "bpf_copy_from_user_task",
+];
+
+/// How waits are recorded on this kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WaitConfig {
+    /// Shorter waits have no stacks.
+    pub min_block: Duration,
+    /// What stacks may cost, millionths of each CPU's time; 0: no limit.
+    pub max_overhead_ppm: u32,
+    /// Waits that are not over are told of while the recording goes on.
+    pub is_watched: bool,
+    /// Stacks are taken when a wait begins, since the kernel has no place to do it when it ends.
+    pub is_early: bool,
+}
+
+impl WaitConfig {
+    /// The best way that this kernel has, within what is asked for.
+    ///
+    /// # Errors
+    ///
+    /// Why waits cannot be recorded at all.
+    pub(super) fn for_this_kernel(options: &WaitOptions) -> Result<Self, String> {
+        let types = std::fs::read(KERNEL_TYPES)
+            .map_err(|error| format!("this kernel has no type information ({KERNEL_TYPES}: {error})"))?;
+        let has = |name: &str| {
+            let needle = [b"\0", name.as_bytes(), b"\0"].concat();
+            memchr::memmem::find(&types, &needle).is_some()
+        };
+        for name in NEEDED {
+            if !has(name) {
+                return Err(format!("it needs Linux 5.18 or later ({name} is missing here)"));
+            }
+        }
+        Ok(WaitConfig {
+            min_block: options.min_block,
+            max_overhead_ppm: options.max_overhead_ppm,
+            is_watched: false,
+            is_early: options.stacks == WaitStacks::WhenLeaving || !has("btf_trace_sched_exit_tp"),
+        })
+    }
+}
+
+impl WaitConfig {
+    /// The rule by which waits are kept, for people.
+    pub(super) fn describe(&self) -> String {
+        let share = match self.max_overhead_ppm {
+            0 => String::new(),
+            ppm => format!(", as many as {}% of each CPU's time allow", f64::from(ppm) / 1e4),
+        };
+        format!("waits of {} and more{share}", humantime::format_duration(self.min_block))
+    }
+}
+
+/// Room for waits that are on their way, bytes for each CPU.
+const RING_BYTES_PER_CPU: u32 = 4 << 20;
+/// Room for the times of threads that are on their way, bytes: some 16,000.
+const THREAD_RING_BYTES: u32 = 4 << 20;
+
+/// Says which programs are loaded and what they have to know. Without waits none of theirs is.
+pub(super) fn configure(
+    open: &mut OpenProfSkel<'_>,
+    config: Option<&WaitConfig>,
+    cpus: usize,
+) -> libbpf_rs::Result<()> {
+    let (has_waits, is_early) = (config.is_some(), config.is_some_and(|config| config.is_early));
+    let programs = &mut open.progs;
+    programs.on_waking.set_autoload(has_waits);
+    programs.on_new_thread.set_autoload(has_waits);
+    programs.on_exec_thread.set_autoload(has_waits);
+    programs.on_gone_thread.set_autoload(has_waits);
+    programs.on_switch.set_autoload(has_waits && !is_early);
+    programs.on_back.set_autoload(has_waits && !is_early);
+    programs.on_switch_early.set_autoload(is_early);
+    programs.threads_at_start.set_autoload(has_waits);
+    programs.threads_at_end.set_autoload(has_waits);
+    programs.threads_waiting.set_autoload(config.is_some_and(|config| config.is_watched));
+    let Some(config) = config else { return Ok(()) };
+    let ring_bytes =
+        (RING_BYTES_PER_CPU.saturating_mul(cpus as u32)).clamp(4 << 20, 64 << 20).next_power_of_two();
+    open.maps.waits.set_max_entries(ring_bytes)?;
+    open.maps.thread_times.set_max_entries(THREAD_RING_BYTES)?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.min_block_ns = u64::try_from(config.min_block.as_nanos()).unwrap_or(u64::MAX);
+        rodata.overhead_ppm = config.max_overhead_ppm;
+        rodata.wait_wake_bytes = ring_bytes / 4;
+        rodata.stack_when_leaving = config.is_early;
+        rodata.syscall_reasons = wait_reason::by_system_call();
+    }
+    Ok(())
+}
+
+impl KernelSide<'_> {
+    /// Attaches the programs of waits. They count from [`KernelSide::start_waits`] on.
+    pub(super) fn attach_waits(&mut self, config: &WaitConfig) -> anyhow::Result<()> {
+        let programs = &self.skeleton.progs;
+        let attach = |link: libbpf_rs::Result<Link>| link.map_err(|error| load_failure(&error));
+        let mut links = vec![
+            attach(programs.on_waking.attach_trace())?,
+            attach(programs.on_new_thread.attach_trace())?,
+            attach(programs.on_exec_thread.attach_trace())?,
+            attach(programs.on_gone_thread.attach_trace())?,
+        ];
+        if config.is_early {
+            links.push(attach(programs.on_switch_early.attach_trace())?);
+        } else {
+            links.push(attach(programs.on_back.attach_trace())?);
+            links.push(attach(programs.on_switch.attach_trace())?);
+        }
+        self.links.append(&mut links);
+        Ok(())
+    }
+
+    /// Waits count from now on: threads that sleep already are looked at. Returns the time, CLOCK_MONOTONIC, ns.
+    pub(super) fn start_waits(&mut self) -> anyhow::Result<u64> {
+        let start_ns = self.agree_on_time(|span, time_ns| span.start_ns = time_ns);
+        let link = self.skeleton.progs.threads_at_start.attach()?;
+        let mut nothing = Vec::new();
+        libbpf_rs::Iter::new(&link)?.read_to_end(&mut nothing)?;
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            bss.span.has_all = 1;
+        }
+        Ok(start_ns)
+    }
+
+    /// The waits that are not over. The stacks of those that are new are on their way, as far as there is room for them.
+    pub(super) fn open_waits(&mut self) -> anyhow::Result<Vec<OpenWaitEvent>> {
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            bss.span.open_room = THREADS_PER_TAKE.into();
+        }
+        let link = self.skeleton.progs.threads_waiting.attach()?;
+        let mut bytes = Vec::new();
+        libbpf_rs::Iter::new(&link)?.read_to_end(&mut bytes)?;
+        Ok(OpenWaitEvent::decode_all(&bytes))
+    }
+
+    /// Waits count up to now: closes those that are not over, and the times of all threads. Returns the time.
+    pub(super) fn stop_waits(&mut self) -> anyhow::Result<u64> {
+        let stop_ns = self.agree_on_time(|span, time_ns| span.stop_ns = time_ns);
+        let link = self.skeleton.progs.threads_at_end.attach()?;
+        let mut threads = libbpf_rs::Iter::new(&link)?;
+        let mut byte = [0];
+        let mut count = 0u32;
+        // One byte for each thread that waits.
+        while threads.read(&mut byte)? > 0 {
+            count += 1;
+            if count.is_multiple_of(THREADS_PER_TAKE) {
+                self.empty_rings()?;
+            }
+        }
+        drop(threads);
+        // A thread that ends is on no list any more before it leaves its CPU for the last time, which this one may have
+        // taken, and is gone for good a little later.
+        let deadline = Instant::now() + LAST_SWITCH_PATIENCE;
+        while self.open_accounts()? > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(stop_ns)
+    }
+
+    /// Accounts of threads' times that the kernel side has not sent yet.
+    fn open_accounts(&self) -> anyhow::Result<u64> {
+        let counters = self.counters()?;
+        let closed = counters.get(Counter::AccountSent) + counters.get(Counter::ThreadFull);
+        Ok(counters.get(Counter::Account).saturating_sub(closed))
+    }
+
+    /// Sets a time for the programs on all CPUs. It lies a little ahead, so that none of them has passed it when it
+    /// hears of it; returns once it is reached.
+    fn agree_on_time(&mut self, set: impl Fn(&mut prof_span, u64)) -> u64 {
+        loop {
+            let time_ns = monotonic_ns() + LEAD_NS;
+            if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+                set(&mut bss.span, time_ns);
+                // The programs read the same memory.
+                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            }
+            // This thread may have been away meanwhile.
+            if let Some(left) = time_ns.checked_sub(monotonic_ns()) {
+                std::thread::sleep(Duration::from_nanos(left));
+                return time_ns;
+            }
+        }
+    }
+}
+
+/// How long threads that end may take for it while the recording does, too.
+const LAST_SWITCH_PATIENCE: Duration = Duration::from_millis(100);
+/// How far ahead a time is set on which all CPUs have to agree, ns.
+const LEAD_NS: u64 = 300_000;
+/// Stack copies of sleeping threads that fit into their ring: 250.
+const THREADS_PER_TAKE: u32 = 64;

@@ -1,0 +1,230 @@
+//! Waits as the kernel side sent them → rows of the profile.
+
+use super::collect::Collector;
+use super::open_waits::{OpenStack, OpenWaits};
+use super::wait_reason;
+use crate::bpf::{SampleEvent, ThreadTimeEvent, WaitEvent, WaitKind};
+use crate::profile::{
+    EventId, EventInfo, Outcome, Reason, Sample, ShortWaits, StackId, ThreadTime, Unit, Wait, Waker,
+    WakerKind, counter,
+};
+use rustc_hash::FxHashMap;
+
+/// Kernel functions that every wait begins with, the innermost ones left out before: the scheduler's own.
+const SCHEDULER: [&str; 1] = ["__schedule"];
+/// Kernel functions that every waking begins with.
+const WAKING: [&str; 2] = ["try_to_wake_up", "ttwu_do_activate"];
+/// Stacks that are kept for records which still have to come, at most.
+const MAX_PENDING: usize = 1 << 16;
+
+/// What is known of the waits so far.
+#[derive(Debug)]
+pub(super) struct Waits {
+    event: EventId,
+    /// What those did who ended a wait: by the thread that was woken, and when.
+    wakers: FxHashMap<(u32, u64), (Option<StackId>, WakerKind)>,
+    /// Stacks of waits that are not over: by thread and start.
+    early: FxHashMap<(u32, u64), EarlyStack>,
+    /// Waits that are not over and can be looked at.
+    pub(super) open: OpenWaits,
+}
+
+/// What is known of a wait that is not over.
+#[derive(Debug, Clone, Copy)]
+struct EarlyStack {
+    stack: Option<StackId>,
+    outcome: Outcome,
+    /// By the kernel functions in it.
+    reason: Option<Reason>,
+}
+
+impl Collector {
+    /// Waits are recorded too; `sampling` says by which rule, for people.
+    pub(super) fn add_waits(&mut self, sampling: String) {
+        let info = EventInfo { name: "off-cpu".to_owned(), unit: Unit::Nanoseconds, sampling, period: 0 };
+        let event = self.profile.add_event(info);
+        let (wakers, early) = (FxHashMap::default(), FxHashMap::default());
+        self.waits = Some(Waits { event, wakers, early, open: OpenWaits::default() });
+    }
+
+    /// The kernel addresses of a sample of the sampler of waits, without those of the sampler and the scheduler.
+    pub(super) fn waiting_kernel(&mut self, kernel: &[u64], kind: WaitKind) -> Vec<u64> {
+        let last: &[&str] = if kind == WaitKind::Waker { &WAKING } else { &SCHEDULER };
+        let own = self.with_kernel_names(kernel, |names| wait_reason::own_frames(names, last));
+        let scheduler = self.kernel.symbols().and_then(|symbols| symbols.scheduler_text()).unwrap_or(0..0);
+        (kernel.iter().copied().skip(own))
+            .filter(|address| kind == WaitKind::Waker || !scheduler.contains(address))
+            .collect()
+    }
+
+    /// Who a waker is by the kernel functions that it is in. The kernel side knows some interrupts only.
+    fn waker_kind(&mut self, kernel: &[u64], wait: &WaitEvent) -> WakerKind {
+        let found = WakerKind::from_code(wait.waker);
+        self.with_kernel_names(kernel, |names| wait_reason::waker_kind(found, names))
+    }
+
+    /// Whether a record is of a thread that did not wake anybody itself: an interrupt came while it ran.
+    pub(super) fn is_interrupted_waker(&mut self, sample: &SampleEvent) -> bool {
+        let Some(wait) = sample.wait.as_ref().filter(|wait| wait.kind == WaitKind::Waker) else {
+            return false;
+        };
+        self.waker_kind(&sample.kernel, wait) != WakerKind::Thread
+    }
+
+    /// Stores what a record of the ring of waits says, whose stack is `stack`.
+    pub(super) fn store_wait(
+        &mut self,
+        sample: &SampleEvent,
+        wait: &WaitEvent,
+        stack: Option<StackId>,
+        outcome: Outcome,
+    ) {
+        match wait.kind {
+            WaitKind::Waker => {
+                let kind = self.waker_kind(&sample.kernel, wait);
+                self.remember(|waits| &mut waits.wakers, (wait.other_tid, wait.wake_ns), (stack, kind));
+            }
+            WaitKind::Stack => {
+                let reason = self.with_kernel_names(&sample.kernel, |names| wait_reason::of_kernel(names));
+                let early = EarlyStack { stack, outcome, reason };
+                self.remember(|waits| &mut waits.early, (sample.tid, wait.start_ns), early);
+            }
+            WaitKind::Still => {
+                let in_kernel = self.with_kernel_names(&sample.kernel, |names| wait_reason::of_kernel(names));
+                let reason = wait_reason::refine(Reason::from_code(wait.reason), in_kernel);
+                let Some(waits) = self.waits.as_mut() else { return };
+                waits.open.add(sample, wait, OpenStack { stack, outcome, reason });
+            }
+            WaitKind::Ended | WaitKind::Open => self.store_ended(sample, wait, stack, outcome),
+        }
+    }
+
+    fn store_ended(
+        &mut self,
+        sample: &SampleEvent,
+        wait: &WaitEvent,
+        stack: Option<StackId>,
+        outcome: Outcome,
+    ) {
+        let task = self.task(sample);
+        let found = Reason::from_code(wait.reason);
+        let in_kernel = self.with_kernel_names(&sample.kernel, |names| wait_reason::of_kernel(names));
+        let known_waker = match WakerKind::from_code(wait.waker) {
+            WakerKind::None => Waker::default(),
+            kind => {
+                let task = self.task_at(wait.wake_ns, wait.other_tgid, wait.other_tid, &wait.other_comm);
+                Waker { kind, task: Some(task), stack: None }
+            }
+        };
+        let start_ns = self.start_ns;
+        let Some(waits) = self.waits.as_mut() else { return };
+        waits.open.remove(sample.tid, wait.start_ns);
+        let early = waits.early.remove(&(sample.tid, wait.start_ns));
+        let EarlyStack { stack, outcome, reason } =
+            early.unwrap_or(EarlyStack { stack, outcome, reason: in_kernel });
+        let reason = wait_reason::refine(found, reason);
+        let waker = match waits.wakers.remove(&(sample.tid, wait.wake_ns)) {
+            Some((stack, kind)) => Waker { stack, kind, ..known_waker },
+            None => known_waker,
+        };
+        let event = waits.event;
+        let mut push = |from_ns: u64, to_ns: u64, weight: u64, reason, waker| {
+            if weight == 0 {
+                return;
+            }
+            self.totals.waits += 1;
+            let duration_ns = to_ns.saturating_sub(from_ns);
+            self.profile.events[event.index()].push(Sample {
+                time_ns: from_ns.saturating_sub(start_ns),
+                task,
+                stack,
+                weight,
+                cpu: sample.cpu as u16,
+                outcome,
+                wait: Some(Wait { duration_ns, reason, waker }),
+                folded: None,
+            });
+        };
+        push(wait.start_ns, wait.wake_ns, wait.blocked_weight, reason, waker);
+        push(wait.wake_ns, wait.end_ns, wait.no_cpu_weight, Reason::NoCpu, Waker::default());
+    }
+
+    /// Stores the time of a thread that has ended, or is there at the end.
+    pub(super) fn add_thread_time(&mut self, time: &ThreadTimeEvent) {
+        let task = self.task_at(time.to_ns, time.tgid, time.tid, &time.comm);
+        let short_waits = (time.short_waits.iter().enumerate())
+            .filter(|(_, (count, _))| *count > 0)
+            .map(|(code, &(count, time_ns))| ShortWaits {
+                reason: Reason::from_code(code as u8),
+                count,
+                time_ns,
+            })
+            .collect();
+        self.profile.thread_times.push(ThreadTime {
+            task,
+            from_ns: time.from_ns.saturating_sub(self.start_ns),
+            to_ns: time.to_ns.saturating_sub(self.start_ns),
+            on_cpu_ns: time.on_cpu_ns,
+            no_cpu_ns: time.no_cpu_ns,
+            blocked_ns: time.blocked_ns,
+            switches: time.switches,
+            has_ended: time.has_ended,
+            short_waits,
+        });
+    }
+
+    /// A wait that is not over, whose stack is known.
+    #[cfg(test)]
+    pub(super) fn remember_early(&mut self, tid: u32, start_ns: u64, stack: StackId) {
+        let early = EarlyStack { stack: Some(stack), outcome: Outcome::Complete, reason: None };
+        self.remember(|waits| &mut waits.early, (tid, start_ns), early);
+    }
+
+    /// Has the stacks that wait for their records be those that `renumber` makes of them.
+    pub(super) fn renumber_waiting(&mut self, mut renumber: impl FnMut(StackId) -> StackId) {
+        let Some(waits) = self.waits.as_mut() else { return };
+        let wakers = waits.wakers.values_mut().map(|(stack, _)| stack);
+        let early = waits.early.values_mut().map(|early| &mut early.stack);
+        for stack in wakers.chain(early).chain(waits.open.stacks()).flatten() {
+            *stack = renumber(*stack);
+        }
+    }
+
+    fn with_kernel_names<R>(&mut self, kernel: &[u64], look: impl FnOnce(KernelNames<'_>) -> R) -> R {
+        look(KernelNames { symbols: self.kernel.symbols(), addresses: kernel.iter() })
+    }
+
+    fn remember<V>(
+        &mut self,
+        map: impl FnOnce(&mut Waits) -> &mut FxHashMap<(u32, u64), V>,
+        key: (u32, u64),
+        value: V,
+    ) {
+        let Some(waits) = self.waits.as_mut() else { return };
+        let map = map(waits);
+        if map.len() >= MAX_PENDING {
+            // What they belong to was lost.
+            map.clear();
+            self.profile.count(counter::WAITS_UNMATCHED, MAX_PENDING as u64);
+            return;
+        }
+        map.insert(key, value);
+    }
+}
+
+/// Names of the functions of kernel addresses, which are return addresses.
+#[derive(Clone)]
+struct KernelNames<'a> {
+    symbols: Option<&'a crate::symbols::KernelSymbols>,
+    addresses: std::slice::Iter<'a, u64>,
+}
+
+impl<'a> Iterator for KernelNames<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let address = self.addresses.next()?;
+        let symbols = self.symbols?;
+        Some(symbols.lookup(address.wrapping_sub(1)).map_or("", |symbol| symbol.name))
+    }
+}

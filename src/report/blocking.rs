@@ -1,0 +1,310 @@
+//! How a thread came to wait: the functions between its root and the call that blocks, and whether that call is one
+//! with which programs wait for work.
+
+use super::code::is_own;
+use super::label::{LabelKind, code_kind, module_text};
+use super::name::module_stem;
+use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId};
+use rustc_hash::FxHashMap;
+
+/// Calls that wait until somebody brings work, by a part of their name: conditions, semaphores, parked threads, and
+/// the end of another thread.
+const PARKS: [&str; 22] = [
+    "pthread_cond_",
+    "cond_wait",
+    "condvar",
+    "Condvar",
+    "condition_variable",
+    "sem_wait",
+    "sem_timedwait",
+    "sem_clockwait",
+    "pthread_join",
+    "pthread_clockjoin",
+    "pthread_timedjoin",
+    "thread::park",
+    "thread_parking",
+    "Parker::park",
+    "runtime.futexsleep",
+    "runtime.notesleep",
+    "runtime.notetsleep",
+    "runtime.mPark",
+    "WaitOnAddress",
+    "absl::CondVar::",
+    "absl::Notification::",
+    "__cnd_wait",
+];
+
+/// Calls that wait for one certain lock, by a part of their name: whoever waits there has work to do.
+const LOCKS: [&str; 18] = [
+    "mutex_lock",
+    "mutex_cond_lock",
+    "lll_lock",
+    "lock_slow",
+    "lock_contended",
+    "rwlock",
+    "Mutex::lock",
+    "Mutex>::lock",
+    "RwLock",
+    "runtime.lock2",
+    "take_gil",
+    "PyThread_acquire_lock",
+    "PyMutex_Lock",
+    "Mutex::Lock",
+    "spin_lock",
+    "__cxa_guard_acquire",
+    "pthread_once",
+    "down_read",
+];
+
+/// Calls that wait for the next client.
+const ACCEPTS: [&str; 7] =
+    ["accept", "accept4", "__libc_accept", "__libc_accept4", "inet_csk_accept", "unix_accept", "do_accept"];
+
+/// Calls that wait for a signal or a message from anybody.
+const SIGNALS: [&str; 13] = [
+    "sigwait",
+    "__sigwait",
+    "sigwaitinfo",
+    "__sigwaitinfo",
+    "sigtimedwait",
+    "__sigtimedwait",
+    "do_sigtimedwait",
+    "pause",
+    "__pause",
+    "sigsuspend",
+    "__sigsuspend",
+    "mq_receive",
+    "mq_timedreceive",
+];
+
+/// Functions of event loops that wait themselves, and do nothing else in between.
+const LOOPS: [&str; 26] = [
+    "uv__io_poll",
+    "uv__run_timers",
+    "ngx_epoll_process_events",
+    "ngx_poll_process_events",
+    "aeApiPoll",
+    "aeProcessEvents",
+    "epoll_dispatch",
+    "poll_dispatch",
+    "select_dispatch",
+    "event_base_loop",
+    "ev_run",
+    "epoll_poll",
+    "g_main_context_poll",
+    "g_main_context_poll_unlocked",
+    "g_main_context_iterate",
+    "g_main_context_iterate_unlocked",
+    "runtime.findRunnable",
+    "runtime.findrunnable",
+    "runtime.stopm",
+    "runtime.sysmon",
+    "runtime.templateThread",
+    "runtime.stoplockedm",
+    "runtime.netpoll",
+    "sd_event_wait",
+    "wl_event_loop_dispatch",
+    "xcb_wait_for_event",
+];
+
+/// Interpreters, by how the names of their files begin.
+const INTERPRETERS: [&str; 6] = ["python", "libpython", "perl", "libperl", "ruby", "libruby"];
+
+/// What one frame's functions say.
+#[derive(Debug, Clone, Copy, Default)]
+struct FrameFacts {
+    is_kernel: bool,
+    is_own: bool,
+    /// An interpreter's function: it stands for any function of the program that it runs.
+    is_interpreter: bool,
+    parks: bool,
+    locks: bool,
+    accepts: bool,
+    awaits_signal: bool,
+    is_loop: bool,
+    starts_kernel_thread: bool,
+    schedules: bool,
+}
+
+/// What a stack says of the wait at its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Blocking {
+    /// The stack without its kernel frames; `None` when there are no others.
+    pub(super) user: Option<StackId>,
+    /// Frames of the program's own code.
+    pub(super) own_frames: u32,
+    /// The stack up to the innermost frame of the program's own that called something else.
+    pub(super) call_site: Option<StackId>,
+    /// The outermost frame of the program's own: the thread's main function.
+    pub(super) entry: Option<FrameId>,
+    /// The innermost function that is no C library's is an event loop's.
+    pub(super) in_loop: bool,
+    /// A kernel thread whose main function waits.
+    pub(super) is_kernel_loop: bool,
+    parks: bool,
+    locks: bool,
+    accepts: bool,
+    awaits_signal: bool,
+}
+
+impl Blocking {
+    /// Whether the call is one with which programs wait for work, whoever calls it.
+    pub(super) fn may_be_idle(&self, reason: Reason) -> bool {
+        match reason {
+            Reason::Poll | Reason::Sleep | Reason::Child => true,
+            Reason::Lock => self.parks && !self.locks,
+            Reason::Network => self.accepts,
+            Reason::Pipe | Reason::Other => self.accepts || self.awaits_signal || self.is_kernel_loop,
+            _ => false,
+        }
+    }
+}
+
+/// A function: its name, or where it has none an address in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct FunctionKey {
+    module: ModuleId,
+    name: StringId,
+    address: u64,
+}
+
+impl FunctionKey {
+    /// Orders functions in the same way whatever the order of the samples was.
+    pub(super) fn order_key<'p>(&self, profile: &'p Profile) -> (&'p str, &'p str, u64) {
+        let path = profile.tables.module(self.module).path;
+        (profile.tables.string(path), profile.tables.string(self.name), self.address)
+    }
+}
+
+/// Reads stacks; what was learned of a frame is kept.
+#[derive(Debug)]
+pub(super) struct BlockingCalls<'p> {
+    profile: &'p Profile,
+    of_frame: Vec<Option<FrameFacts>>,
+    of_stack: FxHashMap<StackId, Blocking>,
+}
+
+impl<'p> BlockingCalls<'p> {
+    pub(super) fn new(profile: &'p Profile) -> Self {
+        let of_frame = vec![None; profile.tables.frames().len()];
+        BlockingCalls { profile, of_frame, of_stack: FxHashMap::default() }
+    }
+
+    /// What tells functions apart, for the one that `frame` is in.
+    pub(super) fn function(&self, frame: FrameId) -> FunctionKey {
+        let row = self.profile.tables.frame(frame);
+        let owner = self.profile.symbols.locations(frame).last();
+        let name = owner.map_or(StringId(0), |owner| self.profile.symbols.function(owner.function).name);
+        FunctionKey { module: row.module, name, address: if name == StringId(0) { row.address } else { 0 } }
+    }
+
+    /// What `stack` says of the wait at its end.
+    pub(super) fn of(&mut self, stack: StackId) -> Blocking {
+        if let Some(known) = self.of_stack.get(&stack) {
+            return *known;
+        }
+        let blocking = self.read(stack);
+        self.of_stack.insert(stack, blocking);
+        blocking
+    }
+
+    /// `stack` without its kernel frames.
+    pub(super) fn user_part(&self, stack: StackId) -> Option<StackId> {
+        let tables = &self.profile.tables;
+        let mut at = Some(stack);
+        while let Some(id) = at {
+            let row = tables.stack(id);
+            if tables.frame(row.frame).flags.space == FrameSpace::User {
+                return Some(id);
+            }
+            at = row.parent;
+        }
+        None
+    }
+
+    /// Frames of the program's own code, but for those of an interpreter, inside of the outer `frames` of `stack`.
+    pub(super) fn own_frames_below(&mut self, stack: StackId, frames: usize) -> usize {
+        let inner: Vec<FrameId> = self.profile.tables.stack_frames(stack).collect();
+        let inner = &inner[..inner.len().saturating_sub(frames)];
+        let facts = inner.iter().map(|frame| self.frame(*frame));
+        facts.filter(|facts| facts.is_own && !facts.is_interpreter).count()
+    }
+
+    fn read(&mut self, stack: StackId) -> Blocking {
+        let mut blocking = Blocking { user: self.user_part(stack), ..Blocking::default() };
+        // Until the first function of the program's own is passed, the frames belong to the call that blocks.
+        let mut is_call = true;
+        let mut kernel_functions = 0;
+        let mut at = Some(stack);
+        while let Some(id) = at {
+            let row = self.profile.tables.stack(id);
+            at = row.parent;
+            let facts = self.frame(row.frame);
+            if is_call {
+                blocking.parks |= facts.parks;
+                blocking.locks |= facts.locks;
+                blocking.accepts |= facts.accepts;
+                blocking.awaits_signal |= facts.awaits_signal;
+                blocking.in_loop |= facts.is_loop;
+            }
+            if facts.is_own {
+                if blocking.own_frames == 0 && blocking.user != Some(id) {
+                    blocking.call_site = Some(id);
+                }
+                is_call = false;
+                blocking.own_frames += 1;
+                blocking.entry = Some(row.frame);
+            }
+            if facts.schedules {
+                kernel_functions = 0;
+            } else if facts.starts_kernel_thread {
+                blocking.is_kernel_loop = blocking.user.is_none() && kernel_functions <= 1;
+            } else {
+                kernel_functions += 1;
+            }
+        }
+        blocking
+    }
+
+    fn frame(&mut self, frame: FrameId) -> FrameFacts {
+        if let Some(Some(known)) = self.of_frame.get(frame.index()) {
+            return *known;
+        }
+        let facts = self.read_frame(frame);
+        if let Some(known) = self.of_frame.get_mut(frame.index()) {
+            *known = Some(facts);
+        }
+        facts
+    }
+
+    fn read_frame(&self, frame: FrameId) -> FrameFacts {
+        let tables = &self.profile.tables;
+        let row = tables.frame(frame);
+        let module = tables.module(row.module);
+        let path = module_text(self.profile, module.path, module.kind);
+        let kind = code_kind(module.kind, &path, row.flags.space);
+        let mut facts = FrameFacts { is_kernel: kind == LabelKind::Kernel, ..FrameFacts::default() };
+        let file = module_stem(&path);
+        facts.is_interpreter = INTERPRETERS.iter().any(|name| file.starts_with(name));
+        let locations = self.profile.symbols.locations(frame);
+        if locations.is_empty() {
+            facts.is_own = is_own(kind, &path, "");
+        }
+        for location in locations {
+            let name = tables.string(self.profile.symbols.function(location.function).name);
+            let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+            facts.is_own |= is_own(kind, &path, name);
+            facts.accepts |= ACCEPTS.contains(&name);
+            facts.awaits_signal |= SIGNALS.contains(&name);
+            if facts.is_kernel {
+                facts.starts_kernel_thread |= name == "kthread";
+                facts.schedules |= name.contains("schedule");
+            } else {
+                facts.parks |= has(&PARKS);
+                facts.locks |= has(&LOCKS);
+                facts.is_loop |= LOOPS.contains(&name);
+            }
+        }
+        facts
+    }
+}

@@ -1,0 +1,107 @@
+//! Colours of the boxes of a flame graph.
+
+use super::folded::suffix;
+use crate::profile::Reason;
+use crate::report::label::LabelKind;
+use crate::report::options::NameStyle;
+use crate::report::selection::Selection;
+use crate::safe_text;
+use inferno::flamegraph::color::{Color, PaletteMap};
+use std::collections::BTreeMap;
+
+const fn rgb(value: u32) -> Color {
+    Color { r: (value >> 16) as u8, g: (value >> 8) as u8, b: value as u8 }
+}
+
+/// Threads, and what is no code.
+const GREY: Color = rgb(0xd9_d9d9);
+
+/// The colour of every frame: its kind gives the hue, its name a slightly different lightness. The first
+/// of several frames with the same text decides. What occurs in nothing but waits is blue.
+pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap {
+    let mut palette = PaletteMap::default();
+    palette.insert("", GREY);
+    let tables = &selection.profile.tables;
+    for task in tables.tasks() {
+        palette.insert(safe_text::folded(tables.string(task.comm)), GREY);
+    }
+    let texts: Vec<String> =
+        selection.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();
+    let mut boxes: BTreeMap<String, (LabelKind, bool)> = BTreeMap::new();
+    selection.for_each_path(|path, groups| {
+        let is_wait = groups.iter().all(|group| group.activity.reason().is_some());
+        for step in path {
+            let text = format!("{}{}", texts[step.label.index()], suffix(step));
+            let kind = selection.labels.get(step.label).kind;
+            boxes.entry(text).or_insert((kind, true)).1 &= is_wait;
+        }
+    });
+    for (text, (kind, is_only_waits)) in boxes {
+        if palette.get(&text).is_none() {
+            let hue = if is_only_waits { waiting_hue(kind) } else { hue(kind) };
+            palette.insert(text.clone(), shaded(hue, &text));
+        }
+    }
+    palette
+}
+
+/// Colours that stay apart for colour-blind eyes (Okabe and Ito).
+fn hue(kind: LabelKind) -> Color {
+    match kind {
+        LabelKind::Program => rgb(0xe6_9f00),
+        LabelKind::Library => rgb(0xf0_e442),
+        LabelKind::Kernel => rgb(0xd5_5e00),
+        LabelKind::Jit => rgb(0x00_9e73),
+        LabelKind::Wait(_) => waiting_hue(kind),
+        LabelKind::Task | LabelKind::Cut | LabelKind::Nothing => GREY,
+    }
+}
+
+/// The same for what waits: blues, in which reasons stand out; the wait for a CPU is no wait for anybody else.
+fn waiting_hue(kind: LabelKind) -> Color {
+    match kind {
+        LabelKind::Program => rgb(0x9c_c3e6),
+        LabelKind::Library => rgb(0xc6_dcf0),
+        LabelKind::Kernel => rgb(0x7f_a8d1),
+        LabelKind::Jit => rgb(0x8f_d0cf),
+        LabelKind::Wait(Reason::Lock) => rgb(0x2f_8fcb),
+        LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => rgb(0x56_b4e9),
+        LabelKind::Wait(Reason::NoCpu) => rgb(0xcc_79a7),
+        LabelKind::Wait(_) => rgb(0xa9_b8e8),
+        LabelKind::Task | LabelKind::Cut | LabelKind::Nothing => GREY,
+    }
+}
+
+/// `color` made lighter by 0 to 24 %, by the name (FNV-1a, so that it never changes).
+fn shaded(color: Color, name: &str) -> Color {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let percent = (hash >> 32) % 25;
+    // At most 255: the difference to white is only made smaller.
+    let lighter = |channel: u8| channel + (u64::from(255 - channel) * percent / 100) as u8;
+    Color { r: lighter(color.r), g: lighter(color.g), b: lighter(color.b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shades_stay_colours() {
+        for name in ["", "a", "main", "operator new(unsigned long)"] {
+            let color = shaded(hue(LabelKind::Kernel), name);
+            assert!(color.r >= 0xd5 && color.g >= 0x5e);
+            assert_eq!(color, shaded(hue(LabelKind::Kernel), name));
+        }
+    }
+
+    #[test]
+    fn waits_are_blue() {
+        for kind in [LabelKind::Program, LabelKind::Library, LabelKind::Kernel, LabelKind::Wait(Reason::Lock)]
+        {
+            let color = waiting_hue(kind);
+            assert!(color.b > color.r && color.b > color.g, "{kind:?}");
+        }
+    }
+}

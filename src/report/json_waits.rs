@@ -1,0 +1,151 @@
+//! Parts of `prof.report/1` that are about waits.
+
+use super::label::LabelId;
+use super::options::ReportOptions;
+use super::selection::{Selection, short_waits_name_of};
+use super::totals::{Times, Totals};
+use super::wait_site::WaitSite;
+use super::wait_table::{WaitRow, WaitTable};
+use super::waker::WokenBy;
+use crate::profile::WakerKind;
+use crate::units::percent;
+use serde::Serialize;
+
+/// Where the whole time of threads went.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct TotalsFields {
+    threads: u64,
+    lifetime_ns: u64,
+    pub(super) on_cpu_ns: u64,
+    pub(super) no_cpu_ns: u64,
+    pub(super) blocked_ns: u64,
+    pub(super) idle_ns: u64,
+    pub(super) unaccounted_ns: i64,
+    sampled_on_cpu_ns: u64,
+    is_by_scheduler: bool,
+}
+
+impl TotalsFields {
+    pub(super) fn of(totals: &Totals) -> Self {
+        Self::of_times(&totals.times, totals.threads.len() as u64, totals.is_by_scheduler)
+    }
+
+    pub(super) fn of_times(times: &Times, threads: u64, is_by_scheduler: bool) -> Self {
+        TotalsFields {
+            threads,
+            lifetime_ns: times.lifetime_ns,
+            on_cpu_ns: times.on_cpu_ns,
+            no_cpu_ns: times.no_cpu_ns,
+            blocked_ns: times.blocked_ns(),
+            idle_ns: times.idle_ns(),
+            unaccounted_ns: times.unaccounted_ns(),
+            sampled_on_cpu_ns: times.sampled_ns,
+            is_by_scheduler,
+        }
+    }
+}
+
+/// A row of the table of waits. The fields that rows of functions have, too, mean what they mean there.
+#[derive(Debug, Serialize)]
+pub(super) struct WaitFields {
+    function: String,
+    raw_name: String,
+    module: String,
+    file: Option<String>,
+    line: Option<u32>,
+    self_ns: u64,
+    total_ns: u64,
+    samples: u64,
+    self_pct: f64,
+    self_error_pct: f64,
+    total_pct: f64,
+    threads: u64,
+    reason: &'static str,
+    wait_ns: u64,
+    error_ns: u64,
+    count: u64,
+    mean_ns: u64,
+    p99_ns: Option<u64>,
+    longest_ns: Option<u64>,
+    call: Option<String>,
+    called_by: Option<String>,
+    woken_by: Vec<WakerFields>,
+}
+
+#[derive(Debug, Serialize)]
+struct WakerFields {
+    kind: &'static str,
+    name: String,
+    thread: String,
+    function: Option<String>,
+    share_pct: f64,
+}
+
+/// The rows of the table of waits.
+pub(super) fn wait_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<WaitFields> {
+    let table = WaitTable::new(selection, options.sort);
+    // Programs get every row unless they ask for less.
+    let (most, least) = (options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0));
+    let shown = table.shown(most, least, options.sort, selection.total);
+    shown.iter().map(|row| fields(selection, row)).collect()
+}
+
+fn fields(selection: &Selection<'_>, row: &WaitRow) -> WaitFields {
+    let total = selection.total.weight;
+    let label = |label: LabelId| selection.labels.get(label);
+    let (place, called_by) = match row.site {
+        WaitSite::Call { blocked_in, called_by } => (blocked_in.map(label), called_by),
+        WaitSite::NoCpu | WaitSite::Short => (None, None),
+    };
+    let function = place.map_or_else(|| place_name(selection, row), |label| label.name.clone());
+    let line = place.and_then(|label| label.line.as_ref());
+    let share = percent(row.amount.weight, total);
+    WaitFields {
+        raw_name: place.map_or_else(|| function.clone(), |label| label.raw_name.clone()),
+        function,
+        module: place.map_or(String::new(), |label| label.module.clone()),
+        file: line.map(|source| source.file.clone()),
+        line: line.map(|source| source.line).filter(|line| *line > 0),
+        self_ns: row.amount.weight,
+        total_ns: row.amount.weight,
+        samples: row.amount.samples,
+        self_pct: share,
+        self_error_pct: selection.error_points(row.amount),
+        total_pct: share,
+        threads: row.threads,
+        reason: row.reason.label(),
+        wait_ns: row.amount.weight,
+        error_ns: row.amount.error_ns(),
+        count: row.amount.count(),
+        mean_ns: row.mean_ns,
+        p99_ns: row.p99_ns,
+        longest_ns: row.longest_ns,
+        call: row.call.map(|call| label(call).name.clone()),
+        called_by: called_by.map(|caller| label(caller).name.clone()),
+        woken_by: row.woken_by.iter().map(waker_fields).collect(),
+    }
+}
+
+/// What stands for the function of a site that has none.
+pub(super) fn place_name(selection: &Selection<'_>, row: &WaitRow) -> String {
+    match row.site {
+        WaitSite::Call { .. } => "[page fault]".to_owned(),
+        WaitSite::NoCpu => "[no CPU]".to_owned(),
+        WaitSite::Short => format!("[{}]", short_waits_name_of(&selection.shown, row.mean_ns)),
+    }
+}
+
+fn waker_fields(waker: &WokenBy) -> WakerFields {
+    WakerFields {
+        kind: match waker.kind {
+            WakerKind::Thread => "thread",
+            WakerKind::SoftInterrupt => "softirq",
+            WakerKind::Interrupt => "interrupt",
+            _ => "unknown",
+        },
+        name: waker.name.clone(),
+        thread: waker.thread.clone(),
+        function: waker.function.clone(),
+        share_pct: waker.share_percent,
+    }
+}

@@ -1,0 +1,49 @@
+//! Tables whose columns are as wide as what they hold.
+
+use super::{HEADING, Page, padded, push_line};
+use crate::safe_text;
+
+/// A column: its heading, and one cell for each row.
+pub(super) struct Column {
+    /// What stands above it.
+    pub(super) heading: &'static str,
+    /// Columns of the page that it takes.
+    pub(super) width: usize,
+    /// Whether its cells end at its right edge.
+    is_number: bool,
+    cells: Vec<String>,
+}
+
+impl Column {
+    /// A column of numbers.
+    pub(super) fn number(heading: &'static str, cells: Vec<String>) -> Self {
+        Column::new(heading, true, cells)
+    }
+
+    /// A column of text.
+    pub(super) fn text(heading: &'static str, cells: Vec<String>) -> Self {
+        Column::new(heading, false, cells)
+    }
+
+    fn new(heading: &'static str, is_number: bool, cells: Vec<String>) -> Self {
+        let widest = cells.iter().map(|cell| safe_text::width(cell)).max().unwrap_or(0);
+        Column { heading, width: widest.max(safe_text::width(heading)), is_number, cells }
+    }
+
+    fn placed(&self, text: &str) -> String {
+        if !self.is_number {
+            return padded(text, self.width);
+        }
+        format!("{:missing$}{text}", "", missing = self.width.saturating_sub(safe_text::width(text)))
+    }
+}
+
+/// Appends a table: the headings, then the rows. All columns have equally many cells.
+pub(super) fn push_table(out: &mut String, columns: &[Column], page: &Page) {
+    let line = |cell: &dyn Fn(&Column) -> String| columns.iter().map(cell).collect::<Vec<_>>().join("  ");
+    push_line(out, &page.styled(HEADING, &line(&|column| column.placed(column.heading))));
+    let rows = columns.iter().map(|column| column.cells.len()).min().unwrap_or(0);
+    for row in 0..rows {
+        push_line(out, &line(&|column| column.placed(&column.cells[row])));
+    }
+}

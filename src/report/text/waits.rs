@@ -1,0 +1,130 @@
+//! The table of waits as text.
+
+use super::column::{Column, push_table};
+use super::{FAINT, Page, more_line, push_line};
+use crate::report::options::ReportOptions;
+use crate::report::selection::{Selection, short_waits_name_of};
+use crate::report::wait_site::WaitSite;
+use crate::report::wait_table::{WaitRow, WaitTable};
+use crate::report::{LabelId, NameStyle, name};
+use crate::safe_text;
+use crate::units::{count, duration_brief, duration_of, percent, percent_text};
+
+/// The site keeps at least this many columns.
+const MIN_SITE_COLUMNS: usize = 22;
+/// Where names are not cut, the columns behind it stay in line up to sites of this width.
+const PLAIN_SITE_COLUMNS: usize = 34;
+/// From this width on, no column has to give way.
+const ROOMY_COLUMNS: usize = 100;
+/// From this width on, there is room for the number of threads.
+const SPACIOUS_COLUMNS: usize = 140;
+/// Most columns for who woke the thread.
+const MOST_WAKER_COLUMNS: usize = 20;
+/// The same on a page that is not wide.
+const NARROW_WAKER_COLUMNS: usize = 14;
+/// Most columns for the call.
+const MOST_CALL_COLUMNS: usize = 16;
+/// With less than this, a cut caller says nothing.
+const MIN_CALLER_COLUMNS: usize = 6;
+
+pub(super) fn waits(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
+    let table = WaitTable::new(selection, options.sort);
+    let most = options.rows.unwrap_or(ReportOptions::DEFAULT_ROWS);
+    let shown = table.shown(most, options.min_percent.unwrap_or(0.0), options.sort, selection.total);
+    push_table(out, &columns(selection, shown, page), page);
+    let left_out = &table.rows[shown.len()..];
+    if !left_out.is_empty() {
+        let rest = left_out.iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
+        push_line(out, &more_line(left_out.len(), "row", percent(rest, selection.total.weight), page));
+    }
+    if shown.iter().any(is_thinned) {
+        push_line(out, &page.styled(FAINT, "  ± is the 95 % error of thinning: not all waits were kept"));
+    }
+}
+
+/// Whether the row's time is an estimate.
+fn is_thinned(row: &WaitRow) -> bool {
+    row.amount.error_ns() > 0
+}
+
+fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Column> {
+    let whole = selection.total.weight;
+    let cells = |text: &dyn Fn(&WaitRow) -> String| shown.iter().map(text).collect::<Vec<_>>();
+    let optional = |ns: Option<u64>| ns.map_or("-".to_owned(), duration_brief);
+    let mut columns = vec![Column::number("WAIT", cells(&|row| duration_of(row.amount.weight, whole)))];
+    let has_errors = shown.iter().any(is_thinned);
+    if has_errors {
+        let error = |row: &WaitRow| is_thinned(row).then(|| row.amount.error_ns());
+        columns.push(Column::number("±", cells(&|row| optional(error(row)))));
+    }
+    if page.is_wide() {
+        columns.push(Column::number("SHARE", cells(&|row| percent_text(percent(row.amount.weight, whole)))));
+    }
+    columns.push(Column::number("COUNT", cells(&|row| count(row.amount.count()))));
+    // On a small terminal the mean gives way to the error: it is the first column divided by the third.
+    if !has_errors || page.width >= ROOMY_COLUMNS || !page.cut_names {
+        columns.push(Column::number("MEAN", cells(&|row| duration_brief(row.mean_ns))));
+    }
+    columns.push(Column::number("P99", cells(&|row| optional(row.p99_ns))));
+    if page.is_wide() {
+        columns.push(Column::number("LONGEST", cells(&|row| optional(row.longest_ns))));
+    }
+    if page.width >= SPACIOUS_COLUMNS {
+        columns.push(Column::number("THREADS", cells(&|row| count(row.threads))));
+    }
+    columns.push(Column::text("REASON", cells(&|row| row.reason.label().to_owned())));
+    if page.is_wide() {
+        let call = |row: &WaitRow| {
+            row.call.map_or("-".to_owned(), |call| name_of(selection, call, page, MOST_CALL_COLUMNS))
+        };
+        columns.push(Column::text("CALL", cells(&call)));
+    }
+    let most = if page.is_wide() { MOST_WAKER_COLUMNS } else { NARROW_WAKER_COLUMNS };
+    let wakers = Column::text("WOKEN BY", cells(&|row| waker_text(row, page, most)));
+    let used: usize = columns.iter().map(|column| column.width + 2).sum::<usize>();
+    let room = page.width.saturating_sub(used + wakers.width.min(most) + 2).max(MIN_SITE_COLUMNS);
+    let mut sites =
+        Column::text("BLOCKED IN < CALLED BY", cells(&|row| site_text(selection, row, page, room)));
+    // Where names are not cut, a long one pushes only its own line out of the columns.
+    let most_columns = if page.cut_names { room } else { room.max(PLAIN_SITE_COLUMNS) };
+    sites.width = sites.width.min(most_columns.max(sites.heading.len()));
+    columns.push(sites);
+    columns.push(wakers);
+    columns
+}
+
+fn name_of(selection: &Selection<'_>, label: LabelId, page: &Page, columns: usize) -> String {
+    page.name(selection.labels.get(label), columns)
+}
+
+fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize) -> String {
+    let (blocked_in, called_by) = match row.site {
+        WaitSite::NoCpu => return "runnable, not scheduled".to_owned(),
+        WaitSite::Short => {
+            let name = short_waits_name_of(&selection.shown, row.mean_ns);
+            return page.fit(&safe_text::terminal(&name), room).into_owned();
+        }
+        WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
+    };
+    let site = blocked_in.map_or("page fault".to_owned(), |label| name_of(selection, label, page, room));
+    let left = room.saturating_sub(safe_text::width(&site) + 3);
+    match called_by {
+        Some(caller) if !page.cut_names || left >= MIN_CALLER_COLUMNS => {
+            format!("{site} < {}", name_of(selection, caller, page, left))
+        }
+        _ => site,
+    }
+}
+
+/// The commonest waker, with its share unless it is the only one.
+fn waker_text(row: &WaitRow, page: &Page, columns: usize) -> String {
+    let Some(first) = row.woken_by.first() else { return "-".to_owned() };
+    let text = match page.names {
+        NameStyle::Short if first.function.is_some() => name::short(&first.name),
+        _ => first.name.clone(),
+    };
+    let text = safe_text::terminal(&text);
+    let share =
+        if first.share_percent >= 99.5 { String::new() } else { format!(" {:.0}%", first.share_percent) };
+    format!("{}{share}", page.fit(&text, columns.saturating_sub(share.len())))
+}

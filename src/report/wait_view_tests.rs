@@ -1,0 +1,351 @@
+//! Golden text of every view of waits.
+
+use super::fixture::Build;
+use super::fixture_waits::{slices, stack, waiting};
+use super::*;
+use crate::failure::status;
+use crate::profile::{Reason, Waker};
+use insta::assert_snapshot;
+
+fn options(metric: Metric, view: View) -> ReportOptions {
+    let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
+    ReportOptions { common, view, ..ReportOptions::default() }
+}
+
+fn with_filter(metric: Metric, filter: FilterOptions) -> CommonOptions {
+    CommonOptions { metric: Some(metric), filter, ..CommonOptions::default() }
+}
+
+fn text(options: &ReportOptions) -> String {
+    render(&waiting(), options, &Page::PLAIN).unwrap()
+}
+
+fn off_cpu(view: View) -> String {
+    text(&options(Metric::OffCpu, view))
+}
+
+#[test]
+fn waits() {
+    assert_snapshot!(off_cpu(View::Overview));
+}
+
+#[test]
+fn waits_on_a_wide_page() {
+    let page = Page { width: 120, ..Page::PLAIN };
+    let options = options(Metric::OffCpu, View::Overview);
+    assert_snapshot!(render(&waiting(), &options, &page).unwrap());
+}
+
+#[test]
+fn waits_on_a_narrow_terminal() {
+    for width in [80, 100, 120, 160] {
+        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+        let text = render(&waiting(), &options(Metric::OffCpu, View::Overview), &page).unwrap();
+        assert!(text.lines().all(|line| crate::safe_text::width(line) <= width), "{width} {text}");
+    }
+}
+
+#[test]
+fn idle_waits_are_listed_when_asked_for() {
+    let mut options = options(Metric::OffCpu, View::Overview);
+    options.common.filter.idle = true;
+    assert_snapshot!(text(&options));
+}
+
+#[test]
+fn wall_clock() {
+    assert_snapshot!(text(&options(Metric::Wall, View::Overview)));
+}
+
+#[test]
+fn tree_of_waits() {
+    assert_snapshot!(off_cpu(View::Tree));
+}
+
+#[test]
+fn bottom_up_tree_of_waits() {
+    assert_snapshot!(off_cpu(View::BottomUp));
+}
+
+#[test]
+fn functions_that_wait() {
+    assert_snapshot!(off_cpu(View::Flat));
+}
+
+#[test]
+fn callers_of_a_function_that_waits() {
+    assert_snapshot!(off_cpu(View::Peek("^pool_get$".into())));
+}
+
+#[test]
+fn threads_show_where_their_whole_time_went() {
+    assert_snapshot!(text(&options(Metric::OnCpu, View::Threads)));
+}
+
+#[test]
+fn threads_on_a_wide_page() {
+    let page = Page { width: 120, ..Page::PLAIN };
+    assert_snapshot!(render(&waiting(), &options(Metric::OnCpu, View::Threads), &page).unwrap());
+}
+
+#[test]
+fn a_report_of_running_time_notes_long_waits() {
+    let text = text(&ReportOptions::default());
+    assert!(
+        text.contains("NOTE  2 threads named worker also waited 3.36 s for a lock in pool_get: prof"),
+        "{text}"
+    );
+    let few = FilterOptions { thread: Some("^ingest$".into()), ..FilterOptions::default() };
+    let options = ReportOptions { common: with_filter(Metric::OnCpu, few), ..ReportOptions::default() };
+    let text = self::text(&options);
+    assert!(!text.contains("also waited"), "idle waits are worth no note: {text}");
+}
+
+#[test]
+fn waits_can_be_grouped() {
+    for grouping in [Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process] {
+        let mut options = options(Metric::OffCpu, View::Overview);
+        options.common.grouping = grouping;
+        let text = text(&options);
+        let expected = match grouping {
+            Grouping::Line => "pool_get /src/ingest.c:18 < handle_batch",
+            Grouping::Module => "lock    ingest",
+            Grouping::Thread => "worker (tid 4313)",
+            _ => "ingest (pid 4312)",
+        };
+        assert!(text.contains(expected), "{grouping:?} {text}");
+    }
+}
+
+#[test]
+fn rows_can_be_sorted_and_limited() {
+    let mut options = options(Metric::OffCpu, View::Overview);
+    options.sort = SortKey::Count;
+    options.rows = Some(2);
+    let text = text(&options);
+    let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("REASON")).skip(1).collect();
+    assert!(rows[0].contains("waits below 1 us") && rows[1].contains("pool_get"), "{text}");
+    assert!(rows[2].contains("more rows") && rows[2].ends_with("(-n 0 shows all)"), "{text}");
+    options.rows = None;
+    options.min_percent = Some(30.0);
+    options.sort = SortKey::SelfWeight;
+    assert_eq!(self::text(&options).matches(" lock ").count(), 1);
+}
+
+#[test]
+fn json_of_waits() {
+    let json = ReportOptions { format: Format::Json, ..options(Metric::OffCpu, View::Overview) };
+    let document: serde_json::Value = serde_json::from_str(&text(&json)).unwrap();
+    assert_eq!(document["event"], "off-cpu");
+    let totals = &document["totals"];
+    let part = |name: &str| totals[name].as_i64().unwrap();
+    assert_eq!(part("on_cpu_ns"), 4_210_000_000);
+    assert_eq!(part("no_cpu_ns"), 500_000_000);
+    let sum = part("on_cpu_ns") + part("no_cpu_ns") + part("blocked_ns") + part("idle_ns");
+    assert_eq!(sum + part("unaccounted_ns"), 40_000_000_000);
+    let row = document["rows"].as_array().unwrap().iter().find(|row| row["function"] == "pool_get").unwrap();
+    assert_eq!((&row["reason"], &row["called_by"]), (&"lock".into(), &"handle_batch".into()));
+    assert_eq!((&row["count"], &row["call"]), (&360.into(), &"__lll_lock_wait".into()));
+    assert_eq!((&row["mean_ns"], &row["p99_ns"]), (&9_333_333.into(), &200_000_000.into()));
+    assert_eq!(row["woken_by"][0]["function"], "pool_put");
+    assert!((row["woken_by"][0]["share_pct"].as_f64().unwrap() - 88.9).abs() < 0.1, "{row}");
+    let disk = document["rows"].as_array().unwrap().iter().find(|row| row["reason"] == "disk").unwrap();
+    // Fifty waits that stand for two each, and fifty for themselves.
+    assert_eq!((&disk["count"], &disk["samples"]), (&150.into(), &100.into()));
+    assert_eq!(disk["woken_by"][0]["name"], "[jbd2]");
+}
+
+#[test]
+fn every_format_has_every_view() {
+    for metric in [Metric::OffCpu, Metric::Wall] {
+        for view in
+            [View::Overview, View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek("main".into())]
+        {
+            let tsv = text(&ReportOptions { format: Format::Tsv, ..options(metric, view.clone()) });
+            let columns: Vec<usize> = tsv.lines().map(|line| line.split('\t').count()).collect();
+            assert!(columns.len() > 1 && columns.iter().all(|count| *count == columns[0]), "{view:?} {tsv}");
+            let json = text(&ReportOptions { format: Format::Json, ..options(metric, view) });
+            let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+            assert!(!document["rows"].as_array().unwrap().is_empty());
+        }
+    }
+}
+
+#[test]
+fn folded_waits_end_in_their_reason() {
+    let recording = waiting();
+    let folded = |metric, idle| {
+        let filter = FilterOptions { idle, ..FilterOptions::default() };
+        let selection = recording.select(&with_filter(metric, filter)).unwrap();
+        (folded(&selection, NameStyle::Full, false), selection.total.weight)
+    };
+    let sum = |text: &str| -> u64 {
+        text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    };
+    let (blocked, total) = folded(Metric::OffCpu, false);
+    assert_eq!(sum(&blocked), total);
+    assert!(
+        blocked.contains("pool_get;pthread_mutex_lock;__lll_lock_wait;futex_wait_[k];[lock] 3360000000\n"),
+        "{blocked}"
+    );
+    assert!(blocked.contains("worker;[waits below 1 us];[lock] 4000000\n"), "{blocked}");
+    let (all, total) = folded(Metric::OffCpu, true);
+    assert_eq!(sum(&all), total);
+    assert_eq!(total, recording.profile.events[1].total_weight() + 4_000_000);
+    let (wall, total) = folded(Metric::Wall, true);
+    assert_eq!(total, sum(&all) + recording.profile.events[0].total_weight());
+    assert!(
+        wall.contains("handle_batch;compress 3600000000\n") && wall.contains(";compress;[no CPU] "),
+        "{wall}"
+    );
+}
+
+#[test]
+fn folded_counts_are_numbers_of_waits() {
+    let recording = waiting();
+    let selection = recording.select(&with_filter(Metric::OffCpu, FilterOptions::default())).unwrap();
+    let counts = folded(&selection, NameStyle::Full, true);
+    assert!(counts.contains("jbd2_log_wait_commit_[k];[disk] 150\n"), "{counts}");
+    assert!(counts.contains("[waits below 1 us];[lock] 8000\n"), "{counts}");
+}
+
+#[test]
+fn a_wait_counts_as_far_as_it_lies_in_the_time_range() {
+    let time = TimeRange { from_ns: Some(4_000_000_000), to_ns: Some(6_000_000_000) };
+    let filter =
+        FilterOptions { time, idle: true, thread: Some("writer".into()), ..FilterOptions::default() };
+    let recording = waiting();
+    let selection = recording.select(&with_filter(Metric::OffCpu, filter.clone())).unwrap();
+    let table = WaitTable::new(&selection, SortKey::SelfWeight);
+    let poll = table.rows.iter().find(|row| row.reason == Reason::Poll).unwrap();
+    // From 2 s to 9 s, of which two seconds are of interest; its length stays what it is.
+    assert_eq!((poll.amount.weight, poll.amount.count(), poll.mean_ns), (2_000_000_000, 1, 7_000_000_000));
+    let totals = Totals::of(&recording, &filter).unwrap().unwrap();
+    assert!(!totals.is_by_scheduler);
+    assert_eq!((totals.times.lifetime_ns, totals.times.idle_ns()), (2_000_000_000, 2_000_000_000));
+}
+
+#[test]
+fn a_wait_that_stands_for_those_of_other_threads_counts_in_their_sum() {
+    let mut build = Build::new();
+    let sleep = stack(&["thread_main", "sleep_on"], &["usleep", "clock_nanosleep"], &["hrtimer_nanosleep"]);
+    let threads: Vec<_> = (1..=10).map(|tid| build.task(1, tid, "pool", "pool")).collect();
+    for &task in &threads {
+        build.thread_time(task, 0, 0, 1_000_000_000);
+    }
+    // The lot fell on the waits of two threads, which stand for all of them.
+    for &task in &threads[..2] {
+        let wait = [0, 1_000_000_000, 4_500_000_000];
+        build.thinned_wait(task, Reason::Sleep, wait, &slices(&sleep), Waker::default());
+    }
+    let recording = build.finish();
+    let totals = Totals::of(&recording, &FilterOptions::default()).unwrap().unwrap();
+    assert_eq!(recording.idle_waits().all().weight, 9_000_000_000);
+    assert_eq!((totals.times.idle_ns(), totals.times.blocked_ns()), (9_000_000_000, 1_000_000_000));
+    // A thread cannot have been idle for longer than it was blocked.
+    let first = totals.threads[0].times;
+    assert_eq!((first.idle_ns(), first.blocked_ns()), (1_000_000_000, 0));
+}
+
+#[test]
+fn what_it_cost_is_that_of_the_whole_recording_or_a_time() {
+    let cost = |own_ns: u64, target_ns: u64| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "p", "p");
+        build.wait(task, Reason::Lock, 0, 5, &slices(&stack(&["main"], &[], &[])));
+        build.thread_time(task, target_ns, 0, 5);
+        let mut recording = build.finish();
+        recording.profile.end.as_mut().unwrap().cpu_ns = own_ns;
+        recording.profile.end.as_mut().unwrap().bpf_ns = 0;
+        recording.cost_words().map(str::to_owned)
+    };
+    assert_eq!(cost(10_000_000, 1_000_000_000).as_deref(), Some("prof cost 1.0%"));
+    assert_eq!(cost(10_000_000, 1_000_000).as_deref(), Some("prof cost 10.0 ms CPU"));
+}
+
+#[test]
+fn reasons_can_be_filtered_like_functions() {
+    let total = |filter| waiting().select(&with_filter(Metric::OffCpu, filter)).unwrap().total.weight;
+    let all = total(FilterOptions::default());
+    let disk = total(FilterOptions { focus: Some(r"\[disk\]".into()), ..FilterOptions::default() });
+    let rest = total(FilterOptions { ignore: Some(r"\[disk\]".into()), ..FilterOptions::default() });
+    assert_eq!((disk, disk + rest), (50 * 20_000_000 + 50 * 25_000_000, all));
+    let user = total(FilterOptions { space: Space::User, ..FilterOptions::default() });
+    assert_eq!(user, all);
+    let kernel = total(FilterOptions { space: Space::Kernel, ..FilterOptions::default() });
+    assert!(kernel < all && kernel > disk);
+}
+
+#[test]
+fn a_recording_without_waits_says_how_to_record_them() {
+    for metric in [Metric::OffCpu, Metric::Wall] {
+        let options = options(metric, View::Overview);
+        let error = render(&super::fixture::ingest(), &options, &Page::PLAIN).unwrap_err();
+        let failure = error.downcast_ref::<Failure>().unwrap();
+        assert_eq!(failure.status, status::NO_MATCH);
+        assert!(failure.message.starts_with("the recording holds no waits: it was made with -e cpu"));
+        assert_eq!(failure.hints, ["to record both:  prof record -e cpu,off -p PID"]);
+    }
+}
+
+#[test]
+fn a_recording_of_nothing_but_waits_shows_them() {
+    let mut build = super::fixture::Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.wait(task, Reason::Disk, 0, 1_000_000, &["/x:main"]);
+    let recording = build.finish();
+    let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.starts_with("unknown target  off-CPU  ") && text.contains("disk    main"), "{text}");
+    let error = render(&recording, &options(Metric::OnCpu, View::Flat), &Page::PLAIN).unwrap_err();
+    assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
+}
+
+#[test]
+fn a_recording_of_nothing_but_idle_waits_says_so() {
+    let mut build = super::fixture::Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.wait(task, Reason::Sleep, 0, 1_000_000, &["/x:main", "/libc.so.6:usleep"]);
+    let error = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap_err();
+    let failure = error.downcast_ref::<Failure>().unwrap();
+    assert_eq!((failure.status, failure.message.as_str()), (3, "all waits are idle: 1 wait, 1.00 ms"));
+    let mut build = super::fixture::Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.wait(task, Reason::Sleep, 0, 1_000_000, &["/x:main", "/libc.so.6:usleep"]);
+    let options = ReportOptions { view: View::Threads, ..ReportOptions::default() };
+    let text = render(&build.finish(), &options, &Page::PLAIN).unwrap();
+    assert!(text.contains("t       1") && text.contains("1.00 ms"), "{text}");
+}
+
+#[test]
+fn info_counts_waits() {
+    assert_snapshot!(info::render_text(&waiting()));
+    let document: serde_json::Value = serde_json::from_str(&info::render_json(&waiting()).unwrap()).unwrap();
+    assert_eq!(document["events"][1]["waits"]["short_count"], 8_000);
+    assert_eq!(document["totals"]["threads"], 4);
+}
+
+#[test]
+fn flame_graphs_of_waits_say_what_they_show() {
+    let draw = |metric, count| {
+        let options = ExportOptions {
+            common: CommonOptions { metric: Some(metric), ..CommonOptions::default() },
+            format: ExportFormat::Svg,
+            destination: Destination::Stdout,
+            count,
+            title: None,
+            subtitle: None,
+            icicle: false,
+            no_meta: false,
+            min_percent: None,
+        };
+        String::from_utf8(export::render(&waiting(), &options).unwrap()).unwrap()
+    };
+    let off = draw(Metric::OffCpu, false);
+    assert!(off.contains(">ingest off-CPU, 10.0 s, without idle waits</text>"));
+    let tips = hostile_tests::xml_texts(&off, "title");
+    assert!(tips.iter().any(|tip| tip.starts_with("[lock] (3.360 s, ")), "{tips:?}");
+    let wall = draw(Metric::Wall, false);
+    assert!(wall.contains(">ingest wall clock (waits in blue), 10.0 s, without idle waits</text>"));
+    let tips = hostile_tests::xml_texts(&draw(Metric::OffCpu, true), "title");
+    assert!(tips.iter().any(|tip| tip.starts_with("[disk] (150 waits, ")), "{tips:?}");
+}

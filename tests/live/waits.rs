@@ -1,0 +1,149 @@
+//! Waits: how long, why, where, and who ended them, against what programs know of themselves.
+
+use super::machine::{stolen_ns, turn};
+use super::profiler::Recording;
+use super::running::{Running, children};
+use super::waits_recorded::{Book, Waits};
+use prof::profile::{Reason, Sample, ShortWaits, ThreadTime, Waker, WakerKind, counter};
+
+/// The functions of the fixture `waits`, and what each one waits for.
+const SITES: [(&str, Reason); 17] = [
+    ("site_sleep", Reason::Sleep),
+    ("site_pause", Reason::Sleep),
+    ("site_in_child", Reason::Sleep),
+    ("site_lock", Reason::Lock),
+    ("site_condition", Reason::Lock),
+    ("site_file_lock", Reason::Lock),
+    ("site_pipe", Reason::Pipe),
+    ("site_local_socket", Reason::Pipe),
+    ("site_network", Reason::Network),
+    ("site_stuck", Reason::Poll),
+    ("site_epoll", Reason::Poll),
+    ("site_disk", Reason::Disk),
+    ("site_fault", Reason::Fault),
+    ("site_fault_in_call", Reason::Fault),
+    ("site_child", Reason::Child),
+    ("site_stopped", Reason::Stopped),
+    ("site_preempted", Reason::NoCpu),
+];
+
+fn milliseconds(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// Records the fixture and judges every site by its book: within 1 % or 2 ms, and three times the expected error
+/// where waits were left out.
+fn assert_sites(options: &[&str]) -> Option<Waits> {
+    let program = Running::fixture("waits", &["30"])?;
+    let mut pids = children(program.pid());
+    pids.push(program.pid());
+    let pids = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+    let stolen_before_ns = stolen_ns();
+    let recording = Recording::with([&["-p", &pids, "-d", "2s"], options].concat());
+    let stolen_ns = if stolen_before_ns > 0 { stolen_ns() - stolen_before_ns + LEAST_STOLEN_NS } else { 0 };
+    let book = Book::parse(&program.finish());
+    let waits = Waits::read(&recording.file());
+    waits.assert_totals();
+    let span = waits.span_ns();
+    // Without a place where threads come back, waits that were there at the start have no stack, nor have those of a
+    // switch that the kernel did not tell of.
+    let is_early = options.contains(&"--wait-stacks-when-leaving");
+    let mut wrong = Vec::new();
+    for (site, reason) in SITES {
+        let (truth_ns, count) = book.off_ns(site, &span);
+        let found = waits.of_site(site, &book);
+        let found_ns: u64 = found.values().map(|sum| sum.weight_ns).sum();
+        let error_ns = found.values().map(|sum| sum.variance).sum::<f64>().sqrt();
+        let without_stack = || book.threads(site).into_iter().map(|tid| waits.without_stack_ns(tid));
+        let unknown_ns = stolen_ns + if is_early { without_stack().sum::<u64>() } else { 0 };
+        // The fixture sees only gaps in its work, and in those the stacks are taken, too.
+        let unseen_ns = if site == "site_preempted" { count as f64 * STACK_NS } else { 0.0 };
+        let allowed_ns = (truth_ns as f64 * 0.01).max(2e6) + 3.0 * error_ns + unknown_ns as f64 + unseen_ns;
+        if (found_ns as f64 - truth_ns as f64).abs() > allowed_ns {
+            let (found, truth) = (milliseconds(found_ns), milliseconds(truth_ns));
+            let unknown = milliseconds(without_stack().sum());
+            wrong.push(format!(
+                "{site}: {found:.2} ms instead of {truth:.2} in {count} waits, {unknown:.2} without a stack"
+            ));
+        }
+        // A thread that was woken, or had its time cut, waits for a CPU anywhere; a page may be copied after a fork,
+        // and where data are made safe there are locks of the file system.
+        let is_due = |other: Reason| {
+            other == reason || other == Reason::NoCpu || (site == "site_disk" && other == Reason::Lock)
+        };
+        let other_ns: u64 =
+            found.iter().filter(|(other, _)| !is_due(**other)).map(|(_, sum)| sum.weight_ns).sum();
+        if other_ns as f64 > allowed_ns {
+            wrong.push(format!("{site}: waits for other reasons: {found:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{options:?}: {wrong:#?}\n{:?}", waits.profile.counters);
+    Some(waits)
+}
+
+/// What a hypervisor that takes time at all may take without a tick of it being counted, ns.
+const LEAST_STOLEN_NS: u64 = 5_000_000;
+/// What taking the stack of a wait may take, before the thread is back, ns.
+const STACK_NS: f64 = 10_000.0;
+
+#[test]
+fn every_waits_time_and_reason_is_known_under_its_own_function() {
+    let Some(_turn) = turn() else { return };
+    let Some(waits) = assert_sites(&["--max-overhead", "0"]) else { return };
+    for lost in [counter::LOST_WAITS, counter::LOST_BAD_RECORD, counter::WAITS_UNMATCHED] {
+        assert_eq!(waits.counter(lost), 0, "{lost}");
+    }
+    // Where the kernel does not tell of a switch, the wait is seen all the same. Only the first of a thread, for its
+    // first CPU, has no stack.
+    let unseen = |time: &&ThreadTime| {
+        let is_first = |short: &ShortWaits| short.reason == Reason::NoCpu && time.from_ns > 0;
+        time.short_waits.iter().any(|short| short.time_ns > 2_000_000 && !is_first(short))
+    };
+    let unseen = waits.profile.thread_times.iter().find(unseen);
+    assert!(unseen.is_none(), "long waits without a stack: {unseen:?}");
+    assert_wakers(&waits);
+}
+
+#[test]
+fn stacks_taken_when_waits_begin_lead_to_the_same_times() {
+    let Some(_turn) = turn() else { return };
+    assert_sites(&["--wait-stacks-when-leaving", "--max-overhead", "0"]);
+}
+
+/// Asserts that the ends of waits have the right authors.
+fn assert_wakers(waits: &Waits) {
+    let wakers = |site: &str| {
+        let is_site = |sample: &Sample| waits.site(sample.stack).is_some_and(|name| name == site);
+        let samples = waits.event().samples().filter(is_site);
+        let wait = |sample: Sample| sample.wait.filter(|wait| wait.reason != Reason::NoCpu);
+        samples.filter_map(wait).map(|wait| wait.waker).collect::<Vec<Waker>>()
+    };
+    // Those that were not over at the end have none; nor has one while an interrupt comes into the work on another.
+    let by_thread = [
+        ("site_lock", "release_lock"),
+        ("site_pipe", "feed"),
+        ("site_local_socket", "feed"),
+        ("site_condition", "feed"),
+        ("site_fault", "serve_fault"),
+        ("site_stopped", "stop_and_go"),
+    ];
+    for (site, function) in by_thread {
+        let found = wakers(site);
+        let right =
+            found.iter().filter(|waker| waits.has(waker.stack, &["again_and_again", function])).count();
+        assert!(
+            right * 10 >= found.len() * 9 && right > 5,
+            "{site}: {right} of {} by {function}",
+            found.len()
+        );
+    }
+    for site in ["site_sleep", "site_epoll"] {
+        let found = wakers(site);
+        let right = found.iter().filter(|waker| waker.kind == WakerKind::Interrupt).count();
+        assert!(right * 10 >= found.len() * 9 && right > 5, "{site}: {right} of {} by a timer", found.len());
+    }
+    let network = wakers("site_network");
+    let right =
+        network.iter().filter(|waker| waker.kind != WakerKind::Interrupt && waker.task.is_some()).count();
+    assert!(right * 10 >= network.len() * 9 && right > 5, "network: {right} of {}", network.len());
+}
