@@ -8,16 +8,18 @@
 //! ```
 //!
 //! `bpf`, `unwind`, `profile` and `symbols` know none of the others; `record` uses those four; `report`
-//! uses `profile`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
+//! uses `profile`, and `tui` uses `report`; `live` joins `record` and `tui`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
 
 pub mod bpf;
 pub mod cli;
 pub mod doctor;
 pub mod failure;
+pub mod live;
 pub mod profile;
 pub mod record;
 pub mod report;
 pub mod safe_text;
 pub mod symbols;
+pub mod tui;
 pub mod units;
 pub mod unwind;

@@ -4,8 +4,10 @@ use anyhow::Context;
 use prof::cli::{self, Request};
 use prof::doctor::{self, DoctorOptions};
 use prof::failure::{self, status};
+use prof::live;
 use prof::record::{self, RecordOptions};
 use prof::report;
+use prof::tui;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,6 +36,8 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Overview(text) => print(text)?,
         Request::Record(options) => return record(options),
         Request::Report(options) => report::report(options)?,
+        Request::Tui(options) => return tui::run(options),
+        Request::Live(options) => return live::run(options, command_line()),
         Request::Export(options) => report::export(options)?,
         Request::Info(options) => report::info(options)?,
         Request::Doctor(options) => return doctor(options),

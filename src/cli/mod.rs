@@ -6,12 +6,16 @@
 mod read;
 mod record;
 mod sampler;
+mod tui;
 mod value;
 
 use crate::doctor::DoctorOptions;
 use crate::failure::Failure;
+use crate::live::LiveOptions;
 use crate::record::RecordOptions;
 use crate::report::{ExportOptions, InfoOptions, ReportOptions};
+use crate::tui::TuiOptions;
+use crate::tui::action::Tab;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 
@@ -22,6 +26,7 @@ prof: where did this program's time go?
   prof record -p PID          record a running program until Ctrl-C
   prof record ./program ARG   record a program from start to end
   prof report                 who used the CPU, and how far to trust it
+  prof tui                    the same as a flame graph in the terminal
   prof export -o flame.svg    a flame graph for a browser
 
 record and report need no preparation of the program: no rebuild, no frame pointers.
@@ -42,6 +47,10 @@ pub enum Request {
     Record(RecordOptions),
     /// `prof report`.
     Report(ReportOptions),
+    /// `prof tui`.
+    Tui(TuiOptions),
+    /// `prof tui TARGET`, `prof live` and `prof top`.
+    Live(LiveOptions),
     /// `prof export`.
     Export(ExportOptions),
     /// `prof info`.
@@ -96,6 +105,7 @@ impl Stop {
   prof record -p 4312             record a running program until Ctrl-C
   prof record ./program ARG       record a program from start to end
   prof report                     who used the CPU, and how far to trust it
+  prof tui                        the same as a flame graph in the terminal
   prof export -o flame.svg        a flame graph for a browser",
     disable_help_subcommand = false,
     infer_subcommands = false,
@@ -110,6 +120,11 @@ struct Cli {
 enum Verb {
     Record(Box<record::RecordArgs>),
     Report(Box<read::ReportArgs>),
+    Tui(Box<tui::TuiArgs>),
+    Live(Box<tui::LiveArgs>),
+    /// Show the hottest functions of a program while it runs: prof live on its second view
+    #[command(hide = true)]
+    Top(Box<tui::LiveArgs>),
     Export(Box<read::ExportArgs>),
     Info(read::InfoArgs),
     Doctor(DoctorArgs),
@@ -168,6 +183,9 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, S
         None => Request::Overview(OVERVIEW),
         Some(Verb::Record(args)) => Request::Record(args.into_options()?),
         Some(Verb::Report(args)) => Request::Report(args.into_options()),
+        Some(Verb::Tui(args)) => args.into_request()?,
+        Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live")?,
+        Some(Verb::Top(args)) => args.into_request(Tab::Top, "top")?,
         Some(Verb::Export(args)) => Request::Export(args.into_options()?),
         Some(Verb::Info(args)) => Request::Info(args.into_options()),
         Some(Verb::Doctor(args)) => Request::Doctor(DoctorOptions { pid: args.pid, json: args.json }),

@@ -249,3 +249,38 @@ fn completions_are_scripts_for_the_shell() {
     }
     assert_eq!(refused("prof completions cmd").0, 2);
 }
+
+#[test]
+fn tui_takes_the_words_of_report() {
+    let line = "prof tui x.data --off-cpu --focus a --ascii --no-mouse --color never";
+    let Ok(Request::Tui(options)) = parsed(line) else { panic!("not tui") };
+    assert_eq!(options.common.input, Input::File("x.data".into()));
+    assert_eq!(
+        (options.common.metric, options.common.filter.focus.as_deref()),
+        (Some(Metric::OffCpu), Some("a"))
+    );
+    assert!(options.ascii && !options.mouse);
+    assert_eq!(options.color, crate::report::ColorWhen::Never);
+}
+
+#[test]
+fn what_is_watched_can_begin_later_and_end_by_itself() {
+    for command in ["prof tui", "prof live", "prof top"] {
+        let Ok(Request::Live(options)) = parsed(&format!("{command} -d 10s -D 500ms -p 7")) else {
+            panic!("{command} is not live");
+        };
+        assert_eq!(
+            (options.record.duration, options.record.delay),
+            (Some(Duration::from_secs(10)), Some(Duration::from_millis(500))),
+            "{command}"
+        );
+        assert_eq!(
+            options.record,
+            recorded("prof record -d 10s -D 500ms -p 7"),
+            "{command} records as `prof record` does"
+        );
+        assert_eq!(refused(&format!("{command} -d 0s -p 7")).0, 2);
+    }
+    assert_eq!(refused("prof tui -d 10s x.data").0, 2);
+    assert_eq!(refused("prof tui -D 10s").0, 2);
+}

@@ -14,6 +14,7 @@ mod fresh_rows;
 mod kernel_frames;
 mod kernel_tables;
 mod launch;
+pub mod live;
 mod machine;
 mod modules;
 mod open_waits;

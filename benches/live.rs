@@ -1,0 +1,109 @@
+//! What watching costs, and what days of it take: CPU of `prof tui -p`, its screen drawn in a pseudo-terminal; memory, folding
+//! and snapshots of a recording that has gone on for days. The first part needs root.
+//!
+//! `cargo bench --bench live`, or with `-- PROGRAM` for another build of `prof`.
+
+#![allow(clippy::print_stdout, reason = "a bench prints its figures")]
+
+mod pty;
+
+use prof::record::live::{Rehearsal, own_memory_kb};
+use pty::Screen;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// How long the CPU time of the interface is watched, after its start.
+const WATCHED: Duration = Duration::from_secs(20);
+
+/// A program that is ended with this.
+struct Target(Child);
+
+impl Target {
+    fn start(command: &str) -> Target {
+        let shell = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).spawn();
+        Target(shell.expect("sh can be run"))
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn watching(program: &str) {
+    println!("{:<44} {:>12} {:>12}   goal, % of a CPU", "watching", "% of a CPU", "memory, MB");
+    for (what, command, cpus, goal) in [
+        ("an idle program", "exec sleep 100", 1, 1.0),
+        ("two busy CPUs at 999 Hz", "while :; do :; done", 2, 3.0),
+    ] {
+        let targets: Vec<Target> = (0..cpus).map(|_| Target::start(command)).collect();
+        let pids: Vec<String> = targets.iter().map(|target| target.0.id().to_string()).collect();
+        let mut screen = Screen::start(program, &["tui".as_ref(), "-p".as_ref(), pids.join(",").as_ref()]);
+        screen.wait_for("LIVE");
+        screen.draw_for(Duration::from_secs(5));
+        let before = screen.cpu_time();
+        screen.draw_for(WATCHED);
+        let share = 100.0 * (screen.cpu_time() - before).as_secs_f64() / WATCHED.as_secs_f64();
+        let memory = screen.most_resident_kb() >> 10;
+        println!(
+            "{what:<44} {share:>12.2} {memory:>12}   {goal}{}",
+            if share > goal { "  OVER" } else { "" }
+        );
+        screen.quit();
+    }
+}
+
+fn days() {
+    println!(
+        "\n{:<16} {:>10} {:>12} {:>9} {:>9} {:>11} {:>13} {:>9} {:>9}",
+        "time",
+        "rows",
+        "table rows",
+        "fold, ms",
+        "longest",
+        "waits, ms",
+        "snapshot, ms",
+        "RSS, MB",
+        "most, MB"
+    );
+    let mut rehearsal = Rehearsal::new(16);
+    let (mut folds, mut waits, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
+    for minute in (10..=3 * 24 * 60u32).step_by(10) {
+        // 200 samples and 100 waits a second, and a stack in three seconds that is new.
+        rehearsal.pass(Duration::from_secs(600), 120_000, 60_000, 200);
+        let (fold, wait) = rehearsal.fold();
+        let (snapshot, took) = rehearsal.snapshot();
+        drop(snapshot);
+        folds.push(fold);
+        waits.push(wait);
+        snapshots.push(took);
+        if [10, 60, 6 * 60, 24 * 60, 3 * 24 * 60].contains(&minute) {
+            let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+            let longest = |times: &[Duration]| times.iter().max().copied().map_or(0.0, milliseconds);
+            folds.sort_unstable();
+            let ((rows, table_rows), (now_kb, most_kb)) = (rehearsal.rows_kept(), own_memory_kb());
+            println!(
+                "{:<16} {rows:>10} {table_rows:>12} {:>9.1} {:>9.1} {:>11.2} {:>13.2} {:>9} {:>9}",
+                format!("{} min", minute),
+                milliseconds(folds[folds.len() / 2]),
+                longest(&folds),
+                longest(&waits),
+                longest(&snapshots),
+                now_kb >> 10,
+                most_kb >> 10
+            );
+            (folds, waits, snapshots) = Default::default();
+        }
+    }
+}
+
+fn main() {
+    let program = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("load at the start: {}", load.trim());
+    watching(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_prof")));
+    days();
+}

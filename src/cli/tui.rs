@@ -1,0 +1,140 @@
+//! The commands that show a profile in the terminal: `prof tui`, `prof live`, `prof top`.
+
+use super::read::{CommonArgs, InputArgs, TimeArgs};
+use super::sampler::{RunningArgs, SamplerArgs, SpanArgs};
+use super::{HELP_TEMPLATE, Request, value};
+use crate::failure::Failure;
+use crate::live::LiveOptions;
+use crate::report::{ColorWhen, CommonOptions};
+use crate::tui::TuiOptions;
+use crate::tui::action::Tab;
+use clap::Args;
+use std::ffi::OsString;
+
+/// Show a profile in the terminal: a flame graph to zoom, search, filter and invert
+///
+/// Boxes stand below their callers, as wide as their time; what is blank below a box is its own time. All numbers are
+/// those of prof report. ? shows the keys, q quits. Colours follow the terminal: COLORTERM, TERM and NO_COLOR.
+///
+/// With a target instead of a file the recording is shown while it goes on (as by prof live); Ctrl-S saves what was seen.
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof tui                        what was recorded last
+  prof tui yesterday.data --thread '^worker'
+                                  some threads of another profile
+  prof tui --off-cpu              where threads waited
+  prof tui -p 4312                a running process, live")]
+pub(super) struct TuiArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    watched: WatchedArgs,
+    #[command(flatten)]
+    time: TimeArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+    #[command(flatten)]
+    sampler: SamplerArgs,
+    #[command(flatten)]
+    span: SpanArgs,
+    #[command(flatten)]
+    display: DisplayArgs,
+}
+
+/// A target to watch. As [`RunningArgs`] but for the long forms of the first two, which are filters of a file.
+#[derive(Debug, Args)]
+struct WatchedArgs {
+    /// Watch these processes with all their threads
+    #[arg(id = "watched_pid", short = 'p', value_name = "PID,…", value_delimiter = ',', group = "watched",
+        conflicts_with = "file", help_heading = "Live target", value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Vec<u32>,
+    /// Watch just these threads
+    #[arg(id = "watched_tid", short = 't', value_name = "TID,…", value_delimiter = ',', group = "watched",
+        conflicts_with = "file", help_heading = "Live target", value_parser = clap::value_parser!(u32).range(1..))]
+    tid: Vec<u32>,
+    /// Watch all processes whose name matches
+    #[arg(long, value_name = "REGEX", group = "watched", conflicts_with = "file", help_heading = "Live target",
+        value_parser = value::pattern)]
+    name: Option<String>,
+    /// Watch every process of the machine
+    #[arg(short, long, group = "watched", conflicts_with = "file", help_heading = "Live target")]
+    all: bool,
+    /// Start this command and watch it
+    #[arg(last = true, value_name = "CMD", conflicts_with = "file", help_heading = "Live target")]
+    command: Vec<OsString>,
+}
+
+/// Show where a program spends its time while it runs
+///
+/// Records as prof record does, and shows it in the terminal as prof tui does, with a new picture every second. Nothing is
+/// saved unless you press Ctrl-S. Space freezes the picture; when the target ends, the last picture stays.
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof live -p 4312               a running process
+  prof live ./program ARG         a command from its start
+  prof live -d 10s -p 4312        for ten seconds: the last picture stays
+  prof top -a                     the functions of the whole machine, hottest first")]
+pub(super) struct LiveArgs {
+    #[command(flatten)]
+    running: RunningArgs,
+    /// Start this command and watch it
+    #[arg(trailing_var_arg = true, value_name = "CMD", help_heading = "Target")]
+    command: Vec<OsString>,
+    #[command(flatten)]
+    time: TimeArgs,
+    #[command(flatten)]
+    sampler: SamplerArgs,
+    #[command(flatten)]
+    span: SpanArgs,
+    #[command(flatten)]
+    display: DisplayArgs,
+}
+
+/// How the terminal is used.
+#[derive(Debug, Args)]
+struct DisplayArgs {
+    /// Only ASCII characters
+    #[arg(long, help_heading = "Output")]
+    ascii: bool,
+    /// Leave the mouse to the terminal (M takes it)
+    #[arg(long, help_heading = "Output")]
+    no_mouse: bool,
+    /// Colour
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output", value_parser = value::color_when())]
+    color: ColorWhen,
+}
+
+impl DisplayArgs {
+    fn into_options(self, common: CommonOptions, tab: Tab) -> TuiOptions {
+        TuiOptions { common, tab, ascii: self.ascii, mouse: !self.no_mouse, color: self.color }
+    }
+}
+
+impl TuiArgs {
+    pub(super) fn into_request(self) -> Result<Request, Failure> {
+        let WatchedArgs { pid, tid, name, all, command } = self.watched;
+        let is_live = !pid.is_empty() || !tid.is_empty() || name.is_some() || all || !command.is_empty();
+        let common = self.common.into_options(self.input.into_input(), self.time);
+        let tui = self.display.into_options(common, Tab::default());
+        if !is_live {
+            if self.span.duration.is_some() || self.span.delay.is_some() {
+                return Err(Failure::usage("--duration and --delay are of a recording, and here is none")
+                    .hint("with a target:       prof tui -d 10s -p PID")
+                    .hint("a part of a profile:  prof tui --time 2s..5s"));
+            }
+            return Ok(Request::Tui(tui));
+        }
+        let (target, timer) = RunningArgs { pid, tid, name, all }.into_target(command, "tui")?;
+        Ok(Request::Live(LiveOptions { record: self.sampler.into_options(target, timer, &self.span), tui }))
+    }
+}
+
+impl LiveArgs {
+    /// `tab` is what is shown first, `verb` what was typed.
+    pub(super) fn into_request(self, tab: Tab, verb: &str) -> Result<Request, Failure> {
+        let (target, timer) = self.running.into_target(self.command, verb)?;
+        let common = self.time.into_options();
+        let tui = self.display.into_options(common, tab);
+        Ok(Request::Live(LiveOptions { record: self.sampler.into_options(target, timer, &self.span), tui }))
+    }
+}

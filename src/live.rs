@@ -1,0 +1,136 @@
+//! `prof tui TARGET`: a recording that is shown while it goes on. Joins [`crate::record::live`], which records, and
+//! [`crate::tui`], which draws; neither waits for the other.
+
+use crate::record::RecordOptions;
+use crate::record::live::{INTERVALS, Live, LiveEvent, Saved, Snapshot};
+use crate::report::Recording;
+use crate::safe_text;
+use crate::tui::{self, Feed, LiveCommand, LiveStatus, Source, TuiOptions};
+use crate::units;
+use anyhow::Context;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long whoever passes events on waits for one before it looks whether somebody still listens.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Everything that `prof tui TARGET` can be told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveOptions {
+    /// What is recorded.
+    pub record: RecordOptions,
+    /// How it is shown.
+    pub tui: TuiOptions,
+}
+
+/// Records and shows until the user has enough; returns the exit status. Nothing is saved unless the user asks for it.
+///
+/// # Errors
+///
+/// When there is no terminal, or the target cannot be recorded: the error of `prof record`, before the screen is taken.
+pub fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+    tui::require_terminal()?;
+    if let Some(delay) = options.record.delay {
+        // Until then there is nothing to show.
+        let line = format!("sampling begins in {}", humantime::format_duration(delay));
+        let _ = writeln!(std::io::stderr().lock(), "{line}");
+    }
+    let live = Arc::new(Live::start(options.record.clone(), command_line)?);
+    let (tell, feed) = channel();
+    let (commands, orders) = channel();
+    let events = live.events();
+    let of_events = tell.clone();
+    spawn("prof-events", move || {
+        let mut status = LiveStatus::default();
+        loop {
+            match events.recv_timeout(PATIENCE) {
+                Ok(event) => {
+                    if !pass_on(event, &mut status, &of_events) {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    })?;
+    let (recording, output) = (Arc::clone(&live), options.record.output.clone());
+    // It may have to wait for names, and must not keep `live` when the screen is gone.
+    let obey = spawn("prof-orders", move || carry_out(&recording, &orders, &output, &tell))?;
+    let status = tui::run_source(&options.tui, Source::Live { feed, commands });
+    // The screen has dropped its end of the commands. What is being saved is saved.
+    let _ = obey.join();
+    drop(live);
+    status
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).context("cannot start a thread")
+}
+
+/// Translates what a recording tells. Returns whether somebody listens.
+fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &Sender<Feed>) -> bool {
+    match event {
+        LiveEvent::Snapshot(snapshot) => {
+            status.folded_before_ns = folded_before_ns(&snapshot);
+            tell.send(picture(*snapshot)).is_ok()
+        }
+        LiveEvent::Status(now) => {
+            (status.elapsed, status.lost) = (now.elapsed, now.lost);
+            tell.send(Feed::Status(status.clone())).is_ok()
+        }
+        LiveEvent::Notice(text) => tell.send(Feed::Note(text)).is_ok(),
+        LiveEvent::Ended(ended) => {
+            let why = ended.failure.unwrap_or(ended.reason);
+            tell.send(picture(*ended.snapshot)).is_ok() && tell.send(Feed::Ended { why }).is_ok()
+        }
+    }
+}
+
+fn picture(snapshot: Snapshot) -> Feed {
+    Feed::Recording(Arc::new(Recording::new(snapshot.profile, snapshot.integrity)))
+}
+
+/// The time before which samples were folded, ns since the start.
+fn folded_before_ns(snapshot: &Snapshot) -> Option<u64> {
+    let youngest = snapshot.coarse.iter().map(|coarse| coarse.before_ns).min()?;
+    Some(snapshot.profile.duration_ns().saturating_sub(youngest))
+}
+
+/// Does what the user wants of the recording, until the screen is gone.
+fn carry_out(
+    live: &Live,
+    orders: &Receiver<LiveCommand>,
+    output: &crate::record::Output,
+    tell: &Sender<Feed>,
+) {
+    for order in orders {
+        let note = match order {
+            LiveCommand::Refresh(interval) => {
+                live.set_interval(interval.clamp(INTERVALS.0, INTERVALS.1));
+                continue;
+            }
+            LiveCommand::Clear => {
+                live.clear();
+                continue;
+            }
+            LiveCommand::Save => match live.save(output) {
+                Ok(saved) => said_of(&saved),
+                Err(error) => format!("{error:#}"),
+            },
+        };
+        // Without a screen nobody is left to tell.
+        let _ = tell.send(Feed::Note(note));
+    }
+}
+
+fn said_of(saved: &Saved) -> String {
+    let path = saved.path.display().to_string();
+    let kept = saved.kept_old.as_ref().map_or(String::new(), |old| {
+        format!(" (previous kept as {})", safe_text::terminal(&old.display().to_string()))
+    });
+    format!("saved {}  {}{kept}", safe_text::terminal(&path), units::bytes(saved.bytes))
+}

@@ -1,0 +1,401 @@
+//! What was seen so far, in memory: the recorder's news under numbers of its own, bounded however long it goes on.
+
+use super::alive::Alive;
+use super::delta::Delta;
+use super::fold::Folder;
+use super::names::Names;
+use super::renumber::renumbered;
+use crate::profile::{
+    End, Event, EventId, EventInfo, Frame, FrameId, Meta, Module, ModuleId, Profile, Sample, StackId,
+    StringId, Task, TaskId, ThreadTime, Waker, counter,
+};
+use crate::record::symbolize::{self, Named};
+use std::collections::BTreeMap;
+
+/// What the recorder's numbers are here.
+#[derive(Debug, Default)]
+struct Numbers {
+    strings: Vec<StringId>,
+    modules: Vec<ModuleId>,
+    tasks: Vec<TaskId>,
+    frames: Vec<FrameId>,
+    stacks: Vec<StackId>,
+}
+
+/// All that was seen since the start, or since it was cleared.
+#[derive(Debug)]
+pub(super) struct Archive {
+    /// What snapshots are copies of. Its counters are those of `counters` only in copies.
+    profile: Profile,
+    numbers: Numbers,
+    /// Frames without names.
+    pub names: Names,
+    pub folder: Folder,
+    /// Threads that live, when waits are recorded and it is not everything.
+    alive: Option<Alive>,
+    /// Time that was cleared away, ns since the recorder's start.
+    cleared_ns: u64,
+    /// Counters now, and when it was cleared.
+    counters: BTreeMap<String, u64>,
+    counters_before: BTreeMap<String, u64>,
+    /// The end record, if it ended now.
+    end: End,
+    end_before: End,
+    lost: u64,
+    lost_before: u64,
+    observed: u64,
+    /// Waits that are not over, up to the last look at them; times since the recorder's start.
+    open_waits: Vec<Sample>,
+    /// Rows of each event that are being folded on another thread.
+    folding: Option<Vec<usize>>,
+    /// Counts how often samples were forgotten or got other numbers.
+    epoch: u64,
+    /// Something was added, named or folded since a copy was taken.
+    has_news: bool,
+}
+
+/// Samples that are folded apart from the archive, which goes on meanwhile.
+#[derive(Debug)]
+pub(super) struct Fold {
+    events: Vec<Event>,
+    folder: Folder,
+    now_ns: u64,
+    epoch: u64,
+}
+
+impl Fold {
+    /// Folds them. This takes long where there are many.
+    pub(super) fn run(&mut self) {
+        self.folder.fold(&mut self.events, self.now_ns);
+    }
+}
+
+impl Archive {
+    /// An archive for a recording with these facts and events.
+    pub(super) fn new(meta: Meta, events: Vec<EventInfo>, alive: Option<Alive>, names: Names) -> Self {
+        let mut profile = Profile::new(meta);
+        events.into_iter().for_each(|info| {
+            profile.add_event(info);
+        });
+        Archive {
+            profile,
+            numbers: Numbers::default(),
+            names,
+            folder: Folder::default(),
+            alive,
+            cleared_ns: 0,
+            counters: BTreeMap::new(),
+            counters_before: BTreeMap::new(),
+            end: End::default(),
+            end_before: End::default(),
+            lost: 0,
+            lost_before: 0,
+            observed: 0,
+            open_waits: Vec::new(),
+            folding: None,
+            epoch: 0,
+            has_news: false,
+        }
+    }
+
+    /// Length of what is kept, ns.
+    pub(super) fn duration_ns(&self) -> u64 {
+        self.end.duration_ns.saturating_sub(self.cleared_ns)
+    }
+
+    /// Samples and waits so far.
+    pub(super) fn observed(&self) -> u64 {
+        self.observed
+    }
+
+    /// Samples lost so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.saturating_sub(self.lost_before)
+    }
+
+    /// Threads seen so far.
+    pub(super) fn threads(&self) -> u32 {
+        self.end.threads
+    }
+
+    /// Rows of samples.
+    pub(super) fn rows(&self) -> usize {
+        self.profile.events.iter().map(crate::profile::Event::len).sum()
+    }
+
+    /// Whether there are more rows than are kept, and it is time to fold.
+    pub(super) fn is_full(&self) -> bool {
+        self.rows() > self.folder.limits.rows / 4 * 5
+    }
+
+    /// Rows of all tables: what the memory goes to besides samples.
+    pub(super) fn table_rows(&self) -> usize {
+        let tables = &self.profile.tables;
+        tables.stacks().len() + tables.frames().len() + tables.tasks().len() + tables.strings().len()
+    }
+
+    /// Whether there is something new since [`Archive::forget_news`].
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    /// What is new was told.
+    pub(super) fn forget_news(&mut self) {
+        self.has_news = false;
+    }
+
+    /// Adds the recorder's news.
+    pub(super) fn apply(&mut self, delta: Delta) {
+        let Delta { starts_anew, counters, end, lost, .. } = &delta;
+        let starts_anew = *starts_anew;
+        (self.counters, self.end, self.lost) = (counters.clone(), end.clone(), *lost);
+        self.add_rows(&delta);
+        let frame = |id: FrameId, numbers: &Numbers| numbers.frames.get(id.index()).copied();
+        let named = delta.named.into_iter();
+        let named: Named =
+            named.filter_map(|(id, locations)| Some((frame(id, &self.numbers)?, locations))).collect();
+        self.name(named);
+        let unnamed = |frames: Vec<(u64, FrameId)>, archive: &Archive| -> Vec<(u64, FrameId)> {
+            (frames.into_iter())
+                .filter_map(|(address, id)| Some((address, frame(id, &archive.numbers)?)))
+                .filter(|(_, id)| archive.profile.symbols.locations(*id).is_empty())
+                .collect()
+        };
+        for (file, module, frames) in delta.in_files {
+            let frames = unnamed(frames, self);
+            self.names.add_file(file, module, frames);
+        }
+        for (pid, source, frames) in delta.generated {
+            let frames = unnamed(frames, self);
+            self.names.add_generated(pid, source, frames);
+        }
+        for (event, samples) in delta.samples.into_iter().enumerate() {
+            self.has_news |= !samples.is_empty();
+            for sample in samples {
+                self.add_sample(EventId(event as u32), sample);
+            }
+        }
+        for time in delta.thread_times {
+            self.add_thread_time(time);
+        }
+        self.set_open_waits(delta.open_waits);
+        if starts_anew {
+            self.numbers = Numbers::default();
+            // The next news have them under new numbers.
+            self.open_waits.clear();
+            self.drop_unused_rows();
+        }
+    }
+
+    /// Those that were known are over, or among these.
+    fn set_open_waits(&mut self, waits: Vec<Sample>) {
+        let waits: Vec<Sample> = waits.into_iter().map(|wait| self.numbered(wait)).collect();
+        self.has_news |= waits != self.open_waits;
+        for wait in &waits {
+            if let Some(wait) = after(*wait, self.cleared_ns) {
+                self.note_alive(&wait);
+            }
+        }
+        self.open_waits = waits;
+    }
+
+    fn add_rows(&mut self, delta: &Delta) {
+        let (tables, numbers) = (&mut self.profile.tables, &mut self.numbers);
+        // Numbers that the recorder gave are those of rows that it has sent.
+        let string = |numbers: &Numbers, id: StringId| numbers.strings[id.index()];
+        numbers.strings.extend(delta.strings.iter().map(|text| tables.intern_string(text)));
+        for module in &delta.modules {
+            let path = string(numbers, module.path);
+            numbers.modules.push(tables.intern_module(Module { path, ..module.clone() }));
+        }
+        for task in &delta.tasks {
+            let (comm, process) = (string(numbers, task.comm), string(numbers, task.process));
+            numbers.tasks.push(tables.intern_task(Task { comm, process, ..*task }));
+        }
+        for frame in &delta.frames {
+            let module = numbers.modules[frame.module.index()];
+            numbers.frames.push(tables.intern_frame(Frame { module, ..*frame }));
+        }
+        for stack in &delta.stacks {
+            let parent = stack.parent.map(|parent| numbers.stacks[parent.index()]);
+            numbers.stacks.push(tables.intern_stack(parent, numbers.frames[stack.frame.index()]));
+        }
+    }
+
+    /// A sample of the recorder, with the numbers of here.
+    fn numbered(&self, sample: Sample) -> Sample {
+        let numbers = &self.numbers;
+        let stack = |id: Option<StackId>| id.map(|id| numbers.stacks[id.index()]);
+        let mut sample =
+            Sample { task: numbers.tasks[sample.task.index()], stack: stack(sample.stack), ..sample };
+        if let Some(wait) = &mut sample.wait {
+            let task = wait.waker.task.map(|id| numbers.tasks[id.index()]);
+            wait.waker = Waker { task, stack: stack(wait.waker.stack), ..wait.waker };
+        }
+        sample
+    }
+
+    /// What the thread of a sample did is known up to its end.
+    fn note_alive(&mut self, sample: &Sample) {
+        if let Some(alive) = &mut self.alive {
+            let task = self.profile.tables.task(sample.task);
+            let duration_ns = sample.wait.map_or(0, |wait| wait.duration_ns);
+            alive.note(task.pid, task.tid, sample.time_ns.saturating_add(duration_ns));
+        }
+    }
+
+    fn add_sample(&mut self, event: EventId, sample: Sample) {
+        if let Some(sample) = after(self.numbered(sample), self.cleared_ns) {
+            self.note_alive(&sample);
+            self.profile.events[event.index()].push(sample);
+            self.observed += 1;
+        }
+    }
+
+    fn add_thread_time(&mut self, time: ThreadTime) {
+        // What of it was before is not known: what was since is the sum of its samples and waits.
+        if time.from_ns < self.cleared_ns {
+            return;
+        }
+        self.has_news = true;
+        self.profile.thread_times.push(ThreadTime {
+            task: self.numbers.tasks[time.task.index()],
+            from_ns: time.from_ns - self.cleared_ns,
+            to_ns: time.to_ns.saturating_sub(self.cleared_ns),
+            ..time
+        });
+    }
+
+    /// Enters names of frames.
+    pub(super) fn name(&mut self, named: Named) {
+        self.has_news |= !named.is_empty();
+        symbolize::store(&mut self.profile, named);
+    }
+
+    /// What is to be folded, for another thread to do: samples that come meanwhile stay as they are. `None` while it is done.
+    pub(super) fn begin_fold(&mut self) -> Option<Fold> {
+        if self.folding.is_some() {
+            return None;
+        }
+        let events = self.profile.events.clone();
+        self.folding = Some(events.iter().map(Event::len).collect());
+        Some(Fold { events, folder: self.folder.clone(), now_ns: self.duration_ns(), epoch: self.epoch })
+    }
+
+    /// Takes what was folded. Returns what the user should know of it.
+    pub(super) fn end_fold(&mut self, fold: Fold) -> Option<String> {
+        let before = self.folding.take()?;
+        if fold.epoch != self.epoch {
+            // It was of samples that are gone, or have other numbers.
+            return None;
+        }
+        for ((event, mut folded), before) in self.profile.events.iter_mut().zip(fold.events).zip(before) {
+            event.samples().skip(before).for_each(|sample| folded.push(sample));
+            *event = folded;
+        }
+        let dropped = self.folder.dropped;
+        self.folder = fold.folder;
+        self.has_news = true;
+        let begins_ns = self.folder.begins_ns;
+        self.profile.thread_times.retain(|time| time.to_ns >= begins_ns);
+        (self.folder.dropped > dropped).then(|| {
+            format!(
+                "memory is full: {} from before {} were dropped",
+                crate::units::counted(self.folder.dropped, "sample"),
+                crate::units::duration(begins_ns),
+            )
+        })
+    }
+
+    /// Drops rows that no sample has any more.
+    fn drop_unused_rows(&mut self) {
+        self.epoch += 1;
+        let new = renumbered(&self.profile);
+        self.names.renumber(|frame| new.frames.get(frame.index()).copied().flatten());
+        self.profile = new.profile;
+    }
+
+    /// Forgets everything but what the recording is of.
+    pub(super) fn clear(&mut self) {
+        self.epoch += 1;
+        let events = self.profile.events.iter_mut();
+        events.for_each(crate::profile::Event::clear);
+        self.profile.thread_times.clear();
+        if let Some(alive) = &mut self.alive {
+            alive.clear();
+        }
+        let meta = &mut self.profile.meta;
+        let more_ns = self.end.duration_ns - self.cleared_ns.min(self.end.duration_ns);
+        meta.start_mono_ns = meta.start_mono_ns.saturating_add(more_ns);
+        meta.start_unix_ns = meta.start_unix_ns.saturating_add(more_ns);
+        self.cleared_ns = self.end.duration_ns;
+        self.counters_before = self.counters.clone();
+        self.end_before = self.end.clone();
+        self.lost_before = self.lost;
+        self.observed = 0;
+        self.folder = Folder::new(self.folder.limits);
+        self.has_news = true;
+        self.scan_threads();
+    }
+
+    /// Looks at the times of threads that live.
+    pub(super) fn scan_threads(&mut self) {
+        let now_ns = self.duration_ns();
+        let Some(alive) = &mut self.alive else { return };
+        alive.scan(&self.profile.meta.target_pids, now_ns);
+    }
+
+    /// No thread lives any more whose time is not known.
+    pub(super) fn forget_living(&mut self) {
+        self.alive = None;
+    }
+
+    /// A copy of everything as a profile of a recording that ended now. Samples are shared, not copied.
+    pub(super) fn profile(&self, reason: &str) -> Profile {
+        let mut profile = self.profile.clone();
+        let (cpu_ns, max_rss_bytes) = crate::record::cost::own();
+        profile.end = Some(End {
+            duration_ns: self.duration_ns(),
+            reason: reason.to_owned(),
+            cpu_ns: cpu_ns.saturating_sub(self.end_before.cpu_ns),
+            bpf_ns: self.end.bpf_ns.saturating_sub(self.end_before.bpf_ns),
+            bpf_runs: self.end.bpf_runs.saturating_sub(self.end_before.bpf_runs),
+            max_rss_bytes,
+            ..self.end.clone()
+        });
+        for (name, value) in &self.counters {
+            let before = self.counters_before.get(name).copied().unwrap_or(0);
+            profile.count(name, value.saturating_sub(before));
+        }
+        if let Some(event) = profile.events.iter_mut().find(|event| event.info().name == "off-cpu") {
+            let open = self.open_waits.iter().filter_map(|wait| after(*wait, self.cleared_ns));
+            open.for_each(|wait| event.push(wait));
+        }
+        if let Some(alive) = &self.alive {
+            alive.add_to(&mut profile);
+        }
+        profile.count(counter::SAMPLES_DROPPED, self.folder.dropped);
+        profile.count(counter::DROPPED_NS, self.folder.dropped_weight);
+        profile
+    }
+}
+
+/// What of a sample is after `cleared_ns`, with times since then; `None` when nothing is.
+fn after(sample: Sample, cleared_ns: u64) -> Option<Sample> {
+    if let Some(time_ns) = sample.time_ns.checked_sub(cleared_ns) {
+        return Some(Sample { time_ns, ..sample });
+    }
+    let wait = sample.wait?;
+    let duration_ns = (sample.time_ns.saturating_add(wait.duration_ns)).checked_sub(cleared_ns)?;
+    if duration_ns == 0 {
+        return None;
+    }
+    // The chance of having been kept stays what it was.
+    let weight = u128::from(sample.weight) * u128::from(duration_ns) / u128::from(wait.duration_ns.max(1));
+    Some(Sample {
+        time_ns: 0,
+        weight: u64::try_from(weight).unwrap_or(u64::MAX),
+        wait: Some(crate::profile::Wait { duration_ns, ..wait }),
+        ..sample
+    })
+}

@@ -1,0 +1,139 @@
+//! What a recorder has found since it was last asked: new rows, samples, and where names can be found.
+
+use crate::profile::{
+    End, FRAMES_LEFT_OUT, Frame, FrameId, FrameSpace, Module, Sample, Stack, Task, ThreadTime,
+};
+use crate::record::collect::Collector;
+use crate::record::modules::{FileId, ModuleFile};
+use crate::record::session::Session;
+use crate::record::symbolize::{Addresses, Named, UserFrames, kernel_location};
+use crate::symbols::{PerfMapSource, ResolvedLocation};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// News of a recording. Numbers of rows are those of the recorder.
+#[derive(Debug, Default)]
+pub(super) struct Delta {
+    /// The recorder has begun anew with its rows: all of them, but for modules, get new numbers from here on.
+    pub starts_anew: bool,
+    /// Rows behind those that were known.
+    pub strings: Vec<Box<str>>,
+    pub modules: Vec<Module>,
+    pub tasks: Vec<Task>,
+    pub frames: Vec<Frame>,
+    pub stacks: Vec<Stack>,
+    /// New samples of each event.
+    pub samples: Vec<Vec<Sample>>,
+    /// Waits that are not over, up to the last look at them.
+    pub open_waits: Vec<Sample>,
+    /// Times of threads that have ended.
+    pub thread_times: Vec<ThreadTime>,
+    /// Names that are known at once.
+    pub named: Named,
+    /// New frames, and the file that can name them.
+    pub in_files: Vec<(FileId, ModuleFile, Addresses)>,
+    /// New frames of code that a process has generated, and where its names are.
+    pub generated: Vec<(u32, Option<Arc<PerfMapSource>>, Addresses)>,
+    /// All counters.
+    pub counters: BTreeMap<String, u64>,
+    /// What the end record would be now.
+    pub end: End,
+    /// Samples that were lost.
+    pub lost: u64,
+    /// What the user should know.
+    pub notices: Vec<String>,
+}
+
+/// How much of a recorder's rows was handed over.
+#[derive(Debug, Default)]
+pub(super) struct Cursor {
+    strings: usize,
+    modules: usize,
+    tasks: usize,
+    frames: usize,
+    stacks: usize,
+}
+
+impl Cursor {
+    /// Takes what is new out of `session`. Begins anew with its rows if they are many, or if that is asked for.
+    pub(super) fn take(&mut self, session: &mut Session<'_>, begin_anew: bool) -> anyhow::Result<Delta> {
+        let mut delta = Delta { open_waits: session.collector.open_waits(), ..Delta::default() };
+        if begin_anew || session.collector.has_many_rows() {
+            // What is there is handed over first: its numbers are the old ones.
+            delta.samples = take_samples(&mut session.collector);
+            delta.thread_times = std::mem::take(&mut session.collector.profile.thread_times);
+            self.rows(&mut session.collector, &mut delta);
+            session.collector.forget_rows();
+            self.begin_anew();
+            delta.starts_anew = true;
+        } else {
+            delta.samples = take_samples(&mut session.collector);
+            delta.thread_times = std::mem::take(&mut session.collector.profile.thread_times);
+            self.rows(&mut session.collector, &mut delta);
+        }
+        (delta.counters, delta.end) = session.so_far()?;
+        delta.lost = session.lost();
+        delta.notices = std::mem::take(&mut session.notices);
+        Ok(delta)
+    }
+
+    /// The next rows are handed over from the first on.
+    fn begin_anew(&mut self) {
+        *self = Cursor::default();
+    }
+
+    fn rows(&mut self, collector: &mut Collector, delta: &mut Delta) {
+        let from = self.frames;
+        let tables = &collector.profile.tables;
+        delta.strings = tables.strings().skip(self.strings).map(Box::from).collect();
+        delta.modules = tables.modules()[self.modules..].to_vec();
+        delta.tasks = tables.tasks()[self.tasks..].to_vec();
+        delta.frames = tables.frames()[self.frames..].to_vec();
+        delta.stacks = tables.stacks()[self.stacks..].to_vec();
+        *self = Cursor {
+            strings: tables.strings().len(),
+            modules: tables.modules().len(),
+            tasks: tables.tasks().len(),
+            frames: tables.frames().len(),
+            stacks: tables.stacks().len(),
+        };
+        if delta.frames.is_empty() {
+            return;
+        }
+        let UserFrames { by_file, generated } = UserFrames::of(tables, &collector.files, from);
+        delta.in_files = (by_file.into_iter())
+            .map(|(file, frames)| (file, collector.files.get(file).clone(), frames))
+            .collect();
+        delta.generated = (generated.into_iter())
+            .map(|(pid, frames)| {
+                let process = collector.processes.get(pid);
+                (pid, process.and_then(|process| process.perf_map.clone()), frames)
+            })
+            .collect();
+        for (index, frame) in delta.frames.iter().enumerate() {
+            let id = FrameId((from + index) as u32);
+            let module = &collector.profile.tables.module(frame.module);
+            if frame.flags.space == FrameSpace::Kernel {
+                let name = collector.kernel.name(id);
+                delta.named.extend(name.map(|name| (id, vec![kernel_location(&name)])));
+            } else if collector.profile.tables.string(module.path) == FRAMES_LEFT_OUT {
+                delta.named.push((id, vec![left_out()]));
+            }
+        }
+    }
+}
+
+fn take_samples(collector: &mut Collector) -> Vec<Vec<Sample>> {
+    (collector.profile.events.iter_mut())
+        .map(|event| {
+            let samples = event.samples().collect();
+            event.clear();
+            samples
+        })
+        .collect()
+}
+
+/// What the frame that stands for others is called.
+fn left_out() -> ResolvedLocation {
+    kernel_location(FRAMES_LEFT_OUT)
+}

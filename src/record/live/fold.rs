@@ -1,0 +1,273 @@
+//! What keeps a recording that is watched for days bounded: equal samples of its past become one.
+//!
+//! Samples of the last minute stay as they are. Older ones are put into buckets of time, the coarser the older; in a
+//! bucket all samples of one thread, stack, CPU, outcome and reason are one row. Where that is not enough, buckets grow,
+//! and at last the oldest ones are dropped, and counted.
+
+use crate::profile::{Event, Folded, Outcome, Reason, Sample, StackId, TaskId, Waker};
+use rustc_hash::FxHashMap;
+use std::collections::hash_map::Entry;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// From this age on, ns, samples are in buckets of this length, ns. The first never changes; the others grow when
+/// memory is short.
+const LEVELS: [(u64, u64); 4] = [
+    (60 * SECOND_NS, SECOND_NS),
+    (600 * SECOND_NS, 10 * SECOND_NS),
+    (7_200 * SECOND_NS, 60 * SECOND_NS),
+    (86_400 * SECOND_NS, 600 * SECOND_NS),
+];
+/// Buckets grow by this factor when memory is short, and begin at an age that is less by it.
+const GROWTH: u64 = 4;
+/// How often they grow before the oldest are dropped.
+const MOST_GROWTH: u32 = 4;
+/// The youngest age that is folded even when memory is short, ns.
+const LEAST_AGE_NS: u64 = SECOND_NS;
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Most rows of all events.
+    pub rows: usize,
+    /// Most rows that are younger than the first level.
+    pub recent_rows: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // A row is up to 100 bytes.
+        Limits { rows: 500_000, recent_rows: 250_000 }
+    }
+}
+
+/// Samples older than `before_ns` are in buckets of `bucket_ns`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coarse {
+    /// Age, ns.
+    pub before_ns: u64,
+    /// Length of a bucket, ns.
+    pub bucket_ns: u64,
+}
+
+/// Folds the past of events.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Folder {
+    pub limits: Limits,
+    growth: u32,
+    /// Observations that were dropped, and their weight.
+    pub dropped: u64,
+    pub dropped_weight: u64,
+    /// Nothing of before this time is left, ns.
+    pub begins_ns: u64,
+    coarse: Vec<Coarse>,
+}
+
+impl Folder {
+    /// Nothing is folded yet.
+    pub(super) fn new(limits: Limits) -> Self {
+        Folder { limits, ..Folder::default() }
+    }
+
+    /// How coarse the past is, youngest first.
+    pub(super) fn coarse(&self) -> &[Coarse] {
+        &self.coarse
+    }
+
+    /// Folds what has become old by `now_ns`, and keeps to the limits.
+    pub(super) fn fold(&mut self, events: &mut [Event], now_ns: u64) {
+        let youngest_ns = self.youngest(events, now_ns);
+        loop {
+            let levels = self.levels(youngest_ns, now_ns);
+            events.iter_mut().for_each(|event| fold_event(event, &levels));
+            self.note(&levels, now_ns);
+            let rows: usize = events.iter().map(Event::len).sum();
+            if rows <= self.limits.rows {
+                return;
+            }
+            if self.growth == MOST_GROWTH {
+                self.drop_oldest(events);
+                return;
+            }
+            self.growth += 1;
+        }
+    }
+
+    /// The age from which samples are folded: less than usual where there are too many younger ones.
+    fn youngest(&self, events: &[Event], now_ns: u64) -> u64 {
+        let mut age_ns = LEVELS[0].0;
+        while age_ns > LEAST_AGE_NS {
+            let since_ns = now_ns.saturating_sub(age_ns);
+            let samples = events.iter().flat_map(Event::samples);
+            let recent = samples.filter(|sample| sample.folded.is_none() && sample.time_ns >= since_ns);
+            if recent.count() <= self.limits.recent_rows {
+                break;
+            }
+            age_ns /= 2;
+        }
+        age_ns
+    }
+
+    /// For each level the moment before which it holds, and the length of its buckets, coarsest first.
+    fn levels(&self, youngest_ns: u64, now_ns: u64) -> Vec<(u64, u64)> {
+        let factor = GROWTH.pow(self.growth);
+        let mut levels = Vec::new();
+        for (index, (age_ns, bucket_ns)) in LEVELS.into_iter().enumerate() {
+            let (age_ns, bucket_ns) = match index {
+                0 => (youngest_ns, bucket_ns),
+                _ => ((age_ns / factor).max(LEVELS[0].0), bucket_ns * factor),
+            };
+            // Only whole buckets are folded, so that each is folded once.
+            let before_ns = now_ns.saturating_sub(age_ns) / bucket_ns * bucket_ns;
+            if before_ns > 0 {
+                levels.push((before_ns, bucket_ns));
+            }
+        }
+        levels.reverse();
+        levels
+    }
+
+    fn note(&mut self, levels: &[(u64, u64)], now_ns: u64) {
+        self.coarse.clear();
+        for &(before_ns, bucket_ns) in
+            levels.iter().rev().filter(|(before_ns, _)| *before_ns > self.begins_ns)
+        {
+            let before_ns = now_ns.saturating_sub(before_ns);
+            match self.coarse.last_mut() {
+                // A coarser level that begins no later has taken the place of this one.
+                Some(last) if last.before_ns >= before_ns => last.bucket_ns = bucket_ns,
+                _ => self.coarse.push(Coarse { before_ns, bucket_ns }),
+            }
+        }
+    }
+
+    /// Drops the oldest until there is some room again.
+    fn drop_oldest(&mut self, events: &mut [Event]) {
+        let mut times: Vec<u64> =
+            events.iter().flat_map(Event::samples).map(|sample| sample.time_ns).collect();
+        let keep = self.limits.rows / 4 * 3;
+        let excess = times.len().saturating_sub(keep);
+        let Some(last) = excess.checked_sub(1) else { return };
+        let (_, &mut newest_dropped, _) = times.select_nth_unstable(last);
+        let begins_ns = newest_dropped.saturating_add(1);
+        for event in events {
+            let mut kept = Event::new(event.info().clone());
+            for sample in event.samples() {
+                if sample.time_ns >= begins_ns {
+                    kept.push(sample);
+                } else {
+                    let folded = folded(&sample);
+                    self.dropped = self.dropped.saturating_add(folded.samples);
+                    self.dropped_weight = self.dropped_weight.saturating_add(sample.weight);
+                }
+            }
+            *event = kept;
+        }
+        self.begins_ns = self.begins_ns.max(begins_ns);
+    }
+}
+
+fn folded(sample: &Sample) -> Folded {
+    sample.folded.unwrap_or_else(|| Folded::of_one(sample.weight, sample.wait.as_ref()))
+}
+
+/// What makes samples of one bucket equal. Waits of one row differ by an eighth in length at most.
+type Key = (TaskId, Option<StackId>, Outcome, u16, Option<(Reason, Waker, u32)>);
+/// Whose longest wait is kept as it is.
+type LongestKey = (TaskId, Option<StackId>, Reason);
+
+fn key(sample: &Sample) -> Key {
+    let wait = sample.wait.map(|wait| (wait.reason, wait.waker, length_class(wait.duration_ns)));
+    (sample.task, sample.stack, sample.outcome, sample.cpu, wait)
+}
+
+/// Eight classes for each power of two.
+fn length_class(duration_ns: u64) -> u32 {
+    let power = 63 - duration_ns.max(8).leading_zeros();
+    power * 8 + (duration_ns.max(8) >> (power - 3) & 7) as u32
+}
+
+/// Folds the samples that are before the moments of `levels`, coarsest first. Those at the end of the event stay.
+fn fold_event(event: &mut Event, levels: &[(u64, u64)]) {
+    // One bucket after the other: all of them at once would take several times the memory of the samples.
+    let mut old: Vec<(u64, u32)> = Vec::new();
+    let mut recent: Vec<u32> = Vec::new();
+    for (row, sample) in (0..).zip(event.samples()) {
+        match levels.iter().find(|(before_ns, _)| sample.time_ns < *before_ns) {
+            // Where a level ends a bucket of the next one begins: each begins at a time of its own.
+            Some((_, bucket_ns)) => old.push((sample.time_ns / bucket_ns * bucket_ns, row)),
+            None => recent.push(row),
+        }
+    }
+    if old.is_empty() {
+        return;
+    }
+    old.sort_unstable();
+    let mut all = Event::new(event.info().clone());
+    let mut bucket = Bucket::default();
+    for same in old.chunk_by(|a, b| a.0 == b.0) {
+        same.iter().for_each(|(_, row)| bucket.add(event.sample(*row as usize)));
+        bucket.empty_into(&mut all);
+    }
+    recent.into_iter().for_each(|row| all.push(event.sample(row as usize)));
+    *event = all;
+}
+
+/// The samples of one stretch of time, equal ones in one row.
+#[derive(Debug, Default)]
+struct Bucket {
+    rows: FxHashMap<Key, Sample>,
+    longest: FxHashMap<LongestKey, Sample>,
+}
+
+impl Bucket {
+    fn add(&mut self, mut sample: Sample) {
+        if let Some(wait) = sample.wait
+            && sample.folded.is_none()
+        {
+            match self.longest.entry((sample.task, sample.stack, wait.reason)) {
+                Entry::Vacant(none) => {
+                    none.insert(sample);
+                    return;
+                }
+                Entry::Occupied(mut known) => {
+                    let known_ns = known.get().wait.map_or(0, |wait| wait.duration_ns);
+                    if wait.duration_ns > known_ns {
+                        sample = known.insert(sample);
+                    }
+                }
+            }
+        }
+        self.rows.entry(key(&sample)).and_modify(|row| merge(row, &sample)).or_insert(sample);
+    }
+
+    /// Puts all rows behind those of `event`, by time.
+    fn empty_into(&mut self, event: &mut Event) {
+        let rows = self.rows.drain().map(|(_, row)| row);
+        let mut rows: Vec<Sample> = rows.chain(self.longest.drain().map(|(_, row)| row)).collect();
+        rows.sort_unstable_by_key(|sample| {
+            (sample.time_ns, sample.task, sample.stack, sample.cpu, sample.outcome, sample.weight)
+        });
+        rows.into_iter().for_each(|row| event.push(row));
+    }
+}
+
+/// Adds `other` to `row`.
+fn merge(row: &mut Sample, other: &Sample) {
+    let (one, two) = (folded(row), folded(other));
+    let end_ns = |sample: &Sample, folded: &Folded| sample.time_ns.saturating_add(folded.span_ns);
+    let to_ns = end_ns(row, &one).max(end_ns(other, &two));
+    if let (Some(wait), Some(other)) = (&mut row.wait, &other.wait) {
+        let (count, other_count) = (u128::from(one.count_thousandths), u128::from(two.count_thousandths));
+        let sum = u128::from(wait.duration_ns) * count + u128::from(other.duration_ns) * other_count;
+        wait.duration_ns = u64::try_from(sum / (count + other_count).max(1)).unwrap_or(u64::MAX);
+    }
+    row.weight = row.weight.saturating_add(other.weight);
+    row.time_ns = row.time_ns.min(other.time_ns);
+    row.folded = Some(Folded {
+        samples: one.samples.saturating_add(two.samples),
+        count_thousandths: one.count_thousandths.saturating_add(two.count_thousandths),
+        variance_us2: one.variance_us2.saturating_add(two.variance_us2),
+        span_ns: to_ns - row.time_ns,
+    });
+}

@@ -1,0 +1,304 @@
+//! The thread that keeps what was seen, has it named and folded, and makes the pictures of it that are shown.
+
+use super::archive::{Archive, Fold};
+use super::delta::Delta;
+use super::mailbox::LiveEvents;
+use super::names::Answer;
+use super::recorder::Wishes;
+use super::{Ended, LiveEvent, Snapshot, Status};
+use crate::profile::{Integrity, Profile};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+/// The first picture is made this long after the start, once there is something in it with names.
+const FIRST_EARLY: Duration = Duration::from_millis(300);
+/// The first picture is made after this long at the latest.
+const FIRST_LATE: Duration = Duration::from_millis(600);
+/// Status is told this often.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// The past is folded this often.
+const FOLD_INTERVAL: Duration = Duration::from_secs(10);
+/// Without news a picture is made only after so many intervals.
+const QUIET_INTERVALS: u32 = 10;
+/// The last picture waits this long for names.
+const LAST_NAMES: Duration = Duration::from_secs(3);
+/// So many rows of tables make it worth looking for those that are no longer needed.
+const MANY_TABLE_ROWS: usize = 2 << 20;
+
+/// What reaches the keeper.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// From the recorder.
+    Delta(Box<Delta>),
+    /// Names that were looked up.
+    Named(Answer),
+    /// What was folded.
+    Folded(Box<Fold>),
+    /// From whoever shows it.
+    Ask(Request),
+    /// The recorder has ended.
+    Ended(Box<RecorderEnd>),
+}
+
+/// What can be asked for.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Forget what was seen.
+    Clear,
+    /// Make pictures this often.
+    Interval(Duration),
+    /// Everything with all names, to be saved.
+    Profile(Sender<Box<Profile>>),
+    /// End.
+    Quit,
+}
+
+/// How the recorder ended.
+#[derive(Debug)]
+pub(super) struct RecorderEnd {
+    pub reason: String,
+    pub news: Option<Box<Delta>>,
+    pub command_status: Option<i32>,
+    pub failure: Option<anyhow::Error>,
+}
+
+/// The keeper's state.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub archive: Archive,
+    pub events: LiveEvents,
+    pub wishes: Arc<Wishes>,
+    hz: u32,
+    interval: Duration,
+    started: Instant,
+    last_snapshot: Option<Instant>,
+    last_status: Option<Instant>,
+    last_fold: Instant,
+    snapshots: u64,
+    /// Rows of tables when unused ones were dropped last.
+    table_rows: usize,
+    end: Option<(Box<RecorderEnd>, Instant)>,
+    is_end_told: bool,
+    replies: Vec<Sender<Box<Profile>>>,
+}
+
+/// Whoever waits for events hears that none will come, even after a panic.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.events.close();
+    }
+}
+
+impl Keeper {
+    /// A keeper of `archive` that tells `events`.
+    pub(super) fn new(archive: Archive, events: LiveEvents, wishes: Arc<Wishes>, hz: u32) -> Self {
+        Keeper {
+            archive,
+            events,
+            wishes,
+            hz,
+            interval: super::DEFAULT_INTERVAL,
+            started: Instant::now(),
+            last_snapshot: None,
+            last_status: None,
+            last_fold: Instant::now(),
+            snapshots: 0,
+            table_rows: 0,
+            end: None,
+            is_end_told: false,
+            replies: Vec::new(),
+        }
+    }
+
+    /// Works until it is told to quit.
+    pub(super) fn run(mut self, receiver: &Receiver<Message>) {
+        self.archive.scan_threads();
+        loop {
+            let patience = self.next_due().saturating_duration_since(Instant::now());
+            let mut next = match receiver.recv_timeout(patience) {
+                Ok(message) => Some(message),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            while let Some(message) = next {
+                if matches!(message, Message::Ask(Request::Quit)) {
+                    return;
+                }
+                self.take(message);
+                next = receiver.try_recv().ok();
+            }
+            self.work();
+        }
+    }
+
+    pub(super) fn take(&mut self, message: Message) {
+        match message {
+            Message::Delta(delta) => self.apply(*delta),
+            Message::Named(answer) => {
+                let named = self.archive.names.take(answer);
+                self.archive.name(named);
+            }
+            Message::Folded(fold) => {
+                self.last_fold = Instant::now();
+                let notice = self.archive.end_fold(*fold);
+                notice.into_iter().for_each(|notice| self.events.send(LiveEvent::Notice(notice)));
+            }
+            Message::Ask(Request::Clear) => {
+                self.archive.clear();
+                self.wishes.begin_anew.store(true, Ordering::Relaxed);
+            }
+            Message::Ask(Request::Interval(interval)) => {
+                self.interval = interval;
+                self.wishes.interval_ms.store(interval.as_millis() as u64, Ordering::Relaxed);
+            }
+            Message::Ask(Request::Profile(reply)) => self.replies.push(reply),
+            Message::Ask(Request::Quit) => {}
+            Message::Ended(mut end) => {
+                if let Some(news) = end.news.take() {
+                    self.apply(*news);
+                    self.archive.forget_living();
+                }
+                self.end = Some((end, Instant::now()));
+            }
+        }
+    }
+
+    fn apply(&mut self, mut delta: Delta) {
+        for notice in delta.notices.drain(..) {
+            self.events.send(LiveEvent::Notice(notice));
+        }
+        let starts_anew = delta.starts_anew;
+        self.archive.apply(delta);
+        let rows = self.archive.table_rows();
+        if starts_anew {
+            self.table_rows = rows;
+        } else if rows > MANY_TABLE_ROWS && rows > 2 * self.table_rows {
+            self.wishes.begin_anew.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// When there is something to do next if nothing comes.
+    fn next_due(&self) -> Instant {
+        if self.is_end_told {
+            return Instant::now() + Duration::from_secs(60);
+        }
+        let status = self.last_status.map_or(self.started, |last| last + STATUS_INTERVAL);
+        let snapshot = match self.last_snapshot {
+            Some(last) => last + self.patience(),
+            None => Instant::now() + Duration::from_millis(20),
+        };
+        let names = self.archive.names.next_due().unwrap_or(status);
+        // Something may be due that has to wait for something else.
+        status.min(snapshot).min(names).max(Instant::now() + Duration::from_millis(5))
+    }
+
+    pub(super) fn work(&mut self) {
+        let may_wait = self.end.is_none() && self.replies.is_empty();
+        self.archive.names.look_up(may_wait);
+        if !self.replies.is_empty() && self.archive.names.is_idle() {
+            let profile = self.archive.profile(self.reason());
+            for reply in self.replies.drain(..) {
+                // Who asked may have gone.
+                let _ = reply.send(Box::new(profile.clone()));
+            }
+        }
+        if self.last_fold.elapsed() >= FOLD_INTERVAL || self.archive.is_full() {
+            self.fold();
+        }
+        if self.end.is_some() {
+            self.tell_end();
+            return;
+        }
+        if self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL) {
+            self.tell_status();
+        }
+        if self.is_snapshot_due() {
+            let snapshot = self.snapshot();
+            self.events.send(LiveEvent::Snapshot(Box::new(snapshot)));
+        }
+    }
+
+    /// Has the past folded, beside everything else.
+    fn fold(&mut self) {
+        let Some(mut fold) = self.archive.begin_fold() else { return };
+        let sender = self.archive.names.sender();
+        rayon::spawn(move || {
+            fold.run();
+            // Nobody may be there any more.
+            let _ = sender.send(Message::Folded(Box::new(fold)));
+        });
+    }
+
+    fn is_snapshot_due(&self) -> bool {
+        let Some(last) = self.last_snapshot else {
+            let is_early = self.started.elapsed() >= FIRST_EARLY
+                && self.archive.rows() > 0
+                && self.archive.names.is_idle();
+            return is_early || self.started.elapsed() >= FIRST_LATE;
+        };
+        last.elapsed() >= self.patience()
+    }
+
+    /// How long after a picture the next one is made.
+    fn patience(&self) -> Duration {
+        if self.archive.has_news() { self.interval } else { self.interval * QUIET_INTERVALS }
+    }
+
+    fn reason(&self) -> &str {
+        self.end.as_ref().map_or("still recording", |(end, _)| &end.reason)
+    }
+
+    /// A picture of everything so far.
+    pub(super) fn snapshot(&mut self) -> Snapshot {
+        self.archive.forget_news();
+        self.last_snapshot = Some(Instant::now());
+        self.snapshots += 1;
+        self.archive.scan_threads();
+        let profile = self.archive.profile(self.reason());
+        let folder = &self.archive.folder;
+        Snapshot {
+            number: self.snapshots,
+            lacks_short_waits: self.end.is_none() && profile.event_named("off-cpu").is_some(),
+            profile,
+            integrity: Integrity { is_complete: true, ..Integrity::default() },
+            coarse: folder.coarse().to_vec(),
+            dropped: folder.dropped,
+            begins: Duration::from_nanos(folder.begins_ns),
+        }
+    }
+
+    fn tell_status(&mut self) {
+        self.last_status = Some(Instant::now());
+        self.events.send(LiveEvent::Status(Status {
+            elapsed: Duration::from_nanos(self.archive.duration_ns()),
+            samples: self.archive.observed(),
+            lost: self.archive.lost(),
+            threads: self.archive.threads(),
+            hz: self.hz,
+            interval: self.interval,
+        }));
+    }
+
+    /// Tells of the end once all names are there, or do not come; names that come later make another picture.
+    fn tell_end(&mut self) {
+        let Some((end, since)) = &self.end else { return };
+        if self.is_end_told {
+            if self.archive.has_news() {
+                let snapshot = self.snapshot();
+                self.events.send(LiveEvent::Snapshot(Box::new(snapshot)));
+            }
+            return;
+        }
+        if !self.archive.names.is_idle() && since.elapsed() < LAST_NAMES {
+            return;
+        }
+        let (reason, command_status) = (end.reason.clone(), end.command_status);
+        let failure = end.failure.as_ref().map(|error| format!("{error:#}"));
+        self.is_end_told = true;
+        self.tell_status();
+        let snapshot = Box::new(self.snapshot());
+        self.events.send(LiveEvent::Ended(Ended { reason, snapshot, command_status, failure }));
+    }
+}

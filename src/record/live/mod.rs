@@ -1,0 +1,222 @@
+//! A recording that can be looked at while it runs.
+//!
+//! ```text
+//! rings ─► recorder ─ news ─► keeper ─ newest snapshot ─► LiveEvents ─► whoever shows it
+//!                               │ ▲
+//!                         frames│ │names
+//!                               ▼ │
+//!                            thread pool
+//! ```
+//!
+//! Nobody waits for the one behind: the recorder only hands over what is new, names are looked up beside, and a snapshot
+//! that was not taken is replaced by the next one. Memory stays bounded: the past is folded, rows that nothing refers to
+//! any more are dropped.
+
+mod alive;
+mod archive;
+mod delta;
+mod fold;
+mod keeper;
+mod mailbox;
+mod names;
+mod recorder;
+mod rehearsal;
+mod renumber;
+mod save;
+
+#[cfg(test)]
+mod tests;
+
+pub use fold::Coarse;
+pub use mailbox::LiveEvents;
+pub use recorder::Attached;
+pub use rehearsal::{Rehearsal, own_memory_kb};
+pub use save::Saved;
+
+use super::options::{RecordOptions, Target};
+use crate::profile::{Integrity, Profile};
+use alive::Alive;
+use archive::Archive;
+use keeper::{Keeper, Message, Request};
+use names::Names;
+use recorder::Wishes;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often a snapshot is made when nothing else is asked for.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+/// The shortest and the longest time between two snapshots.
+pub const INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// What a live recording tells.
+#[derive(Debug)]
+pub enum LiveEvent {
+    /// What is known so far.
+    Snapshot(Box<Snapshot>),
+    /// How it goes, about every second.
+    Status(Status),
+    /// Something that the user should know.
+    Notice(String),
+    /// The recording has ended. Snapshots may follow when names come late.
+    Ended(Ended),
+}
+
+/// Everything that was seen so far, ready to be shown. Times count from the start, or from when it was cleared.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Counts snapshots, from 1.
+    pub number: u64,
+    /// What was recorded, with an end record as if it ended now.
+    pub profile: Profile,
+    /// Nothing is missing.
+    pub integrity: Integrity,
+    /// How coarse the past is, youngest first; empty when all is as it was recorded.
+    pub coarse: Vec<Coarse>,
+    /// Samples and waits that were dropped because memory was short.
+    pub dropped: u64,
+    /// Nothing of before this time is left.
+    pub begins: Duration,
+    /// Waits that are not over are in it up to the last look at them, those of less than a tenth of a second not at all,
+    /// nor short ones of threads that still live: that time of theirs is not accounted for.
+    pub lacks_short_waits: bool,
+}
+
+/// How a live recording goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Time since the start, or since it was cleared.
+    pub elapsed: Duration,
+    /// Samples and waits in this time.
+    pub samples: u64,
+    /// Samples lost in this time.
+    pub lost: u64,
+    /// Threads that were seen running.
+    pub threads: u32,
+    /// Sampling rate, Hz.
+    pub hz: u32,
+    /// How often a snapshot is made.
+    pub interval: Duration,
+}
+
+/// How a live recording ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Why: `target ended`, `command ended`, `stopped`, …
+    pub reason: String,
+    /// The last picture: with the waits that were not over, as `prof record` has them, unless the recording failed.
+    pub snapshot: Box<Snapshot>,
+    /// Exit status of a launched command that has ended, as a shell has it.
+    pub command_status: Option<i32>,
+    /// What went wrong, if that is why.
+    pub failure: Option<String>,
+}
+
+/// A running recording. Dropping it ends it.
+#[derive(Debug)]
+pub struct Live {
+    attached: Attached,
+    events: LiveEvents,
+    wishes: Arc<Wishes>,
+    sender: Sender<Message>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Live {
+    /// Attaches to the target and begins to record. A launched command neither reads from the terminal nor writes to it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `prof record`: nothing was started then.
+    pub fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
+        libbpf_rs::set_print(None);
+        let alive = match &options.target {
+            // Whoever else there is costs too much.
+            Target::System => None,
+            Target::Tids(tids) => Some(Alive::new(tids.clone())),
+            _ => Some(Alive::new(Vec::new())),
+        };
+        let launches = matches!(options.target, Target::Launch(_));
+        let wishes = Arc::new(Wishes::default());
+        let (sender, receiver) = channel();
+        let (attached_sender, attached_receiver) = channel();
+        let recorder = {
+            let (wishes, sender) = (Arc::clone(&wishes), sender.clone());
+            std::thread::Builder::new()
+                .name("prof-recorder".to_owned())
+                .spawn(move || recorder::run(&options, command_line, &wishes, &attached_sender, &sender))?
+        };
+        let attached = match attached_receiver.recv() {
+            Ok(attached) => attached,
+            Err(_) => Err(anyhow::anyhow!("the recording thread has failed")),
+        };
+        let attached = match attached {
+            Ok(attached) => attached,
+            Err(error) => {
+                // It ends by itself.
+                let _ = recorder.join();
+                return Err(if launches { super::before_start(error) } else { error });
+            }
+        };
+        let events = LiveEvents::default();
+        for notice in &attached.notices {
+            events.send(LiveEvent::Notice(notice.clone()));
+        }
+        let names = Names::new(sender.clone());
+        let archive = {
+            let has_waits = attached.events.iter().any(|event| event.name == "off-cpu");
+            let alive = alive.filter(|_| has_waits);
+            Archive::new(attached.meta.clone(), attached.events.clone(), alive, names)
+        };
+        let keeper = Keeper::new(archive, events.clone(), Arc::clone(&wishes), attached.meta.effective_hz);
+        let keeper =
+            std::thread::Builder::new().name("prof-keeper".to_owned()).spawn(move || keeper.run(&receiver));
+        let mut live = Live { attached, events, wishes, sender, threads: vec![recorder] };
+        // Without a keeper, dropping `live` ends the recorder.
+        live.threads.push(keeper?);
+        Ok(live)
+    }
+
+    /// What is recorded.
+    pub fn attached(&self) -> &Attached {
+        &self.attached
+    }
+
+    /// Where what it tells comes out.
+    pub fn events(&self) -> LiveEvents {
+        self.events.clone()
+    }
+
+    /// Makes a snapshot this often, within [`INTERVALS`].
+    pub fn set_interval(&self, interval: Duration) {
+        self.ask(Request::Interval(interval.clamp(INTERVALS.0, INTERVALS.1)));
+    }
+
+    /// Forgets what was seen so far: time begins anew.
+    pub fn clear(&self) {
+        self.ask(Request::Clear);
+    }
+
+    /// Ends the recording as the end of its target would. What was seen stays, and can be saved.
+    pub fn stop(&self) {
+        self.wishes.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn ask(&self, request: Request) {
+        // The keeper only ends with `self`, or by a panic that its thread has told of.
+        let _ = self.sender.send(Message::Ask(request));
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.wishes.abandon.store(true, Ordering::Relaxed);
+        self.ask(Request::Quit);
+        for thread in self.threads.drain(..) {
+            // A panic was told of when it happened.
+            let _ = thread.join();
+        }
+    }
+}

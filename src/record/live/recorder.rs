@@ -1,0 +1,243 @@
+//! The thread that records: it empties the rings as `prof record` does, and waits for nobody.
+
+use super::delta::{Cursor, Delta};
+use super::keeper::{Message, RecorderEnd};
+use crate::profile::{EventInfo, Meta};
+use crate::record::launch::{Child, files_to_preload};
+use crate::record::options::{RecordOptions, Target};
+use crate::record::session::{Session, Start};
+use crate::record::{TAKE_INTERVAL, target, wait};
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+/// The first look at waits that are not over.
+const FIRST_LOOK: Duration = Duration::from_millis(150);
+/// Such a look is not worth more of a CPU than one part of so many.
+const LOOK_PATIENCE: u32 = 250;
+/// What is new is handed over at once; that nothing is new, this often.
+const QUIET_INTERVAL: Duration = Duration::from_millis(300);
+
+/// What others ask of the recording thread.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    /// To end the recording as if the user had stopped it.
+    pub stop: AtomicBool,
+    /// To end at once, without a last picture.
+    pub abandon: AtomicBool,
+    /// To begin anew with the rows of its profile.
+    pub begin_anew: AtomicBool,
+    /// How often pictures are made, ms; 0: as by default.
+    pub interval_ms: AtomicU64,
+}
+
+impl Wishes {
+    fn interval(&self) -> Duration {
+        match self.interval_ms.load(Ordering::Relaxed) {
+            0 => super::DEFAULT_INTERVAL,
+            interval_ms => Duration::from_millis(interval_ms),
+        }
+    }
+}
+
+/// What is known once a target is attached.
+#[derive(Debug, Clone)]
+pub struct Attached {
+    /// Facts about the recording.
+    pub meta: Meta,
+    /// What is recorded.
+    pub events: Vec<EventInfo>,
+    /// What was decided at the start that the user should know.
+    pub notices: Vec<String>,
+}
+
+/// Tells the keeper when the recording thread panics: its last picture is all there will be.
+struct PanicNote<'a>(&'a Sender<Message>);
+
+impl Drop for PanicNote<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let end = RecorderEnd {
+                reason: "the recording failed".to_owned(),
+                news: None,
+                command_status: None,
+                failure: Some(anyhow::anyhow!("the recording thread has failed")),
+            };
+            let _ = self.0.send(Message::Ended(Box::new(end)));
+        }
+    }
+}
+
+/// Attaches, says so or why not by `attached`, and records until there is a reason to end. News go to `sender`.
+pub(super) fn run(
+    options: &RecordOptions,
+    command_line: Vec<String>,
+    wishes: &Wishes,
+    attached: &Sender<anyhow::Result<Attached>>,
+    sender: &Sender<Message>,
+) {
+    let _note = PanicNote(sender);
+    let mut objects = [const { MaybeUninit::uninit() }; 2];
+    let has_launched = matches!(options.target, Target::Launch(_));
+    let begun = target::find(options).and_then(|found| {
+        let mut child = match (&options.target, &options.timer) {
+            (Target::Launch(command), _) | (_, Some(command)) => {
+                Some(Child::spawn_stopped_in_silence(command)?)
+            }
+            _ => None,
+        };
+        let launched = child.as_ref().filter(|_| has_launched);
+        let preload = launched.map(|child| files_to_preload(&child.program)).unwrap_or_default();
+        let start = Start { options, found: &found, preload, command: command_line, is_watched: true };
+        let mut session = Session::attach(&mut objects, start)?;
+        if let Some(child) = launched {
+            session.add_launched(child.pid)?;
+        }
+        if let Some(delay) = options.delay {
+            pass(delay, wishes, &mut session, &mut child, has_launched)?;
+        }
+        session.begin()?;
+        if let Some(child) = &mut child {
+            child.release()?;
+        }
+        Ok((session, child))
+    });
+    let (mut session, mut child) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            // Who asked is gone, or hears of it.
+            let _ = attached.send(Err(error));
+            return;
+        }
+    };
+    let profile = &session.collector.profile;
+    let news = Attached {
+        meta: profile.meta.clone(),
+        events: profile.events.iter().map(|event| event.info().clone()).collect(),
+        notices: std::mem::take(&mut session.notices),
+    };
+    if attached.send(Ok(news)).is_err() {
+        return;
+    }
+    session.prefer_reader();
+    let mut cursor = Cursor::default();
+    let end = match until_its_end(options, wishes, &mut session, &mut child, &mut cursor, sender) {
+        Ok(Some(reason)) => last_news(&mut session, &mut cursor, reason).map(Some),
+        Ok(None) => Ok(None),
+        Err(error) => Err(error),
+    };
+    if let Some(timer) = child.as_mut().filter(|_| !has_launched) {
+        // It has no further use.
+        timer.signal(libc::SIGTERM);
+        timer.wait();
+    }
+    if matches!(end, Ok(None)) {
+        return;
+    }
+    session.halt();
+    let command_status = child.as_mut().filter(|_| has_launched).and_then(Child::poll);
+    let end = match end {
+        Ok(news) => RecorderEnd {
+            reason: news.as_ref().map(|delta| delta.end.reason.clone()).unwrap_or_default(),
+            news,
+            command_status,
+            failure: None,
+        },
+        Err(error) => RecorderEnd {
+            reason: "the recording failed".to_owned(),
+            news: None,
+            command_status,
+            failure: Some(error),
+        },
+    };
+    // Nobody is there to hear it when everything ends.
+    let _ = sender.send(Message::Ended(Box::new(end)));
+}
+
+/// Lets time pass before sampling begins; the command, if there is one, already runs.
+fn pass(
+    delay: Duration,
+    wishes: &Wishes,
+    session: &mut Session<'_>,
+    child: &mut Option<Child>,
+    has_launched: bool,
+) -> anyhow::Result<()> {
+    if let Some(child) = child {
+        child.release()?;
+    }
+    let end = Instant::now() + delay;
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
+        let has_ended = child.as_mut().is_some_and(|child| child.poll().is_some())
+            || (!has_launched && session.target_has_ended());
+        if has_ended || wishes.abandon.load(Ordering::Relaxed) {
+            break;
+        }
+        wait(session, left.min(TAKE_INTERVAL))?;
+        session.take_sideband()?;
+    }
+    Ok(())
+}
+
+/// Hands over what is new until there is a reason to end; `None` when nobody wants to know.
+fn until_its_end(
+    options: &RecordOptions,
+    wishes: &Wishes,
+    session: &mut Session<'_>,
+    child: &mut Option<Child>,
+    cursor: &mut Cursor,
+    sender: &Sender<Message>,
+) -> anyhow::Result<Option<&'static str>> {
+    let mut last_take = Instant::now();
+    let mut last_news = Instant::now();
+    let mut next_look = Instant::now() + FIRST_LOOK;
+    loop {
+        if wishes.abandon.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        if wishes.stop.load(Ordering::Relaxed) {
+            return Ok(Some("stopped"));
+        }
+        if child.as_mut().is_some_and(|child| child.poll().is_some()) {
+            return Ok(Some("command ended"));
+        }
+        if !matches!(options.target, Target::Launch(_)) && session.target_has_ended() {
+            return Ok(Some("target ended"));
+        }
+        if options.duration.is_some_and(|duration| session.elapsed() >= duration) {
+            return Ok(Some("duration reached"));
+        }
+        let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
+        let is_filling = wait(session, patience)?;
+        if last_take.elapsed() < TAKE_INTERVAL && !is_filling {
+            session.take_sideband()?;
+            continue;
+        }
+        last_take = Instant::now();
+        let has_looked = last_take >= next_look;
+        if has_looked {
+            session.look_at_open_waits()?;
+            next_look = last_take + wishes.interval().max(last_take.elapsed() * LOOK_PATIENCE);
+        }
+        session.take()?;
+        let profile = &session.collector.profile;
+        let is_quiet = !has_looked
+            && profile.events.iter().all(crate::profile::Event::is_empty)
+            && profile.thread_times.is_empty()
+            && session.notices.is_empty();
+        if is_quiet && last_news.elapsed() < QUIET_INTERVAL {
+            continue;
+        }
+        last_news = Instant::now();
+        let delta = cursor.take(session, wishes.begin_anew.swap(false, Ordering::Relaxed))?;
+        if sender.send(Message::Delta(Box::new(delta))).is_err() {
+            return Ok(None);
+        }
+    }
+}
+
+/// Stops; returns what has come since the last news, waits that were not over among it.
+fn last_news(session: &mut Session<'_>, cursor: &mut Cursor, reason: &str) -> anyhow::Result<Box<Delta>> {
+    session.stop(reason)?;
+    Ok(Box::new(cursor.take(session, false)?))
+}

@@ -1,0 +1,73 @@
+//! What was seen, as a file that `prof report` reads.
+
+use super::{Live, Request};
+use crate::failure::{Failure, status};
+use crate::profile::{Profile, Writer};
+use crate::record::live::keeper::Message;
+use crate::record::options::Output;
+use crate::record::output::{self, Destination};
+use crate::record::{local_time, write_error};
+use std::path::PathBuf;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// What was saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The name under which the file before it was kept.
+    pub kept_old: Option<PathBuf>,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// Length of what it holds.
+    pub duration: Duration,
+    /// Samples and waits in it; folded ones count as many as they were.
+    pub samples: u64,
+}
+
+impl Live {
+    /// Saves what was seen so far, by the rules of `prof record` for its output. Waits until all names are there: a
+    /// screen calls it on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// As `prof record` when the file exists, or cannot be written; nothing half-written is left behind.
+    pub fn save(&self, output: &Output) -> anyhow::Result<Saved> {
+        let (sender, receiver) = channel();
+        let gone = || Failure::new(status::FAILED, "cannot save: the recording is gone");
+        self.sender.send(Message::Ask(Request::Profile(sender))).map_err(|_| gone())?;
+        let profile = receiver.recv().map_err(|_| gone())?;
+        save(*profile, output)
+    }
+}
+
+/// Writes `profile` as `output` says.
+pub(super) fn save(mut profile: Profile, output: &Output) -> anyhow::Result<Saved> {
+    if *output == Output::Stdout {
+        return Err(Failure::usage("cannot save to standard output: it shows the screen").into());
+    }
+    let pid = profile.meta.target_pids.first().copied().unwrap_or_else(std::process::id);
+    let (name, time) = (profile.meta.target_name.clone(), local_time());
+    let destination = Destination::check(output, |path| output::expand(path, pid, &name, &time))?;
+    let mut file = destination.create()?;
+    let written = Writer::new(&mut file, &profile.meta).and_then(|mut writer| {
+        writer.flush(&mut profile, false)?;
+        Ok(writer.bytes_written())
+    });
+    let bytes = match written {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            file.remove();
+            return Err(write_error(destination.path(), error));
+        }
+    };
+    let placed = destination.commit().inspect_err(|_| destination.discard())?;
+    Ok(Saved {
+        path: placed.path.unwrap_or_default(),
+        kept_old: placed.kept_old,
+        bytes,
+        duration: Duration::from_nanos(profile.duration_ns()),
+        samples: profile.events.iter().map(crate::profile::Event::observations).sum(),
+    })
+}

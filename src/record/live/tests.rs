@@ -1,0 +1,373 @@
+//! What a live recording keeps, tested with made-up news.
+
+use super::archive::Archive;
+use super::delta::Delta;
+use super::fold::{Folder, Limits};
+use super::keeper::{Keeper, Message};
+use super::names::Names;
+use super::recorder::Wishes;
+use super::save::save;
+use super::*;
+use crate::profile::{
+    End, Event, EventInfo, Folded, Frame, FrameId, Meta, Module, ModuleId, ModuleKind, Reason, Sample, Stack,
+    StackId, StringId, Task, TaskId, ThreadTime, Unit, Wait,
+};
+use crate::record::options::Output;
+use crate::record::symbolize::kernel_location;
+use std::sync::mpsc::Receiver;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const PERIOD_NS: u64 = 1_001_001;
+
+fn event(name: &str, period: u64) -> EventInfo {
+    EventInfo { name: name.to_owned(), unit: Unit::Nanoseconds, sampling: "a rule".to_owned(), period }
+}
+
+fn archive() -> (Archive, Receiver<Message>) {
+    let (sender, receiver) = channel();
+    let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
+    (Archive::new(Meta::default(), events, None, Names::new(sender)), receiver)
+}
+
+/// A recorder's first words: one module, `stacks` stacks of two frames, a thread; and names.
+fn beginning(stacks: u32) -> Delta {
+    let module = Module { path: StringId(1), kind: ModuleKind::Kernel, ..Module::default() };
+    let frames = (0..=stacks).map(|address| Frame { address: address.into(), ..Frame::default() });
+    let stack = |number| match number {
+        0 => Stack { parent: None, frame: FrameId(0) },
+        _ => Stack { parent: Some(StackId(0)), frame: FrameId(number) },
+    };
+    Delta {
+        strings: vec!["".into(), "[kernel]".into(), "worker".into()],
+        modules: vec![module],
+        tasks: vec![Task { tid: 7, comm: StringId(2), ..Task::default() }],
+        frames: frames.collect(),
+        stacks: (0..=stacks).map(stack).collect(),
+        named: (0..=stacks).map(|n| (FrameId(n), vec![kernel_location(&format!("function_{n}"))])).collect(),
+        ..Delta::default()
+    }
+}
+
+fn running(time_ns: u64, stack: u32) -> Sample {
+    Sample { time_ns, stack: Some(StackId(stack)), weight: PERIOD_NS, ..Sample::default() }
+}
+
+fn waiting(time_ns: u64, stack: u32, duration_ns: u64, weight: u64) -> Sample {
+    let wait = Wait { duration_ns, reason: Reason::Lock, ..Wait::default() };
+    Sample { wait: Some(wait), weight, ..running(time_ns, stack) }
+}
+
+/// News at `now_ns`.
+fn news(now_ns: u64, on_cpu: Vec<Sample>, off_cpu: Vec<Sample>) -> Delta {
+    let end = End { duration_ns: now_ns, threads: 1, ..End::default() };
+    Delta { samples: vec![on_cpu, off_cpu], end, ..Delta::default() }
+}
+
+/// What the keeper has another thread do.
+fn fold(archive: &mut Archive) -> Option<String> {
+    let mut fold = archive.begin_fold().expect("none is under way");
+    fold.run();
+    archive.end_fold(fold)
+}
+
+/// Weight, samples, what they stand for, and variance.
+fn sums(event: &Event) -> [u64; 4] {
+    let mut sums = [0; 4];
+    for sample in event.samples() {
+        let one = sample.folded.unwrap_or_else(|| Folded::of_one(sample.weight, sample.wait.as_ref()));
+        sums[0] += sample.weight;
+        sums[1] += one.samples;
+        sums[2] += one.count_thousandths;
+        sums[3] += one.variance_us2;
+    }
+    sums
+}
+
+/// Pseudo-random numbers, the same each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn folding_keeps_all_sums_and_the_last_minute() {
+    let mut numbers = Numbers(1);
+    let mut events = [Event::new(event("on-cpu", PERIOD_NS)), Event::new(event("off-cpu", 0))];
+    for at in 0..100_000u64 {
+        let time_ns = at * SECOND_NS / 200;
+        events[0].push(running(time_ns, numbers.below(20) as u32));
+        let duration_ns = 1_000 + numbers.below(5_000_000);
+        let weight = duration_ns * (1 + numbers.below(4));
+        events[1].push(waiting(time_ns, numbers.below(5) as u32, duration_ns, weight));
+    }
+    let before = events.each_ref().map(sums);
+    let now_ns = 500 * SECOND_NS;
+    let recent = |event: &Event| -> Vec<Sample> {
+        event.samples().filter(|sample| sample.time_ns >= now_ns - 60 * SECOND_NS).collect()
+    };
+    let longest = events[1].samples().filter_map(|sample| sample.wait).map(|wait| wait.duration_ns).max();
+    let recent_before = events.each_ref().map(recent);
+    let mut folder = Folder::default();
+    folder.fold(&mut events, now_ns);
+    assert_eq!(events.each_ref().map(sums), before);
+    assert_eq!(events.each_ref().map(recent), recent_before);
+    // 440 seconds with at most 20 stacks each, and a minute of 200 samples a second.
+    assert!(events[0].len() <= 440 * 20 + 12_000, "{} rows", events[0].len());
+    let waits = events[1].samples().filter_map(|sample| Some((sample.wait?, sample.folded)));
+    let whole = waits.filter(|(_, folded)| folded.is_none()).map(|(wait, _)| wait.duration_ns).max();
+    assert_eq!(whole, longest, "the longest wait is still known");
+    assert_eq!(folder.coarse(), [Coarse { before_ns: 60 * SECOND_NS, bucket_ns: SECOND_NS }]);
+    // What is folded already stays as it is.
+    let again = events.clone();
+    folder.fold(&mut events, now_ns);
+    assert_eq!(events.each_ref().map(sums), again.each_ref().map(sums));
+    assert_eq!(events[0].len(), again[0].len());
+}
+
+#[test]
+fn days_fit_into_bounded_memory_and_lose_nothing_uncounted() {
+    let (mut archive, _receiver) = archive();
+    archive.apply(beginning(300));
+    archive.folder.limits = Limits { rows: 4_000, recent_rows: 2_000 };
+    let mut numbers = Numbers(2);
+    let (mut most_rows, mut notices, mut all) = (0, 0, 0);
+    // Three days, a quarter of an hour at a time.
+    for quarter in 0..3 * 96u64 {
+        let from_ns = quarter * 900 * SECOND_NS;
+        let samples = |numbers: &mut Numbers| -> Vec<Sample> {
+            (0..400).map(|at| running(from_ns + at * 2 * SECOND_NS, numbers.below(300) as u32)).collect()
+        };
+        let (on_cpu, off_cpu) = (samples(&mut numbers), samples(&mut numbers));
+        let off_cpu = off_cpu.into_iter().map(|sample| {
+            let duration_ns = 1 + numbers.below(1_000_000);
+            waiting(sample.time_ns, sample.stack.map_or(0, |stack| stack.0), duration_ns, 2 * duration_ns)
+        });
+        archive.apply(news(from_ns + 900 * SECOND_NS, on_cpu, off_cpu.collect()));
+        all += 800;
+        notices += usize::from(fold(&mut archive).is_some());
+        most_rows = most_rows.max(archive.rows());
+    }
+    assert!(most_rows <= 4_000, "{most_rows} rows");
+    let profile = archive.profile("test");
+    let kept: u64 = profile.events.iter().map(|event| sums(event)[1]).sum();
+    assert_eq!(kept + archive.folder.dropped, all);
+    assert_eq!(profile.counter(crate::profile::counter::SAMPLES_DROPPED), archive.folder.dropped);
+    assert_eq!(notices > 0, archive.folder.dropped > 0, "what is dropped is said");
+    let coarse = archive.folder.coarse();
+    assert!(coarse.len() > 1, "{coarse:?}");
+    assert!(coarse.is_sorted_by(|a, b| a.before_ns < b.before_ns && a.bucket_ns < b.bucket_ns), "{coarse:?}");
+}
+
+#[test]
+fn the_names_and_numbers_of_a_recorder_that_begins_anew_are_those_of_the_same_frames() {
+    let (mut archive, _receiver) = archive();
+    archive.apply(beginning(10));
+    archive.apply(news(SECOND_NS, vec![running(1, 3), running(2, 4)], vec![]));
+    // From here on stack 1 is what was stack 4.
+    archive.apply(Delta { starts_anew: true, ..news(2 * SECOND_NS, vec![running(3, 4)], vec![]) });
+    assert!(archive.table_rows() < 20, "what nothing refers to is gone: {} rows", archive.table_rows());
+    let mut again = beginning(1);
+    again.frames[1].address = 4;
+    again.named = Vec::new();
+    again.samples = vec![vec![running(4, 1)], vec![]];
+    archive.apply(again);
+    let profile = archive.profile("test");
+    let name = |sample: Sample| {
+        let frame = profile.tables.stack_frames(sample.stack.expect("it has one")).next().expect("a frame");
+        let location = profile.symbols.locations(frame)[0];
+        profile.tables.string(profile.symbols.function(location.function).name).to_owned()
+    };
+    let names: Vec<String> = profile.events[0].samples().map(name).collect();
+    assert_eq!(names, ["function_3", "function_4", "function_4", "function_4"]);
+}
+
+#[test]
+fn clearing_begins_a_new_time_and_keeps_the_rest_of_a_wait() {
+    let (mut archive, _receiver) = archive();
+    archive.apply(beginning(3));
+    let counters = [("lost_waits".to_owned(), 5)].into_iter().collect();
+    let mut first = news(10 * SECOND_NS, vec![running(SECOND_NS, 1)], vec![waiting(0, 1, 5, 5)]);
+    (first.counters, first.lost) = (counters, 3);
+    archive.apply(first);
+    archive.clear();
+    assert_eq!((archive.rows(), archive.observed(), archive.duration_ns(), archive.lost()), (0, 0, 0, 0));
+    let late = running(9 * SECOND_NS, 1);
+    // Half of it was before.
+    let wait = waiting(8 * SECOND_NS, 2, 4 * SECOND_NS, 8 * SECOND_NS);
+    let mut second = news(15 * SECOND_NS, vec![late, running(14 * SECOND_NS, 2)], vec![wait]);
+    (second.counters, second.lost) = ([("lost_waits".to_owned(), 7)].into_iter().collect(), 4);
+    let time = |from_ns| ThreadTime { from_ns, to_ns: 15 * SECOND_NS, ..ThreadTime::default() };
+    second.thread_times = vec![time(0), time(12 * SECOND_NS)];
+    archive.apply(second);
+    let profile = archive.profile("test");
+    let on_cpu: Vec<u64> = profile.events[0].samples().map(|sample| sample.time_ns).collect();
+    assert_eq!(on_cpu, [4 * SECOND_NS]);
+    let off_cpu: Vec<(u64, u64, u64)> = (profile.events[1].samples())
+        .map(|sample| (sample.time_ns, sample.weight, sample.wait.map_or(0, |wait| wait.duration_ns)))
+        .collect();
+    assert_eq!(off_cpu, [(0, 4 * SECOND_NS, 2 * SECOND_NS)]);
+    assert_eq!((profile.duration_ns(), profile.counter("lost_waits"), archive.lost()), (5 * SECOND_NS, 2, 1));
+    assert_eq!(profile.meta.start_mono_ns, 10 * SECOND_NS);
+    let lives: Vec<(u64, u64)> = profile.thread_times.iter().map(|time| (time.from_ns, time.to_ns)).collect();
+    assert_eq!(lives, [(2 * SECOND_NS, 5 * SECOND_NS)], "what a thread did since is not known");
+}
+
+#[test]
+fn what_is_saved_is_what_was_seen() {
+    let (mut archive, _receiver) = archive();
+    archive.apply(beginning(5));
+    let on_cpu: Vec<Sample> = (0..10_000).map(|at| running(at * PERIOD_NS, (at % 6) as u32)).collect();
+    let wait = |at: u64| waiting(at * PERIOD_NS, 2, 1_000 + at, 3_000 + at);
+    archive.apply(news(200 * SECOND_NS, on_cpu, (0..1_000).map(wait).collect()));
+    fold(&mut archive);
+    let profile = archive.profile("saved");
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let output = Output::File { path: folder.path().join("seen"), force: false };
+    let saved = save(profile.clone(), &output).expect("it can be written");
+    assert_eq!((saved.samples, saved.duration), (11_000, Duration::from_secs(200)));
+    let (read, integrity) = crate::profile::read_path(&saved.path).expect("it can be read");
+    assert!(integrity.is_complete, "{integrity:?}");
+    assert_eq!(
+        read.events.iter().map(sums).collect::<Vec<_>>(),
+        profile.events.iter().map(sums).collect::<Vec<_>>()
+    );
+    assert!(read.events[0].len() < 200, "folded rows stay folded: {}", read.events[0].len());
+    assert_eq!(read.end, profile.end);
+    let refused = save(profile.clone(), &output).expect_err("it is there already");
+    assert!(refused.to_string().contains("exists already"), "{refused}");
+    assert_eq!(folder.path().read_dir().expect("own folder").count(), 1, "nothing is left behind");
+    assert!(save(profile, &Output::File { path: saved.path, force: true }).is_ok());
+}
+
+#[test]
+fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
+    let (mut archive, receiver) = archive();
+    archive.apply(beginning(1));
+    archive.apply(news(SECOND_NS, (0..50_000).map(|at| running(at, 1)).collect(), vec![]));
+    let mut keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), 999);
+    let first = keeper.snapshot();
+    keeper.archive.apply(news(2 * SECOND_NS, vec![running(SECOND_NS, 0)], vec![]));
+    let second = keeper.snapshot();
+    assert_eq!((first.number, second.number), (1, 2));
+    assert_eq!((first.profile.events[0].len(), second.profile.events[0].len()), (50_000, 50_001));
+    assert_eq!(second.profile.duration_ns(), 2 * SECOND_NS);
+    assert!(second.lacks_short_waits);
+    drop(receiver);
+}
+
+#[test]
+fn a_snapshot_does_not_wait_for_what_is_folded() {
+    let (mut archive, receiver) = archive();
+    archive.apply(beginning(3));
+    archive.folder.limits = Limits { rows: 1_000, recent_rows: 500 };
+    archive.apply(news(400 * SECOND_NS, (0..20_000).map(|at| running(at * 10_000_000, 1)).collect(), vec![]));
+    let before = sums(&archive.profile("test").events[0]);
+    let mut keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), 999);
+    assert!(keeper.archive.is_full());
+    keeper.work();
+    assert_eq!(keeper.snapshot().profile.events[0].len(), 20_000, "nothing is folded yet");
+    // What comes meanwhile stays as it is.
+    keeper.archive.apply(news(401 * SECOND_NS, vec![running(400 * SECOND_NS, 2)], vec![]));
+    keeper.work();
+    keeper.take(receiver.recv_timeout(Duration::from_secs(60)).expect("what was folded comes back"));
+    let folded = keeper.snapshot().profile;
+    assert!(folded.events[0].len() <= 1_001, "{} rows", folded.events[0].len());
+    let last = running(400 * SECOND_NS, 2);
+    assert_eq!(folded.events[0].samples().last(), Some(last));
+    let after = sums(&folded.events[0]);
+    let one = Folded::of_one(PERIOD_NS, None);
+    assert_eq!(
+        after,
+        [
+            before[0] + PERIOD_NS,
+            before[1] + 1,
+            before[2] + one.count_thousandths,
+            before[3] + one.variance_us2
+        ]
+    );
+    assert!(receiver.try_recv().is_err(), "one at a time");
+}
+
+#[test]
+fn what_was_folded_of_a_time_that_was_cleared_is_forgotten() {
+    let (mut archive, _receiver) = archive();
+    archive.apply(beginning(3));
+    archive.apply(news(400 * SECOND_NS, (0..20_000).map(|at| running(at, 1)).collect(), vec![]));
+    let mut fold = archive.begin_fold().expect("none is under way");
+    assert!(archive.begin_fold().is_none(), "one is under way");
+    archive.clear();
+    fold.run();
+    assert_eq!(archive.end_fold(fold), None);
+    assert_eq!(archive.rows(), 0);
+    assert!(archive.begin_fold().is_some(), "the next can begin");
+}
+
+#[test]
+fn a_wait_that_is_not_over_grows_in_pictures_and_is_no_part_of_what_is_kept() {
+    let (mut archive, _receiver) = archive();
+    archive.apply(beginning(3));
+    let open = |duration_ns| vec![waiting(SECOND_NS, 1, duration_ns, duration_ns)];
+    let waits = |archive: &Archive| -> Vec<(u64, u64)> {
+        let profile = archive.profile("test");
+        let waits = profile.events[1].samples();
+        waits.filter_map(|sample| Some((sample.time_ns, sample.wait?.duration_ns))).collect()
+    };
+    for seconds in [2, 3] {
+        let more = news((1 + seconds) * SECOND_NS, vec![], vec![]);
+        archive.apply(Delta { open_waits: open(seconds * SECOND_NS), ..more });
+        assert_eq!(waits(&archive), [(SECOND_NS, seconds * SECOND_NS)]);
+        assert_eq!(archive.rows(), 0);
+        assert!(archive.has_news(), "a wait that has grown is news");
+        archive.forget_news();
+    }
+    // Of what was cleared away only the rest counts.
+    archive.clear();
+    archive.apply(Delta { open_waits: open(5 * SECOND_NS), ..news(6 * SECOND_NS, vec![], vec![]) });
+    assert_eq!(waits(&archive), [(0, 2 * SECOND_NS)]);
+    // It ends: from now on it is a wait as any other.
+    archive.apply(news(7 * SECOND_NS, vec![], open(6 * SECOND_NS)));
+    assert_eq!((waits(&archive), archive.rows()), (vec![(0, 3 * SECOND_NS)], 1));
+}
+
+#[test]
+fn a_live_recording_can_be_asked_from_any_thread() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<Live>();
+    is_shared::<LiveEvents>();
+    is_shared::<Snapshot>();
+}
+
+#[test]
+fn who_waits_for_events_of_a_keeper_that_is_gone_is_told() {
+    let (archive, _receiver) = archive();
+    let events = LiveEvents::default();
+    drop(Keeper::new(archive, events.clone(), Arc::new(Wishes::default()), 999));
+    assert!(events.try_recv().is_err_and(|error| error == std::sync::mpsc::TryRecvError::Disconnected));
+}
+
+#[test]
+fn numbers_of_threads_and_modules_are_translated() {
+    let (mut archive, _receiver) = archive();
+    archive.apply(beginning(1));
+    let mut delta = beginning(1);
+    // A second module and thread, whose text has another number here: names have come between.
+    delta.strings = vec!["/lib/other".into(), "second".into()];
+    delta.modules = vec![Module { path: StringId(3), ..Module::default() }];
+    delta.tasks = vec![Task { tid: 8, comm: StringId(4), ..Task::default() }];
+    delta.frames = vec![Frame { module: ModuleId(1), ..Frame::default() }];
+    delta.stacks = vec![Stack { parent: None, frame: FrameId(2) }];
+    delta.named = Vec::new();
+    delta.samples = vec![vec![Sample { task: TaskId(1), ..running(5, 2) }]];
+    archive.apply(delta);
+    let profile = archive.profile("test");
+    let sample = profile.events[0].sample(0);
+    let task = profile.tables.task(sample.task);
+    assert_eq!((task.tid, profile.tables.string(task.comm)), (8, "second"));
+    let frame = profile.tables.stack_frames(sample.stack.expect("it has one")).next().expect("a frame");
+    let module = profile.tables.module(profile.tables.frame(frame).module);
+    assert_eq!(profile.tables.string(module.path), "/lib/other");
+}

@@ -1,0 +1,93 @@
+//! Where events come from: a thread for the terminal's input and one for signals.
+
+use crossterm::event::{self, Event};
+use rustix::event::{PollFd, PollFlags};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::iterator::Signals;
+use std::fs::File;
+use std::io::{self, IsTerminal, PipeReader, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+use std::time::Duration;
+
+/// What came from outside.
+#[derive(Debug)]
+pub(super) enum Outside {
+    /// A key or the mouse.
+    Input(Event),
+    /// One of [`SIGNALS`].
+    Signal(i32),
+    /// Nobody is at the other end any more.
+    Gone,
+}
+
+/// The signals that are heard.
+const SIGNALS: [i32; 6] = [SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH];
+
+/// How long input may be there without being a whole event.
+const PARTIAL: Duration = Duration::from_millis(20);
+
+/// Starts both threads; `tell` says whether somebody still listens. They end with the process.
+///
+/// # Errors
+///
+/// When the system gives no thread, or refuses to hand over signals.
+pub(super) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new(SIGNALS)?;
+    let hear = tell.clone();
+    let (mut resized, mut wake) = io::pipe()?;
+    thread::Builder::new().name("prof-signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if signal == SIGWINCH {
+                // Without a reader there is no input to wake.
+                let _ = wake.write_all(b"r");
+            }
+            if !hear(Outside::Signal(signal)) {
+                return;
+            }
+        }
+    })?;
+    thread::Builder::new().name("prof-input".into()).spawn(move || {
+        // A closed terminal and one that cannot be read are the same: nobody is there.
+        let _ = read_input(&tell, &mut resized);
+        tell(Outside::Gone);
+    })?;
+    Ok(())
+}
+
+/// Reads until the terminal is gone. Waits for input itself: crossterm would read again and again from a closed one.
+/// A change of size, of which `resized` tells, has to be taken at once: where crossterm finds it beside a key, it gives the
+/// change and hears of the key only with the next one.
+fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::Result<()> {
+    let stdin = io::stdin();
+    let device = if stdin.is_terminal() { None } else { Some(File::open("/dev/tty")?) };
+    let fd = device.as_ref().map_or_else(|| stdin.as_fd(), File::as_fd);
+    loop {
+        if wait_for_input(fd, resized.as_fd())? {
+            let mut told = [0; 64];
+            let _ = resized.read(&mut told)?;
+        }
+        while event::poll(PARTIAL)? {
+            if !tell(Outside::Input(event::read()?)) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Returns whether the size has changed.
+fn wait_for_input(fd: BorrowedFd<'_>, resized: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN), PollFd::new(&resized, PollFlags::IN)];
+    loop {
+        match rustix::event::poll(&mut fds, None) {
+            Ok(_) => break,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let seen = fds[0].revents();
+    if seen.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(fds[1].revents().contains(PollFlags::IN))
+}

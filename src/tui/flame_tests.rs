@@ -1,0 +1,187 @@
+//! Golden screens of the Flame view.
+
+use super::action::{Action, Tab};
+use super::test_screen::{ASCII, COLORS, PLAIN, TestScreen};
+use super::theme::{ColorDepth, Theme};
+use crate::report::fixture::{Build, ingest};
+use crate::report::fixture_waits::waiting;
+use crate::report::{CommonOptions, Metric};
+use insta::assert_snapshot;
+use ratatui::layout::Position;
+
+fn screen(columns: u16, rows: u16) -> TestScreen {
+    let mut screen = TestScreen::new(ingest(), columns, rows);
+    // Something below the root is selected.
+    screen.keys("↓↓");
+    screen
+}
+
+#[test]
+fn flame_at_80x24() {
+    let screen = screen(80, 24);
+    assert_snapshot!(screen.looks(&COLORS));
+    assert_snapshot!("flame_at_80x24_without_colour", screen.looks(&PLAIN));
+    assert_snapshot!("flame_at_80x24_in_ascii", screen.text(&ASCII));
+}
+
+#[test]
+fn flame_at_120x40() {
+    let screen = screen(120, 40);
+    assert_snapshot!(screen.text(&COLORS));
+    assert_snapshot!("flame_at_120x40_without_colour", screen.looks(&PLAIN));
+    assert_snapshot!("flame_at_120x40_in_ascii", screen.text(&ASCII));
+}
+
+#[test]
+fn flame_at_40x10() {
+    let screen = screen(40, 10);
+    assert_snapshot!(screen.text(&COLORS));
+    assert_snapshot!("flame_at_40x10_without_colour", screen.looks(&PLAIN));
+    assert_snapshot!("flame_at_40x10_in_ascii", screen.text(&ASCII));
+}
+
+#[test]
+fn flame_with_fewer_colours() {
+    let screen = screen(60, 16);
+    let with = |depth| screen.looks(&Theme { depth, ..COLORS });
+    assert_snapshot!("flame_with_256_colours", with(ColorDepth::Indexed));
+    assert_snapshot!("flame_with_16_colours", with(ColorDepth::Basic));
+}
+
+#[test]
+fn flame_zoomed_with_its_path() {
+    let mut screen = screen(80, 24);
+    screen.keys("↓\n↓");
+    assert_snapshot!(screen.text(&PLAIN));
+}
+
+#[test]
+fn flame_inverted() {
+    let mut screen = screen(80, 24);
+    screen.keys("i↓");
+    assert_snapshot!(screen.text(&PLAIN));
+}
+
+#[test]
+fn flame_with_a_search() {
+    let mut screen = screen(80, 24);
+    screen.keys("/pars");
+    assert_snapshot!(screen.looks(&PLAIN));
+    screen.keys("(");
+    assert_snapshot!("flame_with_a_bad_search", screen.text(&PLAIN));
+}
+
+#[test]
+fn flame_of_waits() {
+    let common = CommonOptions { metric: Some(Metric::Wall), ..CommonOptions::default() };
+    let mut screen = TestScreen::with(waiting(), common, 80, 24);
+    screen.keys("↓↓↓");
+    assert_snapshot!(screen.looks(&COLORS));
+}
+
+#[test]
+fn help_and_notes_lie_over_the_view() {
+    let mut screen = screen(80, 24);
+    screen.keys("?");
+    assert_snapshot!("help_at_80x24", screen.text(&PLAIN));
+    screen.keys("x!");
+    assert_snapshot!("notes_at_80x24", screen.text(&ASCII));
+}
+
+#[test]
+fn what_is_longer_than_a_small_screen_can_be_moved() {
+    let mut screen = screen(40, 10);
+    screen.keys("?");
+    assert_snapshot!("help_at_40x10", screen.text(&PLAIN));
+    let first = screen.text(&PLAIN);
+    screen.keys("jj");
+    assert_ne!(screen.text(&PLAIN), first);
+    screen.keys("G");
+    assert_snapshot!("end_of_help_at_40x10", screen.text(&PLAIN));
+    let last = screen.text(&PLAIN);
+    screen.keys("jG");
+    assert_eq!(screen.text(&PLAIN), last);
+    screen.keys("g");
+    assert_eq!(screen.text(&PLAIN), first);
+    // Every word of the help can be read somewhere on the way.
+    let mut seen = screen.text(&PLAIN);
+    for _ in 0..40 {
+        screen.keys("j");
+        seen.push_str(&screen.text(&PLAIN));
+    }
+    for word in ["collapse", "recursion", "free the mouse", "draw anew"] {
+        assert!(seen.contains(word), "{word} in {seen}");
+    }
+    screen.keys("x!");
+    assert_snapshot!("notes_at_40x10", screen.text(&ASCII));
+}
+
+#[test]
+fn help_that_is_wholly_on_the_screen_is_closed_by_any_key() {
+    let mut screen = screen(80, 24);
+    screen.keys("?j");
+    assert!(screen.app.overlay.is_none());
+}
+
+#[test]
+fn what_is_asked_and_told_is_whole_at_40_columns() {
+    let mut screen = screen(40, 10);
+    screen.keys("x");
+    assert_snapshot!("export_prompt_at_40x10", screen.text(&PLAIN));
+    screen.keys("\x1b/pars");
+    assert_snapshot!("search_prompt_at_40x10", screen.text(&PLAIN));
+    screen.keys("[");
+    assert_snapshot!("bad_search_at_40x10", screen.text(&PLAIN));
+    screen.keys("\x1bw");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains(" w window: only live, as by prof tui -p\n PID\n"), "{text}");
+}
+
+#[test]
+fn tabs_and_details_at_40_columns() {
+    let mut screen = screen(40, 24);
+    assert_snapshot!("flame_at_40x24", screen.text(&PLAIN));
+    screen.keys("2");
+    assert!(screen.text(&PLAIN).contains(" 1 [2 Top] 3  4  5"), "{}", screen.text(&PLAIN));
+    let tabs = screen.app.areas().unwrap().tabs.unwrap();
+    screen.act(&Action::Click(Position::new(tabs.x + 12, tabs.y)));
+    assert_eq!(screen.app.tab, Tab::Callers);
+}
+
+#[test]
+fn a_filter_that_leaves_nothing_says_how_to_go_back() {
+    let mut screen = screen(80, 24);
+    screen.keys("dg↓↓d");
+    assert_snapshot!(screen.text(&PLAIN));
+}
+
+#[test]
+fn a_screen_that_is_too_small_says_what_it_needs() {
+    for (columns, rows) in [(39, 10), (40, 9), (10, 1), (1, 1), (0, 0)] {
+        let text = screen(columns, rows).text(&COLORS);
+        assert!("need 40x10".starts_with(text.trim()), "{text}");
+    }
+}
+
+/// Names as wide as a stranger likes, in characters that terminals obey.
+#[test]
+fn hostile_names_stay_in_their_boxes() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t\x1b[2J\u{202e}", "t\n");
+    let wide = format!("/x:{}", "漢字".repeat(5_000));
+    build.add(task, 50, &["/x:\x1b]52;c;AAAA\x07", &wide, "/x:e\u{301}\u{301}\u{200d}👩\u{200d}👩"]);
+    build.add(task, 7, &["/x:\u{9b}31m", "/x:\u{feff}\0"]);
+    let recording = build.finish();
+    let mut screen = TestScreen::new(recording, 81, 24);
+    for keys in ["", "↓↓↓", "v", "v", "\n", "/漢", "\n", "?", "x", "i"] {
+        screen.keys(keys);
+        for theme in [&COLORS, &ASCII] {
+            let text = screen.text(theme);
+            assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+            assert!(text.lines().all(|line| crate::safe_text::width(line) <= 81), "{text}");
+            if *theme == ASCII {
+                assert!(text.is_ascii(), "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! A line of parts: what goes first when there is too little room.
+
+use super::picture::Picture;
+use super::theme::Theme;
+use crate::report::Amount;
+use crate::safe_text;
+use crate::units::{count, percent, percent_text};
+use ratatui::text::{Line, Span};
+
+/// The room below a view.
+#[derive(Debug, Clone, Copy)]
+pub struct Below<'t> {
+    /// How things look.
+    pub theme: &'t Theme,
+    /// Its width.
+    pub columns: usize,
+    /// Most lines.
+    pub lines: usize,
+}
+
+/// As many of `parts` as fit, with `gap` between them and a space in front, the most important last to go: each has its
+/// rank, 0 the most important. Of what is left, too much may stay.
+pub(super) fn fitting(parts: &[(u8, String)], gap: &str, columns: usize) -> String {
+    let mut most = parts.iter().map(|(rank, _)| *rank).max().unwrap_or(0);
+    loop {
+        let kept: Vec<&str> = (parts.iter().filter(|(rank, text)| *rank <= most && !text.is_empty()))
+            .map(|(_, text)| text.as_str())
+            .collect();
+        let line = format!(" {}", kept.join(gap));
+        if safe_text::width(&line) <= columns || most == 0 {
+            return line;
+        }
+        most -= 1;
+    }
+}
+
+/// The first of `texts` that fits, else the last: the same in fewer and fewer words.
+pub(super) fn first_that_fits<const N: usize>(texts: [String; N], columns: usize) -> String {
+    let mut best = String::new();
+    for text in texts {
+        best = text;
+        if safe_text::width(&best) <= columns {
+            break;
+        }
+    }
+    best
+}
+
+/// What a function has for itself and with all it calls, in a line with a space in front: on a narrow screen the error
+/// goes first, then the times. `own` is nothing where it has no meaning.
+pub(super) fn self_and_total(
+    picture: &Picture,
+    theme: &Theme,
+    own: Option<Amount>,
+    total: u64,
+    columns: usize,
+) -> String {
+    let share = |weight: u64| percent_text(percent(weight, picture.total.weight));
+    let with_own = |text: &dyn Fn(Amount) -> String| own.map_or(String::new(), text);
+    let time = |weight: u64| picture.weight_text(weight);
+    let error = |own: Amount| format!("{}{:.1}", theme.glyphs.plus_minus, picture.error_points(own));
+    let text = |own: String, total: String| format!(" {own}total {total}");
+    first_that_fits(
+        [
+            text(
+                with_own(&|own| format!("self {} {} {}   ", share(own.weight), error(own), time(own.weight))),
+                format!("{} {}", share(total), time(total)),
+            ),
+            text(
+                with_own(&|own| format!("self {} {}   ", share(own.weight), time(own.weight))),
+                format!("{} {}", share(total), time(total)),
+            ),
+            text(with_own(&|own| format!("self {}   ", share(own.weight))), share(total)),
+        ],
+        columns,
+    )
+}
+
+/// One thread, or several of one name with their number behind the sign `times`. The name is foreign text.
+pub(super) fn threads_words(name: &str, tid: Option<u32>, threads: u64, times: &str) -> String {
+    let name = safe_text::terminal(name);
+    let name = if name.is_empty() { safe_text::UNNAMED } else { &name };
+    match (tid, threads) {
+        (Some(tid), _) => format!("{name} {tid}"),
+        (None, 2..) => format!("{name} {times}{}", count(threads)),
+        _ => name.to_owned(),
+    }
+}
+
+/// `left` and `right` at the two ends of a line.
+pub(super) fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, columns: usize) -> Line<'static> {
+    let used: usize = left.iter().chain([&right]).map(Span::width).sum();
+    let mut spans = left;
+    spans.push(Span::raw(" ".repeat(columns.saturating_sub(used))));
+    spans.push(right);
+    Line::from(spans)
+}

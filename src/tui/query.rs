@@ -1,0 +1,162 @@
+//! What the screen asks of a recording: everything the worker needs to compute the next picture.
+
+use crate::profile::{Profile, Task};
+use crate::report::{CommonOptions, Direction, FilterOptions, LabelKey, SortKey, TimeRange};
+use std::time::Duration;
+
+/// How much of a live recording counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Window {
+    /// All of it.
+    #[default]
+    All,
+    /// The last minute.
+    Minute,
+    /// The last ten seconds.
+    TenSeconds,
+}
+
+impl Window {
+    /// The next one, shorter, then all again.
+    #[must_use]
+    pub fn next(self) -> Self {
+        match self {
+            Window::All => Window::Minute,
+            Window::Minute => Window::TenSeconds,
+            Window::TenSeconds => Window::All,
+        }
+    }
+
+    /// Its length; `None` for all.
+    pub fn length(self) -> Option<Duration> {
+        match self {
+            Window::All => None,
+            Window::Minute => Some(Duration::from_secs(60)),
+            Window::TenSeconds => Some(Duration::from_secs(10)),
+        }
+    }
+
+    /// The word for it on the screen.
+    pub fn words(self) -> &'static str {
+        match self {
+            Window::All => "all",
+            Window::Minute => "last 60 s",
+            Window::TenSeconds => "last 10 s",
+        }
+    }
+
+    /// The part of a recording of `duration_ns` that it is.
+    pub fn range(self, duration_ns: u64) -> TimeRange {
+        let from = self
+            .length()
+            .map(|length| duration_ns.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)));
+        TimeRange { from_ns: from.filter(|from| *from > 0), to_ns: None }
+    }
+}
+
+/// What is asked of a recording.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    /// Which samples and which frames: the same words as for a report.
+    pub common: CommonOptions,
+    /// Which end of a stack is on top.
+    pub direction: Direction,
+    /// Each thread for itself, instead of all of one name together.
+    pub each_thread: bool,
+    /// Order of the table of functions.
+    pub sort: SortKey,
+    /// The function whose callers and callees are shown.
+    pub pivot: Option<LabelKey>,
+    /// When threads ran and waited is shown.
+    pub timeline: bool,
+    /// The samples that are listed.
+    pub behind: Option<BehindQuery>,
+    /// How much of a live recording counts.
+    pub window: Window,
+}
+
+/// Which samples are listed, apart from the filters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BehindQuery {
+    /// Of this time.
+    pub time: TimeRange,
+    /// Of these threads; of all when it is none.
+    pub row: Option<ThreadKey>,
+}
+
+/// A thread, or all of one name and process, by names: the same in the next picture. Foreign text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadKey {
+    /// Name of the threads.
+    pub thread: String,
+    /// Name of their process.
+    pub process: String,
+    /// The thread, where it is one.
+    pub tid: Option<u32>,
+}
+
+impl ThreadKey {
+    /// The ids of the threads that it means.
+    pub fn tids(&self, profile: &Profile) -> Vec<u32> {
+        if let Some(tid) = self.tid {
+            return vec![tid];
+        }
+        let tables = &profile.tables;
+        let is_meant = |task: &&Task| {
+            tables.string(task.comm) == self.thread && tables.string(task.process) == self.process
+        };
+        let mut tids: Vec<u32> = tables.tasks().iter().filter(is_meant).map(|task| task.tid).collect();
+        tids.sort_unstable();
+        tids.dedup();
+        tids
+    }
+}
+
+/// Keeps the samples of threads, which are given by their names in the call tree: names of threads, or names with ids
+/// where `each` thread stands for itself.
+pub(super) fn keep_threads(options: &mut FilterOptions, names: &[&str], each: bool) {
+    let id =
+        |name: &&str| name.rsplit_once(" (tid ").and_then(|(_, tid)| tid.strip_suffix(')')?.parse().ok());
+    let tids: Option<Vec<u32>> = names.iter().map(id).collect();
+    match tids.filter(|_| each) {
+        Some(mut tids) => {
+            tids.sort_unstable();
+            tids.dedup();
+            options.tids = tids;
+        }
+        None => {
+            let mut names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
+            names.sort_unstable();
+            names.dedup();
+            options.thread = Some(match &names[..] {
+                [name] => format!("^{name}$"),
+                _ => format!("^(?:{})$", names.join("|")),
+            });
+        }
+    }
+}
+
+impl Query {
+    /// The first one.
+    pub fn new(common: CommonOptions) -> Self {
+        Query {
+            common,
+            direction: Direction::TopDown,
+            each_thread: false,
+            sort: SortKey::default(),
+            pivot: None,
+            timeline: false,
+            behind: None,
+            window: Window::default(),
+        }
+    }
+
+    /// The options for a recording of `duration_ns`: with the window as a part of its time, unless a part was chosen.
+    pub fn options(&self, duration_ns: u64) -> CommonOptions {
+        let mut options = self.common.clone();
+        if options.filter.time.is_everything() {
+            options.filter.time = self.window.range(duration_ns);
+        }
+        options
+    }
+}

@@ -1,0 +1,282 @@
+//! The whole screen: what was recorded, tabs, the view, what is selected, the keys. Changes nothing, does no I/O.
+
+use super::action::Tab;
+use super::app::App;
+use super::help;
+use super::key;
+use super::line::{Below, both_ends, fitting};
+use super::picture::Picture;
+use super::theme::Theme;
+use super::{
+    callers_draw, callers_view, flame_details, flame_view, last_lines, threads_view, time_view, top_view,
+};
+use crate::failure::Failure;
+use crate::report::{Direction, Space};
+use crate::safe_text;
+use crate::units::{count, counted, duration, honest_percent_text, percent};
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+
+/// The smallest screen that can be drawn on, columns and rows.
+pub const SMALLEST: (u16, u16) = (40, 10);
+
+/// Rows from which on there is room for everything, without the line of keys, and without the second line of details.
+const ROWS: [u16; 3] = [16, 14, 12];
+
+/// The parts of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Areas {
+    /// What was recorded.
+    pub header: Rect,
+    /// The views.
+    pub tabs: Option<Rect>,
+    /// The open view.
+    pub body: Rect,
+    /// A line.
+    pub rule: Rect,
+    /// What is selected.
+    pub details: Rect,
+    /// The keys.
+    pub keys: Option<Rect>,
+}
+
+impl Areas {
+    /// The parts of `screen`; `None` when it is too small. The line of keys goes first, then the second line of details,
+    /// then the tabs.
+    pub fn of(screen: Rect) -> Option<Self> {
+        if screen.width < SMALLEST.0 || screen.height < SMALLEST.1 {
+            return None;
+        }
+        let has = |limit: u16| u16::from(screen.height >= limit);
+        let [keys, second, tabs] = ROWS.map(has);
+        let row = |y: u16, height: u16| Rect { y: screen.y + y, height, ..screen };
+        let below = 2 + second + keys;
+        let body = screen.height - 1 - tabs - below;
+        let rule = 1 + tabs + body;
+        Some(Areas {
+            header: row(0, 1),
+            tabs: (tabs > 0).then(|| row(1, 1)),
+            body: row(1 + tabs, body),
+            rule: row(rule, 1),
+            details: row(rule + 1, 1 + second),
+            keys: (keys > 0).then(|| row(screen.height - 1, 1)),
+        })
+    }
+}
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
+    let screen = frame.area();
+    let Some(areas) = Areas::of(screen) else {
+        let (columns, rows) = SMALLEST;
+        frame.render_widget(
+            Line::from(format!("need {columns}x{rows}")),
+            Rect { height: screen.height.min(1), ..screen },
+        );
+        return;
+    };
+    let columns = usize::from(screen.width);
+    frame.render_widget(Line::from(theme.glyphs.rule.repeat(columns)).style(theme.faint()), areas.rule);
+    let Some(picture) = &app.picture else {
+        frame.render_widget(Line::from(" prof  reading the profile").style(theme.faint()), areas.header);
+        return;
+    };
+    frame.render_widget(header(app, picture, theme, columns), areas.header);
+    if let Some(tabs) = areas.tabs {
+        frame.render_widget(tab_line(app, picture, theme, columns), tabs);
+    }
+    match &picture.empty {
+        Some(failure) => draw_nothing(frame, areas.body, app, picture, theme, failure),
+        None => draw_view(frame, areas, app, picture, theme),
+    }
+    if let Some(keys) = areas.keys {
+        frame.render_widget(hints(app, theme, columns), keys);
+    }
+    last_lines::draw(frame, app, theme);
+    if let Some(overlay) = app.overlay {
+        help::draw(frame, app, picture, theme, overlay);
+    }
+}
+
+/// Says why there is nothing to see, and what leads back to where there was.
+fn draw_nothing(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    app: &App,
+    picture: &Picture,
+    theme: &Theme,
+    failure: &Failure,
+) {
+    let columns = usize::from(area.width).saturating_sub(1);
+    let mut lines = safe_text::wrapped(&safe_text::message(&failure.message), columns);
+    if !app.undo.is_empty() {
+        lines.push("u takes the last filter back".to_owned());
+    } else if picture.metrics.len() > 1 {
+        lines.push("m shows another metric".to_owned());
+    }
+    for (line, y) in lines.iter().zip(area.y..area.bottom()) {
+        let line = Line::from(format!(" {}", theme.fit(line, columns)));
+        frame.render_widget(line, Rect { y, height: 1, ..area });
+    }
+}
+
+fn draw_view(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, theme: &Theme) {
+    let body = areas.body;
+    match app.tab {
+        Tab::Flame => flame_view::draw(frame, body, app, picture, theme),
+        Tab::Top => top_view::draw(frame, body, app, picture, theme),
+        Tab::Callers => callers_draw::draw(frame, body, app, picture, theme),
+        Tab::Time => time_view::draw(frame, body, app, picture, theme),
+        Tab::Threads => threads_view::draw(frame, body, app, picture, theme),
+    }
+    let below = Below { theme, columns: body.width.into(), lines: areas.details.height.into() };
+    let details = match app.tab {
+        Tab::Flame => flame_details::details(app, picture, below),
+        Tab::Top => top_view::details(app, picture, below),
+        Tab::Callers => callers_view::details(app, picture, below),
+        Tab::Time => time_view::details(app, picture, below),
+        Tab::Threads => threads_view::details(app, picture, below),
+    };
+    for (line, y) in details.into_iter().take(below.lines).zip(areas.details.y..) {
+        frame.render_widget(line, Rect { y, height: 1, ..areas.details });
+    }
+}
+
+fn header(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
+    let meta = &picture.recording.profile.meta;
+    let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
+    let target = safe_text::terminal(target);
+    let (threads, quality) = (picture.thread_count, &picture.quality);
+    let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
+    let mut event = picture.event.name.clone();
+    if !picture.event.has_waits && meta.effective_hz > 0 {
+        event.push_str(&format!(" {} Hz", count(meta.effective_hz.into())));
+    }
+    let lost_text = match quality.lost {
+        0 => "lost 0".to_owned(),
+        _ => format!("lost {}", honest_percent_text(lost)),
+    };
+    let mut parts = vec![
+        (2, theme.fit(&target, (columns / 3).max(12))),
+        (4, if threads > 0 { counted(threads, "thread") } else { String::new() }),
+        (3, live_words(app).unwrap_or_else(|| duration(picture.duration_ns))),
+        (0, event),
+        (1, lost_text),
+    ];
+    parts.extend(picture.recording.cost_words().map(|words| (5, words.to_owned())));
+    let notes = match picture.notes.len() {
+        0 => String::new(),
+        n => format!("! {} ", counted(n as u64, "note")),
+    };
+    let notes = Span::styled(notes, theme.note());
+    let line = fitting(&parts, "  ", columns.saturating_sub(7 + notes.width()));
+    let line = theme.fit(&line, columns.saturating_sub(6 + notes.width()));
+    both_ends(vec![Span::styled(" prof ", theme.heading()), Span::raw(line)], notes, columns)
+}
+
+fn live_words(app: &App) -> Option<String> {
+    let live = app.live.as_ref()?;
+    let seconds = live.status.elapsed.as_secs();
+    let state = match (&live.ended, live.is_frozen) {
+        (Some(_), _) => "ENDED",
+        (None, true) => "FROZEN",
+        (None, false) => "LIVE",
+    };
+    Some(format!("{:02}:{:02}  {state}", seconds / 60, seconds % 60))
+}
+
+/// The texts of the tabs: where there is no room for all names, that of the open one and the digits of the others.
+fn tab_texts(open: Tab, columns: usize) -> Vec<(Tab, String)> {
+    let text = |tab: Tab, is_named: bool| {
+        let name = if is_named { format!("{} {}", tab.digit(), tab.name()) } else { tab.digit().to_string() };
+        (tab, if tab == open { format!("[{name}]") } else { format!(" {name} ") })
+    };
+    let all: Vec<_> = Tab::ALL.iter().map(|tab| text(*tab, true)).collect();
+    if all.iter().map(|(_, text)| text.len()).sum::<usize>() < columns {
+        return all;
+    }
+    Tab::ALL.iter().map(|tab| text(*tab, *tab == open)).collect()
+}
+
+/// The tab at a place of the line of tabs.
+pub fn tab_at(tabs: Rect, open: Tab, at: Position) -> Option<Tab> {
+    if !tabs.contains(at) {
+        return None;
+    }
+    let mut x = usize::from(tabs.x) + 1;
+    tab_texts(open, tabs.width.into()).into_iter().find_map(|(tab, text)| {
+        let start = x;
+        x += text.len();
+        (start..x).contains(&at.x.into()).then_some(tab)
+    })
+}
+
+fn tab_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
+    let mut spans = vec![Span::raw(" ")];
+    for (tab, text) in tab_texts(app.tab, columns) {
+        spans.push(if tab == app.tab { Span::styled(text, theme.heading()) } else { Span::raw(text) });
+    }
+    let used: usize = spans.iter().map(Span::width).sum();
+    let room = columns.saturating_sub(used + 1);
+    let right = theme.fit(&state_words(app, picture, room), room);
+    both_ends(spans, Span::styled(format!("{right} "), theme.faint()), columns)
+}
+
+/// What was changed against the plain view, the most important last.
+fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
+    let query = &picture.query;
+    let filter = &query.common.filter;
+    let mut parts: Vec<(u8, String)> = Vec::new();
+    let patterns = [&filter.focus, &filter.ignore, &filter.hide, &filter.thread];
+    let filters = filter.stacks.len()
+        + patterns.iter().filter(|pattern| pattern.is_some()).count()
+        + usize::from(!filter.tids.is_empty())
+        + usize::from(!filter.pids.is_empty())
+        + usize::from(!filter.cpus.is_empty());
+    if filters > 0 {
+        let share = honest_percent_text(percent(picture.total.weight, picture.whole.weight));
+        parts.push((0, format!("{} {share}", counted(filters as u64, "filter"))));
+    }
+    if !filter.time.is_everything() {
+        let seconds = |ns: u64| format!("{:.1}", ns as f64 / 1e9);
+        let from = seconds(filter.time.from_ns.unwrap_or(0));
+        let to = seconds(filter.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
+        parts.push((0, format!("time {from}-{to} s")));
+    } else if app.is_live() {
+        parts.push((1, format!("window {}", query.window.words())));
+    }
+    if filter.space == Space::User {
+        parts.push((2, "no kernel".to_owned()));
+    }
+    if !query.common.inline {
+        parts.push((2, "no inlined".to_owned()));
+    }
+    if query.each_thread {
+        parts.push((2, "each thread".to_owned()));
+    }
+    if query.direction == Direction::BottomUp && app.tab == Tab::Flame {
+        parts.push((1, "inverted".to_owned()));
+    }
+    if app.tab == Tab::Flame {
+        parts.push((3, flame_view::order_words(app).to_owned()));
+    }
+    fitting(&parts, "  ", columns).trim_start().to_owned()
+}
+
+/// The line of keys: those with a hint, as many as fit; the help is always among them.
+fn hints(app: &App, theme: &Theme, columns: usize) -> Line<'static> {
+    let all: Vec<String> = key::entries(app)
+        .filter(|entry| !entry.hint.is_empty())
+        .map(|entry| format!("{} {}", entry.keys, entry.hint))
+        .collect();
+    let help = all.iter().find(|text| text.ends_with("help")).cloned().unwrap_or_default();
+    let mut line = String::new();
+    for text in all.iter().filter(|text| **text != help) {
+        if line.len() + 2 + text.len() + 2 + help.len() <= columns.saturating_sub(1) {
+            line.push_str(text);
+            line.push_str("  ");
+        }
+    }
+    Line::from(format!(" {line}{help}")).style(theme.faint())
+}

@@ -1,0 +1,139 @@
+//! The terminal as a guard: what is changed in it is undone on drop, in a panic, and before the process stops.
+
+use crossterm::clipboard::CopyToClipboard;
+use crossterm::cursor::{Hide, Show};
+use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
+use crossterm::style::ResetColor;
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::{execute, queue};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Rect;
+use std::io::{self, BufWriter, Stdout, Write};
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the terminal is ours just now: it is given back once, by whoever comes first.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// The screen that is drawn on. One write for each frame.
+pub type Screen = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+
+/// Bytes of a frame that are kept back until it is whole.
+const FRAME_BYTES: usize = 1 << 18;
+
+/// The terminal while it is ours.
+#[derive(Debug)]
+pub struct TerminalGuard {
+    /// Where frames are drawn. Never dropped: it would print when the terminal is gone, and that would be a panic.
+    pub screen: ManuallyDrop<Screen>,
+    has_mouse: bool,
+}
+
+impl TerminalGuard {
+    /// Takes the terminal. A panic gives it back before it prints.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be changed; what was changed is undone.
+    pub fn take(has_mouse: bool) -> io::Result<Self> {
+        give_back_in_a_panic();
+        let backend = CrosstermBackend::new(BufWriter::with_capacity(FRAME_BYTES, io::stdout()));
+        let mut guard = TerminalGuard { screen: ManuallyDrop::new(Terminal::new(backend)?), has_mouse };
+        guard.enter()?;
+        Ok(guard)
+    }
+
+    /// Takes the terminal again after [`TerminalGuard::leave`], or after it was taken away.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be changed.
+    pub fn enter(&mut self) -> io::Result<()> {
+        IS_TAKEN.store(true, Ordering::SeqCst);
+        enable_raw_mode()?;
+        let mut out = io::stdout();
+        queue!(out, EnterAlternateScreen, Hide)?;
+        if self.has_mouse {
+            capture_mouse(&mut out)?;
+        }
+        out.flush()?;
+        self.redraw()
+    }
+
+    /// Clears the screen, so that the next frame is drawn whole.
+    ///
+    /// # Errors
+    ///
+    /// When the terminal is gone.
+    pub fn redraw(&mut self) -> io::Result<()> {
+        // `Terminal::clear` would ask for the place of the cursor, and wait for the answer.
+        let size = self.screen.size()?;
+        self.screen.resize(Rect::new(0, 0, size.width, size.height))
+    }
+
+    /// Gives the terminal back.
+    pub fn leave(&mut self) {
+        give_back();
+    }
+
+    /// Takes the mouse or leaves it to the terminal.
+    ///
+    /// # Errors
+    ///
+    /// When the terminal is gone.
+    pub fn set_mouse(&mut self, has_mouse: bool) -> io::Result<()> {
+        self.has_mouse = has_mouse;
+        let mut out = io::stdout();
+        if has_mouse {
+            capture_mouse(&mut out)?;
+        } else {
+            queue!(out, DisableMouseCapture)?;
+        }
+        out.flush()
+    }
+
+    /// Puts `text` on the clipboard of the terminal that the user sits at.
+    ///
+    /// # Errors
+    ///
+    /// When the terminal is gone.
+    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+        execute!(io::stdout(), CopyToClipboard::to_clipboard_from(text))
+    }
+}
+
+impl Drop for TerminalGuard {
+    fn drop(&mut self) {
+        give_back();
+    }
+}
+
+/// Clicks, drags and the wheel, but not every move of the pointer: that is much traffic over a slow line.
+fn capture_mouse(out: &mut impl Write) -> io::Result<()> {
+    queue!(out, EnableMouseCapture)?;
+    // Of what crossterm asks for, mode 1003 is the one that reports moves.
+    out.write_all(b"\x1b[?1003l\x1b[?1002h")
+}
+
+/// Undoes everything. Errors mean that the terminal is gone, and then nothing is left to undo.
+fn give_back() {
+    if !IS_TAKEN.swap(false, Ordering::SeqCst) {
+        return;
+    }
+    let mut out = io::stdout();
+    let _ = queue!(out, DisableMouseCapture, ResetColor, Show, LeaveAlternateScreen);
+    let _ = out.flush();
+    let _ = disable_raw_mode();
+}
+
+fn give_back_in_a_panic() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            give_back();
+            print(info);
+        }));
+    });
+}

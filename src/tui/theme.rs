@@ -1,0 +1,387 @@
+//! Colours and characters. Colour means the kind of code; it is never the only sign of anything.
+//!
+//! The palette stays apart for colour-blind eyes (Okabe and Ito). Chrome uses the terminal's own colours.
+
+use crate::profile::Reason;
+use crate::report::{ColorWhen, LabelKind};
+use crate::safe_text;
+use ratatui::style::{Color, Modifier, Style};
+use std::time::Duration;
+
+/// Longest time that a terminal is waited for to tell its background.
+const BACKGROUND_LIMIT: Duration = Duration::from_millis(100);
+
+/// How many colours the terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColorDepth {
+    /// Red, green and blue of a byte each.
+    True,
+    /// The 256 of xterm.
+    Indexed,
+    /// The 16 that the user chose.
+    Basic,
+    /// None.
+    None,
+}
+
+impl ColorDepth {
+    /// As the environment says.
+    pub fn of_environment(when: ColorWhen, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+        let term = variable("TERM").unwrap_or_default();
+        let is_plain = is_set("NO_COLOR") || term == "dumb";
+        match when {
+            ColorWhen::Never => return ColorDepth::None,
+            ColorWhen::Auto if is_plain => return ColorDepth::None,
+            ColorWhen::Auto | ColorWhen::Always => {}
+        }
+        let colorterm = variable("COLORTERM").unwrap_or_default();
+        if matches!(colorterm.as_str(), "truecolor" | "24bit") || term.ends_with("-direct") {
+            ColorDepth::True
+        } else if term.contains("256") {
+            ColorDepth::Indexed
+        } else {
+            ColorDepth::Basic
+        }
+    }
+}
+
+/// Characters that not every terminal can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glyphs {
+    /// The left edge of a box.
+    pub edge: &'static str,
+    /// Stands for what is cut.
+    pub ellipsis: &'static str,
+    /// A horizontal line.
+    pub rule: &'static str,
+    /// Bars of rising height, the first empty.
+    pub bars: [&'static str; 9],
+    /// Shades of rising darkness, the first empty.
+    pub shades: [&'static str; 5],
+    /// Blocked.
+    pub dot: &'static str,
+    /// Between the steps of a path.
+    pub step: &'static str,
+    /// Plus or minus.
+    pub plus_minus: &'static str,
+    /// How many of something.
+    pub times: &'static str,
+    /// Stands between facts.
+    pub separator: &'static str,
+    /// The function in the middle.
+    pub pivot: &'static str,
+    /// Corners and sides of a frame: top left, top right, bottom left, bottom right, side.
+    pub frame: [&'static str; 5],
+}
+
+impl Glyphs {
+    /// For terminals that show Unicode.
+    pub const UNICODE: Glyphs = Glyphs {
+        edge: "▏",
+        ellipsis: "…",
+        rule: "─",
+        bars: [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
+        shades: [" ", "░", "▒", "▓", "█"],
+        dot: "·",
+        step: " › ",
+        plus_minus: "±",
+        times: "×",
+        separator: " · ",
+        pivot: "█",
+        frame: ["┌", "┐", "└", "┘", "│"],
+    };
+
+    /// For all others.
+    pub const ASCII: Glyphs = Glyphs {
+        edge: "|",
+        ellipsis: "..",
+        rule: "-",
+        bars: [" ", ".", ":", "-", "=", "+", "*", "#", "#"],
+        shades: [" ", ".", ":", "+", "#"],
+        dot: "~",
+        step: " > ",
+        plus_minus: "+-",
+        times: "x",
+        separator: ", ",
+        pivot: "#",
+        frame: ["+", "+", "+", "+", "|"],
+    };
+}
+
+/// How everything looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Theme {
+    /// How many colours.
+    pub depth: ColorDepth,
+    /// Dark text on a light background.
+    pub is_light: bool,
+    /// Which characters.
+    pub glyphs: Glyphs,
+}
+
+impl Theme {
+    /// Looks at the environment, and asks the terminal for its background. Before anything else reads from it.
+    pub fn of_terminal(color: ColorWhen, ascii: bool) -> Self {
+        let variable = |name: &str| std::env::var(name).ok();
+        let depth = ColorDepth::of_environment(color, variable);
+        let glyphs = if ascii || !is_utf8(variable) { Glyphs::ASCII } else { Glyphs::UNICODE };
+        Theme { depth, is_light: depth != ColorDepth::None && is_background_light(), glyphs }
+    }
+
+    /// Whether names may hold more than ASCII.
+    pub fn is_ascii(&self) -> bool {
+        self.glyphs.edge == Glyphs::ASCII.edge
+    }
+
+    /// `text`, which must be safe, in at most `columns` columns and in characters that the terminal can show.
+    pub fn fit(&self, text: &str, columns: usize) -> String {
+        if !self.is_ascii() {
+            return safe_text::fit_tail(text, columns).into_owned();
+        }
+        let text: String = text.chars().fold(String::new(), |mut out, c| {
+            match c {
+                '…' => out.push_str(self.glyphs.ellipsis),
+                '±' => out.push_str(self.glyphs.plus_minus),
+                '×' => out.push_str(self.glyphs.times),
+                c if c.is_ascii() => out.push(c),
+                _ => out.push('?'),
+            }
+            out
+        });
+        if text.len() <= columns {
+            return text;
+        }
+        let mark = &self.glyphs.ellipsis[..self.glyphs.ellipsis.len().min(columns)];
+        format!("{}{mark}", &text[..columns - mark.len()])
+    }
+
+    /// A box of this kind; `name` gives the lightness.
+    pub fn kind(&self, kind: LabelKind, is_waiting: bool, name: &str) -> Style {
+        let hue = Hue::of(kind, is_waiting);
+        match self.depth {
+            ColorDepth::None => Style::new(),
+            ColorDepth::Basic => Style::new().bg(hue.basic).fg(hue.basic_text),
+            ColorDepth::Indexed => {
+                Style::new().bg(Color::Indexed(hue.indexed)).fg(Color::Indexed(hue.indexed_text()))
+            }
+            ColorDepth::True => {
+                let rgb = shaded(hue.rgb, name);
+                Style::new().bg(rgb_color(rgb)).fg(text_on(rgb))
+            }
+        }
+    }
+
+    /// What is selected: `style` turned round.
+    pub fn selected(&self, style: Style) -> Style {
+        style.add_modifier(Modifier::REVERSED | Modifier::BOLD)
+    }
+
+    /// What a search matches.
+    pub fn matched(&self, style: Style) -> Style {
+        let style = style.add_modifier(Modifier::UNDERLINED);
+        match self.depth {
+            ColorDepth::True => style.bg(Color::Rgb(0xe6, 0x00, 0xe6)).fg(Color::Rgb(0xff, 0xff, 0xff)),
+            ColorDepth::Indexed => style.bg(Color::Indexed(201)).fg(Color::Indexed(16)),
+            ColorDepth::Basic => style.bg(Color::Magenta).fg(Color::White),
+            ColorDepth::None => style.add_modifier(Modifier::BOLD),
+        }
+    }
+
+    /// Headings, and the open tab.
+    pub fn heading(&self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// What matters less.
+    pub fn faint(&self) -> Style {
+        if self.depth == ColorDepth::None { Style::new() } else { Style::new().add_modifier(Modifier::DIM) }
+    }
+
+    /// Something to take note of.
+    pub fn note(&self) -> Style {
+        match (self.depth, self.is_light) {
+            (ColorDepth::None, _) => Style::new().add_modifier(Modifier::BOLD),
+            (ColorDepth::True, true) => {
+                Style::new().fg(Color::Rgb(0x8a, 0x5a, 0x00)).add_modifier(Modifier::BOLD)
+            }
+            (ColorDepth::Indexed, true) => Style::new().fg(Color::Indexed(94)).add_modifier(Modifier::BOLD),
+            (ColorDepth::Basic, true) => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+            (_, false) => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
+        }
+    }
+
+    /// A bar or a shade of running time.
+    pub fn running(&self) -> Style {
+        self.ink(Hue::PROGRAM)
+    }
+
+    /// A bar or a shade of waiting time.
+    pub fn waiting(&self) -> Style {
+        self.ink(Hue::LOCK)
+    }
+
+    fn ink(&self, hue: Hue) -> Style {
+        match self.depth {
+            ColorDepth::None => Style::new(),
+            ColorDepth::Basic => Style::new().fg(hue.basic),
+            ColorDepth::Indexed => Style::new().fg(Color::Indexed(hue.indexed)),
+            ColorDepth::True => Style::new().fg(rgb_color(hue.rgb)),
+        }
+    }
+}
+
+/// One kind's colour at each depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Hue {
+    rgb: [u8; 3],
+    indexed: u8,
+    basic: Color,
+    basic_text: Color,
+}
+
+const fn hue(rgb: u32, indexed: u8, basic: Color, basic_text: Color) -> Hue {
+    Hue { rgb: [(rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8], indexed, basic, basic_text }
+}
+
+impl Hue {
+    const PROGRAM: Hue = hue(0xe6_9f00, 214, Color::Yellow, Color::Black);
+    const LIBRARY: Hue = hue(0xf0_e442, 227, Color::Gray, Color::Black);
+    const KERNEL: Hue = hue(0xd5_5e00, 166, Color::Red, Color::White);
+    const JIT: Hue = hue(0x00_9e73, 72, Color::Green, Color::Black);
+    const LOCK: Hue = hue(0x00_72b2, 32, Color::Blue, Color::White);
+    const IO: Hue = hue(0x56_b4e9, 117, Color::Cyan, Color::Black);
+    const NO_CPU: Hue = hue(0xcc_79a7, 175, Color::Magenta, Color::White);
+    const GREY: Hue = hue(0xd9_d9d9, 253, Color::DarkGray, Color::White);
+    const WAITING_PROGRAM: Hue = hue(0x9c_c3e6, 153, Color::Cyan, Color::Black);
+    const WAITING_LIBRARY: Hue = hue(0xc6_dcf0, 189, Color::Cyan, Color::Black);
+    const WAITING_KERNEL: Hue = hue(0x7f_a8d1, 110, Color::Blue, Color::White);
+    const WAITING_JIT: Hue = hue(0x8f_d0cf, 116, Color::Cyan, Color::Black);
+    const OTHER_WAIT: Hue = hue(0xa9_b8e8, 147, Color::Blue, Color::White);
+
+    fn of(kind: LabelKind, is_waiting: bool) -> Hue {
+        match (kind, is_waiting) {
+            (LabelKind::Program, false) => Hue::PROGRAM,
+            (LabelKind::Program, true) => Hue::WAITING_PROGRAM,
+            (LabelKind::Library, false) => Hue::LIBRARY,
+            (LabelKind::Library, true) => Hue::WAITING_LIBRARY,
+            (LabelKind::Kernel, false) => Hue::KERNEL,
+            (LabelKind::Kernel, true) => Hue::WAITING_KERNEL,
+            (LabelKind::Jit, false) => Hue::JIT,
+            (LabelKind::Jit, true) => Hue::WAITING_JIT,
+            (LabelKind::Wait(Reason::Lock), _) => Hue::LOCK,
+            (LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault), _) => Hue::IO,
+            (LabelKind::Wait(Reason::NoCpu), _) => Hue::NO_CPU,
+            (LabelKind::Wait(_), _) => Hue::OTHER_WAIT,
+            (LabelKind::Task | LabelKind::Cut | LabelKind::Nothing, _) => Hue::GREY,
+        }
+    }
+
+    fn indexed_text(self) -> u8 {
+        if text_on(self.rgb) == Color::Rgb(0, 0, 0) { 16 } else { 231 }
+    }
+}
+
+fn rgb_color([r, g, b]: [u8; 3]) -> Color {
+    Color::Rgb(r, g, b)
+}
+
+/// `rgb` lighter or darker by up to 6 % of the whole range, by the name (FNV-1a, so that it never changes).
+fn shaded(rgb: [u8; 3], name: &str) -> [u8; 3] {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // -15..=15 of 255
+    let shift = ((hash >> 32) % 31) as i16 - 15;
+    rgb.map(|channel| (i16::from(channel) + shift).clamp(0, 255) as u8)
+}
+
+/// Black or white, whichever is easier to read on `rgb`.
+fn text_on(rgb: [u8; 3]) -> Color {
+    // Of the two, the one of higher contrast (WCAG): black from a luminance of 0.179 on.
+    if luminance(rgb) > 0.179 { Color::Rgb(0, 0, 0) } else { Color::Rgb(0xff, 0xff, 0xff) }
+}
+
+/// Relative luminance of an sRGB colour.
+fn luminance(rgb: [u8; 3]) -> f64 {
+    let linear = rgb.map(|channel| {
+        let c = f64::from(channel) / 255.0;
+        if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+    });
+    0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+}
+
+/// Whether the locale is one of UTF-8.
+fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let set = ["LC_ALL", "LC_CTYPE", "LANG"];
+    let locale = set.into_iter().filter_map(variable).find(|value| !value.is_empty()).unwrap_or_default();
+    let locale = locale.to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+fn is_background_light() -> bool {
+    let mut options = terminal_colorsaurus::QueryOptions::default();
+    options.timeout = BACKGROUND_LIMIT;
+    // A terminal that does not say is taken for a dark one: most are.
+    matches!(terminal_colorsaurus::theme_mode(options), Ok(terminal_colorsaurus::ThemeMode::Light))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn depth(when: ColorWhen, set: &[(&str, &str)]) -> ColorDepth {
+        ColorDepth::of_environment(when, |name| {
+            set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_environment_says_how_many_colours() {
+        let auto = ColorWhen::Auto;
+        assert_eq!(depth(auto, &[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]), ColorDepth::True);
+        assert_eq!(depth(auto, &[("TERM", "screen-256color")]), ColorDepth::Indexed);
+        assert_eq!(depth(auto, &[("TERM", "linux")]), ColorDepth::Basic);
+        assert_eq!(depth(auto, &[("TERM", "xterm-256color"), ("NO_COLOR", "1")]), ColorDepth::None);
+        assert_eq!(depth(auto, &[("TERM", "xterm-256color"), ("NO_COLOR", "")]), ColorDepth::Indexed);
+        assert_eq!(depth(ColorWhen::Always, &[("TERM", "xterm"), ("NO_COLOR", "1")]), ColorDepth::Basic);
+        assert_eq!(depth(ColorWhen::Never, &[("COLORTERM", "24bit")]), ColorDepth::None);
+    }
+
+    #[test]
+    fn text_is_readable_on_every_shade_of_every_kind() {
+        let kinds = [
+            LabelKind::Program,
+            LabelKind::Library,
+            LabelKind::Kernel,
+            LabelKind::Jit,
+            LabelKind::Task,
+            LabelKind::Wait(Reason::Lock),
+            LabelKind::Wait(Reason::Disk),
+            LabelKind::Wait(Reason::NoCpu),
+            LabelKind::Wait(Reason::Sleep),
+        ];
+        for kind in kinds {
+            for is_waiting in [false, true] {
+                for name in 0..200 {
+                    let rgb = shaded(Hue::of(kind, is_waiting).rgb, &format!("f{name}"));
+                    let text = if text_on(rgb) == Color::Rgb(0, 0, 0) { 0.0 } else { 1.0 };
+                    let (a, b) = (luminance(rgb) + 0.05, text + 0.05);
+                    let contrast = f64::max(a, b) / f64::min(a, b);
+                    assert!(contrast >= 4.5, "{kind:?} {is_waiting}: {contrast:.2}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_utf8_locales_show_utf8() {
+        let locale = |set: &[(&str, &str)]| {
+            is_utf8(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+        };
+        assert!(locale(&[("LANG", "en_US.UTF-8")]));
+        assert!(locale(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")]));
+        assert!(!locale(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(!locale(&[]));
+    }
+}

@@ -1,0 +1,62 @@
+//! The Threads view: on screens of several sizes, with the numbers of the report, and what keys do in it.
+
+use super::action::{Action, Tab};
+use super::test_session::{Session, theme};
+use super::theme::ColorDepth;
+use crate::report::fixture::ingest;
+use crate::report::fixture_waits::waiting;
+use crate::report::{Page, ReportOptions, View, render};
+
+/// Waits below the shown name of the row: its cells, without the mark.
+fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
+    let line = lines.iter().find(|line| line.contains(name));
+    line.unwrap_or_else(|| panic!("{name} in {lines:#?}"))
+        .trim_start_matches('>')
+        .split_whitespace()
+        .collect()
+}
+
+#[test]
+fn threads_on_all_screens() {
+    insta::assert_snapshot!(Session::new(waiting(), None, Tab::Threads).snapshot());
+}
+
+#[test]
+fn threads_of_a_recording_without_waits_on_all_screens() {
+    insta::assert_snapshot!(Session::new(ingest(), None, Tab::Threads).snapshot());
+}
+
+#[test]
+fn threads_have_the_numbers_of_the_report() {
+    let mut session = Session::new(waiting(), None, Tab::Threads);
+    let shown = session.lines((99, 24), &theme(ColorDepth::True, false));
+    let options = ReportOptions { view: View::Threads, ..ReportOptions::default() };
+    let report = render(&session.recording, &options, &Page::PLAIN).unwrap();
+    let report: Vec<String> = report.lines().map(String::from).collect();
+    for name in ["worker", "writer", "ingest"] {
+        let rows: Vec<String> =
+            report.iter().skip_while(|line| !line.starts_with("THREAD")).cloned().collect();
+        let (mut found, expected) = (cells(&shown[2..], name), cells(&rows, name));
+        found.retain(|cell| *cell != "×2");
+        assert_eq!(found[..11.min(expected.len())], expected[..11.min(expected.len())]);
+    }
+}
+
+#[test]
+fn enter_on_a_thread_keeps_only_its_samples_until_it_is_undone() {
+    let mut session = Session::new(waiting(), None, Tab::Threads);
+    session.press(&[Action::Sort, Action::Sort, Action::Sort, Action::Sort, Action::Sort, Action::Sort]);
+    let names = |session: &Session| -> Vec<String> {
+        session.app.picture.as_ref().unwrap().threads.iter().map(|row| row.thread.clone()).collect()
+    };
+    assert_eq!(names(&session).len(), 3);
+    // By name: ingest, worker, writer.
+    session.press(&[Action::Down, Action::Enter]);
+    assert_eq!(names(&session), ["worker"]);
+    assert_eq!(session.app.query.common.filter.tids, [4313, 4314]);
+    session.press(&[Action::SplitThreads]);
+    let tids: Vec<_> = session.app.picture.as_ref().unwrap().threads.iter().map(|row| row.tid).collect();
+    assert_eq!(tids, [Some(4313), Some(4314)]);
+    session.press(&[Action::Undo]);
+    assert_eq!(names(&session).len(), 4);
+}

@@ -1,0 +1,86 @@
+//! Time along the columns of the screen.
+
+/// The whole recording, from the first cell to the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TimeAxis {
+    /// The first cell.
+    pub x: u16,
+    /// How many cells; at least 1.
+    pub columns: u16,
+    /// The time that they stand for, ns.
+    pub length_ns: u64,
+}
+
+impl TimeAxis {
+    /// The edge between two cells, ns.
+    fn edge(&self, column: u16) -> u64 {
+        let ns = u128::from(self.length_ns) * u128::from(column) / u128::from(self.columns.max(1));
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+
+    /// The time of a cell, counted from the first: its start and its end, ns.
+    pub fn time_of(&self, column: u16) -> (u64, u64) {
+        let from_ns = self.edge(column);
+        (from_ns, self.edge(column.saturating_add(1)).max(from_ns.saturating_add(1)))
+    }
+
+    /// The cell of a moment.
+    pub fn column_of(&self, ns: u64) -> u16 {
+        let last = self.columns.saturating_sub(1);
+        let column = u128::from(ns) * u128::from(self.columns) / u128::from(self.length_ns.max(1));
+        let column = u16::try_from(column).unwrap_or(last).min(last);
+        // Edges are rounded down: the moment can be in the next cell.
+        if column < last && self.edge(column + 1) <= ns { column + 1 } else { column }
+    }
+
+    /// A line of all cells: the range as `[===]`, and the end of the recording of `duration_ns`.
+    pub fn ruler(&self, range: Option<(u64, u64)>, duration_ns: u64) -> String {
+        let width = usize::from(self.columns);
+        let mut cells = vec![' '; width];
+        let end = format!("{:.1}s", duration_ns as f64 / 1e9);
+        if end.len() <= width {
+            cells.splice(width - end.len().., end.chars());
+        }
+        if let Some((start, end)) = range {
+            let first = usize::from(self.column_of(start));
+            let last = usize::from(self.column_of(end.saturating_sub(1).max(start)));
+            for (at, cell) in cells.iter_mut().enumerate().take(last + 1).skip(first) {
+                *cell = if at == first { '[' } else { '=' };
+            }
+            if last > first {
+                cells[last] = ']';
+            }
+        }
+        cells.into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_range_is_marked_where_it_is() {
+        let axis = TimeAxis { x: 10, columns: 20, length_ns: 10_000_000_000 };
+        assert_eq!(axis.ruler(None, 10_000_000_000), "               10.0s");
+        let range = Some((1_000_000_000, 3_000_000_000));
+        assert_eq!(axis.ruler(range, 10_000_000_000), "  [==]         10.0s");
+        assert_eq!(axis.ruler(Some((0, 1)), 10_000_000_000), "[              10.0s");
+        assert_eq!(TimeAxis { x: 0, columns: 3, length_ns: 1 }.ruler(Some((5, 2)), 1), "  [");
+    }
+
+    proptest! {
+        #[test]
+        fn cells_cover_all_time_and_find_themselves(columns in 1u16..500, length_ns in any::<u64>(), at in any::<u64>()) {
+            let axis = TimeAxis { x: 0, columns, length_ns };
+            let at = at % length_ns.max(1);
+            let (from_ns, to_ns) = axis.time_of(axis.column_of(at));
+            if length_ns > u64::from(columns) {
+                prop_assert!((from_ns..to_ns).contains(&at), "{at} in {from_ns}..{to_ns}");
+                prop_assert_eq!(axis.time_of(0).0, 0);
+                prop_assert_eq!(axis.time_of(columns - 1).1, length_ns);
+            }
+        }
+    }
+}

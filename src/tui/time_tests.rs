@@ -1,0 +1,177 @@
+//! The Time view on screens of several sizes, and what keys and the pointer do in it.
+
+use super::action::{Action, Tab};
+use super::test_session::Session;
+use super::time_view::Panel;
+use crate::report::fixture_waits::waiting;
+use crate::report::{CommonOptions, Metric, Page, ReportOptions, TimeRange, View, render};
+use ratatui::layout::Position;
+use std::sync::Arc;
+
+#[test]
+fn time_on_all_screens() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    insta::assert_snapshot!(session.snapshot());
+}
+
+#[test]
+fn a_chosen_range_on_all_screens() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    session.app.time.at_ns = 2_000_000_000;
+    session.press(&[Action::RangeStart]);
+    session.app.time.at_ns = 3_000_000_000;
+    session.press(&[Action::RangeEnd, Action::Down]);
+    insta::assert_snapshot!(session.snapshot());
+}
+
+#[test]
+fn heat_map_on_all_screens() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    session.press(&[Action::HeatMap]);
+    insta::assert_snapshot!(session.snapshot());
+}
+
+#[test]
+fn samples_behind_a_cell_on_all_screens() {
+    let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Time);
+    session.press(&[Action::Down, Action::Enter]);
+    insta::assert_snapshot!(session.snapshot());
+}
+
+#[test]
+fn the_stack_of_a_sample_on_all_screens() {
+    let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Time);
+    session.press(&[Action::Enter, Action::Down, Action::Enter]);
+    insta::assert_snapshot!(session.snapshot());
+}
+
+#[test]
+fn a_range_of_time_is_followed_by_all_views_and_can_be_undone() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    let whole = session.app.picture.as_ref().unwrap().total;
+    let rows = session.app.picture.as_ref().unwrap().timeline.clone().unwrap();
+    session.app.time.at_ns = 1_000_000_000;
+    session.press(&[Action::RangeStart]);
+    session.app.time.at_ns = 2_000_000_000;
+    session.press(&[Action::RangeEnd]);
+    let range = session.app.query.common.filter.time;
+    assert!(range.from_ns.unwrap() <= 1_000_000_000 && range.to_ns.unwrap() > 2_000_000_000, "{range:?}");
+    let picture = session.app.picture.clone().unwrap();
+    assert!(picture.total.weight < whole.weight / 2 && picture.total.weight > 0);
+    // The bars stay those of the whole recording, and are not added up again.
+    assert!(Arc::ptr_eq(&rows, picture.timeline.as_ref().unwrap()));
+    session.press(&[Action::Whole]);
+    assert!(session.app.query.common.filter.time.is_everything());
+    session.press(&[Action::Undo]);
+    assert_eq!(session.app.query.common.filter.time, range);
+    session.press(&[Action::Back]);
+    assert_eq!(session.app.picture.as_ref().unwrap().total, whole);
+}
+
+#[test]
+fn dragging_chooses_a_range() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    let at = |x, y| Position::new(x, y);
+    session.press(&[Action::Click(at(50, 3)), Action::Drag(at(40, 3)), Action::Drag(at(30, 3))]);
+    assert!(session.app.query.common.filter.time.is_everything());
+    assert!(session.text().contains("range "), "{}", session.text());
+    session.press(&[Action::Release(at(30, 3))]);
+    let TimeRange { from_ns: Some(from_ns), to_ns: Some(to_ns) } = session.app.query.common.filter.time
+    else {
+        panic!("no range")
+    };
+    assert!(from_ns < to_ns && to_ns < 10_000_000_000);
+    // A click alone chooses nothing.
+    session.press(&[Action::Whole, Action::Click(at(50, 3)), Action::Release(at(50, 3))]);
+    assert!(session.app.query.common.filter.time.is_everything());
+}
+
+#[test]
+fn the_samples_behind_a_cell_are_those_of_its_threads_and_time() {
+    let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
+    session.press(&[Action::Down]);
+    session.app.time.at_ns = 9_110_000_000;
+    session.press(&[Action::Enter]);
+    assert_eq!(session.app.time.panel, Panel::Samples);
+    let picture = session.app.picture.clone().unwrap();
+    let behind = picture.behind.as_ref().unwrap();
+    assert!(!behind.samples.is_empty());
+    for sample in &behind.samples {
+        assert_eq!(sample.thread, "writer");
+        let end_ns = sample.time_ns + sample.duration_ns.unwrap();
+        assert!(sample.time_ns < 9_300_000_000 && end_ns > 9_000_000_000, "{sample:?}");
+    }
+    session.press(&[Action::Enter]);
+    assert!(
+        session.text().contains("write_all") && session.text().contains("FUNCTION"),
+        "{}",
+        session.text()
+    );
+    session.press(&[Action::Back]);
+    assert_eq!(session.app.time.panel, Panel::Samples);
+    session.press(&[Action::Back]);
+    assert_eq!((session.app.time.panel, session.app.query.behind.clone()), (Panel::Map, None));
+}
+
+#[test]
+fn a_function_of_a_stack_can_be_put_into_the_middle() {
+    let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
+    session.press(&[Action::Enter, Action::Enter, Action::Enter]);
+    // The reason of the wait is no function.
+    assert_eq!(session.app.tab, Tab::Time);
+    session.press(&[Action::Down, Action::Down, Action::Down, Action::Down, Action::Enter]);
+    assert_eq!(session.app.tab, Tab::Callers);
+    assert_eq!(session.app.query.pivot.clone().unwrap().name, "pool_get");
+}
+
+#[test]
+fn a_sample_can_begin_and_end_a_range() {
+    let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
+    session.press(&[Action::Enter, Action::RangeStart, Action::RangeEnd]);
+    let sample = session.app.picture.as_ref().unwrap().behind.as_ref().unwrap().samples[0].clone();
+    let range = session.app.query.common.filter.time;
+    let end_ns = sample.time_ns + sample.duration_ns.unwrap();
+    assert_eq!(range, TimeRange { from_ns: Some(sample.time_ns), to_ns: Some(end_ns) });
+    session.press(&[Action::HeatMap]);
+    assert!(session.app.time.is_heat_map && session.text().contains("+100 ms"), "{}", session.text());
+}
+
+#[test]
+fn bars_are_split_by_thread_as_rows_are() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    session.press(&[Action::SplitThreads]);
+    let text = session.text();
+    assert!(text.contains("worker 4313") && text.contains("worker 4314"), "{text}");
+}
+
+#[test]
+fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
+    for metric in [Metric::OnCpu, Metric::OffCpu, Metric::Wall] {
+        let mut session = Session::new(waiting(), Some(metric), Tab::Time);
+        session.press(&[(); 3].map(|()| Action::Right)).press(&[Action::RangeStart]);
+        session.press(&[(); 9].map(|()| Action::Right)).press(&[Action::RangeEnd]);
+        let chosen = session.app.query.common.filter.time;
+        let (from_ns, to_ns) = (chosen.from_ns.unwrap(), chosen.to_ns.unwrap());
+        assert!(0 < from_ns && from_ns < to_ns && to_ns < 10_000_000_000, "{chosen:?}");
+        // What a user would type.
+        let line = format!("prof report --json -n 0 --time {from_ns}ns..{to_ns}ns");
+        let Ok(crate::cli::Request::Report(typed)) = crate::cli::parse(line.split(' ').map(Into::into))
+        else {
+            panic!("not understood: {line}");
+        };
+        let common = CommonOptions { metric: Some(metric), ..typed.common };
+        let options = ReportOptions { common, view: View::Flat, ..typed };
+        let report = render(&session.recording, &options, &Page::PLAIN).unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let picture = session.app.picture.clone().unwrap();
+        assert_eq!(report["total_ns"].as_u64(), Some(picture.total.weight), "{report:#}");
+        let rows = report["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), picture.table.rows.len());
+        assert!(rows.len() > 3);
+        for (row, shown) in rows.iter().zip(&picture.table.rows) {
+            let found = (row["function"].as_str(), row["self_ns"].as_u64(), row["total_ns"].as_u64());
+            let name = picture.labels.get(shown.label).name.as_str();
+            assert_eq!(found, (Some(name), Some(shown.own.weight), Some(shown.total.weight)));
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What comes from the terminal as actions: keys, clicks, the wheel; and what only looks like keys.
+
+use super::action::Action;
+use super::app::App;
+use super::key::{action_of_key, chord_of, ctrl};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEventKind};
+use ratatui::layout::Position;
+use std::time::{Duration, Instant};
+
+/// Two clicks within this time at one place are a double click.
+const DOUBLE_CLICK: Duration = Duration::from_millis(400);
+
+/// Rows that a notch of the wheel moves.
+const WHEEL_ROWS: i16 = 3;
+
+/// Longest answer of a terminal, in characters.
+const LONGEST_ANSWER: usize = 64;
+
+/// Turns events of the terminal into actions; remembers the last click.
+#[derive(Debug, Default)]
+pub struct Translator {
+    last_click: Option<(Instant, Position)>,
+    /// Characters that may still belong to an answer of the terminal.
+    answer: usize,
+}
+
+impl Translator {
+    /// What `event` means now.
+    pub fn action(&mut self, app: &App, event: &Event, now: Instant) -> Option<Action> {
+        match event {
+            Event::Key(key) if self.is_of_answer(key) => None,
+            Event::Key(key) => action_of_key(app, key),
+            Event::Mouse(mouse) => {
+                let at = Position::new(mouse.column, mouse.row);
+                let is_shifted = mouse.modifiers.contains(KeyModifiers::SHIFT);
+                let wheel = |rows: i16| match is_shifted {
+                    true => Action::Scroll { at, rows: 0, columns: rows },
+                    false => Action::Scroll { at, rows, columns: 0 },
+                };
+                let action = match mouse.kind {
+                    MouseEventKind::Down(MouseButton::Left) => self.click(at, now),
+                    MouseEventKind::Drag(MouseButton::Left) => Action::Drag(at),
+                    MouseEventKind::Up(MouseButton::Left) => Action::Release(at),
+                    MouseEventKind::ScrollUp => wheel(-WHEEL_ROWS),
+                    MouseEventKind::ScrollDown => wheel(WHEEL_ROWS),
+                    MouseEventKind::ScrollLeft => Action::Scroll { at, rows: 0, columns: -WHEEL_ROWS },
+                    MouseEventKind::ScrollRight => Action::Scroll { at, rows: 0, columns: WHEEL_ROWS },
+                    _ => return None,
+                };
+                let is_click = matches!(action, Action::Click(_) | Action::DoubleClick(_));
+                match (&app.overlay, &app.prompt) {
+                    (Some(_), _) if is_click => Some(Action::CloseOverlay),
+                    (Some(_), _) => Some(Action::InOverlay(Box::new(action))),
+                    (_, Some(_)) => None,
+                    _ => Some(action),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a key is none: a terminal that was asked for its colours and answers late seems to type
+    /// `ESC ] 11 ; rgb:…`, up to a bell or to `ESC \\`.
+    fn is_of_answer(&mut self, event: &KeyEvent) -> bool {
+        let chord = chord_of(event);
+        if chord == (KeyCode::Char(']'), KeyModifiers::ALT) {
+            self.answer = LONGEST_ANSWER;
+            return true;
+        }
+        let is_of_answer = self.answer > 0;
+        let is_end = chord == ctrl('g') || chord == (KeyCode::Char('\\'), KeyModifiers::ALT);
+        self.answer = if is_end { 0 } else { self.answer.saturating_sub(1) };
+        is_of_answer
+    }
+
+    fn click(&mut self, at: Position, now: Instant) -> Action {
+        match self.last_click.take() {
+            Some((then, place)) if place == at && now.duration_since(then) <= DOUBLE_CLICK => {
+                Action::DoubleClick(at)
+            }
+            _ => {
+                self.last_click = Some((now, at));
+                Action::Click(at)
+            }
+        }
+    }
+}

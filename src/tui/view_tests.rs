@@ -1,0 +1,93 @@
+//! All views but Flame: names of strangers, and actions in any order.
+
+use super::action::{Action, Tab};
+use super::test_session::{SIZES, Session, theme};
+use super::theme::ColorDepth;
+use crate::report::Metric;
+use crate::report::fixture::ingest;
+use crate::report::fixture_waits::waiting;
+use ratatui::layout::{Position, Size};
+
+#[test]
+fn hostile_names_reach_no_terminal() {
+    use crate::profile::Reason;
+    use crate::report::fixture::Build;
+    let mut build = Build::new();
+    let wide = "漢".repeat(3_000);
+    for (number, name) in ["\x1b[2J\u{202e}x", &wide, ""].into_iter().enumerate() {
+        let task = build.task(1, 1 + number as u32, name, name);
+        build.add(task, 3, &["/x:main", &format!("/{name}y:{name}z"), "/x:leaf"]);
+        build.wait(task, Reason::Lock, 5_000_000, 9_000_000, &["/x:main", &format!("/x:{name}w")]);
+    }
+    let recording = build.finish();
+    let mut session = Session::new(recording, Some(Metric::Wall), Tab::Top);
+    for tab in [Tab::Top, Tab::Callers, Tab::Time, Tab::Threads] {
+        for actions in [
+            &[][..],
+            &[Action::Down, Action::Names],
+            &[Action::Enter],
+            &[Action::Enter],
+            &[Action::SplitThreads],
+        ] {
+            session.press(&[Action::Open(tab)]).press(actions);
+            for size in SIZES {
+                for is_ascii in [false, true] {
+                    for line in session.lines(size, &theme(ColorDepth::True, is_ascii)) {
+                        assert!(!line.chars().any(|c| c.is_control() || c == '\u{202e}'), "{line:?}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_action_is_harmless_in_every_view() {
+    let at = Position::new(3, 3);
+    let actions = [
+        Action::Up,
+        Action::Down,
+        Action::Left,
+        Action::Right,
+        Action::PageUp,
+        Action::PageDown,
+        Action::HalfUp,
+        Action::HalfDown,
+        Action::First,
+        Action::Last,
+        Action::Enter,
+        Action::Back,
+        Action::Whole,
+        Action::NextMatch,
+        Action::PreviousMatch,
+        Action::RangeStart,
+        Action::RangeEnd,
+        Action::HeatMap,
+        Action::Sort,
+        Action::ReverseSort,
+        Action::Click(at),
+        Action::DoubleClick(at),
+        Action::Drag(at),
+        Action::Release(at),
+        Action::Scroll { at, rows: 3, columns: 0 },
+        Action::Scroll { at, rows: -3, columns: 0 },
+        Action::CopyStack,
+        Action::SplitThreads,
+        Action::NextMetric,
+        Action::SearchSelected,
+    ];
+    for recording in [ingest(), waiting()] {
+        let mut session = Session::new(recording, None, Tab::Top);
+        for size in [(40, 10), (80, 24), (200, 11), (10_000, 12)] {
+            for tab in [Tab::Callers, Tab::Time, Tab::Threads, Tab::Top] {
+                session.app.size = Size::new(size.0, size.1);
+                for action in &actions {
+                    session.press(&[Action::Open(tab), action.clone()]);
+                }
+                if size.0 < 1_000 {
+                    session.buffer(size, &theme(ColorDepth::True, false));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! A recording that is watched while it runs.
+
+use super::fixture;
+use super::machine::turn;
+use super::profiler::{messages, prof, text};
+use super::running::Running;
+use prof::profile::Profile;
+use prof::record::live::{Ended, Live, LiveEvent, Rehearsal, Snapshot, own_memory_kb};
+use prof::record::{Output, RecordOptions, Target, WaitOptions};
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+fn options(target: Target) -> RecordOptions {
+    RecordOptions { target, waits: Some(WaitOptions::default()), ..RecordOptions::default() }
+}
+
+fn watch(pid: u32) -> Live {
+    Live::start(options(Target::Pids(vec![pid])), vec!["prof".to_owned(), "tui".to_owned()])
+        .expect("the fixture can be attached")
+}
+
+/// The events until `is_wanted` says so of a snapshot.
+fn snapshot_that(live: &Live, what: &str, is_wanted: impl Fn(&Snapshot) -> bool) -> Box<Snapshot> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < deadline {
+        match live.events().recv_timeout(Duration::from_millis(200)) {
+            Ok(LiveEvent::Snapshot(snapshot)) if is_wanted(&snapshot) => return snapshot,
+            Ok(LiveEvent::Ended(ended)) => panic!("it ended before {what}: {ended:?}"),
+            _ => {}
+        }
+    }
+    panic!("no snapshot {what}");
+}
+
+fn end_of(live: &Live) -> Ended {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < deadline {
+        if let Ok(LiveEvent::Ended(ended)) = live.events().recv_timeout(Duration::from_millis(200)) {
+            return ended;
+        }
+    }
+    panic!("it did not end");
+}
+
+fn has_function(profile: &Profile, name: &str) -> bool {
+    profile.symbols.functions().iter().any(|function| profile.tables.string(function.name) == name)
+}
+
+fn samples(profile: &Profile) -> (u64, u64) {
+    let event = profile.event_named("on-cpu").expect("running threads are sampled");
+    (event.observations(), event.total_weight())
+}
+
+#[test]
+fn the_first_snapshot_has_names_and_the_targets_end_gives_the_last_one() {
+    let Some(_turn) = turn() else { return };
+    let Some(shares) = Running::fixture("shares", &["6"]) else { return };
+    let live = watch(shares.pid());
+    let has_names = |snapshot: &Snapshot| {
+        ["main", "one_round", "share_fifty"].iter().all(|name| has_function(&snapshot.profile, name))
+    };
+    let first = snapshot_that(&live, "with names", has_names);
+    assert!(first.number <= 3, "the first {} snapshots had no names", first.number - 1);
+    let alive = first.profile.thread_times.first().expect("the time of the thread is known");
+    assert!(first.lacks_short_waits && !alive.has_ended);
+    let ended = end_of(&live);
+    assert_eq!((ended.reason.as_str(), ended.failure.as_deref()), ("target ended", None));
+    let last = &ended.snapshot.profile;
+    assert!(samples(last).0 > samples(&first.profile).0);
+    assert_eq!(last.thread_times.len(), 1, "the kernel's word takes the place of an estimate");
+    assert!(has_function(last, "share_twenty") && !ended.snapshot.lacks_short_waits);
+    // Still there to be saved.
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let output = Output::File { path: folder.path().join("after"), force: false };
+    assert!(live.save(&output).expect("it can be saved").samples >= samples(last).0);
+}
+
+#[test]
+fn what_is_saved_is_what_prof_report_reads() {
+    let Some(_turn) = turn() else { return };
+    let Some(shares) = Running::fixture("shares", &["30"]) else { return };
+    let live = watch(shares.pid());
+    snapshot_that(&live, "with 500 samples", |snapshot| samples(&snapshot.profile).0 > 500);
+    live.stop();
+    let ended = end_of(&live);
+    assert_eq!(ended.reason, "stopped");
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let output = Output::File { path: folder.path().join("seen"), force: false };
+    let saved = live.save(&output).expect("it can be saved");
+    let (read, integrity) = prof::profile::read_path(&saved.path).expect("it can be read");
+    assert!(integrity.is_complete, "{integrity:?}");
+    assert_eq!(samples(&read), samples(&ended.snapshot.profile));
+    assert!(live.save(&output).is_err(), "an existing file is replaced");
+    let report = prof().args(["report", "--json"]).arg(&saved.path).output().expect("`timeout` can be run");
+    assert!(report.status.success(), "{}", messages(&report));
+    let report: serde_json::Value = serde_json::from_str(&text(&report)).expect("it is JSON");
+    assert_eq!(report["samples"].as_u64(), Some(samples(&read).0), "{report:#}");
+}
+
+#[test]
+fn clearing_forgets_what_was_seen() {
+    let Some(_turn) = turn() else { return };
+    let Some(shares) = Running::fixture("shares", &["30"]) else { return };
+    let live = watch(shares.pid());
+    live.set_interval(Duration::from_millis(250));
+    snapshot_that(&live, "with 1000 samples", |snapshot| samples(&snapshot.profile).0 > 1_000);
+    live.clear();
+    let fresh = snapshot_that(&live, "with fewer", |snapshot| samples(&snapshot.profile).0 < 1_000);
+    let last = fresh.profile.events[0].last_time_ns().unwrap_or(0);
+    assert!(last <= fresh.profile.duration_ns() + 1_000_000_000, "times count from the clearing");
+    snapshot_that(&live, "with names again", |snapshot| has_function(&snapshot.profile, "share_fifty"));
+}
+
+/// The waits of a profile: start and length, ns.
+fn waits(profile: &Profile) -> Vec<(u64, u64)> {
+    let event = profile.event_named("off-cpu").expect("waits are recorded");
+    event.samples().filter_map(|sample| Some((sample.time_ns, sample.wait?.duration_ns))).collect()
+}
+
+#[test]
+fn a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once() {
+    let Some(_turn) = turn() else { return };
+    let sleeper = Running::start(Command::new("sleep").arg("60"));
+    let live = watch(sleeper.pid());
+    let longest = |snapshot: &Snapshot| {
+        let waits = waits(&snapshot.profile);
+        assert!(waits.len() <= 1, "one thread waits once: {waits:?}");
+        waits.first().map_or(0, |(_, duration_ns)| *duration_ns)
+    };
+    let first = snapshot_that(&live, "with the wait", |snapshot| longest(snapshot) > 0);
+    let (before, known) = (longest(&first), &first.profile.thread_times[0]);
+    assert_eq!(waits(&first.profile)[0].0, 0, "it has waited since the start");
+    assert_eq!(known.blocked_ns, before, "the account of the thread's time has it too");
+    let stack = first.profile.event_named("off-cpu").and_then(|event| event.sample(0).stack);
+    let frames = first.profile.tables.stack_frames(stack.expect("it has a stack")).count();
+    assert!(frames > 3, "{frames} frames");
+    snapshot_that(&live, "with a longer wait", |snapshot| longest(snapshot) > before + 1_000_000_000);
+    live.stop();
+    let ended = end_of(&live);
+    let (last, length_ns) = (&ended.snapshot.profile, ended.snapshot.profile.duration_ns());
+    assert_eq!(waits(last), [(0, length_ns)], "the wait and its part so far are one");
+    let time = &last.thread_times[0];
+    assert_eq!(time.on_cpu_ns + time.no_cpu_ns + time.blocked_ns, length_ns);
+}
+
+#[test]
+fn a_recording_that_is_watched_ends_by_itself_or_with_the_command_beside_it() {
+    let Some(_turn) = turn() else { return };
+    let sleeper = Running::start(Command::new("sleep").arg("60"));
+    let target = options(Target::Pids(vec![sleeper.pid()]));
+    let second = Duration::from_secs(1);
+    let timed = RecordOptions { duration: Some(second), delay: Some(second / 2), ..target.clone() };
+    let began = Instant::now();
+    let live = Live::start(timed, Vec::new()).expect("the sleeper can be attached");
+    assert!(began.elapsed() >= second / 2, "it begins after the delay");
+    let ended = end_of(&live);
+    assert_eq!(ended.reason, "duration reached");
+    assert!(ended.snapshot.profile.duration_ns() >= 1_000_000_000, "the delay does not count");
+    let beside = RecordOptions { timer: Some(vec!["sleep".into(), "0.5".into()]), ..target };
+    let live = Live::start(beside, Vec::new()).expect("the sleeper can be attached");
+    let ended = end_of(&live);
+    assert_eq!((ended.reason.as_str(), ended.command_status), ("command ended", None));
+}
+
+/// Most memory that a day of a busy program may take, kB.
+const MOST_MEMORY_KB: u64 = 512 << 10;
+
+#[test]
+#[ignore = "the next test runs it, in a process of its own"]
+fn a_day_goes_by() {
+    let mut rehearsal = Rehearsal::new(16);
+    for _ in 0..24 {
+        rehearsal.pass(Duration::from_secs(3_600), 120_000, 60_000, 1_200);
+        rehearsal.fold();
+        assert!(rehearsal.snapshot().0.profile.duration_ns() > 0);
+    }
+    let (rows, table_rows) = rehearsal.rows_kept();
+    let (_, most_kb) = own_memory_kb();
+    println!("{rows} rows of samples, {table_rows} of tables");
+    assert!(rows <= 500_000 && most_kb < MOST_MEMORY_KB, "{rows} rows, {most_kb} kB");
+}
+
+#[test]
+fn memory_stays_bounded_over_a_day() {
+    let tests = std::env::current_exe().expect("a test knows its own program");
+    let day = Command::new(tests)
+        .args(["--ignored", "--exact", "watched::a_day_goes_by", "--nocapture"])
+        .output()
+        .expect("the tests can be run");
+    assert!(day.status.success(), "{}", String::from_utf8_lossy(&day.stderr));
+    assert!(String::from_utf8_lossy(&day.stdout).contains("rows of samples"), "it was not run");
+}
+
+#[test]
+fn a_target_that_cannot_be_attached_is_the_error_of_record() {
+    let Some(_turn) = turn() else { return };
+    let mut child = Command::new("true").spawn().expect("`true` can be run");
+    child.wait().expect("own child");
+    let live = Live::start(options(Target::Pids(vec![child.id()])), Vec::new());
+    let error = live.expect_err("nobody is there");
+    let record =
+        prof().args(["record", "-p", &child.id().to_string()]).output().expect("`timeout` can be run");
+    assert!(messages(&record).contains(&error.to_string()), "{error} / {}", messages(&record));
+    let command = Target::Launch(vec![OsString::from("/nonexistent/program")]);
+    let error = Live::start(options(command), Vec::new()).expect_err("there is no such program");
+    let failure = error.downcast_ref::<prof::failure::Failure>().expect("it says what to do");
+    assert_eq!(failure.status, 127);
+}
+
+#[test]
+fn a_launched_command_is_watched_in_silence_to_its_end() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("shares") else { return };
+    let command = Target::Launch(vec![program.into_os_string(), OsString::from("2")]);
+    let live = Live::start(options(command), Vec::new()).expect("it can be started");
+    let ended = end_of(&live);
+    assert_eq!((ended.reason.as_str(), ended.command_status), ("command ended", Some(0)));
+    assert!(has_function(&ended.snapshot.profile, "share_fifty"));
+}
