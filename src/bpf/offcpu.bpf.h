@@ -74,8 +74,8 @@ static __always_inline __u64 accounting_ns(struct wait_budget *budget)
 	return timed ? runs * values->value[PROF_COUNT_SWITCH_NS] / timed : 0;
 }
 
-/* P for what is left of the share now, which is filled up first. */
-static __noinline __u64 fill_share(struct wait_budget *budget, __u64 now)
+/* P for what is left of the share now, which is filled up first. Global: verified once. */
+__noinline __u64 fill_share(struct wait_budget *budget, __u64 now)
 {
 	__s64 most = BUDGET_NS / 1000000 * overhead_ppm, half = most / 2;
 	__u64 passed, share, taken, step;

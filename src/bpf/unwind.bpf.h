@@ -34,11 +34,15 @@ static __always_inline __u32 if_taken(bool is_taken, __u32 taken)
 	return taken & (__u32)mask;
 }
 
+/* Zero, of which the verifier does not know. */
+static volatile __u32 unknown_zero;
+
 /* The last mapping that starts at or before `address` (or mapping 0). Global: verified once, not
  * for every path that leads here. */
 __noinline __u32 find_mapping(const struct prof_process *process, __u64 address)
 {
-	__u32 low = 0;
+	/* What is known before a step, the verifier follows apart behind it. */
+	__u32 low = unknown_zero;
 
 	if (!process)
 		return 0;
@@ -149,13 +153,15 @@ static __always_inline bool enter_mapping(struct walk *w, __u64 address)
  * Fills the window with the stack from `address` upwards. One read of 2 KiB costs little more than
  * one of 8 bytes, and serves many frames. A read that crosses the end of the stack fails as a
  * whole, which takes ten times as long as a read: a window ends with its page where that leaves
- * enough.
+ * enough. Global, as the steps below: verified once, not for every path that leads here.
  */
-static __noinline long fill_window(struct scratch *s, __u64 address)
+__noinline long fill_window(struct scratch *s, __u64 address)
 {
 	__u64 left = 4096 - (address & 4095);
 	__u64 bytes = left < LEAST_READ_BYTES || left > WINDOW_BYTES ? WINDOW_BYTES : left;
 
+	if (!s)
+		return -1;
 	s->window_start = address;
 	s->window_words = 0;
 	if (bytes > WINDOW_BYTES) /* for the verifier (6.18) */
@@ -331,11 +337,15 @@ static __always_inline long step_new_thread(struct scratch *s)
 	return step_leaf(s);
 }
 
-static __always_inline long step_frame_pointer(struct scratch *s, bool zero_is_root)
+/* Goes on by the frame pointer. */
+__noinline long step_frame_pointer(struct scratch *s, bool zero_is_root)
 {
-	__u64 bp = s->regs[REG_BP], caller_bp, return_address;
+	__u64 bp, caller_bp, return_address;
 	long result;
 
+	if (!s)
+		return 1;
+	bp = s->regs[REG_BP];
 	if (!follow_frame_pointers)
 		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
 	if (!s->is_return && step_by_code(s, &result))
@@ -388,12 +398,16 @@ static __always_inline void keep_frame(struct scratch *s)
 #define LOST_BP 0x8000000100000001ULL
 
 /* The step that a rule of the kinds REG, DEREF, DEREF_INDEX and PLT describes. */
-static __always_inline long step_rule(struct scratch *s, const struct prof_rule *rule)
+__noinline long step_rule(struct scratch *s, const struct prof_rule *rule)
 {
-	__u32 kind = rule->kind;
-	__u64 base = s->regs[rule->cfa_reg & REG_MASK], cfa, return_address, by_fp = 0;
-	__u64 bp = s->regs[REG_BP];
+	__u64 base, bp, cfa, return_address, by_fp = 0;
+	__u32 kind;
 
+	if (!s || !rule)
+		return 1;
+	kind = rule->kind;
+	base = s->regs[rule->cfa_reg & REG_MASK];
+	bp = s->regs[REG_BP];
 	if (!s->all_registers && !(rule->is_base_kept && s->has_kept) && rule->cfa_reg != REG_SP &&
 	    rule->cfa_reg != REG_BP)
 		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
@@ -474,7 +488,37 @@ static __always_inline long step_plain(struct scratch *s, const struct prof_rule
 
 #include "goroutine.bpf.h"
 
-/* One frame: stores the current address and moves on to its caller. Returns 1 to stop. */
+/* The steps that few frames take. */
+__noinline long step_rarely(struct scratch *s, const struct prof_rule *rule)
+{
+	__u32 kind;
+
+	if (!s || !rule)
+		return 1;
+	kind = rule->kind;
+	if (kind == PROF_RULE_STOP)
+		return stop(s, PROF_OUTCOME_COMPLETE);
+	if (kind == PROF_RULE_SIGNAL) {
+		if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden)
+			return stop(s, end_of_frame_pointers(s));
+		return step_signal(s);
+	}
+	if (kind == PROF_RULE_USER)
+		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
+	/* Not the module's code, where frame pointers would be followed. */
+	if (kind == PROF_RULE_NONE)
+		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
+	if (kind == PROF_RULE_NEW_THREAD)
+		return step_new_thread(s);
+	if (kind == PROF_RULE_LANDING)
+		return step_landing(s, rule);
+	if (kind == PROF_RULE_GOROUTINE)
+		return step_goroutine(s, rule);
+	return step_go_call(s, rule);
+}
+
+/* One frame: stores the current address and moves on to its caller. Returns 1 to stop: the verifier
+ * has to see that it is 0 or 1. */
 static long walk_step(__u32 index, struct walk *w)
 {
 	struct scratch *s = w->s;
@@ -496,7 +540,7 @@ static long walk_step(__u32 index, struct walk *w)
 			return stop(s, PROF_OUTCOME_TABLE_NOT_LOADED);
 		if (s->image.state == PROF_IMAGE_VSYSCALL)
 			return step_leaf(s);
-		return step_frame_pointer(s, false);
+		return step_frame_pointer(s, false) & 1;
 	}
 
 	va = address - s->map_bias;
@@ -516,29 +560,12 @@ static long walk_step(__u32 index, struct walk *w)
 			return step_plain(s, rule, shape);
 	}
 	kind = rule->kind;
-	if (kind == PROF_RULE_STOP)
-		return stop(s, PROF_OUTCOME_COMPLETE);
-	if (kind == PROF_RULE_SIGNAL) {
-		if (!FRAME_RECORD_TELLS_SP && s->is_sp_hidden)
-			return stop(s, end_of_frame_pointers(s));
-		return step_signal(s);
-	}
-	if (kind == PROF_RULE_USER)
-		return stop(s, PROF_OUTCOME_UNSUPPORTED_RULE);
-	/* Not the module's code, where frame pointers would be followed. */
-	if (kind == PROF_RULE_NONE)
-		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
-	if (kind == PROF_RULE_NEW_THREAD)
-		return step_new_thread(s);
-	if (kind == PROF_RULE_LANDING)
-		return step_landing(s, rule);
-	if (kind == PROF_RULE_GOROUTINE)
-		return step_goroutine(s, rule);
-	if (kind == PROF_RULE_GO_CALL)
-		return step_go_call(s, rule);
+	if (kind == PROF_RULE_REG || kind == PROF_RULE_DEREF || kind == PROF_RULE_PLT ||
+	    kind == PROF_RULE_DEREF_INDEX)
+		return step_rule(s, rule) & 1;
 	if (kind == PROF_RULE_FP || kind == PROF_RULE_FP_ROOT)
-		return step_frame_pointer(s, kind == PROF_RULE_FP_ROOT);
-	return step_rule(s, rule);
+		return step_frame_pointer(s, kind == PROF_RULE_FP_ROOT) & 1;
+	return step_rarely(s, rule) & 1;
 }
 
 /* Walks the user stack from the registers in the scratch; appends to its frames. */

@@ -20,11 +20,35 @@ static __always_inline void find_uprobes(struct scratch *s, struct task_struct *
 	s->return_instances = 0;
 	if (!bpf_core_field_exists(task->utask))
 		return;
-	uprobes = task->utask;
+	/* A pointer that is loaded plainly costs the verifier (6.18) a search of all kernel types.
+	 */
+	uprobes = BPF_CORE_READ(task, utask);
 	if (!uprobes)
 		return;
 	s->trampoline = BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 	s->return_instances = (__u64)BPF_CORE_READ(uprobes, return_instances);
+}
+
+/* A search of a thread's list of replaced return addresses. */
+struct return_search {
+	__u64 instance;
+	__u64 slot;	/* where on the stack the address was */
+	__u64 original; /* what is found; 0: nothing */
+};
+
+/* Looks at one of the list. Returns 1 to stop. */
+static long look_at_instance(__u32 index, struct return_search *search)
+{
+	struct return_instance *current = (struct return_instance *)search->instance;
+
+	if (!current)
+		return 1;
+	if (BPF_CORE_READ(current, stack) == search->slot) {
+		search->original = BPF_CORE_READ(current, orig_ret_vaddr);
+		return 1;
+	}
+	search->instance = (__u64)BPF_CORE_READ(current, next);
+	return 0;
 }
 
 /*
@@ -34,16 +58,10 @@ static __always_inline void find_uprobes(struct scratch *s, struct task_struct *
  */
 __noinline __u64 replaced_return_address(__u64 instance, __u64 slot)
 {
-	for (int i = 0; i < MAX_RETURN_INSTANCES; i++) {
-		struct return_instance *current = (struct return_instance *)instance;
+	struct return_search search = {.instance = instance, .slot = slot};
 
-		if (!current)
-			return 0;
-		if (BPF_CORE_READ(current, stack) == slot)
-			return BPF_CORE_READ(current, orig_ret_vaddr);
-		instance = (__u64)BPF_CORE_READ(current, next);
-	}
-	return 0;
+	bpf_loop(MAX_RETURN_INSTANCES, look_at_instance, &search, 0);
+	return search.original;
 }
 
 /*

@@ -73,7 +73,8 @@ struct bpf_perf_event_data {
 
 #else
 
-/* arch/x86/include/asm/ptrace.h */
+/* arch/x86/include/asm/ptrace.h. What pushes it is assembly that has these offsets: no CO-RE, for
+ * which libbpf searches all types of the kernel. */
 struct pt_regs {
 	unsigned long r15;
 	unsigned long r14;
@@ -96,7 +97,7 @@ struct pt_regs {
 	unsigned long flags;
 	unsigned long sp;
 	unsigned long ss;
-} __attribute__((preserve_access_index));
+};
 
 /*
  * Context of perf_event programs (include/uapi/linux/bpf_perf_event.h). Its layout is ABI and the
@@ -263,14 +264,15 @@ struct task_struct {
 /* kernel/bpf/task_iter.c */
 struct seq_file;
 
+/* Contexts of iterators (kernel/bpf/task_iter.c, include/linux/bpf.h), which are ABI: no CO-RE. */
 struct bpf_iter_meta {
 	struct seq_file *seq;
-} __attribute__((preserve_access_index));
+};
 
 struct bpf_iter__task {
 	struct bpf_iter_meta *meta;
 	struct task_struct *task;
-} __attribute__((preserve_access_index));
+};
 
 struct linux_binprm;
 
