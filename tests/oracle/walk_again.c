@@ -234,16 +234,26 @@ static bool returns_from_signal(const char *function)
 	return function && !strncmp(function, "runtime.sigreturn", strlen("runtime.sigreturn"));
 }
 
+/* Whether Go's vfork keeps its return address in a register, of which its entry does not tell, while
+ * the child overwrites the one on the stack that both run on. */
+static bool hides_return_address(const char *function)
+{
+	return function && !strncmp(function, "syscall.rawVforkSyscall",
+				    strlen("syscall.rawVforkSyscall"));
+}
+
 /* Whether libdw knew how to step on from the last frame that both found. */
 static bool can_step(const struct sample_record *sample, size_t common)
 {
 	bool is_exact = common == 1 && !sample->is_return;
+	const char *function;
 	uint64_t address;
 
 	if (common == 0)
 		return true;
 	address = walk.frames[common - 1];
-	return !leaves_stack(address_space_symbol(walk.space, address - !is_exact)) &&
+	function = address_space_symbol(walk.space, address - !is_exact);
+	return !leaves_stack(function) && !hides_return_address(function) &&
 	       !returns_from_signal(address_space_symbol(walk.space, address)) &&
 	       (address_space_has_cfi(walk.space, address - !is_exact) ||
 		address_space_has_cfi(walk.space, address));
