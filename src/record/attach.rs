@@ -2,6 +2,7 @@
 
 use super::capacity::max_walked_frames;
 use super::kernel_tables::{KernelTables, TableMaps};
+use super::kernel_types::KERNEL_TYPES;
 use super::perf_event::{self, SampleClock};
 use super::wait_programs::{self, WaitConfig};
 use crate::bpf::{
@@ -410,7 +411,7 @@ unsafe fn bytes_of<T>(value: &T) -> &[u8] {
 pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
     let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
         || error.to_string().contains("Operation not permitted");
-    if !std::path::Path::new("/sys/kernel/btf/vmlinux").exists() {
+    if !std::path::Path::new(KERNEL_TYPES).exists() {
         return Failure::new(status::FAILED, "cannot load the samplers: this kernel has no BTF type information")
             .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF (Linux 6.1 or newer; every current distribution has it)")
             .into();

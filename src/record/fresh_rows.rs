@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn modules_keep_their_numbers_and_stacks_of_open_waits_their_frames() {
         let mut collector =
-            Collector::new(Profile::new(Meta::default()), ModuleFiles::new(false), KernelFrames::none());
+            Collector::new(Profile::new(Meta::default()), ModuleFiles::new(false), KernelFrames::new(false));
         collector.add_waits("every wait".to_owned());
         let tables = &mut collector.profile.tables;
         tables.intern_string("a name that nothing needs any more");

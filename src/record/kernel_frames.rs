@@ -9,9 +9,10 @@ use std::thread::JoinHandle;
 /// every boot.
 const LOAD_ALIGNMENT: u64 = 2 << 20;
 
-/// Names of the kernel's addresses, read while the recording starts.
+/// Names of the kernel's addresses.
 #[derive(Debug)]
 enum Names {
+    Wanted,
     Loading(JoinHandle<Option<KernelSymbols>>),
     Loaded(Option<KernelSymbols>),
 }
@@ -25,32 +26,31 @@ pub struct KernelFrames {
 }
 
 impl KernelFrames {
-    /// Starts to read the kernel's symbols on another thread.
-    pub fn start_loading() -> Self {
-        let names = Names::Loading(std::thread::spawn(|| KernelSymbols::load().ok()));
+    /// For a recording with kernel frames, or without any.
+    pub fn new(are_recorded: bool) -> Self {
+        let names = if are_recorded { Names::Wanted } else { Names::Loaded(None) };
         KernelFrames { names, frames: FxHashMap::default(), addresses: FxHashMap::default() }
     }
 
-    /// For a recording without kernel frames.
-    pub fn none() -> Self {
-        KernelFrames {
-            names: Names::Loaded(None),
-            frames: FxHashMap::default(),
-            addresses: FxHashMap::default(),
+    /// Starts to read the kernel's symbols on another thread, if they will be needed. It takes a CPU for some time: not
+    /// before the first samples are taken.
+    pub fn start_loading(&mut self) {
+        if let Names::Wanted = self.names {
+            self.names = Names::Loading(std::thread::spawn(|| KernelSymbols::load().ok()));
         }
     }
 
     /// The kernel's symbols; `None` when they are hidden (kernel.kptr_restrict) or not readable.
     pub fn symbols(&mut self) -> Option<&KernelSymbols> {
-        if let Names::Loading(_) = self.names {
-            let Names::Loading(thread) = std::mem::replace(&mut self.names, Names::Loaded(None)) else {
-                return None;
-            };
+        self.start_loading();
+        if let Names::Loading(_) = self.names
+            && let Names::Loading(thread) = std::mem::replace(&mut self.names, Names::Loaded(None))
+        {
             self.names = Names::Loaded(thread.join().ok().flatten());
         }
         match &self.names {
             Names::Loaded(symbols) => symbols.as_ref(),
-            Names::Loading(_) => None,
+            Names::Wanted | Names::Loading(_) => None,
         }
     }
 

@@ -13,6 +13,7 @@ mod file_state;
 mod fresh_rows;
 mod kernel_frames;
 mod kernel_tables;
+mod kernel_types;
 mod launch;
 pub mod live;
 mod machine;

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Nice value of the thread that empties the rings.
 const READER_PRIORITY: i32 = -10;
@@ -39,11 +39,13 @@ const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
 const EXEC_PATIENCE_NS: u64 = 200_000_000;
-/// Longest wait for tables before sampling starts; samples before a table are rescued.
+/// Longest wait for the tables of a command that has not begun, and of all that is left at the end.
 const TABLE_PATIENCE: Duration = Duration::from_secs(3);
-
+/// By then, from the start of attaching on, a process that runs is sampled, whether its tables are there or not: until
+/// they are, its samples are rescued.
+const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_millis(200);
 /// The same when everything is recorded: there are many tables, and most are not needed at once.
-const SYSTEM_TABLE_PATIENCE: Duration = Duration::from_secs(1);
+const SYSTEM_FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A running recording.
 #[derive(Debug)]
@@ -104,6 +106,7 @@ impl<'obj> Session<'obj> {
     /// Of the two `objects` the second is used if the kernel refuses the programs of waits.
     pub fn attach(objects: &'obj mut [MaybeUninit<OpenObject>; 2], start: Start<'_>) -> anyhow::Result<Self> {
         let Start { options, found, preload, command, is_watched } = start;
+        let began = Instant::now();
         let mut notices = Vec::new();
         let cpus = online_cpus()?;
         let clock = available_clock();
@@ -161,11 +164,7 @@ impl<'obj> Session<'obj> {
         let period_ns = perf_event::period_ns(hz);
         let sampling = format!("{} at {hz} Hz per CPU", clock.name());
         let files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
-        let kernel_frames = if options.user_only && waits.is_none() {
-            KernelFrames::none()
-        } else {
-            KernelFrames::start_loading()
-        };
+        let kernel_frames = KernelFrames::new(!options.user_only || waits.is_some());
         let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
         if options.on_cpu {
             collector.add_samples(sampling, period_ns);
@@ -237,11 +236,12 @@ impl<'obj> Session<'obj> {
             is_budget_reached: false,
         };
         session.publish_processes()?;
-        // The whole machine is sampled soon, with stacks rescued until the last tables are there.
-        let patience = if is_system_wide { SYSTEM_TABLE_PATIENCE } else { TABLE_PATIENCE };
-        // A command has not begun yet; a process that runs is sampled as soon as can be.
-        let is_launched = matches!(options.target, Target::Launch(_));
-        session.place_tables(patience, if is_launched { Wanted::Whole } else { Wanted::First });
+        let (patience, wanted) = match options.target {
+            Target::Launch(_) => (TABLE_PATIENCE, Wanted::Whole),
+            Target::System => (SYSTEM_FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
+            _ => (FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
+        };
+        session.place_tables(patience, wanted);
         // What was mapped while the tables were compiled.
         session.take_sideband()?;
         Ok(session)
@@ -262,6 +262,7 @@ impl<'obj> Session<'obj> {
             .map_or(0, |since| since.as_nanos() as u64);
         self.collector.set_start(self.start_ns);
         self.kernel.attach_samplers(std::mem::take(&mut self.samplers))?;
+        self.collector.kernel.start_loading();
         Ok(())
     }
 

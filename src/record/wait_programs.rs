@@ -1,6 +1,7 @@
 //! The kernel side of waits: which programs this kernel can run, and their start and end.
 
 use super::attach::{KernelSide, load_failure};
+use super::kernel_types::{KERNEL_TYPES, KernelTypeNames};
 use super::options::{WaitOptions, WaitStacks};
 use super::session::monotonic_ns;
 use super::wait_reason;
@@ -8,9 +9,6 @@ use crate::bpf::{Counter, OpenProfSkel, OpenWaitEvent, prof_span};
 use libbpf_rs::Link;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
-
-/// Types of the running kernel.
-const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// What the programs need of the kernel, by the names of its types. The last came with 5.18, as did the state of the
 /// thread that leaves as an argument of sched_switch.
@@ -42,14 +40,10 @@ impl WaitConfig {
     ///
     /// Why waits cannot be recorded at all.
     pub(super) fn for_this_kernel(options: &WaitOptions) -> Result<Self, String> {
-        let types = std::fs::read(KERNEL_TYPES)
+        let types = KernelTypeNames::load()
             .map_err(|error| format!("this kernel has no type information ({KERNEL_TYPES}: {error})"))?;
-        let has = |name: &str| {
-            let needle = [b"\0", name.as_bytes(), b"\0"].concat();
-            memchr::memmem::find(&types, &needle).is_some()
-        };
         for name in NEEDED {
-            if !has(name) {
+            if !types.has(name) {
                 return Err(format!("it needs Linux 5.18 or later ({name} is missing here)"));
             }
         }
@@ -57,7 +51,7 @@ impl WaitConfig {
             min_block: options.min_block,
             max_overhead_ppm: options.max_overhead_ppm,
             is_watched: false,
-            is_early: options.stacks == WaitStacks::WhenLeaving || !has("btf_trace_sched_exit_tp"),
+            is_early: options.stacks == WaitStacks::WhenLeaving || !types.has("btf_trace_sched_exit_tp"),
         })
     }
 }

@@ -1,0 +1,105 @@
+//! Names of the running kernel's types: what tells which programs it can run.
+//!
+//! The layout is that of the kernel's Documentation/bpf/btf.rst.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+/// Types of the running kernel.
+pub(super) const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// `BTF_MAGIC`.
+const MAGIC: u16 = 0xeb9f;
+/// Bytes of `struct btf_header`.
+const HEADER_BYTES: usize = 24;
+/// More than any kernel's names take, bytes.
+const MOST_NAME_BYTES: u32 = 64 << 20;
+
+/// The names of all types and their fields.
+#[derive(Debug)]
+pub(super) struct KernelTypeNames {
+    /// Each ends with a zero byte; the first is empty.
+    names: Vec<u8>,
+}
+
+impl KernelTypeNames {
+    /// Reads [`KERNEL_TYPES`], of which the names are the smaller part.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such file, or it is none of types.
+    pub(super) fn load() -> io::Result<Self> {
+        Self::read(File::open(KERNEL_TYPES)?)
+    }
+
+    fn read(mut types: impl Read + Seek) -> io::Result<Self> {
+        let bad = |what| io::Error::new(io::ErrorKind::InvalidData, what);
+        let mut header = [0; HEADER_BYTES];
+        types.read_exact(&mut header)?;
+        if header[..2] != MAGIC.to_ne_bytes() {
+            return Err(bad("no BTF"));
+        }
+        let word = |at: usize| {
+            let bytes = header[at..].first_chunk().copied().unwrap_or_default();
+            u32::from_ne_bytes(bytes)
+        };
+        let (header_bytes, offset, length) = (word(4), word(16), word(20));
+        if length > MOST_NAME_BYTES {
+            return Err(bad("more names than can be"));
+        }
+        types.seek(SeekFrom::Start(u64::from(header_bytes) + u64::from(offset)))?;
+        let mut names = vec![0; length as usize];
+        types.read_exact(&mut names)?;
+        Ok(KernelTypeNames { names })
+    }
+
+    /// Whether a type or field has this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        let needle = [b"\0", name.as_bytes(), b"\0"].concat();
+        memchr::memmem::find(&self.names, &needle).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    /// A file of types with `names`, behind `gap` bytes of types.
+    fn file(names: &[u8], gap: u32) -> Vec<u8> {
+        let words = [HEADER_BYTES as u32, 0, gap, gap, names.len() as u32];
+        let mut bytes = [MAGIC.to_ne_bytes(), [1, 0]].concat();
+        bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
+        bytes.extend(vec![b'x'; gap as usize]);
+        bytes.extend(names);
+        bytes
+    }
+
+    #[test]
+    fn whole_names_are_found() {
+        let types = KernelTypeNames::read(Cursor::new(file(b"\0first\0second_one\0", 12))).unwrap();
+        assert!(types.has("first") && types.has("second_one"));
+        assert!(!types.has("second") && !types.has("one") && !types.has("x"));
+    }
+
+    #[test]
+    fn what_is_cut_or_no_types_is_refused() {
+        let whole = file(b"\0first\0", 12);
+        for length in 0..whole.len() {
+            assert!(KernelTypeNames::read(Cursor::new(&whole[..length])).is_err(), "{length} bytes");
+        }
+        assert!(KernelTypeNames::read(Cursor::new(vec![0; 100])).is_err());
+        let mut huge = whole.clone();
+        huge[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
+        assert!(KernelTypeNames::read(Cursor::new(huge)).is_err());
+    }
+
+    #[test]
+    fn the_running_kernel_has_tasks() {
+        let Ok(types) = KernelTypeNames::load() else {
+            println!("skipped: no {KERNEL_TYPES}");
+            return;
+        };
+        assert!(types.has("task_struct") && !types.has("no_type_of_any_kernel"));
+    }
+}
