@@ -110,6 +110,16 @@ const LOOPS: [&str; 26] = [
 /// Interpreters, by how the names of their files begin.
 const INTERPRETERS: [&str; 6] = ["python", "libpython", "perl", "libperl", "ruby", "libruby"];
 
+/// The function of an interpreter that runs the program's own, by name.
+const EVALUATORS: [&str; 6] = [
+    "_PyEval_EvalFrameDefault",
+    "PyEval_EvalFrameEx",
+    "Perl_runops_standard",
+    "Perl_runops_debug",
+    "vm_exec_core",
+    "rb_vm_exec",
+];
+
 /// What one frame's functions say.
 #[derive(Debug, Clone, Copy, Default)]
 struct FrameFacts {
@@ -117,6 +127,8 @@ struct FrameFacts {
     is_own: bool,
     /// An interpreter's function: it stands for any function of the program that it runs.
     is_interpreter: bool,
+    /// The interpreter's function that runs those of the program.
+    is_evaluator: bool,
     parks: bool,
     locks: bool,
     accepts: bool,
@@ -133,8 +145,8 @@ pub(super) struct Blocking {
     pub(super) user: Option<StackId>,
     /// Frames of the program's own code.
     pub(super) own_frames: u32,
-    /// The stack up to the innermost frame of the program's own that called something else.
-    pub(super) call_site: Option<StackId>,
+    /// Where the program's own code calls something else.
+    pub(super) call_site: Option<CallSite>,
     /// The outermost frame of the program's own: the thread's main function.
     pub(super) entry: Option<FrameId>,
     /// The innermost function that is no C library's is an event loop's.
@@ -157,6 +169,22 @@ impl Blocking {
             Reason::Pipe | Reason::Other => self.accepts || self.awaits_signal || self.is_kernel_loop,
             _ => false,
         }
+    }
+}
+
+/// Where a program's own code calls something else: the stack up to the innermost frame of its own. The program that
+/// an interpreter runs calls what the interpreter itself has made of C: there it is the stack up to the frame that runs
+/// the program, and what it calls, since one instruction calls many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct CallSite {
+    stack: StackId,
+    callee: Option<FunctionKey>,
+}
+
+impl CallSite {
+    /// A stack whose innermost frame is the program's own is its own site.
+    pub(super) fn at(stack: StackId) -> Self {
+        CallSite { stack, callee: None }
     }
 }
 
@@ -235,6 +263,9 @@ impl<'p> BlockingCalls<'p> {
         // Until the first function of the program's own is passed, the frames belong to the call that blocks.
         let mut is_call = true;
         let mut kernel_functions = 0;
+        // All user frames so far are an interpreter's, or those of what it calls; the outermost of them.
+        let mut is_builtin = true;
+        let mut inner: Option<FrameId> = None;
         let mut at = Some(stack);
         while let Some(id) = at {
             let row = self.profile.tables.stack(id);
@@ -249,11 +280,19 @@ impl<'p> BlockingCalls<'p> {
             }
             if facts.is_own {
                 if blocking.own_frames == 0 && blocking.user != Some(id) {
-                    blocking.call_site = Some(id);
+                    blocking.call_site = Some(CallSite::at(id));
                 }
                 is_call = false;
                 blocking.own_frames += 1;
                 blocking.entry = Some(row.frame);
+            }
+            if !facts.is_kernel {
+                is_builtin &= !facts.is_own || facts.is_interpreter;
+                if let Some(callee) = inner.filter(|_| is_builtin && facts.is_evaluator) {
+                    blocking.call_site = Some(CallSite { stack: id, callee: Some(self.function(callee)) });
+                }
+                is_builtin &= !facts.is_evaluator;
+                inner = Some(row.frame);
             }
             if facts.schedules {
                 kernel_functions = 0;
@@ -285,7 +324,9 @@ impl<'p> BlockingCalls<'p> {
         let kind = code_kind(module.kind, &path, row.flags.space);
         let mut facts = FrameFacts { is_kernel: kind == LabelKind::Kernel, ..FrameFacts::default() };
         let file = module_stem(&path);
-        facts.is_interpreter = INTERPRETERS.iter().any(|name| file.starts_with(name));
+        // The part of Python's own library that is made of C.
+        facts.is_interpreter =
+            INTERPRETERS.iter().any(|name| file.starts_with(name)) || path.contains("/lib-dynload/");
         let locations = self.profile.symbols.locations(frame);
         if locations.is_empty() {
             facts.is_own = is_own(kind, &path, "");
@@ -303,6 +344,7 @@ impl<'p> BlockingCalls<'p> {
                 facts.parks |= has(&PARKS);
                 facts.locks |= has(&LOCKS);
                 facts.is_loop |= LOOPS.contains(&name);
+                facts.is_evaluator |= facts.is_interpreter && EVALUATORS.contains(&name);
             }
         }
         facts
