@@ -173,23 +173,24 @@ impl Blocking {
 }
 
 /// Where a program's own code calls something else: the stack up to the innermost frame of its own. The program that
-/// an interpreter runs calls what the interpreter itself has made of C: there it is the stack up to the frame that runs
-/// the program, and what it calls, since one instruction calls many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// an interpreter runs calls what the interpreter itself has made of C: there it is the stack above the function that
+/// runs the program, and the function of its own that makes the call, since the way between them varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct CallSite {
-    stack: StackId,
-    callee: Option<FunctionKey>,
+    pub(super) stack: StackId,
+    /// What the program that an interpreter runs calls.
+    pub(super) builtin: Option<FunctionKey>,
 }
 
 impl CallSite {
     /// A stack whose innermost frame is the program's own is its own site.
     pub(super) fn at(stack: StackId) -> Self {
-        CallSite { stack, callee: None }
+        CallSite { stack, builtin: None }
     }
 }
 
 /// A function: its name, or where it has none an address in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(super) struct FunctionKey {
     module: ModuleId,
     name: StringId,
@@ -263,9 +264,9 @@ impl<'p> BlockingCalls<'p> {
         // Until the first function of the program's own is passed, the frames belong to the call that blocks.
         let mut is_call = true;
         let mut kernel_functions = 0;
-        // All user frames so far are an interpreter's, or those of what it calls; the outermost of them.
+        // All user frames so far are an interpreter's, or those of what it calls.
         let mut is_builtin = true;
-        let mut inner: Option<FrameId> = None;
+        let mut innermost_own: Option<FrameId> = None;
         let mut at = Some(stack);
         while let Some(id) = at {
             let row = self.profile.tables.stack(id);
@@ -288,11 +289,16 @@ impl<'p> BlockingCalls<'p> {
             }
             if !facts.is_kernel {
                 is_builtin &= !facts.is_own || facts.is_interpreter;
-                if let Some(callee) = inner.filter(|_| is_builtin && facts.is_evaluator) {
-                    blocking.call_site = Some(CallSite { stack: id, callee: Some(self.function(callee)) });
+                if is_builtin
+                    && facts.is_evaluator
+                    && let (Some(frame), Some(stack)) = (innermost_own, row.parent)
+                {
+                    blocking.call_site = Some(CallSite { stack, builtin: Some(self.function(frame)) });
                 }
                 is_builtin &= !facts.is_evaluator;
-                inner = Some(row.frame);
+                if facts.is_own {
+                    innermost_own = innermost_own.or(Some(row.frame));
+                }
             }
             if facts.schedules {
                 kernel_functions = 0;

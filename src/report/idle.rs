@@ -154,14 +154,15 @@ impl<'w> SharedWork<'w> {
 
     /// Frames above the step at which `stack` turns away from the work in a single step; `None` when there is work
     /// all along, or when it leaves little by little.
-    fn turning(&self, profile: &Profile, stack: StackId) -> Option<usize> {
-        let mut at = Some(stack);
+    fn turning(&self, profile: &Profile, site: CallSite) -> Option<usize> {
+        let mut at = Some(site.stack);
         while let Some(id) = at {
             let under = self.parts.iter().map(|work| work.time.under(id)).fold(0, u64::saturating_add);
             let share = percent(under, self.total);
             if share >= REST_PERCENT {
                 // The first frame from the leaf under which there is work: it must be that of nearly all.
-                let is_loop = share >= LOOP_PERCENT && id != stack;
+                // A program that an interpreter runs is in a function that is not in the stack.
+                let is_loop = share >= LOOP_PERCENT && (id != site.stack || site.builtin.is_some());
                 return is_loop.then(|| profile.tables.stack_frames(id).count());
             }
             at = profile.tables.stack(id).parent;
@@ -177,6 +178,7 @@ struct Candidate {
     task: TaskId,
     stack: StackId,
     reason: Reason,
+    user: StackId,
     /// Where it waits: what it is judged by, with all that wait there.
     place: Place,
     amount: Amount,
@@ -184,9 +186,10 @@ struct Candidate {
     is_known: bool,
 }
 
-/// Where threads of one program wait: the name of their process, and their user stack. Those that wait in one place are
-/// judged together, so that the same wait is not idle in one thread and something else in the next.
-type Place = (StringId, StackId);
+/// Where threads of one program wait: the name of their process, and their user stack, or where an interpreter runs the
+/// program the site of the call. Those that wait in one place are judged together, so that the same wait is not idle in
+/// one thread and something else in the next.
+type Place = (StringId, CallSite);
 
 /// What threads that do the same have in common: names of the thread and its process, and its main function.
 type Role = (StringId, StringId, FunctionKey);
@@ -243,7 +246,7 @@ impl<'p> Judge<'p> {
             idle: FxHashSet::default(),
         };
         // Where the program's own code makes calls that block, in threads of each process name.
-        let mut call_sites: FxHashSet<(StringId, CallSite)> = FxHashSet::default();
+        let mut call_sites: FxHashSet<Place> = FxHashSet::default();
         let mut maybe_work: Vec<MaybeWork> = Vec::new();
         for group in groups {
             let Some(stack) = group.stack else { continue };
@@ -273,10 +276,11 @@ impl<'p> Judge<'p> {
             {
                 let process = profile.tables.task(group.task).process;
                 call_sites.insert((process, call_site));
-                let place = (process, user);
+                let place =
+                    (process, if call_site.builtin.is_some() { call_site } else { CallSite::at(user) });
                 let is_known = blocking.own_frames == 0 || blocking.in_loop;
                 let (task, amount) = (group.task, group.amount);
-                thread.candidates.push(Candidate { task, stack, reason, place, amount, is_known });
+                thread.candidates.push(Candidate { task, stack, reason, user, place, amount, is_known });
                 judge.places.entry(place).or_default().insert(number);
             } else if !matches!(group.activity, Activity::Waiting(Reason::NoCpu | Reason::Stopped)) {
                 // Waiting for a CPU, or in a debugger, says nothing of what the thread wanted.
@@ -370,7 +374,7 @@ impl<'p> Judge<'p> {
         candidate: &Candidate,
         turning: usize,
     ) -> bool {
-        let user = candidate.place.1;
+        let user = candidate.user;
         let is_anywhere = matches!(candidate.reason, Reason::Sleep | Reason::Lock | Reason::Child);
         let is_own_call =
             candidate.reason != Reason::Sleep || self.calls.own_frames_below(user, turning) <= 1;

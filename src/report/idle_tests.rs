@@ -405,14 +405,17 @@ fn what_an_interpreter_does_inside_of_the_call_that_blocks_is_no_work() {
         .runs(task, 20, &format!("{eval} %builtin_len"))
         .waits(task, Reason::Sleep, 90, &sleep);
     assert_eq!(case.idle(), [true]);
-    // A function that takes a callback, and waits itself: what the callback does is work.
-    let sort = format!("{eval} %list_sort");
+    // Python calls a function that it has called often on a shorter way.
     let mut case = Case::new();
-    let task = case.thread(1, "python3");
-    case.runs(task, 50, &format!("{sort} %_PyEval_EvalFrameDefault %builtin_len"))
-        .runs(task, 50, eval)
-        .waits(task, Reason::Sleep, 90, &format!("{sort} @clock_nanosleep #do_nanosleep"));
-    assert_eq!(case.idle(), [false]);
+    let (often, seldom) = (case.thread(1, "python3"), case.thread(2, "python3"));
+    let long_way = format!("{eval} %PyObject_Vectorcall %time_sleep @clock_nanosleep #do_nanosleep");
+    case.runs(often, 50, eval)
+        .runs(seldom, 3, &format!("{eval} %builtin_len"))
+        .runs(seldom, 50, "_start %Py_RunMain %import")
+        .waits(often, Reason::Sleep, 90, &sleep)
+        .waits(seldom, Reason::Sleep, 3, &long_way);
+    let idle = case.idle();
+    assert_eq!(idle[0], idle[1]);
 }
 
 #[test]
