@@ -1,7 +1,7 @@
 //! How a thread came to wait: the functions between its root and the call that blocks, and whether that call is one
 //! with which programs wait for work.
 
-use super::code::is_own;
+use super::code::{Code, is_own, rust_library_file};
 use super::label::{LabelKind, code_kind, module_text};
 use super::name::module_stem;
 use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId};
@@ -55,6 +55,10 @@ const LOCKS: [&str; 18] = [
     "pthread_once",
     "down_read",
 ];
+
+/// The same by files of Rust's standard library, for inlined functions of which only line tables are there.
+const PARK_FILES: [&str; 2] = ["/condvar", "/thread_parking/"];
+const LOCK_FILES: [&str; 3] = ["/mutex/", "/mutex.rs", "/rwlock"];
 
 /// Calls that wait for the next client.
 const ACCEPTS: [&str; 7] =
@@ -334,21 +338,26 @@ impl<'p> BlockingCalls<'p> {
         facts.is_interpreter =
             INTERPRETERS.iter().any(|name| file.starts_with(name)) || path.contains("/lib-dynload/");
         let locations = self.profile.symbols.locations(frame);
+        let unnamed = Code { kind, module: &path, name: "", file: "", is_inlined: false };
         if locations.is_empty() {
-            facts.is_own = is_own(kind, &path, "");
+            facts.is_own = is_own(unnamed);
         }
         for location in locations {
             let name = tables.string(self.profile.symbols.function(location.function).name);
             let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-            facts.is_own |= is_own(kind, &path, name);
+            let file = tables.string(location.file);
+            facts.is_own |= is_own(Code { name, file, is_inlined: location.is_inlined, ..unnamed });
             facts.accepts |= ACCEPTS.contains(&name);
             facts.awaits_signal |= SIGNALS.contains(&name);
             if facts.is_kernel {
                 facts.starts_kernel_thread |= name == "kthread";
                 facts.schedules |= name.contains("schedule");
             } else {
-                facts.parks |= has(&PARKS);
-                facts.locks |= has(&LOCKS);
+                let is_in = |parts: &[&str]| {
+                    rust_library_file(file).is_some_and(|file| parts.iter().any(|part| file.contains(part)))
+                };
+                facts.parks |= has(&PARKS) || is_in(&PARK_FILES);
+                facts.locks |= has(&LOCKS) || is_in(&LOCK_FILES);
                 facts.is_loop |= LOOPS.contains(&name);
                 facts.is_evaluator |= facts.is_interpreter && EVALUATORS.contains(&name);
             }

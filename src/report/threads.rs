@@ -189,7 +189,7 @@ fn top_waits(
     let shown = recording.shown(Some(Metric::OffCpu))?;
     let options = CommonOptions { grouping: Grouping::Function, ..options.clone() };
     let selection = Selection::new(recording, shown, &options)?;
-    let sites = WaitSites::new(&selection.labels);
+    let sites = WaitSites::new(selection.profile, &selection.labels);
     let mut sums: FxHashMap<RowKey, FxHashMap<(Reason, LabelId), u64>> = FxHashMap::default();
     selection.for_each_path(|path, groups| {
         for group in groups {

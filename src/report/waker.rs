@@ -1,6 +1,6 @@
 //! Who ended waits, by name: the function that a thread was in, an interrupt, or the thread alone.
 
-use super::code::is_own;
+use super::code::{Code, is_own};
 use super::label::{code_kind, module_text};
 use super::name::module_file;
 use crate::profile::{FrameSpace, Profile, Reason, StackId, Waker, WakerKind};
@@ -115,14 +115,17 @@ fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
         let module = profile.tables.module(row.module);
         let path = module_text(profile, module.path, module.kind);
         let kind = code_kind(module.kind, &path, row.flags.space);
-        let names = (profile.symbols.locations(frame).iter())
-            .map(|location| profile.tables.string(profile.symbols.function(location.function).name));
-        for name in names.filter(|name| !name.is_empty()) {
+        for location in profile.symbols.locations(frame) {
+            let name = profile.tables.string(profile.symbols.function(location.function).name);
+            if name.is_empty() {
+                continue;
+            }
             if row.flags.space == FrameSpace::Kernel {
                 in_kernel.get_or_insert_with(|| name.to_owned());
                 continue;
             }
-            if is_own(kind, &path, name) {
+            let file = profile.tables.string(location.file);
+            if is_own(Code { kind, module: &path, name, file, is_inlined: location.is_inlined }) {
                 return Some((name.to_owned(), false));
             }
             innermost.get_or_insert_with(|| name.to_owned());
