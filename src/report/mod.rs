@@ -32,6 +32,7 @@ mod spread;
 mod stack_filter;
 mod terminal;
 mod text;
+mod thread_names;
 mod threads;
 mod timeline;
 mod totals;
@@ -114,8 +115,9 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A profile and how much of it could be read.
-    pub fn new(profile: Profile, integrity: Integrity) -> Self {
+    /// A profile and how much of it could be read. Each thread has its last name from here on.
+    pub fn new(mut profile: Profile, integrity: Integrity) -> Self {
+        thread_names::settle(&mut profile);
         Recording {
             profile,
             integrity,
