@@ -316,6 +316,13 @@ impl Tables {
         &self.tasks[id.index()]
     }
 
+    /// Gives a task other names, which must exist. For readers: the table may have equal rows then.
+    pub fn rename_task(&mut self, id: TaskId, comm: StringId, process: StringId) {
+        debug_assert!(comm.index().max(process.index()) < self.strings.len());
+        let task = Task { comm, process, ..self.tasks[id.index()] };
+        self.tasks.replace(id.index(), task);
+    }
+
     /// Row of a frame.
     pub fn frame(&self, id: FrameId) -> &Frame {
         &self.frames[id.index()]
@@ -456,6 +463,13 @@ mod intern {
             self.values.push(value);
         }
 
+        /// Puts `value` in the place of another. The index is made again by the next search.
+        pub(super) fn replace(&mut self, index: usize, value: T) {
+            self.values[index] = value;
+            self.buckets.clear();
+            self.indexed = 0;
+        }
+
         pub(super) fn len(&self) -> usize {
             self.values.len()
         }
@@ -511,6 +525,18 @@ mod tests {
         assert_eq!(tables.intern_string("b"), StringId(2));
         assert_eq!(tables.intern_string("a"), StringId(1));
         assert_eq!(tables.intern_string("d"), StringId(5));
+    }
+
+    #[test]
+    fn a_task_that_was_renamed_is_found_by_its_new_name() {
+        let mut tables = Tables::default();
+        let [old, new] = ["old", "new"].map(|name| tables.intern_string(name));
+        let task = |comm| Task { pid: 1, tid: 1, generation: 0, comm, process: comm };
+        let id = tables.intern_task(task(old));
+        tables.rename_task(id, new, new);
+        assert_eq!(*tables.task(id), task(new));
+        assert_eq!(tables.intern_task(task(new)), id);
+        assert_ne!(tables.intern_task(task(old)), id);
     }
 
     #[test]

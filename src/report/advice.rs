@@ -34,6 +34,11 @@ pub(super) fn report_notes(
     options: &CommonOptions,
 ) -> Vec<String> {
     let mut notes = notes(&recording.profile, &recording.integrity, &selection.quality);
+    if selection.is_all_idle(&options.filter) {
+        let (waits, time) =
+            (counted(selection.hidden_idle.count(), "wait"), duration(selection.hidden_idle.weight));
+        notes.push(format!("all waits are idle: {waits}, {time}; to see them:  --idle"));
+    }
     if selection.shown.metric() == Some(Metric::OnCpu) {
         notes.extend(waits_beside::note(recording, selection.total, options));
     }

@@ -1,7 +1,7 @@
 //! How a thread came to wait: the functions between its root and the call that blocks, and whether that call is one
 //! with which programs wait for work.
 
-use super::code::is_own;
+use super::code::{Code, is_own, rust_library_file};
 use super::label::{LabelKind, code_kind, module_text};
 use super::name::module_stem;
 use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId};
@@ -55,6 +55,10 @@ const LOCKS: [&str; 18] = [
     "pthread_once",
     "down_read",
 ];
+
+/// The same by files of Rust's standard library, for inlined functions of which only line tables are there.
+const PARK_FILES: [&str; 2] = ["/condvar", "/thread_parking/"];
+const LOCK_FILES: [&str; 3] = ["/mutex/", "/mutex.rs", "/rwlock"];
 
 /// Calls that wait for the next client.
 const ACCEPTS: [&str; 7] =
@@ -110,6 +114,16 @@ const LOOPS: [&str; 26] = [
 /// Interpreters, by how the names of their files begin.
 const INTERPRETERS: [&str; 6] = ["python", "libpython", "perl", "libperl", "ruby", "libruby"];
 
+/// The function of an interpreter that runs the program's own, by name.
+const EVALUATORS: [&str; 6] = [
+    "_PyEval_EvalFrameDefault",
+    "PyEval_EvalFrameEx",
+    "Perl_runops_standard",
+    "Perl_runops_debug",
+    "vm_exec_core",
+    "rb_vm_exec",
+];
+
 /// What one frame's functions say.
 #[derive(Debug, Clone, Copy, Default)]
 struct FrameFacts {
@@ -117,6 +131,8 @@ struct FrameFacts {
     is_own: bool,
     /// An interpreter's function: it stands for any function of the program that it runs.
     is_interpreter: bool,
+    /// The interpreter's function that runs those of the program.
+    is_evaluator: bool,
     parks: bool,
     locks: bool,
     accepts: bool,
@@ -133,8 +149,8 @@ pub(super) struct Blocking {
     pub(super) user: Option<StackId>,
     /// Frames of the program's own code.
     pub(super) own_frames: u32,
-    /// The stack up to the innermost frame of the program's own that called something else.
-    pub(super) call_site: Option<StackId>,
+    /// Where the program's own code calls something else.
+    pub(super) call_site: Option<CallSite>,
     /// The outermost frame of the program's own: the thread's main function.
     pub(super) entry: Option<FrameId>,
     /// The innermost function that is no C library's is an event loop's.
@@ -160,8 +176,25 @@ impl Blocking {
     }
 }
 
+/// Where a program's own code calls something else: the stack up to the innermost frame of its own. The program that
+/// an interpreter runs calls what the interpreter itself has made of C: there it is the stack above the function that
+/// runs the program, and the function of its own that makes the call, since the way between them varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct CallSite {
+    pub(super) stack: StackId,
+    /// What the program that an interpreter runs calls.
+    pub(super) builtin: Option<FunctionKey>,
+}
+
+impl CallSite {
+    /// A stack whose innermost frame is the program's own is its own site.
+    pub(super) fn at(stack: StackId) -> Self {
+        CallSite { stack, builtin: None }
+    }
+}
+
 /// A function: its name, or where it has none an address in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(super) struct FunctionKey {
     module: ModuleId,
     name: StringId,
@@ -235,6 +268,9 @@ impl<'p> BlockingCalls<'p> {
         // Until the first function of the program's own is passed, the frames belong to the call that blocks.
         let mut is_call = true;
         let mut kernel_functions = 0;
+        // All user frames so far are an interpreter's, or those of what it calls.
+        let mut is_builtin = true;
+        let mut innermost_own: Option<FrameId> = None;
         let mut at = Some(stack);
         while let Some(id) = at {
             let row = self.profile.tables.stack(id);
@@ -249,11 +285,24 @@ impl<'p> BlockingCalls<'p> {
             }
             if facts.is_own {
                 if blocking.own_frames == 0 && blocking.user != Some(id) {
-                    blocking.call_site = Some(id);
+                    blocking.call_site = Some(CallSite::at(id));
                 }
                 is_call = false;
                 blocking.own_frames += 1;
                 blocking.entry = Some(row.frame);
+            }
+            if !facts.is_kernel {
+                is_builtin &= !facts.is_own || facts.is_interpreter;
+                if is_builtin
+                    && facts.is_evaluator
+                    && let (Some(frame), Some(stack)) = (innermost_own, row.parent)
+                {
+                    blocking.call_site = Some(CallSite { stack, builtin: Some(self.function(frame)) });
+                }
+                is_builtin &= !facts.is_evaluator;
+                if facts.is_own {
+                    innermost_own = innermost_own.or(Some(row.frame));
+                }
             }
             if facts.schedules {
                 kernel_functions = 0;
@@ -285,24 +334,32 @@ impl<'p> BlockingCalls<'p> {
         let kind = code_kind(module.kind, &path, row.flags.space);
         let mut facts = FrameFacts { is_kernel: kind == LabelKind::Kernel, ..FrameFacts::default() };
         let file = module_stem(&path);
-        facts.is_interpreter = INTERPRETERS.iter().any(|name| file.starts_with(name));
+        // The part of Python's own library that is made of C.
+        facts.is_interpreter =
+            INTERPRETERS.iter().any(|name| file.starts_with(name)) || path.contains("/lib-dynload/");
         let locations = self.profile.symbols.locations(frame);
+        let unnamed = Code { kind, module: &path, name: "", file: "", is_inlined: false };
         if locations.is_empty() {
-            facts.is_own = is_own(kind, &path, "");
+            facts.is_own = is_own(unnamed);
         }
         for location in locations {
             let name = tables.string(self.profile.symbols.function(location.function).name);
             let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
-            facts.is_own |= is_own(kind, &path, name);
+            let file = tables.string(location.file);
+            facts.is_own |= is_own(Code { name, file, is_inlined: location.is_inlined, ..unnamed });
             facts.accepts |= ACCEPTS.contains(&name);
             facts.awaits_signal |= SIGNALS.contains(&name);
             if facts.is_kernel {
                 facts.starts_kernel_thread |= name == "kthread";
                 facts.schedules |= name.contains("schedule");
             } else {
-                facts.parks |= has(&PARKS);
-                facts.locks |= has(&LOCKS);
+                let is_in = |parts: &[&str]| {
+                    rust_library_file(file).is_some_and(|file| parts.iter().any(|part| file.contains(part)))
+                };
+                facts.parks |= has(&PARKS) || is_in(&PARK_FILES);
+                facts.locks |= has(&LOCKS) || is_in(&LOCK_FILES);
                 facts.is_loop |= LOOPS.contains(&name);
+                facts.is_evaluator |= facts.is_interpreter && EVALUATORS.contains(&name);
             }
         }
         facts

@@ -1,7 +1,7 @@
 //! Small profiles for tests, written as text.
 //!
 //! A frame is `MODULE:FUNCTION`, with functions inlined into it after `⇒`: `ingest:parse⇒from_str`.
-//! A function whose name begins with `@` has none in the symbol table. Modules in brackets are the kernel's, and `MODULE:+0x1234` is a frame without a name.
+//! A function whose name begins with `@` has none in the symbol table; one with `^` is in the source of Rust's library. Modules in brackets are the kernel's, and `MODULE:+0x1234` is a frame without a name.
 
 use super::Recording;
 use crate::profile::{
@@ -94,9 +94,21 @@ impl Build {
     }
 
     pub(crate) fn task(&mut self, pid: u32, tid: u32, comm: &str, process: &str) -> TaskId {
+        self.next_task(pid, tid, 0, comm, process)
+    }
+
+    /// A thread that has the number of one before it.
+    pub(crate) fn next_task(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        generation: u32,
+        comm: &str,
+        process: &str,
+    ) -> TaskId {
         let comm = self.profile.tables.intern_string(comm);
         let process = self.profile.tables.intern_string(process);
-        self.profile.tables.intern_task(Task { pid, tid, generation: 0, comm, process })
+        self.profile.tables.intern_task(Task { pid, tid, generation, comm, process })
     }
 
     fn module(&mut self, path: &str) -> crate::profile::ModuleId {
@@ -134,11 +146,17 @@ impl Build {
 
     fn location(&mut self, name: &str, path: &str, is_inlined: bool) -> Location {
         let tables = &mut self.profile.tables;
+        let std_name = name.strip_prefix('^');
+        let name = std_name.unwrap_or(name);
         let (name, raw_name) = match name.strip_prefix('@') {
             Some(start) => (start, StringId(0)),
             None => (name, tables.intern_string(&format!("_Z{name}"))),
         };
-        let file = if path.starts_with('[') {
+        let file = if std_name.is_some() {
+            tables.intern_string(
+                "/rustc/59807616e1fa2540724bfbac14d7976d7e4a3860/library/std/src/sync/poison/mutex.rs",
+            )
+        } else if path.starts_with('[') {
             StringId(0)
         } else {
             tables.intern_string(&format!("/src/{}.c", super::module_stem(path)))

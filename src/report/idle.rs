@@ -9,9 +9,12 @@
 //!    - an event loop that is known by name makes the call itself, or
 //!    - the stack turns away from the thread's work in a single step: a call under which less than a fifth of the
 //!      thread's work is done, made by a function under which four fifths are. Where a thread has several such
-//!      steps, only the outermost counts: what is below it is part of some work. A thread that did not work is
-//!      judged as others that wait with the same stack, else by the work of threads of its name and main
-//!      function, and is idle if those did not work either.
+//!      steps, only the outermost counts: what is below it is part of some work.
+//!
+//!    Threads of one program that wait with the very same user stack are judged together, by the sum of their work: a
+//!    few samples more or less of one of them must not make its waits something else than those of its like. Where
+//!    they all hardly worked, that of threads of their names and main functions counts; where those did not work
+//!    either, the waits are idle.
 //!
 //!    One that sleeps, is parked, or waits for a child can do so anywhere. There, the thread must also never leave
 //!    the loop's function, as far as its samples show; and a sleep must be that function's own.
@@ -20,13 +23,13 @@
 //! wait lasts plays no part.
 
 use super::amount::Amount;
-use super::blocking::{BlockingCalls, FunctionKey};
+use super::blocking::{BlockingCalls, CallSite, FunctionKey};
 use super::group::{Activity, Group};
 use crate::profile::{Profile, Reason, StackId, StringId, TaskId};
 use crate::units::percent;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A function under which this share of the work is done, in percent, can be a thread's loop.
 const LOOP_PERCENT: f64 = 80.0;
@@ -88,25 +91,61 @@ impl IdleWaits {
     }
 }
 
+/// Time or samples by where they were spent.
+#[derive(Debug, Default)]
+struct Tally {
+    /// How much is under each user stack, by the stack's id.
+    under: FxHashMap<StackId, u64>,
+    total: u64,
+}
+
+impl Tally {
+    fn add(&mut self, profile: &Profile, stack: StackId, much: u64) {
+        self.total = self.total.saturating_add(much);
+        let mut at = Some(stack);
+        while let Some(id) = at {
+            let under = self.under.entry(id).or_default();
+            *under = under.saturating_add(much);
+            at = profile.tables.stack(id).parent;
+        }
+    }
+
+    fn under(&self, stack: StackId) -> u64 {
+        self.under.get(&stack).copied().unwrap_or(0)
+    }
+}
+
 /// Where time was spent in work, and how much.
 #[derive(Debug, Default)]
 struct Work {
-    /// Time under each user stack, by the stack's id.
-    under: FxHashMap<StackId, u64>,
-    total: u64,
+    time: Tally,
     samples: u64,
 }
 
 impl Work {
     fn add(&mut self, profile: &Profile, stack: StackId, amount: Amount) {
-        self.total = self.total.saturating_add(amount.weight);
+        self.time.add(profile, stack, amount.weight);
         self.samples += amount.samples;
-        let mut at = Some(stack);
-        while let Some(id) = at {
-            let under = self.under.entry(id).or_default();
-            *under = under.saturating_add(amount.weight);
-            at = profile.tables.stack(id).parent;
+    }
+}
+
+/// The work of several threads, taken together.
+#[derive(Debug, Default)]
+struct SharedWork<'w> {
+    parts: Vec<&'w Work>,
+    total: u64,
+    samples: u64,
+}
+
+impl<'w> SharedWork<'w> {
+    fn of(parts: impl Iterator<Item = &'w Work>) -> Self {
+        let mut shared = SharedWork::default();
+        for work in parts {
+            shared.total = shared.total.saturating_add(work.time.total);
+            shared.samples += work.samples;
+            shared.parts.push(work);
         }
+        shared
     }
 
     fn is_enough(&self) -> bool {
@@ -115,13 +154,15 @@ impl Work {
 
     /// Frames above the step at which `stack` turns away from the work in a single step; `None` when there is work
     /// all along, or when it leaves little by little.
-    fn turning(&self, profile: &Profile, stack: StackId) -> Option<usize> {
-        let mut at = Some(stack);
+    fn turning(&self, profile: &Profile, site: CallSite) -> Option<usize> {
+        let mut at = Some(site.stack);
         while let Some(id) = at {
-            let share = percent(self.under.get(&id).copied().unwrap_or(0), self.total);
+            let under = self.parts.iter().map(|work| work.time.under(id)).fold(0, u64::saturating_add);
+            let share = percent(under, self.total);
             if share >= REST_PERCENT {
                 // The first frame from the leaf under which there is work: it must be that of nearly all.
-                let is_loop = share >= LOOP_PERCENT && id != stack;
+                // A program that an interpreter runs is in a function that is not in the stack.
+                let is_loop = share >= LOOP_PERCENT && (id != site.stack || site.builtin.is_some());
                 return is_loop.then(|| profile.tables.stack_frames(id).count());
             }
             at = profile.tables.stack(id).parent;
@@ -138,50 +179,35 @@ struct Candidate {
     stack: StackId,
     reason: Reason,
     user: StackId,
-    /// Where the program's own code makes the call.
-    call_site: Option<StackId>,
+    /// Where it waits: what it is judged by, with all that wait there.
+    place: Place,
     amount: Amount,
     /// It is in the top loop whatever the thread's work is.
     is_known: bool,
-    /// Frames above the step at which it turns away from the work.
-    turning: Option<usize>,
 }
 
-/// What threads that do the same have in common.
+/// Where threads of one program wait: the name of their process, and their user stack, or where an interpreter runs the
+/// program the site of the call. Those that wait in one place are judged together, so that the same wait is not idle in
+/// one thread and something else in the next.
+type Place = (StringId, CallSite);
+
+/// What threads that do the same have in common: names of the thread and its process, and its main function.
 type Role = (StringId, StringId, FunctionKey);
 
 #[derive(Debug, Default)]
 struct Thread {
-    /// Names of the thread and its process, and its main function: threads that have them in common do the same.
     role: Role,
     /// The outermost functions that were seen of it, and in how many samples.
     entries: FxHashMap<FunctionKey, u64>,
     work: Work,
     candidates: Vec<Candidate>,
-    /// Samples of any kind with each user stack.
-    samples: FxHashMap<StackId, u64>,
+    /// Samples of any kind.
+    samples: Tally,
+    /// Its waits that turn away from the work, by how many frames are above that step.
+    turnings: BTreeMap<usize, Amount>,
 }
 
-impl Thread {
-    /// Whether nearly all samples were taken under the outer `frames` of `stack`.
-    fn stays_under(&self, profile: &Profile, stack: StackId, frames: usize) -> bool {
-        let Some(root) = prefix(profile, stack, frames) else { return true };
-        let mut all = 0u64;
-        let mut outside = 0u64;
-        for (stack, samples) in &self.samples {
-            all += samples;
-            // A stack has a larger id than what it is called from.
-            let mut at = Some(*stack);
-            while let Some(id) = at.filter(|id| *id > root) {
-                at = profile.tables.stack(id).parent;
-            }
-            outside += if at == Some(root) { 0 } else { *samples };
-        }
-        percent(outside, all) <= LEFT_PERCENT
-    }
-}
-
-/// The outer `frames` of `stack`; `None` for no frames.
+/// The stack of the outer `frames` of `stack`; `None` for no frames.
 fn prefix(profile: &Profile, stack: StackId, frames: usize) -> Option<StackId> {
     let inner = profile.tables.stack_frames(stack).count().saturating_sub(frames);
     let mut at = Some(stack);
@@ -191,178 +217,212 @@ fn prefix(profile: &Profile, stack: StackId, frames: usize) -> Option<StackId> {
     at
 }
 
+/// The running or waiting time of one thread that is work, unless it is inside of a call that blocks.
+struct MaybeWork {
+    thread: usize,
+    user: StackId,
+    call_site: CallSite,
+    amount: Amount,
+}
+
 struct Judge<'p> {
     profile: &'p Profile,
     calls: BlockingCalls<'p>,
-    threads: BTreeMap<(u32, u32), Thread>,
+    threads: Vec<Thread>,
+    numbers: FxHashMap<(u32, u32), usize>,
+    /// The threads that wait in each place.
+    places: BTreeMap<Place, BTreeSet<usize>>,
     idle: FxHashSet<(TaskId, StackId, Reason)>,
 }
 
 impl<'p> Judge<'p> {
     fn new(profile: &'p Profile, groups: &[Group]) -> Self {
-        let calls = BlockingCalls::new(profile);
-        let mut judge = Judge { profile, calls, threads: BTreeMap::new(), idle: FxHashSet::default() };
-        let mut work: Vec<(&Group, StackId)> = Vec::new();
+        let mut judge = Judge {
+            profile,
+            calls: BlockingCalls::new(profile),
+            threads: Vec::new(),
+            numbers: FxHashMap::default(),
+            places: BTreeMap::new(),
+            idle: FxHashSet::default(),
+        };
+        // Where the program's own code makes calls that block, in threads of each process name.
+        let mut call_sites: FxHashSet<Place> = FxHashSet::default();
+        let mut maybe_work: Vec<MaybeWork> = Vec::new();
         for group in groups {
             let Some(stack) = group.stack else { continue };
             let blocking = judge.calls.of(stack);
-            if let Some(user) = blocking.user {
-                let entry = blocking.entry.map(|entry| judge.calls.function(entry));
-                let thread = judge.thread(group.task);
-                if let Some(entry) = entry {
-                    *thread.entries.entry(entry).or_default() += group.amount.samples;
+            let Some(user) = blocking.user else {
+                if let Activity::Waiting(reason) = group.activity
+                    && blocking.may_be_idle(reason)
+                    && blocking.is_kernel_loop
+                {
+                    judge.idle.insert((group.task, stack, reason));
                 }
-                *thread.samples.entry(user).or_default() += group.amount.samples;
-            }
-            let Activity::Waiting(reason) = group.activity else {
-                work.extend(blocking.user.map(|user| (group, user)));
                 continue;
             };
-            if blocking.may_be_idle(reason) {
-                let is_park = reason == Reason::Lock;
-                let Some(user) = blocking.user else {
-                    if blocking.is_kernel_loop {
-                        judge.idle.insert((group.task, stack, reason));
-                    }
-                    continue;
-                };
-                if is_park && blocking.own_frames > MOST_OWN_FRAMES_OF_PARK && !blocking.in_loop {
-                    work.push((group, user));
-                    continue;
-                }
+            let number = judge.thread(group.task);
+            let entry = blocking.entry.map(|entry| judge.calls.function(entry));
+            let thread = &mut judge.threads[number];
+            if let Some(entry) = entry {
+                *thread.entries.entry(entry).or_default() += group.amount.samples;
+            }
+            thread.samples.add(profile, user, group.amount.samples);
+            let call_site = blocking.call_site.unwrap_or(CallSite::at(user));
+            if let Activity::Waiting(reason) = group.activity
+                && blocking.may_be_idle(reason)
+                && (reason != Reason::Lock
+                    || blocking.own_frames <= MOST_OWN_FRAMES_OF_PARK
+                    || blocking.in_loop)
+            {
+                let process = profile.tables.task(group.task).process;
+                call_sites.insert((process, call_site));
+                let place =
+                    (process, if call_site.builtin.is_some() { call_site } else { CallSite::at(user) });
                 let is_known = blocking.own_frames == 0 || blocking.in_loop;
-                let candidate = Candidate {
-                    task: group.task,
-                    stack,
-                    reason,
-                    user,
-                    call_site: blocking.call_site,
-                    amount: group.amount,
-                    is_known,
-                    turning: None,
-                };
-                judge.thread(group.task).candidates.push(candidate);
-            } else if !matches!(reason, Reason::NoCpu | Reason::Stopped) {
+                let (task, amount) = (group.task, group.amount);
+                thread.candidates.push(Candidate { task, stack, reason, user, place, amount, is_known });
+                judge.places.entry(place).or_default().insert(number);
+            } else if !matches!(group.activity, Activity::Waiting(Reason::NoCpu | Reason::Stopped)) {
                 // Waiting for a CPU, or in a debugger, says nothing of what the thread wanted.
-                work.extend(blocking.user.map(|user| (group, user)));
+                maybe_work.push(MaybeWork { thread: number, user, call_site, amount: group.amount });
             }
         }
-        for thread in judge.threads.values_mut() {
+        for thread in &mut judge.threads {
             // Of two that are equal the order of samples must not decide.
             let most = (thread.entries.iter())
                 .max_by_key(|(entry, samples)| (**samples, Reverse(entry.order_key(profile))));
             thread.role.2 = most.map_or(thread.role.2, |(entry, _)| *entry);
         }
-        let calls: FxHashSet<((u32, u32), StackId)> = (judge.threads.iter())
-            .flat_map(|(key, thread)| {
-                let candidates = thread.candidates.iter();
-                candidates.map(|candidate| (*key, candidate.call_site.unwrap_or(candidate.user)))
-            })
-            .collect();
-        for (group, user) in work {
-            let key = judge.thread_key(group.task);
-            let call_site = group.stack.and_then(|stack| judge.calls.of(stack).call_site);
+        for work in maybe_work {
+            let thread = &mut judge.threads[work.thread];
             // What the thread does inside of the call that blocks belongs to the wait.
-            if !calls.contains(&(key, call_site.unwrap_or(user))) {
+            if !call_sites.contains(&(thread.role.1, work.call_site)) {
                 // Threads without candidates need no judgement, but do what others do.
-                judge.thread(group.task).work.add(profile, user, group.amount);
+                thread.work.add(profile, work.user, work.amount);
             }
         }
         judge
     }
 
-    fn thread_key(&self, task: TaskId) -> (u32, u32) {
-        let task = self.profile.tables.task(task);
-        (task.tid, task.generation)
-    }
-
-    fn thread(&mut self, task: TaskId) -> &mut Thread {
-        let key = self.thread_key(task);
+    /// The number of a thread, which is new when it was not seen before.
+    fn thread(&mut self, task: TaskId) -> usize {
         let row = self.profile.tables.task(task);
-        let thread = self.threads.entry(key).or_default();
+        let number = *self.numbers.entry((row.tid, row.generation)).or_insert(self.threads.len());
+        if number == self.threads.len() {
+            self.threads.push(Thread::default());
+        }
+        let thread = &mut self.threads[number];
         (thread.role.0, thread.role.1) = (row.comm, row.process);
-        thread
+        number
     }
 
     fn idle(mut self) -> FxHashSet<(TaskId, StackId, Reason)> {
-        // For each user stack the time that threads with work spent idle with it, and not idle.
-        let mut judged: FxHashMap<StackId, [u64; 2]> = FxHashMap::default();
-        let mut threads = std::mem::take(&mut self.threads);
-        for thread in threads.values_mut().filter(|thread| thread.work.is_enough()) {
-            for candidate in &mut thread.candidates {
-                candidate.turning = thread.work.turning(self.profile, candidate.user);
-            }
-            let outermost = outermost_turning(&thread.candidates);
-            for candidate in &thread.candidates {
-                let is_top = |turning| Some(turning) <= outermost && self.is_loop(thread, candidate, turning);
-                let is_idle = candidate.is_known || candidate.turning.is_some_and(is_top);
-                let time = &mut judged.entry(candidate.user).or_default()[usize::from(!is_idle)];
-                *time = time.saturating_add(candidate.amount.weight);
-                self.note(candidate, is_idle);
+        let places = std::mem::take(&mut self.places);
+        let mut turnings: FxHashMap<Place, Option<usize>> = FxHashMap::default();
+        for (place, there) in &places {
+            let work = SharedWork::of(there.iter().map(|number| &self.threads[*number].work));
+            if work.is_enough() {
+                turnings.insert(*place, work.turning(self.profile, place.1));
             }
         }
-        let works = work_of_roles(&threads);
-        for thread in threads.values().filter(|thread| !thread.work.is_enough()) {
-            let role_work = works.get(&thread.role).filter(|work| work.is_enough());
+        for thread in &mut self.threads {
             for candidate in &thread.candidates {
-                let is_idle = candidate.is_known
-                    || match judged.get(&candidate.user) {
-                        Some([idle, busy]) => idle >= busy,
-                        None => {
-                            role_work.is_none_or(|work| work.turning(self.profile, candidate.user).is_some())
-                        }
-                    };
-                self.note(candidate, is_idle);
+                if let Some(Some(turning)) = turnings.get(&candidate.place) {
+                    thread.turnings.entry(*turning).or_default().add(candidate.amount);
+                }
+            }
+        }
+        let roles = self.roles();
+        let mut verdicts: FxHashMap<(Place, Reason), bool> = FxHashMap::default();
+        let threads = std::mem::take(&mut self.threads);
+        let nowhere = BTreeSet::new();
+        for candidate in threads.iter().flat_map(|thread| &thread.candidates) {
+            let key = (candidate.place, candidate.reason);
+            let is_idle = candidate.is_known
+                || *verdicts.entry(key).or_insert_with(|| {
+                    let there = places.get(&candidate.place).unwrap_or(&nowhere);
+                    match turnings.get(&candidate.place) {
+                        Some(turning) => turning.is_some_and(|turning| {
+                            Some(turning) <= outermost_turning(&threads, there)
+                                && self.is_loop(&threads, there, candidate, turning)
+                        }),
+                        None => self.is_idle_by_role(&threads, &roles, there, candidate),
+                    }
+                });
+            if is_idle {
+                self.idle.insert((candidate.task, candidate.stack, candidate.reason));
             }
         }
         self.idle
     }
 
-    /// Whether the function that makes the call below the outer `turning` frames can be the thread's loop, by what
-    /// the call waits for.
-    fn is_loop(&mut self, thread: &Thread, candidate: &Candidate, turning: usize) -> bool {
-        let is_anywhere = matches!(candidate.reason, Reason::Sleep | Reason::Lock | Reason::Child);
-        let is_own_call =
-            candidate.reason != Reason::Sleep || self.calls.own_frames_below(candidate.user, turning) <= 1;
-        !is_anywhere || (is_own_call && thread.stays_under(self.profile, candidate.user, turning))
+    /// The threads of each role.
+    fn roles(&self) -> FxHashMap<Role, Vec<usize>> {
+        let mut roles: FxHashMap<Role, Vec<usize>> = FxHashMap::default();
+        for (number, thread) in self.threads.iter().enumerate() {
+            roles.entry(thread.role).or_default().push(number);
+        }
+        roles
     }
 
-    fn note(&mut self, candidate: &Candidate, is_idle: bool) {
-        if is_idle {
-            self.idle.insert((candidate.task, candidate.stack, candidate.reason));
-        }
+    /// Whether the function that makes the call below the outer `turning` frames can be the loop of the threads
+    /// that wait `there`, by what the call waits for.
+    fn is_loop(
+        &mut self,
+        threads: &[Thread],
+        there: &BTreeSet<usize>,
+        candidate: &Candidate,
+        turning: usize,
+    ) -> bool {
+        let user = candidate.user;
+        let is_anywhere = matches!(candidate.reason, Reason::Sleep | Reason::Lock | Reason::Child);
+        let is_own_call =
+            candidate.reason != Reason::Sleep || self.calls.own_frames_below(user, turning) <= 1;
+        !is_anywhere || (is_own_call && stay_under(self.profile, threads, there, user, turning))
+    }
+
+    /// Whether a wait of threads that hardly worked is idle, by the work of all threads that have their roles.
+    fn is_idle_by_role(
+        &self,
+        threads: &[Thread],
+        roles: &FxHashMap<Role, Vec<usize>>,
+        there: &BTreeSet<usize>,
+        candidate: &Candidate,
+    ) -> bool {
+        let theirs: BTreeSet<usize> = (there.iter())
+            .flat_map(|number| roles.get(&threads[*number].role).into_iter().flatten().copied())
+            .collect();
+        let work = SharedWork::of(theirs.iter().map(|number| &threads[*number].work));
+        !work.is_enough() || work.turning(self.profile, candidate.place.1).is_some()
     }
 }
 
-/// The outermost step at which waits that are not rare turn away from the work.
-fn outermost_turning(candidates: &[Candidate]) -> Option<usize> {
+/// Whether nearly all samples of the threads `there` were taken under the outer `frames` of `stack`.
+fn stay_under(
+    profile: &Profile,
+    threads: &[Thread],
+    there: &BTreeSet<usize>,
+    stack: StackId,
+    frames: usize,
+) -> bool {
+    let Some(root) = prefix(profile, stack, frames) else { return true };
+    let samples = || there.iter().map(|number| &threads[*number].samples);
+    let all = samples().map(|samples| samples.total).fold(0, u64::saturating_add);
+    let inside = samples().map(|samples| samples.under(root)).fold(0, u64::saturating_add);
+    percent(all.saturating_sub(inside), all) <= LEFT_PERCENT
+}
+
+/// The outermost step at which waits of the threads `there` that are not rare turn away from their work.
+fn outermost_turning(threads: &[Thread], there: &BTreeSet<usize>) -> Option<usize> {
     let mut at: BTreeMap<usize, Amount> = BTreeMap::new();
     let mut all = Amount::default();
-    for candidate in candidates {
-        let Some(turning) = candidate.turning else { continue };
-        at.entry(turning).or_default().add(candidate.amount);
-        all.add(candidate.amount);
+    for (turning, amount) in there.iter().flat_map(|number| &threads[*number].turnings) {
+        at.entry(*turning).or_default().add(*amount);
+        all.add(*amount);
     }
     let is_rare = |amount: &Amount| {
         percent(amount.weight, all.weight) < RARE_PERCENT
             && percent(amount.count_thousandths, all.count_thousandths) < RARE_PERCENT
     };
     at.iter().find(|(_, amount)| !is_rare(amount)).map(|(turning, _)| *turning)
-}
-
-/// The work of all threads of one role, for roles of which a thread has to be judged by it.
-fn work_of_roles(threads: &BTreeMap<(u32, u32), Thread>) -> FxHashMap<Role, Work> {
-    let needs = |thread: &&Thread| !thread.work.is_enough() && !thread.candidates.is_empty();
-    let roles: FxHashSet<Role> = threads.values().filter(needs).map(|thread| thread.role).collect();
-    let mut works: FxHashMap<Role, Work> = FxHashMap::default();
-    for thread in threads.values().filter(|thread| roles.contains(&thread.role)) {
-        let sum = works.entry(thread.role).or_default();
-        sum.total = sum.total.saturating_add(thread.work.total);
-        sum.samples += thread.work.samples;
-        for (stack, time) in &thread.work.under {
-            let under = sum.under.entry(*stack).or_default();
-            *under = under.saturating_add(*time);
-        }
-    }
-    works
 }

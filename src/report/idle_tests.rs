@@ -9,13 +9,17 @@ use crate::profile::{Reason, TaskId};
 
 const LIBC: &str = "/usr/lib/libc.so.6";
 
-/// The stack of `functions`: those that begin with `@` are the C library's, those with `#` the kernel's.
+/// The stack of `functions`: those that begin with `@` are the C library's, those with `#` the kernel's, those with `%`
+/// Python's.
 fn stack(functions: &str) -> Vec<String> {
     (functions.split(' '))
         .map(|name| match (name.strip_prefix('@'), name.strip_prefix('#')) {
             (Some(name), _) => format!("{LIBC}:{name}"),
             (_, Some(name)) => format!("[kernel]:{name}"),
-            _ => format!("/usr/bin/program:{name}"),
+            _ => match name.strip_prefix('%') {
+                Some(name) => format!("/usr/bin/python3.11:{name}"),
+                None => format!("/usr/bin/program:{name}"),
+            },
         })
         .collect()
 }
@@ -372,4 +376,58 @@ fn how_long_a_wait_lasts_plays_no_part() {
         let idle = recording.idle_waits();
         assert_eq!((idle.all().count(), idle.all_but_idle().count()), (2, 1));
     }
+}
+
+#[test]
+fn threads_that_do_the_same_are_judged_the_same_whatever_their_samples_happened_to_hit() {
+    // Twenty processes sleep in their loop, in a function that now and then does something else, too. By its own
+    // samples alone, it would be much of the work of some, none of that of others, and of some nobody would know.
+    let top = "_start main run loop";
+    let mut case = Case::new();
+    for number in 0..20 {
+        let task = case.build.task(100 + number, 100 + number, "ticker", "ticker");
+        let (outside, inside) = [(9, 3), (12, 0), (8, 4), (3, 0)][number as usize % 4];
+        case.runs(task, outside, &format!("{top} tick"))
+            .runs(task, inside, &format!("{top} nap tick"))
+            .waits(task, Reason::Sleep, 20, &format!("{top} nap @clock_nanosleep #do_nanosleep"));
+    }
+    assert_eq!(case.idle(), [true; 20]);
+}
+
+#[test]
+fn what_an_interpreter_does_inside_of_the_call_that_blocks_is_no_work() {
+    let eval = "_start %Py_RunMain %_PyEval_Vector %_PyEval_EvalFrameDefault";
+    let sleep = format!("{eval} %time_sleep @clock_nanosleep #do_nanosleep");
+    let mut case = Case::new();
+    let task = case.thread(1, "python3");
+    case.runs(task, 50, &format!("{eval} %time_sleep %take_gil @pthread_cond_signal"))
+        .runs(task, 20, eval)
+        .runs(task, 20, &format!("{eval} %builtin_len"))
+        .waits(task, Reason::Sleep, 90, &sleep);
+    assert_eq!(case.idle(), [true]);
+    // Python calls a function that it has called often on a shorter way.
+    let mut case = Case::new();
+    let (often, seldom) = (case.thread(1, "python3"), case.thread(2, "python3"));
+    let long_way = format!("{eval} %PyObject_Vectorcall %time_sleep @clock_nanosleep #do_nanosleep");
+    case.runs(often, 50, eval)
+        .runs(seldom, 3, &format!("{eval} %builtin_len"))
+        .runs(seldom, 50, "_start %Py_RunMain %import")
+        .waits(often, Reason::Sleep, 90, &sleep)
+        .waits(seldom, Reason::Sleep, 3, &long_way);
+    let idle = case.idle();
+    assert_eq!(idle[0], idle[1]);
+}
+
+#[test]
+fn threads_that_wait_in_different_places_are_judged_on_their_own() {
+    // What one worker does in its handler is not the other's loop, though both have one name and one process.
+    let mut case = Case::new();
+    let (a, b) = (case.thread(1, "worker"), case.thread(2, "worker"));
+    let worker = "@start_thread worker";
+    case.runs(a, 100, &format!("{worker} serve handle parse"))
+        .waits(a, Reason::Poll, 30, &format!("{worker} serve @poll #do_poll"))
+        .waits(a, Reason::Sleep, 30, &format!("{worker} serve handle retry @usleep #do_nanosleep"))
+        .runs(b, 100, &format!("{worker} tick count"))
+        .waits(b, Reason::Sleep, 30, &format!("{worker} tick @usleep #do_nanosleep"));
+    assert_eq!(case.idle(), [true, false, true]);
 }

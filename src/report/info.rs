@@ -399,8 +399,15 @@ fn add_waits(facts: &mut Facts, fields: &EventFields, waits: &WaitFacts) {
         facts.add("", &format!("{} of about {all} were kept, ± {error}", count(fields.samples)));
     }
     if waits.short_count > 0 {
-        let time = duration(waits.short_ns);
-        facts.add("", &format!("{} were only counted: {time}", counted(waits.short_count, "short wait")));
+        let verb = if waits.short_count == 1 { "was" } else { "were" };
+        facts.add(
+            "",
+            &format!(
+                "{} {verb} only added up, {} in all: too short, a new thread's first for a CPU, or not told of",
+                counted(waits.short_count, "wait"),
+                duration(waits.short_ns)
+            ),
+        );
     }
     if waits.idle_ns > 0 {
         facts.add("", &format!("{} of it idle", duration(waits.idle_ns)));

@@ -365,7 +365,6 @@ fn thread_rows(
         Some(totals) => threads::threads_with_times(recording, selection, totals, &options.common)?,
         None => threads::threads(selection),
     };
-    let is_by_scheduler = totals.is_some_and(|totals| totals.is_by_scheduler);
     Ok((rows.into_iter())
         .map(|row| ThreadFields {
             thread: row.thread,
@@ -376,7 +375,7 @@ fn thread_rows(
             samples: row.amount.samples,
             hottest: row.hottest.map(|(label, _)| selection.labels.get(label).name.clone()),
             hottest_self_ns: row.hottest.map_or(0, |(_, weight)| weight),
-            times: row.times.map(|times| TotalsFields::of_times(&times, row.threads, is_by_scheduler)),
+            times: row.times.map(|times| TotalsFields::of_times(&times, row.threads, row.threads_by_samples)),
             top_wait: row.top_wait.map(|top| TopWaitFields {
                 reason: top.reason.label(),
                 function: top.place,

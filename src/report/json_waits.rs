@@ -22,15 +22,20 @@ pub(super) struct TotalsFields {
     pub(super) idle_ns: u64,
     pub(super) unaccounted_ns: i64,
     sampled_on_cpu_ns: u64,
+    /// The times are the scheduler's, in a sum over all threads but for those of which it has none.
     is_by_scheduler: bool,
+    /// Of the threads those whose times are sums of samples and waits: kernel threads, for one.
+    threads_by_samples: u64,
 }
 
 impl TotalsFields {
     pub(super) fn of(totals: &Totals) -> Self {
-        Self::of_times(&totals.times, totals.threads.len() as u64, totals.is_by_scheduler)
+        let threads = totals.threads.len() as u64;
+        let sum = Self::of_times(&totals.times, threads, totals.threads_by_samples());
+        TotalsFields { is_by_scheduler: totals.is_by_scheduler, ..sum }
     }
 
-    pub(super) fn of_times(times: &Times, threads: u64, is_by_scheduler: bool) -> Self {
+    pub(super) fn of_times(times: &Times, threads: u64, threads_by_samples: u64) -> Self {
         TotalsFields {
             threads,
             lifetime_ns: times.lifetime_ns,
@@ -40,7 +45,8 @@ impl TotalsFields {
             idle_ns: times.idle_ns(),
             unaccounted_ns: times.unaccounted_ns(),
             sampled_on_cpu_ns: times.sampled_ns,
-            is_by_scheduler,
+            is_by_scheduler: threads_by_samples == 0,
+            threads_by_samples,
         }
     }
 }

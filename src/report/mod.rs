@@ -32,6 +32,7 @@ mod spread;
 mod stack_filter;
 mod terminal;
 mod text;
+mod thread_names;
 mod threads;
 mod timeline;
 mod totals;
@@ -114,8 +115,9 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A profile and how much of it could be read.
-    pub fn new(profile: Profile, integrity: Integrity) -> Self {
+    /// A profile and how much of it could be read. Each thread has its last name from here on.
+    pub fn new(mut profile: Profile, integrity: Integrity) -> Self {
+        thread_names::settle(&mut profile);
         Recording {
             profile,
             integrity,
@@ -260,6 +262,15 @@ impl Recording {
         if selection.total.is_empty() { Err(self.no_match(&selection, options)) } else { Ok(selection) }
     }
 
+    /// As [`Recording::select`]; that all waits are idle is an answer, too: there is nothing else to show of them.
+    fn select_for_report(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        if selection.total.is_empty() && !selection.is_all_idle(&options.filter) {
+            return Err(self.no_match(&selection, options));
+        }
+        Ok(selection)
+    }
+
     /// As [`Recording::select`]; when threads only idled, that is something to show of them, too.
     fn select_for_threads(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
         let selection = Selection::new(self, self.shown(options.metric)?, options)?;
@@ -320,7 +331,7 @@ fn missing(path: &Path) -> Failure {
 pub fn render(recording: &Recording, options: &ReportOptions, page: &Page) -> anyhow::Result<String> {
     let selection = match options.view {
         View::Threads => recording.select_for_threads(&options.common)?,
-        _ => recording.select(&options.common)?,
+        _ => recording.select_for_report(&options.common)?,
     };
     Ok(match options.format {
         Format::Text => text::report(recording, &selection, options, page)?,

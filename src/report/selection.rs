@@ -7,7 +7,7 @@ use super::group::{Activity, Group, groups_of};
 use super::idle::IdleWaits;
 use super::label::{LabelKind, Labels, Step};
 use super::metric::Shown;
-use super::options::{CommonOptions, Grouping, Space};
+use super::options::{CommonOptions, FilterOptions, Grouping, Space};
 use super::quality::Quality;
 use super::stack_filter::StackFilters;
 use super::totals::Totals;
@@ -97,6 +97,17 @@ impl<'p> Selection<'p> {
             }
         }
         Ok(selection)
+    }
+
+    /// Whether there is nothing to show because all that passes the filters are idle waits, which are hidden. Filters on
+    /// names are not asked of those: where there are some, nobody knows.
+    pub fn is_all_idle(&self, filter: &FilterOptions) -> bool {
+        let has_name_filters = filter.focus.is_some()
+            || filter.ignore.is_some()
+            || filter.hide.is_some()
+            || filter.space != Space::All
+            || !filter.stacks.is_empty();
+        self.total.is_empty() && !self.hidden_idle.is_empty() && !has_name_filters
     }
 
     /// How many samples and waits passed the filters, without waits that were only counted.

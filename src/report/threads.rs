@@ -34,6 +34,8 @@ pub struct ThreadRow {
     pub hottest: Option<(LabelId, u64)>,
     /// Where their whole time went, when the recording has waits.
     pub times: Option<Times>,
+    /// How many of them have times that are sums of samples and waits, not the scheduler's: kernel threads, for one.
+    pub threads_by_samples: u64,
     /// What they waited for longest, apart from a CPU, when the recording has waits.
     pub top_wait: Option<TopWait>,
 }
@@ -105,6 +107,7 @@ pub fn thread_rows(selection: &Selection<'_>, each: bool) -> Vec<ThreadRow> {
                 .into_iter()
                 .max_by_key(|(label, weight)| (*weight, Reverse((name(*label), *label)))),
             times: None,
+            threads_by_samples: 0,
             top_wait: None,
         })
         .collect();
@@ -160,9 +163,11 @@ pub fn thread_rows_with_times(
             amount: Amount::default(),
             hottest: None,
             times: None,
+            threads_by_samples: 0,
             top_wait: None,
         });
         row.times.get_or_insert_default().add(&thread.times);
+        row.threads_by_samples += u64::from(!thread.is_by_scheduler);
         let (threads, processes) = counted.entry((thread.comm, thread.process, tid)).or_default();
         *threads += 1;
         processes.insert(thread.pid);
@@ -189,7 +194,7 @@ fn top_waits(
     let shown = recording.shown(Some(Metric::OffCpu))?;
     let options = CommonOptions { grouping: Grouping::Function, ..options.clone() };
     let selection = Selection::new(recording, shown, &options)?;
-    let sites = WaitSites::new(&selection.labels);
+    let sites = WaitSites::new(selection.profile, &selection.labels);
     let mut sums: FxHashMap<RowKey, FxHashMap<(Reason, LabelId), u64>> = FxHashMap::default();
     selection.for_each_path(|path, groups| {
         for group in groups {

@@ -81,6 +81,8 @@ pub struct ThreadTimes {
     pub process: StringId,
     /// Its times.
     pub times: Times,
+    /// The times are the scheduler's; else sums of samples and waits. There is no such account of kernel threads.
+    pub is_by_scheduler: bool,
 }
 
 /// The times of all threads that pass the filters on threads and time.
@@ -90,11 +92,16 @@ pub struct Totals {
     pub threads: Vec<ThreadTimes>,
     /// The sum.
     pub times: Times,
-    /// The times are the scheduler's; else sums of samples and waits.
+    /// The times are the scheduler's, of all threads of which it has any; else sums of samples and waits.
     pub is_by_scheduler: bool,
 }
 
 impl Totals {
+    /// How many of the threads have times that are sums of samples and waits.
+    pub fn threads_by_samples(&self) -> u64 {
+        self.threads.iter().filter(|thread| !thread.is_by_scheduler).count() as u64
+    }
+
     /// The totals of `recording`; `None` when it has no waits.
     ///
     /// # Errors
@@ -129,13 +136,14 @@ impl Totals {
             let task = profile.tables.task(time.task);
             (thread.comm, thread.process) = (task.comm, task.process);
             thread.times.add(&times);
+            thread.is_by_scheduler = is_by_scheduler;
         }
         let idle = recording.idle_waits();
         for group in groups_of(recording, &Shown::time_of(profile), &filter) {
             let weight = group.amount.weight;
             let is_idle = idle.contains(&group);
-            let times = &mut entry(&mut threads, recording, group.task).times;
-            let is_known = is_by_scheduler && times.lifetime_ns > 0;
+            let thread = entry(&mut threads, recording, group.task);
+            let (times, is_known) = (&mut thread.times, thread.is_by_scheduler);
             let add = |sum: &mut u64| *sum = sum.saturating_add(weight);
             match group.activity {
                 Activity::Running => {
@@ -193,5 +201,6 @@ fn entry<'t>(
         comm: task.comm,
         process: task.process,
         times: Times::default(),
+        is_by_scheduler: false,
     })
 }

@@ -1,8 +1,9 @@
 //! Where a thread waited, in a few words: the program's own function that made the call, and its caller.
 
-use super::code::is_own;
+use super::code::{Code, is_own};
 use super::group::Activity;
 use super::label::{LabelId, LabelKind, Labels, Step};
+use crate::profile::Profile;
 use crate::profile::Reason;
 
 /// A place where threads wait. Waits with one site are one row of a table of waits.
@@ -26,13 +27,26 @@ pub enum WaitSite {
 #[derive(Debug)]
 pub(super) struct WaitSites<'l> {
     labels: &'l Labels,
-    is_own: Vec<bool>,
+    /// For each place in the source, as a function that has a frame, and as one that is inlined.
+    is_own: Vec<[bool; 2]>,
 }
 
 impl<'l> WaitSites<'l> {
-    pub(super) fn new(labels: &'l Labels) -> Self {
-        let is_own = labels.iter().map(|label| is_own(label.kind, &label.module, &label.name)).collect();
+    pub(super) fn new(profile: &Profile, labels: &'l Labels) -> Self {
+        let is_own = (labels.places().iter())
+            .map(|place| {
+                let label = labels.get(place.label);
+                let (module, name) = (label.module.as_str(), label.name.as_str());
+                let file = profile.tables.string(place.file);
+                [false, true]
+                    .map(|is_inlined| is_own(Code { kind: label.kind, module, name, file, is_inlined }))
+            })
+            .collect();
         WaitSites { labels, is_own }
+    }
+
+    fn is_own(&self, step: &Step) -> bool {
+        self.is_own[step.place.index()][usize::from(step.is_inlined)]
     }
 
     /// The site of a wait whose steps, root first, are `path`.
@@ -42,7 +56,7 @@ impl<'l> WaitSites<'l> {
             Activity::Waiting(Reason::NoCpu) => return WaitSite::NoCpu,
             _ => {}
         }
-        let mut own = (path.iter().rev()).map(|step| step.label).filter(|label| self.is_own[label.index()]);
+        let mut own = path.iter().rev().filter(|step| self.is_own(step)).map(|step| step.label);
         let first = own.next();
         if activity == Activity::Waiting(Reason::Fault) {
             return WaitSite::Call { blocked_in: None, called_by: first.or_else(|| self.fallback(path)) };
@@ -74,5 +88,58 @@ impl<'l> WaitSites<'l> {
 
     fn kind(&self, label: LabelId) -> LabelKind {
         self.labels.get(label).kind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Build;
+    use super::super::{CommonOptions, FilterOptions, Metric, WaitSite, WaitTable};
+    use crate::profile::{Reason, Waker, WakerKind};
+    use crate::report::SortKey;
+
+    const RUSTY: &str = "/usr/bin/rusty";
+
+    /// Where a thread waits whose stack, root first, is made of `functions`, and who woke it out of the same stack.
+    fn site(functions: &[&str]) -> [Option<String>; 3] {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "rusty", "rusty");
+        let frames: Vec<String> = functions.iter().map(|function| format!("{RUSTY}:{function}")).collect();
+        let mut frames: Vec<&str> = frames.iter().map(String::as_str).collect();
+        frames.push("/usr/lib/libc.so.6:syscall");
+        let stack = build.stack(&frames);
+        let waker = Waker { kind: WakerKind::Thread, task: Some(task), stack };
+        build.thinned_wait(task, Reason::Lock, [0, 1_000, 1_000], &frames, waker);
+        let recording = build.finish();
+        let filter = FilterOptions { idle: true, ..FilterOptions::default() };
+        let options = CommonOptions { metric: Some(Metric::OffCpu), filter, ..CommonOptions::default() };
+        let selection = recording.select(&options).unwrap();
+        let table = WaitTable::new(&selection, SortKey::SelfWeight);
+        let WaitSite::Call { blocked_in, called_by } = table.rows[0].site else { panic!("{table:?}") };
+        let name = |label| selection.labels.get(label).name.clone();
+        [blocked_in.map(name), called_by.map(name), table.rows[0].woken_by[0].function.clone()]
+    }
+
+    #[test]
+    fn inlined_functions_of_the_standard_library_are_no_sites_whatever_their_names() {
+        // As line tables alone have them: without their paths.
+        let functions = [
+            "std::rt::lang_start",
+            "^{closure#0}<main::main::{closure_env#0}, ()>",
+            "run⇒^with<u32>",
+            "rusty::handle⇒update⇒^lock<u32>⇒^lock",
+            "<std::sys::sync::mutex::futex::Mutex>::lock_contended",
+        ];
+        assert_eq!(site(&functions).map(Option::unwrap), ["update", "rusty::handle", "update"]);
+    }
+
+    #[test]
+    fn what_calls_closures_is_no_caller() {
+        let glue =
+            "<&dyn core::ops::function::Fn<(), Output = i32> as core::ops::function::FnOnce<()>>::call_once";
+        assert_eq!(
+            site(&["std::rt::lang_start", glue, "rusty::main", "^join<()>"])[..2],
+            [Some("rusty::main".to_owned()), None]
+        );
     }
 }

@@ -62,7 +62,7 @@ type SampleKey = (TaskId, Option<StackId>, Outcome, Activity);
 impl WaitTable {
     /// The table of the waits of `selection` in the order of `sort`.
     pub fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
-        let sites = WaitSites::new(&selection.labels);
+        let sites = WaitSites::new(selection.profile, &selection.labels);
         let mut numbers: FxHashMap<(Reason, WaitSite), usize> = FxHashMap::default();
         let mut sums: Vec<Sums> = Vec::new();
         let mut row_of: FxHashMap<SampleKey, usize> = FxHashMap::default();

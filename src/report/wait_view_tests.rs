@@ -305,15 +305,56 @@ fn a_recording_of_nothing_but_idle_waits_says_so() {
     let mut build = super::fixture::Build::new();
     let task = build.task(1, 1, "t", "t");
     build.wait(task, Reason::Sleep, 0, 1_000_000, &["/x:main", "/libc.so.6:usleep"]);
-    let error = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap_err();
-    let failure = error.downcast_ref::<Failure>().unwrap();
-    assert_eq!((failure.status, failure.message.as_str()), (3, "all waits are idle: 1 wait, 1.00 ms"));
+    let recording = build.finish();
+    for view in [View::Overview, View::Flat, View::Tree, View::BottomUp] {
+        let options = ReportOptions { view, ..ReportOptions::default() };
+        let text = render(&recording, &options, &Page::PLAIN).unwrap();
+        let note = "NOTE  all waits are idle: 1 wait, 1.00 ms; to see them:  --idle\n";
+        assert!(text.contains("0 waits") && text.ends_with(note), "{text}");
+        let json =
+            render(&recording, &ReportOptions { format: Format::Json, ..options.clone() }, &Page::PLAIN);
+        let json: serde_json::Value = serde_json::from_str(&json.unwrap()).unwrap();
+        assert_eq!(json["rows"], serde_json::json!([]));
+        assert_eq!((&json["hidden_idle_ns"], &json["total_ns"]), (&1_000_000.into(), &0.into()));
+        let tsv =
+            render(&recording, &ReportOptions { format: Format::Tsv, ..options }, &Page::PLAIN).unwrap();
+        assert_eq!(tsv.lines().count(), 1, "{tsv}");
+    }
+    // Whether any of the idle waits would match is not known.
+    let filter = FilterOptions { focus: Some("nothing".into()), ..FilterOptions::default() };
+    let common = with_filter(Metric::OffCpu, filter);
+    let error =
+        render(&recording, &ReportOptions { common, ..ReportOptions::default() }, &Page::PLAIN).unwrap_err();
+    assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
     let mut build = super::fixture::Build::new();
     let task = build.task(1, 1, "t", "t");
     build.wait(task, Reason::Sleep, 0, 1_000_000, &["/x:main", "/libc.so.6:usleep"]);
     let options = ReportOptions { view: View::Threads, ..ReportOptions::default() };
     let text = render(&build.finish(), &options, &Page::PLAIN).unwrap();
     assert!(text.contains("t       1") && text.contains("1.00 ms"), "{text}");
+}
+
+#[test]
+fn times_that_are_no_account_of_the_scheduler_are_not_called_so() {
+    let mut build = super::fixture::Build::new();
+    let worker = build.task(1, 1, "worker", "worker");
+    let kernel_thread = build.task(2, 2, "kswapd0", "kswapd0");
+    build.wait(worker, Reason::Disk, 0, 1_000_000, &["/x:main", "/libc.so.6:read"]);
+    build.thread_time(worker, 5_000_000, 0, 1_000_000);
+    build.add(worker, 5, &["/x:main"]);
+    // There is no account of kernel threads.
+    build.add(kernel_thread, 9, &["[kernel]:kswapd"]);
+    let options = ReportOptions { format: Format::Json, ..options(Metric::OnCpu, View::Threads) };
+    let json = render(&build.finish(), &options, &Page::PLAIN).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let facts: Vec<_> = (json["thread_rows"].as_array().unwrap().iter())
+        .map(|row| (row["thread"].as_str().unwrap(), row["times"]["is_by_scheduler"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(facts, [("kswapd0", false), ("worker", true)]);
+    assert_eq!(
+        (&json["totals"]["is_by_scheduler"], &json["totals"]["threads_by_samples"]),
+        (&true.into(), &1.into())
+    );
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub(super) fn note(recording: &Recording, running: Amount, options: &CommonOptio
     let options = CommonOptions { grouping: Grouping::Function, ..options.clone() };
     // The patterns were read without error for the report itself.
     let selection = Selection::new(recording, shown, &options).ok()?;
-    let sites = WaitSites::new(&selection.labels);
+    let sites = WaitSites::new(selection.profile, &selection.labels);
     let mut sums: FxHashMap<(Reason, WaitSite), Waited> = FxHashMap::default();
     selection.for_each_path(|path, groups| {
         for group in groups {

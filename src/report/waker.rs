@@ -1,11 +1,11 @@
 //! Who ended waits, by name: the function that a thread was in, an interrupt, or the thread alone.
 
-use super::code::is_own;
+use super::code::{Code, is_own};
 use super::label::{code_kind, module_text};
 use super::name::module_file;
-use crate::profile::{FrameSpace, Profile, Reason, StackId, Waker, WakerKind};
-use crate::units::percent;
-use rustc_hash::FxHashMap;
+use crate::profile::{FrameSpace, ModuleKind, Profile, Reason, StackId, Waker, WakerKind};
+use crate::units::{count, percent};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
 /// One that ended some of the waits of a row.
@@ -13,8 +13,8 @@ use std::cmp::Reverse;
 pub struct WokenBy {
     /// What it was.
     pub kind: WakerKind,
-    /// In a few words: its function, `[softirq]`, `[timer]`, `[irq]`, or its name, in brackets for a kernel thread.
-    /// Foreign text.
+    /// In a few words: its function, `[softirq]`, `[timer]`, `[irq]`, or its name: in brackets for a kernel thread, with
+    /// the process for one of whose code nothing is known. Foreign text.
     pub name: String,
     /// Name of the thread; empty for interrupts. Foreign text.
     pub thread: String,
@@ -27,6 +27,9 @@ pub struct WokenBy {
 /// A function that a waking thread was in, and whether it is the kernel's.
 type WakingFunction = (String, bool);
 
+/// Name of waking threads, and whether they are of [`strangers`].
+type WakingThread<'p> = (&'p str, bool);
+
 /// How often one thread's wake-ups were made in each function; `None` for those of which no stack is known.
 type WakeUps = FxHashMap<Option<WakingFunction>, u64>;
 
@@ -34,7 +37,9 @@ type WakeUps = FxHashMap<Option<WakingFunction>, u64>;
 /// taken when they wake others: these stand for all that the thread woke.
 pub(super) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)]) -> Vec<WokenBy> {
     let mut interrupts: FxHashMap<(WakerKind, &str), u64> = FxHashMap::default();
-    let mut threads: FxHashMap<&str, WakeUps> = FxHashMap::default();
+    let mut threads: FxHashMap<WakingThread<'_>, WakeUps> = FxHashMap::default();
+    let strangers = strangers(profile, wakers);
+    let mut stranger_pids: FxHashMap<&str, FxHashSet<u32>> = FxHashMap::default();
     let mut all = 0u64;
     for (waker, count) in wakers {
         let add = |sum: &mut u64| *sum = sum.saturating_add(*count);
@@ -47,12 +52,14 @@ pub(super) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)
                 add(interrupts.entry((waker.kind, name)).or_default());
             }
             WakerKind::Thread => {
-                let comm = waker.task.map_or("", |task| {
-                    let tables = &profile.tables;
-                    tables.string(tables.task(task).comm)
-                });
+                let row = waker.task.map(|task| profile.tables.task(task));
+                let comm = row.map_or("", |row| profile.tables.string(row.comm));
+                let is_stranger = row.is_some_and(|row| strangers.contains(&row.pid));
+                if let Some(row) = row.filter(|_| is_stranger) {
+                    stranger_pids.entry(comm).or_default().insert(row.pid);
+                }
                 let function = waker.stack.and_then(|stack| function(profile, stack));
-                add(threads.entry(comm).or_default().entry(function).or_default());
+                add(threads.entry((comm, is_stranger)).or_default().entry(function).or_default());
             }
         }
         add(&mut all);
@@ -66,8 +73,9 @@ pub(super) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)
             share_percent: percent(count, all),
         })
         .collect();
-    for (comm, functions) in threads {
-        found.extend(of_thread(comm, functions, all));
+    for ((comm, is_stranger), functions) in threads {
+        let pids = stranger_pids.get(comm).filter(|_| is_stranger);
+        found.extend(of_thread(comm, functions, all, pids));
     }
     found.sort_by(|a, b| {
         (b.share_percent.total_cmp(&a.share_percent))
@@ -77,7 +85,8 @@ pub(super) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)
 }
 
 /// The functions of a thread with their shares; those wake-ups of which no stack is known are spread over them.
-fn of_thread(comm: &str, functions: WakeUps, all: u64) -> Vec<WokenBy> {
+/// Strangers are told by their processes.
+fn of_thread(comm: &str, functions: WakeUps, all: u64, strangers: Option<&FxHashSet<u32>>) -> Vec<WokenBy> {
     let share: f64 = functions.values().map(|count| percent(*count, all)).sum();
     let known: u64 = functions.iter().filter(|(name, _)| name.is_some()).map(|(_, count)| *count).sum();
     let woken_by = |name: String, function: Option<String>, share_percent| WokenBy {
@@ -88,7 +97,14 @@ fn of_thread(comm: &str, functions: WakeUps, all: u64) -> Vec<WokenBy> {
         share_percent,
     };
     if known == 0 {
-        return vec![woken_by(comm.to_owned(), None, share)];
+        let name = match strangers.map(|pids| (pids.len() as u64, pids.iter().next())) {
+            Some((1, Some(pid))) => format!("{comm} ({pid})"),
+            Some((pids, _)) => {
+                format!("{comm} ({} processes)", count(pids))
+            }
+            None => comm.to_owned(),
+        };
+        return vec![woken_by(name, None, share)];
     }
     let mut found: Vec<(WakingFunction, u64)> =
         functions.into_iter().filter_map(|(function, count)| Some((function?, count))).collect();
@@ -106,31 +122,52 @@ fn kernel_thread(comm: &str) -> String {
     format!("[{}]", comm.split(['/', ':']).next().unwrap_or(comm))
 }
 
-/// The function that a waking thread was in, the program's own if there is one; and whether it is the kernel's.
+/// The processes of wakers whose stacks say nothing, since their code is not known: they were there before the recording
+/// and are no part of it.
+fn strangers(profile: &Profile, wakers: &[(Waker, u64)]) -> FxHashSet<u32> {
+    let threads = wakers.iter().filter(|(waker, _)| waker.kind == WakerKind::Thread);
+    let unknown = threads.filter(|(waker, _)| {
+        waker.stack.is_some_and(|stack| {
+            let mut frames = profile.tables.stack_frames(stack);
+            frames.any(|frame| profile.tables.frame(frame).flags.space == FrameSpace::User)
+                && function(profile, stack).is_none()
+        })
+    });
+    unknown.filter_map(|(waker, _)| Some(profile.tables.task(waker.task?).pid)).collect()
+}
+
+/// The function that a waking thread was in, the program's own if there is one; and whether it is the kernel's. `None`
+/// for a stack of code that nothing is known of: an address alone tells nobody anything.
 fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
     let mut innermost = None;
     let mut in_kernel = None;
+    let mut is_user = false;
     for frame in profile.tables.stack_frames(stack) {
         let row = profile.tables.frame(frame);
         let module = profile.tables.module(row.module);
         let path = module_text(profile, module.path, module.kind);
         let kind = code_kind(module.kind, &path, row.flags.space);
-        let names = (profile.symbols.locations(frame).iter())
-            .map(|location| profile.tables.string(profile.symbols.function(location.function).name));
-        for name in names.filter(|name| !name.is_empty()) {
+        for location in profile.symbols.locations(frame) {
+            let name = profile.tables.string(profile.symbols.function(location.function).name);
+            if name.is_empty() {
+                continue;
+            }
             if row.flags.space == FrameSpace::Kernel {
                 in_kernel.get_or_insert_with(|| name.to_owned());
                 continue;
             }
-            if is_own(kind, &path, name) {
+            let file = profile.tables.string(location.file);
+            if is_own(Code { kind, module: &path, name, file, is_inlined: location.is_inlined }) {
                 return Some((name.to_owned(), false));
             }
             innermost.get_or_insert_with(|| name.to_owned());
         }
-        if row.flags.space == FrameSpace::User {
+        is_user |= row.flags.space == FrameSpace::User;
+        if row.flags.space == FrameSpace::User && module.kind != ModuleKind::Unknown {
             innermost.get_or_insert_with(|| format!("{}+{:#x}", module_file(&path), row.lookup_address()));
         }
     }
+    let in_kernel = in_kernel.filter(|_| !is_user);
     innermost.map(|name| (name, false)).or(in_kernel.map(|name| (name, true)))
 }
 
@@ -143,4 +180,63 @@ fn has_timer(profile: &Profile, stack: Option<StackId>) -> bool {
             })
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::Build;
+    use super::super::{CommonOptions, Metric, SortKey, WaitTable};
+    use super::*;
+
+    #[test]
+    fn a_waker_of_unknown_code_is_called_by_its_thread_and_process() {
+        let mut build = Build::new();
+        let waiter = build.task(1, 1, "python3", "python3");
+        let sibling = build.task(1, 2, "python3", "python3");
+        let stranger = build.task(77, 77, "python3", "python3");
+        let unknown = build.stack(&["[unknown]:+0x7f001000", "[unknown]:+0x7f002000"]);
+        let write = build.stack(&["/usr/bin/python3:os_write"]);
+        for number in 0..10 {
+            // Stacks of wakers are taken for some only.
+            let (task, stack) = match number {
+                0..3 => (stranger, unknown),
+                3..8 => (stranger, None),
+                8 => (sibling, write),
+                _ => (sibling, None),
+            };
+            let waker = Waker { kind: WakerKind::Thread, task: Some(task), stack };
+            build.thinned_wait(
+                waiter,
+                Reason::Pipe,
+                [number, 1_000, 1_000],
+                &["/usr/bin/python3:os_read"],
+                waker,
+            );
+        }
+        let recording = build.finish();
+        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let table = WaitTable::new(&recording.select(&options).unwrap(), SortKey::SelfWeight);
+        let woken: Vec<_> = (table.rows[0].woken_by.iter())
+            .map(|by| (by.name.as_str(), by.function.as_deref(), by.share_percent.round()))
+            .collect();
+        assert_eq!(woken, [("python3 (77)", None, 80.0), ("os_write", Some("os_write"), 20.0)]);
+    }
+
+    #[test]
+    fn many_such_wakers_of_one_name_are_one() {
+        let mut build = Build::new();
+        let waiter = build.task(1, 1, "reader", "reader");
+        let unknown = build.stack(&["[unknown]:+0x7f001000", "[kernel]:pipe_write"]);
+        for number in 0..3 {
+            let task = build.task(70 + number, 70 + number, "sh", "sh");
+            let waker = Waker { kind: WakerKind::Thread, task: Some(task), stack: unknown };
+            let time = [number.into(), 1_000, 1_000];
+            build.thinned_wait(waiter, Reason::Pipe, time, &["/usr/bin/reader:read_all"], waker);
+        }
+        let recording = build.finish();
+        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let table = WaitTable::new(&recording.select(&options).unwrap(), SortKey::SelfWeight);
+        let woken: Vec<_> = table.rows[0].woken_by.iter().map(|by| by.name.as_str()).collect();
+        assert_eq!(woken, ["sh (3 processes)"]);
+    }
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 static BUILT: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
 
 /// Compilers that a build command may name. All but the first may be missing.
-const COMPILERS: [&str; 4] = ["cc", "g++", "go", "musl-gcc"];
+const COMPILERS: [&str; 5] = ["cc", "g++", "go", "musl-gcc", "rustc"];
 
 /// Folder of the sources.
 pub(crate) fn sources() -> PathBuf {
@@ -74,7 +74,7 @@ fn build_as(name: &str, program_name: &str, folder_of_compiler: Option<&Path>) -
 }
 
 fn build_command(name: &str) -> String {
-    for extension in ["c", "cpp", "go", "S"] {
+    for extension in ["c", "cpp", "go", "S", "rs"] {
         let source = sources().join(format!("{name}.{extension}"));
         let Ok(text) = fs::read_to_string(&source) else { continue };
         let command = text.lines().find_map(|line| line.split_once("build: "));

@@ -25,6 +25,7 @@ mod svg;
 mod targets;
 mod terminal;
 mod waits;
+mod waits_in_rust;
 mod waits_recorded;
 mod waits_targets;
 mod waits_under_load;

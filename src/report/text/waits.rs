@@ -101,7 +101,7 @@ fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize)
     let (blocked_in, called_by) = match row.site {
         WaitSite::NoCpu => return "runnable, not scheduled".to_owned(),
         WaitSite::Short => {
-            let name = short_waits_name_of(&selection.shown, row.mean_ns);
+            let name = format!("{} (sum only)", short_waits_name_of(&selection.shown, row.mean_ns));
             return page.fit(&safe_text::terminal(&name), room).into_owned();
         }
         WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),

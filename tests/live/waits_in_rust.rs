@@ -1,0 +1,55 @@
+//! Waits in Rust are shown in the program's own functions, with full debug information and with line tables alone.
+
+use super::fixture;
+use super::machine::turn;
+use super::profiler::Recording;
+use super::running::Running;
+use std::collections::BTreeSet;
+use std::process::Command;
+
+/// The function of a name, without its path and what it was made for.
+fn last_part(name: &str) -> String {
+    let name = &name[..name.find('<').unwrap_or(name.len())];
+    name.rsplit("::").next().unwrap_or(name).to_owned()
+}
+
+#[test]
+fn blocked_in_and_called_by_are_the_programs_own_functions() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("rustwaits") else { return };
+    let mut lines_only = program.clone();
+    lines_only.as_mut_os_string().push("-lines");
+    for program in [program, lines_only] {
+        let running = Running::start_ready(&mut Command::new(&program));
+        let recording = Recording::with(["-p", &running.pid().to_string(), "-d", "1500ms"]);
+        let report = recording.report_with(&["--off-cpu", "--idle"]);
+        let rows = report.0["rows"].as_array().expect("a table of waits");
+        let text = |value: &serde_json::Value| last_part(value.as_str().unwrap_or_default());
+        let waits: BTreeSet<(String, String)> = (rows.iter())
+            .filter(|row| ["lock", "sleep"].map(Into::into).contains(&row["reason"]))
+            .map(|row| (text(&row["reason"]), text(&row["function"])))
+            .collect();
+        // With full debug information, a closure may have the name that its function has in the symbol table.
+        for (reason, function) in [
+            ("lock", "take_job"),
+            ("lock", "add_slowly"),
+            ("sleep", "add_slowly"),
+            ("lock", "receive"),
+            ("sleep", "fill"),
+            ("lock", "main"),
+        ] {
+            let wait = (reason.to_owned(), function.to_owned());
+            assert!(waits.contains(&wait), "{}: {wait:?} is not in {rows:#?}", program.display());
+        }
+        for (_, function) in &waits {
+            let own = ["take_job", "add_slowly", "receive", "fill", "main"];
+            assert!(own.contains(&function.as_str()), "{}: {function} in {rows:#?}", program.display());
+        }
+        for caller in rows.iter().filter_map(|row| row["called_by"].as_str()) {
+            let is_glue = ["call_once", "closure_env", "catch_unwind", "lang_start"]
+                .iter()
+                .any(|part| caller.contains(part));
+            assert!(!is_glue, "{}: called by {caller}", program.display());
+        }
+    }
+}
