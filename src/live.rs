@@ -5,7 +5,7 @@ use crate::record::RecordOptions;
 use crate::record::live::{INTERVALS, Live, LiveEvent, Saved, Snapshot};
 use crate::report::Recording;
 use crate::safe_text;
-use crate::tui::{self, Feed, LiveCommand, LiveStatus, Source, TuiOptions};
+use crate::tui::{self, Feed, LiveCommand, LiveStatus, Seen, Source, TuiOptions};
 use crate::units;
 use anyhow::Context;
 use std::io::Write as _;
@@ -117,7 +117,7 @@ fn carry_out(
                 live.clear();
                 continue;
             }
-            LiveCommand::Save => match live.save(output) {
+            LiveCommand::Save(Seen(recording)) => match live.save(recording.profile.clone(), output) {
                 Ok(saved) => said_of(&saved),
                 Err(error) => format!("{error:#}"),
             },
@@ -132,5 +132,6 @@ fn said_of(saved: &Saved) -> String {
     let kept = saved.kept_old.as_ref().map_or(String::new(), |old| {
         format!(" (previous kept as {})", safe_text::terminal(&old.display().to_string()))
     });
-    format!("saved {}  {}{kept}", safe_text::terminal(&path), units::bytes(saved.bytes))
+    let length = units::duration(u64::try_from(saved.duration.as_nanos()).unwrap_or(u64::MAX));
+    format!("saved {}  {length}  {}{kept}", safe_text::terminal(&path), units::bytes(saved.bytes))
 }

@@ -60,7 +60,7 @@ mod update_tests;
 #[cfg(test)]
 mod view_tests;
 
-pub use action::{Feed, LiveCommand, LiveCommands, LiveStatus};
+pub use action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
 pub use session::{Source, run_source};
 
 use crate::failure::Failure;

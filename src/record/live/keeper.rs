@@ -49,8 +49,8 @@ pub(super) enum Request {
     Clear,
     /// Make pictures this often.
     Interval(Duration),
-    /// Everything with all names, to be saved.
-    Profile(Sender<Box<Profile>>),
+    /// What was seen of a snapshot, with the names that were still missing, to be saved.
+    Complete(Box<Profile>, Sender<Box<Profile>>),
     /// End.
     Quit,
 }
@@ -81,7 +81,8 @@ pub(super) struct Keeper {
     table_rows: usize,
     end: Option<(Box<RecorderEnd>, Instant)>,
     is_end_told: bool,
-    replies: Vec<Sender<Box<Profile>>>,
+    /// Snapshots that wait for names, and who waits for them.
+    incomplete: Vec<(Box<Profile>, Sender<Box<Profile>>)>,
 }
 
 /// Whoever waits for events hears that none will come, even after a panic.
@@ -108,7 +109,7 @@ impl Keeper {
             table_rows: 0,
             end: None,
             is_end_told: false,
-            replies: Vec::new(),
+            incomplete: Vec::new(),
         }
     }
 
@@ -153,7 +154,7 @@ impl Keeper {
                 self.interval = interval;
                 self.wishes.interval_ms.store(interval.as_millis() as u64, Ordering::Relaxed);
             }
-            Message::Ask(Request::Profile(reply)) => self.replies.push(reply),
+            Message::Ask(Request::Complete(profile, reply)) => self.incomplete.push((profile, reply)),
             Message::Ask(Request::Quit) => {}
             Message::Ended(mut end) => {
                 if let Some(news) = end.news.take() {
@@ -195,13 +196,13 @@ impl Keeper {
     }
 
     pub(super) fn work(&mut self) {
-        let may_wait = self.end.is_none() && self.replies.is_empty();
+        let may_wait = self.end.is_none() && self.incomplete.is_empty();
         self.archive.names.look_up(may_wait);
-        if !self.replies.is_empty() && self.archive.names.is_idle() {
-            let profile = self.archive.profile(self.reason());
-            for reply in self.replies.drain(..) {
+        if self.archive.names.is_idle() {
+            for (mut profile, reply) in self.incomplete.drain(..) {
+                self.archive.add_names(&mut profile);
                 // Who asked may have gone.
-                let _ = reply.send(Box::new(profile.clone()));
+                let _ = reply.send(profile);
             }
         }
         if self.last_fold.elapsed() >= FOLD_INTERVAL || self.archive.is_full() {
