@@ -74,10 +74,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<thr
 /// Translates what a recording tells. Returns whether somebody listens.
 fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &Sender<Feed>) -> bool {
     match event {
-        LiveEvent::Snapshot(snapshot) => {
-            status.folded_before_ns = folded_before_ns(&snapshot);
-            tell.send(picture(*snapshot)).is_ok()
-        }
+        LiveEvent::Snapshot(snapshot) => tell.send(picture(*snapshot)).is_ok(),
         LiveEvent::Status(now) => {
             (status.elapsed, status.lost) = (now.elapsed, now.lost);
             tell.send(Feed::Status(status.clone())).is_ok()
@@ -91,13 +88,8 @@ fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &Sender<Feed>) -> bo
 }
 
 fn picture(snapshot: Snapshot) -> Feed {
-    Feed::Recording(Arc::new(Recording::new(snapshot.profile, snapshot.integrity)))
-}
-
-/// The time before which samples were folded, ns since the start.
-fn folded_before_ns(snapshot: &Snapshot) -> Option<u64> {
-    let youngest = snapshot.coarse.iter().map(|coarse| coarse.before_ns).min()?;
-    Some(snapshot.profile.duration_ns().saturating_sub(youngest))
+    let recording = Recording::new(snapshot.profile, snapshot.integrity);
+    Feed::Recording(Arc::new(recording.with_names_to_come(snapshot.unnamed)))
 }
 
 /// Does what the user wants of the recording, until the screen is gone.

@@ -90,7 +90,7 @@ pub use wait_table::{WaitRow, WaitTable};
 pub use waker::WokenBy;
 
 use crate::failure::{Failure, status};
-use crate::profile::{self, Integrity, Profile, Unit};
+use crate::profile::{self, FrameId, Integrity, Profile, Unit};
 use crate::safe_text;
 use crate::units;
 use anyhow::Context;
@@ -111,6 +111,8 @@ pub struct Recording {
     idle: OnceLock<IdleWaits>,
     /// What it cost, once somebody asked.
     cost: OnceLock<Option<String>>,
+    /// Frames whose names are still being read.
+    names_to_come: Vec<FrameId>,
 }
 
 impl Recording {
@@ -122,7 +124,19 @@ impl Recording {
             groups: OnceLock::new(),
             idle: OnceLock::new(),
             cost: OnceLock::new(),
+            names_to_come: Vec::new(),
         }
+    }
+
+    /// The same, of a recording that goes on and some of whose frames get their names later.
+    pub fn with_names_to_come(self, frames: Vec<FrameId>) -> Self {
+        Recording { names_to_come: frames, ..self }
+    }
+
+    /// Of the frames of all samples those whose names are still being read.
+    pub fn frames_to_name(&self, quality: &Quality) -> u64 {
+        let samples = |frame: &FrameId| quality.samples_of_frame.get(frame.index()).copied().unwrap_or(0);
+        self.names_to_come.iter().map(samples).fold(0, u64::saturating_add)
     }
 
     /// What the recording cost, for one line: prof's own CPU time as a share of what the target ran, whatever part of that

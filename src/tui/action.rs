@@ -260,8 +260,6 @@ pub struct LiveStatus {
     pub elapsed: Duration,
     /// Samples that were lost.
     pub lost: u64,
-    /// Old samples were folded into coarser ones before this moment, ns since the start.
-    pub folded_before_ns: Option<u64>,
 }
 
 /// Where live recordings hear commands.

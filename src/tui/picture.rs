@@ -8,6 +8,7 @@ use crate::report::{
     LabelKind, Labels, Metric, NodeId, Quality, Recording, Row, Sandwich, Selection, Source, Step, ThreadRow,
     TimeRange, Timeline, Totals, thread_rows, thread_rows_with_times,
 };
+use crate::units::percent;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -75,6 +76,8 @@ pub struct Picture {
     pub empty: Option<Failure>,
     /// Length of the recording, ns.
     pub duration_ns: u64,
+    /// Share of the frames whose names are still being read, percent.
+    pub to_name_percent: f64,
     /// Callers and callees of the function that was asked for.
     pub pivot: Option<Pivot>,
     /// When threads ran and waited, if that was asked for.
@@ -162,6 +165,7 @@ impl Picture {
             notes,
             empty,
             duration_ns,
+            to_name_percent: percent(recording.frames_to_name(&selection.quality), selection.quality.frames),
             labels: selection.labels.clone(),
         })
     }

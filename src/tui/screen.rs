@@ -246,6 +246,9 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     } else if app.is_live() {
         parts.push((1, format!("window {}", query.window.words())));
     }
+    if picture.to_name_percent >= 1.0 {
+        parts.push((0, "reading names".to_owned()));
+    }
     if filter.space == Space::User {
         parts.push((2, "no kernel".to_owned()));
     }

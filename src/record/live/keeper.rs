@@ -6,16 +6,21 @@ use super::mailbox::LiveEvents;
 use super::names::Answer;
 use super::recorder::Wishes;
 use super::{Ended, LiveEvent, Snapshot, Status};
-use crate::profile::{Integrity, Profile};
+use crate::profile::{FrameId, Integrity, Profile};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// The first picture is made this long after the start, once there is something in it with names.
-const FIRST_EARLY: Duration = Duration::from_millis(300);
+const FIRST_EARLY: Duration = Duration::from_millis(150);
+/// The first picture is made after this long without names, once there is something in it.
+const FIRST_UNNAMED: Duration = Duration::from_millis(300);
 /// The first picture is made after this long at the latest.
 const FIRST_LATE: Duration = Duration::from_millis(600);
+/// So many pictures that lack names are followed by the next one after this time.
+const UNNAMED_INTERVAL: Duration = Duration::from_millis(300);
+const UNNAMED_PICTURES: u64 = 3;
 /// Status is told this often.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// The past is folded this often.
@@ -77,6 +82,8 @@ pub(super) struct Keeper {
     last_status: Option<Instant>,
     last_fold: Instant,
     snapshots: u64,
+    /// The last snapshot was made while names were being read.
+    lacks_names: bool,
     /// Rows of tables when unused ones were dropped last.
     table_rows: usize,
     end: Option<(Box<RecorderEnd>, Instant)>,
@@ -106,6 +113,7 @@ impl Keeper {
             last_status: None,
             last_fold: Instant::now(),
             snapshots: 0,
+            lacks_names: false,
             table_rows: 0,
             end: None,
             is_end_told: false,
@@ -234,17 +242,23 @@ impl Keeper {
 
     fn is_snapshot_due(&self) -> bool {
         let Some(last) = self.last_snapshot else {
-            let is_early = self.started.elapsed() >= FIRST_EARLY
-                && self.archive.rows() > 0
-                && self.archive.names.is_idle();
-            return is_early || self.started.elapsed() >= FIRST_LATE;
+            let age = self.started.elapsed();
+            let is_named = self.archive.names.is_idle();
+            let is_early = age >= if is_named { FIRST_EARLY } else { FIRST_UNNAMED };
+            return (is_early && self.archive.rows() > 0) || age >= FIRST_LATE;
         };
         last.elapsed() >= self.patience()
     }
 
     /// How long after a picture the next one is made.
     fn patience(&self) -> Duration {
-        if self.archive.has_news() { self.interval } else { self.interval * QUIET_INTERVALS }
+        match self.archive.has_news() {
+            true if self.lacks_names && self.snapshots <= UNNAMED_PICTURES => {
+                self.interval.min(UNNAMED_INTERVAL)
+            }
+            true => self.interval,
+            false => self.interval * QUIET_INTERVALS,
+        }
     }
 
     fn reason(&self) -> &str {
@@ -259,11 +273,14 @@ impl Keeper {
         self.archive.scan_threads();
         let profile = self.archive.profile(self.reason());
         let folder = &self.archive.folder;
+        let unnamed: Vec<FrameId> = self.archive.names.to_come().collect();
+        self.lacks_names = !unnamed.is_empty();
         Snapshot {
             number: self.snapshots,
             lacks_short_waits: self.end.is_none() && profile.event_named("off-cpu").is_some(),
             profile,
             integrity: Integrity { is_complete: true, ..Integrity::default() },
+            unnamed,
             coarse: folder.coarse().to_vec(),
             dropped: folder.dropped,
             begins: Duration::from_nanos(folder.begins_ns),
