@@ -158,6 +158,9 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
     let last_ns = timeline.duration_ns.saturating_sub(1);
     match action {
         Action::HeatMap => app.time.is_heat_map = !app.time.is_heat_map,
+        Action::NextMatch | Action::PreviousMatch => {
+            app.tell("Enter lists the samples: there n and N go through those that match");
+        }
         Action::Left | Action::Right => {
             let step_ns = layout.grid.as_ref().map_or(0, |grid| grid.column_ns);
             let next_ns = match (action, layout.grid.is_some()) {
@@ -183,7 +186,8 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
         Action::RangeEnd => {
             app.change_filter(|options| {
                 options.time.from_ns = options.time.from_ns.filter(|from| *from < to_ns);
-                options.time.to_ns = Some(to_ns);
+                // The last cell may end after the recording.
+                options.time.to_ns = Some(to_ns.min(timeline.duration_ns));
             });
         }
         Action::Whole => clear_range(app),
@@ -209,7 +213,8 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
             if a != b {
                 app.time.at_ns = b.0;
                 app.change_filter(|options| {
-                    options.time = TimeRange { from_ns: Some(a.0), to_ns: Some(b.1.max(a.1)) };
+                    let to_ns = b.1.max(a.1).min(timeline.duration_ns);
+                    options.time = TimeRange { from_ns: Some(a.0), to_ns: Some(to_ns) };
                 });
             }
         }
