@@ -8,6 +8,7 @@ mod amount;
 mod behind;
 mod blocking;
 mod call_tree;
+mod coarse;
 mod code;
 mod export;
 mod filter;
@@ -61,6 +62,7 @@ mod wait_view_tests;
 pub use amount::Amount;
 pub use behind::{Behind, BehindSample, StackStep};
 pub use call_tree::{CallTree, Direction, Node, NodeId};
+pub use coarse::{CoarsePart, CoarseTime};
 pub use export::{ExportJob, ExportShape, export, folded};
 pub use flame::{BoxOf, FlameBox, flame_boxes};
 pub use function_table::{FunctionTable, Row};
@@ -111,6 +113,8 @@ pub struct Recording {
     idle: OnceLock<IdleWaits>,
     /// What it cost, once somebody asked.
     cost: OnceLock<Option<String>>,
+    /// Of which part only sums are left, once somebody asked.
+    coarse: OnceLock<CoarseTime>,
     /// Frames whose names are still being read.
     names_to_come: Vec<FrameId>,
 }
@@ -124,6 +128,7 @@ impl Recording {
             groups: OnceLock::new(),
             idle: OnceLock::new(),
             cost: OnceLock::new(),
+            coarse: OnceLock::new(),
             names_to_come: Vec::new(),
         }
     }
@@ -166,6 +171,11 @@ impl Recording {
     /// Which waits are idle. Decided when asked for the first time; the profile must not change afterwards.
     pub fn idle_waits(&self) -> &IdleWaits {
         self.idle.get_or_init(|| IdleWaits::of(&self.profile, self.groups()))
+    }
+
+    /// The part of which only sums for each step of time are left.
+    pub fn coarse_time(&self) -> &CoarseTime {
+        self.coarse.get_or_init(|| CoarseTime::of(&self.profile))
     }
 
     /// Counts equal samples now, for all selections that follow: worth it for a profile that is looked at in many ways.

@@ -152,7 +152,8 @@ fn pivot(app: &mut App, behind: &Behind) {
 fn range_edge(app: &mut App, behind: &Behind, is_start: bool) {
     let Some(sample) = selected(app, behind) else { return };
     let from_ns = sample.time_ns;
-    let to_ns = from_ns.saturating_add(sample.duration_ns.unwrap_or(0)).max(from_ns.saturating_add(1));
+    let length_ns = if sample.step_ns > 0 { sample.step_ns } else { sample.duration_ns.unwrap_or(0) };
+    let to_ns = from_ns.saturating_add(length_ns).max(from_ns.saturating_add(1));
     app.change_filter(|options| {
         let time = &mut options.time;
         if is_start {
@@ -190,8 +191,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Pictu
     }
 }
 
-fn time_text(ns: u64) -> String {
-    format!("{:.6} s", ns as f64 / 1e9)
+fn time_text(sample: &BehindSample) -> String {
+    let seconds = sample.time_ns as f64 / 1e9;
+    match sample.step_ns {
+        0 => format!("{seconds:.6} s"),
+        step_ns => format!("{seconds:.0}-{:.0} s", sample.time_ns.saturating_add(step_ns) as f64 / 1e9),
+    }
 }
 
 fn title_of(app: &App, picture: &Picture, behind: &Behind, columns: usize) -> String {
@@ -235,12 +240,16 @@ fn what(sample: &BehindSample) -> &'static str {
 fn stack_title(app: &App, behind: &Behind, columns: usize) -> String {
     let Some(sample) = selected(app, behind) else { return String::new() };
     let length = match sample.duration_ns {
+        _ if sample.step_ns > 0 => {
+            let what = what(sample);
+            format!("{what} {} in {}", duration(sample.weight), counted(sample.samples, "sample"))
+        }
         Some(length_ns) => format!("{} {}", what(sample), duration(length_ns)),
         None => format!("{} for {}", what(sample), duration(sample.weight)),
     };
     let parts = [
         (0, format!("{} {}", safe_text::terminal(&sample.thread), sample.tid)),
-        (1, format!("at {}", time_text(sample.time_ns))),
+        (1, format!("{} {}", if sample.step_ns > 0 { "in" } else { "at" }, time_text(sample))),
         (0, length),
     ];
     fitting(&parts, "  ", columns)
@@ -261,9 +270,10 @@ fn draw_samples(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, t
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         let sample = &behind.samples[at];
         let text = match id {
-            Id::Time => time_text(sample.time_ns),
+            Id::Time => time_text(sample),
             Id::Thread => format!("{} {}", safe_text::terminal(&sample.thread), sample.tid),
             Id::What => what(sample).to_owned(),
+            Id::Length if sample.step_ns > 0 => duration(sample.weight),
             Id::Length => duration(sample.duration_ns.unwrap_or(sample.weight)),
             Id::Stack => {
                 let is_found = app.search.as_ref().is_some_and(|search| is_found(search, behind, sample));

@@ -46,6 +46,8 @@ mod flame_tests;
 #[cfg(test)]
 mod key_tests;
 #[cfg(test)]
+mod live_tests;
+#[cfg(test)]
 mod test_screen;
 #[cfg(test)]
 mod test_session;

@@ -267,6 +267,9 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     if picture.to_name_percent >= 1.0 {
         parts.push((0, "reading names".to_owned()));
     }
+    if let Some(until_ns) = picture.coarse_until_ns {
+        parts.push((1, format!("coarse before {:.0} s", until_ns as f64 / 1e9)));
+    }
     if filter.space == Space::User {
         parts.push((2, "no kernel".to_owned()));
     }
