@@ -5,7 +5,7 @@ use crate::record::RecordOptions;
 use crate::record::live::{INTERVALS, Live, LiveEvent, Saved, Snapshot};
 use crate::report::Recording;
 use crate::safe_text;
-use crate::tui::{self, Feed, LiveCommand, LiveStatus, Source, TuiOptions};
+use crate::tui::{self, Feed, LiveCommand, LiveStatus, Seen, Source, TuiOptions};
 use crate::units;
 use anyhow::Context;
 use std::io::Write as _;
@@ -74,10 +74,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<thr
 /// Translates what a recording tells. Returns whether somebody listens.
 fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &Sender<Feed>) -> bool {
     match event {
-        LiveEvent::Snapshot(snapshot) => {
-            status.folded_before_ns = folded_before_ns(&snapshot);
-            tell.send(picture(*snapshot)).is_ok()
-        }
+        LiveEvent::Snapshot(snapshot) => tell.send(picture(*snapshot)).is_ok(),
         LiveEvent::Status(now) => {
             (status.elapsed, status.lost) = (now.elapsed, now.lost);
             tell.send(Feed::Status(status.clone())).is_ok()
@@ -91,13 +88,8 @@ fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &Sender<Feed>) -> bo
 }
 
 fn picture(snapshot: Snapshot) -> Feed {
-    Feed::Recording(Arc::new(Recording::new(snapshot.profile, snapshot.integrity)))
-}
-
-/// The time before which samples were folded, ns since the start.
-fn folded_before_ns(snapshot: &Snapshot) -> Option<u64> {
-    let youngest = snapshot.coarse.iter().map(|coarse| coarse.before_ns).min()?;
-    Some(snapshot.profile.duration_ns().saturating_sub(youngest))
+    let recording = Recording::new(snapshot.profile, snapshot.integrity);
+    Feed::Recording(Arc::new(recording.with_names_to_come(snapshot.unnamed)))
 }
 
 /// Does what the user wants of the recording, until the screen is gone.
@@ -117,7 +109,7 @@ fn carry_out(
                 live.clear();
                 continue;
             }
-            LiveCommand::Save => match live.save(output) {
+            LiveCommand::Save(Seen(recording)) => match live.save(recording.profile.clone(), output) {
                 Ok(saved) => said_of(&saved),
                 Err(error) => format!("{error:#}"),
             },
@@ -132,5 +124,6 @@ fn said_of(saved: &Saved) -> String {
     let kept = saved.kept_old.as_ref().map_or(String::new(), |old| {
         format!(" (previous kept as {})", safe_text::terminal(&old.display().to_string()))
     });
-    format!("saved {}  {}{kept}", safe_text::terminal(&path), units::bytes(saved.bytes))
+    let length = units::duration(u64::try_from(saved.duration.as_nanos()).unwrap_or(u64::MAX));
+    format!("saved {}  {length}  {}{kept}", safe_text::terminal(&path), units::bytes(saved.bytes))
 }

@@ -151,6 +151,17 @@ pub fn fit_middle(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…{end}", head(text, room - end_room)))
 }
 
+/// `text` in at most `columns` columns; when cut, it begins with `…`: of a place in a file the end says more.
+pub fn fit_end(text: &str, columns: usize) -> Cow<'_, str> {
+    if width(text) <= columns {
+        return Cow::Borrowed(text);
+    }
+    let Some(room) = columns.checked_sub(1) else { return Cow::Borrowed("") };
+    let reversed: String = text.chars().rev().collect();
+    let end: String = head(&reversed, room).chars().rev().collect();
+    Cow::Owned(format!("…{end}"))
+}
+
 /// `text` in lines of at most `columns` columns, broken at spaces; a word that is wider has a line for itself.
 pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];

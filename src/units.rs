@@ -19,8 +19,11 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// `n` things: `1 sample`, `9,871 samples`.
+/// `n` things: `1 sample`, `9,871 samples`; of two kinds together, `samples and wait`, one is `1 sample or wait`.
 pub fn counted(n: u64, noun: &str) -> String {
+    if n == 1 && noun.contains("s and ") {
+        return format!("1 {}", noun.replace("s and ", " or "));
+    }
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 

@@ -75,7 +75,7 @@ pub struct Sample {
     pub outcome: Outcome,
     /// For a wait, what else is known of it; `time_ns` is its start.
     pub wait: Option<Wait>,
-    /// For several observations in one: what they come to. `time_ns` is the first one's.
+    /// For several observations in one: what they come to. `time_ns` is the start of the step of time in which they are.
     pub folded: Option<Folded>,
 }
 
@@ -235,6 +235,14 @@ impl Event {
     pub fn observations(&self) -> u64 {
         let folded = self.blocks.iter().flat_map(|block| &block.folded).filter(|folded| folded.samples > 0);
         folded.fold(self.len as u64, |sum, folded| sum.saturating_add(folded.samples - 1))
+    }
+
+    /// The steps of time that rows are in of which each is several samples, start and length, ns; one for each row.
+    pub fn folded_steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.blocks.iter().flat_map(|block| {
+            let rows = block.time_ns.iter().zip(&block.folded);
+            rows.filter(|(_, folded)| folded.samples > 0).map(|(time_ns, folded)| (*time_ns, folded.span_ns))
+        })
     }
 
     /// The time of the latest sample, ns since the start of the recording.

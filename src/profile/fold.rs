@@ -18,7 +18,7 @@ pub struct Folded {
     pub count_thousandths: u64,
     /// Variance of the weight by the rule that chose them, in square microseconds.
     pub variance_us2: u64,
-    /// All of them lie within this time from the start of the first, ns.
+    /// They lie within a step of time that begins at `Sample::time_ns` and is so long, ns. Where in it is not known.
     pub span_ns: u64,
 }
 
@@ -35,7 +35,6 @@ impl Folded {
         Folded {
             count_thousandths: u64::try_from(stands_for).unwrap_or(u64::MAX).max(THOUSAND),
             variance_us2: weight_us.saturating_mul(left_out_us),
-            span_ns: wait.duration_ns,
             ..one
         }
     }

@@ -236,6 +236,23 @@ pub(super) fn kernel_location(name: &str) -> ResolvedLocation {
     ResolvedLocation { raw_name: name.clone(), name, file: None, line: 0, is_inlined: false }
 }
 
+/// What a frame of `profile` is called.
+pub(super) fn locations_of(profile: &Profile, frame: FrameId) -> Vec<ResolvedLocation> {
+    let text = |id| profile.tables.string(id).to_owned();
+    let locations = profile.symbols.locations(frame).iter();
+    let resolved = locations.map(|location| {
+        let function = profile.symbols.function(location.function);
+        ResolvedLocation {
+            name: text(function.name),
+            raw_name: text(function.raw_name),
+            file: Some(text(location.file)).filter(|file| !file.is_empty()),
+            line: location.line,
+            is_inlined: location.is_inlined,
+        }
+    });
+    resolved.collect()
+}
+
 /// Longest name that is kept, bytes; what is cut ends in `…`.
 const MAX_NAME_BYTES: usize = 4096;
 

@@ -33,7 +33,9 @@ pub(super) fn report_notes(
     selection: &Selection<'_>,
     options: &CommonOptions,
 ) -> Vec<String> {
-    let mut notes = notes(&recording.profile, &recording.integrity, &selection.quality);
+    let quality = &selection.quality;
+    let to_name = recording.frames_to_name(quality);
+    let mut notes = notes_while_naming(&recording.profile, &recording.integrity, quality, to_name);
     if selection.is_all_idle(&options.filter) {
         let (waits, time) =
             (counted(selection.hidden_idle.count(), "wait"), duration(selection.hidden_idle.weight));
@@ -47,6 +49,16 @@ pub(super) fn report_notes(
 
 /// The notes for a recording, most important first. They quote foreign names.
 pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality) -> Vec<String> {
+    notes_while_naming(profile, integrity, quality, 0)
+}
+
+/// The same while the names of `to_name` of the frames are still being read.
+fn notes_while_naming(
+    profile: &Profile,
+    integrity: &Integrity,
+    quality: &Quality,
+    to_name: u64,
+) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(problem) = missing_part(profile, integrity) {
         notes.push(not_whole("the file", &problem));
@@ -86,7 +98,11 @@ pub(super) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality)
             honest_percent_text(hidden_kernel)
         ));
     }
-    if let Some(worst) = &quality.worst_unnamed
+    if percent(to_name, quality.frames) >= NOTABLE_PERCENT {
+        // What will not have a name even then is not known yet.
+        let share = honest_percent_text(percent(to_name, quality.frames));
+        notes.push(format!("names are being read: {share} of frames have none yet"));
+    } else if let Some(worst) = &quality.worst_unnamed
         && percent(worst.count, quality.frames) >= NOTABLE_PERCENT
         && !(is_kernel_hidden && worst.kind == ModuleKind::Kernel)
     {

@@ -25,11 +25,15 @@ pub struct StackStep {
     pub source: Option<Source>,
 }
 
-/// One sample or wait.
+/// One sample or wait, or several of one stack of which only the sum is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BehindSample {
-    /// When it was taken, or began, ns since the recording's start.
+    /// When it was taken, or began, ns since the recording's start; of several, the start of the step that they are in.
     pub time_ns: u64,
+    /// Length of that step, ns; 0 of one.
+    pub step_ns: u64,
+    /// How many they are.
+    pub samples: u64,
     /// Name of the thread. Foreign text.
     pub thread: String,
     /// The thread.
@@ -38,7 +42,7 @@ pub struct BehindSample {
     pub activity: Activity,
     /// What it counts, in the event's unit: of a wait the part that is in the range.
     pub weight: u64,
-    /// The whole length of a wait, ns.
+    /// The whole length of a wait, ns; of several their mean.
     pub duration_ns: Option<u64>,
     /// Index into [`Behind::stacks`].
     pub stack: usize,
@@ -99,6 +103,8 @@ impl Behind {
                 let task = recording.profile.tables.task(sample.task);
                 Some(BehindSample {
                     time_ns,
+                    step_ns: sample.folded.map_or(0, |folded| folded.span_ns),
+                    samples: sample.folded.map_or(1, |folded| folded.samples),
                     thread: recording.profile.tables.string(task.comm).to_owned(),
                     tid: task.tid,
                     activity: Activity::of(&sample),

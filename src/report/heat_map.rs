@@ -17,7 +17,9 @@ const ROWS: [usize; 5] = [50, 25, 10, 5, 2];
 /// How much happened when.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeatMap {
-    /// Length of the recording, ns.
+    /// Where the first slot begins, ns since the start of the recording: a whole second.
+    origin_ns: u64,
+    /// Length of all slots, ns.
     duration_ns: u64,
     /// Length of a slot, ns.
     slot_ns: u64,
@@ -28,6 +30,8 @@ pub struct HeatMap {
 /// A heat map at one size.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HeatGrid {
+    /// Where the first column begins, ns since the start of the recording.
+    pub origin_ns: u64,
     /// Length of a column, ns: a second, or several.
     pub column_ns: u64,
     /// Length of a cell, ns.
@@ -50,13 +54,15 @@ impl HeatGrid {
 
     /// The time that a cell stands for, ns: its start and its end.
     pub fn time_of(&self, column: usize, row: usize) -> (u64, u64) {
-        let start_ns =
+        let offset_ns =
             (column as u64).saturating_mul(self.column_ns).saturating_add(row as u64 * self.cell_ns);
+        let start_ns = self.origin_ns.saturating_add(offset_ns);
         (start_ns, start_ns.saturating_add(self.cell_ns))
     }
 
     /// The column and row of a moment.
     pub fn cell_at(&self, ns: u64) -> (usize, usize) {
+        let ns = ns.saturating_sub(self.origin_ns);
         let column = (ns / self.column_ns.max(1)).min(self.columns.saturating_sub(1) as u64);
         let offset_ns = ns.saturating_sub(column * self.column_ns);
         let row = (offset_ns / self.cell_ns.max(1)).min(self.rows.saturating_sub(1) as u64);
@@ -65,15 +71,18 @@ impl HeatGrid {
 }
 
 impl HeatMap {
-    /// Empty slots for a recording of `duration_ns`.
-    pub(super) fn spread(duration_ns: u64) -> Spread {
+    /// Empty slots for a recording from `from_ns` to `to_ns`.
+    pub(super) fn spread(from_ns: u64, to_ns: u64) -> Spread {
+        let (origin_ns, duration_ns) = whole_seconds(from_ns, to_ns);
         let slot_ns = slot_length(duration_ns);
         Spread::new(usize::try_from(duration_ns.div_ceil(slot_ns)).unwrap_or(0).max(1), slot_ns)
+            .since(origin_ns, from_ns)
     }
 
-    /// The map of slots that were made by [`HeatMap::spread`] for the same duration.
-    pub(super) fn new(duration_ns: u64, slots: Spread) -> Self {
-        HeatMap { duration_ns, slot_ns: slot_length(duration_ns), slots: slots.finish() }
+    /// The map of slots that were made by [`HeatMap::spread`] for the same time.
+    pub(super) fn new(from_ns: u64, to_ns: u64, slots: Spread) -> Self {
+        let (origin_ns, duration_ns) = whole_seconds(from_ns, to_ns);
+        HeatMap { origin_ns, duration_ns, slot_ns: slot_length(duration_ns), slots: slots.finish() }
     }
 
     /// The map in at most `columns` columns and `rows` rows.
@@ -104,8 +113,15 @@ impl HeatMap {
             *cell = slots.iter().fold(0, |sum: u64, weight| sum.saturating_add(*weight));
         }
         let most = cells.iter().copied().max().unwrap_or(0);
-        HeatGrid { column_ns, cell_ns, cells, columns, rows, most }
+        HeatGrid { origin_ns: self.origin_ns, column_ns, cell_ns, cells, columns, rows, most }
     }
+}
+
+/// The second in which `from_ns` is, and the time from there to `to_ns`: what repeats every second stays where it is while
+/// the start goes on.
+fn whole_seconds(from_ns: u64, to_ns: u64) -> (u64, u64) {
+    let origin_ns = from_ns / SECOND_NS * SECOND_NS;
+    (origin_ns, to_ns.saturating_sub(origin_ns))
 }
 
 /// 20 ms, or ten times that as often as it takes.
@@ -122,9 +138,9 @@ mod tests {
     use super::*;
 
     fn map(duration_ns: u64, samples: &[(u64, u64)]) -> HeatMap {
-        let mut slots = HeatMap::spread(duration_ns);
+        let mut slots = HeatMap::spread(0, duration_ns);
         samples.iter().for_each(|(time_ns, weight)| slots.add(*time_ns, 0, *weight));
-        HeatMap::new(duration_ns, slots)
+        HeatMap::new(0, duration_ns, slots)
     }
 
     const MS: u64 = 1_000_000;
@@ -141,6 +157,21 @@ mod tests {
         assert_eq!(grid.time_of(3, 2), (3_200 * MS, 3_300 * MS));
         assert_eq!(grid.cell_at(3_250 * MS), (3, 2));
         assert_eq!((grid.most, grid.weight(10, 0), grid.weight(0, 10)), (16, 0, 0));
+    }
+
+    #[test]
+    fn a_part_of_a_recording_begins_with_a_whole_second() {
+        let (from_ns, to_ns) = (65_300 * MS, 75_300 * MS);
+        let mut slots = HeatMap::spread(from_ns, to_ns);
+        for at_ms in [65_100, 65_400, 66_400, 75_290] {
+            slots.add(at_ms * MS, 0, 1);
+        }
+        let grid = HeatMap::new(from_ns, to_ns, slots).grid(70, 10);
+        assert_eq!((grid.columns, grid.rows), (11, 10));
+        let found = [(0, 1), (0, 4), (1, 4), (10, 2)].map(|(column, row)| grid.weight(column, row));
+        assert_eq!(found, [0, 1, 1, 1]);
+        assert_eq!(grid.time_of(1, 4), (66_400 * MS, 66_500 * MS));
+        assert_eq!(grid.cell_at(66_450 * MS), (1, 4));
     }
 
     #[test]

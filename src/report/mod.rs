@@ -8,6 +8,7 @@ mod amount;
 mod behind;
 mod blocking;
 mod call_tree;
+mod coarse;
 mod code;
 mod export;
 mod filter;
@@ -62,6 +63,7 @@ mod wait_view_tests;
 pub use amount::Amount;
 pub use behind::{Behind, BehindSample, StackStep};
 pub use call_tree::{CallTree, Direction, Node, NodeId};
+pub use coarse::{CoarsePart, CoarseTime};
 pub use export::{ExportJob, ExportShape, export, folded};
 pub use flame::{BoxOf, FlameBox, flame_boxes};
 pub use function_table::{FunctionTable, Row};
@@ -91,7 +93,7 @@ pub use wait_table::{WaitRow, WaitTable};
 pub use waker::WokenBy;
 
 use crate::failure::{Failure, status};
-use crate::profile::{self, Integrity, Profile, Unit};
+use crate::profile::{self, FrameId, Integrity, Profile, Unit};
 use crate::safe_text;
 use crate::units;
 use anyhow::Context;
@@ -112,6 +114,10 @@ pub struct Recording {
     idle: OnceLock<IdleWaits>,
     /// What it cost, once somebody asked.
     cost: OnceLock<Option<String>>,
+    /// Of which part only sums are left, once somebody asked.
+    coarse: OnceLock<CoarseTime>,
+    /// Frames whose names are still being read.
+    names_to_come: Vec<FrameId>,
 }
 
 impl Recording {
@@ -124,7 +130,20 @@ impl Recording {
             groups: OnceLock::new(),
             idle: OnceLock::new(),
             cost: OnceLock::new(),
+            coarse: OnceLock::new(),
+            names_to_come: Vec::new(),
         }
+    }
+
+    /// The same, of a recording that goes on and some of whose frames get their names later.
+    pub fn with_names_to_come(self, frames: Vec<FrameId>) -> Self {
+        Recording { names_to_come: frames, ..self }
+    }
+
+    /// Of the frames of all samples those whose names are still being read.
+    pub fn frames_to_name(&self, quality: &Quality) -> u64 {
+        let samples = |frame: &FrameId| quality.samples_of_frame.get(frame.index()).copied().unwrap_or(0);
+        self.names_to_come.iter().map(samples).fold(0, u64::saturating_add)
     }
 
     /// What the recording cost, for one line: prof's own CPU time as a share of what the target ran, whatever part of that
@@ -154,6 +173,11 @@ impl Recording {
     /// Which waits are idle. Decided when asked for the first time; the profile must not change afterwards.
     pub fn idle_waits(&self) -> &IdleWaits {
         self.idle.get_or_init(|| IdleWaits::of(&self.profile, self.groups()))
+    }
+
+    /// The part of which only sums for each step of time are left.
+    pub fn coarse_time(&self) -> &CoarseTime {
+        self.coarse.get_or_init(|| CoarseTime::of(&self.profile))
     }
 
     /// Counts equal samples now, for all selections that follow: worth it for a profile that is looked at in many ways.

@@ -5,6 +5,10 @@
 #[derive(Debug, Clone)]
 pub(super) struct Spread {
     bucket_ns: u64,
+    /// Where the first bucket begins, ns.
+    origin_ns: u64,
+    /// What is before is left out, ns.
+    from_ns: u64,
     /// What the first and the last bucket of intervals have.
     parts: Vec<u64>,
     /// What every bucket has from here on, as the change to the one before: the inner buckets of intervals.
@@ -14,11 +18,28 @@ pub(super) struct Spread {
 impl Spread {
     pub(super) fn new(buckets: usize, bucket_ns: u64) -> Self {
         let bucket_ns = bucket_ns.max(1);
-        Spread { bucket_ns, parts: vec![0; buckets], changes: vec![0; buckets + 1] }
+        let (parts, changes) = (vec![0; buckets], vec![0; buckets + 1]);
+        Spread { bucket_ns, origin_ns: 0, from_ns: 0, parts, changes }
+    }
+
+    /// The same, where the first bucket begins at `origin_ns`, and what is before `from_ns` is left out.
+    pub(super) fn since(self, origin_ns: u64, from_ns: u64) -> Self {
+        Spread { origin_ns, from_ns: from_ns.max(origin_ns), ..self }
     }
 
     /// Adds `weight` to the interval of `length_ns` that begins at `start_ns`. What is behind the last bucket is left out.
     pub(super) fn add(&mut self, start_ns: u64, length_ns: u64, weight: u64) {
+        let before_ns = self.from_ns.saturating_sub(start_ns);
+        if before_ns > 0 && before_ns >= length_ns {
+            return;
+        }
+        let part = u128::from(weight) * u128::from(length_ns - before_ns.min(length_ns));
+        let weight = if before_ns > 0 { (part / u128::from(length_ns)) as u64 } else { weight };
+        self.add_whole(start_ns + before_ns - self.origin_ns, length_ns - before_ns, weight);
+    }
+
+    /// The same for an interval that begins in or behind the first bucket, counted from there.
+    fn add_whole(&mut self, start_ns: u64, length_ns: u64, weight: u64) {
         let first = start_ns / self.bucket_ns;
         // The last moment that belongs to it: one that ends at a border has nothing in the next bucket.
         let last = start_ns.saturating_add(length_ns.saturating_sub(1)) / self.bucket_ns;
@@ -47,6 +68,11 @@ impl Spread {
         if let Some(part) = usize::try_from(bucket).ok().and_then(|bucket| self.parts.get_mut(bucket)) {
             *part = part.saturating_add(weight);
         }
+    }
+
+    /// Length of a bucket, ns.
+    pub(super) fn bucket_ns(&self) -> u64 {
+        self.bucket_ns
     }
 
     /// Adds the weights of another one, of the same buckets.
@@ -94,6 +120,17 @@ mod tests {
         let mut halves = spread(&intervals[..2]);
         halves.merge(&spread(&intervals[2..]));
         assert_eq!(halves.finish(), spread(&intervals).finish());
+    }
+
+    #[test]
+    fn what_is_before_the_first_bucket_is_left_out() {
+        let mut spread = Spread::new(3, 10).since(100, 105);
+        spread.add(90, 20, 40);
+        spread.add(104, 0, 7);
+        spread.add(105, 0, 3);
+        spread.add(0, 50, 50);
+        spread.add(115, 10, 10);
+        assert_eq!(spread.finish(), [13, 5, 5]);
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! The filters are those of all views, but for the range of time, which is chosen here. A sample stands for the time
 //! before it; a wait lies in all buckets that it touches, each with its part. A kept wait that stands for several counts
-//! with its weight, spread evenly over its length.
+//! with its weight, spread evenly over its length. Where only sums of steps of time are left ([`super::coarse`]) they are
+//! spread evenly over the step.
 
 use super::Recording;
+use super::coarse::CoarseTime;
 use super::filter::SampleFilter;
 use super::group::{Activity, Key, parts_of};
 use super::heat_map::HeatMap;
@@ -13,7 +15,7 @@ use super::options::{CommonOptions, FilterOptions, Space, TimeRange};
 use super::selection::Selection;
 use super::spread::Spread;
 use crate::failure::Failure;
-use crate::profile::{Profile, Reason, Sample, TaskId};
+use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -32,10 +34,13 @@ pub struct Busy {
     pub no_cpu_ns: u64,
     /// Blocked; idle waits only if they are shown.
     pub blocked_ns: u64,
+    /// How long the threads were there, added up: as far as that is known, else from the first to the last that was seen
+    /// of each.
+    pub alive_ns: u64,
 }
 
 impl Busy {
-    /// All of it.
+    /// All that they did.
     pub fn sum_ns(&self) -> u64 {
         self.on_cpu_ns.saturating_add(self.no_cpu_ns).saturating_add(self.blocked_ns)
     }
@@ -45,6 +50,7 @@ impl Busy {
         self.on_cpu_ns = self.on_cpu_ns.saturating_add(other.on_cpu_ns);
         self.no_cpu_ns = self.no_cpu_ns.saturating_add(other.no_cpu_ns);
         self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
+        self.alive_ns = self.alive_ns.saturating_add(other.alive_ns);
     }
 }
 
@@ -67,9 +73,11 @@ pub struct TimelineRow {
     pub is_rest: bool,
 }
 
-/// The whole recording, in buckets of equal length.
+/// The recording, or the last part of it, in buckets of equal length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
+    /// Where the first bucket begins, ns since the start of the recording.
+    pub start_ns: u64,
     /// Length of the recording, ns.
     pub duration_ns: u64,
     /// Length of a bucket, ns; at least 1. The last one may end after the recording.
@@ -88,7 +96,7 @@ enum RowKey {
 }
 
 impl Timeline {
-    /// The timeline of `recording` in `buckets` buckets, with a row for each thread if `is_split`.
+    /// The timeline of `recording` from `start_ns` on in `buckets` buckets, with a row for each thread if `is_split`.
     ///
     /// # Errors
     ///
@@ -98,28 +106,39 @@ impl Timeline {
         options: &CommonOptions,
         buckets: usize,
         is_split: bool,
+        start_ns: u64,
     ) -> Result<Self, Failure> {
         let profile = &recording.profile;
-        let passing = Passing::new(recording, options)?;
         let duration_ns = profile.duration_ns().max(1);
+        let start_ns = start_ns.min(duration_ns - 1);
+        let passing = Passing::new(recording, options, start_ns)?;
         let buckets = buckets.clamp(1, MOST_BUCKETS);
-        let bucket_ns = duration_ns.div_ceil(buckets as u64).max(1);
-        let buckets = duration_ns.div_ceil(bucket_ns) as usize;
+        let length_ns = duration_ns - start_ns;
+        let bucket_ns = length_ns.div_ceil(buckets as u64).max(1);
+        let buckets = length_ns.div_ceil(bucket_ns) as usize;
         let heat_metric = recording.shown(options.metric)?.metric().unwrap_or(Metric::OnCpu);
-        let mut rows = Rows::new(profile, &passing, is_split, buckets, bucket_ns);
-        let mut heat = HeatMap::spread(duration_ns);
+        let coarse = recording.coarse_time();
+        let no_time = Spread::new(buckets, bucket_ns).since(start_ns, start_ns);
+        let mut rows = Rows::new(profile, &passing, is_split, no_time);
+        let mut heat = HeatMap::spread(start_ns, duration_ns);
         let shown = Shown::time_of(profile);
         for event in shown.sampled.into_iter().chain(shown.waits) {
-            let (empty, no_heat) = (rows.empty(), HeatMap::spread(duration_ns));
+            let (empty, no_heat) = (rows.empty(), HeatMap::spread(start_ns, duration_ns));
             let parts: Vec<(Rows, Spread)> = (parts_of(event).into_par_iter())
                 .map(|part| {
                     let (mut rows, mut heat) = (empty.clone(), no_heat.clone());
-                    for sample in part.map(|row| event.sample(row)).filter(|sample| passing.keeps(sample)) {
-                        rows.add(&sample);
-                        let length_ns = sample.wait.map(|wait| wait.duration_ns);
-                        let left_out = if length_ns.is_some() { Metric::OnCpu } else { Metric::OffCpu };
+                    for sample in part.map(|row| event.sample(row)) {
+                        if passing.filter.keeps_task(sample.task) {
+                            rows.note_alive(&sample);
+                        }
+                        if !passing.keeps(&sample) {
+                            continue;
+                        }
+                        rows.add(&sample, coarse);
+                        let left_out = if sample.wait.is_some() { Metric::OnCpu } else { Metric::OffCpu };
                         if heat_metric != left_out {
-                            heat.add(sample.time_ns, length_ns.unwrap_or(0), sample.weight);
+                            let (from_ns, to_ns) = interval(&sample);
+                            coarse.spread(&mut heat, from_ns, to_ns - from_ns, sample.weight);
                         }
                     }
                     (rows, heat)
@@ -130,9 +149,20 @@ impl Timeline {
                 heat.merge(part_heat);
             }
         }
-        let heat = HeatMap::new(duration_ns, heat);
-        Ok(Timeline { duration_ns, bucket_ns, rows: rows.finish(profile), heat })
+        let heat = HeatMap::new(start_ns, duration_ns, heat);
+        rows.add_lives(profile, coarse);
+        Ok(Timeline { start_ns, duration_ns, bucket_ns, rows: rows.finish(profile), heat })
     }
+}
+
+/// From when to when a sample or wait is: of a sample the moment, of several in one the step of time that they are in.
+fn interval(sample: &Sample) -> (u64, u64) {
+    let length_ns = match (&sample.folded, &sample.wait) {
+        (Some(folded), _) => folded.span_ns,
+        (None, Some(wait)) => wait.duration_ns,
+        (None, None) => 0,
+    };
+    (sample.time_ns, sample.time_ns.saturating_add(length_ns))
 }
 
 /// Which samples pass the filters, whatever their time.
@@ -141,12 +171,14 @@ struct Passing<'r> {
     filter: SampleFilter,
     cpus: bool,
     shows_idle: bool,
+    /// What was over before this moment is left out, ns.
+    start_ns: u64,
     /// Samples whose names pass; `None` when no filter is on names.
     keys: Option<FxHashSet<Key>>,
 }
 
 impl<'r> Passing<'r> {
-    fn new(recording: &'r Recording, options: &CommonOptions) -> Result<Self, Failure> {
+    fn new(recording: &'r Recording, options: &CommonOptions, start_ns: u64) -> Result<Self, Failure> {
         let filter = FilterOptions { time: TimeRange::default(), hide: None, ..options.filter.clone() };
         let is_on_names = filter.focus.is_some()
             || filter.ignore.is_some()
@@ -168,11 +200,14 @@ impl<'r> Passing<'r> {
         } else {
             None
         };
-        Ok(Passing { recording, filter: sample_filter, cpus, shows_idle, keys })
+        Ok(Passing { recording, filter: sample_filter, cpus, shows_idle, start_ns, keys })
     }
 
     fn keeps(&self, sample: &Sample) -> bool {
         if !self.filter.keeps_task(sample.task) || (self.cpus && self.filter.amount(sample).is_none()) {
+            return false;
+        }
+        if interval(sample).1 < self.start_ns {
             return false;
         }
         if let Some(keys) = &self.keys
@@ -189,12 +224,25 @@ impl<'r> Passing<'r> {
     }
 }
 
+/// Makes a life reach over a part of it that was seen.
+fn lengthen(life: &mut Option<(u64, u64)>, part: (u64, u64)) {
+    *life = Some(life.map_or(part, |life| (life.0.min(part.0), life.1.max(part.1))));
+}
+
 /// One row under construction.
 #[derive(Clone)]
 struct RowSums {
     on_cpu: Spread,
     no_cpu: Spread,
     blocked: Spread,
+    alive: Spread,
+}
+
+impl RowSums {
+    fn of(no_time: &Spread) -> Self {
+        let none = || no_time.clone();
+        RowSums { on_cpu: none(), no_cpu: none(), blocked: none(), alive: none() }
+    }
 }
 
 /// All rows under construction.
@@ -205,12 +253,14 @@ struct Rows {
     keys: Vec<Option<RowKey>>,
     sums: Vec<RowSums>,
     seen: Vec<bool>,
-    buckets: usize,
-    bucket_ns: u64,
+    /// From when to when something was seen of each task, ns.
+    lives: Vec<Option<(u64, u64)>>,
+    /// Buckets without any time.
+    no_time: Spread,
 }
 
 impl Rows {
-    fn new(profile: &Profile, passing: &Passing<'_>, is_split: bool, buckets: usize, bucket_ns: u64) -> Self {
+    fn new(profile: &Profile, passing: &Passing<'_>, is_split: bool, no_time: Spread) -> Self {
         let tasks = profile.tables.tasks();
         let key = |index: usize| {
             let task = &tasks[index];
@@ -221,7 +271,9 @@ impl Rows {
             }
         };
         let mut seen = vec![false; tasks.len()];
-        for time in profile.thread_times.iter().filter(|time| passing.filter.keeps_task(time.task)) {
+        let is_seen =
+            |time: &&ThreadTime| passing.filter.keeps_task(time.task) && time.to_ns > passing.start_ns;
+        for time in profile.thread_times.iter().filter(is_seen) {
             seen[time.task.index()] = true;
         }
         let mut numbers: FxHashMap<RowKey, usize> = FxHashMap::default();
@@ -254,10 +306,8 @@ impl Rows {
             keys = kept;
             of_task.iter_mut().for_each(|row| *row = renumbered[*row]);
         }
-        let spread = || Spread::new(buckets, bucket_ns);
-        let sums =
-            keys.iter().map(|_| RowSums { on_cpu: spread(), no_cpu: spread(), blocked: spread() }).collect();
-        Rows { of_task, keys, sums, seen, buckets, bucket_ns }
+        let sums = keys.iter().map(|_| RowSums::of(&no_time)).collect();
+        Rows { of_task, keys, sums, seen, lives: vec![None; tasks.len()], no_time }
     }
 
     fn row(&mut self, task: TaskId) -> Option<&mut RowSums> {
@@ -267,16 +317,13 @@ impl Rows {
 
     /// The same rows without any time in them.
     fn empty(&self) -> Self {
-        let buckets = self.buckets;
-        let spread = || Spread::new(buckets, self.bucket_ns);
-        let sums =
-            self.keys.iter().map(|_| RowSums { on_cpu: spread(), no_cpu: spread(), blocked: spread() });
         Rows {
             of_task: self.of_task.clone(),
             keys: self.keys.clone(),
-            sums: sums.collect(),
+            sums: self.keys.iter().map(|_| RowSums::of(&self.no_time)).collect(),
             seen: vec![false; self.seen.len()],
-            ..*self
+            lives: vec![None; self.lives.len()],
+            no_time: self.no_time.clone(),
         }
     }
 
@@ -286,29 +333,62 @@ impl Rows {
             sums.on_cpu.merge(&other.on_cpu);
             sums.no_cpu.merge(&other.no_cpu);
             sums.blocked.merge(&other.blocked);
+            sums.alive.merge(&other.alive);
         }
         self.seen.iter_mut().zip(&other.seen).for_each(|(seen, other)| *seen |= other);
-    }
-
-    fn add(&mut self, sample: &Sample) {
-        match sample.wait {
-            Some(wait) => self.waited(sample, wait.duration_ns, wait.reason),
-            None => self.ran(sample),
+        for (life, other) in self.lives.iter_mut().zip(&other.lives) {
+            other.iter().for_each(|other| lengthen(life, *other));
         }
     }
 
-    fn ran(&mut self, sample: &Sample) {
+    fn add(&mut self, sample: &Sample, coarse: &CoarseTime) {
+        let (mut from_ns, to_ns) = interval(sample);
         // One that stands for more than a bucket stands for those before it, too.
-        let before_ns = if sample.weight > self.bucket_ns { sample.weight.min(sample.time_ns) } else { 0 };
-        if let Some(row) = self.row(sample.task) {
-            row.on_cpu.add(sample.time_ns - before_ns, before_ns, sample.weight);
+        if sample.wait.is_none() && sample.folded.is_none() && sample.weight > self.no_time.bucket_ns() {
+            from_ns = from_ns.saturating_sub(sample.weight);
+        }
+        let Some(row) = self.row(sample.task) else { return };
+        let spread = match sample.wait.map(|wait| wait.reason) {
+            None => &mut row.on_cpu,
+            Some(Reason::NoCpu) => &mut row.no_cpu,
+            Some(_) => &mut row.blocked,
+        };
+        coarse.spread(spread, from_ns, to_ns - from_ns, sample.weight);
+    }
+
+    /// The thread of a sample was there.
+    fn note_alive(&mut self, sample: &Sample) {
+        let (mut from_ns, to_ns) = interval(sample);
+        if sample.wait.is_none() && sample.folded.is_none() {
+            from_ns = from_ns.saturating_sub(sample.weight);
+        }
+        if let Some(life) = self.lives.get_mut(sample.task.index()) {
+            lengthen(life, (from_ns, to_ns));
         }
     }
 
-    fn waited(&mut self, sample: &Sample, duration_ns: u64, reason: Reason) {
-        let Some(row) = self.row(sample.task) else { return };
-        let spread = if reason == Reason::NoCpu { &mut row.no_cpu } else { &mut row.blocked };
-        spread.add(sample.time_ns, duration_ns, sample.weight);
+    /// Adds how long the threads of each row were there.
+    fn add_lives(&mut self, profile: &Profile, coarse: &CoarseTime) {
+        let mut names: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        for task in profile.tables.tasks() {
+            *names.entry((task.tid, task.generation)).or_default() += 1;
+        }
+        for time in &profile.thread_times {
+            let task = profile.tables.task(time.task);
+            // Of a thread that had several names it is not known when it had which.
+            if names.get(&(task.tid, task.generation)) == Some(&1)
+                && let Some(life) = self.lives.get_mut(time.task.index())
+            {
+                lengthen(life, (time.from_ns, time.to_ns));
+            }
+        }
+        for (task, life) in self.lives.iter().enumerate() {
+            let Some((from_ns, to_ns)) = life else { continue };
+            let length_ns = to_ns - from_ns;
+            if let Some(row) = self.sums.get_mut(self.of_task[task]) {
+                coarse.spread(&mut row.alive, *from_ns, length_ns, length_ns);
+            }
+        }
     }
 
     fn finish(self, profile: &Profile) -> Vec<TimelineRow> {
@@ -323,8 +403,14 @@ impl Rows {
         for (((key, sums), threads), last) in self.keys.into_iter().zip(self.sums).zip(threads).zip(last) {
             let Some(task) = last.map(|task| tables.task(task)) else { continue };
             let (on_cpu, no_cpu) = (sums.on_cpu.finish(), sums.no_cpu.finish());
-            let buckets: Vec<Busy> = (on_cpu.into_iter().zip(no_cpu).zip(sums.blocked.finish()))
-                .map(|((on_cpu_ns, no_cpu_ns), blocked_ns)| Busy { on_cpu_ns, no_cpu_ns, blocked_ns })
+            let (blocked, alive) = (sums.blocked.finish(), sums.alive.finish());
+            let buckets: Vec<Busy> = (on_cpu.into_iter().zip(no_cpu).zip(blocked.into_iter().zip(alive)))
+                .map(|((on_cpu_ns, no_cpu_ns), (blocked_ns, alive_ns))| Busy {
+                    on_cpu_ns,
+                    no_cpu_ns,
+                    blocked_ns,
+                    alive_ns,
+                })
                 .collect();
             let mut sum = Busy::default();
             buckets.iter().for_each(|bucket| sum.add(*bucket));

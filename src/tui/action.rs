@@ -1,7 +1,8 @@
 //! Everything that can happen: what keys and the pointer mean, whichever way they were pressed.
 
-use crate::report::{ExportJob, ExportShape};
+use crate::report::{ExportJob, ExportShape, Recording};
 use ratatui::layout::Position;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 use tui_input::InputRequest;
@@ -148,7 +149,7 @@ pub enum Action {
     Slower,
     /// Forgets what was recorded.
     Clear,
-    /// Writes the live recording to a file.
+    /// Writes what is seen of a live recording to a file.
     Save,
     /// Moves the start of the chosen time.
     RangeStart,
@@ -213,21 +214,34 @@ pub enum Effect {
 }
 
 /// What a live recording can be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LiveCommand {
     /// Send a snapshot this often.
     Refresh(Duration),
     /// Forget what was recorded until now.
     Clear,
-    /// Write what was recorded to a file, and tell its name as [`Feed::Note`].
-    Save,
+    /// Write what is seen to a file, and tell its name as [`Feed::Note`].
+    Save(Seen),
 }
+
+/// The recording that the screen shows.
+#[derive(Debug, Clone)]
+pub struct Seen(pub Arc<Recording>);
+
+/// One that was made later is another, even if nothing happened meanwhile.
+impl PartialEq for Seen {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Seen {}
 
 /// What a live recording tells.
 #[derive(Debug)]
 pub enum Feed {
     /// A newer state of it.
-    Recording(std::sync::Arc<crate::report::Recording>),
+    Recording(Arc<Recording>),
     /// How it goes.
     Status(LiveStatus),
     /// Something to tell the user, such as the name of a saved file. Foreign text.
@@ -246,8 +260,6 @@ pub struct LiveStatus {
     pub elapsed: Duration,
     /// Samples that were lost.
     pub lost: u64,
-    /// Old samples were folded into coarser ones before this moment, ns since the start.
-    pub folded_before_ns: Option<u64>,
 }
 
 /// Where live recordings hear commands.

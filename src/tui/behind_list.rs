@@ -3,8 +3,9 @@
 use super::action::{Action, Tab};
 use super::app::App;
 use super::callers_view;
-use super::line::{Below, fitting};
+use super::line::{Below, fitting, place_text};
 use super::picture::Picture;
+use super::search::Search;
 use super::table::{self, Column, Placed};
 use super::theme::Theme;
 use super::time_view::{self, Panel};
@@ -80,6 +81,8 @@ pub(super) fn update(app: &mut App, action: &Action, area: Rect, picture: &Pictu
             app.time.panel = Panel::Map;
             app.ask(|query| query.behind = None);
         }
+        Action::NextMatch => next_match(app, behind, area, true),
+        Action::PreviousMatch => next_match(app, behind, area, false),
         _ => {
             let (count, list) = match app.time.panel {
                 Panel::Stack => (steps(app, behind).len(), &mut app.time.stack),
@@ -94,6 +97,36 @@ pub(super) fn update(app: &mut App, action: &Action, area: Rect, picture: &Pictu
         }
     }
     true
+}
+
+/// Whether the search finds something in a sample: its thread or a function of its stack.
+fn is_found(search: &Search, behind: &Behind, sample: &BehindSample) -> bool {
+    let steps = behind.stacks.get(sample.stack).into_iter().flatten();
+    search.matches_text(&sample.thread) || steps.into_iter().any(|step| search.matches_label(&step.label))
+}
+
+/// Selects the next sample, or function of the stack, in which the search finds something.
+fn next_match(app: &mut App, behind: &Behind, area: Rect, forward: bool) {
+    let Some(search) = &app.search else {
+        app.tell("search first: /");
+        return;
+    };
+    let is_stack = app.time.panel == Panel::Stack;
+    let found: Vec<bool> = match is_stack {
+        true => steps(app, behind).iter().map(|step| search.matches_label(&step.label)).collect(),
+        false => behind.samples.iter().map(|sample| is_found(search, behind, sample)).collect(),
+    };
+    let rows = found.len();
+    let list = if is_stack { &mut app.time.stack } else { &mut app.time.samples };
+    let at = list.cursor(rows);
+    let next = match forward {
+        true => (at + 1..rows).chain(0..=at).find(|at| found.get(*at) == Some(&true)),
+        false => (0..at).rev().chain((at..rows).rev()).find(|at| found.get(*at) == Some(&true)),
+    };
+    match next {
+        Some(next) => list.select(next, rows, table::Frame { area, count: rows }.rows()),
+        None => app.tell("nothing matches in what is listed"),
+    }
 }
 
 fn show_stack(app: &mut App, samples: usize) {
@@ -119,7 +152,8 @@ fn pivot(app: &mut App, behind: &Behind) {
 fn range_edge(app: &mut App, behind: &Behind, is_start: bool) {
     let Some(sample) = selected(app, behind) else { return };
     let from_ns = sample.time_ns;
-    let to_ns = from_ns.saturating_add(sample.duration_ns.unwrap_or(0)).max(from_ns.saturating_add(1));
+    let length_ns = if sample.step_ns > 0 { sample.step_ns } else { sample.duration_ns.unwrap_or(0) };
+    let to_ns = from_ns.saturating_add(length_ns).max(from_ns.saturating_add(1));
     app.change_filter(|options| {
         let time = &mut options.time;
         if is_start {
@@ -157,8 +191,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Pictu
     }
 }
 
-fn time_text(ns: u64) -> String {
-    format!("{:.6} s", ns as f64 / 1e9)
+fn time_text(sample: &BehindSample) -> String {
+    let seconds = sample.time_ns as f64 / 1e9;
+    match sample.step_ns {
+        0 => format!("{seconds:.6} s"),
+        step_ns => format!("{seconds:.0}-{:.0} s", sample.time_ns.saturating_add(step_ns) as f64 / 1e9),
+    }
 }
 
 fn title_of(app: &App, picture: &Picture, behind: &Behind, columns: usize) -> String {
@@ -188,6 +226,10 @@ fn title_of(app: &App, picture: &Picture, behind: &Behind, columns: usize) -> St
     fitting(&parts, ", ", columns)
 }
 
+fn matched_if(is_found: bool, theme: &Theme) -> Style {
+    if is_found { theme.matched(Style::new()) } else { Style::new() }
+}
+
 fn what(sample: &BehindSample) -> &'static str {
     match sample.activity {
         Activity::Running => "ran",
@@ -198,12 +240,16 @@ fn what(sample: &BehindSample) -> &'static str {
 fn stack_title(app: &App, behind: &Behind, columns: usize) -> String {
     let Some(sample) = selected(app, behind) else { return String::new() };
     let length = match sample.duration_ns {
+        _ if sample.step_ns > 0 => {
+            let what = what(sample);
+            format!("{what} {} in {}", duration(sample.weight), counted(sample.samples, "sample"))
+        }
         Some(length_ns) => format!("{} {}", what(sample), duration(length_ns)),
         None => format!("{} for {}", what(sample), duration(sample.weight)),
     };
     let parts = [
         (0, format!("{} {}", safe_text::terminal(&sample.thread), sample.tid)),
-        (1, format!("at {}", time_text(sample.time_ns))),
+        (1, format!("{} {}", if sample.step_ns > 0 { "in" } else { "at" }, time_text(sample))),
         (0, length),
     ];
     fitting(&parts, "  ", columns)
@@ -224,11 +270,15 @@ fn draw_samples(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, t
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         let sample = &behind.samples[at];
         let text = match id {
-            Id::Time => time_text(sample.time_ns),
+            Id::Time => time_text(sample),
             Id::Thread => format!("{} {}", safe_text::terminal(&sample.thread), sample.tid),
             Id::What => what(sample).to_owned(),
+            Id::Length if sample.step_ns > 0 => duration(sample.weight),
             Id::Length => duration(sample.duration_ns.unwrap_or(sample.weight)),
-            Id::Stack => return (path_text(app, behind, sample, width), Style::new()),
+            Id::Stack => {
+                let is_found = app.search.as_ref().is_some_and(|search| is_found(search, behind, sample));
+                return (path_text(app, behind, sample, width), matched_if(is_found, theme));
+            }
         };
         (text, Style::new())
     });
@@ -271,7 +321,9 @@ fn draw_stack(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, the
                 };
                 let name = app.name(&step.label);
                 let room = width.saturating_sub(mark.len());
-                (format!("{}{mark}", theme.fit(&name, room)), Style::new())
+                let search = app.search.as_ref();
+                let is_found = search.is_some_and(|search| search.matches_label(&step.label));
+                (format!("{}{mark}", theme.fit(&name, room)), matched_if(is_found, theme))
             }
             StepId::Module => {
                 (safe_text::terminal(module_stem(&step.label.module)).into_owned(), theme.faint())
@@ -279,7 +331,7 @@ fn draw_stack(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, the
             StepId::Source => {
                 let source =
                     step.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Short));
-                (safe_text::terminal(&source).into_owned(), theme.faint())
+                (theme.fit_end(&safe_text::terminal(&source), width), theme.faint())
             }
         }
     });
@@ -294,10 +346,9 @@ pub(super) fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Lin
     if app.time.panel == Panel::Stack {
         let steps = steps(app, behind);
         let Some(step) = steps.get(app.time.stack.cursor(steps.len())) else { return Vec::new() };
-        let mut place = safe_text::terminal(&step.label.module).into_owned();
-        if let Some(source) = &step.source {
-            place.push_str(&format!("   {}", safe_text::terminal(&source.text(NameStyle::Full))));
-        }
+        let module = safe_text::terminal(&step.label.module).into_owned();
+        let source = step.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Full));
+        let place = place_text(theme, &module, &safe_text::terminal(&source), columns.saturating_sub(1));
         let name = safe_text::terminal(&step.label.name).into_owned();
         let name = Line::from(Span::styled(fit(format!(" {name}")), theme.heading()));
         return vec![name, Line::from(fit(format!(" {place}")))].into_iter().take(lines).collect();

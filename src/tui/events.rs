@@ -2,7 +2,7 @@
 
 use crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::Signals;
 use std::fs::File;
 use std::io::{self, IsTerminal, PipeReader, Read as _, Write as _};
@@ -22,7 +22,7 @@ pub(super) enum Outside {
 }
 
 /// The signals that are heard.
-const SIGNALS: [i32; 6] = [SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP, SIGWINCH];
+const SIGNALS: [i32; 7] = [SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH];
 
 /// How long input may be there without being a whole event.
 const PARTIAL: Duration = Duration::from_millis(20);

@@ -2,7 +2,7 @@
 
 use super::app::App;
 use super::flame_view::{mark_of, name_of};
-use super::line::{Below, self_and_total};
+use super::line::{Below, place_text, self_and_total};
 use super::picture::Picture;
 use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};
 use crate::safe_text;
@@ -18,19 +18,17 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
     let whole = picture.total.weight;
     let total = what.total(tree);
     let (name, place, own, places) = match &what {
-        BoxOf::All => ("all".to_owned(), String::new(), None, None),
+        BoxOf::All => ("all".to_owned(), Default::default(), None, None),
         BoxOf::Rest(ids) => {
             let name = format!("{} {}", theme.glyphs.ellipsis, counted(ids.len() as u64, "call"));
-            (name, "each narrower than a column: Enter shows them".to_owned(), None, None)
+            (name, ("each narrower than a column: Enter shows them".to_owned(), String::new()), None, None)
         }
         BoxOf::Node(id) => {
             let node = tree.node(*id);
             let label = picture.labels.get(node.label);
-            let mut place = safe_text::terminal(module_file(&label.module)).into_owned();
-            if let Some(source) = picture.source_of(node.label) {
-                place.push_str("   ");
-                place.push_str(&safe_text::terminal(&source.text(NameStyle::Full)));
-            }
+            let module = safe_text::terminal(module_file(&label.module)).into_owned();
+            let source = picture.source_of(node.label).map(|source| source.text(NameStyle::Full));
+            let place = (module, safe_text::terminal(&source.unwrap_or_default()).into_owned());
             let name = name_of(app, picture, theme, *id) + mark_of(picture, *id);
             let places = picture.places_of[node.label.index()];
             (name, place, own_of(picture, *id), Some(places))
@@ -50,8 +48,9 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
     let mut first =
         vec![Span::styled(format!(" {}", theme.fit(&name, columns.saturating_sub(1))), theme.heading())];
     let room = columns.saturating_sub(4 + safe_text::width(&name));
-    if !place.is_empty() && room > 3 {
-        first.push(Span::raw(format!("   {}", theme.fit(&place, room))));
+    let (module, source) = &place;
+    if !(module.is_empty() && source.is_empty()) && room > 3 {
+        first.push(Span::raw(format!("   {}", place_text(theme, module, source, room))));
     }
     let mut second = self_and_total(picture, theme, own, total, columns);
     for part in [zoom, places] {

@@ -1,6 +1,6 @@
 //! What lies over a view: the keys of it, or the notes on the recording.
 
-use super::action::Action;
+use super::action::{Action, Tab};
 use super::app::{App, Overlay};
 use super::key;
 use super::list::ListState;
@@ -159,7 +159,28 @@ pub fn help_lines(app: &App, columns: usize) -> Vec<String> {
         }
         group = entry.group;
     }
+    let mut heading = "mouse";
+    let text = mouse_words(app).join("   ");
+    for text in wrapped(&text, columns.saturating_sub(GROUP_COLUMNS)) {
+        lines.push(format!("{heading:GROUP_COLUMNS$}{text}"));
+        heading = "";
+    }
     lines
+}
+
+/// What the mouse does in the open view.
+fn mouse_words(app: &App) -> Vec<&'static str> {
+    if !app.has_mouse {
+        return vec!["the terminal's: M takes it back"];
+    }
+    let mut words = vec!["click select", "double click open", "wheel scroll"];
+    words.extend(match app.tab {
+        Tab::Flame => Some("Shift-wheel pan"),
+        Tab::Top | Tab::Threads => Some("click on a heading sort"),
+        Tab::Time => Some("drag range"),
+        Tab::Callers => None,
+    });
+    words
 }
 
 fn note_lines(picture: &Picture, dot: &str, columns: usize) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! The keys and the pointer: what each means in which state, and that none is silent.
 
-use super::action::{Action, Effect, LiveCommand, Tab};
+use super::action::{Action, Effect, LiveCommand, Seen, Tab};
 use super::app::{Live, Overlay};
 use super::key;
 use super::test_screen::{PLAIN, TestScreen, screen};
@@ -50,7 +50,9 @@ fn keys_of_a_live_recording_work_only_while_it_lives() {
     assert_eq!(screen.app.toast.as_deref(), Some("cleared: Space shows what comes from now on"));
     assert!(screen.app.live.as_ref().unwrap().is_frozen);
     let half = Duration::from_millis(500);
-    let commands = [LiveCommand::Refresh(half), LiveCommand::Save, LiveCommand::Clear].map(Effect::Live);
+    let seen = Seen(screen.app.picture.as_ref().unwrap().recording.clone());
+    let commands =
+        [LiveCommand::Refresh(half), LiveCommand::Save(seen), LiveCommand::Clear].map(Effect::Live);
     assert_eq!(screen.effects, commands);
     screen.app.live.as_mut().unwrap().ended = Some("it ended".into());
     screen.effects.clear();

@@ -46,6 +46,20 @@ pub(super) fn first_that_fits<const N: usize>(texts: [String; N], columns: usize
     best
 }
 
+/// A module and a place in a source, `file:line`, in so many columns. The end of the place stays; where there is no room for
+/// its file the module goes. Both texts must be safe.
+pub(super) fn place_text(theme: &Theme, module: &str, source: &str, columns: usize) -> String {
+    if source.is_empty() {
+        return theme.fit(module, columns);
+    }
+    let file = source.rsplit('/').next().unwrap_or(source);
+    let room = columns.saturating_sub(safe_text::width(module) + 3);
+    if module.is_empty() || room < safe_text::width(file) {
+        return theme.fit_end(source, columns);
+    }
+    format!("{module}   {}", theme.fit_end(source, room))
+}
+
 /// What a function has for itself and with all it calls, in a line with a space in front: on a narrow screen the error
 /// goes first, then the times. `own` is nothing where it has no meaning.
 pub(super) fn self_and_total(
@@ -94,4 +108,23 @@ pub(super) fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, columns:
     spans.push(Span::raw(" ".repeat(columns.saturating_sub(used))));
     spans.push(right);
     Line::from(spans)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::theme::{ColorDepth, Glyphs};
+
+    #[test]
+    fn of_a_place_the_file_and_the_line_stay() {
+        let theme = Theme { depth: ColorDepth::None, is_light: false, glyphs: Glyphs::UNICODE };
+        let ascii = Theme { glyphs: Glyphs::ASCII, ..theme };
+        let text = |columns| place_text(&theme, "libc.so.6", "./string/../sysdeps/memcmp.S:81", columns);
+        assert_eq!(text(60), "libc.so.6   ./string/../sysdeps/memcmp.S:81");
+        assert_eq!(text(30), "libc.so.6   …sdeps/memcmp.S:81");
+        assert_eq!(text(20), "…sysdeps/memcmp.S:81");
+        assert_eq!(text(8), "…mp.S:81");
+        assert_eq!(place_text(&ascii, "", "./string/memcmp.S:81", 14), "../memcmp.S:81");
+        assert_eq!(place_text(&theme, "[kernel]", "", 5), "[ker…");
+    }
 }

@@ -46,6 +46,8 @@ mod flame_tests;
 #[cfg(test)]
 mod key_tests;
 #[cfg(test)]
+mod live_tests;
+#[cfg(test)]
 mod test_screen;
 #[cfg(test)]
 mod test_session;
@@ -60,7 +62,7 @@ mod update_tests;
 #[cfg(test)]
 mod view_tests;
 
-pub use action::{Feed, LiveCommand, LiveCommands, LiveStatus};
+pub use action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
 pub use session::{Source, run_source};
 
 use crate::failure::Failure;

@@ -8,6 +8,7 @@ use crate::report::{
     LabelKind, Labels, Metric, NodeId, Quality, Recording, Row, Sandwich, Selection, Source, Step, ThreadRow,
     TimeRange, Timeline, Totals, thread_rows, thread_rows_with_times,
 };
+use crate::units::percent;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -75,6 +76,10 @@ pub struct Picture {
     pub empty: Option<Failure>,
     /// Length of the recording, ns.
     pub duration_ns: u64,
+    /// Share of the frames whose names are still being read, percent.
+    pub to_name_percent: f64,
+    /// The moment before which only sums of steps of time are left, if that matters for what is shown, ns.
+    pub coarse_until_ns: Option<u64>,
     /// Callers and callees of the function that was asked for.
     pub pivot: Option<Pivot>,
     /// When threads ran and waited, if that was asked for.
@@ -123,7 +128,11 @@ impl Picture {
                     }
                     None => Ok(thread_rows(selection, query.each_thread)),
                 };
-                (rows, recording.notes(selection, &options))
+                let mut notes = recording.notes(selection, &options);
+                if is_partly_coarse(recording, options.filter.time) {
+                    notes.extend(recording.coarse_time().note(duration_ns));
+                }
+                (rows, notes)
             },
         );
         let shown = &selection.shown;
@@ -162,6 +171,9 @@ impl Picture {
             notes,
             empty,
             duration_ns,
+            to_name_percent: percent(recording.frames_to_name(&selection.quality), selection.quality.frames),
+            coarse_until_ns: (recording.coarse_time().until_ns())
+                .filter(|_| is_partly_coarse(recording, options.filter.time)),
             labels: selection.labels.clone(),
         })
     }
@@ -217,7 +229,7 @@ const MOST_BEHIND: usize = 1_000;
 /// Buckets of a timeline: more than a screen has columns.
 const BUCKETS: usize = 960;
 
-/// The timeline, if the query asks for it. It does not depend on the chosen time.
+/// The timeline of the window, if the query asks for it. It does not depend on the chosen time.
 fn timeline(
     recording: &Arc<Recording>,
     query: &Query,
@@ -228,7 +240,7 @@ fn timeline(
     }
     let filters_of = |query: &Query| {
         let filter = FilterOptions { time: TimeRange::default(), ..query.common.filter.clone() };
-        (filter, query.common.metric, query.common.inline, query.each_thread)
+        (query.window, filter, query.common.metric, query.common.inline, query.each_thread)
     };
     let known = before.filter(|before| {
         Arc::ptr_eq(&before.recording, recording) && filters_of(&before.query) == filters_of(query)
@@ -236,8 +248,15 @@ fn timeline(
     if let Some(timeline) = known.and_then(|before| before.timeline.clone()) {
         return Ok(Some(timeline));
     }
-    Timeline::new(recording, &query.common, BUCKETS, query.each_thread)
+    let start_ns = query.window.range(recording.profile.duration_ns()).from_ns.unwrap_or(0);
+    Timeline::new(recording, &query.common, BUCKETS, query.each_thread, start_ns)
         .map(|timeline| Some(Arc::new(timeline)))
+}
+
+/// Whether only sums of steps are left of a part of `time`.
+fn is_partly_coarse(recording: &Recording, time: TimeRange) -> bool {
+    let until_ns = recording.coarse_time().until_ns();
+    until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
 }
 
 /// The filters for the samples that are listed.

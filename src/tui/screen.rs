@@ -87,6 +87,10 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
         frame.render_widget(tab_line(app, picture, theme, columns), tabs);
     }
     match &picture.empty {
+        // Threads that only idled are there, with the time of that.
+        Some(_) if app.tab == Tab::Threads && !picture.threads.is_empty() => {
+            draw_view(frame, areas, app, picture, theme);
+        }
         Some(failure) => draw_nothing(frame, areas.body, app, picture, theme, failure),
         None => draw_view(frame, areas, app, picture, theme),
     }
@@ -157,21 +161,35 @@ fn header(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'
         0 => "lost 0".to_owned(),
         _ => format!("lost {}", honest_percent_text(lost)),
     };
-    let mut parts = vec![
-        (2, theme.fit(&target, (columns / 3).max(12))),
-        (4, if threads > 0 { counted(threads, "thread") } else { String::new() }),
-        (3, live_words(app).unwrap_or_else(|| duration(picture.duration_ns))),
-        (0, event),
-        (1, lost_text),
-    ];
-    parts.extend(picture.recording.cost_words().map(|words| (5, words.to_owned())));
+    let parts = |target: &str, is_short: bool| {
+        let cost = picture.recording.cost_words().unwrap_or_default();
+        let cost = if is_short { cost.trim_start_matches("prof ") } else { cost };
+        [
+            (2, theme.fit(target, (columns / 3).max(12))),
+            (5, if threads > 0 { counted(threads, "thread") } else { String::new() }),
+            (3, live_words(app).unwrap_or_else(|| duration(picture.duration_ns))),
+            (0, event.clone()),
+            (1, lost_text.clone()),
+            (4, cost.to_owned()),
+        ]
+    };
     let notes = match picture.notes.len() {
         0 => String::new(),
         n => format!("! {} ", counted(n as u64, "note")),
     };
     let notes = Span::styled(notes, theme.note());
-    let line = fitting(&parts, "  ", columns.saturating_sub(7 + notes.width()));
-    let line = theme.fit(&line, columns.saturating_sub(6 + notes.width()));
+    let room = columns.saturating_sub(7 + notes.width());
+    // What the recording costs is said in fewer words before it is left out.
+    let short = target.split(" (").next().unwrap_or(&target);
+    let texts = [(&*target, false), (&*target, true), (short, true)].map(|(target, is_short)| {
+        let parts = parts(target, is_short);
+        let all: Vec<&str> = parts.iter().filter(|(rank, _)| *rank <= 4).map(|(_, text)| &**text).collect();
+        let is_whole = safe_text::width(&all.join("  ")) < room;
+        (is_whole, fitting(&parts, "  ", room))
+    });
+    let [(_, most), ..] = &texts;
+    let line = texts.iter().find(|(is_whole, _)| *is_whole).map_or(most, |(_, line)| line);
+    let line = theme.fit(line, columns.saturating_sub(6 + notes.width()));
     both_ends(vec![Span::styled(" prof ", theme.heading()), Span::raw(line)], notes, columns)
 }
 
@@ -245,6 +263,12 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
         parts.push((0, format!("time {from}-{to} s")));
     } else if app.is_live() {
         parts.push((1, format!("window {}", query.window.words())));
+    }
+    if picture.to_name_percent >= 1.0 {
+        parts.push((0, "reading names".to_owned()));
+    }
+    if let Some(until_ns) = picture.coarse_until_ns {
+        parts.push((1, format!("coarse before {:.0} s", until_ns as f64 / 1e9)));
     }
     if filter.space == Space::User {
         parts.push((2, "no kernel".to_owned()));

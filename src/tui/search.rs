@@ -1,7 +1,7 @@
 //! The search: a regular expression, the labels that match it, and how much of the time is in them.
 
 use super::picture::Picture;
-use crate::report::{BoxOf, NodeId};
+use crate::report::{BoxOf, Label, NodeId};
 use crate::units::percent;
 use regex::{Regex, RegexBuilder};
 
@@ -79,6 +79,16 @@ impl Search {
             }
         }
         self.share_percent = percent(sum, top.total(&picture.tree));
+    }
+
+    /// Whether a label matches that may be of another picture.
+    pub fn matches_label(&self, label: &Label) -> bool {
+        label.matches(&self.pattern)
+    }
+
+    /// Whether a text matches.
+    pub fn matches_text(&self, text: &str) -> bool {
+        self.pattern.is_match(text)
     }
 
     /// Whether the label of this number matches.

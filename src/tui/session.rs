@@ -13,7 +13,7 @@ use super::worker::{Done, Job, Worker};
 use crate::failure::{Failure, status};
 use crate::report::Recording;
 use anyhow::Context;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -259,7 +259,7 @@ impl Session {
 
     fn signal(&mut self, signal: i32) -> anyhow::Result<()> {
         match signal {
-            SIGTERM | SIGHUP | SIGINT => self.over = Some(SIGNAL_STATUS + signal as u8),
+            SIGTERM | SIGHUP | SIGINT | SIGQUIT => self.over = Some(SIGNAL_STATUS + signal as u8),
             SIGTSTP => self.suspend()?,
             // Whoever stopped us may have changed the terminal.
             SIGCONT => self.terminal.enter().map_err(gone)?,

@@ -139,7 +139,29 @@ impl Theme {
         if !self.is_ascii() {
             return safe_text::fit_tail(text, columns).into_owned();
         }
-        let text: String = text.chars().fold(String::new(), |mut out, c| {
+        let text = self.in_ascii(text);
+        if text.len() <= columns {
+            return text;
+        }
+        let mark = &self.glyphs.ellipsis[..self.glyphs.ellipsis.len().min(columns)];
+        format!("{}{mark}", &text[..columns - mark.len()])
+    }
+
+    /// The same, but what is cut is the start: of a place in a file the end says more.
+    pub fn fit_end(&self, text: &str, columns: usize) -> String {
+        if !self.is_ascii() {
+            return safe_text::fit_end(text, columns).into_owned();
+        }
+        let text = self.in_ascii(text);
+        if text.len() <= columns {
+            return text;
+        }
+        let mark = &self.glyphs.ellipsis[..self.glyphs.ellipsis.len().min(columns)];
+        format!("{mark}{}", &text[text.len() - (columns - mark.len())..])
+    }
+
+    fn in_ascii(&self, text: &str) -> String {
+        text.chars().fold(String::new(), |mut out, c| {
             match c {
                 '…' => out.push_str(self.glyphs.ellipsis),
                 '±' => out.push_str(self.glyphs.plus_minus),
@@ -148,12 +170,7 @@ impl Theme {
                 _ => out.push('?'),
             }
             out
-        });
-        if text.len() <= columns {
-            return text;
-        }
-        let mark = &self.glyphs.ellipsis[..self.glyphs.ellipsis.len().min(columns)];
-        format!("{}{mark}", &text[..columns - mark.len()])
+        })
     }
 
     /// A box of this kind; `name` gives the lightness.

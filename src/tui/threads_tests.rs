@@ -3,8 +3,9 @@
 use super::action::{Action, Tab};
 use super::test_session::{Session, theme};
 use super::theme::ColorDepth;
-use crate::report::fixture::ingest;
-use crate::report::fixture_waits::waiting;
+use crate::profile::Reason;
+use crate::report::fixture::{Build, ingest};
+use crate::report::fixture_waits::{MS, waiting};
 use crate::report::{Page, ReportOptions, View, render};
 
 /// Waits below the shown name of the row: its cells, without the mark.
@@ -59,4 +60,20 @@ fn enter_on_a_thread_keeps_only_its_samples_until_it_is_undone() {
     assert_eq!(tids, [Some(4313), Some(4314)]);
     session.press(&[Action::Undo]);
     assert_eq!(names(&session).len(), 4);
+}
+
+#[test]
+fn threads_that_only_idle_are_listed_with_that_time() {
+    let mut build = Build::new();
+    let task = build.task(7, 7, "sleeper", "sleeper");
+    build.wait(task, Reason::Sleep, 0, 10_000 * MS, &["/x:main", "/usr/lib/libc.so.6:nanosleep"]);
+    build.thread_time(task, 0, 0, 10_000 * MS);
+    let mut session = Session::new(build.finish(), None, Tab::Flame);
+    assert!(session.text().contains("all waits are idle"), "{}", session.text());
+    session.press(&[Action::Open(Tab::Threads)]);
+    let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
+    assert_eq!(
+        cells(&lines[2..], "sleeper")[..9],
+        ["sleeper", "1", "0.00", "s", "0.00", "s", "0.00", "s", "10.00"]
+    );
 }

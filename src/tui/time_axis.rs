@@ -1,12 +1,14 @@
 //! Time along the columns of the screen.
 
-/// The whole recording, from the first cell to the last.
+/// The recording or the last part of it, from the first cell to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeAxis {
     /// The first cell.
     pub x: u16,
     /// How many cells; at least 1.
     pub columns: u16,
+    /// Where the first begins, ns since the start of the recording.
+    pub start_ns: u64,
     /// The time that they stand for, ns.
     pub length_ns: u64,
 }
@@ -15,7 +17,7 @@ impl TimeAxis {
     /// The edge between two cells, ns.
     fn edge(&self, column: u16) -> u64 {
         let ns = u128::from(self.length_ns) * u128::from(column) / u128::from(self.columns.max(1));
-        u64::try_from(ns).unwrap_or(u64::MAX)
+        self.start_ns.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
     /// The time of a cell, counted from the first: its start and its end, ns.
@@ -27,16 +29,20 @@ impl TimeAxis {
     /// The cell of a moment.
     pub fn column_of(&self, ns: u64) -> u16 {
         let last = self.columns.saturating_sub(1);
-        let column = u128::from(ns) * u128::from(self.columns) / u128::from(self.length_ns.max(1));
+        let from_start_ns = ns.saturating_sub(self.start_ns);
+        let column = u128::from(from_start_ns) * u128::from(self.columns) / u128::from(self.length_ns.max(1));
         let column = u16::try_from(column).unwrap_or(last).min(last);
         // Edges are rounded down: the moment can be in the next cell.
         if column < last && self.edge(column + 1) <= ns { column + 1 } else { column }
     }
 
-    /// A line of all cells: the range as `[===]`, and the end of the recording of `duration_ns`.
-    pub fn ruler(&self, range: Option<(u64, u64)>, duration_ns: u64) -> String {
+    /// A line of all cells: the range as `[===]`, what is `coarse` up to a moment as `~~~`, and the end of the recording
+    /// of `duration_ns`.
+    pub fn ruler(&self, range: Option<(u64, u64)>, coarse_until_ns: Option<u64>, duration_ns: u64) -> String {
         let width = usize::from(self.columns);
-        let mut cells = vec![' '; width];
+        let is_coarse = |column| coarse_until_ns.is_some_and(|until_ns| self.time_of(column).1 <= until_ns);
+        let mut cells: Vec<char> =
+            (0..self.columns).map(|column| if is_coarse(column) { '~' } else { ' ' }).collect();
         let end = format!("{:.1}s", duration_ns as f64 / 1e9);
         if end.len() <= width {
             cells.splice(width - end.len().., end.chars());
@@ -62,18 +68,25 @@ mod tests {
 
     #[test]
     fn a_range_is_marked_where_it_is() {
-        let axis = TimeAxis { x: 10, columns: 20, length_ns: 10_000_000_000 };
-        assert_eq!(axis.ruler(None, 10_000_000_000), "               10.0s");
+        let axis = TimeAxis { x: 10, columns: 20, start_ns: 0, length_ns: 10_000_000_000 };
+        assert_eq!(axis.ruler(None, None, 10_000_000_000), "               10.0s");
         let range = Some((1_000_000_000, 3_000_000_000));
-        assert_eq!(axis.ruler(range, 10_000_000_000), "  [==]         10.0s");
-        assert_eq!(axis.ruler(Some((0, 1)), 10_000_000_000), "[              10.0s");
-        assert_eq!(TimeAxis { x: 0, columns: 3, length_ns: 1 }.ruler(Some((5, 2)), 1), "  [");
+        assert_eq!(axis.ruler(range, None, 10_000_000_000), "  [==]         10.0s");
+        assert_eq!(axis.ruler(range, Some(4_200_000_000), 10_000_000_000), "~~[==]~~       10.0s");
+        let late = TimeAxis { start_ns: 60_000_000_000, ..axis };
+        assert_eq!(late.ruler(None, Some(61_000_000_000), 70_000_000_000), "~~             70.0s");
+        assert_eq!((late.time_of(0).0, late.column_of(61_100_000_000)), (60_000_000_000, 2));
+        assert_eq!(axis.ruler(Some((0, 1)), None, 10_000_000_000), "[              10.0s");
+        assert_eq!(
+            TimeAxis { x: 0, columns: 3, start_ns: 0, length_ns: 1 }.ruler(Some((5, 2)), None, 1),
+            "  ["
+        );
     }
 
     proptest! {
         #[test]
         fn cells_cover_all_time_and_find_themselves(columns in 1u16..500, length_ns in any::<u64>(), at in any::<u64>()) {
-            let axis = TimeAxis { x: 0, columns, length_ns };
+            let axis = TimeAxis { x: 0, columns, start_ns: 0, length_ns };
             let at = at % length_ns.max(1);
             let (from_ns, to_ns) = axis.time_of(axis.column_of(at));
             if length_ns > u64::from(columns) {

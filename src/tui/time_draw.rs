@@ -4,6 +4,7 @@ use super::app::App;
 use super::theme::Theme;
 use super::time_view::{Layout, row_text};
 use crate::report::{Busy, HeatGrid, Timeline, TimelineRow};
+use crate::safe_text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -27,13 +28,13 @@ pub(super) fn draw_bars(
         let row = &timeline.rows[number];
         let y = area.y + line as u16;
         let room = usize::from(layout.side).saturating_sub(2);
-        let name = theme.fit(&row_text(row, theme.glyphs.times), room);
+        let name = row_name(row, theme, room);
         let mark = if number == cursor { ">" } else { " " };
         let style = if number == cursor { theme.selected(Style::new()) } else { Style::new() };
         buffer.set_stringn(area.x, y, format!("{mark}{name}"), layout.side.into(), style);
         for column in 0..layout.axis.columns {
             let (from_ns, to_ns) = layout.axis.time_of(column);
-            let (glyph, mut style) = bar(busy_in(timeline, row, from_ns, to_ns), row, to_ns - from_ns, theme);
+            let (glyph, mut style) = bar(busy_in(timeline, row, from_ns, to_ns), theme);
             if range.is_some_and(|(start, end)| from_ns < end && to_ns > start) {
                 style = style.add_modifier(Modifier::REVERSED);
             }
@@ -49,9 +50,9 @@ pub(super) fn draw_bars(
 pub(super) fn busy_in(timeline: &Timeline, row: &TimelineRow, from_ns: u64, to_ns: u64) -> Busy {
     let bucket_ns = timeline.bucket_ns.max(1);
     let mut sum = Busy::default();
-    let first = (from_ns / bucket_ns) as usize;
+    let first = (from_ns.saturating_sub(timeline.start_ns) / bucket_ns) as usize;
     for (number, busy) in row.buckets.iter().enumerate().skip(first) {
-        let start_ns = (number as u64).saturating_mul(bucket_ns);
+        let start_ns = timeline.start_ns.saturating_add((number as u64).saturating_mul(bucket_ns));
         if start_ns >= to_ns {
             break;
         }
@@ -61,16 +62,32 @@ pub(super) fn busy_in(timeline: &Timeline, row: &TimelineRow, from_ns: u64, to_n
             on_cpu_ns: part(busy.on_cpu_ns),
             no_cpu_ns: part(busy.no_cpu_ns),
             blocked_ns: part(busy.blocked_ns),
+            alive_ns: part(busy.alive_ns),
         });
     }
     sum
 }
 
+/// The name of a row in so many columns: of one thread its id stays whole.
+fn row_name(row: &TimelineRow, theme: &Theme, columns: usize) -> String {
+    let text = row_text(row, theme.glyphs.times);
+    let Some(tid) = row.tid.map(|tid| format!(" {tid}")).filter(|_| safe_text::width(&text) > columns) else {
+        return theme.fit(&text, columns);
+    };
+    let name = theme.fit(&safe_text::terminal(&row.thread), columns.saturating_sub(tid.len()));
+    theme.fit(&format!("{name}{tid}"), columns)
+}
+
+/// The time that threads could have run: as long as they were there.
+pub(super) fn whole_ns(busy: &Busy) -> u64 {
+    busy.alive_ns.max(busy.on_cpu_ns)
+}
+
 /// A bar of on-CPU time; a dot where there is next to none and the threads waited.
-fn bar(busy: Busy, row: &TimelineRow, length_ns: u64, theme: &Theme) -> (&'static str, Style) {
+fn bar(busy: Busy, theme: &Theme) -> (&'static str, Style) {
     let bars = &theme.glyphs.bars;
     let most = bars.len() - 1;
-    let whole = u128::from(length_ns.max(1)) * u128::from(row.threads.max(1));
+    let whole = u128::from(whole_ns(&busy).max(1));
     let level = (u128::from(busy.on_cpu_ns) * most as u128 * 2 + whole) / (2 * whole);
     let level = (level as usize).min(most);
     if level > 0 {

@@ -1,7 +1,10 @@
 //! The Time view on screens of several sizes, and what keys and the pointer do in it.
 
 use super::action::{Action, Tab};
-use super::test_session::Session;
+use super::behind_list;
+use super::search::Search;
+use super::test_session::{Session, theme};
+use super::theme::ColorDepth;
 use super::time_view::Panel;
 use crate::report::fixture_waits::waiting;
 use crate::report::{CommonOptions, Metric, Page, ReportOptions, TimeRange, View, render};
@@ -173,5 +176,54 @@ fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
             let name = picture.labels.get(shown.label).name.as_str();
             assert_eq!(found, (Some(name), Some(shown.own.weight), Some(shown.total.weight)));
         }
+    }
+}
+
+#[test]
+fn a_range_does_not_end_after_the_recording() {
+    let mut recording = waiting();
+    recording.profile.end.as_mut().unwrap().duration_ns = 3_015_000_000;
+    let mut session = Session::new(recording, None, Tab::Time);
+    session.app.time.at_ns = 1_000_000_000;
+    // The last cell of the heat map is 100 ms long.
+    session.press(&[Action::HeatMap, Action::RangeStart, Action::Last, Action::RangeEnd]);
+    let range = session.app.query.common.filter.time;
+    assert_eq!(range, TimeRange { from_ns: Some(1_000_000_000), to_ns: Some(3_015_000_000) });
+}
+
+#[test]
+fn the_list_of_samples_and_a_stack_can_be_searched() {
+    let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Time);
+    session.press(&[Action::Enter, Action::NextMatch]);
+    assert_eq!(session.app.toast.as_deref(), Some("search first: /"));
+    session.app.search = Some(Search::new("pool_get").unwrap());
+    let matches = |session: &Session| {
+        let picture = session.app.picture.clone().unwrap();
+        let names = behind_list::selected_names(&session.app, &picture);
+        names.iter().any(|name| name == "pool_get")
+    };
+    session.press(&[Action::Last, Action::NextMatch]);
+    assert!(matches(&session), "{}", session.text());
+    let first = session.app.time.samples;
+    session.press(&[Action::NextMatch]);
+    assert!(matches(&session) && session.app.time.samples != first, "{}", session.text());
+    session.press(&[Action::PreviousMatch]);
+    assert_eq!(session.app.time.samples.cursor, first.cursor);
+    session.press(&[Action::Enter, Action::NextMatch]);
+    assert_eq!(session.app.time.panel, Panel::Stack);
+    let picture = session.app.picture.clone().unwrap();
+    assert_eq!(behind_list::selected_names(&session.app, &picture)[0], "pool_get");
+    session.app.search = Some(Search::new("no_such_function").unwrap());
+    session.press(&[Action::NextMatch]);
+    assert_eq!(session.app.toast.as_deref(), Some("nothing matches in what is listed"));
+}
+
+#[test]
+fn the_id_of_a_thread_is_not_cut() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    session.press(&[Action::SplitThreads]);
+    let lines = session.lines((40, 10), &theme(ColorDepth::True, false));
+    for tid in ["4313", "4314", "4315", "4312"] {
+        assert!(lines.iter().any(|line| line.contains(tid)), "{tid} in {lines:#?}");
     }
 }

@@ -10,7 +10,7 @@ use super::picture::Picture;
 use super::query::{BehindQuery, ThreadKey};
 use super::theme::Theme;
 use super::time_axis::TimeAxis;
-use super::time_draw::{busy_in, draw_bars, draw_heat};
+use super::time_draw::{busy_in, draw_bars, draw_heat, whole_ns};
 use crate::report::{HeatGrid, LabelId, TimeRange, Timeline, TimelineRow};
 use crate::safe_text;
 use crate::units::{count, duration, percent, percent_text};
@@ -120,17 +120,19 @@ impl Layout {
             let columns = (grid.columns as u16).max(1);
             let cell = (room / columns).clamp(1, MOST_CELL_COLUMNS);
             let length_ns = grid.column_ns.saturating_mul(columns.into());
-            let axis = TimeAxis { x: area.x + side, columns: columns * cell, length_ns };
+            let start_ns = grid.origin_ns;
+            let axis = TimeAxis { x: area.x + side, columns: columns * cell, start_ns, length_ns };
             return Layout { side, rows, cell, axis, grid: Some(grid) };
         }
         let widest = timeline.rows.iter().map(|row| safe_text::width(&row_text(row, "×"))).max().unwrap_or(0);
-        let most = NAME_COLUMNS.min(usize::from(area.width / 4));
-        // At most a quarter of the screen.
+        // At most a third of the screen.
+        let most = NAME_COLUMNS.min(usize::from(area.width / 3));
         let side = widest.min(most) as u16 + 2;
         let axis = TimeAxis {
             x: area.x + side,
             columns: area.width.saturating_sub(side).max(1),
-            length_ns: timeline.duration_ns,
+            start_ns: timeline.start_ns,
+            length_ns: timeline.duration_ns.saturating_sub(timeline.start_ns),
         };
         Layout { side, rows, cell: 1, axis, grid: None }
     }
@@ -154,10 +156,14 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
     }
     let Some(timeline) = &picture.timeline else { return false };
     let layout = Layout::new(app, timeline, area);
+    let (first_ns, last_ns) = (timeline.start_ns, timeline.duration_ns.saturating_sub(1));
+    app.time.at_ns = app.time.at_ns.clamp(first_ns, last_ns.max(first_ns));
     let (from_ns, to_ns) = layout.place(app.time.at_ns);
-    let last_ns = timeline.duration_ns.saturating_sub(1);
     match action {
         Action::HeatMap => app.time.is_heat_map = !app.time.is_heat_map,
+        Action::NextMatch | Action::PreviousMatch => {
+            app.tell("Enter lists the samples: there n and N go through those that match");
+        }
         Action::Left | Action::Right => {
             let step_ns = layout.grid.as_ref().map_or(0, |grid| grid.column_ns);
             let next_ns = match (action, layout.grid.is_some()) {
@@ -166,13 +172,13 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
                 (Action::Left, false) => from_ns.saturating_sub(1),
                 (_, false) => to_ns,
             };
-            app.time.at_ns = next_ns.min(last_ns);
+            app.time.at_ns = next_ns.clamp(first_ns, last_ns.max(first_ns));
         }
         Action::Up | Action::Down if layout.grid.is_some() => {
             let next_ns = if *action == Action::Up { from_ns.saturating_sub(1) } else { to_ns };
-            app.time.at_ns = next_ns.min(last_ns);
+            app.time.at_ns = next_ns.clamp(first_ns, last_ns.max(first_ns));
         }
-        Action::First if layout.grid.is_some() => app.time.at_ns = 0,
+        Action::First if layout.grid.is_some() => app.time.at_ns = first_ns,
         Action::Last if layout.grid.is_some() => app.time.at_ns = last_ns,
         Action::RangeStart => {
             app.change_filter(|options| {
@@ -183,7 +189,8 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
         Action::RangeEnd => {
             app.change_filter(|options| {
                 options.time.from_ns = options.time.from_ns.filter(|from| *from < to_ns);
-                options.time.to_ns = Some(to_ns);
+                // The last cell may end after the recording.
+                options.time.to_ns = Some(to_ns.min(timeline.duration_ns));
             });
         }
         Action::Whole => clear_range(app),
@@ -209,7 +216,8 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
             if a != b {
                 app.time.at_ns = b.0;
                 app.change_filter(|options| {
-                    options.time = TimeRange { from_ns: Some(a.0), to_ns: Some(b.1.max(a.1)) };
+                    let to_ns = b.1.max(a.1).min(timeline.duration_ns);
+                    options.time = TimeRange { from_ns: Some(a.0), to_ns: Some(to_ns) };
                 });
             }
         }
@@ -314,9 +322,22 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, the
         None => draw_bars(frame, area, app, theme, &layout, timeline, range),
     }
     let y = area.bottom().saturating_sub(1);
-    frame.buffer_mut().set_stringn(area.x, y, " 0s", layout.side.into(), theme.faint());
-    let line = layout.axis.ruler(range, timeline.duration_ns);
+    let start = match layout.axis.start_ns {
+        0 => " 0s".to_owned(),
+        start_ns => format!(" {:.1}s", start_ns as f64 / 1e9),
+    };
+    frame.buffer_mut().set_stringn(area.x, y, start, layout.side.into(), theme.faint());
+    let coarse_until_ns = picture.recording.coarse_time().until_ns();
+    let line = layout.axis.ruler(range, coarse_until_ns, timeline.duration_ns);
     frame.buffer_mut().set_stringn(layout.axis.x, y, line, layout.axis.columns.into(), theme.faint());
+}
+
+/// How many of several threads there were in a time of `length_ns`.
+fn threads_there(row: &TimelineRow, alive_ns: u64, length_ns: u64) -> String {
+    if row.threads < 2 || length_ns == 0 {
+        return String::new();
+    }
+    format!("of {:.1} threads there", alive_ns as f64 / length_ns as f64)
 }
 
 /// What is selected.
@@ -328,19 +349,20 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
     let Some(timeline) = &picture.timeline else { return Vec::new() };
     let body = app.areas().map_or(Rect::new(0, 0, columns as u16, 10), |areas| areas.body);
     let layout = Layout::new(app, timeline, body);
-    let (from_ns, to_ns) = layout.place(app.time.at_ns);
+    let at_ns = app.time.at_ns.clamp(timeline.start_ns, timeline.duration_ns.max(timeline.start_ns));
+    let (from_ns, to_ns) = layout.place(at_ns);
     let seconds = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
     let when = format!("{}-{} s", seconds(from_ns), seconds(to_ns.min(timeline.duration_ns)));
     let what = match &layout.grid {
         Some(grid) => {
-            let (column, row) = grid.cell_at(app.time.at_ns);
+            let (column, row) = grid.cell_at(at_ns);
             let weight = grid.weight(column, row);
             vec![(0, duration(weight)), (1, format!("shade = {} there", picture.event.name))]
         }
         None => match timeline.rows.get(app.time.list.cursor(timeline.rows.len())) {
             Some(row) => {
                 let busy = busy_in(timeline, row, from_ns, to_ns);
-                let whole = (to_ns - from_ns).saturating_mul(row.threads.max(1));
+                let whole = whole_ns(&busy);
                 // A wait that stands for several can weigh more than its thread had time.
                 let share = |ns: u64| percent_text(percent(ns.min(whole), whole));
                 vec![
@@ -348,6 +370,7 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
                     (0, format!("on-CPU {}", share(busy.on_cpu_ns))),
                     (2, format!("no CPU {}", share(busy.no_cpu_ns))),
                     (1, format!("blocked {}", share(busy.blocked_ns))),
+                    (4, threads_there(row, busy.alive_ns, to_ns - from_ns)),
                 ]
             }
             None => Vec::new(),
@@ -367,10 +390,20 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
                 true => "each column from the top down".to_owned(),
                 false => format!("bars = on-CPU share, {} = blocked", theme.glyphs.dot),
             };
-            vec![(1, what), (0, "[ ] or drag chooses a range".to_owned())]
+            vec![(2, what), (0, "[ ] or drag chooses a range".to_owned())]
         }
     };
+    let coarse = picture.recording.coarse_time();
+    let mut range = range;
+    if coarse.until_ns().is_some_and(|until_ns| until_ns > timeline.start_ns) {
+        range.push((1, coarse.words().unwrap_or_default()));
+    }
     let mut first = vec![(0, when)];
+    if let Some((start, end)) =
+        coarse.step_at(from_ns).filter(|(start, end)| *start < from_ns || to_ns < *end)
+    {
+        first.push((1, format!("mean of {:.0}-{:.0} s", start as f64 / 1e9, end as f64 / 1e9)));
+    }
     first.extend(what);
     let line = |parts: &[(u8, String)]| Line::from(theme.fit(&fitting(parts, "   ", columns), columns));
     [line(&first), line(&range)].into_iter().take(lines).collect()

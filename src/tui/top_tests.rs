@@ -97,11 +97,11 @@ fn trends_are_of_the_last_ten_pictures_of_a_live_recording() {
     for _ in 0..12 {
         session.picture();
     }
-    let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
+    let lines = session.lines((99, 24), &theme(ColorDepth::True, false));
     assert!(lines[2].ends_with("TREND"), "{lines:#?}");
     assert!(lines[3].ends_with("██████████") && !lines[3].ends_with("███████████"), "{lines:#?}");
     // Other filters are another story.
     session.press(&[Action::KernelFrames]);
-    let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
+    let lines = session.lines((99, 24), &theme(ColorDepth::True, false));
     assert!(lines[3].ends_with(" █") || lines[3].ends_with('█') && !lines[3].contains("██"), "{lines:#?}");
 }

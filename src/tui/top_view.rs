@@ -3,7 +3,7 @@
 use super::action::{Action, Tab};
 use super::app::App;
 use super::callers_view;
-use super::line::{Below, self_and_total};
+use super::line::{Below, place_text, self_and_total};
 use super::list::ListState;
 use super::picture::Picture;
 use super::table::{self, Column, Placed};
@@ -22,6 +22,10 @@ use std::collections::VecDeque;
 const TREND: usize = 10;
 /// Functions whose share is remembered from each picture.
 const REMEMBERED: usize = 500;
+/// Columns that a name has where there is a trend: it is the first to go.
+const NAME_COLUMNS: usize = 24;
+/// Columns that a name has at least.
+const LEAST_NAME_COLUMNS: usize = 12;
 /// From this width on there are more columns.
 const WIDE_COLUMNS: usize = 100;
 
@@ -54,7 +58,8 @@ enum Id {
 }
 
 fn placed(app: &App, picture: &Picture, columns: usize) -> Placed<Id> {
-    let is_wide = columns >= WIDE_COLUMNS;
+    let has_trend = !app.top.trend.is_empty();
+    let is_wide = columns >= WIDE_COLUMNS + if has_trend { TREND + 2 } else { 0 };
     let column = |id, heading, width, is_number, rank| Column { id, heading, width, is_number, rank };
     let mut all = vec![
         column(Id::Own, "SELF%", 6, true, 0),
@@ -70,13 +75,23 @@ fn placed(app: &App, picture: &Picture, columns: usize) -> Placed<Id> {
     if is_wide {
         all.push(column(Id::Threads, "THREADS", 7, true, 3));
     }
-    all.push(column(Id::Name, "FUNCTION", if is_wide { 24 } else { 12 }, false, 0));
+    let least_name = if is_wide || has_trend { NAME_COLUMNS } else { LEAST_NAME_COLUMNS };
+    all.push(column(Id::Name, "FUNCTION", least_name, false, 0));
     all.push(column(Id::Module, "MODULE", 12, false, 3));
     if is_wide {
-        all.push(column(Id::Source, "SOURCE", 16, false, 5));
+        all.push(column(Id::Source, "SOURCE", 16, false, if has_trend { 7 } else { 5 }));
     }
-    if !app.top.trend.is_empty() {
-        all.push(column(Id::Trend, "TREND", TREND, false, 6));
+    if has_trend {
+        let mut with_trend = all.clone();
+        with_trend.push(column(Id::Trend, "TREND", TREND, false, 6));
+        let placed = Placed::new(with_trend, columns, Id::Name, usize::MAX);
+        if placed.iter().any(|column| column.id == Id::Trend) {
+            return placed;
+        }
+    }
+    // Without it there is room for all others as there would be if there were none.
+    for column in all.iter_mut().filter(|column| column.id == Id::Name && !is_wide) {
+        column.width = LEAST_NAME_COLUMNS;
     }
     Placed::new(all, columns, Id::Name, usize::MAX)
 }
@@ -243,7 +258,7 @@ fn cell(app: &App, picture: &Picture, theme: &Theme, row: &Row, id: Id, width: u
         Id::Module => (safe_text::terminal(module_stem(&label.module)).into_owned(), theme.faint()),
         Id::Source => {
             let source = row.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Short));
-            (safe_text::terminal(&source).into_owned(), theme.faint())
+            (theme.fit_end(&safe_text::terminal(&source), width), theme.faint())
         }
         Id::Trend => {
             let key = label.key();
@@ -282,16 +297,14 @@ pub fn function_details(
         let room = columns.saturating_sub(1 + numbers.len());
         return vec![Line::from(format!(" {}{numbers}", theme.fit(&name, room)))];
     }
-    let mut place = safe_text::terminal(module_file(&text.module)).into_owned();
-    if let Some(source) = &row.source {
-        place.push_str("   ");
-        place.push_str(&safe_text::terminal(&source.text(NameStyle::Full)));
-    }
+    let module = safe_text::terminal(module_file(&text.module)).into_owned();
+    let source = row.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Full));
+    let source = safe_text::terminal(&source);
     let shown = theme.fit(&name, columns.saturating_sub(1));
     let room = columns.saturating_sub(4 + safe_text::width(&shown));
     let mut first = vec![Span::styled(format!(" {shown}"), theme.heading())];
-    if room > 3 && !place.is_empty() {
-        first.push(Span::raw(format!("   {}", theme.fit(&place, room))));
+    if room > 3 && !(module.is_empty() && source.is_empty()) {
+        first.push(Span::raw(format!("   {}", place_text(theme, &module, &source, room))));
     }
     let places = picture.places_of.get(label.index()).copied().unwrap_or(0);
     let mut second = self_and_total(picture, theme, Some(row.own), row.total.weight, columns);

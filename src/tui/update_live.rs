@@ -1,13 +1,17 @@
 //! What actions do to a live recording and to what is seen of it. Draws nothing, reads nothing, writes nothing.
 
-use super::action::{Action, Effect, LiveCommand};
+use super::action::{Action, Effect, LiveCommand, Seen};
 use super::app::{App, Live};
+use std::sync::Arc;
 
 impl App {
     pub(super) fn live_action(&mut self, action: &Action) {
         if self.live.is_some() && *action == Action::Save {
-            self.effects.push(Effect::Live(LiveCommand::Save));
-            return self.tell("saving…");
+            let Some(picture) = &self.picture else { return self.tell("there is no picture yet") };
+            let seen = Seen(Arc::clone(&picture.recording));
+            self.effects.push(Effect::Live(LiveCommand::Save(seen)));
+            let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
+            return self.tell(if is_frozen { "saving what is frozen…" } else { "saving…" });
         }
         if !self.is_live() {
             return;

@@ -213,7 +213,7 @@ fn the_terminal_is_given_back_whatever_ends_the_program() {
     let Some(_turn) = turn() else { return };
     let Some(recording) = recorded_shares() else { return };
     let Some(terminal) = Terminal::open(80, 24) else { return };
-    for (signal, status) in [("TERM", 143), ("HUP", 129), ("INT", 130)] {
+    for (signal, status) in [("TERM", 143), ("HUP", 129), ("INT", 130), ("QUIT", 131)] {
         terminal.start_prof(&format!("tui {}", quoted(&recording.file())));
         terminal.wait_for("share_fifty");
         let pids =

@@ -73,7 +73,9 @@ fn the_first_snapshot_has_names_and_the_targets_end_gives_the_last_one() {
     // Still there to be saved.
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let output = Output::File { path: folder.path().join("after"), force: false };
-    assert!(live.save(&output).expect("it can be saved").samples >= samples(last).0);
+    let saved = live.save(last.clone(), &output).expect("it can be saved");
+    let seen: u64 = last.events.iter().map(prof::profile::Event::observations).sum();
+    assert_eq!(saved.samples, seen, "what was seen");
 }
 
 #[test]
@@ -87,11 +89,12 @@ fn what_is_saved_is_what_prof_report_reads() {
     assert_eq!(ended.reason, "stopped");
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let output = Output::File { path: folder.path().join("seen"), force: false };
-    let saved = live.save(&output).expect("it can be saved");
+    let saved = live.save(ended.snapshot.profile.clone(), &output).expect("it can be saved");
     let (read, integrity) = prof::profile::read_path(&saved.path).expect("it can be read");
     assert!(integrity.is_complete, "{integrity:?}");
     assert_eq!(samples(&read), samples(&ended.snapshot.profile));
-    assert!(live.save(&output).is_err(), "an existing file is replaced");
+    let again = live.save(ended.snapshot.profile.clone(), &output);
+    assert!(again.is_err(), "an existing file is replaced");
     let report = prof().args(["report", "--json"]).arg(&saved.path).output().expect("`timeout` can be run");
     assert!(report.status.success(), "{}", messages(&report));
     let report: serde_json::Value = serde_json::from_str(&text(&report)).expect("it is JSON");

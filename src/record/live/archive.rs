@@ -272,6 +272,27 @@ impl Archive {
         symbolize::store(&mut self.profile, named);
     }
 
+    /// Gives a copy that was taken earlier the names that have come since. Not to one from before rows were dropped: its
+    /// frames have other numbers.
+    pub(super) fn add_names(&self, profile: &mut Profile) {
+        let (own, copy) = (&self.profile.tables, &profile.tables);
+        let is_same_module = |(row, other): (&Module, &Module)| {
+            own.string(row.path) == copy.string(other.path) && row.build_id == other.build_id
+        };
+        let is_older = own.frames().starts_with(copy.frames())
+            && own.modules().len() >= copy.modules().len()
+            && own.modules().iter().zip(copy.modules()).all(is_same_module);
+        if !is_older {
+            return;
+        }
+        let unnamed = (0..copy.frames().len() as u32).map(FrameId).filter(|frame| {
+            profile.symbols.locations(*frame).is_empty() && !self.profile.symbols.locations(*frame).is_empty()
+        });
+        let named: Named =
+            unnamed.map(|frame| (frame, symbolize::locations_of(&self.profile, frame))).collect();
+        symbolize::store(profile, named);
+    }
+
     /// What is to be folded, for another thread to do: samples that come meanwhile stay as they are. `None` while it is done.
     pub(super) fn begin_fold(&mut self) -> Option<Fold> {
         if self.folding.is_some() {

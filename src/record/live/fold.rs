@@ -7,6 +7,7 @@
 use crate::profile::{Event, Folded, Outcome, Reason, Sample, StackId, TaskId, Waker};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -206,6 +207,10 @@ fn fold_event(event: &mut Event, levels: &[(u64, u64)]) {
     let mut all = Event::new(event.info().clone());
     let mut bucket = Bucket::default();
     for same in old.chunk_by(|a, b| a.0 == b.0) {
+        let start_ns = same[0].0;
+        // Where two levels meet both can have a bucket that begins here: the coarser one ends where the other begins.
+        let length_ns = levels.iter().find(|(before_ns, _)| start_ns < *before_ns).map_or(0, |level| level.1);
+        bucket.span = start_ns..start_ns.saturating_add(length_ns);
         same.iter().for_each(|(_, row)| bucket.add(event.sample(*row as usize)));
         bucket.empty_into(&mut all);
     }
@@ -216,8 +221,12 @@ fn fold_event(event: &mut Event, levels: &[(u64, u64)]) {
 /// The samples of one stretch of time, equal ones in one row.
 #[derive(Debug, Default)]
 struct Bucket {
+    /// From when to when it is, ns.
+    span: Range<u64>,
     rows: FxHashMap<Key, Sample>,
     longest: FxHashMap<LongestKey, Sample>,
+    /// Waits that end behind it, one of each thread: the rows lie in it with all their time.
+    beyond: Vec<Sample>,
 }
 
 impl Bucket {
@@ -225,6 +234,10 @@ impl Bucket {
         if let Some(wait) = sample.wait
             && sample.folded.is_none()
         {
+            if sample.time_ns.saturating_add(wait.duration_ns) > self.span.end {
+                self.beyond.push(sample);
+                return;
+            }
             match self.longest.entry((sample.task, sample.stack, wait.reason)) {
                 Entry::Vacant(none) => {
                     none.insert(sample);
@@ -241,10 +254,19 @@ impl Bucket {
         self.rows.entry(key(&sample)).and_modify(|row| merge(row, &sample)).or_insert(sample);
     }
 
-    /// Puts all rows behind those of `event`, by time.
+    /// Puts all rows behind those of `event`, by time. Where in the bucket the samples of one row were is forgotten: it
+    /// begins and ends with the bucket.
     fn empty_into(&mut self, event: &mut Event) {
-        let rows = self.rows.drain().map(|(_, row)| row);
-        let mut rows: Vec<Sample> = rows.chain(self.longest.drain().map(|(_, row)| row)).collect();
+        let (start_ns, span_ns) = (self.span.start, self.span.end - self.span.start);
+        let rows = self.rows.drain().map(|(_, row)| match row.folded {
+            // One that was folded before, and is alone in this bucket too, is still known as well as it was.
+            Some(folded) if folded.span_ns == 0 => {
+                Sample { time_ns: start_ns, folded: Some(Folded { span_ns, ..folded }), ..row }
+            }
+            _ => row,
+        });
+        let rows = rows.chain(self.longest.drain().map(|(_, row)| row)).chain(self.beyond.drain(..));
+        let mut rows: Vec<Sample> = rows.collect();
         rows.sort_unstable_by_key(|sample| {
             (sample.time_ns, sample.task, sample.stack, sample.cpu, sample.outcome, sample.weight)
         });
@@ -252,22 +274,20 @@ impl Bucket {
     }
 }
 
-/// Adds `other` to `row`.
+/// Adds `other` to `row`, whose time is then that of its bucket.
 fn merge(row: &mut Sample, other: &Sample) {
     let (one, two) = (folded(row), folded(other));
-    let end_ns = |sample: &Sample, folded: &Folded| sample.time_ns.saturating_add(folded.span_ns);
-    let to_ns = end_ns(row, &one).max(end_ns(other, &two));
     if let (Some(wait), Some(other)) = (&mut row.wait, &other.wait) {
         let (count, other_count) = (u128::from(one.count_thousandths), u128::from(two.count_thousandths));
         let sum = u128::from(wait.duration_ns) * count + u128::from(other.duration_ns) * other_count;
         wait.duration_ns = u64::try_from(sum / (count + other_count).max(1)).unwrap_or(u64::MAX);
     }
     row.weight = row.weight.saturating_add(other.weight);
-    row.time_ns = row.time_ns.min(other.time_ns);
     row.folded = Some(Folded {
         samples: one.samples.saturating_add(two.samples),
         count_thousandths: one.count_thousandths.saturating_add(two.count_thousandths),
         variance_us2: one.variance_us2.saturating_add(two.variance_us2),
-        span_ns: to_ns - row.time_ns,
+        // That of the bucket, which it gets with all others.
+        span_ns: 0,
     });
 }

@@ -6,16 +6,21 @@ use super::mailbox::LiveEvents;
 use super::names::Answer;
 use super::recorder::Wishes;
 use super::{Ended, LiveEvent, Snapshot, Status};
-use crate::profile::{Integrity, Profile};
+use crate::profile::{FrameId, Integrity, Profile};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 /// The first picture is made this long after the start, once there is something in it with names.
-const FIRST_EARLY: Duration = Duration::from_millis(300);
+const FIRST_EARLY: Duration = Duration::from_millis(150);
+/// The first picture is made after this long without names, once there is something in it.
+const FIRST_UNNAMED: Duration = Duration::from_millis(300);
 /// The first picture is made after this long at the latest.
 const FIRST_LATE: Duration = Duration::from_millis(600);
+/// So many pictures that lack names are followed by the next one after this time.
+const UNNAMED_INTERVAL: Duration = Duration::from_millis(300);
+const UNNAMED_PICTURES: u64 = 3;
 /// Status is told this often.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// The past is folded this often.
@@ -49,8 +54,8 @@ pub(super) enum Request {
     Clear,
     /// Make pictures this often.
     Interval(Duration),
-    /// Everything with all names, to be saved.
-    Profile(Sender<Box<Profile>>),
+    /// What was seen of a snapshot, with the names that were still missing, to be saved.
+    Complete(Box<Profile>, Sender<Box<Profile>>),
     /// End.
     Quit,
 }
@@ -77,11 +82,14 @@ pub(super) struct Keeper {
     last_status: Option<Instant>,
     last_fold: Instant,
     snapshots: u64,
+    /// The last snapshot was made while names were being read.
+    lacks_names: bool,
     /// Rows of tables when unused ones were dropped last.
     table_rows: usize,
     end: Option<(Box<RecorderEnd>, Instant)>,
     is_end_told: bool,
-    replies: Vec<Sender<Box<Profile>>>,
+    /// Snapshots that wait for names, and who waits for them.
+    incomplete: Vec<(Box<Profile>, Sender<Box<Profile>>)>,
 }
 
 /// Whoever waits for events hears that none will come, even after a panic.
@@ -105,10 +113,11 @@ impl Keeper {
             last_status: None,
             last_fold: Instant::now(),
             snapshots: 0,
+            lacks_names: false,
             table_rows: 0,
             end: None,
             is_end_told: false,
-            replies: Vec::new(),
+            incomplete: Vec::new(),
         }
     }
 
@@ -153,7 +162,7 @@ impl Keeper {
                 self.interval = interval;
                 self.wishes.interval_ms.store(interval.as_millis() as u64, Ordering::Relaxed);
             }
-            Message::Ask(Request::Profile(reply)) => self.replies.push(reply),
+            Message::Ask(Request::Complete(profile, reply)) => self.incomplete.push((profile, reply)),
             Message::Ask(Request::Quit) => {}
             Message::Ended(mut end) => {
                 if let Some(news) = end.news.take() {
@@ -195,13 +204,13 @@ impl Keeper {
     }
 
     pub(super) fn work(&mut self) {
-        let may_wait = self.end.is_none() && self.replies.is_empty();
+        let may_wait = self.end.is_none() && self.incomplete.is_empty();
         self.archive.names.look_up(may_wait);
-        if !self.replies.is_empty() && self.archive.names.is_idle() {
-            let profile = self.archive.profile(self.reason());
-            for reply in self.replies.drain(..) {
+        if self.archive.names.is_idle() {
+            for (mut profile, reply) in self.incomplete.drain(..) {
+                self.archive.add_names(&mut profile);
                 // Who asked may have gone.
-                let _ = reply.send(Box::new(profile.clone()));
+                let _ = reply.send(profile);
             }
         }
         if self.last_fold.elapsed() >= FOLD_INTERVAL || self.archive.is_full() {
@@ -233,17 +242,23 @@ impl Keeper {
 
     fn is_snapshot_due(&self) -> bool {
         let Some(last) = self.last_snapshot else {
-            let is_early = self.started.elapsed() >= FIRST_EARLY
-                && self.archive.rows() > 0
-                && self.archive.names.is_idle();
-            return is_early || self.started.elapsed() >= FIRST_LATE;
+            let age = self.started.elapsed();
+            let is_named = self.archive.names.is_idle();
+            let is_early = age >= if is_named { FIRST_EARLY } else { FIRST_UNNAMED };
+            return (is_early && self.archive.rows() > 0) || age >= FIRST_LATE;
         };
         last.elapsed() >= self.patience()
     }
 
     /// How long after a picture the next one is made.
     fn patience(&self) -> Duration {
-        if self.archive.has_news() { self.interval } else { self.interval * QUIET_INTERVALS }
+        match self.archive.has_news() {
+            true if self.lacks_names && self.snapshots <= UNNAMED_PICTURES => {
+                self.interval.min(UNNAMED_INTERVAL)
+            }
+            true => self.interval,
+            false => self.interval * QUIET_INTERVALS,
+        }
     }
 
     fn reason(&self) -> &str {
@@ -258,11 +273,14 @@ impl Keeper {
         self.archive.scan_threads();
         let profile = self.archive.profile(self.reason());
         let folder = &self.archive.folder;
+        let unnamed: Vec<FrameId> = self.archive.names.to_come().collect();
+        self.lacks_names = !unnamed.is_empty();
         Snapshot {
             number: self.snapshots,
             lacks_short_waits: self.end.is_none() && profile.event_named("off-cpu").is_some(),
             profile,
             integrity: Integrity { is_complete: true, ..Integrity::default() },
+            unnamed,
             coarse: folder.coarse().to_vec(),
             dropped: folder.dropped,
             begins: Duration::from_nanos(folder.begins_ns),

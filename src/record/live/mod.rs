@@ -34,7 +34,7 @@ pub use rehearsal::{Rehearsal, own_memory_kb};
 pub use save::Saved;
 
 use super::options::{RecordOptions, Target};
-use crate::profile::{Integrity, Profile};
+use crate::profile::{FrameId, Integrity, Profile};
 use alive::Alive;
 use archive::Archive;
 use keeper::{Keeper, Message, Request};
@@ -79,6 +79,8 @@ pub struct Snapshot {
     pub dropped: u64,
     /// Nothing of before this time is left.
     pub begins: Duration,
+    /// Frames whose names are still being read.
+    pub unnamed: Vec<FrameId>,
     /// Waits that are not over are in it up to the last look at them, those of less than a tenth of a second not at all,
     /// nor short ones of threads that still live: that time of theirs is not accounted for.
     pub lacks_short_waits: bool,

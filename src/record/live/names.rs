@@ -1,8 +1,8 @@
 //! Names for frames while a recording runs: looked up on other threads, and not more often than it is worth.
 //!
-//! Looking names up in a large file takes long, however few they are. New frames of a file therefore wait until
-//! [`PATIENCE`] times as long has passed as it took the last time; those of a file that has not been read yet do not
-//! wait at all.
+//! Looking names up in a large file takes long, however few they are. New frames of a file therefore wait: at first twice
+//! as long as it took the last time, then twice that, since most frames of a program are new in its first seconds; at
+//! last [`PATIENCE`] times as long. Those of a file that has not been read yet do not wait at all.
 
 use super::keeper::Message;
 use crate::profile::FrameId;
@@ -15,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// So many times as long as looking names up took is waited before it is done again.
+/// So many times as long as looking names up took is waited at most before it is done again.
 const PATIENCE: u32 = 50;
 /// The longest wait.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The shortest wait between two looks into one file.
+/// The shortest wait between two looks into one file, after its first few.
 const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 /// Most frames of generated code that wait in one process: their names may never come.
 const MOST_GENERATED: usize = 100_000;
@@ -48,6 +48,8 @@ struct Queue {
     due: Instant,
     /// Looks that have found nothing.
     vain: u32,
+    /// Looks so far.
+    looks: u32,
 }
 
 /// An answer: names by the place of their frame in what was asked.
@@ -90,6 +92,7 @@ impl Names {
             asked: Vec::new(),
             due: Instant::now(),
             vain: 0,
+            looks: 0,
         })
     }
 
@@ -117,6 +120,16 @@ impl Names {
     /// Whether nothing is being looked up, nor waits for that but in vain.
     pub(super) fn is_idle(&self) -> bool {
         self.queues.values().all(|queue| queue.asked.is_empty() && (!queue.is_ready() || queue.vain > 0))
+    }
+
+    /// The frames whose names are still to come: not those that were looked for in vain, which may never come.
+    pub(super) fn to_come(&self) -> impl Iterator<Item = FrameId> + '_ {
+        let queues = self.queues.values().filter(|queue| queue.vain == 0);
+        queues.flat_map(|queue| {
+            // What waits without a source has no name, as far as is known.
+            let waiting = queue.waiting.iter().filter(|_| queue.source.is_some()).map(|(_, frame)| *frame);
+            waiting.chain(queue.asked.iter().filter_map(|(_, frame)| *frame))
+        })
     }
 
     /// Begins to look up what is due, or all if it is not to wait.
@@ -160,8 +173,8 @@ impl Names {
             let unnamed = asked.into_iter().filter_map(|(address, frame)| Some((address, frame?)));
             queue.waiting.extend(unnamed);
         }
-        let wait = (answer.took * PATIENCE).max(SHORTEST_WAIT * (1 << queue.vain)).min(LONGEST_WAIT);
-        queue.due = Instant::now() + wait;
+        queue.looks = queue.looks.saturating_add(1);
+        queue.due = Instant::now() + wait_after(queue.looks, queue.vain, answer.took);
         named
     }
 
@@ -185,6 +198,13 @@ impl Queue {
     }
 }
 
+/// How long it is waited after so many looks, the last ones in `vain`, of which the last one took so long.
+fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
+    let times = 2u32.checked_pow(looks).map_or(PATIENCE, |times| times.min(PATIENCE));
+    let least = if vain == 0 { SHORTEST_WAIT / (16 >> looks.min(4)) } else { SHORTEST_WAIT * (1 << vain) };
+    (took * times).max(least).min(LONGEST_WAIT)
+}
+
 fn look_up(source: &Source, mut frames: Addresses, stop: &Arc<AtomicBool>) -> Named {
     match source {
         // What cannot be read has no names.
@@ -193,5 +213,25 @@ fn look_up(source: &Source, mut frames: Addresses, stop: &Arc<AtomicBool>) -> Na
             Ok(Some(map)) => name_generated(&map, &frames),
             _ => Vec::new(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_new_in_the_first_seconds_has_its_names_soon() {
+        let took = Duration::from_millis(200);
+        let looks = |number: u32| wait_after(number, 0, took) + took;
+        // The first look is at once; the next three are within five seconds, not fifty times as long apart.
+        assert!(took + looks(1) <= Duration::from_secs(1), "{:?}", looks(1));
+        assert!(took + (1..=3).map(looks).sum::<Duration>() <= Duration::from_secs(5));
+        assert_eq!(wait_after(20, 0, took), took * PATIENCE, "in the long run it costs little");
+        assert_eq!(wait_after(u32::MAX, 0, Duration::from_secs(9)), LONGEST_WAIT);
+        assert_eq!(wait_after(1, 2, Duration::ZERO), SHORTEST_WAIT * 4, "names that may never come");
+        let least: Vec<Duration> = (1..=5).map(|looks| wait_after(looks, 0, Duration::ZERO)).collect();
+        assert!(least.is_sorted() && least[0] < Duration::from_millis(100), "{least:?}");
+        assert_eq!(least[3..], [SHORTEST_WAIT; 2]);
     }
 }

@@ -27,16 +27,16 @@ pub struct Saved {
 }
 
 impl Live {
-    /// Saves what was seen so far, by the rules of `prof record` for its output. Waits until all names are there: a
-    /// screen calls it on a thread of its own.
+    /// Saves `seen`, the profile of a snapshot, by the rules of `prof record` for its output: what is read from the file has
+    /// the numbers that were seen. Waits until all names are there: a screen calls it on a thread of its own.
     ///
     /// # Errors
     ///
     /// As `prof record` when the file exists, or cannot be written; nothing half-written is left behind.
-    pub fn save(&self, output: &Output) -> anyhow::Result<Saved> {
+    pub fn save(&self, seen: Profile, output: &Output) -> anyhow::Result<Saved> {
         let (sender, receiver) = channel();
         let gone = || Failure::new(status::FAILED, "cannot save: the recording is gone");
-        self.sender.send(Message::Ask(Request::Profile(sender))).map_err(|_| gone())?;
+        self.sender.send(Message::Ask(Request::Complete(Box::new(seen), sender))).map_err(|_| gone())?;
         let profile = receiver.recv().map_err(|_| gone())?;
         save(*profile, output)
     }

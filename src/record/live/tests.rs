@@ -243,6 +243,62 @@ fn what_is_saved_is_what_was_seen() {
     assert!(save(profile, &Output::File { path: saved.path, force: true }).is_ok());
 }
 
+/// Each thread's times, and what is blocked where, in the words of a report.
+fn threads_of(profile: &Profile) -> Vec<String> {
+    let recording = crate::report::Recording::new(profile.clone(), Integrity::default());
+    let options = crate::report::CommonOptions::default();
+    let shown = recording.shown(Some(crate::report::Metric::Wall)).expect("it has both");
+    let selection = crate::report::Selection::new(&recording, shown, &options).expect("no filters");
+    let totals = crate::report::Totals::of(&recording, &options.filter).expect("no filters");
+    let totals = totals.expect("it has waits");
+    let rows = crate::report::threads_with_times(&recording, &selection, &totals, &options);
+    let rows = rows.expect("no filters").into_iter();
+    // Where they were most often has another number in another table of names.
+    rows.map(|row| format!("{:?}", crate::report::ThreadRow { hottest: None, ..row })).collect()
+}
+
+#[test]
+fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
+    let (mut archive, _receiver) = archive();
+    let mut first = beginning(5);
+    first.named.pop();
+    archive.apply(first);
+    let on_cpu =
+        |from: u64| (from..from + 3_000).map(|at| running(at * PERIOD_NS + 7, (at % 6) as u32)).collect();
+    let off_cpu = |from: u64| -> Vec<Sample> {
+        (from..from + 900).map(|at| waiting(at * PERIOD_NS + 333, 2, 100_001 + at, 300_007 + at)).collect()
+    };
+    let time = |to_ns: u64| ThreadTime {
+        to_ns,
+        on_cpu_ns: to_ns / 3 + 1,
+        no_cpu_ns: to_ns / 7 + 1,
+        blocked_ns: to_ns / 5 + 1,
+        ..ThreadTime::default()
+    };
+    let mut delta = news(130 * SECOND_NS + 1, on_cpu(0), off_cpu(0));
+    delta.thread_times = vec![time(3 * SECOND_NS + 11)];
+    archive.apply(delta);
+    fold(&mut archive);
+    let mut keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), 999);
+    let seen = keeper.snapshot().profile;
+    // It goes on; what is asked for is what was seen.
+    keeper.archive.apply(news(150 * SECOND_NS, on_cpu(140_000), off_cpu(140_000)));
+    keeper.archive.name(vec![(FrameId(5), vec![kernel_location("function_5")])]);
+    let (reply, answer) = channel();
+    keeper.take(Message::Ask(Request::Complete(Box::new(seen.clone()), reply)));
+    keeper.work();
+    let complete = answer.try_recv().expect("all names are there");
+    assert!(seen.symbols.locations(FrameId(5)).is_empty());
+    assert_eq!(complete.symbols.locations(FrameId(5)).len(), 1, "a name that has come since");
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let output = Output::File { path: folder.path().join("seen"), force: false };
+    let saved = save(*complete, &output).expect("it can be written");
+    assert_eq!(saved.duration, Duration::from_nanos(130 * SECOND_NS + 1));
+    let (read, _) = crate::profile::read_path(&saved.path).expect("it can be read");
+    assert_eq!(threads_of(&read), threads_of(&seen));
+    assert_ne!(threads_of(&read), threads_of(&keeper.snapshot().profile), "it went on");
+}
+
 #[test]
 fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
     let (mut archive, receiver) = archive();
