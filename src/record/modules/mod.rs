@@ -4,83 +4,24 @@
 //! still gives its table and its names. One that is rewritten in place (its inode stays) is another file from its next
 //! mapping on; of what it held before nothing is read any more, since only the new bytes are left. Tables are compiled on other threads.
 
+mod file;
+mod tables;
+
+pub(super) use file::{FileId, ModuleFile, TableState};
+pub(super) use tables::Wanted;
+
 use super::file_state::FileState;
-use super::proc_fs;
 use super::sideband::CodeMapping;
-use crate::bpf::{ImageState, MAX_IMAGES, prof_file, prof_file_key, prof_segment};
+use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
-use crate::record::kernel_tables::{self, KernelTables, PlaceError};
-use crate::symbols::find_debug_file;
-use crate::unwind::{
-    Architecture, CfiSections, ElfImage, ElfType, FirstTable, Limits, Segment, Table, TableError,
-    compile_first, compile_sections,
-};
-use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use crate::unwind::{Architecture, ElfImage, ElfType, FirstTable, Limits, Segment, TableError};
+use file::{open_mapped_file, read_own_vdso};
+use rustc_hash::FxHashMap;
 use std::fs::File;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
-
-/// A module file: also its image number on the kernel side. 0 is [`ModuleFiles::GENERATED`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileId(pub u32);
-
-/// How far a module's table is.
-#[derive(Debug, Clone)]
-pub enum TableState {
-    /// Being compiled.
-    Compiling,
-    /// Compiled but for code without entries, which has [`crate::unwind::rule::Rule::USER`]; the rest follows. In the
-    /// kernel if there was room.
-    First(Arc<Table>),
-    /// Compiled; in the kernel unless the memory budget pushed it out.
-    Compiled(Arc<Table>),
-    /// There is none.
-    Missing,
-}
-
-impl TableState {
-    /// As much of the table as is compiled.
-    pub fn table(&self) -> Option<&Table> {
-        match self {
-            TableState::First(table) | TableState::Compiled(table) => Some(table),
-            TableState::Compiling | TableState::Missing => None,
-        }
-    }
-}
-
-/// One file that code runs from.
-#[derive(Debug, Clone)]
-pub struct ModuleFile {
-    /// Path as the first process that mapped it saw it.
-    pub path: String,
-    /// The process through which it was first seen.
-    pub seen_in: u32,
-    /// The opened file; `None` when it could not be opened, and for the vDSO.
-    pub file: Option<Arc<File>>,
-    /// The bytes of the vDSO.
-    pub vdso: Option<Arc<Vec<u8>>>,
-    /// Its ELF headers; `None` when it is no usable ELF file.
-    pub elf: Option<Arc<ElfImage>>,
-    /// GNU build ID, or empty.
-    pub build_id: Vec<u8>,
-    /// Its unwind table.
-    pub table: TableState,
-    /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
-    pub last_hit_ns: u64,
-    kind: ModuleKind,
-    /// The state of `file` before anything was read from it.
-    state: Option<FileState>,
-    /// Its table is larger than all the room there is.
-    never_fits: bool,
-}
-
-/// Up to this size of its unwind sections, bytes, a file counts as small: some 10 ms of work.
-const SMALL_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileKey {
@@ -104,69 +45,6 @@ struct Untold {
     inode: u64,
     id: FileId,
     state: Option<FileState>,
-}
-
-impl ModuleFile {
-    /// A file about which nothing else is known.
-    fn new(path: &str, seen_in: u32, kind: ModuleKind) -> Self {
-        ModuleFile {
-            path: path.to_owned(),
-            seen_in,
-            file: None,
-            vdso: None,
-            elf: None,
-            build_id: Vec::new(),
-            table: TableState::Missing,
-            last_hit_ns: 0,
-            kind,
-            state: None,
-            never_fits: false,
-        }
-    }
-
-    /// The same with its ELF headers, if it has any.
-    fn with_elf(self, elf: Option<ElfImage>) -> Self {
-        let build_id = elf.as_ref().and_then(|elf| elf.build_id()).unwrap_or_default().to_vec();
-        ModuleFile { build_id, elf: elf.map(Arc::new), ..self }
-    }
-
-    /// Bytes of the sections that its table is made from.
-    fn unwind_section_bytes(&self) -> u64 {
-        let Some(elf) = &self.elf else { return 0 };
-        // What a section claims is not believed beyond the file's own length.
-        let most = self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |facts| facts.len());
-        let sections = [elf.section(b".eh_frame"), elf.section(b".debug_frame")];
-        sections.into_iter().flatten().map(|section| section.size.min(most)).fold(0, u64::saturating_add)
-    }
-
-    /// Whether its table takes little work: a few milliseconds.
-    fn is_small(&self) -> bool {
-        let code = self.elf.iter().flat_map(|elf| elf.segments()).filter(|segment| segment.is_executable);
-        // Code without entries may have to be followed instruction by instruction.
-        let code_bytes = code.map(|segment| segment.file_size).fold(0, u64::saturating_add);
-        self.unwind_section_bytes().max(code_bytes / 8) <= SMALL_BYTES
-    }
-
-    /// Whether its file still holds what was read from it first, so that more may be read. A file that was only
-    /// touched does: its headers say the same.
-    pub(super) fn is_unchanged(&self, limits: &Limits) -> bool {
-        let Some(file) = &self.file else { return true };
-        if FileState::of(file) == self.state {
-            return true;
-        }
-        let Some(now) = ElfImage::open(file, limits).ok() else { return false };
-        self.is_same_build(&ModuleFile::new(&self.path, self.seen_in, self.kind).with_elf(Some(now)))
-    }
-
-    /// Whether both are the same build of the same object. The build ID alone is a claim of the file; that the
-    /// load segments agree too makes a table of one fit the other.
-    fn is_same_build(&self, other: &ModuleFile) -> bool {
-        let (Some(own), Some(others)) = (&self.elf, &other.elf) else { return false };
-        !self.build_id.is_empty()
-            && self.build_id == other.build_id
-            && self.path == other.path
-            && own.segments() == others.segments()
-    }
 }
 
 /// All files that code runs from.
@@ -201,44 +79,6 @@ pub struct ModuleFiles {
     pub failed: u64,
     /// Paths and reasons of tables that could not be built, for `-v`.
     pub failures: Vec<String>,
-}
-
-/// The root folder of a process, or this one's where the process is gone.
-fn root_of(pid: u32) -> PathBuf {
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
-    if root.exists() { root } else { PathBuf::from("/") }
-}
-
-/// What tables are waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// What there is soon; code without entries may be left to user space.
-    First,
-    /// All of it.
-    Whole,
-}
-
-/// The table of a module, with the entries of its separate debug file where it has hardly any of its own.
-fn compile_module(
-    elf: &ElfImage,
-    debug_file: impl FnOnce() -> Option<File>,
-    wanted: Wanted,
-    limits: &Limits,
-) -> Result<FirstTable, TableError> {
-    let mut sections = CfiSections::load(elf, limits)?;
-    if sections.lacks_entries(elf)
-        && let Some(file) = debug_file()
-        && let Ok(debug_image) = ElfImage::open(&file, limits)
-    {
-        // Without them the module is no worse off than with no debug file at all.
-        let _ = sections.add_debug_frame(&debug_image, limits);
-    }
-    match wanted {
-        Wanted::First => compile_first(elf, &sections, limits),
-        Wanted::Whole => {
-            compile_sections(elf, &sections, limits).map(|table| FirstTable { table, is_whole: true })
-        }
-    }
 }
 
 impl ModuleFiles {
@@ -480,203 +320,6 @@ impl ModuleFiles {
         Some(file)
     }
 
-    fn request_table(&mut self, id: FileId) {
-        let module = &mut self.files[id.0 as usize];
-        let Some(elf) = module.elf.clone() else { return };
-        if !self.wants_tables {
-            return;
-        }
-        module.table = TableState::Compiling;
-        self.compiling += 1;
-        if self.get(id).is_small() {
-            self.start_compiling(id, &elf, Wanted::First);
-        } else {
-            self.large.push(id);
-            self.start_next_large();
-        }
-    }
-
-    fn start_compiling(&self, id: FileId, elf: &Arc<ElfImage>, wanted: Wanted) {
-        let (elf, sender, limits) = (Arc::clone(elf), self.sender.clone(), self.limits.clone());
-        let module = self.get(id);
-        let (path, seen_in) = (module.path.clone(), module.seen_in);
-        let file = module.file.as_ref().and_then(|file| file.try_clone().ok());
-        let work = move || {
-            let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?);
-            let table = compile_module(&elf, debug_file, wanted, &limits);
-            // The recorder may be gone already: then nobody wants the table.
-            let _ = sender.send((id, table));
-        };
-        match &self.small_pool {
-            Some(pool) if self.large_running != Some(id) && wanted == Wanted::First => pool.spawn(work),
-            _ => rayon::spawn(work),
-        }
-    }
-
-    /// Begins with the large file that samples were last seen in; one at a time, since one keeps all cores busy.
-    fn start_next_large(&mut self) {
-        if self.large_running.is_some() {
-            return;
-        }
-        let hit = |&index: &usize| self.get(self.large[index]).last_hit_ns;
-        let Some(index) = (0..self.large.len()).rev().max_by_key(hit) else { return };
-        let id = self.large.remove(index);
-        let Some(elf) = self.get(id).elf.clone() else { return };
-        self.large_running = Some(id);
-        self.start_compiling(id, &elf, Wanted::First);
-    }
-
-    /// Begins to follow the instructions of the file that samples were last seen in, once nothing else is waited for.
-    fn start_next_following(&mut self) {
-        if self.following.is_some() || self.compiling > 0 {
-            return;
-        }
-        let hit = |&index: &usize| self.get(self.unfollowed[index]).last_hit_ns;
-        let Some(index) = (0..self.unfollowed.len()).rev().max_by_key(hit) else { return };
-        let id = self.unfollowed.remove(index);
-        let Some(elf) = self.get(id).elf.clone() else { return };
-        self.following = Some(id);
-        self.start_compiling(id, &elf, Wanted::Whole);
-    }
-
-    /// Takes the tables that are finished and places them in the kernel; waits up to `patience` for the wanted ones of
-    /// all files. Returns whether any arrived.
-    pub fn place_finished(&mut self, kernel: &mut KernelTables, patience: Duration, wanted: Wanted) -> bool {
-        let deadline = std::time::Instant::now() + patience;
-        let mut any = false;
-        while self.compiling > 0 || self.following.is_some() {
-            let is_wanted = self.compiling > 0 || wanted == Wanted::Whole;
-            let left = if is_wanted {
-                deadline.saturating_duration_since(std::time::Instant::now())
-            } else {
-                Duration::ZERO
-            };
-            let Ok((id, result)) = self.receiver.recv_timeout(left) else { break };
-            any = true;
-            if self.following == Some(id) {
-                self.following = None;
-            } else {
-                self.compiling -= 1;
-            }
-            if self.large_running == Some(id) {
-                self.large_running = None;
-                self.start_next_large();
-            }
-            self.take_compiled(id, result, kernel);
-            self.start_next_following();
-        }
-        any
-    }
-
-    fn take_compiled(
-        &mut self,
-        id: FileId,
-        result: Result<FirstTable, TableError>,
-        kernel: &mut KernelTables,
-    ) {
-        self.compiled += 1;
-        let module = &mut self.files[id.0 as usize];
-        if !module.is_unchanged(&self.limits) {
-            // Its table may be of other bytes than were mapped. What the kernel side has already is not.
-            self.failures
-                .push(format!("no unwind table for {}: it was rewritten while it was read", module.path));
-            self.failed += 1;
-            return;
-        }
-        match result {
-            Ok(FirstTable { table, is_whole: true }) => {
-                module.table = TableState::Compiled(Arc::new(table));
-                self.place(id, kernel);
-            }
-            Ok(FirstTable { table, is_whole: false }) => {
-                // No room is made for it: the next one may not fit either.
-                let _ = kernel.place(id.0, &table);
-                module.table = TableState::First(Arc::new(table));
-                self.unfollowed.push(id);
-            }
-            Err(error) => {
-                module.table = TableState::Missing;
-                self.failures.push(format!("no unwind table for {}: {error}", module.path));
-                self.failed += 1;
-                kernel.drop_table(id.0);
-                kernel.set_state(id.0, ImageState::NoTable);
-            }
-        }
-    }
-
-    /// Tells the kernel side about a file without a table.
-    pub fn publish_without_table(&self, id: FileId, kernel: &mut KernelTables) {
-        let module = self.get(id);
-        match module.table {
-            _ if id == Self::GENERATED => kernel.set_state(id.0, ImageState::Generated),
-            TableState::Missing if !self.wants_tables => {
-                kernel.set_state(id.0, ImageState::FramePointers);
-            }
-            TableState::Missing if module.file.is_none() && module.vdso.is_none() => {
-                kernel.set_state(id.0, ImageState::Unreadable);
-            }
-            TableState::Missing => kernel.set_state(id.0, ImageState::NoTable),
-            TableState::Compiling | TableState::First(_) | TableState::Compiled(_) => {}
-        }
-    }
-
-    /// Places a table, dropping the least recently hit ones while there is no space.
-    fn place(&mut self, id: FileId, kernel: &mut KernelTables) {
-        let TableState::Compiled(table) = self.get(id).table.clone() else { return };
-        loop {
-            match kernel.place(id.0, &table) {
-                Ok(()) => return,
-                Err(PlaceError::TooLarge) => {
-                    self.evicted += 1;
-                    self.files[id.0 as usize].never_fits = true;
-                    kernel.drop_table(id.0);
-                    return;
-                }
-                Err(PlaceError::Full) => {
-                    // Where there is no room for two of its tables, the new one has to wait for that of the old.
-                    if kernel.is_placed(id.0) {
-                        kernel.drop_table(id.0);
-                    } else if let Some(image) = self.coldest(kernel) {
-                        kernel.drop_table(image);
-                        self.evicted += 1;
-                    }
-                    // What was dropped cannot be used at once.
-                    std::thread::sleep(kernel_tables::GRACE);
-                }
-            }
-        }
-    }
-
-    /// The placed table that was hit least recently.
-    fn coldest(&self, kernel: &KernelTables) -> Option<u32> {
-        kernel.placed_images().min_by_key(|&image| (self.files[image as usize].last_hit_ns, image))
-    }
-
-    /// Gives a table that was pushed out its place back when samples need it more than another's: it was hit
-    /// within the last second, and the coldest one was not.
-    pub fn restore_hot(&mut self, kernel: &mut KernelTables, now_ns: u64) {
-        if self.evicted == 0 {
-            return;
-        }
-        let recent_ns = now_ns.saturating_sub(1_000_000_000);
-        let is_placed: FxHashSet<u32> = kernel.placed_images().collect();
-        let hottest = self
-            .iter()
-            .filter(|(id, file)| {
-                matches!(file.table, TableState::Compiled(_))
-                    && !file.never_fits
-                    && !is_placed.contains(&id.0)
-            })
-            .max_by_key(|(id, file)| (file.last_hit_ns, *id))
-            .filter(|(_, file)| file.last_hit_ns > recent_ns)
-            .map(|(id, _)| id);
-        let Some(id) = hottest else { return };
-        let is_cold = |image| self.files[image as usize].last_hit_ns <= recent_ns;
-        if self.coldest(kernel).is_none_or(is_cold) {
-            self.place(id, kernel);
-        }
-    }
-
     /// The module's row in the profile.
     pub fn profile_module(&mut self, id: FileId, pid: u32, tables: &mut Tables) -> ModuleId {
         let module = self.get(id);
@@ -707,45 +350,10 @@ fn kernel_segment(segment: &Segment) -> prof_segment {
     }
 }
 
-/// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
-/// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
-/// another file may be mapped there, or lie under that path.
-fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let pid = proc_fs::live_thread(pid).unwrap_or(pid);
-    let the_mapped_one = |fd: OwnedFd| {
-        let file = File::from(fd);
-        let metadata = file.metadata().ok()?;
-        (metadata.is_file() && metadata.ino() == mapping.inode).then_some(file)
-    };
-    let link = proc_fs::path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
-    if let Some(file) = openat(CWD, &link, flags, Mode::empty()).ok().and_then(the_mapped_one) {
-        return Some(file);
-    }
-    // A link of a target's own making must not lead out of its root.
-    let open_below = |root: &Path| {
-        let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let fd = openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve).ok()?;
-        the_mapped_one(fd)
-    };
-    // The process may be gone, or its root closed to us: perhaps its root is ours.
-    open_below(&proc_fs::path(pid, "root")).or_else(|| open_below(Path::new("/")))
-}
-
-/// The bytes of the vDSO that the kernel gave to this process.
-fn read_own_vdso() -> Option<Vec<u8>> {
-    let mappings = proc_fs::code_mappings(std::process::id()).ok()?;
-    let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]")?;
-    let len = usize::try_from(vdso.end - vdso.start).ok().filter(|&len| len <= 1 << 20)?;
-    let mut bytes = vec![0; len];
-    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, vdso.start).ok()?;
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::proc_fs;
 
     #[test]
     fn copies_of_one_build_share_a_table() {

@@ -1,0 +1,169 @@
+//! One file that code runs from: its headers, how far its table is, and how it is opened.
+
+use crate::profile::ModuleKind;
+use crate::record::file_state::FileState;
+use crate::record::proc_fs;
+use crate::record::sideband::CodeMapping;
+use crate::unwind::{ElfImage, Limits, Table};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A module file: also its image number on the kernel side. 0 is [`ModuleFiles::GENERATED`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FileId(pub u32);
+
+/// How far a module's table is.
+#[derive(Debug, Clone)]
+pub enum TableState {
+    /// Being compiled.
+    Compiling,
+    /// Compiled but for code without entries, which has [`crate::unwind::rule::Rule::USER`]; the rest follows. In the
+    /// kernel if there was room.
+    First(Arc<Table>),
+    /// Compiled; in the kernel unless the memory budget pushed it out.
+    Compiled(Arc<Table>),
+    /// There is none.
+    Missing,
+}
+
+impl TableState {
+    /// As much of the table as is compiled.
+    pub fn table(&self) -> Option<&Table> {
+        match self {
+            TableState::First(table) | TableState::Compiled(table) => Some(table),
+            TableState::Compiling | TableState::Missing => None,
+        }
+    }
+}
+
+/// One file that code runs from.
+#[derive(Debug, Clone)]
+pub struct ModuleFile {
+    /// Path as the first process that mapped it saw it.
+    pub path: String,
+    /// The process through which it was first seen.
+    pub seen_in: u32,
+    /// The opened file; `None` when it could not be opened, and for the vDSO.
+    pub file: Option<Arc<File>>,
+    /// The bytes of the vDSO.
+    pub vdso: Option<Arc<Vec<u8>>>,
+    /// Its ELF headers; `None` when it is no usable ELF file.
+    pub elf: Option<Arc<ElfImage>>,
+    /// GNU build ID, or empty.
+    pub build_id: Vec<u8>,
+    /// Its unwind table.
+    pub table: TableState,
+    /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
+    pub last_hit_ns: u64,
+    pub(super) kind: ModuleKind,
+    /// The state of `file` before anything was read from it.
+    pub(super) state: Option<FileState>,
+    /// Its table is larger than all the room there is.
+    pub(super) never_fits: bool,
+}
+
+/// Up to this size of its unwind sections, bytes, a file counts as small: some 10 ms of work.
+const SMALL_BYTES: u64 = 1 << 20;
+
+impl ModuleFile {
+    /// A file about which nothing else is known.
+    pub(super) fn new(path: &str, seen_in: u32, kind: ModuleKind) -> Self {
+        ModuleFile {
+            path: path.to_owned(),
+            seen_in,
+            file: None,
+            vdso: None,
+            elf: None,
+            build_id: Vec::new(),
+            table: TableState::Missing,
+            last_hit_ns: 0,
+            kind,
+            state: None,
+            never_fits: false,
+        }
+    }
+
+    /// The same with its ELF headers, if it has any.
+    pub(super) fn with_elf(self, elf: Option<ElfImage>) -> Self {
+        let build_id = elf.as_ref().and_then(|elf| elf.build_id()).unwrap_or_default().to_vec();
+        ModuleFile { build_id, elf: elf.map(Arc::new), ..self }
+    }
+
+    /// Bytes of the sections that its table is made from.
+    pub(super) fn unwind_section_bytes(&self) -> u64 {
+        let Some(elf) = &self.elf else { return 0 };
+        // What a section claims is not believed beyond the file's own length.
+        let most = self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |facts| facts.len());
+        let sections = [elf.section(b".eh_frame"), elf.section(b".debug_frame")];
+        sections.into_iter().flatten().map(|section| section.size.min(most)).fold(0, u64::saturating_add)
+    }
+
+    /// Whether its table takes little work: a few milliseconds.
+    pub(super) fn is_small(&self) -> bool {
+        let code = self.elf.iter().flat_map(|elf| elf.segments()).filter(|segment| segment.is_executable);
+        // Code without entries may have to be followed instruction by instruction.
+        let code_bytes = code.map(|segment| segment.file_size).fold(0, u64::saturating_add);
+        self.unwind_section_bytes().max(code_bytes / 8) <= SMALL_BYTES
+    }
+
+    /// Whether its file still holds what was read from it first, so that more may be read. A file that was only
+    /// touched does: its headers say the same.
+    pub(in crate::record) fn is_unchanged(&self, limits: &Limits) -> bool {
+        let Some(file) = &self.file else { return true };
+        if FileState::of(file) == self.state {
+            return true;
+        }
+        let Some(now) = ElfImage::open(file, limits).ok() else { return false };
+        self.is_same_build(&ModuleFile::new(&self.path, self.seen_in, self.kind).with_elf(Some(now)))
+    }
+
+    /// Whether both are the same build of the same object. The build ID alone is a claim of the file; that the
+    /// load segments agree too makes a table of one fit the other.
+    pub(super) fn is_same_build(&self, other: &ModuleFile) -> bool {
+        let (Some(own), Some(others)) = (&self.elf, &other.elf) else { return false };
+        !self.build_id.is_empty()
+            && self.build_id == other.build_id
+            && self.path == other.path
+            && own.segments() == others.segments()
+    }
+}
+
+/// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
+/// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
+/// another file may be mapped there, or lie under that path.
+pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Option<File> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let pid = proc_fs::live_thread(pid).unwrap_or(pid);
+    let the_mapped_one = |fd: OwnedFd| {
+        let file = File::from(fd);
+        let metadata = file.metadata().ok()?;
+        (metadata.is_file() && metadata.ino() == mapping.inode).then_some(file)
+    };
+    let link = proc_fs::path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
+    if let Some(file) = openat(CWD, &link, flags, Mode::empty()).ok().and_then(the_mapped_one) {
+        return Some(file);
+    }
+    // A link of a target's own making must not lead out of its root.
+    let open_below = |root: &Path| {
+        let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        let fd = openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve).ok()?;
+        the_mapped_one(fd)
+    };
+    // The process may be gone, or its root closed to us: perhaps its root is ours.
+    open_below(&proc_fs::path(pid, "root")).or_else(|| open_below(Path::new("/")))
+}
+
+/// The bytes of the vDSO that the kernel gave to this process.
+pub(super) fn read_own_vdso() -> Option<Vec<u8>> {
+    let mappings = proc_fs::code_mappings(std::process::id()).ok()?;
+    let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]")?;
+    let len = usize::try_from(vdso.end - vdso.start).ok().filter(|&len| len <= 1 << 20)?;
+    let mut bytes = vec![0; len];
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, vdso.start).ok()?;
+    Some(bytes)
+}
