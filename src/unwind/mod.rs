@@ -38,6 +38,7 @@ mod go_runtime;
 mod go_table;
 mod known_code;
 mod known_code_aarch64;
+mod known_go_code;
 mod leaf_code;
 mod sequence;
 mod stack_ends;
