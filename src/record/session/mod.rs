@@ -4,8 +4,10 @@
 //! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
 //! known.
 
+mod stop;
+
 pub(super) use super::attach::RING_FDS;
-use super::attach::{CounterValues, KernelConfig, KernelSide, Received, available_clock};
+use super::attach::{KernelConfig, KernelSide, Received, available_clock};
 use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
 use super::endings::Endings;
@@ -22,10 +24,9 @@ use super::wait_programs::WaitConfig;
 use super::{proc_fs, rights, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
-use crate::profile::{End, Meta, Profile, counter};
+use crate::profile::{Meta, Profile, counter};
 use libbpf_rs::OpenObject;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -373,90 +374,6 @@ impl<'obj> Session<'obj> {
         of_kernel + self.collector.profile.counter(counter::LOST_BAD_RECORD)
     }
 
-    /// What is known so far of what `stop` will know: counters, and an end record that lacks what this process used.
-    pub(super) fn so_far(&self) -> anyhow::Result<(BTreeMap<String, u64>, End)> {
-        let profile = &self.collector.profile;
-        if let Some(end) = &profile.end {
-            return Ok((profile.counters.clone(), end.clone()));
-        }
-        let kernel = self.kernel.counters()?;
-        let mut counters = self.collector.profile.counters.clone();
-        for (name, value) in lost_by_kernel(&kernel).into_iter().filter(|(_, value)| *value > 0) {
-            *counters.entry(name.to_owned()).or_default() += value;
-        }
-        let end = End {
-            duration_ns: self.elapsed().as_nanos() as u64,
-            bpf_ns: kernel.bpf_ns(),
-            bpf_runs: kernel.bpf_runs(),
-            threads: self.collector.totals.threads.len() as u32,
-            ..End::default()
-        };
-        Ok((counters, end))
-    }
-
-    /// Stops sampling and takes what is left. The end record still lacks the cost of what follows.
-    pub fn stop(&mut self, reason: &str) -> anyhow::Result<()> {
-        let counters = self.kernel.counters();
-        self.kernel.stop_sampling();
-        let stop_ns = match self.waits {
-            Some(_) => self.kernel.stop_waits()?,
-            None => monotonic_ns(),
-        };
-        self.kernel.stop();
-        let counters = self.kernel.counters().or(counters)?;
-        self.stop_ns = Some(stop_ns);
-        self.place_tables(Duration::from_millis(500), Wanted::Whole);
-        self.collector.waits_are_open(Vec::new(), stop_ns);
-        self.take()?;
-        if self.collector.waits_for_tables() {
-            self.place_tables(TABLE_PATIENCE, Wanted::Whole);
-        }
-        self.collector.retry_waiting(u64::MAX);
-        if let Some(copies) = self.collector.copies.take() {
-            copies.finish(counters.get(Counter::CopyFull))?;
-        }
-        let files = &self.collector.files;
-        let (evicted, failed) = (files.evicted, files.failed);
-        let duration_ns = self.elapsed().as_nanos() as u64;
-        let profile = &mut self.collector.profile;
-        for (name, value) in lost_by_kernel(&counters).into_iter().chain([never_sent(&counters)]) {
-            profile.count(name, value);
-        }
-        profile.count(counter::TABLES_EVICTED, evicted);
-        profile.count(counter::TABLES_FAILED, failed);
-        profile.count(counter::MAPPINGS_CUT, self.mappings_cut);
-        for (name, counter) in [
-            ("kernel_hits", Counter::Hit),
-            ("kernel_filtered", Counter::Filtered),
-            ("kernel_idle", Counter::Idle),
-            ("kernel_sent", Counter::Sent),
-            ("fork_failed", Counter::ForkFailed),
-            ("exec_mapped", Counter::ExecMapped),
-            ("found_mapping", Counter::FoundMapping),
-            ("entry_reused", Counter::EntryReused),
-            ("kernel_waits_sent", Counter::WaitSent),
-            ("kernel_wait_stacks_ns", Counter::WaitNs),
-            ("switches_missed", Counter::SwitchMissed),
-            ("kernel_wakers_sent", Counter::WakerSent),
-        ] {
-            profile.count(name, counters.get(counter));
-        }
-        profile.end = Some(End {
-            duration_ns,
-            reason: reason.to_owned(),
-            bpf_ns: counters.bpf_ns(),
-            bpf_runs: counters.bpf_runs(),
-            threads: self.collector.totals.threads.len() as u32,
-            ..End::default()
-        });
-        Ok(())
-    }
-
-    /// Stops sampling at once, without taking what is left.
-    pub(super) fn halt(&mut self) {
-        self.kernel.stop();
-    }
-
     /// Lets this thread run before others: on a crowded machine the rings would overflow. It works little, and
     /// without the right to do so everything still works.
     pub(super) fn prefer_reader(&self) {
@@ -568,24 +485,6 @@ impl<'obj> Session<'obj> {
             ));
         }
     }
-}
-
-/// Threads that have ended without a word of their times, or whose times did not fit, once all others are told of.
-fn never_sent(counters: &CounterValues) -> (&'static str, u64) {
-    let [begun, sent, full] =
-        [Counter::Account, Counter::AccountSent, Counter::ThreadFull].map(|counter| counters.get(counter));
-    (counter::LOST_THREAD_TIMES, begun.saturating_sub(sent + full))
-}
-
-/// Of the kernel side's counters those of what was lost, by their names in profiles.
-fn lost_by_kernel(counters: &CounterValues) -> [(&'static str, u64); 5] {
-    [
-        (counter::LOST_RING_FULL, counters.get(Counter::RingFull)),
-        (counter::LOST_WAITS, counters.get(Counter::WaitFull)),
-        (counter::LOST_WAIT_NS, counters.get(Counter::WaitFullNs)),
-        (counter::WAITS_THINNED, counters.get(Counter::WaitThinned)),
-        (counter::LOST_THREAD_TIMES, counters.get(Counter::ThreadFull) + counters.get(Counter::NoState)),
-    ]
 }
 
 /// The process if it is recorded; with everything recorded, any process.
