@@ -10,6 +10,8 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 
 mode=${1:-all}
+# Where everything is built for the first time, there is nothing to build upon, and what is kept for that costs time.
+[ -d target ] || export CARGO_INCREMENTAL=0
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
