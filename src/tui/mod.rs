@@ -17,6 +17,7 @@ pub mod key;
 mod last_lines;
 pub mod line;
 pub mod list;
+mod pace;
 pub mod picture;
 pub mod query;
 mod refusal;

@@ -1,13 +1,15 @@
 //! The thread that computes: of several queries only the newest counts, and the screen never waits for it.
 
+use super::pace::Pace;
 use super::picture::Picture;
 use super::query::Query;
 use crate::failure::Failure;
 use crate::report::{ExportJob, Recording};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Instant;
 
 /// What the worker is asked to do.
 #[derive(Debug)]
@@ -92,19 +94,34 @@ fn work(inbox: &Receiver<Job>, slot: &Slot, tell: &impl Fn(Done)) {
     let mut recording: Option<Arc<Recording>> = None;
     let mut query: Option<Query> = None;
     let mut last: Option<Arc<Picture>> = None;
-    while let Ok(first) = inbox.recv() {
-        let mut is_due = false;
+    let mut pace = Pace::default();
+    // The recording has grown since the last picture.
+    let mut has_grown = false;
+    loop {
+        let first = if has_grown && query.is_some() {
+            match inbox.recv_timeout(pace.left(Instant::now())) {
+                Ok(job) => Some(job),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        } else {
+            let Ok(job) = inbox.recv() else { break };
+            Some(job)
+        };
+        let mut is_asked = false;
         let (mut exports, mut forgotten) = (Vec::new(), Vec::new());
-        for job in std::iter::once(first).chain(inbox.try_iter()) {
+        for job in first.into_iter().chain(inbox.try_iter()) {
             match job {
-                Job::Recording(newest) => (recording, is_due) = (Some(newest), true),
-                Job::Query(newest) => (query, is_due) = (Some(newest), true),
+                Job::Recording(newest) => (recording, has_grown) = (Some(newest), true),
+                Job::Query(newest) => (query, is_asked) = (Some(newest), true),
                 Job::Export(job, what) => exports.push((job, what)),
                 Job::Forget(picture) => forgotten.push(picture),
             }
         }
         let (Some(recording), Some(query)) = (&recording, &query) else { continue };
-        if is_due {
+        let began = Instant::now();
+        if is_asked || (has_grown && pace.left(began).is_zero()) {
+            has_grown = false;
             match Picture::after(recording, query, last.as_deref()) {
                 Ok(picture) => {
                     let newest = Some(Arc::new(picture));
@@ -119,6 +136,7 @@ fn work(inbox: &Receiver<Job>, slot: &Slot, tell: &impl Fn(Done)) {
                 }
                 Err(failure) => tell(Done::Problem(Box::new(query.clone()), failure)),
             }
+            pace.worked(began, Instant::now());
         }
         for (job, what) in exports {
             let written = job.run(recording).map(|path| (path, what));
