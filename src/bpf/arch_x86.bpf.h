@@ -125,6 +125,20 @@ static __always_inline void taken_registers(struct scratch *s, __u64 cs)
 	}
 }
 
+/* struct rt_sigframe of arch/x86/include/asm/sigframe.h: where its ucontext and its siginfo lie. */
+#define SIGFRAME_CONTEXT_BYTES 8
+#define SIGFRAME_INFO_BYTES 312
+
+/* Whether the thread is about to enter a signal handler: its stack pointer and the handler's second
+ * and third argument all point into the frame that the kernel has just pushed. The number of the
+ * system call that was interrupted is still there. */
+static __always_inline bool begins_handler(const struct scratch *s)
+{
+	__u64 sp = s->regs[REG_SP];
+
+	return s->regs[1] == sp + SIGFRAME_CONTEXT_BYTES && s->regs[4] == sp + SIGFRAME_INFO_BYTES;
+}
+
 /* Takes the user registers of a thread that is in the kernel. Returns false when it has none. */
 static __always_inline bool take_task_registers(struct scratch *s, struct task_struct *task)
 {
@@ -153,8 +167,9 @@ static __always_inline bool take_task_registers(struct scratch *s, struct task_s
 	s->regs[REG_IP] = regs->ip;
 	/* In a system call the address is behind the instruction, which may be the last of its
 	 * function (rt_sigreturn): look up the one before. A vsyscall is one too, and is still at
-	 * its first instruction. */
-	s->is_return = (__s64)regs->orig_ax != -1 && s->regs[REG_IP] - VSYSCALL_PAGE >= 4096;
+	 * its first instruction, as is a handler that begins when a system call ends. */
+	s->is_return = (__s64)regs->orig_ax != -1 && s->regs[REG_IP] - VSYSCALL_PAGE >= 4096 &&
+		       !begins_handler(s);
 	s->in_exec = regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT;
 	taken_registers(s, regs->cs);
 	return true;

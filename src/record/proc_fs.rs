@@ -124,12 +124,24 @@ pub(super) fn age(pid: u32, tid: u32) -> Option<Duration> {
     now.checked_sub(Duration::from_nanos(start_ns))
 }
 
-/// The 22nd field of /proc/PID/task/TID/stat: when the thread began, ticks since the system's start.
+/// When a thread began, ticks since the system's start.
 fn start_ticks(text: &[u8]) -> Option<u64> {
+    stat_field(text, 22)
+}
+
+/// Whether a process is the kernel's own (`PF_KTHREAD` of include/linux/sched.h).
+pub(super) fn is_of_kernel(pid: u32) -> bool {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let flags = read(pid, "stat").ok().and_then(|text| stat_field(&text, 9));
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
+/// The field of /proc/PID/stat with the number that proc(5) gives it, from 3 on.
+fn stat_field(text: &[u8], number: usize) -> Option<u64> {
     // The second field is a name in brackets, which may hold anything.
     let after_name = text.iter().rposition(|&byte| byte == b')')?;
     let fields = std::str::from_utf8(&text[after_name + 1..]).ok()?;
-    fields.split_ascii_whitespace().nth(19)?.parse().ok()
+    fields.split_ascii_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
 }
 
 /// The executable mappings of a process, in ascending order.

@@ -102,6 +102,10 @@ fn notes_while_naming(
         // What will not have a name even then is not known yet.
         let share = honest_percent_text(percent(to_name, quality.frames));
         notes.push(format!("names are being read: {share} of frames have none yet"));
+    } else if profile.end.is_none() && quality.unnamed_percent() >= NEVER_NAMED_PERCENT {
+        notes.push(
+            "names are read when a recording ends, which this one did not: it has addresses".to_owned(),
+        );
     } else if let Some(worst) = &quality.worst_unnamed
         && percent(worst.count, quality.frames) >= NOTABLE_PERCENT
         && !(is_kernel_hidden && worst.kind == ModuleKind::Kernel)
@@ -110,6 +114,9 @@ fn notes_while_naming(
     }
     notes
 }
+
+/// From so many frames without a name on, percent, a recording without an end is one that was never named.
+const NEVER_NAMED_PERCENT: f64 = 99.0;
 
 fn cut_note(truncated_percent: f64, profile: &Profile, quality: &Quality) -> String {
     let share = honest_percent_text(truncated_percent);

@@ -34,10 +34,12 @@ pub(super) fn note(recording: &Recording, running: Amount, options: &CommonOptio
     selection.for_each_path(|path, groups| {
         for group in groups {
             let Some(reason) = group.activity.reason() else { continue };
-            let site = sites.of(path, group.activity);
-            if site == WaitSite::Short {
-                continue;
-            }
+            let site = match sites.of(path, group.activity) {
+                // Waits for a CPU are all at one place, kept or not.
+                WaitSite::Short if reason == Reason::NoCpu => WaitSite::NoCpu,
+                WaitSite::Short => continue,
+                site => site,
+            };
             let sum = sums.entry((reason, site)).or_default();
             sum.time_ns = sum.time_ns.saturating_add(group.amount.weight);
             let task = recording.profile.tables.task(group.task);

@@ -14,9 +14,9 @@ pub struct WokenBy {
     /// What it was.
     pub kind: WakerKind,
     /// In a few words: its function, `[softirq]`, `[timer]`, `[irq]`, or its name: in brackets for a kernel thread, with
-    /// the process for one of whose code nothing is known. Foreign text.
+    /// `(exit)` for one whose end it was, with the process for one of whose code nothing is known. Foreign text.
     pub name: String,
-    /// Name of the thread; empty for interrupts. Foreign text.
+    /// Name of the thread; empty for interrupts, and where threads of several names were in the function. Foreign text.
     pub thread: String,
     /// Its function, where its stack is known. Foreign text.
     pub function: Option<String>,
@@ -24,8 +24,21 @@ pub struct WokenBy {
     pub share_percent: f64,
 }
 
-/// A function that a waking thread was in, and whether it is the kernel's.
-type WakingFunction = (String, bool);
+/// Where a waking thread was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Place {
+    /// In the program.
+    Program,
+    /// In the kernel, called by a program of which nothing is known.
+    SystemCall,
+    /// In the kernel, at its end.
+    Exit,
+    /// In the kernel, of which it is a thread.
+    KernelThread,
+}
+
+/// A function that a waking thread was in, and where that is.
+type WakingFunction = (String, Place);
 
 /// Name of waking threads, and whether they are of [`strangers`].
 type WakingThread<'p> = (&'p str, bool);
@@ -77,10 +90,25 @@ pub(super) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)
         let pids = stranger_pids.get(comm).filter(|_| is_stranger);
         found.extend(of_thread(comm, functions, all, pids));
     }
-    found.sort_by(|a, b| {
-        (b.share_percent.total_cmp(&a.share_percent))
-            .then_with(|| (&a.name, &a.thread).cmp(&(&b.name, &b.thread)))
+    by_function(found)
+}
+
+/// The same, one for each function, whatever the threads in it are called; commonest first.
+fn by_function(mut found: Vec<WokenBy>) -> Vec<WokenBy> {
+    // Threads in order, so that sums are the same in each run.
+    found.sort_by(|a, b| (&a.name, &a.function, &a.thread).cmp(&(&b.name, &b.function, &b.thread)));
+    found.dedup_by(|next, first| {
+        let is_same = next.function.is_some()
+            && (next.kind, &next.name, &next.function) == (first.kind, &first.name, &first.function);
+        if is_same {
+            first.share_percent += next.share_percent;
+            if first.thread != next.thread {
+                first.thread.clear();
+            }
+        }
+        is_same
     });
+    found.sort_by(|a, b| b.share_percent.total_cmp(&a.share_percent));
     found
 }
 
@@ -110,8 +138,13 @@ fn of_thread(comm: &str, functions: WakeUps, all: u64, strangers: Option<&FxHash
         functions.into_iter().filter_map(|(function, count)| Some((function?, count))).collect();
     found.sort_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
     (found.into_iter())
-        .map(|((function, is_kernel), count)| {
-            let name = if is_kernel { kernel_thread(comm) } else { function.clone() };
+        .map(|((function, place), count)| {
+            let name = match place {
+                Place::Program => function.clone(),
+                Place::SystemCall => comm.to_owned(),
+                Place::Exit => format!("{comm} (exit)"),
+                Place::KernelThread => kernel_thread(comm),
+            };
             woken_by(name, Some(function), share * percent(count, known) / 100.0)
         })
         .collect()
@@ -136,12 +169,18 @@ fn strangers(profile: &Profile, wakers: &[(Waker, u64)]) -> FxHashSet<u32> {
     unknown.filter_map(|(waker, _)| Some(profile.tables.task(waker.task?).pid)).collect()
 }
 
-/// The function that a waking thread was in, the program's own if there is one; and whether it is the kernel's. `None`
+/// Kernel functions by which programs enter it.
+const ENTRIES: [&str; 4] = ["do_syscall_64", "entry_SYSCALL_64_after_hwframe", "el0_svc", "invoke_syscall"];
+/// The kernel function in which threads end.
+const EXIT: &str = "do_exit";
+
+/// The function that a waking thread was in, the program's own if there is one; and where that is. `None`
 /// for a stack of code that nothing is known of: an address alone tells nobody anything.
 fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
     let mut innermost = None;
     let mut in_kernel = None;
     let mut is_user = false;
+    let mut place = Place::KernelThread;
     for frame in profile.tables.stack_frames(stack) {
         let row = profile.tables.frame(frame);
         let module = profile.tables.module(row.module);
@@ -154,11 +193,16 @@ fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
             }
             if row.flags.space == FrameSpace::Kernel {
                 in_kernel.get_or_insert_with(|| name.to_owned());
+                if name == EXIT {
+                    place = Place::Exit;
+                } else if place == Place::KernelThread && ENTRIES.contains(&name) {
+                    place = Place::SystemCall;
+                }
                 continue;
             }
             let file = profile.tables.string(location.file);
             if is_own(Code { kind, module: &path, name, file, is_inlined: location.is_inlined }) {
-                return Some((name.to_owned(), false));
+                return Some((name.to_owned(), Place::Program));
             }
             innermost.get_or_insert_with(|| name.to_owned());
         }
@@ -168,7 +212,7 @@ fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
         }
     }
     let in_kernel = in_kernel.filter(|_| !is_user);
-    innermost.map(|name| (name, false)).or(in_kernel.map(|name| (name, true)))
+    innermost.map(|name| (name, Place::Program)).or(in_kernel.map(|name| (name, place)))
 }
 
 fn has_timer(profile: &Profile, stack: Option<StackId>) -> bool {
@@ -220,6 +264,48 @@ mod tests {
             .map(|by| (by.name.as_str(), by.function.as_deref(), by.share_percent.round()))
             .collect();
         assert_eq!(woken, [("python3 (77)", None, 80.0), ("os_write", Some("os_write"), 20.0)]);
+    }
+
+    #[test]
+    fn a_function_has_one_share_whatever_its_threads_are_called() {
+        let mut build = Build::new();
+        let waiter = build.task(1, 1, "pool", "pool");
+        let frequent = build.stack(&["/usr/bin/pool:wake_it", "/usr/bin/pool:worker"]);
+        let rare = build.stack(&["/usr/bin/pool:rarely", "/usr/bin/pool:worker"]);
+        let end = build.stack(&["[kernel]:do_exit", "[kernel]:do_syscall_64"]);
+        let write = build.stack(&["[kernel]:pipe_write", "[kernel]:do_syscall_64"]);
+        let commit = build.stack(&["[kernel]:kjournald2", "[kernel]:kthread"]);
+        for number in 0..20u32 {
+            let (name, stack) = match number {
+                0..14 => (format!("conn-{number}"), frequent),
+                14..16 => ("rare".to_owned(), rare),
+                16 | 17 => ("child".to_owned(), end),
+                18 => ("sh".to_owned(), write),
+                _ => ("jbd2/sda1-8".to_owned(), commit),
+            };
+            let task = build.task(1, 2 + number, &name, "pool");
+            let waker = Waker { kind: WakerKind::Thread, task: Some(task), stack };
+            let time = [number.into(), 1_000, 1_000];
+            build.thinned_wait(waiter, Reason::Pipe, time, &["/usr/bin/pool:wait_it"], waker);
+        }
+        let recording = build.finish();
+        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let table = WaitTable::new(&recording.select(&options).unwrap(), SortKey::SelfWeight);
+        let mut woken: Vec<_> = (table.rows[0].woken_by.iter())
+            .map(|by| (by.share_percent.round(), by.name.as_str(), by.thread.as_str()))
+            .collect();
+        woken[1..3].sort_by_key(|by| by.1);
+        woken[3..].sort_by_key(|by| by.1);
+        assert_eq!(
+            woken,
+            [
+                (70.0, "wake_it", ""),
+                (10.0, "child (exit)", "child"),
+                (10.0, "rarely", "rare"),
+                (5.0, "[jbd2]", "jbd2/sda1-8"),
+                (5.0, "sh", "sh"),
+            ]
+        );
     }
 
     #[test]

@@ -222,6 +222,9 @@ fn the_return_from_a_signal_handler_has_its_caller() {
     let others = stacks.percent(|stack| stack.is_cut() && !is_half_set(stack));
     assert!(others <= 0.1, "{others} % are cut; all that are not complete: {}", report.causes());
     assert!(report.complete_percent() >= 99.0, "the others: {}", report.causes());
+    // The kernel is still in the system call that raised the signal when it has set the handler up.
+    stacks.assert_has(&["_start", "main", "raise_often", "__restore_rt", "on_raise"]);
+    assert!(!stacks.any_has(&["before_handler"]), "a function that never runs");
     // In rt_sigreturn the address is behind the last instruction of its function.
     stacks.assert_has(&["_start", "main", "raise_often", "__restore_rt"]);
     let whole = stacks.percent(|stack| stack.has(&["_start", "main", "raise_often"]));

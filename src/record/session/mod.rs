@@ -162,6 +162,22 @@ impl<'obj> Session<'obj> {
                 .hint("record running time:  prof record -e cpu …")
                 .into());
         }
+        if waits.is_some()
+            && !found.pids.is_empty()
+            && found.pids.iter().all(|&pid| proc_fs::is_of_kernel(pid))
+        {
+            let whose = format!("{} is of the kernel", found.label);
+            if !options.on_cpu {
+                return Err(Failure::new(
+                    status::FAILED,
+                    format!("{whose}: waits of its threads are not recorded"),
+                )
+                .hint("record running time:  prof record -e cpu …")
+                .into());
+            }
+            notices.push(format!("{whose}: it is recorded while it runs, not while it waits"));
+            waits = None;
+        }
         let period_ns = perf_event::period_ns(hz);
         let sampling = format!("{} at {hz} Hz per CPU", clock.name());
         let files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);

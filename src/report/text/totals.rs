@@ -26,7 +26,10 @@ impl SumUnit {
     }
 
     fn text(self, ns: i64) -> String {
-        format!("{:.*}", self.decimals, ns as f64 / self.ns)
+        let text = format!("{:.*}", self.decimals, ns as f64 / self.ns);
+        // What rounds to nothing has no sign.
+        let is_zero = text.bytes().all(|byte| matches!(byte, b'-' | b'0' | b'.'));
+        if is_zero { text.trim_start_matches('-').to_owned() } else { text }
     }
 
     fn unsigned(self, ns: u64) -> String {
