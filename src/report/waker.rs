@@ -270,11 +270,11 @@ mod tests {
     fn a_function_has_one_share_whatever_its_threads_are_called() {
         let mut build = Build::new();
         let waiter = build.task(1, 1, "pool", "pool");
-        let frequent = build.stack(&["/usr/bin/pool:wake_it", "/usr/bin/pool:worker"]);
-        let rare = build.stack(&["/usr/bin/pool:rarely", "/usr/bin/pool:worker"]);
-        let end = build.stack(&["[kernel]:do_exit", "[kernel]:do_syscall_64"]);
-        let write = build.stack(&["[kernel]:pipe_write", "[kernel]:do_syscall_64"]);
-        let commit = build.stack(&["[kernel]:kjournald2", "[kernel]:kthread"]);
+        let frequent = build.stack(&["/usr/bin/pool:worker", "/usr/bin/pool:wake_it"]);
+        let rare = build.stack(&["/usr/bin/pool:worker", "/usr/bin/pool:rarely"]);
+        let end = build.stack(&["[kernel]:do_syscall_64", "[kernel]:do_exit"]);
+        let write = build.stack(&["[kernel]:do_syscall_64", "[kernel]:pipe_write"]);
+        let commit = build.stack(&["[kernel]:kthread", "[kernel]:kjournald2"]);
         for number in 0..20u32 {
             let (name, stack) = match number {
                 0..14 => (format!("conn-{number}"), frequent),
