@@ -192,6 +192,19 @@ mod tests {
         assert_eq!(of_kernel(["do_wait", "kernel_wait4"].into_iter()), Some(Reason::Child));
     }
 
+    /// A socket is the network's only if it is not between processes of one machine.
+    #[test]
+    fn sockets_of_one_machine_are_no_network() {
+        let datagram = ["schedule_timeout", "__skb_wait_for_more_packets", "__skb_recv_datagram"];
+        let read_by = |function| of_kernel(datagram.into_iter().chain([function, "sock_recvmsg"]));
+        assert_eq!(read_by("__unix_dgram_recvmsg"), Some(Reason::Pipe));
+        assert_eq!(read_by("udp_recvmsg"), Some(Reason::Network));
+        assert_eq!(read_by("packet_recvmsg"), Some(Reason::Network));
+        assert_eq!(read_by("rawv6_recvmsg"), Some(Reason::Network));
+        assert_eq!(read_by("a_new_protocol"), None);
+        assert_eq!(of_kernel(["schedule_timeout", "unix_accept"].into_iter()), Some(Reason::Pipe));
+    }
+
     #[test]
     fn system_calls_have_their_reasons() {
         let reasons = by_system_call();

@@ -316,6 +316,17 @@ fn a_recording_of_a_killed_recorder_says_so() {
     assert!(text.contains("NOTE  the file is not whole (chunk 7 is cut)"), "{text}");
 }
 
+/// Names come with the end of a recording: without one, nothing that could be installed brings them.
+#[test]
+fn a_recording_without_an_end_was_never_named() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 200, &["/x:+0x10", "/x:+0x20"]);
+    let text = render(&build.cut_off(Integrity::default()), &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.contains("NOTE  names are read when a recording ends, which this one did not"), "{text}");
+    assert!(!text.contains("have no name"), "{text}");
+}
+
 #[test]
 fn notes_name_the_module_and_the_flag_that_mends_it() {
     let mut build = Build::new();

@@ -101,6 +101,22 @@ fn a_report_of_running_time_notes_long_waits() {
     assert!(!text.contains("also waited"), "idle waits are worth no note: {text}");
 }
 
+/// Of waits for a CPU the first ones of new threads are only added up; they count as the others do.
+#[test]
+fn a_note_on_waits_for_a_cpu_counts_all_of_them_and_all_threads() {
+    let mut build = Build::new();
+    let [kept, only_sum] = [1, 2].map(|tid| build.task(1, tid, "burner", "burner"));
+    for task in [kept, only_sum] {
+        build.add(task, 1_000, &["/usr/bin/burner:main"]);
+    }
+    build.wait(kept, Reason::NoCpu, 0, 600_000_000, &["/usr/bin/burner:main"]);
+    build.thread_time(kept, 1_000_000_000, 600_000_000, 0);
+    build.thread_time(only_sum, 1_000_000_000, 400_000_000, 0);
+    build.short_waits(Reason::NoCpu, 1, 400_000_000);
+    let text = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.contains("2 threads named burner also waited 1.00 s for a free CPU:"), "{text}");
+}
+
 #[test]
 fn waits_can_be_grouped() {
     for grouping in [Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process] {

@@ -53,6 +53,24 @@ fn a_process_that_does_not_exist() {
     }
 }
 
+/// Process 2 makes the kernel's threads and is one.
+#[test]
+fn a_thread_of_the_kernel_has_no_waits() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let record = |event: &str| {
+        let arguments = ["record", "-e", event, "-p", "2", "-d", "200ms"];
+        prof().args(arguments).current_dir(folder.path()).output().expect("`timeout` can be run")
+    };
+    let output = record("off");
+    assert_refused(&output, 1, "kthreadd (pid 2) is of the kernel: waits of its threads are not recorded");
+    assert_folder_is_empty(folder.path());
+    let output = record("cpu,off");
+    let said = messages(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("kthreadd (pid 2) is of the kernel: it is recorded while it runs"), "{said}");
+}
+
 #[test]
 fn a_name_that_no_process_has() {
     let Some(_turn) = turn() else { return };
