@@ -102,9 +102,11 @@ impl Child {
                 let mut byte = 0u8;
                 // From here on signals are the command's. What this process ignores of its own, it must not.
                 for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                    if !super::signals::is_ignored(signal) {
-                        libc::signal(signal, libc::SIG_DFL);
-                    }
+                    let action = match super::signals::was_ignored(signal) {
+                        true => libc::SIG_IGN,
+                        false => libc::SIG_DFL,
+                    };
+                    libc::signal(signal, action);
                 }
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 libc::signal(libc::SIGXFSZ, libc::SIG_DFL);

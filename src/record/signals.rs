@@ -3,7 +3,11 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// The signals that this process was told to ignore and takes all the same, one bit each. Signals are a process's, so
+/// this is one, too.
+static TAKEN_THOUGH_IGNORED: AtomicU64 = AtomicU64::new(0);
 
 /// Signals received so far.
 #[derive(Debug, Clone)]
@@ -17,8 +21,9 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Starts to count SIGINT, SIGTERM and SIGHUP instead of dying of them. What this process was told to ignore
-    /// (nohup) stays ignored.
+    /// Starts to count SIGINT, SIGTERM and SIGHUP instead of dying of them. A hang-up that this process was told to
+    /// ignore (nohup) stays ignored. The others never do: they are how a recording ends, and shells have what they
+    /// start with `&` in a script ignore SIGINT.
     pub(super) fn install() -> io::Result<Self> {
         let signals = Signals {
             interrupts: Arc::default(),
@@ -68,18 +73,26 @@ impl Signals {
     }
 }
 
-/// Has `handler`, which may only touch atomics, run for a signal, unless the signal is ignored.
+/// Has `handler`, which may only touch atomics, run for a signal, unless that is to stay ignored.
 fn register(signal: i32, handler: impl Fn() + Send + Sync + 'static) -> io::Result<()> {
     if is_ignored(signal) {
-        return Ok(());
+        if signal == SIGHUP {
+            return Ok(());
+        }
+        TAKEN_THOUGH_IGNORED.fetch_or(1 << signal, Ordering::Relaxed);
     }
     // SAFETY: the handlers given here only read and write atomics, which is async-signal-safe.
     unsafe { signal_hook::low_level::register(signal, handler) }?;
     Ok(())
 }
 
-/// Whether a signal is ignored by this process. Async-signal-safe.
-pub(super) fn is_ignored(signal: i32) -> bool {
+/// Whether a command is to be started with a signal ignored, as this process was. Async-signal-safe.
+pub(super) fn was_ignored(signal: i32) -> bool {
+    TAKEN_THOUGH_IGNORED.load(Ordering::Relaxed) & 1 << signal != 0 || is_ignored(signal)
+}
+
+/// Async-signal-safe.
+fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero sigaction is a valid value to be filled, and nothing is changed.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

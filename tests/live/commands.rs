@@ -2,10 +2,11 @@
 
 use super::fixture;
 use super::machine::turn;
-use super::profiler::{Recording, messages, prof};
+use super::profiler::{Recording, binary, messages, prof, text};
+use super::running::Running;
 use std::fs;
 use std::io::Write;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 #[test]
 fn the_commands_exit_status_is_handed_through() {
@@ -137,7 +138,7 @@ fn a_signal_reaches_the_command_once() {
         "trap 'echo term >> {0}' TERM; echo up >> {0}; i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; exit 3",
         said.display()
     );
-    let mut command = std::process::Command::new(crate::profiler::binary());
+    let mut command = Command::new(binary());
     command.args(["record", "-q", "-o"]).arg(folder.path().join("x")).args(["--", "sh", "-c", &script]);
     let mut recorder = command.spawn().expect("prof can be run");
     let read = || std::fs::read_to_string(&said).unwrap_or_default();
@@ -147,4 +148,42 @@ fn a_signal_reaches_the_command_once() {
     let status = recorder.wait().expect("our own child");
     assert_eq!(status.code(), Some(3), "the status is the command's");
     assert_eq!(read().matches("term").count(), 1);
+}
+
+/// Shells have what a script starts with `&` ignore SIGINT, which would leave no way to end a recording.
+#[test]
+fn a_recording_in_the_background_of_a_script_ends_by_an_interrupt() {
+    let Some(_turn) = turn() else { return };
+    let Some(target) = Running::fixture("threads", &["60"]) else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let script = "\"$0\" record -p $1 -o x.data 2>said & recorder=$!
+        until grep -q recording said; do sleep 0.05; done
+        kill -INT $recorder; wait $recorder";
+    let status = Command::new("timeout")
+        .args(["60", "sh", "-c", script])
+        .arg(binary())
+        .arg(target.pid().to_string())
+        .current_dir(folder.path())
+        .status()
+        .expect("`timeout` can be run");
+    let said = fs::read_to_string(folder.path().join("said")).unwrap_or_default();
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(folder.path().join("x.data").exists() && said.contains("saved"), "{said}");
+}
+
+/// The command is started with what `prof` was started with.
+#[test]
+fn a_command_ignores_the_signals_that_it_was_to_ignore() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let kill = "for signal in INT TERM HUP; do kill -$signal $$; done; echo alive";
+    for (ignored, expected) in [("trap '' INT TERM HUP;", "alive\n"), ("", "")] {
+        let script = format!("{ignored} exec \"$0\" record -q -o \"$1\" -- sh -c '{kill}'");
+        let output = Command::new("timeout")
+            .args(["60", "sh", "-c", &script])
+            .args([binary(), &folder.path().join(format!("x{}", expected.len()))])
+            .output()
+            .expect("`timeout` can be run");
+        assert_eq!(text(&output), expected, "{ignored} {}", messages(&output));
+    }
 }
