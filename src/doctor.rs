@@ -165,12 +165,9 @@ fn failed(name: &'static str, error: &anyhow::Error) -> Check {
 
 fn clock(profile: &Profile) -> Check {
     let (clock, hz) = (&profile.meta.clock, profile.meta.effective_hz);
-    let detail = match clock.as_str() {
-        "cycles" => format!("hardware cycles at {hz} Hz"),
-        _ => format!(
-            "{clock} at {hz} Hz: no hardware cycle counter here, so code that runs with interrupts off is seen late"
-        ),
-    };
+    let detail = format!(
+        "{clock} at {hz} Hz; the kernel's code with interrupts off is seen where it allows them again"
+    );
     Check::new("clock", Verdict::Ok, detail)
 }
 

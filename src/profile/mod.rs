@@ -127,7 +127,7 @@ pub struct Meta {
     pub requested_hz: u32,
     /// Sampling rate in force, Hz (clamped to the kernel's limit).
     pub effective_hz: u32,
-    /// What drives the sampling: `cycles` or `cpu-clock`.
+    /// What drives the sampling, as perf calls it: `cpu-clock`.
     pub clock: String,
     /// Whether kernel frames were left out.
     pub user_only: bool,

@@ -3,7 +3,6 @@
 use super::capacity::max_walked_frames;
 use super::kernel_tables::{KernelTables, TableMaps};
 use super::kernel_types::KERNEL_TYPES;
-use super::perf_event::{self, SampleClock};
 use super::wait_programs::{self, WaitConfig};
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, RescueEvent, SAMPLE_RINGS, SampleEvent,
@@ -438,11 +437,3 @@ pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
 }
 
 const _: () = assert!(size_of::<prof_image>() == 16);
-
-/// The clock that this machine can sample by: hardware cycles, else the kernel's timer.
-pub(super) fn available_clock() -> SampleClock {
-    match perf_event::open_sampler(0, SampleClock::Cycles, 1, true) {
-        Ok(_) => SampleClock::Cycles,
-        Err(_) => SampleClock::CpuClock,
-    }
-}

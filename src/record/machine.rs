@@ -1,7 +1,7 @@
 //! Facts and limits of the machine that is recorded on.
 
 use super::options::{Rate, RecordOptions};
-use super::perf_event::SampleClock;
+use super::perf_event::SAMPLE_CLOCK;
 use crate::profile::Meta;
 use crate::unwind::architecture::{Architecture, signature_mask_of};
 
@@ -12,15 +12,15 @@ const MAX_SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 const MAX_CPU_CLOCK_HZ: u32 = 20_000;
 
 /// The rate in force: what was asked for, within what the kernel allows.
-pub(super) fn effective_hz(options: &RecordOptions, clock: SampleClock, notices: &mut Vec<String>) -> u32 {
+pub(super) fn effective_hz(options: &RecordOptions, notices: &mut Vec<String>) -> u32 {
     let kernel_limit = std::fs::read_to_string(MAX_SAMPLE_RATE)
         .ok()
         .and_then(|text| text.trim().parse::<u32>().ok())
         .unwrap_or(MAX_CPU_CLOCK_HZ)
         .max(1);
-    let (limit, why) = match clock {
-        SampleClock::CpuClock if MAX_CPU_CLOCK_HZ < kernel_limit => (MAX_CPU_CLOCK_HZ, "cpu-clock"),
-        _ => (kernel_limit, "kernel.perf_event_max_sample_rate"),
+    let (limit, why) = match MAX_CPU_CLOCK_HZ < kernel_limit {
+        true => (MAX_CPU_CLOCK_HZ, SAMPLE_CLOCK),
+        false => (kernel_limit, "kernel.perf_event_max_sample_rate"),
     };
     let asked = match options.rate {
         Rate::Default => options.target.default_hz(),

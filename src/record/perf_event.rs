@@ -7,24 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What drives the sampling.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SampleClock {
-    /// The hardware's cycle counter.
-    Cycles,
-    /// The kernel's `cpu-clock` timer, where there is no such counter (most virtual machines).
-    CpuClock,
-}
-
-impl SampleClock {
-    /// The event's name as perf has it.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            SampleClock::Cycles => "cycles",
-            SampleClock::CpuClock => "cpu-clock",
-        }
-    }
-}
+/// What drives the sampling, as perf calls it: the kernel's timer. Every sample stands for one period of it, by which
+/// running time is on one axis with waits, whatever the CPU's frequency. A counter of cycles does not give that: the
+/// kernel shortens the period of a counter that is to come so many times a second while the CPU is idle, so that a thread
+/// which runs a quarter of the time has several times as many samples as it should.
+pub(super) const SAMPLE_CLOCK: &str = "cpu-clock";
 
 fn new_attr() -> perf_event_attr {
     perf_event_attr { size: size_of::<perf_event_attr>() as u32, ..Default::default() }
@@ -54,21 +41,11 @@ fn open(attr: &mut perf_event_attr, cpu: u32) -> io::Result<OwnedFd> {
 ///
 /// It covers every process: an event per task is reprogrammed at each context switch, which costs the
 /// target 2.8 µs; the BPF program filters instead.
-pub(super) fn open_sampler(cpu: u32, clock: SampleClock, hz: u32, user_only: bool) -> io::Result<OwnedFd> {
+pub(super) fn open_sampler(cpu: u32, hz: u32, user_only: bool) -> io::Result<OwnedFd> {
     let mut attr = new_attr();
-    match clock {
-        SampleClock::Cycles => {
-            attr.type_ = bindings::PERF_TYPE_HARDWARE;
-            attr.config = bindings::PERF_COUNT_HW_CPU_CYCLES.into();
-            attr.__bindgen_anon_1.sample_freq = hz.into();
-            attr.set_freq(1);
-        }
-        SampleClock::CpuClock => {
-            attr.type_ = bindings::PERF_TYPE_SOFTWARE;
-            attr.config = bindings::PERF_COUNT_SW_CPU_CLOCK.into();
-            attr.__bindgen_anon_1.sample_period = period_ns(hz);
-        }
-    }
+    attr.type_ = bindings::PERF_TYPE_SOFTWARE;
+    attr.config = bindings::PERF_COUNT_SW_CPU_CLOCK.into();
+    attr.__bindgen_anon_1.sample_period = period_ns(hz);
     attr.set_disabled(1);
     attr.set_exclude_idle(1);
     attr.set_exclude_guest(1);

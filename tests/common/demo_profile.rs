@@ -67,7 +67,7 @@ impl Demo {
             threads_at_start: 1,
             requested_hz: 999,
             effective_hz: 999,
-            clock: "cycles".into(),
+            clock: "cpu-clock".into(),
             user_only: false,
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");
@@ -80,7 +80,7 @@ impl Demo {
         let event = profile.add_event(EventInfo {
             name: "on-cpu".into(),
             unit: Unit::Nanoseconds,
-            sampling: "cycles every 1001 us".into(),
+            sampling: "cpu-clock every 1001 us".into(),
             period: PERIOD_NS,
         });
         let random = Random::new(seed);

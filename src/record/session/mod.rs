@@ -7,7 +7,7 @@
 mod stop;
 
 pub(super) use super::attach::RING_FDS;
-use super::attach::{KernelConfig, KernelSide, Received, available_clock};
+use super::attach::{KernelConfig, KernelSide, Received};
 use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
 use super::endings::Endings;
@@ -15,7 +15,7 @@ use super::kernel_frames::KernelFrames;
 use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::{ModuleFiles, Wanted};
 use super::options::{CallGraph, Rate, RecordOptions, Target};
-use super::perf_event::{self, SampleClock, SidebandRing};
+use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process::{self, Processes};
 use super::sideband::{self, Sideband};
 use super::stack_copies::StackCopies;
@@ -110,18 +110,14 @@ impl<'obj> Session<'obj> {
         let began = Instant::now();
         let mut notices = Vec::new();
         let cpus = online_cpus()?;
-        let clock = available_clock();
-        let hz = effective_hz(options, clock, &mut notices);
+        let hz = effective_hz(options, &mut notices);
         let samplers = cpus
             .iter()
             .map(|&cpu| {
-                perf_event::open_sampler(cpu, clock, hz, options.user_only)
+                perf_event::open_sampler(cpu, hz, options.user_only)
                     .map_err(|error| sampler_failure(cpu, found, &error))
             })
             .collect::<Result<Vec<_>, _>>()?;
-        if clock == SampleClock::CpuClock && options.on_cpu {
-            notices.push("no hardware cycle counter here: sampling by the kernel's cpu-clock".to_owned());
-        }
         let sidebands = cpus
             .iter()
             .map(|&cpu| {
@@ -146,7 +142,7 @@ impl<'obj> Session<'obj> {
                 Rate::Max => hz,
             },
             effective_hz: hz,
-            clock: clock.name().to_owned(),
+            clock: SAMPLE_CLOCK.to_owned(),
             user_only: options.user_only,
             ..system_meta()
         };
@@ -179,7 +175,7 @@ impl<'obj> Session<'obj> {
             waits = None;
         }
         let period_ns = perf_event::period_ns(hz);
-        let sampling = format!("{} at {hz} Hz per CPU", clock.name());
+        let sampling = format!("{SAMPLE_CLOCK} at {hz} Hz per CPU");
         let files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
         let kernel_frames = KernelFrames::new(!options.user_only || waits.is_some());
         let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
