@@ -263,7 +263,10 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		return 0;
 	length = now - left;
 	if (length >= min_block_ns) {
-		state->blocked_weight = drawn_weight(budget, length, kept_length(budget, now));
+		/* The lot of a wait is drawn once: who wakes is wanted of those that are kept. */
+		state->blocked_weight =
+			stack_when_leaving ? length * state->early_factor :
+					     drawn_weight(budget, length, kept_length(budget, now));
 		state->is_decided = 1;
 	}
 	state->wake_ns = now;

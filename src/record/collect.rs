@@ -127,6 +127,12 @@ impl Collector {
             self.store(&SampleEvent { user: Vec::new(), ..sample }, Outcome::NoUserStack, false);
             return;
         }
+        if rescue.is_none() {
+            match self.hold(sample) {
+                Some(free) => sample = free,
+                None => return,
+            }
+        }
         // Read the process if it is new, and again if it has mapped what was not heard of.
         let tables = &mut self.profile.tables;
         let is_new = self.processes.at(sample.tgid, sample.time_ns).is_none();
@@ -186,6 +192,7 @@ impl Collector {
         };
         let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
         if walk.missed_a_table && may_wait && self.waiting.has_room() {
+            self.is_late(&sample);
             self.waiting.keep(sample, rescue);
             return;
         }

@@ -21,6 +21,7 @@ mod modules;
 mod open_waits;
 mod options;
 mod output;
+mod pending;
 mod perf_event;
 mod proc_fs;
 mod process;
@@ -299,7 +300,7 @@ struct Recording<'a, 'obj> {
     voice: Voice,
     placed: Placed,
     has_launched: bool,
-    /// The file holds samples.
+    /// The file holds samples or waits.
     has_written_samples: bool,
 }
 
@@ -334,7 +335,8 @@ impl Recording<'_, '_> {
             if last_flush.elapsed() >= FLUSH_INTERVAL {
                 last_flush = Instant::now();
                 writer.flush(&mut self.session.collector.profile, true)?;
-                self.has_written_samples = self.session.collector.totals.samples > 0;
+                let totals = &self.session.collector.totals;
+                self.has_written_samples = totals.samples + totals.waits > 0;
             }
             let samples = self.session.collector.totals.samples;
             let lost = self.session.lost();

@@ -2,29 +2,34 @@
 
 use super::collect::Collector;
 use super::open_waits::{OpenStack, OpenWaits};
+use super::pending::Pending;
 use super::wait_reason;
 use crate::bpf::{SampleEvent, ThreadTimeEvent, WaitEvent, WaitKind};
 use crate::profile::{
     EventId, EventInfo, Outcome, Reason, Sample, ShortWaits, StackId, ThreadTime, Unit, Wait, Waker,
     WakerKind, counter,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::FxHashSet;
 
 /// Kernel functions that every wait begins with, the innermost ones left out before: the scheduler's own.
 const SCHEDULER: [&str; 1] = ["__schedule"];
 /// Kernel functions that every waking begins with.
 const WAKING: [&str; 2] = ["try_to_wake_up", "ttwu_do_activate"];
-/// Stacks that are kept for records which still have to come, at most.
-const MAX_PENDING: usize = 1 << 16;
+/// Records that are held back for others which are late, at most.
+const MAX_HELD: usize = 1 << 14;
 
 /// What is known of the waits so far.
 #[derive(Debug)]
 pub(super) struct Waits {
     event: EventId,
     /// What those did who ended a wait: by the thread that was woken, and when.
-    wakers: FxHashMap<(u32, u64), (Option<StackId>, WakerKind)>,
+    wakers: Pending<(Option<StackId>, WakerKind)>,
     /// Stacks of waits that are not over: by thread and start.
-    early: FxHashMap<(u32, u64), EarlyStack>,
+    early: Pending<EarlyStack>,
+    /// Records of wakers and stacks that have come and are not stored yet, for want of a table or of a copy.
+    late: FxHashSet<Late>,
+    /// Ends of waits to which those belong.
+    held: Vec<SampleEvent>,
     /// Waits that are not over and can be looked at.
     pub(super) open: OpenWaits,
 }
@@ -38,13 +43,68 @@ struct EarlyStack {
     reason: Option<Reason>,
 }
 
+/// By which the end of a wait finds a record that came before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Late {
+    /// The thread that was woken, and when.
+    Waker(u32, u64),
+    /// The thread, and when its wait began.
+    Stack(u32, u64),
+}
+
+impl Late {
+    /// Of a record that is needed by a later one.
+    fn of(sample: &SampleEvent) -> Option<Late> {
+        let wait = sample.wait.as_ref()?;
+        match wait.kind {
+            WaitKind::Waker => Some(Late::Waker(wait.other_tid, wait.wake_ns)),
+            WaitKind::Stack => Some(Late::Stack(sample.tid, wait.start_ns)),
+            _ => None,
+        }
+    }
+}
+
 impl Collector {
+    /// A record will be stored later than those that come after it.
+    pub(super) fn is_late(&mut self, sample: &SampleEvent) {
+        if let (Some(late), Some(waits)) = (Late::of(sample), self.waits.as_mut()) {
+            waits.late.insert(late);
+        }
+    }
+
+    /// Holds back the end of a wait whose waker or stack is late. Gives it back if it need not wait.
+    pub(super) fn hold(&mut self, sample: SampleEvent) -> Option<SampleEvent> {
+        let (Some(waits), Some(wait)) = (self.waits.as_mut(), sample.wait.as_ref()) else {
+            return Some(sample);
+        };
+        let is_end = matches!(wait.kind, WaitKind::Ended | WaitKind::Open);
+        if is_end && waits.held.len() < MAX_HELD && waits.lacks(&sample, wait) {
+            waits.held.push(sample);
+            return None;
+        }
+        Some(sample)
+    }
+
+    /// Stores the ends of waits that lack nothing any more.
+    pub(super) fn release_held(&mut self) {
+        let Some(waits) = self.waits.as_mut().filter(|waits| !waits.held.is_empty()) else { return };
+        for sample in std::mem::take(&mut waits.held) {
+            self.add(sample, None);
+        }
+    }
+
     /// Waits are recorded too; `sampling` says by which rule, for people.
     pub(super) fn add_waits(&mut self, sampling: String) {
         let info = EventInfo { name: "off-cpu".to_owned(), unit: Unit::Nanoseconds, sampling, period: 0 };
         let event = self.profile.add_event(info);
-        let (wakers, early) = (FxHashMap::default(), FxHashMap::default());
-        self.waits = Some(Waits { event, wakers, early, open: OpenWaits::default() });
+        self.waits = Some(Waits {
+            event,
+            wakers: Pending::default(),
+            early: Pending::default(),
+            late: FxHashSet::default(),
+            held: Vec::new(),
+            open: OpenWaits::default(),
+        });
     }
 
     /// The kernel addresses of a sample of the sampler of waits, without those of the sampler and the scheduler.
@@ -79,15 +139,18 @@ impl Collector {
         stack: Option<StackId>,
         outcome: Outcome,
     ) {
+        if let (Some(late), Some(waits)) = (Late::of(sample), self.waits.as_mut()) {
+            waits.late.remove(&late);
+        }
         match wait.kind {
             WaitKind::Waker => {
                 let kind = self.waker_kind(&sample.kernel, wait);
-                self.remember(|waits| &mut waits.wakers, (wait.other_tid, wait.wake_ns), (stack, kind));
+                self.remember(|waits| waits.wakers.insert(wait.other_tid, wait.wake_ns, (stack, kind)));
             }
             WaitKind::Stack => {
                 let reason = self.with_kernel_names(&sample.kernel, |names| wait_reason::of_kernel(names));
                 let early = EarlyStack { stack, outcome, reason };
-                self.remember(|waits| &mut waits.early, (sample.tid, wait.start_ns), early);
+                self.remember(|waits| waits.early.insert(sample.tid, wait.start_ns, early));
             }
             WaitKind::Still => {
                 let in_kernel = self.with_kernel_names(&sample.kernel, |names| wait_reason::of_kernel(names));
@@ -119,11 +182,11 @@ impl Collector {
         let start_ns = self.start_ns;
         let Some(waits) = self.waits.as_mut() else { return };
         waits.open.remove(sample.tid, wait.start_ns);
-        let early = waits.early.remove(&(sample.tid, wait.start_ns));
+        let early = waits.early.take(sample.tid, wait.start_ns);
         let EarlyStack { stack, outcome, reason } =
             early.unwrap_or(EarlyStack { stack, outcome, reason: in_kernel });
         let reason = wait_reason::refine(found, reason);
-        let waker = match waits.wakers.remove(&(sample.tid, wait.wake_ns)) {
+        let waker = match waits.wakers.take(sample.tid, wait.wake_ns) {
             Some((stack, kind)) => Waker { stack, kind, ..known_waker },
             None => known_waker,
         };
@@ -177,7 +240,7 @@ impl Collector {
     #[cfg(test)]
     pub(super) fn remember_early(&mut self, tid: u32, start_ns: u64, stack: StackId) {
         let early = EarlyStack { stack: Some(stack), outcome: Outcome::Complete, reason: None };
-        self.remember(|waits| &mut waits.early, (tid, start_ns), early);
+        self.remember(|waits| waits.early.insert(tid, start_ns, early));
     }
 
     /// Has the stacks that wait for their records be those that `renumber` makes of them.
@@ -194,21 +257,18 @@ impl Collector {
         look(KernelNames { symbols: self.kernel.symbols(), addresses: kernel.iter() })
     }
 
-    fn remember<V>(
-        &mut self,
-        map: impl FnOnce(&mut Waits) -> &mut FxHashMap<(u32, u64), V>,
-        key: (u32, u64),
-        value: V,
-    ) {
-        let Some(waits) = self.waits.as_mut() else { return };
-        let map = map(waits);
-        if map.len() >= MAX_PENDING {
-            // What they belong to was lost.
-            map.clear();
-            self.profile.count(counter::WAITS_UNMATCHED, MAX_PENDING as u64);
-            return;
-        }
-        map.insert(key, value);
+    /// Keeps what `insert` does, which tells what had to go for it.
+    fn remember(&mut self, insert: impl FnOnce(&mut Waits) -> u64) {
+        let forgotten = self.waits.as_mut().map_or(0, insert);
+        self.profile.count(counter::WAITS_UNMATCHED, forgotten);
+    }
+}
+
+impl Waits {
+    /// Whether a record that the end of a wait needs has come and is not stored yet.
+    fn lacks(&self, sample: &SampleEvent, wait: &WaitEvent) -> bool {
+        let [waker, stack] = [Late::Waker(sample.tid, wait.wake_ns), Late::Stack(sample.tid, wait.start_ns)];
+        !self.late.is_empty() && (self.late.contains(&waker) || self.late.contains(&stack))
     }
 }
 
@@ -226,5 +286,86 @@ impl<'a> Iterator for KernelNames<'a> {
         let address = self.addresses.next()?;
         let symbols = self.symbols?;
         Some(symbols.lookup(address.wrapping_sub(1)).map_or("", |symbol| symbol.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Meta, Profile};
+    use crate::record::kernel_frames::KernelFrames;
+    use crate::record::modules::ModuleFiles;
+
+    fn collector() -> Collector {
+        let (files, kernel) = (ModuleFiles::new(false), KernelFrames::new(false));
+        let mut collector = Collector::new(Profile::new(Meta::default()), files, kernel);
+        collector.add_waits("every wait".to_owned());
+        collector
+    }
+
+    /// What is sent of one wait of a thread of this process, from 1000 to 3000 ns.
+    fn record(kind: WaitKind, user: Vec<u64>) -> SampleEvent {
+        let pid = std::process::id();
+        let wait = WaitEvent {
+            kind,
+            other_tid: if kind == WaitKind::Waker { 7 } else { pid },
+            other_tgid: pid,
+            other_comm: b"waker".to_vec(),
+            waker: WakerKind::Thread.code(),
+            reason: Reason::Lock.code(),
+            start_ns: 1000,
+            wake_ns: 2000,
+            end_ns: 3000,
+            blocked_weight: 1000,
+            no_cpu_weight: 0,
+        };
+        SampleEvent {
+            time_ns: 1000,
+            tgid: pid,
+            tid: if kind == WaitKind::Waker { pid } else { 7 },
+            cpu: 0,
+            outcome: Outcome::Complete.code(),
+            has_rescue: false,
+            rescue_refused: false,
+            comm: b"waiter".to_vec(),
+            kernel: Vec::new(),
+            user,
+            left_out: 0,
+            wait: Some(Box::new(wait)),
+        }
+    }
+
+    fn rows(collector: &Collector) -> Vec<Sample> {
+        collector.profile.events[0].samples().collect()
+    }
+
+    #[test]
+    fn the_end_of_a_wait_has_the_stack_and_the_waker_that_came_before() {
+        let mut collector = collector();
+        collector.add(record(WaitKind::Stack, vec![0x1000, 0x2000]), None);
+        collector.add(record(WaitKind::Waker, vec![0x3000]), None);
+        collector.add(record(WaitKind::Ended, Vec::new()), None);
+        let rows = rows(&collector);
+        assert!(rows[0].stack.is_some() && rows[0].wait.unwrap().waker.stack.is_some(), "{rows:?}");
+    }
+
+    /// They wait for a table, or for a copy of the stack, by which they come after what needs them.
+    #[test]
+    fn the_end_of_a_wait_is_held_back_for_a_late_stack_or_waker() {
+        for late in [WaitKind::Stack, WaitKind::Waker] {
+            let mut collector = collector();
+            let other = if late == WaitKind::Stack { WaitKind::Waker } else { WaitKind::Stack };
+            collector.add(record(other, vec![0x1000]), None);
+            let late = record(late, vec![0x1000]);
+            collector.is_late(&late);
+            collector.add(record(WaitKind::Ended, Vec::new()), None);
+            collector.release_held();
+            assert_eq!(rows(&collector), [], "its stack or waker has not come yet");
+            collector.add(late, None);
+            collector.release_held();
+            let rows = rows(&collector);
+            assert_eq!(rows.len(), 1);
+            assert!(rows[0].stack.is_some() && rows[0].wait.unwrap().waker.stack.is_some(), "{rows:?}");
+        }
     }
 }

@@ -4,11 +4,11 @@
 use super::fixture;
 use super::machine::{account, copy_for_everyone, skip, turn};
 use super::profiler::{Recording, binary, messages, prof, prof_at, text};
-use super::running::Running;
+use super::running::{Running, wait_for};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 /// Asserts the exit status, that the message is on standard error only, names `named`, and is one that a
 /// person wrote.
@@ -308,6 +308,33 @@ fn a_full_disk_is_reported_and_leaves_nothing_half_written() {
         }
         assert!(shares.is_alive(), "the target was harmed");
     }
+}
+
+#[test]
+fn a_recording_of_waits_alone_is_kept_when_the_disk_fills_up() {
+    let Some(_turn) = turn() else { return };
+    let Some(disk) = SmallDisk::mount(4 << 20) else { return };
+    let Some(target) = Running::fixture("waits", &["60"]) else { return };
+    let file = disk.folder.path().join("prof.data");
+    let recorder = prof()
+        .args(["record", "-e", "off", "-d", "30s", "-p", &target.pid().to_string(), "-o"])
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("`timeout` can be run");
+    // The first chunk of waits, and then nothing more.
+    let size = || fs::metadata(&file).map_or(0, |meta| meta.len());
+    let first = wait_for("the file's head", || Some(size()).filter(|&bytes| bytes > 0));
+    wait_for("a chunk of waits", || (size() > first + 1000).then_some(()));
+    let filler = vec![0u8; 8 << 20];
+    assert!(fs::write(disk.folder.path().join("filler"), &filler).is_err(), "the disk is full");
+    let output = recorder.wait_with_output().expect("prof is our child");
+    let said = messages(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("what was recorded before is readable"), "{said}");
+    let report =
+        prof().args(["report", "--off-cpu", "--idle"]).arg(&file).output().expect("`timeout` can be run");
+    assert!(report.status.success() && text(&report).contains("REASON"), "{}", messages(&report));
 }
 
 #[test]

@@ -336,10 +336,11 @@ impl<'obj> Session<'obj> {
                 self.deferred.push(sample);
                 continue;
             }
-            let rescue = self.rescues.remove(&(sample.time_ns, sample.cpu));
+            let rescue = self.take_rescue(&sample);
             let is_overdue = known_until_ns.saturating_sub(sample.time_ns) > RESCUE_PATIENCE_NS;
             if sample.has_rescue && rescue.is_none() && !is_over && !is_overdue {
                 // Another CPU was still writing to the ring of copies when it was read.
+                self.collector.is_late(&sample);
                 self.deferred.push(sample);
                 continue;
             }
@@ -353,7 +354,15 @@ impl<'obj> Session<'obj> {
         self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
         self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
         self.collector.retry_waiting(known_until_ns);
+        self.collector.release_held();
         Ok(())
+    }
+
+    /// The copy that belongs to a sample. Two records may have one time, of which the other one has a copy.
+    fn take_rescue(&mut self, sample: &SampleEvent) -> Option<RescueEvent> {
+        let key = (sample.time_ns, sample.cpu);
+        let is_its_own = |rescue: &RescueEvent| sample.has_rescue && rescue.tgid == sample.tgid;
+        self.rescues.get(&key).is_some_and(is_its_own).then(|| self.rescues.remove(&key)).flatten()
     }
 
     /// Looks at the waits that are not over: [`Collector::open_waits`] has them once what was sent of them is taken.

@@ -48,6 +48,7 @@ impl Session<'_> {
             self.place_tables(TABLE_PATIENCE, Wanted::Whole);
         }
         self.collector.retry_waiting(u64::MAX);
+        self.collector.release_held();
         if let Some(copies) = self.collector.copies.take() {
             copies.finish(counters.get(Counter::CopyFull))?;
         }
