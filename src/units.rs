@@ -31,9 +31,9 @@ pub fn counted(n: u64, noun: &str) -> String {
 pub fn duration(ns: u64) -> String {
     let (unit_ns, unit) = match ns {
         0..NS_PER_US => return format!("{ns} ns"),
-        NS_PER_US..NS_PER_MS => (NS_PER_US, "us"),
-        // What would be shown as 1000 ms is 1.00 s.
-        NS_PER_MS..999_500_000 => (NS_PER_MS, "ms"),
+        // What would be shown as 1000 us is 1.00 ms, as 1000 ms 1.00 s.
+        NS_PER_US..999_500 => (NS_PER_US, "us"),
+        999_500..999_500_000 => (NS_PER_MS, "ms"),
         _ => (NS_PER_S, "s"),
     };
     let value = ns as f64 / unit_ns as f64;
@@ -143,6 +143,7 @@ mod tests {
         assert_eq!(duration(0), "0 ns");
         assert_eq!(duration(1_001), "1.00 us");
         assert_eq!(duration(41_000_000), "41.0 ms");
+        assert_eq!(duration(999_600), "1.00 ms");
         assert_eq!(duration(999_600_000), "1.00 s");
         assert_eq!(duration(9_999_000_000), "10.0 s");
         assert_eq!(duration(120_000_000_000), "120 s");

@@ -201,7 +201,8 @@ pub(super) struct ReportArgs {
 }
 
 fn rows_help() -> String {
-    format!("Most rows, 0 for all [default: {} for the flat view, else all]", ReportOptions::DEFAULT_ROWS)
+    let default = ReportOptions::DEFAULT_ROWS;
+    format!("Most rows, 0 for all [default: {default} for functions and for waits as text, else all]")
 }
 
 fn min_help() -> String {

@@ -45,6 +45,9 @@ const LEFT_PERCENT: f64 = 1.0;
 /// A thread that is parked with more frames of the program's own than this is in the middle of something.
 const MOST_OWN_FRAMES_OF_PARK: u32 = 6;
 
+/// Most entries of all tallies together: about 1 GB. 10,000 threads with 1,000 frames each have a third of that.
+const MOST_ENTRIES: usize = 1 << 25;
+
 /// Which waits of a profile are idle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IdleWaits {
@@ -100,12 +103,16 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, profile: &Profile, stack: StackId, much: u64) {
+    /// Adds time or samples at a stack; each entry that this makes takes of the `room`. Where there is none left, it is
+    /// nowhere, and which waits are idle is a guess.
+    fn add(&mut self, profile: &Profile, stack: StackId, much: u64, room: &mut usize) {
         self.total = self.total.saturating_add(much);
         let mut at = Some(stack);
-        while let Some(id) = at {
+        while let Some(id) = at.filter(|_| *room > 0) {
+            let entries = self.under.len();
             let under = self.under.entry(id).or_default();
             *under = under.saturating_add(much);
+            *room -= self.under.len() - entries;
             at = profile.tables.stack(id).parent;
         }
     }
@@ -123,8 +130,8 @@ struct Work {
 }
 
 impl Work {
-    fn add(&mut self, profile: &Profile, stack: StackId, amount: Amount) {
-        self.time.add(profile, stack, amount.weight);
+    fn add(&mut self, profile: &Profile, stack: StackId, amount: Amount, room: &mut usize) {
+        self.time.add(profile, stack, amount.weight, room);
         self.samples += amount.samples;
     }
 }
@@ -233,6 +240,8 @@ struct Judge<'p> {
     /// The threads that wait in each place.
     places: BTreeMap<Place, BTreeSet<usize>>,
     idle: FxHashSet<(TaskId, StackId, Reason)>,
+    /// Entries that there is room for in all tallies.
+    room: usize,
 }
 
 impl<'p> Judge<'p> {
@@ -244,6 +253,7 @@ impl<'p> Judge<'p> {
             numbers: FxHashMap::default(),
             places: BTreeMap::new(),
             idle: FxHashSet::default(),
+            room: MOST_ENTRIES,
         };
         // Where the program's own code makes calls that block, in threads of each process name.
         let mut call_sites: FxHashSet<Place> = FxHashSet::default();
@@ -266,7 +276,7 @@ impl<'p> Judge<'p> {
             if let Some(entry) = entry {
                 *thread.entries.entry(entry).or_default() += group.amount.samples;
             }
-            thread.samples.add(profile, user, group.amount.samples);
+            thread.samples.add(profile, user, group.amount.samples, &mut judge.room);
             let call_site = blocking.call_site.unwrap_or(CallSite::at(user));
             if let Activity::Waiting(reason) = group.activity
                 && blocking.may_be_idle(reason)
@@ -298,7 +308,7 @@ impl<'p> Judge<'p> {
             // What the thread does inside of the call that blocks belongs to the wait.
             if !call_sites.contains(&(thread.role.1, work.call_site)) {
                 // Threads without candidates need no judgement, but do what others do.
-                thread.work.add(profile, work.user, work.amount);
+                thread.work.add(profile, work.user, work.amount, &mut judge.room);
             }
         }
         judge

@@ -2,7 +2,7 @@
 
 use super::json::{Cost, QualityFields, document, unit_word};
 use super::json_waits::TotalsFields;
-use super::metric::Shown;
+use super::metric::{Shown, waits_of};
 use super::options::{ColorWhen, CommonOptions, FilterOptions, InfoOptions};
 use super::selection::Selection;
 use super::terminal::Screen;
@@ -275,7 +275,10 @@ pub(super) fn render_text(recording: &Recording) -> String {
     } else {
         String::new()
     };
-    facts.add("sampling", &format!("{} at {} Hz{clamped}", meta.clock, count(meta.effective_hz.into())));
+    // Waits are not sampled: theirs is the rule that is said with the event.
+    if Some(profile.events.len()) != waits_of(profile).map(|_| 1) {
+        facts.add("sampling", &format!("{} at {} Hz{clamped}", meta.clock, count(meta.effective_hz.into())));
+    }
     if meta.user_only {
         facts.add("", "without kernel frames (--user-only)");
     }
@@ -323,12 +326,19 @@ pub(super) fn render_text(recording: &Recording) -> String {
         let more = count((modules.len() - MOST_MODULES) as u64);
         facts.add("", &format!("... {more} more modules (--json lists all)"));
     }
-    if let Some(selection) = recording.profile.events.first().and_then(|event| unfiltered(recording, event)) {
-        for note in advice::notes(profile, &recording.integrity, &selection.quality) {
-            facts.add("NOTE", &note);
-        }
-    }
+    notes(recording).iter().for_each(|note| facts.add("NOTE", note));
     facts.out
+}
+
+/// What is to be known of any of the events.
+fn notes(recording: &Recording) -> Vec<String> {
+    let mut notes = Vec::new();
+    for selection in recording.profile.events.iter().filter_map(|event| unfiltered(recording, event)) {
+        let of_event = advice::notes(&recording.profile, &recording.integrity, &selection.quality);
+        let new: Vec<String> = of_event.into_iter().filter(|note| !notes.contains(note)).collect();
+        notes.extend(new);
+    }
+    notes
 }
 
 fn add_file(facts: &mut Facts, recording: &Recording) {

@@ -119,6 +119,8 @@ struct FunctionRow {
     self_ns: u64,
     total_ns: u64,
     samples: u64,
+    /// What the samples stand for: waits are thinned, and short ones only counted.
+    count: u64,
     self_pct: f64,
     self_error_pct: f64,
     total_pct: f64,
@@ -140,6 +142,7 @@ struct TreeRow {
     self_ns: u64,
     total_ns: u64,
     samples: u64,
+    count: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -203,7 +206,7 @@ pub(super) fn report(
         _ => None,
     };
     let peek = match view {
-        View::Peek(pattern) => Some(peek_rows(selection, pattern)?),
+        View::Peek(pattern) => Some(peek_rows(selection, pattern, options)?),
         _ => None,
     };
     let profile = &recording.profile;
@@ -290,6 +293,7 @@ fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<Func
                 self_ns: row.own.weight,
                 total_ns: row.total.weight,
                 samples: row.own.samples,
+                count: row.own.count(),
                 self_pct,
                 self_error_pct: selection.error_points(row.own),
                 total_pct: percent(row.total.weight, whole.weight),
@@ -306,9 +310,9 @@ fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<Func
 
 fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOptions) -> Vec<TreeRow> {
     let tree = CallTree::new(selection, direction);
-    let min_percent = options.min_percent.unwrap_or(0.0);
-    let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= min_percent);
-    (order.into_iter())
+    let least = options.least_percent();
+    let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= least);
+    (order.into_iter().take(options.most_rows()))
         .map(|id| {
             let node = tree.node(id);
             let label = selection.labels.get(node.label);
@@ -321,12 +325,13 @@ fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOp
                 self_ns: node.own.weight,
                 total_ns: node.total.weight,
                 samples: node.total.samples,
+                count: node.total.count(),
             }
         })
         .collect()
 }
 
-fn peek_rows(selection: &Selection<'_>, text: &str) -> anyhow::Result<Vec<PeekRow>> {
+fn peek_rows(selection: &Selection<'_>, text: &str, options: &ReportOptions) -> anyhow::Result<Vec<PeekRow>> {
     let found = peek::peek(selection, &pattern("--peek", text)?);
     if found.is_empty() {
         return Err(text::no_match(text).into());
@@ -340,7 +345,7 @@ fn peek_rows(selection: &Selection<'_>, text: &str) -> anyhow::Result<Vec<PeekRo
             samples: amount.samples,
         }
     };
-    let rows = found.iter().map(|found| {
+    let rows = peek::shown(&found, selection, options).iter().map(|found| {
         let label = selection.labels.get(found.label);
         PeekRow {
             function: label.name.clone(),
@@ -365,7 +370,8 @@ fn thread_rows(
         Some(totals) => threads::threads_with_times(recording, selection, totals, &options.common)?,
         None => threads::threads(selection),
     };
-    Ok((rows.into_iter())
+    let shown = threads::shown(&rows, totals.is_some(), options).0.len();
+    Ok((rows.into_iter().take(shown))
         .map(|row| ThreadFields {
             thread: row.thread,
             process: row.process,

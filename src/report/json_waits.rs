@@ -7,7 +7,7 @@ use super::totals::{Times, Totals};
 use super::wait_site::WaitSite;
 use super::wait_table::{WaitRow, WaitTable};
 use super::waker::WokenBy;
-use crate::profile::WakerKind;
+use crate::profile::{Reason, WakerKind};
 use crate::units::percent;
 use serde::Serialize;
 
@@ -135,7 +135,8 @@ fn fields(selection: &Selection<'_>, row: &WaitRow) -> WaitFields {
 /// What stands for the function of a site that has none.
 pub(super) fn place_name(selection: &Selection<'_>, row: &WaitRow) -> String {
     match row.site {
-        WaitSite::Call { .. } => "[page fault]".to_owned(),
+        WaitSite::Call { .. } if row.reason == Reason::Fault => "[page fault]".to_owned(),
+        WaitSite::Call { .. } => "[no stack]".to_owned(),
         WaitSite::NoCpu => "[no CPU]".to_owned(),
         WaitSite::Short => format!("[{}]", short_waits_name_of(&selection.shown, row.mean_ns)),
     }

@@ -97,6 +97,20 @@ impl Label {
         }
     }
 
+    fn text_bytes(&self) -> usize {
+        self.name.len() + self.raw_name.len() + self.module.len()
+    }
+
+    /// Cuts names that a program would hardly have.
+    fn shorten(&mut self) {
+        for text in [&mut self.name, &mut self.raw_name, &mut self.module] {
+            let most = text.len().min(SHORT_TEXT_BYTES);
+            let end = (0..=most).rev().find(|&end| text.is_char_boundary(end));
+            text.truncate(end.unwrap_or(0));
+            text.shrink_to_fit();
+        }
+    }
+
     /// Orders labels of equal weight in the same way whatever the order of the samples was.
     pub(super) fn order_key(&self) -> (&str, &str, Option<(&str, u32)>) {
         (&self.name, &self.module, self.line.as_ref().map(|source| (source.file.as_str(), source.line)))
@@ -159,6 +173,11 @@ pub struct Place {
     pub line: u32,
 }
 
+/// From so many bytes of text on, labels are shortened: names that differ in length only by malice would take any memory.
+const MOST_TEXT_BYTES: usize = 512 << 20;
+/// To so many bytes for each of their texts.
+const SHORT_TEXT_BYTES: usize = 256;
+
 /// What makes two steps have the same label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Key {
@@ -187,6 +206,8 @@ pub struct Labels {
     inline: bool,
     /// Steps of all resolved frames, root first, one frame after the other.
     steps: Vec<Step>,
+    /// Bytes of the text of all labels, before some were shortened.
+    text_bytes: usize,
     /// Range of `steps` of each frame; empty when the frame was not asked for yet.
     of_frame: Vec<(u32, u32)>,
 }
@@ -202,6 +223,7 @@ impl Labels {
             grouping,
             inline,
             steps: Vec::new(),
+            text_bytes: 0,
             of_frame: vec![(0, 0); profile.tables.frames().len()],
         }
     }
@@ -436,7 +458,12 @@ impl Labels {
 
     fn intern(&mut self, key: Key, label: impl FnOnce() -> Label) -> LabelId {
         *self.by_key.entry(key).or_insert_with(|| {
-            self.labels.push(label());
+            let mut label = label();
+            self.text_bytes += label.text_bytes();
+            if self.text_bytes > MOST_TEXT_BYTES {
+                label.shorten();
+            }
+            self.labels.push(label);
             LabelId(self.labels.len() as u32 - 1)
         })
     }

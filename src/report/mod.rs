@@ -44,6 +44,8 @@ mod waits_beside;
 mod waker;
 
 #[cfg(test)]
+mod filter_tests;
+#[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
 pub(crate) mod fixture_waits;

@@ -141,6 +141,18 @@ pub struct FilterOptions {
     pub stacks: Vec<StackFilter>,
 }
 
+impl FilterOptions {
+    /// Whether any filter asks for functions or frames: what it leaves is known of samples and waits with a stack only.
+    pub fn is_on_code(&self) -> bool {
+        self.hide.is_some() || self.drops_by_code()
+    }
+
+    /// Whether samples and waits are dropped for their functions or frames.
+    pub(super) fn drops_by_code(&self) -> bool {
+        self.focus.is_some() || self.ignore.is_some() || self.space != Space::All || !self.stacks.is_empty()
+    }
+}
+
 /// One step of what is done to the stacks, each on the result of the one before. Labels are meant exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StackFilter {
@@ -267,7 +279,7 @@ pub struct ReportOptions {
     pub format: Format,
     /// The order of a table's rows.
     pub sort: SortKey,
-    /// Most rows of a text table, 0 for all; `None` leaves it to the view.
+    /// Most rows, 0 for all; `None` leaves it to the view.
     pub rows: Option<usize>,
     /// Leave out rows and branches below this share of all, in percent; `None` leaves it to the view.
     pub min_percent: Option<f64>,
@@ -282,6 +294,16 @@ impl ReportOptions {
     pub const DEFAULT_ROWS: usize = 20;
     /// Smallest branch of a tree when nothing else is asked for, percent of all.
     pub const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
+
+    /// Most rows, where all are shown unless fewer are asked for.
+    pub(super) fn most_rows(&self) -> usize {
+        self.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX)
+    }
+
+    /// Rows of at least this share are shown, percent, where all are shown unless fewer are asked for.
+    pub(super) fn least_percent(&self) -> f64 {
+        self.min_percent.unwrap_or(0.0)
+    }
 }
 
 impl Default for ReportOptions {

@@ -2,7 +2,9 @@
 
 use super::amount::Amount;
 use super::label::LabelId;
+use super::options::ReportOptions;
 use super::selection::Selection;
+use crate::units::percent;
 use regex::Regex;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -30,6 +32,13 @@ struct Neighbours {
     total: Amount,
     callers: FxHashMap<Option<LabelId>, Amount>,
     callees: FxHashMap<LabelId, Amount>,
+}
+
+/// Those of the functions that a report with these `options` shows.
+pub(super) fn shown<'p>(found: &'p [Peek], selection: &Selection<'_>, options: &ReportOptions) -> &'p [Peek] {
+    let share = |found: &Peek| percent(found.total.weight, selection.total.weight);
+    let heavy = found.partition_point(|found| share(found) >= options.least_percent());
+    &found[..heavy.min(options.most_rows())]
 }
 
 /// The functions whose name matches `pattern`, heaviest total first.

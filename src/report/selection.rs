@@ -38,6 +38,8 @@ pub struct Selection<'p> {
     sample_filter: SampleFilter,
     filter: LabelFilter,
     hidden: Option<Step>,
+    /// Frames that are hidden by their functions, where steps are of something else; empty when there are none.
+    hidden_frames: Vec<bool>,
     stacks: StackFilters,
 }
 
@@ -48,6 +50,13 @@ impl<'p> Selection<'p> {
     ///
     /// A usage failure for a pattern that is no regular expression.
     pub fn new(recording: &'p Recording, shown: Shown<'p>, options: &CommonOptions) -> Result<Self, Failure> {
+        let has_functions = matches!(options.grouping, Grouping::Function | Grouping::Line);
+        if !has_functions && options.filter.is_on_code() {
+            // The filters mean functions and their frames, of which rows of other things have none.
+            let filter = FilterOptions { stacks: Vec::new(), ..options.filter.clone() };
+            let of_functions = CommonOptions { grouping: Grouping::Function, filter, ..options.clone() };
+            return Self::new(recording, shown, &of_functions)?.regrouped(options);
+        }
         let profile = &recording.profile;
         let sample_filter = SampleFilter::new(&options.filter, &profile.tables)?;
         let mut groups = groups_of(recording, &shown, &sample_filter);
@@ -61,14 +70,7 @@ impl<'p> Selection<'p> {
         }
         let mut labels = Labels::new(profile, options.grouping, options.inline);
         let hidden = options.filter.hide.is_some().then(|| labels.nothing_step(true));
-        let short_name = short_waits_name(&shown);
-        // Many stacks share their outer frames, which are named once.
-        let mut is_named = vec![false; profile.tables.stacks().len()];
-        for group in &mut groups {
-            group.root =
-                name_stack(profile, &mut labels, group, options.grouping, &short_name, &mut is_named);
-            group.tail = group.activity.reason().map(|reason| labels.wait_step(reason));
-        }
+        name_groups(profile, &mut labels, &mut groups, &short_waits_name(&shown));
         let quality = Quality::of(profile, &groups, shown.waits.is_some());
         let stacks = StackFilters::new(&options.filter.stacks, &mut labels)?;
         let filter = LabelFilter::new(&options.filter, &labels)?;
@@ -85,29 +87,65 @@ impl<'p> Selection<'p> {
             sample_filter,
             filter,
             hidden,
+            hidden_frames: Vec::new(),
             stacks,
         };
+        selection.keep(&groups);
+        Ok(selection)
+    }
+
+    /// The same samples, filtered by their functions, with steps of something else.
+    fn regrouped(self, options: &CommonOptions) -> Result<Self, Failure> {
+        let profile = self.profile;
+        let mut labels = Labels::new(profile, options.grouping, options.inline);
+        let mut groups = self.groups;
+        name_groups(profile, &mut labels, &mut groups, &short_waits_name(&self.shown));
+        let has_frames = options.grouping == Grouping::Module;
+        let hides = options.filter.hide.is_some() && has_frames;
+        let is_hidden = |frame| {
+            let steps = self.labels.steps(FrameId(frame as u32));
+            !steps.is_empty() && steps.iter().all(|step| self.filter.verdict(step.label).is_hidden)
+        };
+        let hidden_frames = match hides {
+            true => (0..profile.tables.frames().len()).map(is_hidden).collect(),
+            false => Vec::new(),
+        };
+        let hidden = hides.then(|| labels.nothing_step(true));
+        let stacks = StackFilters::new(&options.filter.stacks, &mut labels)?;
+        let space = if has_frames { options.filter.space } else { Space::All };
+        let filter = LabelFilter::new(&FilterOptions { space, ..FilterOptions::default() }, &labels)?;
+        let mut selection = Selection {
+            labels,
+            total: Amount::default(),
+            short: Amount::default(),
+            groups: Vec::new(),
+            filter,
+            hidden,
+            hidden_frames,
+            stacks,
+            ..self
+        };
+        selection.keep(&groups);
+        Ok(selection)
+    }
+
+    /// Takes in the groups that the filters leave something of.
+    fn keep(&mut self, groups: &[Group]) {
         let mut path = Vec::new();
         for same in groups.chunk_by(Group::has_path_of) {
-            if selection.fill_path(&same[0], &mut path) {
-                selection.total.add(Amount::of(same));
+            if self.fill_path(&same[0], &mut path) {
+                self.total.add(Amount::of(same));
                 let is_short = |group: &&Group| matches!(group.activity, Activity::WaitingShortly(_));
-                same.iter().filter(is_short).for_each(|group| selection.short.add(group.amount));
-                selection.groups.extend_from_slice(same);
+                same.iter().filter(is_short).for_each(|group| self.short.add(group.amount));
+                self.groups.extend_from_slice(same);
             }
         }
-        Ok(selection)
     }
 
     /// Whether there is nothing to show because all that passes the filters are idle waits, which are hidden. Filters on
     /// names are not asked of those: where there are some, nobody knows.
     pub fn is_all_idle(&self, filter: &FilterOptions) -> bool {
-        let has_name_filters = filter.focus.is_some()
-            || filter.ignore.is_some()
-            || filter.hide.is_some()
-            || filter.space != Space::All
-            || !filter.stacks.is_empty();
-        self.total.is_empty() && !self.hidden_idle.is_empty() && !has_name_filters
+        self.total.is_empty() && !self.hidden_idle.is_empty() && !filter.is_on_code()
     }
 
     /// How many samples and waits passed the filters, without waits that were only counted.
@@ -208,7 +246,8 @@ impl<'p> Selection<'p> {
         {
             let start = path.len();
             // Leaf first, then turned round: frames and the steps inside each of them.
-            for frame in self.profile.tables.stack_frames(stack) {
+            let is_hidden = |frame: &FrameId| self.hidden_frames.get(frame.index()).copied().unwrap_or(false);
+            for frame in self.profile.tables.stack_frames(stack).filter(|frame| !is_hidden(frame)) {
                 path.extend(self.labels.steps(frame).iter().rev());
             }
             path[start..].reverse();
@@ -229,16 +268,18 @@ impl<'p> Selection<'p> {
             Space::User => path.retain(|step| !step.is_kernel),
             Space::Kernel => path.retain(|step| step.is_kernel),
         }
-        if path.is_empty() {
+        // All of the frames may be hidden already.
+        if path.is_empty() && self.hidden_frames.is_empty() {
             return false;
         }
-        path.extend(group.tail);
+        let is_hidden = |step: &Step| self.filter.verdict(step.label).is_hidden;
         if let Some(hidden) = self.hidden {
-            path.retain(|step| !self.filter.verdict(step.label).is_hidden);
+            path.retain(|step| !is_hidden(step));
             if path.is_empty() {
                 path.push(hidden);
             }
         }
+        path.extend(group.tail.filter(|step| !is_hidden(step)));
         if matches!(self.labels.grouping(), Grouping::Module) {
             path.dedup_by_key(|step| step.label);
         }
@@ -288,16 +329,25 @@ fn short_limit<'p>(shown: &Shown<'p>) -> Option<&'p str> {
     sampling.split_once(" and more")?.0.rsplit_once("of ").map(|(_, limit)| limit)
 }
 
+/// Names the frames of all groups, and finds the steps that stand before and behind them.
+fn name_groups(profile: &Profile, labels: &mut Labels, groups: &mut [Group], short_name: &str) {
+    // Many stacks share their outer frames, which are named once.
+    let mut is_named = vec![false; profile.tables.stacks().len()];
+    for group in groups {
+        group.root = name_stack(profile, labels, group, short_name, &mut is_named);
+        group.tail = group.activity.reason().map(|reason| labels.wait_step(reason));
+    }
+}
+
 /// Names the frames of a group's stack; returns the step that stands before them or for all of them.
 fn name_stack(
     profile: &Profile,
     labels: &mut Labels,
     group: &Group,
-    grouping: Grouping,
     short_name: &str,
     is_named: &mut [bool],
 ) -> Option<Step> {
-    if matches!(grouping, Grouping::Thread | Grouping::Process) {
+    if matches!(labels.grouping(), Grouping::Thread | Grouping::Process) {
         return Some(labels.task_step(profile, profile.tables.task(group.task)));
     }
     if matches!(group.activity, Activity::WaitingShortly(_)) {

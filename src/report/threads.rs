@@ -4,13 +4,14 @@ use super::Recording;
 use super::amount::Amount;
 use super::label::LabelId;
 use super::metric::Metric;
-use super::options::{CommonOptions, Grouping};
+use super::options::{CommonOptions, Grouping, ReportOptions};
 use super::selection::Selection;
 use super::totals::{Times, Totals};
 use super::wait_site::{WaitSite, WaitSites};
 use crate::failure::Failure;
 use crate::profile::Reason;
 use crate::profile::StringId;
+use crate::units::percent;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -116,6 +117,20 @@ pub fn thread_rows(selection: &Selection<'_>, each: bool) -> Vec<ThreadRow> {
             .then_with(|| (&a.thread, &a.process, a.tid).cmp(&(&b.thread, &b.process, b.tid)))
     });
     rows
+}
+
+/// Those of the rows that a report with these `options` shows, and the sum of all, of which they have a share, ns.
+/// `has_times`: they are those of [`threads_with_times`].
+pub(super) fn shown<'r>(
+    rows: &'r [ThreadRow],
+    has_times: bool,
+    options: &ReportOptions,
+) -> (&'r [ThreadRow], u64) {
+    let weight = |row: &ThreadRow| if has_times { row.busy_ns() } else { row.amount.weight };
+    let whole = rows.iter().fold(0u64, |sum, row| sum.saturating_add(weight(row)));
+    // Rows are sorted by that very share.
+    let heavy = rows.partition_point(|row| percent(weight(row), whole) >= options.least_percent());
+    (&rows[..heavy.min(options.most_rows())], whole)
 }
 
 /// The threads of `totals`, with what `selection` says of them, busiest first.

@@ -11,7 +11,7 @@ use super::filter::SampleFilter;
 use super::group::{Activity, Key, parts_of};
 use super::heat_map::HeatMap;
 use super::metric::{Metric, Shown};
-use super::options::{CommonOptions, FilterOptions, Space, TimeRange};
+use super::options::{CommonOptions, FilterOptions, TimeRange};
 use super::selection::Selection;
 use super::spread::Spread;
 use crate::failure::Failure;
@@ -180,10 +180,7 @@ struct Passing<'r> {
 impl<'r> Passing<'r> {
     fn new(recording: &'r Recording, options: &CommonOptions, start_ns: u64) -> Result<Self, Failure> {
         let filter = FilterOptions { time: TimeRange::default(), hide: None, ..options.filter.clone() };
-        let is_on_names = filter.focus.is_some()
-            || filter.ignore.is_some()
-            || filter.space != Space::All
-            || !filter.stacks.is_empty();
+        let is_on_names = filter.drops_by_code();
         let shows_idle = filter.idle;
         let sample_filter = SampleFilter::new(&filter, &recording.profile.tables)?;
         let cpus = !filter.cpus.is_empty();

@@ -2,9 +2,10 @@
 
 use super::Recording;
 use super::filter::SampleFilter;
-use super::group::{Activity, groups_of};
+use super::group::{Activity, Group, groups_of};
 use super::metric::{Shown, waits_of};
-use super::options::FilterOptions;
+use super::options::{CommonOptions, FilterOptions};
+use super::selection::Selection;
 use crate::failure::Failure;
 use crate::profile::{Reason, StringId, TaskId};
 use std::collections::BTreeMap;
@@ -102,7 +103,7 @@ impl Totals {
         self.threads.iter().filter(|thread| !thread.is_by_scheduler).count() as u64
     }
 
-    /// The totals of `recording`; `None` when it has no waits.
+    /// The totals of `recording`, as far as the filters leave something of it; `None` when it has no waits.
     ///
     /// # Errors
     ///
@@ -111,6 +112,9 @@ impl Totals {
         let profile = &recording.profile;
         if waits_of(profile).is_none() {
             return Ok(None);
+        }
+        if options.drops_by_code() {
+            return Self::of_code(recording, options).map(Some);
         }
         // Time is that of threads, whichever CPU they were on.
         let options = FilterOptions { cpus: Vec::new(), ..options.clone() };
@@ -138,33 +142,8 @@ impl Totals {
             thread.times.add(&times);
             thread.is_by_scheduler = is_by_scheduler;
         }
-        let idle = recording.idle_waits();
         for group in groups_of(recording, &Shown::time_of(profile), &filter) {
-            let weight = group.amount.weight;
-            let is_idle = idle.contains(&group);
-            let thread = entry(&mut threads, recording, group.task);
-            let (times, is_known) = (&mut thread.times, thread.is_by_scheduler);
-            let add = |sum: &mut u64| *sum = sum.saturating_add(weight);
-            match group.activity {
-                Activity::Running => {
-                    add(&mut times.sampled_ns);
-                    if !is_known {
-                        add(&mut times.on_cpu_ns);
-                    }
-                }
-                Activity::Waiting(_) if is_idle => {
-                    add(&mut times.idle_weight_ns);
-                    // The scheduler's blocked time has it already.
-                    if !is_known {
-                        add(&mut times.all_blocked_ns);
-                    }
-                }
-                _ if is_known => {}
-                Activity::Waiting(Reason::NoCpu) | Activity::WaitingShortly(Reason::NoCpu) => {
-                    add(&mut times.no_cpu_ns);
-                }
-                Activity::Waiting(_) | Activity::WaitingShortly(_) => add(&mut times.all_blocked_ns),
-            }
+            add_group(&mut threads, recording, &group);
         }
         let threads: Vec<ThreadTimes> = threads.into_values().collect();
         let mut times = Times::default();
@@ -173,6 +152,50 @@ impl Totals {
             times.lifetime_ns = known_lifetime(&threads);
         }
         Ok(Some(Totals { threads, times, is_by_scheduler }))
+    }
+
+    /// The totals of what the filters on functions and frames leave, of which the scheduler knows nothing.
+    fn of_code(recording: &Recording, options: &FilterOptions) -> Result<Self, Failure> {
+        let filter = FilterOptions { idle: true, ..options.clone() };
+        let options = CommonOptions { filter, ..CommonOptions::default() };
+        let shown = Shown::time_of(&recording.profile);
+        let mut threads: BTreeMap<(u32, u32), ThreadTimes> = BTreeMap::new();
+        for group in Selection::new(recording, shown, &options)?.groups() {
+            add_group(&mut threads, recording, group);
+        }
+        let threads: Vec<ThreadTimes> = threads.into_values().collect();
+        let mut times = Times::default();
+        threads.iter().for_each(|thread| times.add(&thread.times));
+        Ok(Totals { threads, times, is_by_scheduler: false })
+    }
+}
+
+/// Adds the samples or waits of a group to the times of their thread, unless the scheduler knows those.
+fn add_group(threads: &mut BTreeMap<(u32, u32), ThreadTimes>, recording: &Recording, group: &Group) {
+    let weight = group.amount.weight;
+    let is_idle = recording.idle_waits().contains(group);
+    let thread = entry(threads, recording, group.task);
+    let (times, is_known) = (&mut thread.times, thread.is_by_scheduler);
+    let add = |sum: &mut u64| *sum = sum.saturating_add(weight);
+    match group.activity {
+        Activity::Running => {
+            add(&mut times.sampled_ns);
+            if !is_known {
+                add(&mut times.on_cpu_ns);
+            }
+        }
+        Activity::Waiting(_) if is_idle => {
+            add(&mut times.idle_weight_ns);
+            // The scheduler's blocked time has it already.
+            if !is_known {
+                add(&mut times.all_blocked_ns);
+            }
+        }
+        _ if is_known => {}
+        Activity::Waiting(Reason::NoCpu) | Activity::WaitingShortly(Reason::NoCpu) => {
+            add(&mut times.no_cpu_ns);
+        }
+        Activity::Waiting(_) | Activity::WaitingShortly(_) => add(&mut times.all_blocked_ns),
     }
 }
 

@@ -46,7 +46,7 @@ pub(super) fn report(
         View::Overview | View::Flat => flat(selection, options, unit),
         View::Tree => tree(selection, options, Direction::TopDown, unit),
         View::BottomUp => tree(selection, options, Direction::BottomUp, unit),
-        View::Peek(pattern) => peeks(selection, pattern, unit)?,
+        View::Peek(pattern) => peeks(selection, pattern, options, unit)?,
         View::Threads => thread_table(recording, selection, options, unit)?,
         View::Waits => waits(selection, options),
     };
@@ -55,8 +55,19 @@ pub(super) fn report(
 
 fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table {
     let (own, total) = (format!("self_{unit}"), format!("total_{unit}"));
-    let columns =
-        ["self_pct", "total_pct", &own, &total, "samples", "threads", "function", "module", "file", "line"];
+    let columns = [
+        "self_pct",
+        "total_pct",
+        &own,
+        &total,
+        "samples",
+        "threads",
+        "function",
+        "module",
+        "file",
+        "line",
+        "count",
+    ];
     let mut table = Table::new(&columns);
     let functions = FunctionTable::new(selection, options.sort);
     let whole = selection.total;
@@ -70,12 +81,13 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table
             &format!("{:.4}", percent(row.total.weight, whole.weight)),
             &row.own.weight.to_string(),
             &row.total.weight.to_string(),
-            &row.own.count().to_string(),
+            &row.own.samples.to_string(),
             &row.threads.to_string(),
             &safe_text::tsv(&label.name),
             &safe_text::tsv(&label.module),
             &safe_text::tsv(source.map_or("", |source| &source.file)),
             &source.filter(|source| source.line > 0).map_or(String::new(), |source| source.line.to_string()),
+            &row.own.count().to_string(),
         ]);
     }
     table
@@ -83,26 +95,33 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table
 
 fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction, unit: &str) -> Table {
     let (own, total) = (format!("self_{unit}"), format!("total_{unit}"));
-    let mut table = Table::new(&["depth", &own, &total, "samples", "function", "module", "inlined"]);
+    let mut table = Table::new(&["depth", &own, &total, "samples", "function", "module", "inlined", "count"]);
     let tree = CallTree::new(selection, direction);
-    let min_percent = options.min_percent.unwrap_or(0.0);
-    for id in tree.walk(|node| percent(node.total.weight, selection.total.weight) >= min_percent) {
+    let least = options.least_percent();
+    let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= least);
+    for id in order.into_iter().take(options.most_rows()) {
         let node = tree.node(id);
         let label = selection.labels.get(node.label);
         table.row(&[
             &node.depth.to_string(),
             &node.own.weight.to_string(),
             &node.total.weight.to_string(),
-            &node.total.count().to_string(),
+            &node.total.samples.to_string(),
             &safe_text::tsv(&label.name),
             &safe_text::tsv(&label.module),
             if node.is_inlined { "1" } else { "0" },
+            &node.total.count().to_string(),
         ]);
     }
     table
 }
 
-fn peeks(selection: &Selection<'_>, text: &str, unit: &str) -> Result<Table, Failure> {
+fn peeks(
+    selection: &Selection<'_>,
+    text: &str,
+    options: &ReportOptions,
+    unit: &str,
+) -> Result<Table, Failure> {
     let found = peek::peek(selection, &pattern("--peek", text)?);
     if found.is_empty() {
         return Err(text::no_match(text));
@@ -112,7 +131,7 @@ fn peeks(selection: &Selection<'_>, text: &str, unit: &str) -> Result<Table, Fai
         Table::new(&["function", "relation", &weight, "samples", "neighbour", "neighbour_module"]);
     let name = |label| safe_text::tsv(&selection.labels.get(label).name);
     let module = |label| safe_text::tsv(&selection.labels.get(label).module);
-    for peek in &found {
+    for peek in peek::shown(&found, selection, options) {
         let mut row = |relation: &str, label: Option<super::LabelId>, amount: super::Amount| {
             table.row(&[
                 &name(peek.label),
@@ -153,7 +172,7 @@ fn thread_table(
         None => threads::threads(selection),
     };
     let mut table = Table::new(&columns);
-    for row in rows {
+    for row in threads::shown(&rows, totals.is_some(), options).0 {
         let hottest = row.hottest.map_or("", |(label, _)| &selection.labels.get(label).name);
         let mut cells = vec![
             safe_text::tsv(&row.thread).into_owned(),

@@ -27,11 +27,11 @@ const MAX_ROWS: usize = 1 << 16;
 /// Most rows of a table: ids are below this.
 const MAX_ID: u32 = 1 << 31;
 /// Most frames of one stack.
-const MAX_STACK_DEPTH: u16 = u16::MAX;
+const MAX_STACK_DEPTH: u16 = 1 << 12;
 /// Longest string, in bytes. The writer cuts longer ones.
 const MAX_STRING: usize = 1 << 20;
 /// Most locations of one frame. The writer keeps the outermost ones.
-const MAX_LOCATIONS: usize = 1 << 10;
+const MAX_LOCATIONS: usize = 1 << 9;
 
 /// How much of a file could be read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -460,6 +460,7 @@ impl Decoder {
                 short <= MAX_SHORT_WAITS && row.short_count.len() == short && row.short_ns.len() == short,
                 || "a thread's short waits are not of one length".into(),
             )?;
+            self.memory.spend(short, size_of::<ShortWaits>() as u64)?;
             let to_ns = row.from_ns.checked_add(row.length_ns);
             let short_waits = (row.short_reason.iter().zip(row.short_count).zip(row.short_ns))
                 .map(|((&reason, count), time_ns)| {

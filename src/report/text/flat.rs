@@ -1,6 +1,6 @@
 //! The flat report: a row for each function, and the call paths that carry most.
 
-use super::{FAINT, HEADING, Page, more_line, padded, push_line};
+use super::{CutBy, FAINT, HEADING, Page, more_line, padded, push_line};
 use crate::report::call_tree::{CallTree, Direction};
 use crate::report::function_table::{FunctionTable, Row};
 use crate::report::label::LabelKind;
@@ -33,6 +33,8 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     let table = FunctionTable::new(selection, options.sort);
     let most = options.rows.unwrap_or(ReportOptions::DEFAULT_ROWS);
     let mut shown = table.shown(most, options.min_percent.unwrap_or(0.0), options.sort, selection.total);
+    let heavy = shown.len();
+    let is_cut_by_share = heavy < table.rows.len() && (most == 0 || heavy < most);
     // Nothing but reasons ends a wait: there, functions that only call others are what is asked for.
     let is_waits = selection.shown.metric() == Some(Metric::OffCpu);
     if options.rows.is_none() && options.sort != SortKey::TotalWeight && !is_waits {
@@ -50,7 +52,10 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     let left_out = table.rows.len() - shown.len();
     if left_out > 0 {
         let rest = selection.total.weight.saturating_sub(sum);
-        push_line(out, &more_line(left_out, noun, percent(rest, selection.total.weight), page));
+        let share = percent(rest, selection.total.weight);
+        let is_by_share = is_cut_by_share && shown.len() == heavy;
+        let cut = if is_by_share { CutBy::Share } else { CutBy::Number };
+        push_line(out, &more_line(left_out, noun, share, cut, page));
     }
     if matches!(options.common.grouping, Grouping::Function | Grouping::Line) {
         heaviest_paths(out, selection, page);

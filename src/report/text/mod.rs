@@ -130,9 +130,27 @@ pub(super) fn report(
     Ok(out)
 }
 
+/// Why rows are left out.
+#[derive(Debug, Clone, Copy)]
+enum CutBy {
+    Number,
+    Share,
+}
+
+impl CutBy {
+    /// Of a table with `shown` rows and room for `most`.
+    fn of(shown: usize, most: usize) -> Self {
+        if shown < most { CutBy::Share } else { CutBy::Number }
+    }
+}
+
 /// The line that stands for rows left out.
-fn more_line(left_out: usize, noun: &str, share_percent: f64, page: &Page) -> String {
+fn more_line(left_out: usize, noun: &str, share_percent: f64, cut: CutBy, page: &Page) -> String {
     let count = crate::units::counted(left_out as u64, noun).replacen(' ', " more ", 1);
     let share = crate::units::percent_text(share_percent);
-    page.styled(FAINT, &format!("  ... {count}, {share} (-n 0 shows all)"))
+    let limit = match cut {
+        CutBy::Number => "-n 0",
+        CutBy::Share => "--min-pct 0",
+    };
+    page.styled(FAINT, &format!("  ... {count}, {share} ({limit} shows all)"))
 }

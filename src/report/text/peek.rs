@@ -1,6 +1,6 @@
 //! Callers and callees of chosen functions as text; nothing is trimmed.
 
-use super::{FAINT, HEADING, Page, push_line};
+use super::{CutBy, FAINT, HEADING, Page, more_line, push_line};
 use crate::failure::{Failure, status};
 use crate::report::amount::Amount;
 use crate::report::filter::pattern;
@@ -8,7 +8,7 @@ use crate::report::label::LabelId;
 use crate::report::options::ReportOptions;
 use crate::report::peek as neighbours;
 use crate::report::selection::Selection;
-use crate::units::{counted, percent, percent_text, weight};
+use crate::units::{percent, percent_text, weight};
 
 pub(super) fn peek(
     out: &mut String,
@@ -21,8 +21,8 @@ pub(super) fn peek(
     if peeks.is_empty() {
         return Err(no_match(text));
     }
-    let most = options.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX);
-    for (index, found) in peeks.iter().take(most).enumerate() {
+    let shown = neighbours::shown(&peeks, selection, options);
+    for (index, found) in shown.iter().enumerate() {
         if index > 0 {
             out.push('\n');
         }
@@ -49,10 +49,12 @@ pub(super) fn peek(
             push_line(out, &line(selection, None, "[self]", found.own, page));
         }
     }
-    let left_out = peeks.len().saturating_sub(most);
-    if left_out > 0 {
-        let more = counted(left_out as u64, "function").replacen(' ', " more ", 1);
-        push_line(out, &page.styled(FAINT, &format!("  ... {more} (-n 0 shows all)")));
+    if let Some(heaviest) = peeks.get(shown.len()) {
+        let cut = CutBy::of(shown.len(), options.most_rows());
+        let share = percent(heaviest.total.weight, selection.total.weight);
+        // They call each other: their shares have no sum.
+        let line = more_line(peeks.len() - shown.len(), "function", share, cut, page);
+        push_line(out, &line.replacen(", ", ", each up to ", 1));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Where the whole time of threads went, by thread, as text.
 
 use super::column::{Column, push_table};
-use super::{Page, more_line};
+use super::{CutBy, Page, more_line};
 use crate::failure::Failure;
 use crate::report::options::{NameStyle, ReportOptions};
 use crate::report::selection::Selection;
@@ -27,18 +27,13 @@ pub(super) fn thread_times(
     page: &Page,
 ) -> Result<(), Failure> {
     let rows = threads::threads_with_times(recording, selection, totals, &options.common)?;
-    let whole_ns = rows.iter().fold(0u64, |sum, row| sum.saturating_add(row.busy_ns()));
-    let min_percent = options.min_percent.unwrap_or(0.0);
-    let heavy = rows.partition_point(|row| percent(row.busy_ns(), whole_ns) >= min_percent);
-    let most = options.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX);
-    let shown = &rows[..heavy.min(most)];
+    let (shown, whole_ns) = threads::shown(&rows, true, options);
     push_table(out, &columns(shown, totals, page), page);
     if shown.len() < rows.len() {
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.busy_ns()));
-        super::push_line(
-            out,
-            &more_line(rows.len() - shown.len(), "thread name", percent(sum, whole_ns), page),
-        );
+        let cut = CutBy::of(shown.len(), options.most_rows());
+        let share = percent(sum, whole_ns);
+        super::push_line(out, &more_line(rows.len() - shown.len(), "thread name", share, cut, page));
     }
     Ok(())
 }

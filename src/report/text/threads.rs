@@ -1,6 +1,6 @@
 //! Time by thread as text.
 
-use super::{HEADING, Page, more_line, padded, push_line};
+use super::{CutBy, HEADING, Page, more_line, padded, push_line};
 use crate::report::options::ReportOptions;
 use crate::report::selection::Selection;
 use crate::report::threads::{self, ThreadRow};
@@ -56,11 +56,7 @@ pub(super) fn shown_name(text: &str) -> Cow<'_, str> {
 
 pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let rows = threads::threads(selection);
-    let whole = selection.total.weight;
-    let min_percent = options.min_percent.unwrap_or(0.0);
-    let heavy = rows.partition_point(|row| percent(row.amount.weight, whole) >= min_percent);
-    let most = options.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX);
-    let shown = &rows[..heavy.min(most)];
+    let (shown, whole) = threads::shown(&rows, false, options);
     let columns = Columns::new(shown, page);
     let title = format!(
         "{}  {}       N  SHARE      TIME  MOST IN",
@@ -73,7 +69,8 @@ pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &Rep
     }
     if shown.len() < rows.len() {
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
-        push_line(out, &more_line(rows.len() - shown.len(), "thread name", percent(sum, whole), page));
+        let cut = CutBy::of(shown.len(), options.most_rows());
+        push_line(out, &more_line(rows.len() - shown.len(), "thread name", percent(sum, whole), cut, page));
     }
 }
 

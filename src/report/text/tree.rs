@@ -24,7 +24,7 @@ pub(super) fn tree(
     let whole = selection.total.weight;
     let is_shown = |node: &Node| percent(node.total.weight, whole) >= min_percent;
     let order = tree.walk(is_shown);
-    let most = options.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX);
+    let most = options.most_rows();
     let noun = options.common.grouping.noun().to_uppercase();
     let title = match direction {
         Direction::TopDown => format!("  TOTAL%   SELF%     TOTAL  {noun} (callers above callees)"),

@@ -1,7 +1,8 @@
 //! The table of waits as text.
 
 use super::column::{Column, push_table};
-use super::{FAINT, Page, more_line, push_line};
+use super::{CutBy, FAINT, Page, more_line, push_line};
+use crate::profile::Reason;
 use crate::report::options::ReportOptions;
 use crate::report::selection::{Selection, short_waits_name_of};
 use crate::report::wait_site::WaitSite;
@@ -35,7 +36,9 @@ pub(super) fn waits(out: &mut String, selection: &Selection<'_>, options: &Repor
     let left_out = &table.rows[shown.len()..];
     if !left_out.is_empty() {
         let rest = left_out.iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
-        push_line(out, &more_line(left_out.len(), "row", percent(rest, selection.total.weight), page));
+        let share = percent(rest, selection.total.weight);
+        let cut = CutBy::of(shown.len(), if most == 0 { usize::MAX } else { most });
+        push_line(out, &more_line(left_out.len(), "row", share, cut, page));
     }
     if shown.iter().any(is_thinned) {
         push_line(out, &page.styled(FAINT, "  ± is the 95 % error of thinning: not all waits were kept"));
@@ -106,7 +109,8 @@ fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize)
         }
         WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
     };
-    let site = blocked_in.map_or("page fault".to_owned(), |label| name_of(selection, label, page, room));
+    let nowhere = if row.reason == Reason::Fault { "page fault" } else { "[no stack]" };
+    let site = blocked_in.map_or(nowhere.to_owned(), |label| name_of(selection, label, page, room));
     let left = room.saturating_sub(safe_text::width(&site) + 3);
     match called_by {
         Some(caller) if !page.cut_names || left >= MIN_CALLER_COLUMNS => {
