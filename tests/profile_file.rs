@@ -216,12 +216,12 @@ fn a_flush_past_the_size_of_one_chunk_round_trips() {
 fn a_stack_too_deep_for_the_format_is_refused_in_words() {
     let mut demo = Demo::new(4);
     let frame = demo.frame(1, 1);
-    demo.profile.tables.intern_stack_of(std::iter::repeat_n(frame, 65_535));
+    demo.profile.tables.intern_stack_of(std::iter::repeat_n(frame, 4_096));
     assert_eq!(read(written(&demo.profile).as_slice()).unwrap().0, demo.profile);
-    demo.profile.tables.intern_stack_of(std::iter::repeat_n(frame, 65_536));
+    demo.profile.tables.intern_stack_of(std::iter::repeat_n(frame, 4_097));
     let mut writer = Writer::new(Vec::new(), &demo.profile.meta).unwrap();
     let error = writer.flush(&mut demo.profile, false).unwrap_err();
-    assert_eq!(error.to_string(), "a stack's depth in frames of 65536 is past the format's limit of 65535");
+    assert_eq!(error.to_string(), "a stack's depth in frames of 4097 is past the format's limit of 4096");
 }
 
 /// Takes a number of bytes, then fails as a full disk does.

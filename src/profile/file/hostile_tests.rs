@@ -239,7 +239,7 @@ fn a_stack_of_endless_depth_is_refused() {
     let mut file = File::with_one_row_each();
     let rows = MAX_ROWS as u32;
     file = file.with_packed(Kind::Stacks, &stacks(1, &[1], &[rows], &vec![1; MAX_ROWS]));
-    assert!(file.problem().contains("the depth of a stack 65536 is out of range"), "{}", file.problem());
+    assert!(file.problem().contains("the depth of a stack 4097 is out of range"), "{}", file.problem());
 }
 
 #[test]

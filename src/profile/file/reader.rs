@@ -3,7 +3,9 @@
 
 use super::chunk::{Kind, Next, Unpacker};
 use super::coding::{AddressCoder, Column, NoveltyCoder, PlaceCoder};
-use super::{Integrity, MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STRING, ReadError, header, schema, wire};
+use super::{
+    Integrity, MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, ReadError, header, schema, wire,
+};
 use crate::profile::event::Columns;
 use crate::profile::{
     EventInfo, Folded, Frame, FrameFlags, FrameId, Function, FunctionId, Location, Module, ModuleId,
@@ -316,6 +318,7 @@ impl Decoder {
             check(rows > 0 && rows <= frames.len(), || format!("a run of {rows} stacks"))?;
             for (place, &code) in (1..=length).zip(frames.by_ref().take(rows)) {
                 let depth: u16 = narrow(depth.saturating_add(place), "the depth of a stack")?;
+                check(depth <= MAX_STACK_DEPTH, || format!("the depth of a stack {depth} is out of range"))?;
                 let frame = FrameId(below(self.stack_frames.decode(code), frame_count, "frame")?);
                 self.profile.tables.push_stack(Stack { parent, frame });
                 parent = Some(StackId(self.depths.len() as u32));

@@ -227,11 +227,14 @@ impl<W: Write> Writer<W> {
             let parent = stack.parent.map(|parent| parent.index());
             let depth = match parent {
                 None => 1,
-                Some(parent) => self.depths[parent].checked_add(1).ok_or(WriteError::Limit {
-                    what: "a stack's depth in frames",
-                    found: u64::from(MAX_STACK_DEPTH) + 1,
-                    limit: u64::from(MAX_STACK_DEPTH),
-                })?,
+                Some(parent) if self.depths[parent] < MAX_STACK_DEPTH => self.depths[parent] + 1,
+                Some(_) => {
+                    return Err(WriteError::Limit {
+                        what: "a stack's depth in frames",
+                        found: u64::from(MAX_STACK_DEPTH) + 1,
+                        limit: u64::from(MAX_STACK_DEPTH),
+                    });
+                }
             };
             self.depths.push(depth);
             match chunk.run_length.last_mut() {
