@@ -117,7 +117,7 @@ impl ModuleFile {
         if FileState::of(file) == self.state {
             return true;
         }
-        let Some(now) = ElfImage::open(file, limits).ok() else { return false };
+        let Some(now) = ElfImage::open_shared(file, limits).ok() else { return false };
         self.is_same_build(&ModuleFile::new(&self.path, self.seen_in, self.kind).with_elf(Some(now)))
     }
 

@@ -172,9 +172,9 @@ impl ModuleFiles {
         let kept = known.file.as_ref().and_then(|file| Some((file, file.metadata().ok()?)));
         let file = match kept.filter(|(_, metadata)| metadata.ino() == mapping.inode) {
             Some((_, metadata)) if FileState::from(&metadata) == before => return None,
-            Some((file, _)) => file.try_clone().ok()?,
+            Some((file, _)) => Arc::clone(file),
             // A copy of the file that is kept open. Where it cannot be asked for, it counts as unchanged.
-            None => open_mapped_file(pid, mapping, &known.path)?,
+            None => Arc::new(open_mapped_file(pid, mapping, &known.path)?),
         };
         let module = self.read_module(pid, &known.path, file);
         (module.state != Some(before)).then_some(module)
@@ -244,7 +244,7 @@ impl ModuleFiles {
         if let Some(seen) = self.by_key.get(&key) {
             return Some(seen.id);
         }
-        let module = self.read_module(std::process::id(), &key.path, file);
+        let module = self.read_module(std::process::id(), &key.path, Arc::new(file));
         module.elf.as_ref()?;
         let state = module.state;
         let id = self.add(module, (key.device, key.inode));
@@ -269,23 +269,19 @@ impl ModuleFiles {
     fn open_file(&self, pid: u32, mapping: &CodeMapping) -> ModuleFile {
         let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path).to_owned();
         match open_mapped_file(pid, mapping, &path) {
-            Some(file) => self.read_module(pid, &path, file),
+            Some(file) => self.read_module(pid, &path, Arc::new(file)),
             None => ModuleFile::new(&path, pid, ModuleKind::Elf),
         }
     }
 
-    fn read_module(&self, pid: u32, path: &str, file: File) -> ModuleFile {
+    fn read_module(&self, pid: u32, path: &str, file: Arc<File>) -> ModuleFile {
         // Asked for before anything is read: what is written meanwhile is a change.
         let state = FileState::of(&file);
-        let elf = ElfImage::open(&file, &self.limits)
+        let elf = ElfImage::open_shared(&file, &self.limits)
             .ok()
             // Emulators map files of other processors; their code is data here.
             .filter(|elf| elf.architecture() == Architecture::HOST);
-        ModuleFile {
-            file: Some(Arc::new(file)),
-            state,
-            ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf)
-        }
+        ModuleFile { file: Some(file), state, ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf) }
     }
 
     /// What the kernel side should know of the files that were opened since the last call. Left out are files with
@@ -375,6 +371,23 @@ mod tests {
         let vdso = files.file_of(pid, vdso).expect("a module");
         assert_ne!(vdso, first);
         assert!(files.get(vdso).elf.is_some());
+    }
+
+    #[test]
+    fn a_file_takes_one_descriptor() {
+        let mut files = ModuleFiles::new(true);
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let path = folder.path().join("program");
+        std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
+        let id = files.file_of(std::process::id(), &mapping_of(&path)).expect("a module");
+        assert!(files.get(id).elf.is_some());
+        let is_it =
+            |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|file| file == path);
+        let open = std::fs::read_dir("/proc/self/fd")
+            .expect("own descriptors")
+            .flatten()
+            .filter_map(|entry| is_it(entry).then_some(()));
+        assert_eq!(open.count(), 1);
     }
 
     #[test]
