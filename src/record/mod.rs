@@ -24,6 +24,7 @@ mod output;
 mod perf_event;
 mod proc_fs;
 mod process;
+mod processes;
 mod rescue;
 mod rights;
 mod session;

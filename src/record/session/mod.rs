@@ -4,6 +4,7 @@
 //! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
 //! known.
 
+mod publish;
 mod stop;
 
 pub(super) use super::attach::RING_FDS;
@@ -16,7 +17,8 @@ use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::{ModuleFiles, Wanted};
 use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SampleClock, SidebandRing};
-use super::process::{self, Processes};
+use super::process;
+use super::processes::Processes;
 use super::sideband::{self, Sideband};
 use super::stack_copies::StackCopies;
 use super::target::Found;
@@ -38,8 +40,6 @@ const READER_PRIORITY: i32 = -10;
 const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
-/// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
-const EXEC_PATIENCE_NS: u64 = 200_000_000;
 /// Longest wait for the tables of a command that has not begun, and of all that is left at the end.
 const TABLE_PATIENCE: Duration = Duration::from_secs(3);
 /// By then, from the start of attaching on, a process that runs is sampled, whether its tables are there or not: until
@@ -444,48 +444,6 @@ impl<'obj> Session<'obj> {
                 collector.profile.count(counter::LOST_SIDEBAND, records);
             }
         }
-    }
-
-    /// Tells the kernel side about processes whose mappings have changed.
-    fn publish_processes(&mut self) -> anyhow::Result<()> {
-        let collector = &mut self.collector;
-        for (id, key, file) in collector.files.take_untold() {
-            collector.files.publish_without_table(id, &mut self.kernel.tables);
-            self.kernel.set_file(&key, &file)?;
-        }
-        for (pid, process) in collector.processes.iter_mut() {
-            if !process.is_dirty || !process.is_target {
-                continue;
-            }
-            for mapping in process.mappings() {
-                collector.files.publish_without_table(mapping.file, &mut self.kernel.tables);
-            }
-            let known = self.kernel.exec_seq(pid)?;
-            if known.is_some() && process.is_inherited {
-                process.is_dirty = false;
-                continue;
-            }
-            if let Some(known) = known.filter(|known| *known != process.exec_seq) {
-                let now_ns = monotonic_ns();
-                if process.mismatch_ns == 0 {
-                    process.mismatch_ns = now_ns;
-                }
-                // News of an exec are on their way, to here or to the kernel side. If not, one of both has missed it.
-                if now_ns - process.mismatch_ns < EXEC_PATIENCE_NS {
-                    continue;
-                }
-                process.exec_seq = known;
-                let tables = &mut collector.profile.tables;
-                process::read_mappings(pid, process, now_ns, &mut collector.files, tables);
-            }
-            process.mismatch_ns = 0;
-            self.stamps += 1;
-            let (entry, cut) = process.kernel_entry(self.stamps);
-            self.kernel.set_process(pid, &entry)?;
-            self.mappings_cut += cut as u64;
-            process.published(monotonic_ns());
-        }
-        Ok(())
     }
 
     fn place_tables(&mut self, patience: Duration, wanted: Wanted) {
