@@ -8,6 +8,7 @@ mod call_check;
 mod capacity;
 mod collect;
 mod cost;
+mod descriptors;
 mod endings;
 mod file_state;
 mod fresh_rows;

@@ -6,10 +6,11 @@ use crate::record::proc_fs;
 use crate::record::sideband::CodeMapping;
 use crate::unwind::{ElfImage, Limits, Table};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A module file: also its image number on the kernel side. 0 is [`ModuleFiles::GENERATED`].
@@ -64,6 +65,8 @@ pub struct ModuleFile {
     pub(super) state: Option<FileState>,
     /// Its table is larger than all the room there is.
     pub(super) never_fits: bool,
+    /// It is not open for want of a descriptor.
+    pub(super) lacks_descriptor: bool,
 }
 
 /// Up to this size of its unwind sections, bytes, a file counts as small: some 10 ms of work.
@@ -84,6 +87,7 @@ impl ModuleFile {
             kind,
             state: None,
             never_fits: false,
+            lacks_descriptor: false,
         }
     }
 
@@ -132,10 +136,19 @@ impl ModuleFile {
     }
 }
 
+/// Why the file of a mapping is not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unopened {
+    /// It cannot be reached, or is no file.
+    NotThere,
+    /// Too many files are open.
+    NoDescriptor,
+}
+
 /// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
 /// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
 /// another file may be mapped there, or lie under that path.
-pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Option<File> {
+pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Result<File, Unopened> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let pid = proc_fs::live_thread(pid).unwrap_or(pid);
     let the_mapped_one = |fd: OwnedFd| {
@@ -143,19 +156,28 @@ pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> O
         let metadata = file.metadata().ok()?;
         (metadata.is_file() && metadata.ino() == mapping.inode).then_some(file)
     };
+    let opened = |fd: rustix::io::Result<OwnedFd>| match fd {
+        Ok(fd) => Ok(the_mapped_one(fd)),
+        Err(Errno::MFILE | Errno::NFILE) => Err(Unopened::NoDescriptor),
+        Err(_) => Ok(None),
+    };
     let link = proc_fs::path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
-    if let Some(file) = openat(CWD, &link, flags, Mode::empty()).ok().and_then(the_mapped_one) {
-        return Some(file);
+    if let Some(file) = opened(openat(CWD, &link, flags, Mode::empty()))? {
+        return Ok(file);
     }
     // A link of a target's own making must not lead out of its root.
     let open_below = |root: &Path| {
-        let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let fd = openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve).ok()?;
-        the_mapped_one(fd)
+        openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve)
     };
     // The process may be gone, or its root closed to us: perhaps its root is ours.
-    open_below(&proc_fs::path(pid, "root")).or_else(|| open_below(Path::new("/")))
+    for root in [proc_fs::path(pid, "root"), PathBuf::from("/")] {
+        if let Some(file) = opened(open_below(&root))? {
+            return Ok(file);
+        }
+    }
+    Err(Unopened::NotThere)
 }
 
 /// The bytes of the vDSO that the kernel gave to this process.

@@ -23,7 +23,7 @@ use super::sideband::{self, Sideband};
 use super::stack_copies::StackCopies;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
-use super::{proc_fs, rights, waiting};
+use super::{descriptors, proc_fs, rights, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{Meta, Profile, counter};
@@ -75,6 +75,8 @@ pub struct Session<'obj> {
     /// What was decided at the start that the user should know.
     pub notices: Vec<String>,
     is_budget_reached: bool,
+    /// There were too many open files.
+    is_limit_reached: bool,
 }
 
 /// How a session is started.
@@ -108,6 +110,7 @@ impl<'obj> Session<'obj> {
     pub fn attach(objects: &'obj mut [MaybeUninit<OpenObject>; 2], start: Start<'_>) -> anyhow::Result<Self> {
         let Start { options, found, preload, command, is_watched } = start;
         let began = Instant::now();
+        descriptors::raise_limit();
         let mut notices = Vec::new();
         let cpus = online_cpus()?;
         let clock = available_clock();
@@ -126,7 +129,11 @@ impl<'obj> Session<'obj> {
             .iter()
             .map(|&cpu| {
                 SidebandRing::open(cpu).map_err(|error| {
-                    Failure::new(status::FAILED, format!("cannot follow mappings on CPU {cpu}: {error}"))
+                    let what = format!("cannot follow mappings on CPU {cpu}");
+                    if descriptors::is_lack(&error) {
+                        return descriptors::lack(&what);
+                    }
+                    Failure::new(status::FAILED, format!("{what}: {error}"))
                         .hint("the limit on locked memory may be too low: ulimit -l unlimited")
                 })
             })
@@ -251,6 +258,7 @@ impl<'obj> Session<'obj> {
             stamps: 0,
             notices,
             is_budget_reached: false,
+            is_limit_reached: false,
         };
         session.publish_processes()?;
         let (patience, wanted) = match options.target {
@@ -446,9 +454,22 @@ impl<'obj> Session<'obj> {
         }
     }
 
+    /// Says it once when files of code cannot be kept open.
+    fn note_unopened_files(&mut self) {
+        if !self.is_limit_reached && self.collector.files.without_descriptor() > 0 {
+            self.is_limit_reached = true;
+            self.notices.push(
+                "too many open files: code of some files has no names and its stacks end early; raise the limit: \
+                 ulimit -n 65536"
+                    .to_owned(),
+            );
+        }
+    }
+
     fn place_tables(&mut self, patience: Duration, wanted: Wanted) {
         let evicted = self.collector.files.evicted;
         self.collector.files.place_finished(&mut self.kernel.tables, patience, wanted);
+        self.note_unopened_files();
         if self.collector.files.evicted > evicted && !self.is_budget_reached {
             self.is_budget_reached = true;
             self.notices.push(format!(
@@ -476,8 +497,7 @@ fn known<'a>(
 fn sampler_failure(cpu: u32, found: &Found, error: &std::io::Error) -> Failure {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => rights::not_permitted(&format!("cannot sample {}", found.label)),
-        Some(libc::EMFILE) => Failure::new(status::FAILED, "cannot sample: too many open files")
-            .hint("raise the limit: ulimit -n 65536"),
+        _ if descriptors::is_lack(error) => descriptors::lack(&format!("cannot sample CPU {cpu}")),
         _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
             .hint("see what this kernel lacks: prof doctor"),
     }
