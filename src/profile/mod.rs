@@ -96,9 +96,9 @@ pub mod counter {
     pub const MAPPINGS_CUT: &str = "mappings_cut";
     /// Files of code that were not opened because too many files were open.
     pub const FILES_UNOPENED: &str = "files_unopened";
-    /// Times that the kernel side had no room for what it was to know of a process.
+    /// Processes whose mappings the kernel side did not take at first, or never.
     pub const PROCESSES_REFUSED: &str = "processes_refused";
-    /// Files that the kernel side had no room for.
+    /// Files that the kernel side did not take.
     pub const FILES_REFUSED: &str = "files_refused";
 }
 

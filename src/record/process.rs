@@ -78,6 +78,12 @@ pub struct Process {
     pub has_ended: bool,
     /// The kernel side needs to hear of its mappings.
     pub is_dirty: bool,
+    /// It is among those that are looked at before the kernel side is told of anything.
+    pub(super) is_touched: bool,
+    /// The kernel side had no room for it.
+    pub(super) is_refused: bool,
+    /// Mappings of it that the kernel side was not told of: there are too many.
+    pub(super) cut: u64,
     /// Whether the kernel side shall know of it at all.
     pub is_target: bool,
 }
@@ -156,19 +162,25 @@ impl Process {
         frames.iter().position(is_stale).map(|index| index + 1)
     }
 
-    /// A child that was forked at `time_ns`: it has what its parent had, and is a target too if children are followed.
-    pub(super) fn forked(&self, generation: u32, time_ns: u64, follows: bool) -> Process {
+    /// A child that was forked at `time_ns`: it has what its parent had.
+    pub(super) fn forked(&self, generation: u32, time_ns: u64) -> Process {
         let inherit = |&mapping: &Mapped| Mapped { since_ns: time_ns.min(mapping.since_ns), ..mapping };
         Process {
             comm: self.comm.clone(),
             generation,
             exec_seq: self.exec_seq,
             mappings: self.mappings.iter().map(inherit).collect(),
-            is_target: self.is_target && follows,
+            is_target: self.is_target,
             is_inherited: true,
             is_dirty: true,
             ..Process::default()
         }
+    }
+
+    /// Forgets what no sample can need any more: all code. Its name, its number and the names of its generated code stay.
+    pub(super) fn forget_code(&mut self) {
+        (self.mappings, self.past, self.replaced) = Default::default();
+        self.frames = FxHashMap::default();
     }
 
     /// Forgets all mappings, as exec does.

@@ -28,6 +28,7 @@ use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{Meta, Profile, counter};
 use libbpf_rs::OpenObject;
+use publish::Refusals;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,7 +37,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Nice value of the thread that empties the rings.
 const READER_PRIORITY: i32 = -10;
-/// How long processes are remembered after their number was reused, ns.
+/// How long processes are remembered after their number was reused, and their code after their end, ns.
 const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
@@ -68,7 +69,7 @@ pub struct Session<'obj> {
     follows_children: bool,
     start_ns: u64,
     stop_ns: Option<u64>,
-    mappings_cut: u64,
+    refusals: Refusals,
     endings: Endings,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
@@ -204,6 +205,7 @@ impl<'obj> Session<'obj> {
             }
         }
         let is_system_wide = options.target == Target::System;
+        collector.processes.is_system_wide = is_system_wide;
         let pids = if is_system_wide { proc_fs::processes()? } else { found.pids.clone() };
         for &pid in &pids {
             collector.processes.get_or_read(pid, &mut collector.files, &mut collector.profile.tables);
@@ -253,14 +255,14 @@ impl<'obj> Session<'obj> {
             follows_children: options.follow_children || is_system_wide,
             start_ns: monotonic_ns(),
             stop_ns: None,
-            mappings_cut: 0,
+            refusals: Refusals::default(),
             endings: Endings::default(),
             stamps: 0,
             notices,
             is_budget_reached: false,
             is_limit_reached: false,
         };
-        session.publish_processes()?;
+        session.publish_roots()?;
         let (patience, wanted) = match options.target {
             Target::Launch(_) => (TABLE_PATIENCE, Wanted::Whole),
             Target::System => (SYSTEM_FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
@@ -296,7 +298,7 @@ impl<'obj> Session<'obj> {
         self.roots.insert(pid);
         self.collector.profile.meta.target_pids.push(pid);
         self.collector.processes.add_empty(pid);
-        self.publish_processes()
+        self.publish_roots()
     }
 
     /// Descriptors that become readable when there is something to take; those of the rings of samples and of stack
@@ -315,11 +317,12 @@ impl<'obj> Session<'obj> {
         for (time_ns, record) in records {
             self.apply(time_ns, record);
         }
-        for pid in self.endings.take_ended(monotonic_ns(), proc_fs::live_thread) {
-            self.collector.processes.exit(pid);
+        let now_ns = monotonic_ns();
+        for pid in self.endings.take_ended(now_ns, proc_fs::live_thread) {
+            self.collector.processes.exit(pid, now_ns);
             self.kernel.forget_process(pid);
         }
-        self.publish_processes()?;
+        self.publish_processes();
         self.place_tables(Duration::ZERO, Wanted::First);
         Ok(())
     }
@@ -360,11 +363,11 @@ impl<'obj> Session<'obj> {
         // Copies whose sample was lost.
         self.rescues.retain(|(time_ns, _), _| known_until_ns.saturating_sub(*time_ns) <= RESCUE_PATIENCE_NS);
         // Addresses that nobody had told of were looked up meanwhile.
-        self.publish_processes()?;
+        self.publish_processes();
         self.place_tables(Duration::ZERO, Wanted::First);
-        self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
         self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
         self.collector.retry_waiting(known_until_ns);
+        self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
         Ok(())
     }
 
@@ -446,38 +449,11 @@ impl<'obj> Session<'obj> {
             Sideband::Exited { pid } => self.endings.note(pid, time_ns),
             Sideband::Lost(records) => {
                 // Something was mapped that nobody will tell of again.
-                for (pid, process) in collector.processes.iter_mut() {
+                for (pid, process) in collector.processes.living_mut() {
                     process::read_mappings(pid, process, time_ns, files, tables);
                 }
                 collector.profile.count(counter::LOST_SIDEBAND, records);
             }
-        }
-    }
-
-    /// Says it once when files of code cannot be kept open.
-    fn note_unopened_files(&mut self) {
-        if !self.is_limit_reached && self.collector.files.without_descriptor() > 0 {
-            self.is_limit_reached = true;
-            self.notices.push(
-                "too many open files: code of some files has no names and its stacks end early; raise the limit: \
-                 ulimit -n 65536"
-                    .to_owned(),
-            );
-        }
-    }
-
-    fn place_tables(&mut self, patience: Duration, wanted: Wanted) {
-        let evicted = self.collector.files.evicted;
-        self.collector.files.place_finished(&mut self.kernel.tables, patience, wanted);
-        self.note_unopened_files();
-        if self.collector.files.evicted > evicted && !self.is_budget_reached {
-            self.is_budget_reached = true;
-            self.notices.push(format!(
-                "the room for unwind tables is full ({} MiB, made at the start): the least used ones are dropped; \
-                 record again with more, e.g. --table-budget {}MiB",
-                self.kernel.tables.capacity_bytes() >> 20,
-                (self.kernel.tables.capacity_bytes() >> 20) * 4
-            ));
         }
     }
 }

@@ -60,7 +60,9 @@ impl Session<'_> {
         }
         profile.count(counter::TABLES_EVICTED, evicted);
         profile.count(counter::TABLES_FAILED, failed);
-        profile.count(counter::MAPPINGS_CUT, self.mappings_cut);
+        for (name, value) in self.refusals.counters() {
+            profile.count(name, value);
+        }
         profile.count(counter::FILES_UNOPENED, unopened);
         for (name, counter) in [
             ("kernel_hits", Counter::Hit),
