@@ -321,6 +321,9 @@ impl Recording<'_, '_> {
             if let Some(ending) = self.ending() {
                 return Ok(ending);
             }
+            if self.has_written_samples {
+                self.placed.settle();
+            }
             let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
             let is_filling = wait(&self.session, patience)?;
             if last_take.elapsed() < TAKE_INTERVAL && !is_filling {
@@ -406,6 +409,7 @@ impl Recording<'_, '_> {
         };
         let bytes = writer.bytes_written();
         drop(writer);
+        self.placed.settle();
         self.voice.finish(&Summary {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
@@ -488,6 +492,7 @@ impl Recording<'_, '_> {
         };
         if self.has_written_samples {
             file.cut_to(whole);
+            self.placed.settle();
             if let (Some(path), Some(failure)) = (path, error.downcast_ref::<Failure>()) {
                 let kept = format!(
                     "what was recorded before is readable, without names: prof report {}",

@@ -115,6 +115,32 @@ fn a_command_has_the_limit_on_open_files_that_prof_was_given() {
 }
 
 #[test]
+fn a_command_that_cannot_be_executed_leaves_the_recording_before_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let junk = folder.path().join("junk");
+    fs::write(&junk, b"\x7fELFjunk").expect("a file can be written");
+    fs::set_permissions(&junk, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    for (name, output) in [("base.data", &["-f", "-o", "base.data"][..]), ("prof.data", &[])] {
+        fs::write(folder.path().join(name), "what was recorded before").expect("a file can be written");
+        let output = prof()
+            .arg("record")
+            .args(output)
+            .args(["--", "./junk"])
+            .current_dir(folder.path())
+            .output()
+            .expect("`timeout` can be run");
+        assert_eq!(output.status.code(), Some(126), "{}", messages(&output));
+        let kept = fs::read_to_string(folder.path().join(name)).expect("it is still there");
+        assert_eq!(kept, "what was recorded before");
+        let files = fs::read_dir(folder.path()).expect("own folder").count();
+        fs::remove_file(folder.path().join(name)).expect("it is ours");
+        assert_eq!(files, 2, "something was left behind");
+    }
+}
+
+#[test]
 fn a_name_that_no_process_has() {
     let Some(_turn) = turn() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
