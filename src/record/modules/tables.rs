@@ -152,6 +152,11 @@ impl ModuleFiles {
             self.failures
                 .push(format!("no unwind table for {}: it was rewritten while it was read", module.path));
             self.failed += 1;
+            if matches!(module.table, TableState::Compiling) {
+                // There will be none: samples need not wait for it.
+                module.table = TableState::Missing;
+                kernel.set_state(id.0, ImageState::NoTable);
+            }
             return;
         }
         match result {

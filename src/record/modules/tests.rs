@@ -1,5 +1,7 @@
 use super::*;
+use crate::record::kernel_tables::KernelTables;
 use crate::record::proc_fs;
+use std::time::Duration;
 
 #[test]
 fn copies_of_one_build_share_a_table() {
@@ -138,4 +140,19 @@ fn memory_without_a_file_is_generated_code() {
     assert_eq!(files.file_of(1, &anonymous), Some(ModuleFiles::GENERATED));
     let vsyscall = CodeMapping { path: "[vsyscall]".to_owned(), ..anonymous };
     assert_eq!(files.file_of(1, &vsyscall), None);
+}
+
+#[test]
+fn a_file_that_is_rewritten_while_its_table_is_compiled_has_none() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("program");
+    std::fs::copy("/bin/sh", &path).expect("a program can be copied");
+    let mut files = ModuleFiles::new(true);
+    let id = files.file_of(std::process::id(), &mapping_of(&path)).expect("a module");
+    assert!(matches!(files.get(id).table, TableState::Compiling));
+    std::fs::copy("/bin/true", &path).expect("a program can be copied");
+    let mut kernel = KernelTables::in_memory(1 << 16, 1 << 10);
+    assert!(files.place_finished(&mut kernel, Duration::from_secs(60), Wanted::Whole));
+    assert!(matches!(files.get(id).table, TableState::Missing), "samples would wait for it in vain");
+    assert_eq!(files.failed, 1);
 }
