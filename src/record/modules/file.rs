@@ -97,11 +97,27 @@ impl ModuleFile {
         ModuleFile { build_id, elf: elf.map(Arc::new), ..self }
     }
 
+    /// Its length, bytes: more than that is not believed of what its headers claim.
+    fn length(&self) -> u64 {
+        let of_file = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|facts| facts.len());
+        of_file.or(self.vdso.as_ref().map(|bytes| bytes.len() as u64)).unwrap_or(0)
+    }
+
+    /// Pages of 64 KiB that its code may touch. All of its code is in the file, each part once.
+    pub(in crate::record) fn code_pages(&self, limits: &Limits) -> u64 {
+        const PAGE_BYTES: u64 = 1 << 16;
+        let segments = self.elf.iter().flat_map(|elf| elf.segments()).filter(|segment| segment.is_executable);
+        let (count, bytes) = segments.fold((0u64, 0u64), |(count, bytes), segment| {
+            (count + 1, bytes.saturating_add(segment.file_size))
+        });
+        // A segment may begin and end within a page.
+        (bytes.min(self.length()) / PAGE_BYTES).saturating_add(2 * count).min(limits.max_pages as u64)
+    }
+
     /// Bytes of the sections that its table is made from.
     pub(super) fn unwind_section_bytes(&self) -> u64 {
         let Some(elf) = &self.elf else { return 0 };
-        // What a section claims is not believed beyond the file's own length.
-        let most = self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |facts| facts.len());
+        let most = self.length();
         let sections = [elf.section(b".eh_frame"), elf.section(b".debug_frame")];
         sections.into_iter().flatten().map(|section| section.size.min(most)).fold(0, u64::saturating_add)
     }
