@@ -341,9 +341,9 @@ impl Recording<'_, '_> {
                 writer.flush(&mut self.session.collector.profile, true)?;
                 self.has_written_samples = self.session.collector.totals.samples > 0;
             }
-            let samples = self.session.collector.totals.samples;
-            let lost = self.session.lost();
-            self.voice.status(self.session.elapsed(), samples, lost, writer.bytes_written());
+            let taken = status::taken(&self.session.collector.profile, &self.session.collector.totals);
+            let lost = self.session.lost() + self.session.lost_waits();
+            self.voice.status(self.session.elapsed(), &taken, lost, writer.bytes_written());
         }
     }
 

@@ -401,6 +401,11 @@ impl<'obj> Session<'obj> {
         of_kernel + self.collector.profile.counter(counter::LOST_BAD_RECORD)
     }
 
+    /// Waits lost so far.
+    pub(super) fn lost_waits(&self) -> u64 {
+        self.kernel.counters().map_or(0, |counters| counters.get(Counter::WaitFull))
+    }
+
     /// Lets this thread run before others: on a crowded machine the rings would overflow. It works little, and
     /// without the right to do so everything still works.
     pub(super) fn prefer_reader(&self) {
