@@ -5,9 +5,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Descriptors that are left for other things than files of code: BPF maps, programs and rings, files of /proc, debug
-/// files while they are read.
-const SPARE: usize = 192;
+/// Descriptors that are left for other things than files of code: some 60 of BPF maps, programs and rings; files of /proc,
+/// and debug files while they are read.
+const SPARE: usize = 128;
 /// What a CPU takes besides: the link of its sampler.
 const SPARE_PER_CPU: usize = 1;
 
