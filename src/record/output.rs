@@ -4,6 +4,7 @@
 //! readable profile. A recording that fails before leaves nothing, and what was there is still there: it is put aside
 //! until the new one holds samples.
 
+use super::descriptors;
 use super::options::Output;
 use crate::failure::{Failure, status};
 use std::fs::{self, File, OpenOptions};
@@ -199,6 +200,9 @@ fn give_to_invoking_user(file: &File) {
 
 /// A failure to write `path`.
 pub(super) fn write_failure(path: &Path, error: &io::Error) -> Failure {
+    if descriptors::is_lack(error) {
+        return descriptors::lack(&format!("cannot write `{}`", path.display()));
+    }
     let hint = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space, or write elsewhere: -o /path/on/another/disk"
