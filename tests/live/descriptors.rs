@@ -31,7 +31,7 @@ fn few_open_files_are_said_and_no_reason_to_fail() {
     assert!(said.contains("files_unopened "), "{said}");
 
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let output = recorded_with_descriptors(48, folder.path());
+    let output = recorded_with_descriptors(32, folder.path());
     assert_refused(&output, 1, "too many open files");
     assert!(messages(&output).contains("ulimit -n"), "{}", messages(&output));
     assert_folder_is_empty(folder.path());
