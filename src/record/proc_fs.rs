@@ -224,6 +224,18 @@ mod tests {
     }
 
     #[test]
+    fn only_a_file_that_is_not_there_means_that_a_process_is_gone() {
+        let pid = std::process::id();
+        assert_eq!((is_alive(pid), live_thread(pid)), (true, Some(pid)));
+        assert_eq!((is_alive(u32::MAX), live_thread(u32::MAX)), (false, None));
+        let means_gone = |code| is_gone(&io::Error::from_raw_os_error(code));
+        assert!(means_gone(libc::ENOENT) && means_gone(libc::ESRCH));
+        assert!(
+            [libc::EMFILE, libc::ENFILE, libc::EACCES, libc::ENOMEM].iter().all(|&code| !means_gone(code))
+        );
+    }
+
+    #[test]
     fn own_process_has_code_threads_and_a_name() {
         let pid = std::process::id();
         assert!(code_mappings(pid).expect("own maps").iter().any(|m| m.path == "[vdso]"));
