@@ -94,6 +94,12 @@ pub mod counter {
     pub const DROPPED_NS: &str = "samples_dropped_ns";
     /// Executable mappings that did not fit into the kernel's per-process list.
     pub const MAPPINGS_CUT: &str = "mappings_cut";
+    /// Files of code that were not opened because too many files were open.
+    pub const FILES_UNOPENED: &str = "files_unopened";
+    /// Processes whose mappings the kernel side did not take at first, or never.
+    pub const PROCESSES_REFUSED: &str = "processes_refused";
+    /// Files that the kernel side did not take.
+    pub const FILES_REFUSED: &str = "files_refused";
 }
 
 /// Facts about the recording that are known when it starts.

@@ -418,6 +418,9 @@ pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
     if is_denied {
         return super::rights::not_permitted("cannot load the samplers").into();
     }
+    if error.to_string().contains("Too many open files") {
+        return super::descriptors::lack("cannot load the samplers").into();
+    }
     let is_out_of_memory = matches!(error.kind(), libbpf_rs::ErrorKind::OutOfMemory)
         || error.to_string().contains("Cannot allocate memory");
     if is_out_of_memory {

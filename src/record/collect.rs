@@ -7,7 +7,8 @@ use super::call_check::{CallChecks, Place};
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
 use super::proc_fs;
-use super::process::{self, Mapped, Process, Processes, is_vsyscall};
+use super::process::{self, Mapped, Process, is_vsyscall};
+use super::processes::Processes;
 use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
 use super::waiting::{self, WaitingRescues};
@@ -136,8 +137,10 @@ impl Collector {
         // Read the process if it is new, and again if it has mapped what was not heard of.
         let tables = &mut self.profile.tables;
         let is_new = self.processes.at(sample.tgid, sample.time_ns).is_none();
+        let is_system_wide = self.processes.is_system_wide;
         let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files, tables);
-        if is_new && sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker) {
+        if is_new && !is_system_wide && sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker)
+        {
             // It has woken a recorded thread: that makes it no target.
             process.is_target = false;
         }

@@ -234,6 +234,29 @@ impl KernelTables {
         Ok(tables)
     }
 
+    /// Tables that no kernel reads, with room for so many rows and pages.
+    #[cfg(test)]
+    pub(super) fn in_memory(row_capacity: u32, page_capacity: u32) -> KernelTables {
+        let memory = |elements: usize, element_bytes: usize| {
+            let fd = rustix::fs::memfd_create("tables", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+            rustix::fs::ftruncate(&fd, (elements * element_bytes) as u64).expect("it is ours");
+            fd
+        };
+        let rows = memory(row_capacity as usize, size_of::<Row>());
+        let pages = memory(page_capacity as usize, size_of::<KernelPage>());
+        let rules = memory(MAX_RULES, size_of::<Rule>());
+        let images = memory(MAX_IMAGES, size_of::<prof_image>());
+        KernelTables::new(TableMaps {
+            rows: rows.as_fd(),
+            pages: pages.as_fd(),
+            rules: rules.as_fd(),
+            images: images.as_fd(),
+            row_capacity,
+            page_capacity,
+        })
+        .expect("the memory can be mapped")
+    }
+
     fn intern_rule(&mut self, rule: Rule) -> u16 {
         if let Some(&id) = self.rule_ids.get(&rule) {
             return id;

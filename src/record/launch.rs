@@ -89,7 +89,7 @@ impl Child {
 
         let (gate_read, gate_write) = pipe()?;
         let (failure_read, failure_write) = pipe()?;
-        // SAFETY: the child calls only async-signal-safe functions (read, signal, dup2, execv, write, _exit)
+        // SAFETY: the child calls only async-signal-safe functions (read, signal, setrlimit, dup2, execv, write, _exit)
         // on memory prepared before, so that other threads' locks do not matter to it.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
@@ -110,6 +110,7 @@ impl Child {
                 }
                 libc::signal(libc::SIGPIPE, libc::SIG_DFL);
                 libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+                super::descriptors::restore_limit();
                 libc::close(gate_write.as_raw_fd());
                 if let Some(file) = standard_files {
                     for standard in 0..=2 {

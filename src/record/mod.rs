@@ -8,6 +8,7 @@ mod call_check;
 mod capacity;
 mod collect;
 mod cost;
+mod descriptors;
 mod endings;
 mod file_state;
 mod fresh_rows;
@@ -25,6 +26,7 @@ mod pending;
 mod perf_event;
 mod proc_fs;
 mod process;
+mod processes;
 mod rescue;
 mod rights;
 mod session;
@@ -320,6 +322,9 @@ impl Recording<'_, '_> {
             if let Some(ending) = self.ending() {
                 return Ok(ending);
             }
+            if self.has_written_samples {
+                self.placed.settle();
+            }
             let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
             let is_filling = wait(&self.session, patience)?;
             if last_take.elapsed() < TAKE_INTERVAL && !is_filling {
@@ -338,9 +343,9 @@ impl Recording<'_, '_> {
                 let totals = &self.session.collector.totals;
                 self.has_written_samples = totals.samples + totals.waits > 0;
             }
-            let samples = self.session.collector.totals.samples;
-            let lost = self.session.lost();
-            self.voice.status(self.session.elapsed(), samples, lost, writer.bytes_written());
+            let taken = status::taken(&self.session.collector.profile, &self.session.collector.totals);
+            let lost = self.session.lost() + self.session.lost_waits();
+            self.voice.status(self.session.elapsed(), &taken, lost, writer.bytes_written());
         }
     }
 
@@ -406,6 +411,7 @@ impl Recording<'_, '_> {
         };
         let bytes = writer.bytes_written();
         drop(writer);
+        self.placed.settle();
         self.voice.finish(&Summary {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
@@ -488,6 +494,7 @@ impl Recording<'_, '_> {
         };
         if self.has_written_samples {
             file.cut_to(whole);
+            self.placed.settle();
             if let (Some(path), Some(failure)) = (path, error.downcast_ref::<Failure>()) {
                 let kept = format!(
                     "what was recorded before is readable, without names: prof report {}",

@@ -1,8 +1,10 @@
 //! Where the profile goes: a new file of the user's own, or standard output.
 //!
 //! The file gets its name when sampling has begun, and grows by whole chunks: a killed recorder leaves a
-//! readable profile. A recording that fails before leaves nothing, and what was there is still there.
+//! readable profile. A recording that fails before leaves nothing, and what was there is still there: it is put aside
+//! until the new one holds samples.
 
+use super::descriptors;
 use super::options::Output;
 use crate::failure::{Failure, status};
 use std::fs::{self, File, OpenOptions};
@@ -104,24 +106,36 @@ impl Destination {
 
     fn temporary(&self) -> Option<PathBuf> {
         let path = self.path.as_ref()?;
-        Some(PathBuf::from(format!("{}.{}.tmp", path.display(), std::process::id())))
+        Some(with_ending(path, &format!("{}.tmp", std::process::id())))
     }
 
-    /// Gives the created file its name, now that the recording has begun. The old default file is kept under
-    /// another name.
+    /// Gives the created file its name, now that the recording has begun. A file that has this name already is put aside
+    /// until [`Placed::settle`] or [`Placed::undo`].
     pub(super) fn commit(&self) -> Result<Placed, Failure> {
         let (Some(path), Some(temporary)) = (&self.path, self.temporary()) else {
             return Ok(Placed::default());
         };
-        let mut kept_old = None;
-        if self.keeps_old && path.exists() {
-            let old = PathBuf::from(format!("{}.old", path.display()));
-            fs::rename(path, &old).map_err(|error| write_failure(&old, &error))?;
-            kept_old = Some(old);
+        let mut before = None;
+        if fs::symlink_metadata(path).is_ok() {
+            let aside = with_ending(path, &format!("{}.old", std::process::id()));
+            fs::rename(path, &aside).map_err(|error| write_failure(&aside, &error))?;
+            before = Some(Before { aside, kept_as: self.keeps_old.then(|| with_ending(path, "old")) });
         }
-        fs::rename(&temporary, path).map_err(|error| write_failure(path, &error))?;
-        Ok(Placed { path: Some(path.clone()), kept_old })
+        let placed = Placed { path: Some(path.clone()), before, kept_old: None };
+        if let Err(error) = fs::rename(&temporary, path) {
+            placed.put_back();
+            return Err(write_failure(path, &error));
+        }
+        Ok(placed)
     }
+}
+
+/// `path.ending`.
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// Where a profile has its place.
@@ -129,20 +143,47 @@ impl Destination {
 pub(super) struct Placed {
     /// The file; `None` for standard output.
     pub(super) path: Option<PathBuf>,
+    /// The file that had this name, until it is known what becomes of it.
+    before: Option<Before>,
     /// The name under which the file before it was kept.
     pub(super) kept_old: Option<PathBuf>,
 }
 
+/// A file that was put aside.
+#[derive(Debug)]
+struct Before {
+    /// Where it is.
+    aside: PathBuf,
+    /// The name that it gets; without one it is removed.
+    kept_as: Option<PathBuf>,
+}
+
 impl Placed {
-    /// Removes the file, and puts the one before it back.
-    pub(super) fn undo(&self) {
-        if let Some(path) = &self.path {
-            // What cannot be removed was not made by us, or is gone.
-            let _ = fs::remove_file(path);
-            if let Some(old) = &self.kept_old {
-                let _ = fs::rename(old, path);
+    /// The new file has something to show: the one before it goes its way. Later calls do nothing.
+    pub(super) fn settle(&mut self) {
+        let Some(Before { aside, kept_as }) = self.before.take() else { return };
+        match kept_as {
+            // If it cannot be removed, the user has it twice, which is no loss.
+            None => drop(fs::remove_file(aside)),
+            Some(kept) => {
+                let is_kept = fs::rename(&aside, &kept).is_ok();
+                self.kept_old = Some(if is_kept { kept } else { aside });
             }
         }
+    }
+
+    /// Removes the file, and puts the one before it back.
+    pub(super) fn undo(&self) {
+        if let Some(path) = self.path.as_ref().filter(|_| !self.put_back()) {
+            // What cannot be removed was not made by us, or is gone.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// Gives the file before it its name again, in place of the new one. Returns whether there is one.
+    fn put_back(&self) -> bool {
+        let (Some(path), Some(before)) = (&self.path, &self.before) else { return false };
+        fs::rename(&before.aside, path).is_ok()
     }
 }
 
@@ -159,6 +200,9 @@ fn give_to_invoking_user(file: &File) {
 
 /// A failure to write `path`.
 pub(super) fn write_failure(path: &Path, error: &io::Error) -> Failure {
+    if descriptors::is_lack(error) {
+        return descriptors::lack(&format!("cannot write `{}`", path.display()));
+    }
     let hint = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "free some space, or write elsewhere: -o /path/on/another/disk"
@@ -287,6 +331,70 @@ mod tests {
         assert_eq!(path.metadata().expect("exists").mode() & 0o777, 0o600);
         placed.undo();
         assert_eq!(fs::read_dir(folder.path()).expect("lists").count(), 0);
+    }
+
+    /// The names and contents of the files in a folder, in order.
+    fn contents(folder: &Path) -> Vec<(String, String)> {
+        let entries = fs::read_dir(folder).expect("lists").flatten();
+        let mut files: Vec<(String, String)> = entries
+            .map(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                (name, fs::read_to_string(entry.path()).expect("reads"))
+            })
+            .collect();
+        files.sort();
+        files
+    }
+
+    fn named(files: &[(&str, &str)]) -> Vec<(String, String)> {
+        files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    }
+
+    /// What is in the folder after a recording to `x` that was begun and then `end`ed.
+    fn after(keeps_old: bool, end: impl FnOnce(&mut Placed)) -> Vec<(String, String)> {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("x");
+        fs::write(&path, "old").expect("writes");
+        fs::write(with_ending(&path, "old"), "older").expect("writes");
+        let destination = Destination { path: Some(path), may_replace: true, keeps_old };
+        destination.create().expect("creates").write_all(b"new").expect("writes");
+        end(&mut destination.commit().expect("renames"));
+        contents(folder.path())
+    }
+
+    #[test]
+    fn a_recording_that_fails_after_it_has_begun_leaves_the_one_before_it() {
+        for keeps_old in [false, true] {
+            assert_eq!(after(keeps_old, |placed| placed.undo()), named(&[("x", "old"), ("x.old", "older")]));
+        }
+    }
+
+    #[test]
+    fn a_recording_that_holds_samples_takes_the_place_of_the_one_before_it() {
+        let settle = |placed: &mut Placed| {
+            placed.settle();
+            placed.settle();
+        };
+        assert_eq!(after(false, settle), named(&[("x", "new"), ("x.old", "older")]));
+        assert_eq!(after(true, settle), named(&[("x", "new"), ("x.old", "old")]));
+        let undone = |placed: &mut Placed| {
+            placed.settle();
+            placed.undo();
+        };
+        assert_eq!(after(false, undone), named(&[("x.old", "older")]), "there is none to put back");
+    }
+
+    #[test]
+    fn a_file_that_cannot_get_its_name_leaves_it_to_the_one_before() {
+        for keeps_old in [false, true] {
+            let folder = tempfile::tempdir().expect("temporary folder");
+            let path = folder.path().join("x");
+            fs::write(&path, "old").expect("writes");
+            let destination = Destination { path: Some(path), may_replace: true, keeps_old };
+            destination.create().expect("creates").remove();
+            destination.commit().expect_err("there is nothing to rename");
+            assert_eq!(contents(folder.path()), named(&[("x", "old")]));
+        }
     }
 
     #[test]

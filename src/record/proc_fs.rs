@@ -27,12 +27,24 @@ pub(super) fn live_thread(pid: u32) -> Option<u32> {
     if is_alive(pid) {
         return Some(pid);
     }
-    threads(pid).ok()?.into_iter().find(|&tid| is_alive(tid))
+    match threads(pid) {
+        Ok(threads) => threads.into_iter().find(|&tid| is_alive(tid)),
+        Err(error) => (!is_gone(&error)).then_some(pid),
+    }
 }
 
-/// Whether the thread runs or waits: it exists and is no zombie.
+/// Whether a file of /proc is missing because its process is. Anything else, such as too many open files, says nothing
+/// of the process.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+/// Whether the thread runs or waits: it exists and is no zombie. One that cannot be asked counts as alive.
 pub(super) fn is_alive(tid: u32) -> bool {
-    let Ok(stat) = read(tid, "stat") else { return false };
+    let stat = match read(tid, "stat") {
+        Ok(stat) => stat,
+        Err(error) => return !is_gone(&error),
+    };
     // The name, in parentheses, may hold anything; the state is behind the last one.
     let state = stat.iter().rposition(|&byte| byte == b')').and_then(|end| stat.get(end + 2));
     !matches!(state, Some(b'Z' | b'X') | None)
@@ -209,6 +221,18 @@ mod tests {
         assert_eq!((start_ticks(stat), start_ticks(b"7 (a"), start_ticks(b"")), (Some(4242), None, None));
         let pid = std::process::id();
         assert!(age(pid, pid).is_some_and(|age| age < Duration::from_secs(86_400)));
+    }
+
+    #[test]
+    fn only_a_file_that_is_not_there_means_that_a_process_is_gone() {
+        let pid = std::process::id();
+        assert_eq!((is_alive(pid), live_thread(pid)), (true, Some(pid)));
+        assert_eq!((is_alive(u32::MAX), live_thread(u32::MAX)), (false, None));
+        let means_gone = |code| is_gone(&io::Error::from_raw_os_error(code));
+        assert!(means_gone(libc::ENOENT) && means_gone(libc::ESRCH));
+        assert!(
+            [libc::EMFILE, libc::ENFILE, libc::EACCES, libc::ENOMEM].iter().all(|&code| !means_gone(code))
+        );
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! The processes that are recorded, and what code each has mapped, now and before.
+//! A process that is recorded, and what code it has mapped, now and before.
 
 use super::modules::{FileId, ModuleFiles};
 use super::proc_fs;
 use super::sideband::CodeMapping;
-use crate::bpf::{EXEC_PENDING, FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_START, prof_process};
+use crate::bpf::{FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_START, prof_process};
 use crate::profile::{FrameId, ModuleId, Tables};
 use crate::symbols::PerfMapSource;
 use rustc_hash::FxHashMap;
@@ -78,6 +78,12 @@ pub struct Process {
     pub has_ended: bool,
     /// The kernel side needs to hear of its mappings.
     pub is_dirty: bool,
+    /// It is among those that are looked at before the kernel side is told of anything.
+    pub(super) is_touched: bool,
+    /// The kernel side had no room for it.
+    pub(super) is_refused: bool,
+    /// Mappings of it that the kernel side was not told of: there are too many.
+    pub(super) cut: u64,
     /// Whether the kernel side shall know of it at all.
     pub is_target: bool,
 }
@@ -86,6 +92,11 @@ pub struct Process {
 const MAX_PAST: usize = 4096;
 
 impl Process {
+    /// A target of which no mapping is known yet.
+    pub(super) fn target(comm: String, generation: u32, exec_seq: u32) -> Process {
+        Process { comm, generation, exec_seq, is_target: true, is_dirty: true, ..Process::default() }
+    }
+
     /// Adds a mapping; what it covers of older ones is gone from then on.
     pub fn map(&mut self, new: Mapped) {
         if self.mappings.iter().any(|old| Mapped { since_ns: new.since_ns, ..*old } == new) {
@@ -149,6 +160,27 @@ impl Process {
             return None;
         }
         frames.iter().position(is_stale).map(|index| index + 1)
+    }
+
+    /// A child that was forked at `time_ns`: it has what its parent had.
+    pub(super) fn forked(&self, generation: u32, time_ns: u64) -> Process {
+        let inherit = |&mapping: &Mapped| Mapped { since_ns: time_ns.min(mapping.since_ns), ..mapping };
+        Process {
+            comm: self.comm.clone(),
+            generation,
+            exec_seq: self.exec_seq,
+            mappings: self.mappings.iter().map(inherit).collect(),
+            is_target: self.is_target,
+            is_inherited: true,
+            is_dirty: true,
+            ..Process::default()
+        }
+    }
+
+    /// Forgets what no sample can need any more: all code. Its name, its number and the names of its generated code stay.
+    pub(super) fn forget_code(&mut self) {
+        (self.mappings, self.past, self.replaced) = Default::default();
+        self.frames = FxHashMap::default();
     }
 
     /// Forgets all mappings, as exec does.
@@ -248,130 +280,6 @@ impl Process {
 /// The kernel side's entry of a process about which nothing is known.
 pub(super) fn empty_entry() -> Box<prof_process> {
     Box::new(prof_process { start: [NO_START; MAX_MAPPINGS], ..prof_process::default() })
-}
-
-/// All processes that were seen, by process id.
-#[derive(Debug, Default)]
-pub struct Processes {
-    by_pid: FxHashMap<u32, Process>,
-    /// Processes whose number was taken by another, with the time when that was, ns. Samples of theirs may still come.
-    former: Vec<(u32, Process, u64)>,
-    generations: FxHashMap<u32, u32>,
-}
-
-impl Processes {
-    /// The process, if it was seen.
-    pub fn get(&self, pid: u32) -> Option<&Process> {
-        self.by_pid.get(&pid)
-    }
-
-    /// The process, if it was seen.
-    pub fn get_mut(&mut self, pid: u32) -> Option<&mut Process> {
-        self.by_pid.get_mut(&pid)
-    }
-
-    /// All processes.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Process)> {
-        self.by_pid.iter_mut().map(|(&pid, process)| (pid, process))
-    }
-
-    /// The process that had the number at `time_ns`, if it was seen.
-    pub(super) fn at(&self, pid: u32, time_ns: u64) -> Option<&Process> {
-        self.former_index(pid, time_ns).map(|index| &self.former[index].1).or_else(|| self.by_pid.get(&pid))
-    }
-
-    /// The process that had the number at `time_ns`; read from /proc when it is new.
-    pub(super) fn at_or_read(
-        &mut self,
-        pid: u32,
-        time_ns: u64,
-        files: &mut ModuleFiles,
-        tables: &mut Tables,
-    ) -> &mut Process {
-        match self.former_index(pid, time_ns) {
-            Some(index) => &mut self.former[index].1,
-            None => self.get_or_read(pid, files, tables),
-        }
-    }
-
-    /// The first of the former holders of a number that still had it at `time_ns`.
-    fn former_index(&self, pid: u32, time_ns: u64) -> Option<usize> {
-        self.former.iter().position(|(former, _, until_ns)| *former == pid && time_ns < *until_ns)
-    }
-
-    /// Forgets former processes of which no sample can come any more.
-    pub(super) fn forget_before(&mut self, time_ns: u64) {
-        self.former.retain(|(_, _, until_ns)| *until_ns >= time_ns);
-    }
-
-    /// The process; read from /proc when it is new.
-    pub fn get_or_read(&mut self, pid: u32, files: &mut ModuleFiles, tables: &mut Tables) -> &mut Process {
-        let generation = self.generations.get(&pid).copied().unwrap_or(0);
-        self.by_pid.entry(pid).or_insert_with(|| {
-            let comm = proc_fs::comm(pid).unwrap_or_default();
-            let mut process = Process { comm, generation, is_target: true, ..Process::default() };
-            process.is_dirty = true;
-            read_mappings(pid, &mut process, 0, files, tables);
-            process
-        })
-    }
-
-    /// Adds a process of which nothing is mapped yet: one that is about to call exec.
-    pub fn add_empty(&mut self, pid: u32) {
-        let process =
-            Process { is_dirty: true, is_target: true, exec_seq: EXEC_PENDING, ..Process::default() };
-        self.by_pid.insert(pid, process);
-    }
-
-    /// A child has what its parent had; it is a target too if children are followed.
-    pub(super) fn fork(&mut self, parent_pid: u32, pid: u32, time_ns: u64, follows: bool) {
-        let generation = match self.by_pid.remove(&pid) {
-            Some(old) => {
-                let generation = old.generation + 1;
-                self.former.push((pid, old, time_ns));
-                generation
-            }
-            None => self.generations.get(&pid).map_or(0, |generation| generation + 1),
-        };
-        self.generations.insert(pid, generation);
-        let Some(parent) = self.by_pid.get(&parent_pid) else { return };
-        let mappings = parent
-            .mappings
-            .iter()
-            .map(|&mapping| Mapped { since_ns: time_ns.min(mapping.since_ns), ..mapping });
-        let child = Process {
-            comm: parent.comm.clone(),
-            generation,
-            exec_seq: parent.exec_seq,
-            mappings: mappings.collect(),
-            is_target: parent.is_target && follows,
-            is_inherited: true,
-            is_dirty: true,
-            ..Process::default()
-        };
-        self.by_pid.insert(pid, child);
-    }
-
-    /// Forgets what depends on rows of the profile that are numbered anew, and processes that have ended.
-    pub(super) fn forget_rows(&mut self) {
-        let generations = &mut self.generations;
-        self.by_pid.retain(|pid, process| {
-            if process.has_ended {
-                generations.insert(*pid, process.generation);
-            }
-            !process.has_ended
-        });
-        self.by_pid.values_mut().for_each(|process| process.frames = FxHashMap::default());
-        self.former.iter_mut().for_each(|(_, process, _)| process.frames = FxHashMap::default());
-    }
-
-    /// The process has ended. It stays known until its number is reused: late samples need it.
-    pub fn exit(&mut self, pid: u32) {
-        if let Some(process) = self.by_pid.get_mut(&pid) {
-            process.is_target = false;
-            process.has_ended = true;
-        }
-    }
 }
 
 /// Reads what code a process has mapped now. A process that is gone keeps what was known.

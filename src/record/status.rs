@@ -71,7 +71,7 @@ impl Voice {
     }
 
     /// Renews the status line, on a terminal.
-    pub(super) fn status(&mut self, elapsed: Duration, samples: u64, lost: u64, bytes: u64) {
+    pub(super) fn status(&mut self, elapsed: Duration, taken: &str, lost: u64, bytes: u64) {
         let is_due = self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL);
         if self.is_quiet || !self.is_terminal || !is_due {
             return;
@@ -79,10 +79,9 @@ impl Voice {
         self.last_status = Some(Instant::now());
         let seconds = elapsed.as_secs();
         let line = format!(
-            "{:02}:{:02}  {} samples  lost {}  {}",
+            "{:02}:{:02}  {taken}  lost {}  {}",
             seconds / 60,
             seconds % 60,
-            units::count(samples),
             units::count(lost),
             units::bytes(bytes)
         );
@@ -107,6 +106,13 @@ impl Voice {
             self.say(&line);
         }
     }
+}
+
+/// What was taken so far of each event that is recorded.
+pub(super) fn taken(profile: &Profile, totals: &Totals) -> String {
+    let events = [("on-cpu", totals.samples, "sample"), ("off-cpu", totals.waits, "wait")];
+    let recorded = events.into_iter().filter(|(event, ..)| profile.event_named(event).is_some());
+    recorded.map(|(_, count, what)| units::counted(count, what)).collect::<Vec<_>>().join("  ")
 }
 
 /// The lines that end a recording.
@@ -274,4 +280,25 @@ pub(super) fn outcome_lines(totals: &Totals) -> Vec<String> {
         .iter()
         .map(|(outcome, count)| format!("  {:>9}  {}", units::count(*count), outcome.label()))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{EventInfo, Meta};
+
+    #[test]
+    fn the_status_line_counts_what_is_recorded() {
+        let totals = Totals { samples: 1200, waits: 1, ..Totals::default() };
+        let taken_of = |events: &[&str]| {
+            let mut profile = Profile::new(Meta::default());
+            for event in events {
+                profile.add_event(EventInfo { name: (*event).to_owned(), ..EventInfo::default() });
+            }
+            taken(&profile, &totals)
+        };
+        assert_eq!(taken_of(&["on-cpu"]), "1,200 samples");
+        assert_eq!(taken_of(&["off-cpu"]), "1 wait");
+        assert_eq!(taken_of(&["on-cpu", "off-cpu"]), "1,200 samples  1 wait");
+    }
 }

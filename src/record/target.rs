@@ -1,5 +1,6 @@
 //! From what the user named to processes and threads.
 
+use super::descriptors;
 use super::options::{RecordOptions, Target};
 use super::proc_fs;
 use crate::bpf::Filter;
@@ -75,8 +76,12 @@ fn of_pids(mut pids: Vec<u32>) -> anyhow::Result<Found> {
     pids.dedup();
     let mut threads = 0;
     for &pid in &pids {
-        let Ok(of_process) = proc_fs::threads(pid) else {
-            return Err(no_such_process(&format!("pid {pid}")).into());
+        let of_process = match proc_fs::threads(pid) {
+            Ok(threads) => threads,
+            Err(error) if descriptors::is_lack(&error) => {
+                return Err(descriptors::lack(&format!("cannot record pid {pid}")).into());
+            }
+            Err(_) => return Err(no_such_process(&format!("pid {pid}")).into()),
         };
         if proc_fs::process_of_thread(pid)? != Some(pid) {
             return Err(Failure::new(status::FAILED, format!("cannot record pid {pid}: it is a thread"))

@@ -7,6 +7,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 
 use object::CompressionFormat;
 use object::elf;
@@ -128,8 +129,17 @@ impl ElfImage {
     ///
     /// The file cannot be read, is not an ELF file for x86-64 or arm64, or has headers that cannot be true.
     pub fn open(file: &File, limits: &Limits) -> Result<Self, ElfError> {
+        Self::open_shared(&Arc::new(file.try_clone()?), limits)
+    }
+
+    /// As [`ElfImage::open`], but later reads share the descriptor: who keeps many files open needs one for each.
+    ///
+    /// # Errors
+    ///
+    /// As for [`ElfImage::open`].
+    pub fn open_shared(file: &Arc<File>, limits: &Limits) -> Result<Self, ElfError> {
         let size = file.metadata()?.len();
-        Self::from_source(Source::File { file: file.try_clone()?, size }, limits)
+        Self::from_source(Source::File { file: Arc::clone(file), size }, limits)
     }
 
     /// Reads the headers of an ELF file that is in memory, such as the vdso.

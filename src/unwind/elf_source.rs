@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use object::CompressionFormat;
 use object::read::CompressedData;
@@ -12,7 +13,7 @@ use super::limits::Limits;
 /// An opened file, or one in memory.
 #[derive(Debug)]
 pub(super) enum Source {
-    File { file: File, size: u64 },
+    File { file: Arc<File>, size: u64 },
     Bytes(Vec<u8>),
 }
 

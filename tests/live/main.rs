@@ -6,6 +6,7 @@
 //! within three times the printed margin, an exit status, never a time.
 
 mod commands;
+mod descriptors;
 mod fixture;
 mod fixtures_recorded;
 mod languages;

@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 /// Asserts the exit status, that the message is on standard error only, names `named`, and is one that a
 /// person wrote.
-fn assert_refused(output: &Output, status: i32, named: &str) {
+pub(crate) fn assert_refused(output: &Output, status: i32, named: &str) {
     let said = messages(output);
     assert_eq!(output.status.code(), Some(status), "said:\n{said}");
     assert!(said.contains(named), "does not name `{named}`:\n{said}");
@@ -23,7 +23,7 @@ fn assert_refused(output: &Output, status: i32, named: &str) {
     assert!(text(output).is_empty(), "a message on standard output: {}", text(output));
 }
 
-fn assert_folder_is_empty(folder: &Path) {
+pub(crate) fn assert_folder_is_empty(folder: &Path) {
     let left: Vec<_> =
         fs::read_dir(folder).expect("own folder").flatten().map(|entry| entry.path()).collect();
     assert!(left.is_empty(), "left behind: {left:?}");
@@ -69,6 +69,32 @@ fn a_thread_of_the_kernel_has_no_waits() {
     let said = messages(&output);
     assert!(output.status.success(), "{said}");
     assert!(said.contains("kthreadd (pid 2) is of the kernel: it is recorded while it runs"), "{said}");
+}
+
+#[test]
+fn a_command_that_cannot_be_executed_leaves_the_recording_before_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let junk = folder.path().join("junk");
+    fs::write(&junk, b"\x7fELFjunk").expect("a file can be written");
+    fs::set_permissions(&junk, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    for (name, output) in [("base.data", &["-f", "-o", "base.data"][..]), ("prof.data", &[])] {
+        fs::write(folder.path().join(name), "what was recorded before").expect("a file can be written");
+        let output = prof()
+            .arg("record")
+            .args(output)
+            .args(["--", "./junk"])
+            .current_dir(folder.path())
+            .output()
+            .expect("`timeout` can be run");
+        assert_eq!(output.status.code(), Some(126), "{}", messages(&output));
+        let kept = fs::read_to_string(folder.path().join(name)).expect("it is still there");
+        assert_eq!(kept, "what was recorded before");
+        let files = fs::read_dir(folder.path()).expect("own folder").count();
+        fs::remove_file(folder.path().join(name)).expect("it is ours");
+        assert_eq!(files, 2, "something was left behind");
+    }
 }
 
 #[test]

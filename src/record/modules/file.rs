@@ -6,10 +6,11 @@ use crate::record::proc_fs;
 use crate::record::sideband::CodeMapping;
 use crate::unwind::{ElfImage, Limits, Table};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A module file: also its image number on the kernel side. 0 is [`ModuleFiles::GENERATED`].
@@ -64,6 +65,8 @@ pub struct ModuleFile {
     pub(super) state: Option<FileState>,
     /// Its table is larger than all the room there is.
     pub(super) never_fits: bool,
+    /// It is not open for want of a descriptor.
+    pub(super) lacks_descriptor: bool,
 }
 
 /// Up to this size of its unwind sections, bytes, a file counts as small: some 10 ms of work.
@@ -84,6 +87,7 @@ impl ModuleFile {
             kind,
             state: None,
             never_fits: false,
+            lacks_descriptor: false,
         }
     }
 
@@ -93,11 +97,27 @@ impl ModuleFile {
         ModuleFile { build_id, elf: elf.map(Arc::new), ..self }
     }
 
+    /// Its length, bytes: more than that is not believed of what its headers claim.
+    fn length(&self) -> u64 {
+        let of_file = self.file.as_ref().and_then(|file| file.metadata().ok()).map(|facts| facts.len());
+        of_file.or(self.vdso.as_ref().map(|bytes| bytes.len() as u64)).unwrap_or(0)
+    }
+
+    /// Pages of 64 KiB that its code may touch. All of its code is in the file, each part once.
+    pub(in crate::record) fn code_pages(&self, limits: &Limits) -> u64 {
+        const PAGE_BYTES: u64 = 1 << 16;
+        let segments = self.elf.iter().flat_map(|elf| elf.segments()).filter(|segment| segment.is_executable);
+        let (count, bytes) = segments.fold((0u64, 0u64), |(count, bytes), segment| {
+            (count + 1, bytes.saturating_add(segment.file_size))
+        });
+        // A segment may begin and end within a page.
+        (bytes.min(self.length()) / PAGE_BYTES).saturating_add(2 * count).min(limits.max_pages as u64)
+    }
+
     /// Bytes of the sections that its table is made from.
     pub(super) fn unwind_section_bytes(&self) -> u64 {
         let Some(elf) = &self.elf else { return 0 };
-        // What a section claims is not believed beyond the file's own length.
-        let most = self.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |facts| facts.len());
+        let most = self.length();
         let sections = [elf.section(b".eh_frame"), elf.section(b".debug_frame")];
         sections.into_iter().flatten().map(|section| section.size.min(most)).fold(0, u64::saturating_add)
     }
@@ -117,7 +137,7 @@ impl ModuleFile {
         if FileState::of(file) == self.state {
             return true;
         }
-        let Some(now) = ElfImage::open(file, limits).ok() else { return false };
+        let Some(now) = ElfImage::open_shared(file, limits).ok() else { return false };
         self.is_same_build(&ModuleFile::new(&self.path, self.seen_in, self.kind).with_elf(Some(now)))
     }
 
@@ -132,10 +152,19 @@ impl ModuleFile {
     }
 }
 
+/// Why the file of a mapping is not open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unopened {
+    /// It cannot be reached, or is no file.
+    NotThere,
+    /// Too many files are open.
+    NoDescriptor,
+}
+
 /// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
 /// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
 /// another file may be mapped there, or lie under that path.
-pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Option<File> {
+pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Result<File, Unopened> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let pid = proc_fs::live_thread(pid).unwrap_or(pid);
     let the_mapped_one = |fd: OwnedFd| {
@@ -143,19 +172,28 @@ pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> O
         let metadata = file.metadata().ok()?;
         (metadata.is_file() && metadata.ino() == mapping.inode).then_some(file)
     };
+    let opened = |fd: rustix::io::Result<OwnedFd>| match fd {
+        Ok(fd) => Ok(the_mapped_one(fd)),
+        Err(Errno::MFILE | Errno::NFILE) => Err(Unopened::NoDescriptor),
+        Err(_) => Ok(None),
+    };
     let link = proc_fs::path(pid, &format!("map_files/{:x}-{:x}", mapping.start, mapping.end));
-    if let Some(file) = openat(CWD, &link, flags, Mode::empty()).ok().and_then(the_mapped_one) {
-        return Some(file);
+    if let Some(file) = opened(openat(CWD, &link, flags, Mode::empty()))? {
+        return Ok(file);
     }
     // A link of a target's own making must not lead out of its root.
     let open_below = |root: &Path| {
-        let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let root = openat(CWD, root, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
         let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        let fd = openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve).ok()?;
-        the_mapped_one(fd)
+        openat2(&root, path.trim_start_matches('/'), flags, Mode::empty(), resolve)
     };
     // The process may be gone, or its root closed to us: perhaps its root is ours.
-    open_below(&proc_fs::path(pid, "root")).or_else(|| open_below(Path::new("/")))
+    for root in [proc_fs::path(pid, "root"), PathBuf::from("/")] {
+        if let Some(file) = opened(open_below(&root))? {
+            return Ok(file);
+        }
+    }
+    Err(Unopened::NotThere)
 }
 
 /// The bytes of the vDSO that the kernel gave to this process.

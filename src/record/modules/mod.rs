@@ -6,16 +6,19 @@
 
 mod file;
 mod tables;
+#[cfg(test)]
+mod tests;
 
 pub(super) use file::{FileId, ModuleFile, TableState};
 pub(super) use tables::Wanted;
 
+use super::descriptors;
 use super::file_state::FileState;
 use super::sideband::CodeMapping;
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::unwind::{Architecture, ElfImage, ElfType, FirstTable, Limits, Segment, TableError};
-use file::{open_mapped_file, read_own_vdso};
+use file::{Unopened, open_mapped_file, read_own_vdso};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -57,6 +60,8 @@ pub struct ModuleFiles {
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
+    /// Most files that are kept open.
+    room: usize,
     sender: Sender<(FileId, Result<FirstTable, TableError>)>,
     receiver: Receiver<(FileId, Result<FirstTable, TableError>)>,
     compiling: usize,
@@ -96,6 +101,7 @@ impl ModuleFiles {
             by_row: FxHashMap::default(),
             limits: Limits::default(),
             wants_tables,
+            room: descriptors::room_for_files(),
             sender,
             receiver,
             compiling: 0,
@@ -124,6 +130,11 @@ impl ModuleFiles {
     /// Bytes of the sections that tables are made from, in all files.
     pub(super) fn unwind_section_bytes(&self) -> u64 {
         self.files.iter().map(ModuleFile::unwind_section_bytes).fold(0, u64::saturating_add)
+    }
+
+    /// Files that are not open because too many are: their code has no tables and no names.
+    pub(super) fn without_descriptor(&self) -> u64 {
+        self.files.iter().filter(|module| module.lacks_descriptor).count() as u64
     }
 
     /// Notes that a sample at `time_ns` had a frame in the file.
@@ -172,9 +183,9 @@ impl ModuleFiles {
         let kept = known.file.as_ref().and_then(|file| Some((file, file.metadata().ok()?)));
         let file = match kept.filter(|(_, metadata)| metadata.ino() == mapping.inode) {
             Some((_, metadata)) if FileState::from(&metadata) == before => return None,
-            Some((file, _)) => file.try_clone().ok()?,
+            Some((file, _)) => Arc::clone(file),
             // A copy of the file that is kept open. Where it cannot be asked for, it counts as unchanged.
-            None => open_mapped_file(pid, mapping, &known.path)?,
+            None => Arc::new(open_mapped_file(pid, mapping, &known.path).ok()?),
         };
         let module = self.read_module(pid, &known.path, file);
         (module.state != Some(before)).then_some(module)
@@ -244,7 +255,7 @@ impl ModuleFiles {
         if let Some(seen) = self.by_key.get(&key) {
             return Some(seen.id);
         }
-        let module = self.read_module(std::process::id(), &key.path, file);
+        let module = self.read_module(std::process::id(), &key.path, Arc::new(file));
         module.elf.as_ref()?;
         let state = module.state;
         let id = self.add(module, (key.device, key.inode));
@@ -268,24 +279,28 @@ impl ModuleFiles {
 
     fn open_file(&self, pid: u32, mapping: &CodeMapping) -> ModuleFile {
         let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path).to_owned();
-        match open_mapped_file(pid, mapping, &path) {
-            Some(file) => self.read_module(pid, &path, file),
-            None => ModuleFile::new(&path, pid, ModuleKind::Elf),
+        let kept = self.files.iter().filter(|module| module.file.is_some()).count();
+        let opened = match kept < self.room {
+            true => open_mapped_file(pid, mapping, &path),
+            false => Err(Unopened::NoDescriptor),
+        };
+        match opened {
+            Ok(file) => self.read_module(pid, &path, Arc::new(file)),
+            Err(why) => ModuleFile {
+                lacks_descriptor: why == Unopened::NoDescriptor,
+                ..ModuleFile::new(&path, pid, ModuleKind::Elf)
+            },
         }
     }
 
-    fn read_module(&self, pid: u32, path: &str, file: File) -> ModuleFile {
+    fn read_module(&self, pid: u32, path: &str, file: Arc<File>) -> ModuleFile {
         // Asked for before anything is read: what is written meanwhile is a change.
         let state = FileState::of(&file);
-        let elf = ElfImage::open(&file, &self.limits)
+        let elf = ElfImage::open_shared(&file, &self.limits)
             .ok()
             // Emulators map files of other processors; their code is data here.
             .filter(|elf| elf.architecture() == Architecture::HOST);
-        ModuleFile {
-            file: Some(Arc::new(file)),
-            state,
-            ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf)
-        }
+        ModuleFile { file: Some(file), state, ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf) }
     }
 
     /// What the kernel side should know of the files that were opened since the last call. Left out are files with
@@ -347,114 +362,5 @@ fn kernel_segment(segment: &Segment) -> prof_segment {
         file_offset: segment.file_offset,
         file_end: segment.file_offset.saturating_add(segment.file_size),
         address: segment.address,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::proc_fs;
-
-    #[test]
-    fn copies_of_one_build_share_a_table() {
-        let pid = std::process::id();
-        let mappings = proc_fs::code_mappings(pid).expect("own maps");
-        let mut files = ModuleFiles::new(true);
-        let mapping = mappings.iter().find(|mapping| mapping.path.contains("libc")).expect("libc is mapped");
-        let first = files.file_of(pid, mapping).expect("a module");
-        assert!(!files.get(first).build_id.is_empty());
-        let other_inode = CodeMapping { inode: mapping.inode + 1, ..mapping.clone() };
-        assert_ne!(
-            files.file_of(pid, &other_inode),
-            Some(first),
-            "another inode is not taken for the mapped one"
-        );
-        let linked = CodeMapping { device: (mapping.device.0 + 1, 0), ..mapping.clone() };
-        assert_eq!(files.file_of(pid, &linked), Some(first));
-        let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]").expect("the vDSO is mapped");
-        let vdso = files.file_of(pid, vdso).expect("a module");
-        assert_ne!(vdso, first);
-        assert!(files.get(vdso).elf.is_some());
-    }
-
-    #[test]
-    fn the_kernel_side_is_told_of_each_open_file_once() {
-        let pid = std::process::id();
-        let mappings = proc_fs::code_mappings(pid).expect("own maps");
-        let mut files = ModuleFiles::new(true);
-        let libc = mappings.iter().find(|mapping| mapping.path.contains("libc")).expect("libc is mapped");
-        let id = files.file_of(pid, libc).expect("a module");
-        files.open_own_vdso();
-        let told = files.take_untold();
-        let (_, key, file) = told.iter().find(|(told, _, _)| *told == id).expect("libc is told of");
-        assert_eq!((key.inode, key.device), (libc.inode, libc.device.0 << 20 | libc.device.1));
-        let own = files.get(id).elf.as_ref().expect("libc is ELF").bias_of_mapping(
-            libc.start,
-            libc.end,
-            libc.file_offset,
-        );
-        let segment = &file.segment[0];
-        let bias = libc.start.wrapping_sub(segment.address + libc.file_offset - segment.file_offset);
-        assert_eq!((file.image, Some(bias)), (id.0, own));
-        assert!(told.iter().any(|(_, key, _)| (key.inode, key.device) == (0, 0)), "the vDSO has no inode");
-        assert!(files.take_untold().is_empty());
-        let missing = CodeMapping { inode: libc.inode + 1, path: "/no/such/file".to_owned(), ..libc.clone() };
-        files.file_of(pid, &missing).expect("a module");
-        assert!(files.take_untold().is_empty(), "the inode of a file that is not open may become another's");
-    }
-
-    /// A mapping of the file, as a program that was started from it would show it.
-    fn mapping_of(path: &Path) -> CodeMapping {
-        let metadata = std::fs::metadata(path).expect("the file is there");
-        let device = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
-        let path = path.to_str().expect("its path is text").to_owned();
-        CodeMapping { start: 0x1000, end: 0x2000, file_offset: 0, device, inode: metadata.ino(), path }
-    }
-
-    #[test]
-    fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not() {
-        let pid = std::process::id();
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let path = folder.path().join("program");
-        std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
-        let mut files = ModuleFiles::new(true);
-        let first = files.file_of(pid, &mapping_of(&path)).expect("a module");
-        let told = files.take_untold();
-        assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
-        assert!(files.take_untold().is_empty());
-
-        let limits = Limits::default();
-        let file = File::options().write(true).open(&path).expect("it can be opened");
-        file.set_modified(std::time::UNIX_EPOCH).expect("it is ours");
-        assert!(files.get(first).is_unchanged(&limits), "its headers are the same");
-        assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
-        let touched = files.take_untold();
-        assert_eq!(touched.len(), 1, "the kernel side compares the time");
-        assert_eq!((touched[0].0, touched[0].1.inode), (first, told[0].1.inode));
-        assert_ne!(touched[0].2.modified_ns, told[0].2.modified_ns);
-
-        std::fs::copy("/bin/sh", &path).expect("a program can be copied");
-        assert!(!files.get(first).is_unchanged(&limits));
-        // The process is gone by now, which does not matter.
-        let second = files.file_of(u32::MAX, &mapping_of(&path)).expect("a module");
-        assert_ne!(second, first);
-        assert!(files.get(second).is_unchanged(&limits));
-        assert_ne!(files.get(second).build_id, files.get(first).build_id);
-        let told = files.take_untold();
-        assert_eq!((told.len(), told[0].0, told[0].2.image), (1, second, second.0));
-
-        std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
-        assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first), "it is the first build again");
-        assert!(files.get(first).is_unchanged(&limits) && !files.get(second).is_unchanged(&limits));
-        assert_eq!(files.take_untold()[0].0, first);
-    }
-
-    #[test]
-    fn memory_without_a_file_is_generated_code() {
-        let mut files = ModuleFiles::new(true);
-        let anonymous = CodeMapping { start: 0x1000, end: 0x2000, ..CodeMapping::default() };
-        assert_eq!(files.file_of(1, &anonymous), Some(ModuleFiles::GENERATED));
-        let vsyscall = CodeMapping { path: "[vsyscall]".to_owned(), ..anonymous };
-        assert_eq!(files.file_of(1, &vsyscall), None);
     }
 }

@@ -71,7 +71,7 @@ impl ModuleFiles {
         let (elf, sender, limits) = (Arc::clone(elf), self.sender.clone(), self.limits.clone());
         let module = self.get(id);
         let (path, seen_in) = (module.path.clone(), module.seen_in);
-        let file = module.file.as_ref().and_then(|file| file.try_clone().ok());
+        let file = module.file.clone();
         let work = move || {
             let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?);
             let table = compile_module(&elf, debug_file, wanted, &limits);
@@ -152,6 +152,11 @@ impl ModuleFiles {
             self.failures
                 .push(format!("no unwind table for {}: it was rewritten while it was read", module.path));
             self.failed += 1;
+            if matches!(module.table, TableState::Compiling) {
+                // There will be none: samples need not wait for it.
+                module.table = TableState::Missing;
+                kernel.set_state(id.0, ImageState::NoTable);
+            }
             return;
         }
         match result {

@@ -4,6 +4,7 @@
 //! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
 //! known.
 
+mod publish;
 mod stop;
 
 pub(super) use super::attach::RING_FDS;
@@ -16,16 +17,18 @@ use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::{ModuleFiles, Wanted};
 use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
-use super::process::{self, Processes};
+use super::process;
+use super::processes::Processes;
 use super::sideband::{self, Sideband};
 use super::stack_copies::StackCopies;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
-use super::{proc_fs, rights, waiting};
+use super::{descriptors, proc_fs, rights, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{Meta, Profile, counter};
 use libbpf_rs::OpenObject;
+use publish::Refusals;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -34,12 +37,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Nice value of the thread that empties the rings.
 const READER_PRIORITY: i32 = -10;
-/// How long processes are remembered after their number was reused, ns.
+/// How long processes are remembered after their number was reused, and their code after their end, ns.
 const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
-/// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
-const EXEC_PATIENCE_NS: u64 = 200_000_000;
 /// Longest wait for the tables of a command that has not begun, and of all that is left at the end.
 const TABLE_PATIENCE: Duration = Duration::from_secs(3);
 /// By then, from the start of attaching on, a process that runs is sampled, whether its tables are there or not: until
@@ -68,13 +69,15 @@ pub struct Session<'obj> {
     follows_children: bool,
     start_ns: u64,
     stop_ns: Option<u64>,
-    mappings_cut: u64,
+    refusals: Refusals,
     endings: Endings,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
     /// What was decided at the start that the user should know.
     pub notices: Vec<String>,
     is_budget_reached: bool,
+    /// There were too many open files.
+    is_limit_reached: bool,
 }
 
 /// How a session is started.
@@ -108,6 +111,7 @@ impl<'obj> Session<'obj> {
     pub fn attach(objects: &'obj mut [MaybeUninit<OpenObject>; 2], start: Start<'_>) -> anyhow::Result<Self> {
         let Start { options, found, preload, command, is_watched } = start;
         let began = Instant::now();
+        descriptors::raise_limit();
         let mut notices = Vec::new();
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
@@ -122,7 +126,11 @@ impl<'obj> Session<'obj> {
             .iter()
             .map(|&cpu| {
                 SidebandRing::open(cpu).map_err(|error| {
-                    Failure::new(status::FAILED, format!("cannot follow mappings on CPU {cpu}: {error}"))
+                    let what = format!("cannot follow mappings on CPU {cpu}");
+                    if descriptors::is_lack(&error) {
+                        return descriptors::lack(&what);
+                    }
+                    Failure::new(status::FAILED, format!("{what}: {error}"))
                         .hint("the limit on locked memory may be too low: ulimit -l unlimited")
                 })
             })
@@ -193,6 +201,7 @@ impl<'obj> Session<'obj> {
             }
         }
         let is_system_wide = options.target == Target::System;
+        collector.processes.is_system_wide = is_system_wide;
         let pids = if is_system_wide { proc_fs::processes()? } else { found.pids.clone() };
         for &pid in &pids {
             collector.processes.get_or_read(pid, &mut collector.files, &mut collector.profile.tables);
@@ -242,13 +251,14 @@ impl<'obj> Session<'obj> {
             follows_children: options.follow_children || is_system_wide,
             start_ns: monotonic_ns(),
             stop_ns: None,
-            mappings_cut: 0,
+            refusals: Refusals::default(),
             endings: Endings::default(),
             stamps: 0,
             notices,
             is_budget_reached: false,
+            is_limit_reached: false,
         };
-        session.publish_processes()?;
+        session.publish_roots()?;
         let (patience, wanted) = match options.target {
             Target::Launch(_) => (TABLE_PATIENCE, Wanted::Whole),
             Target::System => (SYSTEM_FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
@@ -284,7 +294,7 @@ impl<'obj> Session<'obj> {
         self.roots.insert(pid);
         self.collector.profile.meta.target_pids.push(pid);
         self.collector.processes.add_empty(pid);
-        self.publish_processes()
+        self.publish_roots()
     }
 
     /// Descriptors that become readable when there is something to take; those of the rings of samples and of stack
@@ -303,11 +313,12 @@ impl<'obj> Session<'obj> {
         for (time_ns, record) in records {
             self.apply(time_ns, record);
         }
-        for pid in self.endings.take_ended(monotonic_ns(), proc_fs::live_thread) {
-            self.collector.processes.exit(pid);
+        let now_ns = monotonic_ns();
+        for pid in self.endings.take_ended(now_ns, proc_fs::live_thread) {
+            self.collector.processes.exit(pid, now_ns);
             self.kernel.forget_process(pid);
         }
-        self.publish_processes()?;
+        self.publish_processes();
         self.place_tables(Duration::ZERO, Wanted::First);
         Ok(())
     }
@@ -349,12 +360,12 @@ impl<'obj> Session<'obj> {
         // Copies whose sample was lost.
         self.rescues.retain(|(time_ns, _), _| known_until_ns.saturating_sub(*time_ns) <= RESCUE_PATIENCE_NS);
         // Addresses that nobody had told of were looked up meanwhile.
-        self.publish_processes()?;
+        self.publish_processes();
         self.place_tables(Duration::ZERO, Wanted::First);
-        self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
         self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
         self.collector.retry_waiting(known_until_ns);
         self.collector.release_held();
+        self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
         Ok(())
     }
 
@@ -393,6 +404,11 @@ impl<'obj> Session<'obj> {
     pub fn lost(&self) -> u64 {
         let of_kernel = self.kernel.counters().map_or(0, |counters| counters.get(Counter::RingFull));
         of_kernel + self.collector.profile.counter(counter::LOST_BAD_RECORD)
+    }
+
+    /// Waits lost so far.
+    pub(super) fn lost_waits(&self) -> u64 {
+        self.kernel.counters().map_or(0, |counters| counters.get(Counter::WaitFull))
     }
 
     /// Lets this thread run before others: on a crowded machine the rings would overflow. It works little, and
@@ -443,67 +459,11 @@ impl<'obj> Session<'obj> {
             Sideband::Exited { pid } => self.endings.note(pid, time_ns),
             Sideband::Lost(records) => {
                 // Something was mapped that nobody will tell of again.
-                for (pid, process) in collector.processes.iter_mut() {
+                for (pid, process) in collector.processes.living_mut() {
                     process::read_mappings(pid, process, time_ns, files, tables);
                 }
                 collector.profile.count(counter::LOST_SIDEBAND, records);
             }
-        }
-    }
-
-    /// Tells the kernel side about processes whose mappings have changed.
-    fn publish_processes(&mut self) -> anyhow::Result<()> {
-        let collector = &mut self.collector;
-        for (id, key, file) in collector.files.take_untold() {
-            collector.files.publish_without_table(id, &mut self.kernel.tables);
-            self.kernel.set_file(&key, &file)?;
-        }
-        for (pid, process) in collector.processes.iter_mut() {
-            if !process.is_dirty || !process.is_target {
-                continue;
-            }
-            for mapping in process.mappings() {
-                collector.files.publish_without_table(mapping.file, &mut self.kernel.tables);
-            }
-            let known = self.kernel.exec_seq(pid)?;
-            if known.is_some() && process.is_inherited {
-                process.is_dirty = false;
-                continue;
-            }
-            if let Some(known) = known.filter(|known| *known != process.exec_seq) {
-                let now_ns = monotonic_ns();
-                if process.mismatch_ns == 0 {
-                    process.mismatch_ns = now_ns;
-                }
-                // News of an exec are on their way, to here or to the kernel side. If not, one of both has missed it.
-                if now_ns - process.mismatch_ns < EXEC_PATIENCE_NS {
-                    continue;
-                }
-                process.exec_seq = known;
-                let tables = &mut collector.profile.tables;
-                process::read_mappings(pid, process, now_ns, &mut collector.files, tables);
-            }
-            process.mismatch_ns = 0;
-            self.stamps += 1;
-            let (entry, cut) = process.kernel_entry(self.stamps);
-            self.kernel.set_process(pid, &entry)?;
-            self.mappings_cut += cut as u64;
-            process.published(monotonic_ns());
-        }
-        Ok(())
-    }
-
-    fn place_tables(&mut self, patience: Duration, wanted: Wanted) {
-        let evicted = self.collector.files.evicted;
-        self.collector.files.place_finished(&mut self.kernel.tables, patience, wanted);
-        if self.collector.files.evicted > evicted && !self.is_budget_reached {
-            self.is_budget_reached = true;
-            self.notices.push(format!(
-                "the room for unwind tables is full ({} MiB, made at the start): the least used ones are dropped; \
-                 record again with more, e.g. --table-budget {}MiB",
-                self.kernel.tables.capacity_bytes() >> 20,
-                (self.kernel.tables.capacity_bytes() >> 20) * 4
-            ));
         }
     }
 }
@@ -523,8 +483,7 @@ fn known<'a>(
 fn sampler_failure(cpu: u32, found: &Found, error: &std::io::Error) -> Failure {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => rights::not_permitted(&format!("cannot sample {}", found.label)),
-        Some(libc::EMFILE) => Failure::new(status::FAILED, "cannot sample: too many open files")
-            .hint("raise the limit: ulimit -n 65536"),
+        _ if descriptors::is_lack(error) => descriptors::lack(&format!("cannot sample CPU {cpu}")),
         _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
             .hint("see what this kernel lacks: prof doctor"),
     }

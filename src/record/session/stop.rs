@@ -53,7 +53,7 @@ impl Session<'_> {
             copies.finish(counters.get(Counter::CopyFull))?;
         }
         let files = &self.collector.files;
-        let (evicted, failed) = (files.evicted, files.failed);
+        let (evicted, failed, unopened) = (files.evicted, files.failed, files.without_descriptor());
         let duration_ns = self.elapsed().as_nanos() as u64;
         let profile = &mut self.collector.profile;
         for (name, value) in lost_by_kernel(&counters).into_iter().chain([never_sent(&counters)]) {
@@ -61,7 +61,10 @@ impl Session<'_> {
         }
         profile.count(counter::TABLES_EVICTED, evicted);
         profile.count(counter::TABLES_FAILED, failed);
-        profile.count(counter::MAPPINGS_CUT, self.mappings_cut);
+        for (name, value) in self.refusals.counters() {
+            profile.count(name, value);
+        }
+        profile.count(counter::FILES_UNOPENED, unopened);
         for (name, counter) in [
             ("kernel_hits", Counter::Hit),
             ("kernel_filtered", Counter::Filtered),

@@ -1,0 +1,158 @@
+use super::*;
+use crate::record::kernel_tables::KernelTables;
+use crate::record::proc_fs;
+use std::time::Duration;
+
+#[test]
+fn copies_of_one_build_share_a_table() {
+    let pid = std::process::id();
+    let mappings = proc_fs::code_mappings(pid).expect("own maps");
+    let mut files = ModuleFiles::new(true);
+    let mapping = mappings.iter().find(|mapping| mapping.path.contains("libc")).expect("libc is mapped");
+    let first = files.file_of(pid, mapping).expect("a module");
+    assert!(!files.get(first).build_id.is_empty());
+    let other_inode = CodeMapping { inode: mapping.inode + 1, ..mapping.clone() };
+    assert_ne!(
+        files.file_of(pid, &other_inode),
+        Some(first),
+        "another inode is not taken for the mapped one"
+    );
+    let linked = CodeMapping { device: (mapping.device.0 + 1, 0), ..mapping.clone() };
+    assert_eq!(files.file_of(pid, &linked), Some(first));
+    let vdso = mappings.iter().find(|mapping| mapping.path == "[vdso]").expect("the vDSO is mapped");
+    let vdso = files.file_of(pid, vdso).expect("a module");
+    assert_ne!(vdso, first);
+    assert!(files.get(vdso).elf.is_some());
+}
+
+#[test]
+fn a_file_takes_one_descriptor() {
+    let mut files = ModuleFiles::new(true);
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("program");
+    std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
+    let id = files.file_of(std::process::id(), &mapping_of(&path)).expect("a module");
+    assert!(files.get(id).elf.is_some());
+    let is_it = |entry: std::fs::DirEntry| std::fs::read_link(entry.path()).is_ok_and(|file| file == path);
+    let open = std::fs::read_dir("/proc/self/fd")
+        .expect("own descriptors")
+        .flatten()
+        .filter_map(|entry| is_it(entry).then_some(()));
+    assert_eq!(open.count(), 1);
+}
+
+#[test]
+fn files_beyond_the_limit_are_counted_and_opened_when_there_is_room() {
+    let pid = std::process::id();
+    let mappings = proc_fs::code_mappings(pid).expect("own maps");
+    let mut files = ModuleFiles::new(false);
+    files.room = 1;
+    let mut of_files = mappings.iter().filter(|mapping| mapping.path.starts_with('/'));
+    let (first, second) = (of_files.next().expect("the program"), of_files.next().expect("a library"));
+    let first = files.file_of(pid, first).expect("a module");
+    for _ in 0..3 {
+        files.file_of(pid, second).expect("a module");
+    }
+    assert!(files.get(first).file.is_some());
+    assert_eq!(files.without_descriptor(), 1, "one file, however often it is mapped");
+    files.room = 2;
+    let second = files.file_of(pid, second).expect("a module");
+    assert!(files.get(second).elf.is_some());
+    assert_eq!(files.without_descriptor(), 0);
+}
+
+#[test]
+fn the_kernel_side_is_told_of_each_open_file_once() {
+    let pid = std::process::id();
+    let mappings = proc_fs::code_mappings(pid).expect("own maps");
+    let mut files = ModuleFiles::new(true);
+    let libc = mappings.iter().find(|mapping| mapping.path.contains("libc")).expect("libc is mapped");
+    let id = files.file_of(pid, libc).expect("a module");
+    files.open_own_vdso();
+    let told = files.take_untold();
+    let (_, key, file) = told.iter().find(|(told, _, _)| *told == id).expect("libc is told of");
+    assert_eq!((key.inode, key.device), (libc.inode, libc.device.0 << 20 | libc.device.1));
+    let own = files.get(id).elf.as_ref().expect("libc is ELF").bias_of_mapping(
+        libc.start,
+        libc.end,
+        libc.file_offset,
+    );
+    let segment = &file.segment[0];
+    let bias = libc.start.wrapping_sub(segment.address + libc.file_offset - segment.file_offset);
+    assert_eq!((file.image, Some(bias)), (id.0, own));
+    assert!(told.iter().any(|(_, key, _)| (key.inode, key.device) == (0, 0)), "the vDSO has no inode");
+    assert!(files.take_untold().is_empty());
+    let missing = CodeMapping { inode: libc.inode + 1, path: "/no/such/file".to_owned(), ..libc.clone() };
+    files.file_of(pid, &missing).expect("a module");
+    assert!(files.take_untold().is_empty(), "the inode of a file that is not open may become another's");
+}
+
+/// A mapping of the file, as a program that was started from it would show it.
+fn mapping_of(path: &Path) -> CodeMapping {
+    let metadata = std::fs::metadata(path).expect("the file is there");
+    let device = (rustix::fs::major(metadata.dev()), rustix::fs::minor(metadata.dev()));
+    let path = path.to_str().expect("its path is text").to_owned();
+    CodeMapping { start: 0x1000, end: 0x2000, file_offset: 0, device, inode: metadata.ino(), path }
+}
+
+#[test]
+fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not() {
+    let pid = std::process::id();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("program");
+    std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
+    let mut files = ModuleFiles::new(true);
+    let first = files.file_of(pid, &mapping_of(&path)).expect("a module");
+    let told = files.take_untold();
+    assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
+    assert!(files.take_untold().is_empty());
+
+    let limits = Limits::default();
+    let file = File::options().write(true).open(&path).expect("it can be opened");
+    file.set_modified(std::time::UNIX_EPOCH).expect("it is ours");
+    assert!(files.get(first).is_unchanged(&limits), "its headers are the same");
+    assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
+    let touched = files.take_untold();
+    assert_eq!(touched.len(), 1, "the kernel side compares the time");
+    assert_eq!((touched[0].0, touched[0].1.inode), (first, told[0].1.inode));
+    assert_ne!(touched[0].2.modified_ns, told[0].2.modified_ns);
+
+    std::fs::copy("/bin/sh", &path).expect("a program can be copied");
+    assert!(!files.get(first).is_unchanged(&limits));
+    // The process is gone by now, which does not matter.
+    let second = files.file_of(u32::MAX, &mapping_of(&path)).expect("a module");
+    assert_ne!(second, first);
+    assert!(files.get(second).is_unchanged(&limits));
+    assert_ne!(files.get(second).build_id, files.get(first).build_id);
+    let told = files.take_untold();
+    assert_eq!((told.len(), told[0].0, told[0].2.image), (1, second, second.0));
+
+    std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
+    assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first), "it is the first build again");
+    assert!(files.get(first).is_unchanged(&limits) && !files.get(second).is_unchanged(&limits));
+    assert_eq!(files.take_untold()[0].0, first);
+}
+
+#[test]
+fn memory_without_a_file_is_generated_code() {
+    let mut files = ModuleFiles::new(true);
+    let anonymous = CodeMapping { start: 0x1000, end: 0x2000, ..CodeMapping::default() };
+    assert_eq!(files.file_of(1, &anonymous), Some(ModuleFiles::GENERATED));
+    let vsyscall = CodeMapping { path: "[vsyscall]".to_owned(), ..anonymous };
+    assert_eq!(files.file_of(1, &vsyscall), None);
+}
+
+#[test]
+fn a_file_that_is_rewritten_while_its_table_is_compiled_has_none() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("program");
+    std::fs::copy("/bin/sh", &path).expect("a program can be copied");
+    let mut files = ModuleFiles::new(true);
+    let id = files.file_of(std::process::id(), &mapping_of(&path)).expect("a module");
+    assert!(matches!(files.get(id).table, TableState::Compiling));
+    std::fs::copy("/bin/true", &path).expect("a program can be copied");
+    let mut kernel = KernelTables::in_memory(1 << 16, 1 << 10);
+    assert!(files.place_finished(&mut kernel, Duration::from_secs(60), Wanted::Whole));
+    assert!(matches!(files.get(id).table, TableState::Missing), "samples would wait for it in vain");
+    assert_eq!(files.failed, 1);
+}

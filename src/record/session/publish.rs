@@ -1,0 +1,169 @@
+//! What the kernel side is told: processes, files, and tables of them.
+//!
+//! It has room for so many, and memory may be short. What it does not take is counted, and no reason to end: a process is
+//! tried again, and of a file that it does not know user space tells it each mapping.
+
+use super::{Session, monotonic_ns};
+use crate::failure::{Failure, status};
+use crate::profile::counter;
+use crate::record::attach::KernelSide;
+use crate::record::collect::Collector;
+use crate::record::modules::Wanted;
+use crate::record::process::{self, Process};
+use std::time::Duration;
+
+/// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
+const EXEC_PATIENCE_NS: u64 = 200_000_000;
+
+/// What the kernel side did not take.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    processes: u64,
+    files: u64,
+    /// Mappings beyond those that an entry has room for, of all processes.
+    mappings: u64,
+}
+
+impl Refusals {
+    /// The counts, by their names in profiles.
+    pub(super) fn counters(&self) -> [(&'static str, u64); 3] {
+        [
+            (counter::PROCESSES_REFUSED, self.processes),
+            (counter::FILES_REFUSED, self.files),
+            (counter::MAPPINGS_CUT, self.mappings),
+        ]
+    }
+
+    /// The entry of `process` lacks so many mappings now. What it lacked before counts no more.
+    fn cut(&mut self, process: &mut Process, mappings: u64) {
+        self.mappings = self.mappings - process.cut + mappings;
+        process.cut = mappings;
+    }
+}
+
+impl Session<'_> {
+    /// Tells the kernel side about files that it does not know, and about processes whose mappings have changed.
+    pub(super) fn publish_processes(&mut self) {
+        self.publish();
+    }
+
+    /// The same where the processes that are to be recorded are among them: without these there is no recording.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] that names a process of which the kernel side cannot be told.
+    pub(super) fn publish_roots(&mut self) -> anyhow::Result<()> {
+        let refused = self.publish();
+        let root =
+            refused.into_iter().filter(|(pid, _)| self.roots.contains(pid)).min_by_key(|(pid, _)| *pid);
+        let Some((pid, error)) = root else { return Ok(()) };
+        Err(Failure::new(
+            status::FAILED,
+            format!("cannot record pid {pid}: the kernel does not take what it has mapped: {error}"),
+        )
+        .hint("record fewer processes, or raise the memory limit of prof's own container or service")
+        .into())
+    }
+
+    /// Returns the processes that were refused, with the reason, each once.
+    fn publish(&mut self) -> Vec<(u32, anyhow::Error)> {
+        let Session { kernel, collector, stamps, refusals, .. } = self;
+        let Collector { files, processes, profile, .. } = collector;
+        for (id, key, file) in files.take_untold() {
+            files.publish_without_table(id, &mut kernel.tables);
+            refusals.files += u64::from(kernel.set_file(&key, &file).is_err());
+        }
+        let refused = processes.tell_changed(|pid, process| {
+            for mapping in process.mappings() {
+                files.publish_without_table(mapping.file, &mut kernel.tables);
+            }
+            let known = kernel.exec_seq(pid)?;
+            if known.is_some() && process.is_inherited {
+                process.is_dirty = false;
+                return Ok(());
+            }
+            if let Some(known) = known.filter(|known| *known != process.exec_seq) {
+                let now_ns = monotonic_ns();
+                if process.mismatch_ns == 0 {
+                    process.mismatch_ns = now_ns;
+                }
+                // News of an exec are on their way, to here or to the kernel side. If not, one of both has missed it.
+                if now_ns - process.mismatch_ns < EXEC_PATIENCE_NS {
+                    return Ok(());
+                }
+                process.exec_seq = known;
+                process::read_mappings(pid, process, now_ns, files, &mut profile.tables);
+            }
+            process.mismatch_ns = 0;
+            *stamps += 1;
+            tell(kernel, pid, process, *stamps, refusals)
+        });
+        if self.refusals.processes == 0
+            && let Some((pid, error)) = refused.first()
+        {
+            self.notices.push(format!("the kernel does not take what pid {pid} has mapped: {error}"));
+        }
+        self.refusals.processes += refused.len() as u64;
+        refused
+    }
+
+    /// Says it once when files of code cannot be kept open.
+    fn note_unopened_files(&mut self) {
+        if !self.is_limit_reached && self.collector.files.without_descriptor() > 0 {
+            self.is_limit_reached = true;
+            self.notices.push(
+                "too many open files: code of some files has no names and its stacks end early; raise the limit: \
+                 ulimit -n 65536"
+                    .to_owned(),
+            );
+        }
+    }
+
+    /// Places the tables that are finished; waits up to `patience` for the wanted ones of all files.
+    pub(super) fn place_tables(&mut self, patience: Duration, wanted: Wanted) {
+        let evicted = self.collector.files.evicted;
+        self.collector.files.place_finished(&mut self.kernel.tables, patience, wanted);
+        self.note_unopened_files();
+        if self.collector.files.evicted > evicted && !self.is_budget_reached {
+            self.is_budget_reached = true;
+            self.notices.push(format!(
+                "the room for unwind tables is full ({} MiB, made at the start): the least used ones are dropped; \
+                 record again with more, e.g. --table-budget {}MiB",
+                self.kernel.tables.capacity_bytes() >> 20,
+                (self.kernel.tables.capacity_bytes() >> 20) * 4
+            ));
+        }
+    }
+}
+
+/// Gives the kernel side the entry of a process.
+fn tell(
+    kernel: &KernelSide<'_>,
+    pid: u32,
+    process: &mut Process,
+    stamp: u64,
+    refusals: &mut Refusals,
+) -> anyhow::Result<()> {
+    let (entry, cut) = process.kernel_entry(stamp);
+    kernel.set_process(pid, &entry)?;
+    refusals.cut(process, cut as u64);
+    process.published(monotonic_ns());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mappings_that_are_cut_count_once_however_often_they_are_told() {
+        let (mut refusals, mut first, mut second) =
+            (Refusals::default(), Process::default(), Process::default());
+        refusals.cut(&mut first, 46);
+        refusals.cut(&mut second, 5);
+        refusals.cut(&mut first, 48);
+        refusals.cut(&mut second, 0);
+        refusals.cut(&mut second, 3);
+        assert!(refusals.counters().contains(&(counter::MAPPINGS_CUT, 51)));
+    }
+}
