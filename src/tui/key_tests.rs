@@ -3,6 +3,7 @@
 use super::action::{Action, Effect, LiveCommand, Seen, Tab};
 use super::app::{Live, Overlay};
 use super::key;
+use super::query::Window;
 use super::test_screen::{PLAIN, TestScreen, screen};
 use super::translator::Translator;
 use crate::report::Recording;
@@ -56,7 +57,7 @@ fn keys_of_a_live_recording_work_only_while_it_lives() {
     assert_eq!(screen.effects, commands);
     screen.app.live.as_mut().unwrap().ended = Some("it ended".into());
     screen.effects.clear();
-    for key in [" ", "w", "+", "-"] {
+    for key in [" ", "+", "-"] {
         screen.keys(key);
         let said = screen.app.toast.clone().unwrap();
         assert!(said.ends_with(": not any more, the recording has ended"), "{said}");
@@ -88,6 +89,22 @@ fn a_window_means_nothing_beside_a_chosen_range() {
     screen.keys("w");
     assert_eq!(screen.app.query, before);
     assert!(screen.app.toast.as_ref().unwrap().contains("0 in Time clears it"));
+}
+
+#[test]
+fn a_window_can_be_left_after_the_end() {
+    let mut screen = screen();
+    screen.app.live = Some(Live::default());
+    screen.keys("w");
+    screen.app.live.as_mut().unwrap().ended = Some("it ended".into());
+    assert!(screen.text(&PLAIN).contains("window last 60 s"), "{}", screen.text(&PLAIN));
+    screen.keys("w");
+    assert_eq!(screen.app.query.window, Window::TenSeconds);
+    screen.keys("w");
+    assert_eq!(screen.app.query.window, Window::All);
+    assert!(screen.text(&PLAIN).contains("window all"), "{}", screen.text(&PLAIN));
+    screen.keys("?");
+    assert!(screen.text(&PLAIN).contains("w window"), "{}", screen.text(&PLAIN));
 }
 
 #[test]

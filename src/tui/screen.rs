@@ -281,7 +281,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
         let from = seconds(filter.time.from_ns.unwrap_or(0));
         let to = seconds(filter.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
         parts.push((0, format!("time {from}-{to} s")));
-    } else if app.is_live() {
+    } else if app.live.is_some() {
         parts.push((1, format!("window {}", query.window.words())));
     }
     if picture.to_name_percent >= 1.0 {

@@ -13,11 +13,13 @@ impl App {
             let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
             return self.tell(if is_frozen { "saving what is frozen…" } else { "saving…" });
         }
+        if self.live.is_some() && *action == Action::NextWindow {
+            return self.next_window();
+        }
         if !self.is_live() {
             return;
         }
         match action {
-            Action::NextWindow => return self.next_window(),
             Action::Clear => {
                 self.effects.push(Effect::Live(LiveCommand::Clear));
                 let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
