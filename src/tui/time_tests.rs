@@ -2,12 +2,15 @@
 
 use super::action::{Action, Tab};
 use super::behind_list;
+use super::query::{BehindQuery, ThreadKey};
 use super::search::Search;
 use super::test_session::{Session, theme};
 use super::theme::ColorDepth;
 use super::time_view::Panel;
-use crate::report::fixture_waits::waiting;
-use crate::report::{CommonOptions, Metric, Page, ReportOptions, TimeRange, View, render};
+use crate::profile::Reason;
+use crate::report::fixture::Build;
+use crate::report::fixture_waits::{MS, waiting};
+use crate::report::{Amount, CommonOptions, Metric, Page, ReportOptions, TimeRange, View, render};
 use ratatui::layout::Position;
 use std::sync::Arc;
 
@@ -226,4 +229,28 @@ fn the_id_of_a_thread_is_not_cut() {
     for tid in ["4313", "4314", "4315", "4312"] {
         assert!(lines.iter().any(|line| line.contains(tid)), "{tid} in {lines:#?}");
     }
+}
+
+#[test]
+fn escape_does_not_bring_a_cleared_range_back() {
+    for clear in [Action::Back, Action::Whole] {
+        let mut session = Session::new(waiting(), None, Tab::Time);
+        session.press(&[Action::Right, Action::RangeStart, clear.clone()]);
+        assert!(session.app.query.common.filter.time.is_everything());
+        session.press(&[Action::Back]);
+        assert!(session.app.query.common.filter.time.is_everything(), "{clear:?}");
+        assert_eq!(session.app.toast.as_deref(), Some("there is nothing to go back from: q quits"));
+    }
+    // What was filtered before the range is the next step back, and u brings the range back.
+    let mut session = Session::new(waiting(), None, Tab::Flame);
+    session.press(&[Action::Down, Action::Down, Action::Down, Action::Focus, Action::Open(Tab::Time)]);
+    session.press(&[Action::Right, Action::RangeStart]);
+    let range = session.app.query.common.filter.time;
+    session.press(&[Action::Back, Action::Undo]);
+    assert_eq!(session.app.query.common.filter.time, range);
+    session.press(&[Action::Back]);
+    assert_eq!(session.app.query.common.filter.stacks.len(), 1);
+    session.press(&[Action::Back]);
+    let filter = &session.app.query.common.filter;
+    assert!(filter.stacks.is_empty() && filter.time.is_everything(), "{filter:?}");
 }

@@ -99,6 +99,10 @@ impl App {
 
     fn with_picture(&mut self, action: &Action) {
         let Some(picture) = self.picture.clone() else { return self.tell("there is no picture yet") };
+        // The last line says so, whatever the view has to go back from.
+        if *action == Action::Back && self.search.take().is_some() {
+            return;
+        }
         let is_done = match action {
             Action::Click(at) if self.click_tab(*at) => true,
             _ => self.areas().is_some_and(|areas| self.view_action(action, areas.body, &picture)),
@@ -212,10 +216,18 @@ impl App {
         found.is_some()
     }
 
-    /// One step back: search, then filter (overlays, prompts and the zoom come before).
+    /// One step back, to fewer filters (overlays, prompts, the search and the zoom come before). A range of time that was
+    /// cleared stays so: only `u` brings it back.
     fn back(&mut self) {
-        if self.search.take().is_none() && !self.undo.is_empty() {
-            self.undo_last();
+        let now = self.query.common.filter.clone();
+        while let Some(mut before) = self.undo.pop() {
+            before.space = now.space;
+            if now.time.is_everything() {
+                before.time = now.time;
+            }
+            if before != now {
+                return self.ask(|query| query.common.filter = before);
+            }
         }
     }
 
