@@ -127,6 +127,7 @@ impl CommonArgs {
                 time: self.time.unwrap_or_default(),
                 space,
                 idle: time.idle,
+                threads: Vec::new(),
                 stacks: Vec::new(),
             },
             grouping: self.by,

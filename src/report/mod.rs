@@ -76,8 +76,8 @@ pub use metric::{Metric, Shown};
 pub use name::{module_file, module_stem, short};
 pub use options::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
-    Grouping, InfoOptions, Input, NameStyle, PathStep, ReportOptions, SortKey, Space, StackFilter, TimeRange,
-    View,
+    Grouping, InfoOptions, Input, NamePattern, NameStyle, PathStep, ReportOptions, SortKey, Space,
+    StackFilter, ThreadFilter, ThreadKey, TimeRange, View,
 };
 pub use peek::{Peek, peek};
 pub use quality::{Quality, WorstModule};

@@ -129,6 +129,8 @@ pub struct FilterOptions {
     pub pids: Vec<u32>,
     /// Keep samples of these threads; all when empty.
     pub tids: Vec<u32>,
+    /// Keep samples of threads that every one of these means.
+    pub threads: Vec<ThreadFilter>,
     /// Keep samples taken on these CPUs; all when empty.
     pub cpus: Vec<u16>,
     /// Keep samples of this time, and the part of waits that lies in it.
@@ -141,6 +143,35 @@ pub struct FilterOptions {
     pub stacks: Vec<StackFilter>,
 }
 
+/// A thread, or all of one name and process, by names: the same in a later state of a recording. Foreign text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadKey {
+    /// Name of the threads.
+    pub thread: String,
+    /// Name of their process.
+    pub process: String,
+    /// The thread, where it is one.
+    pub tid: Option<u32>,
+}
+
+/// Which threads, by what views show of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ThreadFilter {
+    /// Those of one row of a table.
+    Row(ThreadKey),
+    /// Those whose name matches.
+    Matching(NamePattern),
+}
+
+/// A regular expression for names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamePattern {
+    /// The expression.
+    pub text: String,
+    /// Names of threads have their ids behind them, as where each thread is for itself.
+    pub has_tids: bool,
+}
+
 /// One step of what is done to the stacks, each on the result of the one before. Labels are meant exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StackFilter {
@@ -148,8 +179,8 @@ pub enum StackFilter {
     Focus(LabelKey),
     /// Drop samples with this on their stack.
     Drop(LabelKey),
-    /// Keep samples with a frame whose name matches this regular expression.
-    Matching(String),
+    /// Keep samples with a frame, or of a thread, whose name matches.
+    Matching(NamePattern),
     /// What this function calls counts for itself.
     CollapseFunction(LabelKey),
     /// Neighbouring frames of the module of this path are one.

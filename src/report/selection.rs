@@ -70,7 +70,7 @@ impl<'p> Selection<'p> {
             group.tail = group.activity.reason().map(|reason| labels.wait_step(reason));
         }
         let quality = Quality::of(profile, &groups, shown.waits.is_some());
-        let stacks = StackFilters::new(&options.filter.stacks, &mut labels)?;
+        let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
         let filter = LabelFilter::new(&options.filter, &labels)?;
         let mut selection = Selection {
             profile,
@@ -88,7 +88,9 @@ impl<'p> Selection<'p> {
             stacks,
         };
         let mut path = Vec::new();
-        for same in groups.chunk_by(Group::has_path_of) {
+        let ask_for_threads = selection.stacks.ask_for_threads();
+        // What is decided by the stack alone is decided once for all threads that have it.
+        for same in groups.chunk_by(|a, b| !ask_for_threads && a.has_path_of(b)) {
             if selection.fill_path(&same[0], &mut path) {
                 selection.total.add(Amount::of(same));
                 let is_short = |group: &&Group| matches!(group.activity, Activity::WaitingShortly(_));
@@ -242,7 +244,7 @@ impl<'p> Selection<'p> {
         if matches!(self.labels.grouping(), Grouping::Module) {
             path.dedup_by_key(|step| step.label);
         }
-        self.stacks.apply(path)
+        self.stacks.apply(path, group.task)
     }
 
     fn is_task(&self, step: Step) -> bool {

@@ -61,7 +61,8 @@ pub(super) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJo
         Tab::Threads => (View::Threads, "all threads".to_owned()),
     };
     let mut words = what;
-    let filters = picture.query.common.filter.stacks.len();
+    let filter = &picture.query.common.filter;
+    let filters = filter.stacks.len() + filter.threads.len();
     if filters > 0 {
         words.push_str(&format!(", {}", counted(filters as u64, "filter")));
     }
@@ -132,7 +133,7 @@ fn callers(picture: &Picture, common: &mut CommonOptions) -> (View, String) {
 fn time(app: &App, picture: &Picture, common: &mut CommonOptions) -> (View, String) {
     match &picture.query.behind {
         Some(asked) if app.time.panel != Panel::Map => {
-            *common = behind_options(&picture.recording, asked, common);
+            *common = behind_options(asked, common);
             let threads = asked
                 .row
                 .as_ref()

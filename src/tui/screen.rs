@@ -269,6 +269,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     let patterns = [&filter.focus, &filter.ignore, &filter.hide, &filter.thread];
     let filters = filter.stacks.len()
         + patterns.iter().filter(|pattern| pattern.is_some()).count()
+        + filter.threads.len()
         + usize::from(!filter.tids.is_empty())
         + usize::from(!filter.pids.is_empty())
         + usize::from(!filter.cpus.is_empty());

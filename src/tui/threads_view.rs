@@ -5,10 +5,9 @@ use super::app::App;
 use super::line::{Below, first_that_fits, fitting, threads_words};
 use super::list::ListState;
 use super::picture::Picture;
-use super::query::ThreadKey;
 use super::table::{self, Column, Placed};
 use super::theme::Theme;
-use crate::report::{LabelId, ThreadRow, Times, TopWait, short};
+use crate::report::{LabelId, ThreadFilter, ThreadKey, ThreadRow, Times, TopWait, short};
 use crate::safe_text;
 use crate::units::{count, duration, duration_of, percent, percent_text};
 use ratatui::Frame;
@@ -214,11 +213,13 @@ fn sort_by(app: &mut App, sort: ThreadSort) {
 /// Keeps the samples of the selected threads.
 fn only_this(app: &mut App, picture: &Picture) {
     let Some(row) = selected_row(app, picture) else { return };
-    let tids = key(row).tids(&picture.recording.profile);
+    // By name, so that threads which start later are among them.
+    let filter = ThreadFilter::Row(key(row));
     let name = safe_text::terminal(&row.thread).into_owned();
     app.change_filter(|options| {
-        let kept = std::mem::take(&mut options.tids);
-        options.tids = tids.into_iter().filter(|tid| kept.is_empty() || kept.contains(tid)).collect();
+        if options.threads.last() != Some(&filter) {
+            options.threads.push(filter);
+        }
     });
     app.tell(format!("only {name}: u takes that back"));
 }

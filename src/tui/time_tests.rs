@@ -2,7 +2,7 @@
 
 use super::action::{Action, Tab};
 use super::behind_list;
-use super::query::{BehindQuery, ThreadKey};
+use super::query::BehindQuery;
 use super::search::Search;
 use super::test_session::{Session, theme};
 use super::theme::ColorDepth;
@@ -10,7 +10,7 @@ use super::time_view::Panel;
 use crate::profile::Reason;
 use crate::report::fixture::Build;
 use crate::report::fixture_waits::{MS, waiting};
-use crate::report::{Amount, CommonOptions, Metric, Page, ReportOptions, TimeRange, View, render};
+use crate::report::{Amount, CommonOptions, Metric, Page, ReportOptions, ThreadKey, TimeRange, View, render};
 use ratatui::layout::Position;
 use std::sync::Arc;
 
@@ -253,4 +253,22 @@ fn escape_does_not_bring_a_cleared_range_back() {
     session.press(&[Action::Back]);
     let filter = &session.app.query.common.filter;
     assert!(filter.stacks.is_empty() && filter.time.is_everything(), "{filter:?}");
+}
+
+#[test]
+fn the_samples_of_a_thread_that_the_filter_drops_are_none() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    let row = ThreadKey { thread: "writer".into(), process: "ingest".into(), tid: None };
+    session.app.query.behind = Some(BehindQuery { time: TimeRange::default(), row: Some(row) });
+    session.picture();
+    let behind = |session: &Session| session.app.picture.as_ref().unwrap().behind.clone().unwrap();
+    let writer = behind(&session).total;
+    assert!(writer.weight > 0);
+    session.app.query.common.filter.tids = vec![4313];
+    session.picture();
+    assert_eq!(behind(&session).total, Amount::default());
+    assert!(behind(&session).samples.is_empty());
+    session.app.query.common.filter.tids = vec![4313, 4315];
+    session.picture();
+    assert_eq!(behind(&session).total, writer);
 }

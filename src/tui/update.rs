@@ -7,7 +7,7 @@ use super::query::keep_threads;
 use super::refusal::Before;
 use super::search::Search;
 use super::{callers_view, flame_view, help, threads_view, time_view, top_view};
-use crate::report::{Direction, LabelId, LabelKind, Metric, SortKey, Space, StackFilter};
+use crate::report::{Direction, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter};
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 use tui_input::Input;
@@ -331,7 +331,7 @@ impl App {
     fn keep_matches(&mut self) {
         match &self.search {
             Some(search) => {
-                let pattern = search.pattern_text();
+                let pattern = NamePattern { text: search.pattern_text(), has_tids: self.query.each_thread };
                 self.add_filter(StackFilter::Matching(pattern));
             }
             None => self.tell("search first: /"),
