@@ -256,6 +256,54 @@ fn escape_does_not_bring_a_cleared_range_back() {
 }
 
 #[test]
+fn the_selected_sample_is_followed_into_the_next_picture() {
+    let recording = |more: u64| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        for number in 0..8 {
+            let at_ns = number * 100 * MS;
+            let name = format!("/x:wait_{number}");
+            build.wait(task, Reason::Lock, at_ns, (50 - number) * MS, &["/x:main", &name]);
+        }
+        // Longer ones, which come first.
+        for number in 0..more {
+            let at_ns = (800 + number * 100) * MS;
+            build.wait(task, Reason::Lock, at_ns, 90 * MS, &["/x:main", "/x:new"]);
+        }
+        build.thread_time(task, 0, 0, 2_000 * MS);
+        build.finish()
+    };
+    let names = |session: &Session| {
+        let picture = session.app.picture.clone().unwrap();
+        behind_list::selected_names(&session.app, &picture)
+    };
+    let mut session = Session::new(recording(0), Some(Metric::OffCpu), Tab::Time);
+    session.app.query.behind = Some(BehindQuery { time: TimeRange::default(), row: None });
+    session.app.time.panel = Panel::Samples;
+    session.picture();
+    session.press(&[Action::Down, Action::Down]);
+    assert!(names(&session).contains(&"wait_2".to_owned()), "{:?}", names(&session));
+    session.recording = Arc::new(recording(3));
+    session.picture();
+    assert_eq!(session.app.time.samples.cursor, 5);
+    assert!(names(&session).contains(&"wait_2".to_owned()), "{:?}", names(&session));
+    session.press(&[Action::Enter]);
+    session.recording = Arc::new(recording(5));
+    session.picture();
+    assert_eq!(session.app.time.panel, Panel::Stack);
+    assert!(session.text().contains("wait_2"), "{}", session.text());
+    // It has gone: not the stack of another.
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.wait(task, Reason::Lock, 5 * MS, 4 * MS, &["/x:main", "/x:other"]);
+    build.thread_time(task, 0, 0, 2_000 * MS);
+    session.recording = Arc::new(build.finish());
+    session.picture();
+    assert_eq!(session.app.time.panel, Panel::Samples);
+    assert!(session.text().contains("not among them any more"), "{}", session.text());
+}
+
+#[test]
 fn the_samples_of_a_thread_that_the_filter_drops_are_none() {
     let mut session = Session::new(waiting(), None, Tab::Time);
     let row = ThreadKey { thread: "writer".into(), process: "ingest".into(), tid: None };
