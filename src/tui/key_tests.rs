@@ -203,10 +203,11 @@ fn the_help_shows_no_key_of_a_view_that_is_not_there() {
 #[test]
 fn a_late_answer_of_the_terminal_is_not_typed() {
     let screen = screen();
-    let mut translator = Translator::default();
+    let now = Instant::now();
+    let mut translator = Translator::after_a_question(now);
     let mut send = |code, held| {
         let event = Event::Key(KeyEvent::new(code, held));
-        translator.action(&screen.app, &event, Instant::now())
+        translator.action(&screen.app, &event, now)
     };
     for end in [(KeyCode::Char('g'), KeyModifiers::CONTROL), (KeyCode::Char('\\'), KeyModifiers::ALT)] {
         assert_eq!(send(KeyCode::Char(']'), KeyModifiers::ALT), None);
@@ -215,6 +216,37 @@ fn a_late_answer_of_the_terminal_is_not_typed() {
         }
         assert_eq!(send(end.0, end.1), None);
         assert_eq!(send(KeyCode::Char('q'), KeyModifiers::NONE), Some(Action::Quit));
+    }
+}
+
+#[test]
+fn only_what_comes_at_once_after_a_question_is_an_answer() {
+    let screen = screen();
+    let asked = Instant::now();
+    let bracket = (KeyCode::Char(']'), KeyModifiers::ALT);
+    let send = |translator: &mut Translator, (code, held), after_ms| {
+        let event = Event::Key(KeyEvent::new(code, held));
+        translator.action(&screen.app, &event, asked + Duration::from_millis(after_ms))
+    };
+    let quit = (KeyCode::Char('q'), KeyModifiers::NONE);
+    // Nobody asked, or long ago: it is a key.
+    for (mut translator, after_ms) in
+        [(Translator::default(), 0), (Translator::after_a_question(asked), 60_000)]
+    {
+        assert!(matches!(send(&mut translator, bracket, after_ms), Some(Action::Nothing(_))));
+        assert_eq!(send(&mut translator, quit, after_ms), Some(Action::Quit));
+    }
+    // A pause ends it.
+    let mut translator = Translator::after_a_question(asked);
+    assert_eq!(send(&mut translator, bracket, 500), None);
+    assert_eq!(send(&mut translator, (KeyCode::Char('1'), KeyModifiers::NONE), 510), None);
+    assert_eq!(send(&mut translator, quit, 700), Some(Action::Quit));
+    // What ends or stops the program is never a part of it.
+    for (key, action) in [('c', Action::Quit), ('z', Action::Suspend)] {
+        let mut translator = Translator::after_a_question(asked);
+        assert_eq!(send(&mut translator, bracket, 0), None);
+        assert_eq!(send(&mut translator, (KeyCode::Char(key), KeyModifiers::CONTROL), 1), Some(action));
+        assert_eq!(send(&mut translator, quit, 2), Some(Action::Quit));
     }
 }
 

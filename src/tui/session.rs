@@ -95,6 +95,7 @@ pub fn run_source(options: &TuiOptions, source: Source) -> anyhow::Result<u8> {
         }
     };
     let theme = Theme::of_terminal(options.color, options.ascii);
+    let translator = Translator::after_a_question(Instant::now());
     let tell = queue.clone();
     events::listen(move |outside| tell.send(Message::Outside(outside)).is_ok())
         .context("cannot listen to the terminal")?;
@@ -105,16 +106,7 @@ pub fn run_source(options: &TuiOptions, source: Source) -> anyhow::Result<u8> {
     app.has_mouse = options.mouse;
     app.live = live;
     app.toast = warning;
-    let mut session = Session {
-        app,
-        theme,
-        terminal,
-        worker,
-        translator: Translator::default(),
-        newest,
-        commands,
-        over: None,
-    };
+    let mut session = Session { app, theme, terminal, worker, translator, newest, commands, over: None };
     session.run(&inbox)
 }
 
