@@ -71,6 +71,7 @@ pub use group::{Activity, Group};
 pub use heat_map::{HeatGrid, HeatMap};
 pub use idle::IdleWaits;
 pub use info::info;
+pub(crate) use label::thread_name;
 pub use label::{Label, LabelId, LabelKey, LabelKind, Labels, Place, PlaceId, Source, Step};
 pub use metric::{Metric, Shown};
 pub use name::{module_file, module_stem, short};

@@ -196,7 +196,7 @@ pub const TABLE: &[Entry] = &[
         "n N",
         "next",
         "",
-        COPIED,
+        ALL,
         &[(key('n'), Action::NextMatch), (key('N'), Action::PreviousMatch)],
     ),
     entry(

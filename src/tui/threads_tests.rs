@@ -112,3 +112,41 @@ fn only_this_means_threads_that_are_still_to_come() {
     session.picture();
     assert!(session.app.picture.as_ref().unwrap().total.is_empty());
 }
+
+#[test]
+fn threads_can_be_searched() {
+    let mut session = Session::new(waiting(), None, Tab::Threads);
+    session.app.search = Some(Search::new("^w").unwrap());
+    session.picture();
+    let selected = |session: &mut Session| {
+        let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
+        let line = lines.iter().find(|line| line.starts_with('>')).unwrap().clone();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let first = selected(&mut session);
+    session.press(&[Action::NextMatch]);
+    let second = selected(&mut session);
+    session.press(&[Action::NextMatch]);
+    let third = selected(&mut session);
+    for name in [&second, &third] {
+        assert!(name.starts_with('w'), "{first} {second} {third}");
+    }
+    assert_ne!(second, third);
+    session.press(&[Action::PreviousMatch]);
+    assert_eq!(selected(&mut session), second);
+    // Both are marked, and the other is not.
+    let buffer = session.buffer((80, 24), &theme(ColorDepth::None, false));
+    let area = session.app.areas().unwrap().body;
+    let marked = (area.y + 1..area.y + 4)
+        .filter(|y| buffer[(2, *y)].modifier.contains(ratatui::style::Modifier::UNDERLINED));
+    assert_eq!(marked.count(), 2, "{}", session.text());
+    session.press(&[Action::KeepMatches]);
+    let names: Vec<&str> = {
+        let picture = session.app.picture.as_ref().unwrap();
+        picture.threads.iter().map(|row| row.thread.as_str()).collect()
+    };
+    assert!(names.len() == 2 && names.iter().all(|name| name.starts_with('w')), "{names:?}");
+    session.app.search = Some(Search::new("nobody").unwrap());
+    session.press(&[Action::NextMatch]);
+    assert_eq!(session.app.toast.as_deref(), Some("no thread matches"));
+}

@@ -7,7 +7,9 @@ use super::query::keep_threads;
 use super::refusal::Before;
 use super::search::Search;
 use super::{callers_view, flame_view, help, threads_view, time_view, top_view};
-use crate::report::{Direction, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter};
+use crate::report::{
+    Direction, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter, ThreadFilter,
+};
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 use tui_input::Input;
@@ -329,13 +331,22 @@ impl App {
     }
 
     fn keep_matches(&mut self) {
-        match &self.search {
-            Some(search) => {
-                let pattern = NamePattern { text: search.pattern_text(), has_tids: self.query.each_thread };
-                self.add_filter(StackFilter::Matching(pattern));
-            }
-            None => self.tell("search first: /"),
+        let Some(search) = &self.search else { return self.tell("search first: /") };
+        let pattern = NamePattern { text: search.pattern_text(), has_tids: self.query.each_thread };
+        // Where only threads are found, all that they did is kept, also in the table of their times.
+        let is_of_threads = match (self.tab, &self.picture) {
+            (Tab::Threads, Some(picture)) => threads_view::has_match(search, picture),
+            _ => search.functions == 0 && search.threads > 0,
+        };
+        if !is_of_threads {
+            return self.add_filter(StackFilter::Matching(pattern));
         }
+        let filter = ThreadFilter::Matching(pattern);
+        self.change_filter(|options| {
+            if options.threads.last() != Some(&filter) {
+                options.threads.push(filter);
+            }
+        });
     }
 
     fn edit(&mut self, request: tui_input::InputRequest) {
