@@ -1,6 +1,6 @@
 //! What leaves the screen: what `x` writes is what is shown, by the same filters as everywhere; `y` and `Y` copy names.
 
-use super::action::{Effect, Tab};
+use super::action::{Effect, Seen, Tab};
 use super::app::App;
 use super::picture::{Picture, behind_options};
 use super::query::keep_threads;
@@ -11,6 +11,7 @@ use crate::report::{
 use crate::safe_text;
 use crate::units::{counted, honest_percent_text, percent};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How the names of written files begin.
 const STEM: &str = "prof";
@@ -20,7 +21,8 @@ impl App {
     pub(super) fn export(&mut self, shape: ExportShape) {
         let Some(picture) = self.picture.clone() else { return self.tell("there is no picture yet") };
         let (job, what) = job(self, &picture, shape);
-        self.effects.push(Effect::Export(Box::new(job), what));
+        let seen = Seen(Arc::clone(&picture.recording));
+        self.effects.push(Effect::Export(Box::new(job), seen, what));
         self.tell("writing…");
     }
 

@@ -5,6 +5,7 @@ use super::test_screen::{TestScreen, screen};
 use crate::report::fixture::Build;
 use crate::report::fixture_waits::waiting;
 use crate::report::{BoxOf, ExportJob};
+use std::sync::Arc;
 
 #[test]
 fn an_export_is_of_what_is_on_the_screen() {
@@ -13,10 +14,11 @@ fn an_export_is_of_what_is_on_the_screen() {
     let mut written = |screen: &mut TestScreen, key: &str| {
         screen.effects.clear();
         screen.keys(&format!("x{key}"));
-        let Some(Effect::Export(job, what)) = screen.effects.pop() else { panic!() };
+        let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
         number += 1;
         let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
-        let path = job.run(&screen.recording).unwrap();
+        assert!(Arc::ptr_eq(&seen.0, &screen.app.picture.as_ref().unwrap().recording));
+        let path = job.run(&seen.0).unwrap();
         (std::fs::read_to_string(path).unwrap(), what)
     };
     let sum = |folded: &str| -> u64 {
@@ -71,9 +73,9 @@ fn boxes_that_share_one_are_exported_together() {
     let picture = screen.app.picture.clone().unwrap();
     assert!(matches!(screen.app.flame.zoom.find(&picture), BoxOf::Rest(ids) if ids.len() == 3));
     screen.keys("xf");
-    let Some(Effect::Export(job, what)) = screen.effects.pop() else { panic!() };
+    let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
     assert!(what.starts_with("the zoom on 3 calls"), "{what}");
-    let selection = screen.recording.select(&job.common).unwrap();
+    let selection = seen.0.select(&job.common).unwrap();
     assert_eq!(selection.total.samples, 3);
 }
 

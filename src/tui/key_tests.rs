@@ -53,7 +53,8 @@ fn keys_of_a_live_recording_work_only_while_it_lives() {
     let half = Duration::from_millis(500);
     let seen = Seen(screen.app.picture.as_ref().unwrap().recording.clone());
     let commands =
-        [LiveCommand::Refresh(half), LiveCommand::Save(seen), LiveCommand::Clear].map(Effect::Live);
+        [LiveCommand::Refresh(half), LiveCommand::Save(seen.clone()), LiveCommand::Clear].map(Effect::Live);
+    assert_eq!(screen.effects.remove(0), Effect::Hold(seen));
     assert_eq!(screen.effects, commands);
     screen.app.live.as_mut().unwrap().ended = Some("it ended".into());
     screen.effects.clear();
