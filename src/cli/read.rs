@@ -133,6 +133,7 @@ impl CommonArgs {
             grouping: self.by,
             inline: !self.no_inline,
             names: self.names,
+            each_thread: false,
         }
     }
 }

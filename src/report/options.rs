@@ -217,6 +217,8 @@ pub struct CommonOptions {
     pub inline: bool,
     /// How names are written; `None` leaves it to the view.
     pub names: Option<NameStyle>,
+    /// Each thread for itself, instead of all of one name together.
+    pub each_thread: bool,
 }
 
 impl Default for CommonOptions {
@@ -228,6 +230,7 @@ impl Default for CommonOptions {
             grouping: Grouping::default(),
             inline: true,
             names: None,
+            each_thread: false,
         }
     }
 }

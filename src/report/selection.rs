@@ -34,6 +34,8 @@ pub struct Selection<'p> {
     pub hidden_idle: Amount,
     /// How far to trust the samples that passed the filters on samples.
     pub quality: Quality,
+    /// Each thread is for itself.
+    pub(super) each_thread: bool,
     groups: Vec<Group>,
     sample_filter: SampleFilter,
     filter: LabelFilter,
@@ -81,6 +83,7 @@ impl<'p> Selection<'p> {
             whole,
             hidden_idle,
             quality,
+            each_thread: options.each_thread,
             groups: Vec::new(),
             sample_filter,
             filter,

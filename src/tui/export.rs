@@ -54,7 +54,8 @@ impl App {
 
 /// The file of this shape that holds what the screen shows, and what that is, in words.
 pub(super) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJob, String) {
-    let mut common = picture.query.options(picture.duration_ns);
+    let each_thread = picture.query.each_thread;
+    let mut common = CommonOptions { each_thread, ..picture.query.options(picture.duration_ns) };
     let (view, what) = match app.tab {
         Tab::Flame => flame(app, picture, &mut common),
         Tab::Top => (View::Flat, "all functions".to_owned()),
@@ -67,6 +68,9 @@ pub(super) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJo
     let filters = filter.stacks.len() + filter.threads.len();
     if filters > 0 {
         words.push_str(&format!(", {}", counted(filters as u64, "filter")));
+    }
+    if each_thread {
+        words.push_str(", each thread for itself");
     }
     let range = common.filter.time;
     if !range.is_everything() {

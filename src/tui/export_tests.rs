@@ -2,7 +2,7 @@
 
 use super::action::Effect;
 use super::test_screen::{TestScreen, screen};
-use crate::report::fixture::Build;
+use crate::report::fixture::{Build, ingest};
 use crate::report::fixture_waits::waiting;
 use crate::report::{BoxOf, ExportJob};
 use std::sync::Arc;
@@ -113,4 +113,38 @@ fn names_and_stacks_are_copied_as_they_are_called() {
     assert_eq!(Some(name), names.last());
     names.reverse();
     assert_eq!(stack.lines().collect::<Vec<_>>(), names);
+}
+
+#[test]
+fn threads_that_are_apart_on_the_screen_are_apart_in_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut number = 0;
+    let mut written = |screen: &mut TestScreen, keys: &str| {
+        screen.effects.clear();
+        screen.keys(keys);
+        let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
+        number += 1;
+        let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
+        (std::fs::read_to_string(job.run(&seen.0).unwrap()).unwrap(), what)
+    };
+    // With waits and without: two tables.
+    for recording in [waiting(), ingest()] {
+        let mut screen = TestScreen::new(recording, 80, 24);
+        let (together, _) = written(&mut screen, "xf");
+        assert!(together.contains("worker;") && !together.contains("(tid "), "{together}");
+        screen.keys("T");
+        let (folded, what) = written(&mut screen, "xf");
+        assert!(what.ends_with("each thread for itself"), "{what}");
+        for tid in ["4313", "4314"] {
+            assert!(folded.contains(&format!("worker (tid {tid});")), "{folded}");
+            let (svg, _) = written(&mut screen, "xs");
+            assert!(svg.contains(&format!("worker (tid {tid}) (")), "{tid}");
+            let (text, _) = written(&mut screen, "5xt");
+            assert!(text.contains(&format!("worker {tid}")), "{text}");
+            screen.keys("1");
+        }
+        screen.keys("T");
+        let (text, _) = written(&mut screen, "5xt");
+        assert!(text.contains("worker  ") && !text.contains("4313"), "{text}");
+    }
 }

@@ -37,7 +37,7 @@ pub(super) fn thread_times(
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.busy_ns()));
         super::push_line(
             out,
-            &more_line(rows.len() - shown.len(), "thread name", percent(sum, whole_ns), page),
+            &more_line(rows.len() - shown.len(), super::threads::noun(&rows), percent(sum, whole_ns), page),
         );
     }
     Ok(())
@@ -50,7 +50,8 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
     let time = |part: fn(&Times) -> u64| {
         cells(&|row| row.times.map_or("-".to_owned(), |times| duration_of(part(&times), whole_ns)))
     };
-    let mut columns = vec![Column::text("THREAD", cells(&|row| named(&row.thread)))];
+    let thread = |row: &ThreadRow| super::threads::shown_thread(row, MOST_NAME_COLUMNS, page);
+    let mut columns = vec![Column::text("THREAD", cells(&thread))];
     // Where all have the name of their process, it says nothing.
     if page.width >= ROOMY_COLUMNS || shown.windows(2).any(|pair| pair[0].process != pair[1].process) {
         columns.push(Column::text("PROCESS", cells(&|row| named(&row.process))));
