@@ -37,7 +37,7 @@ pub enum Prompt {
         /// What is wrong with it.
         problem: Option<String>,
         /// The search before.
-        before: Option<Search>,
+        before: Option<Box<Search>>,
     },
     /// The kind of file to write.
     Export,

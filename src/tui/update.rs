@@ -71,7 +71,7 @@ impl App {
                 self.prompt = Some(Prompt::Search {
                     input: Input::new(text),
                     problem: None,
-                    before: self.search.clone(),
+                    before: self.search.clone().map(Box::new),
                 });
             }
             Action::Edit(request) => self.edit(*request),
@@ -375,7 +375,7 @@ impl App {
         let Some(Prompt::Search { problem, input, before }) = self.prompt.take() else { return };
         if input.value().is_empty() {
             // Nothing typed: as it was before.
-            self.search = before;
+            self.search = before.map(|before| *before);
         } else if problem.is_some() {
             // It stays on the screen with what is wrong, to be mended.
             self.prompt = Some(Prompt::Search { problem, input, before });

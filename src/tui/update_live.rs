@@ -20,17 +20,14 @@ impl App {
         if !self.is_live() {
             return;
         }
-        match action {
-            Action::Clear => {
-                self.effects.push(Effect::Live(LiveCommand::Clear));
-                let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
-                return self.tell(if is_frozen {
-                    "cleared: Space shows what comes from now on"
-                } else {
-                    "cleared: what comes from now on counts"
-                });
-            }
-            _ => {}
+        if *action == Action::Clear {
+            self.effects.push(Effect::Live(LiveCommand::Clear));
+            let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
+            return self.tell(if is_frozen {
+                "cleared: Space shows what comes from now on"
+            } else {
+                "cleared: what comes from now on counts"
+            });
         }
         if *action == Action::Freeze {
             return self.freeze();
