@@ -5,12 +5,12 @@ use crate::record::RecordOptions;
 use crate::record::live::{INTERVALS, Live, LiveEvent, Saved, Snapshot};
 use crate::report::Recording;
 use crate::safe_text;
-use crate::tui::{self, Feed, LiveCommand, LiveStatus, Seen, Source, TuiOptions};
+use crate::tui::{self, Feed, FeedSender, LiveCommand, LiveStatus, Seen, Source, TuiOptions};
 use crate::units;
 use anyhow::Context;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::Result<u
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
     let live = Arc::new(Live::start(options.record.clone(), command_line)?);
-    let (tell, feed) = channel();
+    let (tell, feed) = tui::feed();
     let (commands, orders) = channel();
     let events = live.events();
     let of_events = tell.clone();
@@ -72,17 +72,17 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<thr
 }
 
 /// Translates what a recording tells. Returns whether somebody listens.
-fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &Sender<Feed>) -> bool {
+fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &FeedSender) -> bool {
     match event {
-        LiveEvent::Snapshot(snapshot) => tell.send(picture(*snapshot)).is_ok(),
+        LiveEvent::Snapshot(snapshot) => tell.send(picture(*snapshot)),
         LiveEvent::Status(now) => {
             (status.elapsed, status.lost) = (now.elapsed, now.lost);
-            tell.send(Feed::Status(status.clone())).is_ok()
+            tell.send(Feed::Status(status.clone()))
         }
-        LiveEvent::Notice(text) => tell.send(Feed::Note(text)).is_ok(),
+        LiveEvent::Notice(text) => tell.send(Feed::Note(text)),
         LiveEvent::Ended(ended) => {
             let why = ended.failure.unwrap_or(ended.reason);
-            tell.send(picture(*ended.snapshot)).is_ok() && tell.send(Feed::Ended { why }).is_ok()
+            tell.send(picture(*ended.snapshot)) && tell.send(Feed::Ended { why })
         }
     }
 }
@@ -93,12 +93,7 @@ fn picture(snapshot: Snapshot) -> Feed {
 }
 
 /// Does what the user wants of the recording, until the screen is gone.
-fn carry_out(
-    live: &Live,
-    orders: &Receiver<LiveCommand>,
-    output: &crate::record::Output,
-    tell: &Sender<Feed>,
-) {
+fn carry_out(live: &Live, orders: &Receiver<LiveCommand>, output: &crate::record::Output, tell: &FeedSender) {
     for order in orders {
         let note = match order {
             LiveCommand::Refresh(interval) => {
@@ -115,7 +110,7 @@ fn carry_out(
             },
         };
         // Without a screen nobody is left to tell.
-        let _ = tell.send(Feed::Note(note));
+        tell.send(Feed::Note(note));
     }
 }
 

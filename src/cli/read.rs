@@ -127,11 +127,13 @@ impl CommonArgs {
                 time: self.time.unwrap_or_default(),
                 space,
                 idle: time.idle,
+                threads: Vec::new(),
                 stacks: Vec::new(),
             },
             grouping: self.by,
             inline: !self.no_inline,
             names: self.names,
+            each_thread: false,
         }
     }
 }

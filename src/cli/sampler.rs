@@ -3,6 +3,7 @@
 use super::value::{self, EventName};
 use crate::failure::Failure;
 use crate::record::{CallGraph, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
+use crate::report::Metric;
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -114,6 +115,34 @@ fn budget_help() -> String {
 }
 
 impl SamplerArgs {
+    /// Records what a view of `metric` is about, where the command line does not say what is recorded.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure when it says that something else is: such a view would stay empty.
+    pub(super) fn record_for(&mut self, metric: Option<Metric>) -> Result<(), Failure> {
+        let (option, needed): (_, &[EventName]) = match metric {
+            None => return Ok(()),
+            Some(Metric::OnCpu) => ("--on-cpu", &[EventName::Cpu]),
+            Some(Metric::OffCpu) => ("--off-cpu", &[EventName::Off]),
+            Some(Metric::Wall) => ("--wall", &[EventName::Cpu, EventName::Off]),
+        };
+        if self.event.is_empty() {
+            if needed.contains(&EventName::Off) {
+                // All that is recorded of a process by default, also where waits are left out by default.
+                self.event = vec![EventName::Cpu, EventName::Off];
+            }
+            return Ok(());
+        }
+        let Some(missing) = needed.iter().find(|event| !self.event.contains(event)) else { return Ok(()) };
+        let (what, given) = match missing {
+            EventName::Cpu => ("the time that threads run", "off"),
+            EventName::Off => ("the time that they wait", "cpu"),
+        };
+        Err(Failure::usage(format!("{option} shows {what}, which -e {given} does not record"))
+            .hint(format!("to record both:  {option} -e cpu,off")))
+    }
+
     /// The options for `target`; what has to do with its file is as by default.
     pub(super) fn into_options(
         self,

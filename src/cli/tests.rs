@@ -264,6 +264,32 @@ fn tui_takes_the_words_of_report() {
 }
 
 #[test]
+fn what_is_to_be_shown_live_is_recorded_or_refused() {
+    let events = |line: &str| {
+        let Ok(Request::Live(options)) = parsed(line) else { panic!("{line}") };
+        (options.record.on_cpu, options.record.waits.is_some())
+    };
+    for verb in ["prof tui", "prof live", "prof top"] {
+        assert_eq!(events(&format!("{verb} -a")), (true, false));
+        for option in ["--off-cpu", "--wall"] {
+            assert_eq!(events(&format!("{verb} -a {option}")), (true, true));
+            assert_eq!(events(&format!("{verb} {option} -p 7")), (true, true));
+            let Err(Stop::Failed(failure)) = parsed(&format!("{verb} {option} -e cpu -p 7")) else {
+                panic!("{verb} {option}")
+            };
+            assert_eq!((failure.status, failure.hints.len()), (2, 1));
+            assert!(failure.message.contains("which -e cpu does not record"), "{}", failure.message);
+            assert!(failure.hints[0].contains(&format!("{option} -e cpu,off")), "{}", failure.hints[0]);
+        }
+        assert_eq!(events(&format!("{verb} -e off --off-cpu -p 7")), (false, true));
+        for option in ["--on-cpu", "--wall"] {
+            let (_, text) = refused(&format!("{verb} {option} -e off -p 7"));
+            assert!(text.contains("which -e off does not record"), "{text}");
+        }
+    }
+}
+
+#[test]
 fn what_is_watched_can_begin_later_and_end_by_itself() {
     for command in ["prof tui", "prof live", "prof top"] {
         let Ok(Request::Live(options)) = parsed(&format!("{command} -d 10s -D 500ms -p 7")) else {

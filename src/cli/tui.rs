@@ -5,6 +5,7 @@ use super::sampler::{RunningArgs, SamplerArgs, SpanArgs};
 use super::{HELP_TEMPLATE, Request, value};
 use crate::failure::Failure;
 use crate::live::LiveOptions;
+use crate::record::Target;
 use crate::report::{ColorWhen, CommonOptions};
 use crate::tui::TuiOptions;
 use crate::tui::action::Tab;
@@ -125,8 +126,20 @@ impl TuiArgs {
             return Ok(Request::Tui(tui));
         }
         let (target, timer) = RunningArgs { pid, tid, name, all }.into_target(command, "tui")?;
-        Ok(Request::Live(LiveOptions { record: self.sampler.into_options(target, timer, &self.span), tui }))
+        live(self.sampler, target, timer, &self.span, tui)
     }
+}
+
+/// A live recording that holds the time that is to be shown.
+fn live(
+    mut sampler: SamplerArgs,
+    target: Target,
+    timer: Option<Vec<OsString>>,
+    span: &SpanArgs,
+    tui: TuiOptions,
+) -> Result<Request, Failure> {
+    sampler.record_for(tui.common.metric)?;
+    Ok(Request::Live(LiveOptions { record: sampler.into_options(target, timer, span), tui }))
 }
 
 impl LiveArgs {
@@ -135,6 +148,6 @@ impl LiveArgs {
         let (target, timer) = self.running.into_target(self.command, verb)?;
         let common = self.time.into_options();
         let tui = self.display.into_options(common, tab);
-        Ok(Request::Live(LiveOptions { record: self.sampler.into_options(target, timer, &self.span), tui }))
+        live(self.sampler, target, timer, &self.span, tui)
     }
 }

@@ -1,11 +1,13 @@
 //! Which samples count, and which labels of their stacks: filter options made ready to use.
 
 use super::amount::Amount;
-use super::label::{Label, Labels};
+use super::label::{Label, Labels, thread_name};
 use super::name;
-use super::options::{FilterOptions, PathStep, Space, StackFilter, TimeRange};
+use super::options::{
+    FilterOptions, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey, TimeRange,
+};
 use crate::failure::Failure;
-use crate::profile::{Sample, ShortWaits, Tables, TaskId, ThreadTime};
+use crate::profile::{Sample, ShortWaits, Tables, Task, TaskId, ThreadTime};
 use regex::{Regex, RegexBuilder};
 
 /// Most memory that one compiled pattern may take, bytes.
@@ -29,6 +31,30 @@ pub(super) fn pattern(option: &str, text: &str) -> Result<Regex, Failure> {
     })
 }
 
+/// Which of the threads of `tables` have a matching name, by [`TaskId`].
+pub(super) fn matching_threads(wanted: &NamePattern, tables: &Tables) -> Result<Vec<bool>, Failure> {
+    let pattern = pattern("--thread", &wanted.text)?;
+    let is_match = |task: &Task| {
+        pattern.is_match(&thread_name(tables.string(task.comm), wanted.has_tids.then_some(task.tid)))
+    };
+    Ok(tables.tasks().iter().map(is_match).collect())
+}
+
+/// Which of the threads of `tables` a filter means, by [`TaskId`].
+fn meant_threads(filter: &ThreadFilter, tables: &Tables) -> Result<Vec<bool>, Failure> {
+    match filter {
+        ThreadFilter::Row(key) => {
+            let is_meant = |task: &Task| {
+                tables.string(task.comm) == key.thread
+                    && tables.string(task.process) == key.process
+                    && key.tid.is_none_or(|tid| tid == task.tid)
+            };
+            Ok(tables.tasks().iter().map(is_meant).collect())
+        }
+        ThreadFilter::Matching(wanted) => matching_threads(wanted, tables),
+    }
+}
+
 /// Decides which samples count. Decisions that need only the sample are made first, once for each task;
 /// those about names are made once for each label.
 #[derive(Debug)]
@@ -41,13 +67,17 @@ pub(super) struct SampleFilter {
 impl SampleFilter {
     pub(super) fn new(options: &FilterOptions, tables: &Tables) -> Result<Self, Failure> {
         let thread = options.thread.as_deref().map(|text| pattern("--thread", text)).transpose()?;
-        let keep_task = (tables.tasks().iter())
+        let mut keep_task: Vec<bool> = (tables.tasks().iter())
             .map(|task| {
                 (options.pids.is_empty() || options.pids.contains(&task.pid))
                     && (options.tids.is_empty() || options.tids.contains(&task.tid))
                     && thread.as_ref().is_none_or(|re| re.is_match(tables.string(task.comm)))
             })
             .collect();
+        for filter in &options.threads {
+            let meant = meant_threads(filter, tables)?;
+            keep_task.iter_mut().zip(meant).for_each(|(keep, is_meant)| *keep &= is_meant);
+        }
         Ok(SampleFilter { keep_task, cpus: options.cpus.clone(), time: options.time })
     }
 
@@ -170,9 +200,20 @@ pub(super) fn description(options: &FilterOptions) -> Option<String> {
         Space::User => words.push("--user".to_owned()),
         Space::Kernel => words.push("--kernel".to_owned()),
     }
+    words.extend(options.threads.iter().map(thread_words));
     words.extend(options.stacks.iter().map(stack_words));
     // More than what is shown by default is no filter: `--idle` needs no words.
     (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// A filter on threads in words: the command line has none for it.
+fn thread_words(filter: &ThreadFilter) -> String {
+    match filter {
+        ThreadFilter::Row(ThreadKey { thread, process, tid }) => {
+            format!("(only thread {} of {process})", thread_name(thread, *tid))
+        }
+        ThreadFilter::Matching(pattern) => format!("(only threads with a match of {})", pattern.text),
+    }
 }
 
 /// A stack filter in words: the command line has none for it.
@@ -180,7 +221,7 @@ fn stack_words(filter: &StackFilter) -> String {
     match filter {
         StackFilter::Focus(key) => format!("(only with {})", key.name),
         StackFilter::Drop(key) => format!("(without {})", key.name),
-        StackFilter::Matching(pattern) => format!("(only with a match of {pattern})"),
+        StackFilter::Matching(pattern) => format!("(only with a match of {})", pattern.text),
         StackFilter::CollapseFunction(key) => format!("({} with all it calls)", key.name),
         StackFilter::CollapseModule(module) => format!("({} as one)", name::module_file(module)),
         StackFilter::CollapseRecursion(key) => format!("({} without recursion)", key.name),

@@ -415,7 +415,7 @@ impl Labels {
         let label = if each {
             let key =
                 Key::Thread { pid: task.pid, tid: task.tid, generation: task.generation, name: task.comm };
-            self.intern(key, || bare_label(format!("{name} (tid {})", task.tid), LabelKind::Task))
+            self.intern(key, || bare_label(thread_name(name, Some(task.tid)), LabelKind::Task))
         } else {
             let key = Key::ThreadName { name: task.comm };
             self.intern(key, || bare_label(name.to_owned(), LabelKind::Task))
@@ -467,6 +467,11 @@ impl Labels {
             LabelId(self.labels.len() as u32 - 1)
         })
     }
+}
+
+/// The name of a thread, with its id where threads of one name are told apart. Foreign text.
+pub(crate) fn thread_name(name: &str, tid: Option<u32>) -> String {
+    tid.map_or_else(|| name.to_owned(), |tid| format!("{name} (tid {tid})"))
 }
 
 /// A label of something that is no code.

@@ -73,13 +73,14 @@ pub use group::{Activity, Group};
 pub use heat_map::{HeatGrid, HeatMap};
 pub use idle::IdleWaits;
 pub use info::info;
+pub(crate) use label::thread_name;
 pub use label::{Label, LabelId, LabelKey, LabelKind, Labels, Place, PlaceId, Source, Step};
 pub use metric::{Metric, Shown};
 pub use name::{module_file, module_stem, short};
 pub use options::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
-    Grouping, InfoOptions, Input, NameStyle, PathStep, ReportOptions, SortKey, Space, StackFilter, TimeRange,
-    View,
+    Grouping, InfoOptions, Input, NamePattern, NameStyle, PathStep, ReportOptions, SortKey, Space,
+    StackFilter, ThreadFilter, ThreadKey, TimeRange, View,
 };
 pub use peek::{Peek, peek};
 pub use quality::{Quality, WorstModule};

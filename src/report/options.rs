@@ -129,6 +129,8 @@ pub struct FilterOptions {
     pub pids: Vec<u32>,
     /// Keep samples of these threads; all when empty.
     pub tids: Vec<u32>,
+    /// Keep samples of threads that every one of these means.
+    pub threads: Vec<ThreadFilter>,
     /// Keep samples taken on these CPUs; all when empty.
     pub cpus: Vec<u16>,
     /// Keep samples of this time, and the part of waits that lies in it.
@@ -153,6 +155,35 @@ impl FilterOptions {
     }
 }
 
+/// A thread, or all of one name and process, by names: the same in a later state of a recording. Foreign text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadKey {
+    /// Name of the threads.
+    pub thread: String,
+    /// Name of their process.
+    pub process: String,
+    /// The thread, where it is one.
+    pub tid: Option<u32>,
+}
+
+/// Which threads, by what views show of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ThreadFilter {
+    /// Those of one row of a table.
+    Row(ThreadKey),
+    /// Those whose name matches.
+    Matching(NamePattern),
+}
+
+/// A regular expression for names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamePattern {
+    /// The expression.
+    pub text: String,
+    /// Names of threads have their ids behind them, as where each thread is for itself.
+    pub has_tids: bool,
+}
+
 /// One step of what is done to the stacks, each on the result of the one before. Labels are meant exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StackFilter {
@@ -160,8 +191,8 @@ pub enum StackFilter {
     Focus(LabelKey),
     /// Drop samples with this on their stack.
     Drop(LabelKey),
-    /// Keep samples with a frame whose name matches this regular expression.
-    Matching(String),
+    /// Keep samples with a frame, or of a thread, whose name matches.
+    Matching(NamePattern),
     /// What this function calls counts for itself.
     CollapseFunction(LabelKey),
     /// Neighbouring frames of the module of this path are one.
@@ -198,6 +229,8 @@ pub struct CommonOptions {
     pub inline: bool,
     /// How names are written; `None` leaves it to the view.
     pub names: Option<NameStyle>,
+    /// Each thread for itself, instead of all of one name together.
+    pub each_thread: bool,
 }
 
 impl Default for CommonOptions {
@@ -209,6 +242,7 @@ impl Default for CommonOptions {
             grouping: Grouping::default(),
             inline: true,
             names: None,
+            each_thread: false,
         }
     }
 }

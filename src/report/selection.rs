@@ -34,6 +34,8 @@ pub struct Selection<'p> {
     pub hidden_idle: Amount,
     /// How far to trust the samples that passed the filters on samples.
     pub quality: Quality,
+    /// Each thread is for itself.
+    pub(super) each_thread: bool,
     groups: Vec<Group>,
     sample_filter: SampleFilter,
     filter: LabelFilter,
@@ -72,7 +74,7 @@ impl<'p> Selection<'p> {
         let hidden = options.filter.hide.is_some().then(|| labels.nothing_step(true));
         name_groups(profile, &mut labels, &mut groups, &short_waits_name(&shown));
         let quality = Quality::of(profile, &groups, shown.waits.is_some());
-        let stacks = StackFilters::new(&options.filter.stacks, &mut labels)?;
+        let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
         let filter = LabelFilter::new(&options.filter, &labels)?;
         let mut selection = Selection {
             profile,
@@ -83,6 +85,7 @@ impl<'p> Selection<'p> {
             whole,
             hidden_idle,
             quality,
+            each_thread: options.each_thread,
             groups: Vec::new(),
             sample_filter,
             filter,
@@ -111,7 +114,7 @@ impl<'p> Selection<'p> {
             false => Vec::new(),
         };
         let hidden = hides.then(|| labels.nothing_step(true));
-        let stacks = StackFilters::new(&options.filter.stacks, &mut labels)?;
+        let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
         let space = if has_frames { options.filter.space } else { Space::All };
         let filter = LabelFilter::new(&FilterOptions { space, ..FilterOptions::default() }, &labels)?;
         let mut selection = Selection {
@@ -132,7 +135,9 @@ impl<'p> Selection<'p> {
     /// Takes in the groups that the filters leave something of.
     fn keep(&mut self, groups: &[Group]) {
         let mut path = Vec::new();
-        for same in groups.chunk_by(Group::has_path_of) {
+        let ask_for_threads = self.stacks.ask_for_threads();
+        // What is decided by the stack alone is decided once for all threads that have it.
+        for same in groups.chunk_by(|a, b| !ask_for_threads && a.has_path_of(b)) {
             if self.fill_path(&same[0], &mut path) {
                 self.total.add(Amount::of(same));
                 let is_short = |group: &&Group| matches!(group.activity, Activity::WaitingShortly(_));
@@ -283,7 +288,7 @@ impl<'p> Selection<'p> {
         if matches!(self.labels.grouping(), Grouping::Module) {
             path.dedup_by_key(|step| step.label);
         }
-        self.stacks.apply(path)
+        self.stacks.apply(path, group.task)
     }
 
     fn is_task(&self, step: Step) -> bool {

@@ -1,9 +1,10 @@
 //! Filters that look at whole stacks and change them: focus, drop, collapse. Each works on what the one before it left.
 
-use super::filter::pattern;
+use super::filter::{matching_threads, pattern};
 use super::label::{LabelId, LabelKey, LabelKind, Labels, Step};
 use super::options::{PathStep, StackFilter};
 use crate::failure::Failure;
+use crate::profile::{Tables, TaskId};
 
 /// Stack filters made ready for the labels of one selection.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub(super) struct StackFilters {
 #[derive(Debug)]
 enum Ready {
     Keep { is_meant: Vec<bool> },
+    KeepMatching { is_meant: Vec<bool>, is_thread_meant: Vec<bool> },
     Drop { is_meant: Vec<bool> },
     CutBelow { is_meant: Vec<bool>, is_reason: Vec<bool> },
     Fold { is_meant: Vec<bool>, step: Option<Step> },
@@ -50,7 +52,11 @@ impl StackFilters {
     /// # Errors
     ///
     /// A usage failure for a pattern that is no regular expression.
-    pub(super) fn new(filters: &[StackFilter], labels: &mut Labels) -> Result<Self, Failure> {
+    pub(super) fn new(
+        filters: &[StackFilter],
+        labels: &mut Labels,
+        tables: &Tables,
+    ) -> Result<Self, Failure> {
         let mut ready = Vec::with_capacity(filters.len());
         for (number, filter) in filters.iter().enumerate() {
             let exactly =
@@ -58,9 +64,12 @@ impl StackFilters {
             ready.push(match filter {
                 StackFilter::Focus(key) => Ready::Keep { is_meant: exactly(labels, key) },
                 StackFilter::Drop(key) => Ready::Drop { is_meant: exactly(labels, key) },
-                StackFilter::Matching(text) => {
-                    let pattern = pattern("--focus", text)?;
-                    Ready::Keep { is_meant: labels.iter().map(|label| label.matches(&pattern)).collect() }
+                StackFilter::Matching(wanted) => {
+                    let pattern = pattern("--focus", &wanted.text)?;
+                    Ready::KeepMatching {
+                        is_meant: labels.iter().map(|label| label.matches(&pattern)).collect(),
+                        is_thread_meant: matching_threads(wanted, tables)?,
+                    }
                 }
                 StackFilter::CollapseFunction(key) => Ready::CutBelow {
                     is_meant: exactly(labels, key),
@@ -78,16 +87,25 @@ impl StackFilters {
         Ok(StackFilters { filters: ready })
     }
 
-    /// Changes `path`; false when its samples are dropped.
-    pub(super) fn apply(&self, path: &mut Vec<Step>) -> bool {
-        self.filters.iter().all(|filter| filter.apply(path))
+    /// Changes `path`, which is one of a thread; false when its samples are dropped.
+    pub(super) fn apply(&self, path: &mut Vec<Step>, task: TaskId) -> bool {
+        self.filters.iter().all(|filter| filter.apply(path, task))
+    }
+
+    /// Whether equal stacks of different threads can have different fates.
+    pub(super) fn ask_for_threads(&self) -> bool {
+        self.filters.iter().any(|filter| matches!(filter, Ready::KeepMatching { .. }))
     }
 }
 
 impl Ready {
-    fn apply(&self, path: &mut Vec<Step>) -> bool {
+    fn apply(&self, path: &mut Vec<Step>, task: TaskId) -> bool {
         match self {
             Ready::Keep { is_meant } => path.iter().any(|step| has(is_meant, step.label)),
+            Ready::KeepMatching { is_meant, is_thread_meant } => {
+                is_thread_meant.get(task.index()).copied().unwrap_or(false)
+                    || path.iter().any(|step| has(is_meant, step.label))
+            }
             Ready::Drop { is_meant } => !path.iter().any(|step| has(is_meant, step.label)),
             Ready::CutBelow { is_meant, is_reason } => {
                 if let Some(at) = path.iter().position(|step| has(is_meant, step.label)) {
@@ -139,7 +157,7 @@ mod tests {
     use super::*;
     use crate::profile::Reason;
     use crate::report::fixture::Build;
-    use crate::report::{CallTree, CommonOptions, Direction, FilterOptions, Metric, Recording};
+    use crate::report::{CallTree, CommonOptions, Direction, FilterOptions, Metric, NamePattern, Recording};
 
     fn recording() -> Recording {
         let mut build = Build::new();
@@ -240,6 +258,9 @@ mod tests {
         let filter = FilterOptions { stacks: vec![filter], ..FilterOptions::default() };
         let failure = recording().select(&CommonOptions { filter, ..CommonOptions::default() }).unwrap_err();
         assert_eq!(failure.status, 3);
-        assert_eq!(stacks(vec![StackFilter::Matching("^cr.$".into())]), ["main;walk;walk;deflate;crc 3"]);
+        assert_eq!(
+            stacks(vec![StackFilter::Matching(NamePattern { text: "^cr.$".into(), has_tids: false })]),
+            ["main;walk;walk;deflate;crc 3"]
+        );
     }
 }

@@ -71,9 +71,9 @@ struct Sums {
 /// row. Threads that had one id and name, one after the other, have one row.
 type RowKey = (StringId, StringId, Option<u32>);
 
-/// The threads of `selection`, heaviest first.
+/// The threads of `selection`, heaviest first, as its options would have them told apart.
 pub fn threads(selection: &Selection<'_>) -> Vec<ThreadRow> {
-    thread_rows(selection, false)
+    thread_rows(selection, selection.each_thread)
 }
 
 /// The same, with a row for `each` thread.
@@ -144,7 +144,7 @@ pub fn threads_with_times(
     totals: &Totals,
     options: &CommonOptions,
 ) -> Result<Vec<ThreadRow>, Failure> {
-    thread_rows_with_times(recording, selection, totals, options, false)
+    thread_rows_with_times(recording, selection, totals, options, options.each_thread)
 }
 
 /// The same, with a row for `each` thread.

@@ -201,8 +201,12 @@ pub enum Effect {
     Ask,
     /// Put text on the clipboard of the terminal.
     Copy(String),
-    /// Write a file, which holds what is said of it.
-    Export(Box<ExportJob>, String),
+    /// Write a file of what is seen, which holds what is said of it.
+    Export(Box<ExportJob>, Seen, String),
+    /// Compute nothing of a newer state of the recording than what is seen.
+    Hold(Seen),
+    /// Compute the newest again.
+    Resume,
     /// Capture the mouse or not.
     Mouse(bool),
     /// Tell the live recording.

@@ -37,7 +37,7 @@ pub enum Prompt {
         /// What is wrong with it.
         problem: Option<String>,
         /// The search before.
-        before: Option<Search>,
+        before: Option<Box<Search>>,
     },
     /// The kind of file to write.
     Export,
@@ -94,6 +94,8 @@ pub struct App {
     pub undo: Vec<FilterOptions>,
     /// The last complete picture.
     pub picture: Option<Arc<Picture>>,
+    /// Why there is none yet.
+    pub problem: Option<Failure>,
     /// The open view.
     pub tab: Tab,
     /// What lies over it.
@@ -140,6 +142,7 @@ impl App {
             query,
             undo: Vec::new(),
             picture: None,
+            problem: None,
             tab: Tab::default(),
             overlay: None,
             overlay_line: 0,
@@ -180,6 +183,7 @@ impl App {
         threads_view::follow(self, &picture);
         time_view::follow(self, &picture);
         self.picture = Some(picture);
+        self.problem = None;
         if self.tab == Tab::Callers && self.query.pivot.is_none() {
             callers_view::opened(self, Tab::Callers);
         }
@@ -189,8 +193,9 @@ impl App {
     /// A query could not be answered: the picture stays, and so does its query.
     pub fn set_problem(&mut self, failure: &Failure) {
         self.toast = Some(failure.message.clone());
-        if let Some(picture) = &self.picture {
-            self.query = picture.query.clone();
+        match &self.picture {
+            Some(picture) => self.query = picture.query.clone(),
+            None => self.problem = Some(failure.clone()),
         }
     }
 

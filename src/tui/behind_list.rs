@@ -8,7 +8,7 @@ use super::picture::Picture;
 use super::search::Search;
 use super::table::{self, Column, Placed};
 use super::theme::Theme;
-use super::time_view::{self, Panel};
+use super::time_view::{self, Panel, SampleKey};
 use crate::report::{Activity, Behind, BehindSample, LabelKind, NameStyle, StackStep, module_stem};
 use crate::safe_text;
 use crate::units::{count, counted, duration};
@@ -42,6 +42,27 @@ fn found<'p>(app: &App, picture: &'p Picture) -> Option<&'p Behind> {
 
 fn selected<'p>(app: &App, behind: &'p Behind) -> Option<&'p BehindSample> {
     behind.samples.get(app.time.samples.cursor(behind.samples.len()))
+}
+
+fn key(sample: &BehindSample) -> SampleKey {
+    let BehindSample { tid, time_ns, step_ns, activity, .. } = *sample;
+    SampleKey { tid, time_ns, step_ns, activity }
+}
+
+/// Follows the selected sample into another picture. From the stack of one that is no longer listed it leads to the list.
+pub(super) fn follow(app: &mut App, picture: &Picture) {
+    let Some(behind) = found(app, picture) else { return };
+    let Some(selected) = app.time.sample else { return };
+    match behind.samples.iter().position(|sample| key(sample) == selected) {
+        Some(at) => app.time.samples.follow(at),
+        None => {
+            app.time.sample = None;
+            if app.time.panel == Panel::Stack {
+                app.time.panel = Panel::Samples;
+                app.tell("that sample is added up with others, or not among them any more");
+            }
+        }
+    }
 }
 
 /// The stack of the selected sample, the innermost function first.
@@ -96,6 +117,7 @@ pub(super) fn update(app: &mut App, action: &Action, area: Rect, picture: &Pictu
             }
         }
     }
+    app.time.sample = selected(app, behind).map(key);
     true
 }
 

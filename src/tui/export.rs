@@ -1,6 +1,6 @@
 //! What leaves the screen: what `x` writes is what is shown, by the same filters as everywhere; `y` and `Y` copy names.
 
-use super::action::{Effect, Tab};
+use super::action::{Effect, Seen, Tab};
 use super::app::App;
 use super::picture::{Picture, behind_options};
 use super::query::keep_threads;
@@ -11,6 +11,7 @@ use crate::report::{
 use crate::safe_text;
 use crate::units::{counted, honest_percent_text, percent};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// How the names of written files begin.
 const STEM: &str = "prof";
@@ -20,7 +21,8 @@ impl App {
     pub(super) fn export(&mut self, shape: ExportShape) {
         let Some(picture) = self.picture.clone() else { return self.tell("there is no picture yet") };
         let (job, what) = job(self, &picture, shape);
-        self.effects.push(Effect::Export(Box::new(job), what));
+        let seen = Seen(Arc::clone(&picture.recording));
+        self.effects.push(Effect::Export(Box::new(job), seen, what));
         self.tell("writing…");
     }
 
@@ -52,7 +54,8 @@ impl App {
 
 /// The file of this shape that holds what the screen shows, and what that is, in words.
 pub(super) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJob, String) {
-    let mut common = picture.query.options(picture.duration_ns);
+    let each_thread = picture.query.each_thread;
+    let mut common = CommonOptions { each_thread, ..picture.query.options(picture.duration_ns) };
     let (view, what) = match app.tab {
         Tab::Flame => flame(app, picture, &mut common),
         Tab::Top => (View::Flat, "all functions".to_owned()),
@@ -61,9 +64,13 @@ pub(super) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJo
         Tab::Threads => (View::Threads, "all threads".to_owned()),
     };
     let mut words = what;
-    let filters = picture.query.common.filter.stacks.len();
+    let filter = &picture.query.common.filter;
+    let filters = filter.stacks.len() + filter.threads.len();
     if filters > 0 {
         words.push_str(&format!(", {}", counted(filters as u64, "filter")));
+    }
+    if each_thread {
+        words.push_str(", each thread for itself");
     }
     let range = common.filter.time;
     if !range.is_everything() {
@@ -132,7 +139,7 @@ fn callers(picture: &Picture, common: &mut CommonOptions) -> (View, String) {
 fn time(app: &App, picture: &Picture, common: &mut CommonOptions) -> (View, String) {
     match &picture.query.behind {
         Some(asked) if app.time.panel != Panel::Map => {
-            *common = behind_options(&picture.recording, asked, common);
+            *common = behind_options(asked, common);
             let threads = asked
                 .row
                 .as_ref()

@@ -2,9 +2,10 @@
 
 use super::action::Effect;
 use super::test_screen::{TestScreen, screen};
-use crate::report::fixture::Build;
+use crate::report::fixture::{Build, ingest};
 use crate::report::fixture_waits::waiting;
 use crate::report::{BoxOf, ExportJob};
+use std::sync::Arc;
 
 #[test]
 fn an_export_is_of_what_is_on_the_screen() {
@@ -13,10 +14,11 @@ fn an_export_is_of_what_is_on_the_screen() {
     let mut written = |screen: &mut TestScreen, key: &str| {
         screen.effects.clear();
         screen.keys(&format!("x{key}"));
-        let Some(Effect::Export(job, what)) = screen.effects.pop() else { panic!() };
+        let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
         number += 1;
         let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
-        let path = job.run(&screen.recording).unwrap();
+        assert!(Arc::ptr_eq(&seen.0, &screen.app.picture.as_ref().unwrap().recording));
+        let path = job.run(&seen.0).unwrap();
         (std::fs::read_to_string(path).unwrap(), what)
     };
     let sum = |folded: &str| -> u64 {
@@ -71,9 +73,9 @@ fn boxes_that_share_one_are_exported_together() {
     let picture = screen.app.picture.clone().unwrap();
     assert!(matches!(screen.app.flame.zoom.find(&picture), BoxOf::Rest(ids) if ids.len() == 3));
     screen.keys("xf");
-    let Some(Effect::Export(job, what)) = screen.effects.pop() else { panic!() };
+    let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
     assert!(what.starts_with("the zoom on 3 calls"), "{what}");
-    let selection = screen.recording.select(&job.common).unwrap();
+    let selection = seen.0.select(&job.common).unwrap();
     assert_eq!(selection.total.samples, 3);
 }
 
@@ -111,4 +113,38 @@ fn names_and_stacks_are_copied_as_they_are_called() {
     assert_eq!(Some(name), names.last());
     names.reverse();
     assert_eq!(stack.lines().collect::<Vec<_>>(), names);
+}
+
+#[test]
+fn threads_that_are_apart_on_the_screen_are_apart_in_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut number = 0;
+    let mut written = |screen: &mut TestScreen, keys: &str| {
+        screen.effects.clear();
+        screen.keys(keys);
+        let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
+        number += 1;
+        let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
+        (std::fs::read_to_string(job.run(&seen.0).unwrap()).unwrap(), what)
+    };
+    // With waits and without: two tables.
+    for recording in [waiting(), ingest()] {
+        let mut screen = TestScreen::new(recording, 80, 24);
+        let (together, _) = written(&mut screen, "xf");
+        assert!(together.contains("worker;") && !together.contains("(tid "), "{together}");
+        screen.keys("T");
+        let (folded, what) = written(&mut screen, "xf");
+        assert!(what.ends_with("each thread for itself"), "{what}");
+        for tid in ["4313", "4314"] {
+            assert!(folded.contains(&format!("worker (tid {tid});")), "{folded}");
+            let (svg, _) = written(&mut screen, "xs");
+            assert!(svg.contains(&format!("worker (tid {tid}) (")), "{tid}");
+            let (text, _) = written(&mut screen, "5xt");
+            assert!(text.contains(&format!("worker {tid}")), "{text}");
+            screen.keys("1");
+        }
+        screen.keys("T");
+        let (text, _) = written(&mut screen, "5xt");
+        assert!(text.contains("worker  ") && !text.contains("4313"), "{text}");
+    }
 }

@@ -230,7 +230,7 @@ fn next_match(app: &mut App, picture: &Picture, area: Rect, forward: bool) {
         })
         .collect();
     if matches.is_empty() {
-        let what = if search.functions == 0 {
+        let what = if search.functions + search.threads == 0 {
             "nothing matches"
         } else {
             "no box of a match is wide enough: & keeps only matches"

@@ -26,12 +26,12 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn new(screen: Rect, app: &App, picture: &Picture, dot: &str, overlay: Overlay) -> Self {
+    fn new(screen: Rect, app: &App, dot: &str, overlay: Overlay) -> Self {
         let width = screen.width.min(MOST_COLUMNS);
         let inner = inner_of(width);
         let (title, lines) = match overlay {
             Overlay::Help => ("Help", help_lines(app, inner)),
-            Overlay::Notes => ("Notes on the recording", note_lines(picture, dot, inner)),
+            Overlay::Notes => ("Notes on the recording", note_lines(app.picture.as_deref(), dot, inner)),
         };
         let height = (lines.len().min(usize::from(screen.height).saturating_sub(2)) + 2) as u16;
         let height = height.min(screen.height);
@@ -61,9 +61,9 @@ fn inner_of(width: u16) -> usize {
 
 /// Moves in an overlay that is longer than the screen; false when it is not, or when `action` does not move.
 pub fn scroll(app: &mut App, action: &Action) -> bool {
-    let (Some(overlay), Some(picture)) = (app.overlay, app.picture.clone()) else { return false };
+    let Some(overlay) = app.overlay else { return false };
     let screen = Rect::new(0, 0, app.size.width, app.size.height);
-    let sheet = Sheet::new(screen, app, &picture, ".", overlay);
+    let sheet = Sheet::new(screen, app, ".", overlay);
     let mut list = ListState { cursor: 0, offset: app.overlay_line };
     let page = i16::try_from(sheet.rows().saturating_sub(1).max(1)).unwrap_or(i16::MAX);
     let rows = match action {
@@ -88,8 +88,8 @@ pub fn scroll(app: &mut App, action: &Action) -> bool {
 }
 
 /// Draws `overlay` in the middle of the screen.
-pub fn draw(frame: &mut Frame<'_>, app: &App, picture: &Picture, theme: &Theme, overlay: Overlay) {
-    let sheet = Sheet::new(frame.area(), app, picture, theme.glyphs.dot, overlay);
+pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme, overlay: Overlay) {
+    let sheet = Sheet::new(frame.area(), app, theme.glyphs.dot, overlay);
     let (area, inner) = (sheet.area, inner_of(sheet.area.width));
     let first = app.overlay_line.min(sheet.last_first());
     frame.render_widget(Clear, area);
@@ -183,7 +183,8 @@ fn mouse_words(app: &App) -> Vec<&'static str> {
     words
 }
 
-fn note_lines(picture: &Picture, dot: &str, columns: usize) -> Vec<String> {
+fn note_lines(picture: Option<&Picture>, dot: &str, columns: usize) -> Vec<String> {
+    let Some(picture) = picture else { return vec!["there is no picture yet".to_owned()] };
     if picture.notes.is_empty() {
         return vec!["nothing is wrong with it".to_owned()];
     }

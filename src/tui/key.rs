@@ -196,7 +196,7 @@ pub const TABLE: &[Entry] = &[
         "n N",
         "next",
         "",
-        COPIED,
+        ALL,
         &[(key('n'), Action::NextMatch), (key('N'), Action::PreviousMatch)],
     ),
     entry(
@@ -247,7 +247,7 @@ pub const TABLE: &[Entry] = &[
     entry("show", "s", "sort", "sort", SORTED, &[(key('s'), Action::Sort)]),
     entry("show", "S", "reverse", "", TABLES, &[(key('S'), Action::ReverseSort)]),
     live("Spc", "freeze", "freeze", &[(key(' '), Action::Freeze), (key('z'), Action::Freeze)]),
-    live("w", "window", "", &[(key('w'), Action::NextWindow)]),
+    Entry { when: When::Watched, ..live("w", "window", "", &[(key('w'), Action::NextWindow)]) },
     live(
         "+ -",
         "refresh",

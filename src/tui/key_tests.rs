@@ -3,6 +3,7 @@
 use super::action::{Action, Effect, LiveCommand, Seen, Tab};
 use super::app::{Live, Overlay};
 use super::key;
+use super::query::Window;
 use super::test_screen::{PLAIN, TestScreen, screen};
 use super::translator::Translator;
 use crate::report::Recording;
@@ -52,11 +53,12 @@ fn keys_of_a_live_recording_work_only_while_it_lives() {
     let half = Duration::from_millis(500);
     let seen = Seen(screen.app.picture.as_ref().unwrap().recording.clone());
     let commands =
-        [LiveCommand::Refresh(half), LiveCommand::Save(seen), LiveCommand::Clear].map(Effect::Live);
+        [LiveCommand::Refresh(half), LiveCommand::Save(seen.clone()), LiveCommand::Clear].map(Effect::Live);
+    assert_eq!(screen.effects.remove(0), Effect::Hold(seen));
     assert_eq!(screen.effects, commands);
     screen.app.live.as_mut().unwrap().ended = Some("it ended".into());
     screen.effects.clear();
-    for key in [" ", "w", "+", "-"] {
+    for key in [" ", "+", "-"] {
         screen.keys(key);
         let said = screen.app.toast.clone().unwrap();
         assert!(said.ends_with(": not any more, the recording has ended"), "{said}");
@@ -88,6 +90,22 @@ fn a_window_means_nothing_beside_a_chosen_range() {
     screen.keys("w");
     assert_eq!(screen.app.query, before);
     assert!(screen.app.toast.as_ref().unwrap().contains("0 in Time clears it"));
+}
+
+#[test]
+fn a_window_can_be_left_after_the_end() {
+    let mut screen = screen();
+    screen.app.live = Some(Live::default());
+    screen.keys("w");
+    screen.app.live.as_mut().unwrap().ended = Some("it ended".into());
+    assert!(screen.text(&PLAIN).contains("window last 60 s"), "{}", screen.text(&PLAIN));
+    screen.keys("w");
+    assert_eq!(screen.app.query.window, Window::TenSeconds);
+    screen.keys("w");
+    assert_eq!(screen.app.query.window, Window::All);
+    assert!(screen.text(&PLAIN).contains("window all"), "{}", screen.text(&PLAIN));
+    screen.keys("?");
+    assert!(screen.text(&PLAIN).contains("w window"), "{}", screen.text(&PLAIN));
 }
 
 #[test]
@@ -186,10 +204,11 @@ fn the_help_shows_no_key_of_a_view_that_is_not_there() {
 #[test]
 fn a_late_answer_of_the_terminal_is_not_typed() {
     let screen = screen();
-    let mut translator = Translator::default();
+    let now = Instant::now();
+    let mut translator = Translator::after_a_question(now);
     let mut send = |code, held| {
         let event = Event::Key(KeyEvent::new(code, held));
-        translator.action(&screen.app, &event, Instant::now())
+        translator.action(&screen.app, &event, now)
     };
     for end in [(KeyCode::Char('g'), KeyModifiers::CONTROL), (KeyCode::Char('\\'), KeyModifiers::ALT)] {
         assert_eq!(send(KeyCode::Char(']'), KeyModifiers::ALT), None);
@@ -198,6 +217,37 @@ fn a_late_answer_of_the_terminal_is_not_typed() {
         }
         assert_eq!(send(end.0, end.1), None);
         assert_eq!(send(KeyCode::Char('q'), KeyModifiers::NONE), Some(Action::Quit));
+    }
+}
+
+#[test]
+fn only_what_comes_at_once_after_a_question_is_an_answer() {
+    let screen = screen();
+    let asked = Instant::now();
+    let bracket = (KeyCode::Char(']'), KeyModifiers::ALT);
+    let send = |translator: &mut Translator, (code, held), after_ms| {
+        let event = Event::Key(KeyEvent::new(code, held));
+        translator.action(&screen.app, &event, asked + Duration::from_millis(after_ms))
+    };
+    let quit = (KeyCode::Char('q'), KeyModifiers::NONE);
+    // Nobody asked, or long ago: it is a key.
+    for (mut translator, after_ms) in
+        [(Translator::default(), 0), (Translator::after_a_question(asked), 60_000)]
+    {
+        assert!(matches!(send(&mut translator, bracket, after_ms), Some(Action::Nothing(_))));
+        assert_eq!(send(&mut translator, quit, after_ms), Some(Action::Quit));
+    }
+    // A pause ends it.
+    let mut translator = Translator::after_a_question(asked);
+    assert_eq!(send(&mut translator, bracket, 500), None);
+    assert_eq!(send(&mut translator, (KeyCode::Char('1'), KeyModifiers::NONE), 510), None);
+    assert_eq!(send(&mut translator, quit, 700), Some(Action::Quit));
+    // What ends or stops the program is never a part of it.
+    for (key, action) in [('c', Action::Quit), ('z', Action::Suspend)] {
+        let mut translator = Translator::after_a_question(asked);
+        assert_eq!(send(&mut translator, bracket, 0), None);
+        assert_eq!(send(&mut translator, (KeyCode::Char(key), KeyModifiers::CONTROL), 1), Some(action));
+        assert_eq!(send(&mut translator, quit, 2), Some(Action::Quit));
     }
 }
 

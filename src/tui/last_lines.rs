@@ -80,5 +80,12 @@ fn wrapped(text: &str, theme: &Theme, columns: usize) -> Vec<String> {
 }
 
 fn search_words(search: &Search) -> String {
-    format!("{}  {:.1}% of zoom", counted(search.functions as u64, "function"), search.share_percent)
+    let mut found = Vec::new();
+    if search.functions > 0 || search.threads == 0 {
+        found.push(counted(search.functions as u64, "function"));
+    }
+    if search.threads > 0 {
+        found.push(counted(search.threads as u64, "thread"));
+    }
+    format!("{}  {:.1}% of zoom", found.join(", "), search.share_percent)
 }

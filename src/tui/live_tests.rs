@@ -1,7 +1,8 @@
 //! What is seen of a recording that goes on: a past of which only sums are left, and the last part of it.
 
-use super::action::{Action, Tab};
-use super::app::Live;
+use super::action::{Action, Effect, Seen, Tab};
+use super::app::{App, Live};
+use super::picture::Picture;
 use super::query::Window;
 use super::test_session::{Session, theme};
 use super::theme::ColorDepth;
@@ -9,6 +10,7 @@ use crate::profile::FrameId;
 use crate::record::live::Rehearsal;
 use crate::report::fixture::Build;
 use crate::report::{CommonOptions, Recording, TimeRange, Timeline};
+use std::sync::Arc;
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -177,4 +179,26 @@ fn names_that_are_being_read_are_no_reason_to_install_anything() {
     let (notes, is_said) = seen(recording().with_names_to_come(unnamed));
     assert_eq!(notes, "names are being read: 50.0% of frames have none yet");
     assert!(is_said);
+}
+
+#[test]
+fn a_frozen_screen_shows_no_newer_picture() {
+    let mut session = session(20, Tab::Flame);
+    let first = Arc::clone(&session.app.picture.as_ref().unwrap().recording);
+    session.app.update(&Action::Freeze);
+    let seen = Seen(Arc::clone(&first));
+    assert_eq!(session.app.take_effects(), [Effect::Hold(seen.clone())]);
+    let newer = Arc::new(watched(30, 3));
+    let picture = |recording, app: &App| Picture::new(recording, &app.query).unwrap();
+    // It was on its way when the key was pressed.
+    assert!(session.app.holds_back(&picture(&newer, &session.app)));
+    assert!(!session.app.holds_back(&picture(&first, &session.app)));
+    session.app.update(&Action::Freeze);
+    assert_eq!(session.app.take_effects(), [Effect::Resume]);
+    assert!(!session.app.holds_back(&picture(&newer, &session.app)));
+    // A question that was asked before is asked again, of what is held.
+    session.app.update(&Action::Invert);
+    session.app.take_effects();
+    session.app.update(&Action::Freeze);
+    assert_eq!(session.app.take_effects(), [Effect::Hold(seen), Effect::Ask]);
 }

@@ -10,6 +10,7 @@ mod callers_draw;
 pub mod callers_view;
 mod events;
 mod export;
+mod feed;
 pub mod flame_details;
 pub mod flame_view;
 pub mod help;
@@ -62,8 +63,11 @@ mod top_tests;
 mod update_tests;
 #[cfg(test)]
 mod view_tests;
+#[cfg(test)]
+mod worker_tests;
 
 pub use action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
+pub use feed::{FeedReceiver, FeedSender, feed};
 pub use session::{Source, run_source};
 
 use crate::failure::Failure;

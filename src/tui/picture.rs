@@ -5,8 +5,8 @@ use crate::failure::Failure;
 use crate::profile::Unit;
 use crate::report::{
     Amount, Behind, CallTree, CommonOptions, Direction, FilterOptions, FunctionTable, LabelId, LabelKey,
-    LabelKind, Labels, Metric, NodeId, Quality, Recording, Row, Sandwich, Selection, Source, Step, ThreadRow,
-    TimeRange, Timeline, Totals, thread_rows, thread_rows_with_times,
+    LabelKind, Labels, Metric, NodeId, Quality, Recording, Row, Sandwich, Selection, Source, Step,
+    ThreadFilter, ThreadRow, TimeRange, Timeline, Totals, thread_rows, thread_rows_with_times,
 };
 use crate::units::percent;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -144,7 +144,7 @@ impl Picture {
             has_waits: shown.waits.is_some(),
         };
         let behind = (query.behind.as_ref())
-            .map(|asked| Behind::new(recording, &behind_options(recording, asked, &options), MOST_BEHIND));
+            .map(|asked| Behind::new(recording, &behind_options(asked, &options), MOST_BEHIND));
         Ok(Picture {
             pivot: query.pivot.as_ref().and_then(|key| Pivot::new(selection, key)),
             timeline: timeline(recording, query, before)?,
@@ -260,18 +260,10 @@ fn is_partly_coarse(recording: &Recording, time: TimeRange) -> bool {
 }
 
 /// The filters for the samples that are listed.
-pub(super) fn behind_options(
-    recording: &Recording,
-    asked: &BehindQuery,
-    options: &CommonOptions,
-) -> CommonOptions {
+pub(super) fn behind_options(asked: &BehindQuery, options: &CommonOptions) -> CommonOptions {
     let mut options = options.clone();
     options.filter.time = asked.time;
-    if let Some(row) = &asked.row {
-        let kept = std::mem::take(&mut options.filter.tids);
-        let tids = row.tids(&recording.profile).into_iter();
-        options.filter.tids = tids.filter(|tid| kept.is_empty() || kept.contains(tid)).collect();
-    }
+    options.filter.threads.extend(asked.row.clone().map(ThreadFilter::Row));
     options
 }
 

@@ -1,7 +1,6 @@
 //! What the screen asks of a recording: everything the worker needs to compute the next picture.
 
-use crate::profile::{Profile, Task};
-use crate::report::{CommonOptions, Direction, FilterOptions, LabelKey, SortKey, TimeRange};
+use crate::report::{CommonOptions, Direction, FilterOptions, LabelKey, SortKey, ThreadKey, TimeRange};
 use std::time::Duration;
 
 /// How much of a live recording counts.
@@ -82,34 +81,6 @@ pub struct BehindQuery {
     pub time: TimeRange,
     /// Of these threads; of all when it is none.
     pub row: Option<ThreadKey>,
-}
-
-/// A thread, or all of one name and process, by names: the same in the next picture. Foreign text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadKey {
-    /// Name of the threads.
-    pub thread: String,
-    /// Name of their process.
-    pub process: String,
-    /// The thread, where it is one.
-    pub tid: Option<u32>,
-}
-
-impl ThreadKey {
-    /// The ids of the threads that it means.
-    pub fn tids(&self, profile: &Profile) -> Vec<u32> {
-        if let Some(tid) = self.tid {
-            return vec![tid];
-        }
-        let tables = &profile.tables;
-        let is_meant = |task: &&Task| {
-            tables.string(task.comm) == self.thread && tables.string(task.process) == self.process
-        };
-        let mut tids: Vec<u32> = tables.tasks().iter().filter(is_meant).map(|task| task.tid).collect();
-        tids.sort_unstable();
-        tids.dedup();
-        tids
-    }
 }
 
 /// Keeps the samples of threads, which are given by their names in the call tree: names of threads, or names with ids

@@ -78,10 +78,21 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
     };
     let columns = usize::from(screen.width);
     frame.render_widget(Line::from(theme.glyphs.rule.repeat(columns)).style(theme.faint()), areas.rule);
-    let Some(picture) = &app.picture else {
-        frame.render_widget(Line::from(" prof  reading the profile").style(theme.faint()), areas.header);
-        return;
-    };
+    match &app.picture {
+        Some(picture) => draw_picture(frame, areas, app, picture, theme),
+        None => draw_before_the_first(frame, areas, app, theme),
+    }
+    if let Some(keys) = areas.keys {
+        frame.render_widget(hints(app, theme, columns), keys);
+    }
+    last_lines::draw(frame, app, theme);
+    if let Some(overlay) = app.overlay {
+        help::draw(frame, app, theme, overlay);
+    }
+}
+
+fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, theme: &Theme) {
+    let columns = usize::from(areas.header.width);
     frame.render_widget(header(app, picture, theme, columns), areas.header);
     if let Some(tabs) = areas.tabs {
         frame.render_widget(tab_line(app, picture, theme, columns), tabs);
@@ -94,12 +105,21 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
         Some(failure) => draw_nothing(frame, areas.body, app, picture, theme, failure),
         None => draw_view(frame, areas, app, picture, theme),
     }
-    if let Some(keys) = areas.keys {
-        frame.render_widget(hints(app, theme, columns), keys);
-    }
-    last_lines::draw(frame, app, theme);
-    if let Some(overlay) = app.overlay {
-        help::draw(frame, app, picture, theme, overlay);
+}
+
+/// Says that the first picture is to come, or why there is none.
+fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, app: &App, theme: &Theme) {
+    let Some(failure) = &app.problem else {
+        frame.render_widget(Line::from(" prof  reading the profile").style(theme.faint()), areas.header);
+        return;
+    };
+    frame.render_widget(Line::from(" prof  nothing to show").style(theme.heading()), areas.header);
+    let columns = usize::from(areas.body.width).saturating_sub(1);
+    let texts = std::iter::once(&failure.message).chain(&failure.hints);
+    let lines = texts.flat_map(|text| safe_text::wrapped(&safe_text::message(text), columns));
+    for (line, y) in lines.zip(areas.body.y..areas.body.bottom()) {
+        let line = Line::from(format!(" {}", theme.fit(&line, columns)));
+        frame.render_widget(line, Rect { y, height: 1, ..areas.body });
     }
 }
 
@@ -249,6 +269,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     let patterns = [&filter.focus, &filter.ignore, &filter.hide, &filter.thread];
     let filters = filter.stacks.len()
         + patterns.iter().filter(|pattern| pattern.is_some()).count()
+        + filter.threads.len()
         + usize::from(!filter.tids.is_empty())
         + usize::from(!filter.pids.is_empty())
         + usize::from(!filter.cpus.is_empty());
@@ -261,7 +282,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
         let from = seconds(filter.time.from_ns.unwrap_or(0));
         let to = seconds(filter.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
         parts.push((0, format!("time {from}-{to} s")));
-    } else if app.is_live() {
+    } else if app.live.is_some() {
         parts.push((1, format!("window {}", query.window.words())));
     }
     if picture.to_name_percent >= 1.0 {

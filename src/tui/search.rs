@@ -1,7 +1,7 @@
 //! The search: a regular expression, the labels that match it, and how much of the time is in them.
 
 use super::picture::Picture;
-use crate::report::{BoxOf, Label, NodeId};
+use crate::report::{BoxOf, Label, LabelKind, NodeId};
 use crate::units::percent;
 use regex::{Regex, RegexBuilder};
 
@@ -16,8 +16,10 @@ pub struct Search {
     pattern: Regex,
     /// Whether each label matches.
     is_match: Vec<bool>,
-    /// How many do.
+    /// How many of them are functions, or other things on stacks.
     pub functions: usize,
+    /// How many are threads.
+    pub threads: usize,
     /// The share of the zoomed time with one of them on the stack, percent.
     pub share_percent: f64,
 }
@@ -39,7 +41,14 @@ impl Search {
                 }
                 _ => "the expression is too big".to_owned(),
             })?;
-        Ok(Search { text: text.to_owned(), pattern, is_match: Vec::new(), functions: 0, share_percent: 0.0 })
+        Ok(Search {
+            text: text.to_owned(),
+            pattern,
+            is_match: Vec::new(),
+            functions: 0,
+            threads: 0,
+            share_percent: 0.0,
+        })
     }
 
     /// The pattern, with its case rule written into it.
@@ -51,8 +60,11 @@ impl Search {
     pub fn find(&mut self, picture: &Picture) {
         self.is_match = picture.labels.iter().map(|label| label.matches(&self.pattern)).collect();
         let is_shown = |index: &usize| picture.places_of.get(*index).is_some_and(|places| *places > 0);
-        self.functions =
-            (0..self.is_match.len()).filter(|index| self.is_match[*index] && is_shown(index)).count();
+        let is_found = |index: &usize| self.is_match[*index] && is_shown(index);
+        let is_thread: Vec<bool> = picture.labels.iter().map(|label| label.kind == LabelKind::Task).collect();
+        let found = (0..self.is_match.len()).filter(is_found);
+        let (threads, functions): (Vec<usize>, Vec<usize>) = found.partition(|index| is_thread[*index]);
+        (self.functions, self.threads) = (functions.len(), threads.len());
     }
 
     /// Adds up what is in matches at or below `top`.

@@ -1,9 +1,10 @@
 //! One session at the terminal: everything that happens goes through one queue; then the screen is drawn once.
 
 use super::TuiOptions;
-use super::action::{Action, Effect, Feed, LiveCommand, LiveCommands};
+use super::action::{Action, Effect, Feed, LiveCommand, LiveCommands, Seen};
 use super::app::{App, Live};
 use super::events::{self, Outside};
+use super::feed::FeedReceiver;
 use super::query::Query;
 use super::screen;
 use super::terminal::TerminalGuard;
@@ -14,8 +15,8 @@ use crate::failure::{Failure, status};
 use crate::report::Recording;
 use anyhow::Context;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -30,10 +31,10 @@ const SIGNAL_STATUS: u8 = 128;
 pub enum Source {
     /// A file that was read.
     File(Arc<Recording>),
-    /// A recording that is going on. Its sender must not wait: what is not taken in time is old.
+    /// A recording that is going on.
     Live {
         /// What it tells.
-        feed: Receiver<Feed>,
+        feed: FeedReceiver,
         /// Where it hears commands.
         commands: LiveCommands,
     },
@@ -44,12 +45,9 @@ pub enum Source {
 enum Message {
     Outside(Outside),
     Done(Done),
-    Feed(Feed),
-    /// A newer recording lies in the slot.
-    Recording,
+    /// The live recording has told something.
+    Told,
 }
-
-type Newest = Arc<Mutex<Option<Arc<Recording>>>>;
 
 /// Everything of one session.
 struct Session {
@@ -58,7 +56,9 @@ struct Session {
     terminal: TerminalGuard,
     worker: Worker,
     translator: Translator,
-    newest: Newest,
+    feed: Option<FeedReceiver>,
+    /// The newest state of a live recording that was handed on.
+    newest: Option<Arc<Recording>>,
     commands: Option<LiveCommands>,
     /// The exit status, once it is over.
     over: Option<u8>,
@@ -79,22 +79,22 @@ pub fn run_source(options: &TuiOptions, source: Source) -> anyhow::Result<u8> {
     let query = Query::new(options.common.clone());
     // While the terminal is asked for its colours.
     worker.ask(Job::Query(query.clone()));
-    let newest = Newest::default();
     let mut live = None;
     let mut warning = None;
-    let commands = match source {
+    let (feed, commands) = match source {
         Source::File(recording) => {
             warning = recording.warning(&options.common.input);
             worker.ask(Job::Recording(recording));
-            None
+            (None, None)
         }
         Source::Live { feed, commands } => {
             live = Some(Live::default());
-            forward(feed, queue.clone(), Arc::clone(&newest)).context("cannot start a thread")?;
-            Some(commands)
+            forward(feed.clone(), queue.clone()).context("cannot start a thread")?;
+            (Some(feed), Some(commands))
         }
     };
     let theme = Theme::of_terminal(options.color, options.ascii);
+    let translator = Translator::after_a_question(Instant::now());
     let tell = queue.clone();
     events::listen(move |outside| tell.send(Message::Outside(outside)).is_ok())
         .context("cannot listen to the terminal")?;
@@ -105,38 +105,16 @@ pub fn run_source(options: &TuiOptions, source: Source) -> anyhow::Result<u8> {
     app.has_mouse = options.mouse;
     app.live = live;
     app.toast = warning;
-    let mut session = Session {
-        app,
-        theme,
-        terminal,
-        worker,
-        translator: Translator::default(),
-        newest,
-        commands,
-        over: None,
-    };
+    let mut session =
+        Session { app, theme, terminal, worker, translator, feed, newest: None, commands, over: None };
     session.run(&inbox)
 }
 
-/// Passes on what a live recording tells. Of recordings only the newest is kept.
-fn forward(feed: Receiver<Feed>, queue: SyncSender<Message>, newest: Newest) -> std::io::Result<()> {
+/// Says that a live recording has told something. What that is stays where only the newest waits, however long this does.
+fn forward(feed: FeedReceiver, queue: SyncSender<Message>) -> std::io::Result<()> {
     thread::Builder::new().name("prof-feed".into()).spawn(move || {
-        for told in feed {
-            let message = match told {
-                Feed::Recording(recording) => {
-                    let mut slot = newest.lock().unwrap_or_else(PoisonError::into_inner);
-                    match slot.replace(recording) {
-                        // The message about it is still on its way.
-                        Some(_) => continue,
-                        None => Message::Recording,
-                    }
-                }
-                other => Message::Feed(other),
-            };
-            if queue.send(message).is_err() {
-                return;
-            }
-        }
+        while feed.wait() && queue.send(Message::Told).is_ok() {}
+        feed.hang_up();
     })?;
     Ok(())
 }
@@ -177,9 +155,14 @@ impl Session {
             Message::Outside(Outside::Gone) => self.over = Some(SIGNAL_STATUS + SIGHUP as u8),
             Message::Done(Done::Picture) => {
                 if let Some(picture) = self.worker.take() {
-                    let before = self.app.picture.clone();
-                    self.app.set_picture(picture);
-                    before.into_iter().for_each(|before| self.worker.ask(Job::Forget(before)));
+                    let old = if self.app.holds_back(&picture) {
+                        Some(picture)
+                    } else {
+                        let before = self.app.picture.clone();
+                        self.app.set_picture(picture);
+                        before
+                    };
+                    old.into_iter().for_each(|old| self.worker.ask(Job::Forget(old)));
                 }
             }
             Message::Done(Done::Problem(query, failure)) => {
@@ -192,52 +175,61 @@ impl Session {
             }
             Message::Done(Done::Exported(Err(why))) => self.app.tell(why),
             Message::Done(Done::Ended) => anyhow::bail!("the thread that computes has failed"),
-            Message::Recording => {
-                if !self.app.live.as_ref().is_some_and(|live| live.is_frozen) {
-                    self.look_at_newest();
+            Message::Told => {
+                while let Some(told) = self.feed.as_ref().and_then(|feed| feed.take(self.is_frozen())) {
+                    self.hear(told);
                 }
             }
-            Message::Feed(feed) => self.feed(feed),
         }
         Ok(())
     }
 
-    /// Hands the newest recording to the worker.
+    fn is_frozen(&self) -> bool {
+        self.app.live.as_ref().is_some_and(|live| live.is_frozen)
+    }
+
+    /// Hands the newest recording to the worker, which may have had it before and given it up.
     fn look_at_newest(&mut self) {
-        let newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(recording) = newest {
-            self.worker.ask(Job::Recording(recording));
+        if let Some(recording) = self.feed.as_ref().and_then(FeedReceiver::take_recording) {
+            self.newest = Some(recording);
+        }
+        if let Some(recording) = &self.newest {
+            self.worker.ask(Job::Recording(Arc::clone(recording)));
         }
     }
 
-    fn feed(&mut self, feed: Feed) {
+    fn hear(&mut self, told: Feed) {
         let Some(live) = &mut self.app.live else { return };
-        match feed {
-            Feed::Recording(recording) => self.worker.ask(Job::Recording(recording)),
+        match told {
+            Feed::Recording(recording) => {
+                self.newest = Some(Arc::clone(&recording));
+                self.worker.ask(Job::Recording(recording));
+            }
             Feed::Status(status) => live.status = status,
             Feed::Note(text) => self.app.tell(text),
             Feed::Ended { why } => {
                 live.ended = Some(why.clone());
                 // The last picture is whole: nothing is left to hold still.
-                live.is_frozen = false;
-                self.look_at_newest();
+                if std::mem::take(&mut live.is_frozen) {
+                    self.look_at_newest();
+                }
                 self.app.tell(why);
             }
         }
     }
 
     fn act(&mut self, action: &Action) -> anyhow::Result<()> {
-        let was_frozen = self.app.live.as_ref().is_some_and(|live| live.is_frozen);
         self.app.update(action);
-        if was_frozen && self.app.live.as_ref().is_some_and(|live| !live.is_frozen) {
-            self.look_at_newest();
-        }
         for effect in self.app.take_effects() {
             match effect {
                 Effect::Ask => self.worker.ask(Job::Query(self.app.query.clone())),
                 Effect::Copy(text) => self.terminal.copy(&text).map_err(gone)?,
                 Effect::Mouse(on) => self.terminal.set_mouse(on).map_err(gone)?,
-                Effect::Export(job, what) => self.worker.ask(Job::Export(*job, what)),
+                Effect::Export(job, Seen(recording), what) => {
+                    self.worker.ask(Job::Export(*job, recording, what));
+                }
+                Effect::Hold(Seen(recording)) => self.worker.ask(Job::Hold(recording)),
+                Effect::Resume => self.look_at_newest(),
                 Effect::Live(command) => self.command(command),
                 Effect::Suspend => self.suspend()?,
                 Effect::Redraw => self.terminal.redraw().map_err(gone)?,

@@ -1,12 +1,14 @@
 //! The Threads view: on screens of several sizes, with the numbers of the report, and what keys do in it.
 
 use super::action::{Action, Tab};
+use super::search::Search;
 use super::test_session::{Session, theme};
 use super::theme::ColorDepth;
 use crate::profile::Reason;
 use crate::report::fixture::{Build, ingest};
 use crate::report::fixture_waits::{MS, waiting};
 use crate::report::{Page, ReportOptions, View, render};
+use std::sync::Arc;
 
 /// Waits below the shown name of the row: its cells, without the mark.
 fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
@@ -54,7 +56,6 @@ fn enter_on_a_thread_keeps_only_its_samples_until_it_is_undone() {
     // By name: ingest, worker, writer.
     session.press(&[Action::Down, Action::Enter]);
     assert_eq!(names(&session), ["worker"]);
-    assert_eq!(session.app.query.common.filter.tids, [4313, 4314]);
     session.press(&[Action::SplitThreads]);
     let tids: Vec<_> = session.app.picture.as_ref().unwrap().threads.iter().map(|row| row.tid).collect();
     assert_eq!(tids, [Some(4313), Some(4314)]);
@@ -76,4 +77,76 @@ fn threads_that_only_idle_are_listed_with_that_time() {
         cells(&lines[2..], "sleeper")[..9],
         ["sleeper", "1", "0.00", "s", "0.00", "s", "0.00", "s", "10.00"]
     );
+}
+
+#[test]
+fn only_this_means_threads_that_are_still_to_come() {
+    let recording = |workers: u32| {
+        let mut build = Build::new();
+        for number in 0..workers {
+            let task = build.task(1, 10 + number, "worker", "pool");
+            build.add(task, 5, &["/x:main", "/x:work"]);
+        }
+        let other = build.task(2, 2, "worker", "other");
+        build.add(other, 100, &["/x:main", "/x:work"]);
+        let idle = build.task(1, 1, "main", "pool");
+        build.add(idle, 1, &["/x:main"]);
+        build.finish()
+    };
+    let mut session = Session::new(recording(2), None, Tab::Threads);
+    session.press(&[Action::Down, Action::Enter]);
+    let rows = |session: &Session| -> Vec<(String, u64)> {
+        let rows = &session.app.picture.as_ref().unwrap().threads;
+        rows.iter().map(|row| (row.process.clone(), row.threads)).collect()
+    };
+    assert_eq!(rows(&session), [("pool".to_owned(), 2)]);
+    assert!(session.text().contains("1 filter"), "{}", session.text());
+    session.recording = Arc::new(recording(5));
+    session.picture();
+    assert_eq!(rows(&session), [("pool".to_owned(), 5)]);
+    // A row that stands for one thread keeps that one.
+    session.press(&[Action::SplitThreads, Action::Enter, Action::SplitThreads]);
+    assert_eq!(rows(&session), [("pool".to_owned(), 1)]);
+    // What two filters do not both keep is nothing, not all.
+    session.app.query.common.filter.tids = vec![2];
+    session.picture();
+    assert!(session.app.picture.as_ref().unwrap().total.is_empty());
+}
+
+#[test]
+fn threads_can_be_searched() {
+    let mut session = Session::new(waiting(), None, Tab::Threads);
+    session.app.search = Some(Search::new("^w").unwrap());
+    session.picture();
+    let selected = |session: &mut Session| {
+        let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
+        let line = lines.iter().find(|line| line.starts_with('>')).unwrap().clone();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let first = selected(&mut session);
+    session.press(&[Action::NextMatch]);
+    let second = selected(&mut session);
+    session.press(&[Action::NextMatch]);
+    let third = selected(&mut session);
+    for name in [&second, &third] {
+        assert!(name.starts_with('w'), "{first} {second} {third}");
+    }
+    assert_ne!(second, third);
+    session.press(&[Action::PreviousMatch]);
+    assert_eq!(selected(&mut session), second);
+    // Both are marked, and the other is not.
+    let buffer = session.buffer((80, 24), &theme(ColorDepth::None, false));
+    let area = session.app.areas().unwrap().body;
+    let marked = (area.y + 1..area.y + 4)
+        .filter(|y| buffer[(2, *y)].modifier.contains(ratatui::style::Modifier::UNDERLINED));
+    assert_eq!(marked.count(), 2, "{}", session.text());
+    session.press(&[Action::KeepMatches]);
+    let names: Vec<&str> = {
+        let picture = session.app.picture.as_ref().unwrap();
+        picture.threads.iter().map(|row| row.thread.as_str()).collect()
+    };
+    assert!(names.len() == 2 && names.iter().all(|name| name.starts_with('w')), "{names:?}");
+    session.app.search = Some(Search::new("nobody").unwrap());
+    session.press(&[Action::NextMatch]);
+    assert_eq!(session.app.toast.as_deref(), Some("no thread matches"));
 }

@@ -5,10 +5,10 @@ use super::app::App;
 use super::line::{Below, first_that_fits, fitting, threads_words};
 use super::list::ListState;
 use super::picture::Picture;
-use super::query::ThreadKey;
+use super::search::Search;
 use super::table::{self, Column, Placed};
 use super::theme::Theme;
-use crate::report::{LabelId, ThreadRow, Times, TopWait, short};
+use crate::report::{LabelId, ThreadFilter, ThreadKey, ThreadRow, Times, TopWait, short, thread_name};
 use crate::safe_text;
 use crate::units::{count, duration, duration_of, percent, percent_text};
 use ratatui::Frame;
@@ -174,6 +174,8 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
             app.threads.is_reversed = !app.threads.is_reversed;
             app.threads.list = ListState::default();
         }
+        Action::NextMatch => next_match(app, picture, table.rows(), true),
+        Action::PreviousMatch => next_match(app, picture, table.rows(), false),
         _ => match table.update(&mut app.threads.list, action) {
             Some(table::Event::Moved) => {}
             Some(table::Event::Opened) => only_this(app, picture),
@@ -185,6 +187,35 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
     }
     app.threads.selected = selected_row(app, picture).map(key);
     true
+}
+
+fn is_match(search: &Search, row: &ThreadRow) -> bool {
+    search.matches_text(&thread_name(&row.thread, row.tid))
+}
+
+/// Whether the search finds a thread.
+pub(super) fn has_match(search: &Search, picture: &Picture) -> bool {
+    picture.threads.iter().any(|row| is_match(search, row))
+}
+
+fn next_match(app: &mut App, picture: &Picture, height: usize, forward: bool) {
+    let Some(search) = &app.search else {
+        app.tell("search first: /");
+        return;
+    };
+    let order = order(app, picture);
+    let rows = order.len();
+    let at = app.threads.list.cursor(rows);
+    let is_found = |at: &usize| order.get(*at).is_some_and(|row| is_match(search, &picture.threads[*row]));
+    let found = if forward {
+        (at + 1..rows).chain(0..=at).find(is_found)
+    } else {
+        (0..at).rev().chain((at..rows).rev()).find(is_found)
+    };
+    match found {
+        Some(found) => app.threads.list.select(found, rows, height),
+        None => app.tell("no thread matches"),
+    }
 }
 
 fn sort_by_column(app: &mut App, column: Option<Id>) {
@@ -214,11 +245,13 @@ fn sort_by(app: &mut App, sort: ThreadSort) {
 /// Keeps the samples of the selected threads.
 fn only_this(app: &mut App, picture: &Picture) {
     let Some(row) = selected_row(app, picture) else { return };
-    let tids = key(row).tids(&picture.recording.profile);
+    // By name, so that threads which start later are among them.
+    let filter = ThreadFilter::Row(key(row));
     let name = safe_text::terminal(&row.thread).into_owned();
     app.change_filter(|options| {
-        let kept = std::mem::take(&mut options.tids);
-        options.tids = tids.into_iter().filter(|tid| kept.is_empty() || kept.contains(tid)).collect();
+        if options.threads.last() != Some(&filter) {
+            options.threads.push(filter);
+        }
     });
     app.tell(format!("only {name}: u takes that back"));
 }
@@ -244,7 +277,10 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, the
         |id: Id, text: &'static str| table::sorted_heading(text, sorted == Some(id), app.threads.is_reversed);
     let list = (app.threads.list, order.len());
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
-        (cell(picture, theme, &picture.threads[order[at]], id, width), Style::new())
+        let row = &picture.threads[order[at]];
+        let is_found = id == Id::Thread && app.search.as_ref().is_some_and(|search| is_match(search, row));
+        let style = if is_found { theme.matched(Style::new()) } else { Style::new() };
+        (cell(picture, theme, row, id, width), style)
     });
 }
 

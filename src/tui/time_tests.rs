@@ -2,12 +2,15 @@
 
 use super::action::{Action, Tab};
 use super::behind_list;
+use super::query::BehindQuery;
 use super::search::Search;
 use super::test_session::{Session, theme};
 use super::theme::ColorDepth;
 use super::time_view::Panel;
-use crate::report::fixture_waits::waiting;
-use crate::report::{CommonOptions, Metric, Page, ReportOptions, TimeRange, View, render};
+use crate::profile::Reason;
+use crate::report::fixture::Build;
+use crate::report::fixture_waits::{MS, waiting};
+use crate::report::{Amount, CommonOptions, Metric, Page, ReportOptions, ThreadKey, TimeRange, View, render};
 use ratatui::layout::Position;
 use std::sync::Arc;
 
@@ -226,4 +229,94 @@ fn the_id_of_a_thread_is_not_cut() {
     for tid in ["4313", "4314", "4315", "4312"] {
         assert!(lines.iter().any(|line| line.contains(tid)), "{tid} in {lines:#?}");
     }
+}
+
+#[test]
+fn escape_does_not_bring_a_cleared_range_back() {
+    for clear in [Action::Back, Action::Whole] {
+        let mut session = Session::new(waiting(), None, Tab::Time);
+        session.press(&[Action::Right, Action::RangeStart, clear.clone()]);
+        assert!(session.app.query.common.filter.time.is_everything());
+        session.press(&[Action::Back]);
+        assert!(session.app.query.common.filter.time.is_everything(), "{clear:?}");
+        assert_eq!(session.app.toast.as_deref(), Some("there is nothing to go back from: q quits"));
+    }
+    // What was filtered before the range is the next step back, and u brings the range back.
+    let mut session = Session::new(waiting(), None, Tab::Flame);
+    session.press(&[Action::Down, Action::Down, Action::Down, Action::Focus, Action::Open(Tab::Time)]);
+    session.press(&[Action::Right, Action::RangeStart]);
+    let range = session.app.query.common.filter.time;
+    session.press(&[Action::Back, Action::Undo]);
+    assert_eq!(session.app.query.common.filter.time, range);
+    session.press(&[Action::Back]);
+    assert_eq!(session.app.query.common.filter.stacks.len(), 1);
+    session.press(&[Action::Back]);
+    let filter = &session.app.query.common.filter;
+    assert!(filter.stacks.is_empty() && filter.time.is_everything(), "{filter:?}");
+}
+
+#[test]
+fn the_selected_sample_is_followed_into_the_next_picture() {
+    let recording = |more: u64| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        for number in 0..8 {
+            let at_ns = number * 100 * MS;
+            let name = format!("/x:wait_{number}");
+            build.wait(task, Reason::Lock, at_ns, (50 - number) * MS, &["/x:main", &name]);
+        }
+        // Longer ones, which come first.
+        for number in 0..more {
+            let at_ns = (800 + number * 100) * MS;
+            build.wait(task, Reason::Lock, at_ns, 90 * MS, &["/x:main", "/x:new"]);
+        }
+        build.thread_time(task, 0, 0, 2_000 * MS);
+        build.finish()
+    };
+    let names = |session: &Session| {
+        let picture = session.app.picture.clone().unwrap();
+        behind_list::selected_names(&session.app, &picture)
+    };
+    let mut session = Session::new(recording(0), Some(Metric::OffCpu), Tab::Time);
+    session.app.query.behind = Some(BehindQuery { time: TimeRange::default(), row: None });
+    session.app.time.panel = Panel::Samples;
+    session.picture();
+    session.press(&[Action::Down, Action::Down]);
+    assert!(names(&session).contains(&"wait_2".to_owned()), "{:?}", names(&session));
+    session.recording = Arc::new(recording(3));
+    session.picture();
+    assert_eq!(session.app.time.samples.cursor, 5);
+    assert!(names(&session).contains(&"wait_2".to_owned()), "{:?}", names(&session));
+    session.press(&[Action::Enter]);
+    session.recording = Arc::new(recording(5));
+    session.picture();
+    assert_eq!(session.app.time.panel, Panel::Stack);
+    assert!(session.text().contains("wait_2"), "{}", session.text());
+    // It has gone: not the stack of another.
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.wait(task, Reason::Lock, 5 * MS, 4 * MS, &["/x:main", "/x:other"]);
+    build.thread_time(task, 0, 0, 2_000 * MS);
+    session.recording = Arc::new(build.finish());
+    session.picture();
+    assert_eq!(session.app.time.panel, Panel::Samples);
+    assert!(session.text().contains("not among them any more"), "{}", session.text());
+}
+
+#[test]
+fn the_samples_of_a_thread_that_the_filter_drops_are_none() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    let row = ThreadKey { thread: "writer".into(), process: "ingest".into(), tid: None };
+    session.app.query.behind = Some(BehindQuery { time: TimeRange::default(), row: Some(row) });
+    session.picture();
+    let behind = |session: &Session| session.app.picture.as_ref().unwrap().behind.clone().unwrap();
+    let writer = behind(&session).total;
+    assert!(writer.weight > 0);
+    session.app.query.common.filter.tids = vec![4313];
+    session.picture();
+    assert_eq!(behind(&session).total, Amount::default());
+    assert!(behind(&session).samples.is_empty());
+    session.app.query.common.filter.tids = vec![4313, 4315];
+    session.picture();
+    assert_eq!(behind(&session).total, writer);
 }

@@ -7,11 +7,11 @@ use super::behind_list;
 use super::line::{Below, fitting, threads_words};
 use super::list::ListState;
 use super::picture::Picture;
-use super::query::{BehindQuery, ThreadKey};
+use super::query::BehindQuery;
 use super::theme::Theme;
 use super::time_axis::TimeAxis;
 use super::time_draw::{busy_in, draw_bars, draw_heat, whole_ns};
-use crate::report::{HeatGrid, LabelId, TimeRange, Timeline, TimelineRow};
+use crate::report::{Activity, HeatGrid, LabelId, ThreadKey, TimeRange, Timeline, TimelineRow};
 use crate::safe_text;
 use crate::units::{count, duration, percent, percent_text};
 use ratatui::Frame;
@@ -50,12 +50,27 @@ pub struct TimeState {
     pub panel: Panel,
     /// The selected sample.
     pub samples: ListState,
+    /// Which one that is; `None` for the first, whichever it is.
+    pub sample: Option<SampleKey>,
     /// The selected line of its stack.
     pub stack: ListState,
     /// Where the pointer went down, and where it is: the range that is being chosen.
     pub drag: Option<(u64, u64)>,
     /// What the selected row is.
     selected: Option<ThreadKey>,
+}
+
+/// A sample that is listed: the same in the next picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleKey {
+    /// The thread.
+    pub tid: u32,
+    /// When it was taken, or began, ns.
+    pub time_ns: u64,
+    /// Length of the step of time that it is the sum of, ns; 0 of one sample.
+    pub step_ns: u64,
+    /// Ran, or why it waited.
+    pub activity: Activity,
 }
 
 /// No function of the call tree is selected here.
@@ -76,8 +91,9 @@ pub fn opened(app: &mut App) {
     app.ask(|query| query.timeline = true);
 }
 
-/// Follows the selected row into another picture.
+/// Follows the selected row and the selected sample into another picture.
 pub fn follow(app: &mut App, picture: &Picture) {
+    behind_list::follow(app, picture);
     let (Some(selected), Some(timeline)) = (&app.time.selected, &picture.timeline) else { return };
     if let Some(at) = timeline.rows.iter().position(|row| key(row).as_ref() == Some(selected)) {
         app.time.list.follow(at);
@@ -288,6 +304,7 @@ fn show_samples(app: &mut App, timeline: &Timeline, (from_ns, to_ns): (u64, u64)
     };
     app.time.panel = Panel::Samples;
     app.time.samples = ListState::default();
+    app.time.sample = None;
     app.ask(|query| query.behind = Some(BehindQuery { time, row }));
 }
 

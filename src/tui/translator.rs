@@ -16,19 +16,32 @@ const WHEEL_ROWS: i16 = 3;
 /// Longest answer of a terminal, in characters.
 const LONGEST_ANSWER: usize = 64;
 
+/// How long after a question its answer may begin: a line over the world is slower than the question waits for it.
+const LATEST_ANSWER: Duration = Duration::from_secs(3);
+
+/// The characters of an answer come together: what comes later was typed.
+const ANSWER_PAUSE: Duration = Duration::from_millis(100);
+
 /// Turns events of the terminal into actions; remembers the last click.
 #[derive(Debug, Default)]
 pub struct Translator {
     last_click: Option<(Instant, Position)>,
-    /// Characters that may still belong to an answer of the terminal.
-    answer: usize,
+    /// When the terminal was asked for something.
+    asked: Option<Instant>,
+    /// Characters that may still belong to its answer, and when the last one came.
+    answer: Option<(usize, Instant)>,
 }
 
 impl Translator {
+    /// That of a terminal which was asked for something `now`.
+    pub fn after_a_question(now: Instant) -> Self {
+        Translator { asked: Some(now), ..Translator::default() }
+    }
+
     /// What `event` means now.
     pub fn action(&mut self, app: &App, event: &Event, now: Instant) -> Option<Action> {
         match event {
-            Event::Key(key) if self.is_of_answer(key) => None,
+            Event::Key(key) if self.is_of_answer(key, now) => None,
             Event::Key(key) => action_of_key(app, key),
             Event::Mouse(mouse) => {
                 let at = Position::new(mouse.column, mouse.row);
@@ -61,16 +74,24 @@ impl Translator {
 
     /// Whether a key is none: a terminal that was asked for its colours and answers late seems to type
     /// `ESC ] 11 ; rgb:…`, up to a bell or to `ESC \\`.
-    fn is_of_answer(&mut self, event: &KeyEvent) -> bool {
+    fn is_of_answer(&mut self, event: &KeyEvent, now: Instant) -> bool {
         let chord = chord_of(event);
-        if chord == (KeyCode::Char(']'), KeyModifiers::ALT) {
-            self.answer = LONGEST_ANSWER;
+        if chord == ctrl('c') || chord == ctrl('z') {
+            self.answer = None;
+            return false;
+        }
+        let is_soon = self.asked.is_some_and(|asked| now.duration_since(asked) <= LATEST_ANSWER);
+        if is_soon && chord == (KeyCode::Char(']'), KeyModifiers::ALT) {
+            self.answer = Some((LONGEST_ANSWER, now));
             return true;
         }
-        let is_of_answer = self.answer > 0;
+        let Some((left, last)) = self.answer.take() else { return false };
+        if now.duration_since(last) > ANSWER_PAUSE {
+            return false;
+        }
         let is_end = chord == ctrl('g') || chord == (KeyCode::Char('\\'), KeyModifiers::ALT);
-        self.answer = if is_end { 0 } else { self.answer.saturating_sub(1) };
-        is_of_answer
+        self.answer = (left > 1 && !is_end).then_some((left - 1, now));
+        true
     }
 
     fn click(&mut self, at: Position, now: Instant) -> Action {

@@ -7,7 +7,9 @@ use super::query::keep_threads;
 use super::refusal::Before;
 use super::search::Search;
 use super::{callers_view, flame_view, help, threads_view, time_view, top_view};
-use crate::report::{Direction, LabelId, LabelKind, Metric, SortKey, Space, StackFilter};
+use crate::report::{
+    Direction, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter, ThreadFilter,
+};
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 use tui_input::Input;
@@ -69,7 +71,7 @@ impl App {
                 self.prompt = Some(Prompt::Search {
                     input: Input::new(text),
                     problem: None,
-                    before: self.search.clone(),
+                    before: self.search.clone().map(Box::new),
                 });
             }
             Action::Edit(request) => self.edit(*request),
@@ -99,6 +101,10 @@ impl App {
 
     fn with_picture(&mut self, action: &Action) {
         let Some(picture) = self.picture.clone() else { return self.tell("there is no picture yet") };
+        // The last line says so, whatever the view has to go back from.
+        if *action == Action::Back && self.search.take().is_some() {
+            return;
+        }
         let is_done = match action {
             Action::Click(at) if self.click_tab(*at) => true,
             _ => self.areas().is_some_and(|areas| self.view_action(action, areas.body, &picture)),
@@ -212,10 +218,18 @@ impl App {
         found.is_some()
     }
 
-    /// One step back: search, then filter (overlays, prompts and the zoom come before).
+    /// One step back, to fewer filters (overlays, prompts, the search and the zoom come before). A range of time that was
+    /// cleared stays so: only `u` brings it back.
     fn back(&mut self) {
-        if self.search.take().is_none() && !self.undo.is_empty() {
-            self.undo_last();
+        let now = self.query.common.filter.clone();
+        while let Some(mut before) = self.undo.pop() {
+            before.space = now.space;
+            if now.time.is_everything() {
+                before.time = now.time;
+            }
+            if before != now {
+                return self.ask(|query| query.common.filter = before);
+            }
         }
     }
 
@@ -317,13 +331,22 @@ impl App {
     }
 
     fn keep_matches(&mut self) {
-        match &self.search {
-            Some(search) => {
-                let pattern = search.pattern_text();
-                self.add_filter(StackFilter::Matching(pattern));
-            }
-            None => self.tell("search first: /"),
+        let Some(search) = &self.search else { return self.tell("search first: /") };
+        let pattern = NamePattern { text: search.pattern_text(), has_tids: self.query.each_thread };
+        // Where only threads are found, all that they did is kept, also in the table of their times.
+        let is_of_threads = match (self.tab, &self.picture) {
+            (Tab::Threads, Some(picture)) => threads_view::has_match(search, picture),
+            _ => search.functions == 0 && search.threads > 0,
+        };
+        if !is_of_threads {
+            return self.add_filter(StackFilter::Matching(pattern));
         }
+        let filter = ThreadFilter::Matching(pattern);
+        self.change_filter(|options| {
+            if options.threads.last() != Some(&filter) {
+                options.threads.push(filter);
+            }
+        });
     }
 
     fn edit(&mut self, request: tui_input::InputRequest) {
@@ -352,7 +375,7 @@ impl App {
         let Some(Prompt::Search { problem, input, before }) = self.prompt.take() else { return };
         if input.value().is_empty() {
             // Nothing typed: as it was before.
-            self.search = before;
+            self.search = before.map(|before| *before);
         } else if problem.is_some() {
             // It stays on the screen with what is wrong, to be mended.
             self.prompt = Some(Prompt::Search { problem, input, before });

@@ -2,6 +2,7 @@
 
 use super::action::{Action, Effect, LiveCommand, Seen};
 use super::app::{App, Live};
+use super::picture::Picture;
 use std::sync::Arc;
 
 impl App {
@@ -13,27 +14,25 @@ impl App {
             let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
             return self.tell(if is_frozen { "saving what is frozen…" } else { "saving…" });
         }
+        if self.live.is_some() && *action == Action::NextWindow {
+            return self.next_window();
+        }
         if !self.is_live() {
             return;
         }
-        match action {
-            Action::NextWindow => return self.next_window(),
-            Action::Clear => {
-                self.effects.push(Effect::Live(LiveCommand::Clear));
-                let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
-                return self.tell(if is_frozen {
-                    "cleared: Space shows what comes from now on"
-                } else {
-                    "cleared: what comes from now on counts"
-                });
-            }
-            _ => {}
+        if *action == Action::Clear {
+            self.effects.push(Effect::Live(LiveCommand::Clear));
+            let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
+            return self.tell(if is_frozen {
+                "cleared: Space shows what comes from now on"
+            } else {
+                "cleared: what comes from now on counts"
+            });
+        }
+        if *action == Action::Freeze {
+            return self.freeze();
         }
         let Some(live) = &mut self.live else { return };
-        if *action == Action::Freeze {
-            live.is_frozen = !live.is_frozen;
-            return;
-        }
         let at = Live::REFRESHES.iter().position(|refresh| *refresh == live.refresh).unwrap_or(0);
         let next = if *action == Action::Faster { at.checked_sub(1) } else { Some(at + 1) };
         let Some(refresh) = next.and_then(|next| Live::REFRESHES.get(next)).copied() else {
@@ -44,6 +43,28 @@ impl App {
         live.refresh = refresh;
         self.effects.push(Effect::Live(LiveCommand::Refresh(refresh)));
         self.tell(format!("a new picture every {:.2} s", refresh.as_secs_f64()));
+    }
+
+    /// Holds what is seen, in all that is asked of it from now on; or shows the newest again.
+    fn freeze(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        if std::mem::take(&mut live.is_frozen) {
+            return self.effects.push(Effect::Resume);
+        }
+        let Some(picture) = &self.picture else { return self.tell("there is no picture yet") };
+        live.is_frozen = true;
+        self.effects.push(Effect::Hold(Seen(Arc::clone(&picture.recording))));
+        if picture.query != self.query {
+            // What was asked before may be on its way, of a newer state.
+            self.effects.push(Effect::Ask);
+        }
+    }
+
+    /// Whether a picture is of a newer state than the one that is held.
+    pub(super) fn holds_back(&self, picture: &Picture) -> bool {
+        let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
+        let seen = self.picture.as_ref().map(|seen| &seen.recording);
+        is_frozen && seen.is_some_and(|seen| !Arc::ptr_eq(seen, &picture.recording))
     }
 
     fn next_window(&mut self) {

@@ -10,6 +10,7 @@ use crate::report::{
     CallTree, CommonOptions, Direction, FunctionTable, Input, Metric, Page, Recording, ReportOptions,
     SortKey, Space, StackFilter, View, render,
 };
+use crate::units::percent;
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::Position;
 use std::sync::Arc;
@@ -277,4 +278,58 @@ fn the_pointer_selects_and_zooms() {
     screen.act(&Action::Scroll { at, rows: -100, columns: 0 });
     assert_eq!(screen.app.flame.scroll, 0);
     screen.act(&Action::Click(Position::new(500, 500)));
+}
+
+#[test]
+fn escape_leaves_the_search_before_the_zoom() {
+    let mut screen = screen();
+    screen.keys("↓↓\n/parse\n");
+    let zoom = screen.zoom();
+    assert!(screen.text(&PLAIN).contains("Esc clear"), "{}", screen.text(&PLAIN));
+    screen.keys("\x1b");
+    assert!(screen.app.search.is_none());
+    assert_eq!(screen.zoom(), zoom);
+    screen.keys("\x1b");
+    assert!(screen.zoom().is_empty());
+    // The same of a function in the middle, of a range of time and of what is listed in Time.
+    screen.keys("G3↑\n/parse\n");
+    let pivot = screen.app.query.pivot.clone();
+    screen.keys("\x1b");
+    assert_eq!((screen.app.search.is_none(), &screen.app.query.pivot), (true, &pivot));
+    screen.keys("\x1b");
+    assert_ne!(screen.app.query.pivot, pivot);
+    screen.keys("4→[/parse\n\x1b");
+    assert!(screen.app.search.is_none() && screen.app.query.common.filter.time.from_ns.is_some());
+    screen.keys("\n/parse\n\x1b");
+    assert!(screen.app.search.is_none() && screen.app.query.behind.is_some());
+    screen.keys("\x1b\x1b");
+    assert!(screen.app.query.behind.is_none() && screen.app.query.common.filter.time.is_everything());
+}
+
+#[test]
+fn a_searched_thread_is_kept_with_all_it_did() {
+    let mut screen = TestScreen::new(waiting(), 80, 24);
+    let weight = |screen: &TestScreen| screen.app.picture.as_ref().unwrap().total.weight;
+    let whole = weight(&screen);
+    screen.keys("/^writer$\n");
+    assert!(screen.text(&PLAIN).contains("1 thread  "), "{}", screen.text(&PLAIN));
+    let share = screen.app.search.as_ref().unwrap().share_percent;
+    screen.keys("&");
+    assert!(screen.app.picture.as_ref().unwrap().empty.is_none(), "{}", screen.text(&PLAIN));
+    assert!((percent(weight(&screen), whole) - share).abs() < 0.01);
+    let names: Vec<&str> = {
+        let picture = screen.app.picture.as_ref().unwrap();
+        picture.threads.iter().map(|row| row.thread.as_str()).collect()
+    };
+    assert_eq!(names, ["writer"]);
+    // Threads and functions: what the search says that it found is kept.
+    screen.keys("u/writ\n");
+    let search = screen.app.search.clone().unwrap();
+    assert!(search.functions > 0 && search.share_percent > 0.0);
+    screen.keys("&");
+    assert!((percent(weight(&screen), whole) - search.share_percent).abs() < 0.01);
+    // One thread of several, by its id.
+    screen.keys("uT/4314\n&");
+    let picture = screen.app.picture.as_ref().unwrap();
+    assert_eq!(picture.threads.iter().map(|row| row.tid).collect::<Vec<_>>(), [Some(4314)]);
 }

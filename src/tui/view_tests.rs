@@ -1,11 +1,12 @@
 //! All views but Flame: names of strangers, and actions in any order.
 
 use super::action::{Action, Tab};
+use super::test_screen::{PLAIN, TestScreen};
 use super::test_session::{SIZES, Session, theme};
 use super::theme::ColorDepth;
-use crate::report::Metric;
 use crate::report::fixture::ingest;
 use crate::report::fixture_waits::waiting;
+use crate::report::{CommonOptions, Metric};
 use ratatui::layout::{Position, Size};
 
 #[test]
@@ -90,4 +91,28 @@ fn every_action_is_harmless_in_every_view() {
             }
         }
     }
+}
+
+#[test]
+fn without_a_picture_the_screen_says_why_and_keys_are_answered() {
+    let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+    let mut screen = TestScreen::with(ingest(), common, 80, 24);
+    assert!(screen.app.picture.is_none());
+    let text = screen.text(&PLAIN);
+    assert!(!text.contains("reading the profile"), "{text}");
+    let body: String = text.lines().skip(1).take(20).collect::<Vec<_>>().join("\n");
+    assert!(body.contains("the recording holds no waits") && body.contains("-e cpu,off"), "{text}");
+    // The next key is about something else, and the reason stays.
+    screen.keys("i");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains("there is no picture yet") && text.contains("holds no waits"), "{text}");
+    screen.keys("?");
+    assert!(screen.text(&PLAIN).contains("Help: Flame"), "{}", screen.text(&PLAIN));
+    screen.keys("?5");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains("q quit") && text.contains("? help"), "{text}");
+    // The first picture takes its place.
+    screen.app.query.common.metric = None;
+    screen.compute();
+    assert!(screen.app.problem.is_none() && !screen.text(&PLAIN).contains("no waits"));
 }

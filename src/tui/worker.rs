@@ -6,10 +6,9 @@ use super::query::Query;
 use crate::failure::Failure;
 use crate::report::{ExportJob, Recording};
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What the worker is asked to do.
 #[derive(Debug)]
@@ -18,8 +17,10 @@ pub enum Job {
     Recording(Arc<Recording>),
     /// Another query.
     Query(Query),
-    /// Write a file, which holds what is said of it.
-    Export(ExportJob, String),
+    /// This state again, and no newer one: compute only what is asked of it.
+    Hold(Arc<Recording>),
+    /// Write a file of a recording, which holds what is said of it.
+    Export(ExportJob, Arc<Recording>, String),
     /// Take a picture apart that is no longer shown: with many boxes that takes a while.
     Forget(Arc<Picture>),
 }
@@ -39,10 +40,64 @@ pub enum Done {
 
 type Slot = Arc<Mutex<Option<Arc<Picture>>>>;
 
+/// What the worker was asked to do and has not begun: of recordings and queries the last.
+#[derive(Debug, Default)]
+struct Inbox {
+    recording: Option<Arc<Recording>>,
+    /// That recording is newer than the one before.
+    has_grown: bool,
+    query: Option<Query>,
+    exports: Vec<(ExportJob, Arc<Recording>, String)>,
+    forgotten: Vec<Arc<Picture>>,
+    /// Nobody asks any more.
+    is_over: bool,
+}
+
+impl Inbox {
+    fn is_empty(&self) -> bool {
+        self.recording.is_none()
+            && self.query.is_none()
+            && self.exports.is_empty()
+            && self.forgotten.is_empty()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    inbox: Mutex<Inbox>,
+    asked: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        // Nothing is left half-done by a panic while the lock is held.
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Everything that was asked for; waits for that, but not longer than `patience`. `None` when it is over.
+    fn take(&self, patience: Option<Duration>) -> Option<Inbox> {
+        let mut inbox = self.lock();
+        let deadline = patience.map(|patience| Instant::now() + patience);
+        loop {
+            if inbox.is_over {
+                return None;
+            }
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            if !inbox.is_empty() || left.is_some_and(|left| left.is_zero()) {
+                return Some(std::mem::take(&mut *inbox));
+            }
+            inbox = match left {
+                Some(left) => self.asked.wait_timeout(inbox, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.asked.wait(inbox).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
 /// The worker's handle; it ends when this is dropped.
 #[derive(Debug)]
 pub struct Worker {
-    jobs: Sender<Job>,
+    shared: Arc<Shared>,
     slot: Slot,
 }
 
@@ -53,29 +108,48 @@ impl Worker {
     ///
     /// When the system gives no thread.
     pub fn start(tell: impl Fn(Done) + Send + 'static) -> std::io::Result<Self> {
-        let (jobs, inbox) = channel();
-        let slot = Slot::default();
-        let out = Arc::clone(&slot);
+        let (shared, slot) = (Arc::<Shared>::default(), Slot::default());
+        let (inbox, out) = (Arc::clone(&shared), Arc::clone(&slot));
         thread::Builder::new().name("prof-picture".into()).spawn(move || {
             let told = Told { tell };
             work(&inbox, &out, &told.tell);
         })?;
-        Ok(Worker { jobs, slot })
+        Ok(Worker { shared, slot })
     }
 
     /// Asks for something. When the worker is gone, [`Done::Ended`] has been told already.
     pub fn ask(&self, job: Job) {
-        let _ = self.jobs.send(job);
-    }
-
-    /// Somebody else may ask, too.
-    pub fn sender(&self) -> Sender<Job> {
-        self.jobs.clone()
+        let mut inbox = self.shared.lock();
+        // Taking a recording apart takes time: not while the lock is held.
+        let mut old = None;
+        match job {
+            Job::Recording(newest) => {
+                old = inbox.recording.replace(newest);
+                inbox.has_grown = true;
+            }
+            Job::Hold(seen) => {
+                old = inbox.recording.replace(seen);
+                inbox.has_grown = false;
+            }
+            Job::Query(newest) => inbox.query = Some(newest),
+            Job::Export(job, recording, what) => inbox.exports.push((job, recording, what)),
+            Job::Forget(picture) => inbox.forgotten.push(picture),
+        }
+        drop(inbox);
+        self.shared.asked.notify_all();
+        drop(old);
     }
 
     /// The newest picture, if it was not taken yet.
     pub fn take(&self) -> Option<Arc<Picture>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.lock().is_over = true;
+        self.shared.asked.notify_all();
     }
 }
 
@@ -90,7 +164,7 @@ impl<F: Fn(Done)> Drop for Told<F> {
     }
 }
 
-fn work(inbox: &Receiver<Job>, slot: &Slot, tell: &impl Fn(Done)) {
+fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
     let mut recording: Option<Arc<Recording>> = None;
     let mut query: Option<Query> = None;
     let mut last: Option<Arc<Picture>> = None;
@@ -98,29 +172,17 @@ fn work(inbox: &Receiver<Job>, slot: &Slot, tell: &impl Fn(Done)) {
     // The recording has grown since the last picture.
     let mut has_grown = false;
     loop {
-        let first = if has_grown && query.is_some() {
-            match inbox.recv_timeout(pace.left(Instant::now())) {
-                Ok(job) => Some(job),
-                Err(RecvTimeoutError::Timeout) => None,
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        } else {
-            let Ok(job) = inbox.recv() else { break };
-            Some(job)
-        };
-        let mut is_asked = false;
-        let (mut exports, mut forgotten) = (Vec::new(), Vec::new());
-        for job in first.into_iter().chain(inbox.try_iter()) {
-            match job {
-                Job::Recording(newest) => (recording, has_grown) = (Some(newest), true),
-                Job::Query(newest) => (query, is_asked) = (Some(newest), true),
-                Job::Export(job, what) => exports.push((job, what)),
-                Job::Forget(picture) => forgotten.push(picture),
-            }
+        let patience = (has_grown && query.is_some()).then(|| pace.left(Instant::now()));
+        let Some(asked) = shared.take(patience) else { return };
+        if asked.recording.is_some() {
+            (recording, has_grown) = (asked.recording, asked.has_grown);
         }
-        let (Some(recording), Some(query)) = (&recording, &query) else { continue };
+        let is_asked = asked.query.is_some();
+        query = asked.query.or(query);
         let began = Instant::now();
-        if is_asked || (has_grown && pace.left(began).is_zero()) {
+        if let (Some(recording), Some(query)) = (&recording, &query)
+            && (is_asked || (has_grown && pace.left(began).is_zero()))
+        {
             has_grown = false;
             match Picture::after(recording, query, last.as_deref()) {
                 Ok(picture) => {
@@ -138,8 +200,8 @@ fn work(inbox: &Receiver<Job>, slot: &Slot, tell: &impl Fn(Done)) {
             }
             pace.worked(began, Instant::now());
         }
-        for (job, what) in exports {
-            let written = job.run(recording).map(|path| (path, what));
+        for (job, recording, what) in asked.exports {
+            let written = job.run(&recording).map(|path| (path, what));
             tell(Done::Exported(written.map_err(|error| format!("{error:#}"))));
         }
     }

@@ -1,10 +1,11 @@
-//! Folded stacks: `comm;root;…;leaf WEIGHT`, one line for each distinct stack.
+//! Folded stacks: `comm;root;…;leaf WEIGHT`, one line for each distinct stack; `comm (tid 7)` where each thread is for itself.
 //!
 //! Kernel frames end in `_[k]`, inlined user frames in `_[i]`. The stack of a wait ends in its reason, `[lock]`. The
 //! weight is in the event's unit (ns of time), or the number of samples or waits. Lines are sorted by their bytes.
 
+use crate::profile::Task;
 use crate::report::amount::Amount;
-use crate::report::label::Step;
+use crate::report::label::{Step, thread_name};
 use crate::report::options::NameStyle;
 use crate::report::selection::Selection;
 use crate::safe_text;
@@ -26,8 +27,11 @@ impl Stacks {
         let labels: Vec<String> =
             selection.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();
         let tables = &selection.profile.tables;
-        let comms: Vec<String> =
-            tables.tasks().iter().map(|task| safe_text::folded(tables.string(task.comm))).collect();
+        let name = |task: &Task| {
+            let tid = selection.each_thread.then_some(task.tid);
+            safe_text::folded(&thread_name(tables.string(task.comm), tid))
+        };
+        let comms: Vec<String> = tables.tasks().iter().map(name).collect();
         let mut by_key: BTreeMap<String, Amount> = BTreeMap::new();
         let mut key = String::new();
         let mut frames = String::new();

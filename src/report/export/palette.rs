@@ -2,7 +2,7 @@
 
 use super::folded::suffix;
 use crate::profile::Reason;
-use crate::report::label::LabelKind;
+use crate::report::label::{LabelKind, thread_name};
 use crate::report::options::NameStyle;
 use crate::report::selection::Selection;
 use crate::safe_text;
@@ -23,7 +23,8 @@ pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap
     palette.insert("", GREY);
     let tables = &selection.profile.tables;
     for task in tables.tasks() {
-        palette.insert(safe_text::folded(tables.string(task.comm)), GREY);
+        let tid = selection.each_thread.then_some(task.tid);
+        palette.insert(safe_text::folded(&thread_name(tables.string(task.comm), tid)), GREY);
     }
     let texts: Vec<String> =
         selection.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();

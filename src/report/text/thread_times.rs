@@ -33,7 +33,10 @@ pub(super) fn thread_times(
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.busy_ns()));
         let cut = CutBy::of(shown.len(), options.most_rows());
         let share = percent(sum, whole_ns);
-        super::push_line(out, &more_line(rows.len() - shown.len(), "thread name", share, cut, page));
+        super::push_line(
+            out,
+            &more_line(rows.len() - shown.len(), super::threads::noun(&rows), share, cut, page),
+        );
     }
     Ok(())
 }
@@ -45,7 +48,8 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
     let time = |part: fn(&Times) -> u64| {
         cells(&|row| row.times.map_or("-".to_owned(), |times| duration_of(part(&times), whole_ns)))
     };
-    let mut columns = vec![Column::text("THREAD", cells(&|row| named(&row.thread)))];
+    let thread = |row: &ThreadRow| super::threads::shown_thread(row, MOST_NAME_COLUMNS, page);
+    let mut columns = vec![Column::text("THREAD", cells(&thread))];
     // Where all have the name of their process, it says nothing.
     if page.width >= ROOMY_COLUMNS || shown.windows(2).any(|pair| pair[0].process != pair[1].process) {
         columns.push(Column::text("PROCESS", cells(&|row| named(&row.process))));

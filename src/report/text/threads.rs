@@ -35,12 +35,12 @@ impl Columns {
         } else {
             NARROW_NAME_COLUMNS
         };
-        let widest = |heading: &str, name: fn(&ThreadRow) -> &str| {
-            let names = shown.iter().map(|row| safe_text::width(&shown_name(name(row))));
+        let widest = |heading: &str, name: fn(&ThreadRow) -> String| {
+            let names = shown.iter().map(|row| safe_text::width(&name(row)));
             names.max().unwrap_or(0).max(heading.len()).min(most)
         };
-        let thread = widest(THREAD, |row| &row.thread);
-        let process = widest(PROCESS, |row| &row.process);
+        let thread = widest(THREAD, |row| shown_name(&row.thread).into_owned() + &tid_text(row));
+        let process = widest(PROCESS, |row| shown_name(&row.process).into_owned());
         let used = thread + process + NUMBER_COLUMNS + SHARE_COLUMNS;
         Columns { thread, process, hottest: page.width.saturating_sub(used).max(12) }
     }
@@ -52,6 +52,23 @@ const PROCESS: &str = "PROCESS";
 pub(super) fn shown_name(text: &str) -> Cow<'_, str> {
     let text = safe_text::terminal(text);
     if text.is_empty() { safe_text::UNNAMED.into() } else { text }
+}
+
+/// The id behind the name of a thread that has a row for itself.
+fn tid_text(row: &ThreadRow) -> String {
+    row.tid.map_or_else(String::new, |tid| format!(" {tid}"))
+}
+
+/// The name of the threads of a row, in at most `columns`; of one thread with its id, which is never cut.
+pub(super) fn shown_thread(row: &ThreadRow, columns: usize, page: &Page) -> String {
+    let tid = tid_text(row);
+    let room = columns.saturating_sub(tid.len());
+    format!("{}{tid}", page.fit(&shown_name(&row.thread), room))
+}
+
+/// What a row stands for.
+pub(super) fn noun(rows: &[ThreadRow]) -> &'static str {
+    if rows.iter().any(|row| row.tid.is_some()) { "thread" } else { "thread name" }
 }
 
 pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
@@ -70,7 +87,7 @@ pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &Rep
     if shown.len() < rows.len() {
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
         let cut = CutBy::of(shown.len(), options.most_rows());
-        push_line(out, &more_line(rows.len() - shown.len(), "thread name", percent(sum, whole), cut, page));
+        push_line(out, &more_line(rows.len() - shown.len(), noun(&rows), percent(sum, whole), cut, page));
     }
 }
 
@@ -84,6 +101,7 @@ fn line(selection: &Selection<'_>, row: &ThreadRow, columns: Columns, page: &Pag
         let share = percent_text(percent(weight, row.amount.weight));
         format!("{} {share}", page.name(selection.labels.get(label), columns.hottest))
     });
-    let (thread, process) = (name(&row.thread, columns.thread), name(&row.process, columns.process));
+    let thread = padded(&shown_thread(row, columns.thread, page), columns.thread);
+    let process = name(&row.process, columns.process);
     format!("{thread}  {process} {threads:>7} {share:>6} {time:>9}  {hottest}")
 }
