@@ -62,7 +62,8 @@ pub(super) fn save(mut profile: Profile, output: &Output) -> anyhow::Result<Save
             return Err(write_error(destination.path(), error));
         }
     };
-    let placed = destination.commit().inspect_err(|_| destination.discard())?;
+    let mut placed = destination.commit().inspect_err(|_| destination.discard())?;
+    placed.settle();
     Ok(Saved {
         path: placed.path.unwrap_or_default(),
         kept_old: placed.kept_old,
