@@ -121,18 +121,16 @@ impl Collector {
 
     /// Adds a sample, with the stack copy that belongs to it.
     pub fn add(&mut self, mut sample: SampleEvent, mut rescue: Option<RescueEvent>) {
+        match self.hold(sample, rescue) {
+            Some(free) => (sample, rescue) = free,
+            None => return,
+        }
         if sample.rescue_refused {
             self.profile.count(counter::RESCUE_REFUSED, 1);
         }
         if self.is_interrupted_waker(&sample) {
             self.store(&SampleEvent { user: Vec::new(), ..sample }, Outcome::NoUserStack, false);
             return;
-        }
-        if rescue.is_none() {
-            match self.hold(sample) {
-                Some(free) => sample = free,
-                None => return,
-            }
         }
         // Read the process if it is new, and again if it has mapped what was not heard of.
         let tables = &mut self.profile.tables;

@@ -1,5 +1,6 @@
 //! The limit on open files: a recording keeps each file open that code runs from.
 
+use super::machine::online_cpus;
 use crate::failure::{Failure, status};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
@@ -46,7 +47,7 @@ pub(super) fn restore_limit() {
 pub(super) fn room_for_files() -> usize {
     let limit = getrlimit(Resource::Nofile).current.and_then(|limit| usize::try_from(limit).ok());
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let cpus = online_cpus().map_or(1, |cpus| cpus.len());
     limit.unwrap_or(usize::MAX).saturating_sub(open + SPARE + SPARE_PER_CPU * cpus)
 }
 

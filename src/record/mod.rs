@@ -91,6 +91,7 @@ fn before_start(error: anyhow::Error) -> anyhow::Error {
 }
 
 fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+    descriptors::raise_limit();
     let found = target::find(options)?;
     let pid = found.pids.first().copied().unwrap_or_else(std::process::id);
     let time = local_time();
@@ -322,9 +323,6 @@ impl Recording<'_, '_> {
             if let Some(ending) = self.ending() {
                 return Ok(ending);
             }
-            if self.has_written_samples {
-                self.placed.settle();
-            }
             let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
             let is_filling = wait(&self.session, patience)?;
             if last_take.elapsed() < TAKE_INTERVAL && !is_filling {
@@ -342,6 +340,8 @@ impl Recording<'_, '_> {
                 writer.flush(&mut self.session.collector.profile, true)?;
                 let totals = &self.session.collector.totals;
                 self.has_written_samples = totals.samples + totals.waits > 0;
+                // It works: what had this name before has gone its way, or would be lost if this process were killed.
+                self.placed.settle();
             }
             let taken = status::taken(&self.session.collector.profile, &self.session.collector.totals);
             let lost = self.session.lost() + self.session.lost_waits();

@@ -118,7 +118,10 @@ impl Destination {
         let mut before = None;
         if fs::symlink_metadata(path).is_ok() {
             let aside = with_ending(path, &format!("{}.old", std::process::id()));
-            fs::rename(path, &aside).map_err(|error| write_failure(&aside, &error))?;
+            // By a second name, so that there is a file at every moment; some file systems have no such names.
+            if fs::hard_link(path, &aside).is_err() {
+                fs::rename(path, &aside).map_err(|error| write_failure(&aside, &error))?;
+            }
             before = Some(Before { aside, kept_as: self.keeps_old.then(|| with_ending(path, "old")) });
         }
         let placed = Placed { path: Some(path.clone()), before, kept_old: None };
@@ -183,7 +186,10 @@ impl Placed {
     /// Gives the file before it its name again, in place of the new one. Returns whether there is one.
     fn put_back(&self) -> bool {
         let (Some(path), Some(before)) = (&self.path, &self.before) else { return false };
-        fs::rename(&before.aside, path).is_ok()
+        let is_back = fs::rename(&before.aside, path).is_ok();
+        // Two names of one file are left as they are by renaming.
+        let _ = is_back.then(|| fs::remove_file(&before.aside));
+        is_back
     }
 }
 

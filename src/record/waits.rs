@@ -4,7 +4,7 @@ use super::collect::Collector;
 use super::open_waits::{OpenStack, OpenWaits};
 use super::pending::Pending;
 use super::wait_reason;
-use crate::bpf::{SampleEvent, ThreadTimeEvent, WaitEvent, WaitKind};
+use crate::bpf::{RescueEvent, SampleEvent, ThreadTimeEvent, WaitEvent, WaitKind};
 use crate::profile::{
     EventId, EventInfo, Outcome, Reason, Sample, ShortWaits, StackId, ThreadTime, Unit, Wait, Waker,
     WakerKind, counter,
@@ -15,8 +15,8 @@ use rustc_hash::FxHashSet;
 const SCHEDULER: [&str; 1] = ["__schedule"];
 /// Kernel functions that every waking begins with.
 const WAKING: [&str; 2] = ["try_to_wake_up", "ttwu_do_activate"];
-/// Records that are held back for others which are late, at most.
-const MAX_HELD: usize = 1 << 14;
+/// Bytes of records that are held back for others which are late, at most.
+const MAX_HELD_BYTES: usize = 32 << 20;
 
 /// What is known of the waits so far.
 #[derive(Debug)]
@@ -28,8 +28,9 @@ pub(super) struct Waits {
     early: Pending<EarlyStack>,
     /// Records of wakers and stacks that have come and are not stored yet, for want of a table or of a copy.
     late: FxHashSet<Late>,
-    /// Ends of waits to which those belong.
-    held: Vec<SampleEvent>,
+    /// Ends of waits to which those belong, with the copies of their stacks.
+    held: Vec<(SampleEvent, Option<RescueEvent>)>,
+    held_bytes: usize,
     /// Waits that are not over and can be looked at.
     pub(super) open: OpenWaits,
 }
@@ -73,23 +74,35 @@ impl Collector {
     }
 
     /// Holds back the end of a wait whose waker or stack is late. Gives it back if it need not wait.
-    pub(super) fn hold(&mut self, sample: SampleEvent) -> Option<SampleEvent> {
+    pub(super) fn hold(
+        &mut self,
+        sample: SampleEvent,
+        rescue: Option<RescueEvent>,
+    ) -> Option<(SampleEvent, Option<RescueEvent>)> {
         let (Some(waits), Some(wait)) = (self.waits.as_mut(), sample.wait.as_ref()) else {
-            return Some(sample);
+            return Some((sample, rescue));
         };
         let is_end = matches!(wait.kind, WaitKind::Ended | WaitKind::Open);
-        if is_end && waits.held.len() < MAX_HELD && waits.lacks(&sample, wait) {
-            waits.held.push(sample);
-            return None;
+        if !is_end || !waits.lacks(&sample, wait) {
+            return Some((sample, rescue));
         }
-        Some(sample)
+        let copied = rescue.as_ref().map_or(0, |rescue| rescue.stack.len());
+        let bytes = size_of::<RescueEvent>() + (sample.user.len() + sample.kernel.len()) * 8 + copied;
+        if waits.held_bytes + bytes > MAX_HELD_BYTES {
+            self.profile.count(counter::WAITS_UNMATCHED, 1);
+            return Some((sample, rescue));
+        }
+        waits.held_bytes += bytes;
+        waits.held.push((sample, rescue));
+        None
     }
 
     /// Stores the ends of waits that lack nothing any more.
     pub(super) fn release_held(&mut self) {
         let Some(waits) = self.waits.as_mut().filter(|waits| !waits.held.is_empty()) else { return };
-        for sample in std::mem::take(&mut waits.held) {
-            self.add(sample, None);
+        waits.held_bytes = 0;
+        for (sample, rescue) in std::mem::take(&mut waits.held) {
+            self.add(sample, rescue);
         }
     }
 
@@ -103,6 +116,7 @@ impl Collector {
             early: Pending::default(),
             late: FxHashSet::default(),
             held: Vec::new(),
+            held_bytes: 0,
             open: OpenWaits::default(),
         });
     }
@@ -145,12 +159,16 @@ impl Collector {
         match wait.kind {
             WaitKind::Waker => {
                 let kind = self.waker_kind(&sample.kernel, wait);
-                self.remember(|waits| waits.wakers.insert(wait.other_tid, wait.wake_ns, (stack, kind)));
+                if let Some(waits) = self.waits.as_mut() {
+                    waits.wakers.insert(wait.other_tid, wait.wake_ns, (stack, kind));
+                }
             }
             WaitKind::Stack => {
                 let reason = self.with_kernel_names(&sample.kernel, |names| wait_reason::of_kernel(names));
                 let early = EarlyStack { stack, outcome, reason };
-                self.remember(|waits| waits.early.insert(sample.tid, wait.start_ns, early));
+                if let Some(waits) = self.waits.as_mut() {
+                    waits.early.insert(sample.tid, wait.start_ns, early);
+                }
             }
             WaitKind::Still => {
                 let in_kernel = self.with_kernel_names(&sample.kernel, |names| wait_reason::of_kernel(names));
@@ -183,6 +201,10 @@ impl Collector {
         let Some(waits) = self.waits.as_mut() else { return };
         waits.open.remove(sample.tid, wait.start_ns);
         let early = waits.early.take(sample.tid, wait.start_ns);
+        if early.is_none() && outcome == Outcome::Unset {
+            // It was sent before, and has had to make room, or was lost.
+            self.profile.count(counter::WAITS_UNMATCHED, 1);
+        }
         let EarlyStack { stack, outcome, reason } =
             early.unwrap_or(EarlyStack { stack, outcome, reason: in_kernel });
         let reason = wait_reason::refine(found, reason);
@@ -240,7 +262,9 @@ impl Collector {
     #[cfg(test)]
     pub(super) fn remember_early(&mut self, tid: u32, start_ns: u64, stack: StackId) {
         let early = EarlyStack { stack: Some(stack), outcome: Outcome::Complete, reason: None };
-        self.remember(|waits| waits.early.insert(tid, start_ns, early));
+        if let Some(waits) = self.waits.as_mut() {
+            waits.early.insert(tid, start_ns, early);
+        }
     }
 
     /// Has the stacks that wait for their records be those that `renumber` makes of them.
@@ -255,12 +279,6 @@ impl Collector {
 
     fn with_kernel_names<R>(&mut self, kernel: &[u64], look: impl FnOnce(KernelNames<'_>) -> R) -> R {
         look(KernelNames { symbols: self.kernel.symbols(), addresses: kernel.iter() })
-    }
-
-    /// Keeps what `insert` does, which tells what had to go for it.
-    fn remember(&mut self, insert: impl FnOnce(&mut Waits) -> u64) {
-        let forgotten = self.waits.as_mut().map_or(0, insert);
-        self.profile.count(counter::WAITS_UNMATCHED, forgotten);
     }
 }
 
@@ -367,5 +385,32 @@ mod tests {
             assert_eq!(rows.len(), 1);
             assert!(rows[0].stack.is_some() && rows[0].wait.unwrap().waker.stack.is_some(), "{rows:?}");
         }
+    }
+
+    /// All wakers of ten seconds may be late for one table.
+    #[test]
+    fn many_ends_of_waits_find_their_late_wakers() {
+        let mut collector = collector();
+        let at = |kind, number: u64| {
+            let mut record = record(kind, vec![0x1000]);
+            let wait = record.wait.as_mut().unwrap();
+            wait.start_ns += 10_000 * number;
+            wait.wake_ns += 10_000 * number;
+            wait.end_ns += 10_000 * number;
+            record
+        };
+        for number in 0..100 {
+            let waker = at(WaitKind::Waker, number);
+            collector.is_late(&waker);
+            let mut end = at(WaitKind::Ended, number);
+            end.rescue_refused = true;
+            collector.add(end, None);
+            collector.release_held();
+        }
+        (0..100).for_each(|number| collector.add(at(WaitKind::Waker, number), None));
+        collector.release_held();
+        let rows = rows(&collector);
+        assert_eq!(rows.iter().filter(|row| row.wait.unwrap().waker.stack.is_some()).count(), 100);
+        assert_eq!(collector.profile.counter(counter::RESCUE_REFUSED), 100, "each of them once");
     }
 }

@@ -44,10 +44,10 @@ pub(super) fn matching_threads(wanted: &NamePattern, tables: &Tables) -> Result<
 fn meant_threads(filter: &ThreadFilter, tables: &Tables) -> Result<Vec<bool>, Failure> {
     match filter {
         ThreadFilter::Row(key) => {
-            let is_meant = |task: &Task| {
-                tables.string(task.comm) == key.thread
-                    && tables.string(task.process) == key.process
-                    && key.tid.is_none_or(|tid| tid == task.tid)
+            // A thread may change its name, also that of its process, and is the same.
+            let is_meant = |task: &Task| match key.tid {
+                Some(tid) => tid == task.tid,
+                None => tables.string(task.comm) == key.thread && tables.string(task.process) == key.process,
             };
             Ok(tables.tasks().iter().map(is_meant).collect())
         }

@@ -5,6 +5,7 @@ use super::fixture_waits::waiting;
 use super::*;
 use crate::failure::status;
 use crate::profile::Reason;
+use std::collections::BTreeSet;
 
 const GROUPINGS: [Grouping; 5] =
     [Grouping::Function, Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process];
@@ -56,6 +57,42 @@ fn hidden_functions_leave_their_module_where_all_of_its_frames_are_hidden() {
     let names: Vec<&str> =
         table.rows.iter().map(|row| selection.labels.get(row.label).name.as_str()).collect();
     assert!(names.contains(&"ingest") && !names.iter().any(|name| name.starts_with("libzstd")), "{names:?}");
+}
+
+#[test]
+fn reasons_are_hidden_whatever_the_rows_are() {
+    let hide = |text: &str| FilterOptions { hide: Some(text.to_owned()), ..FilterOptions::default() };
+    let recording = waiting();
+    for grouping in GROUPINGS {
+        let names = |filter| {
+            let common = CommonOptions { metric: Some(Metric::OffCpu), ..options(grouping, filter) };
+            let selection = recording.select(&common).unwrap();
+            let mut names = BTreeSet::new();
+            selection.for_each_path(|path, _| {
+                names.extend(path.iter().map(|step| selection.labels.get(step.label).name.clone()));
+            });
+            names
+        };
+        assert!(names(FilterOptions::default()).contains("[lock]"), "{grouping:?}");
+        assert!(!names(hide(r"^\[lock\]$")).contains("[lock]"), "{grouping:?}");
+        let short = names(hide("^.waits below"));
+        assert!(!short.iter().any(|name| name.starts_with("[waits below")), "{grouping:?} {short:?}");
+    }
+}
+
+/// A filter of the rows that are shown means those rows in the sums, too.
+#[test]
+fn sums_go_by_the_rows_that_a_filter_means() {
+    let recording = waiting();
+    for grouping in [Grouping::Module, Grouping::Line, Grouping::Function] {
+        let all = options(grouping, FilterOptions::default());
+        let selection = recording.select(&all).unwrap();
+        let table = FunctionTable::new(&selection, SortKey::default());
+        let key = selection.labels.get(table.rows[0].label).key();
+        let filter = FilterOptions { stacks: vec![StackFilter::Focus(key)], ..FilterOptions::default() };
+        let totals = Totals::of(&recording, &options(grouping, filter)).unwrap().unwrap();
+        assert!(!totals.threads.is_empty() && totals.times.sum_ns() > 0, "{grouping:?}");
+    }
 }
 
 fn render_with(

@@ -213,7 +213,7 @@ fn wait_facts(recording: &Recording, selection: &Selection<'_>) -> Option<WaitFa
 /// Where the whole time of the threads went, when the recording has waits.
 fn totals(recording: &Recording) -> Option<Totals> {
     // Without patterns there is nothing that could be wrong with the options.
-    Totals::of(recording, &FilterOptions::default()).ok().flatten()
+    Totals::of(recording, &CommonOptions::default()).ok().flatten()
 }
 
 fn module_fields(recording: &Recording) -> Vec<ModuleFields> {

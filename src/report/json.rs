@@ -199,7 +199,7 @@ pub(super) fn report(
     options: &ReportOptions,
 ) -> anyhow::Result<String> {
     let view = options.view.of(&selection.shown);
-    let totals = Totals::of(recording, &options.common.filter)?;
+    let totals = Totals::of(recording, &options.common)?;
     let tree = match view {
         View::Tree => Some(tree_rows(selection, Direction::TopDown, options)),
         View::BottomUp => Some(tree_rows(selection, Direction::BottomUp, options)),

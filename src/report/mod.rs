@@ -301,7 +301,7 @@ impl Recording {
     /// As [`Recording::select`]; when threads only idled, that is something to show of them, too.
     fn select_for_threads(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
         let selection = Selection::new(self, self.shown(options.metric)?, options)?;
-        let is_known = Totals::of(self, &options.filter)?.is_some_and(|totals| !totals.threads.is_empty());
+        let is_known = Totals::of(self, options)?.is_some_and(|totals| !totals.threads.is_empty());
         if selection.total.is_empty() && !is_known {
             return Err(self.no_match(&selection, options));
         }

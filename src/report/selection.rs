@@ -40,8 +40,8 @@ pub struct Selection<'p> {
     sample_filter: SampleFilter,
     filter: LabelFilter,
     hidden: Option<Step>,
-    /// Frames that are hidden by their functions, where steps are of something else; empty when there are none.
-    hidden_frames: Vec<bool>,
+    /// Which frames are hidden by their functions, where steps are of something else and functions are hidden.
+    hidden_frames: Option<Vec<bool>>,
     stacks: StackFilters,
 }
 
@@ -90,7 +90,7 @@ impl<'p> Selection<'p> {
             sample_filter,
             filter,
             hidden,
-            hidden_frames: Vec::new(),
+            hidden_frames: None,
             stacks,
         };
         selection.keep(&groups);
@@ -102,6 +102,10 @@ impl<'p> Selection<'p> {
         let profile = self.profile;
         let mut labels = Labels::new(profile, options.grouping, options.inline);
         let mut groups = self.groups;
+        let is_step_hidden =
+            |step: Option<Step>| step.is_some_and(|step| self.filter.verdict(step.label).is_hidden);
+        let hidden_ends: Vec<[bool; 2]> =
+            (groups.iter()).map(|group| [is_step_hidden(group.root), is_step_hidden(group.tail)]).collect();
         name_groups(profile, &mut labels, &mut groups, &short_waits_name(&self.shown));
         let has_frames = options.grouping == Grouping::Module;
         let hides = options.filter.hide.is_some() && has_frames;
@@ -109,10 +113,12 @@ impl<'p> Selection<'p> {
             let steps = self.labels.steps(FrameId(frame as u32));
             !steps.is_empty() && steps.iter().all(|step| self.filter.verdict(step.label).is_hidden)
         };
-        let hidden_frames = match hides {
-            true => (0..profile.tables.frames().len()).map(is_hidden).collect(),
-            false => Vec::new(),
-        };
+        let hidden_frames =
+            hides.then(|| (0..profile.tables.frames().len()).map(is_hidden).collect::<Vec<bool>>());
+        for (group, [is_root_hidden, is_tail_hidden]) in groups.iter_mut().zip(hidden_ends) {
+            group.root = group.root.filter(|_| !has_frames || !is_root_hidden);
+            group.tail = group.tail.filter(|_| !is_tail_hidden);
+        }
         let hidden = hides.then(|| labels.nothing_step(true));
         let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
         let space = if has_frames { options.filter.space } else { Space::All };
@@ -251,7 +257,8 @@ impl<'p> Selection<'p> {
         {
             let start = path.len();
             // Leaf first, then turned round: frames and the steps inside each of them.
-            let is_hidden = |frame: &FrameId| self.hidden_frames.get(frame.index()).copied().unwrap_or(false);
+            let hidden = self.hidden_frames.as_deref().unwrap_or_default();
+            let is_hidden = |frame: &FrameId| hidden.get(frame.index()).copied().unwrap_or(false);
             for frame in self.profile.tables.stack_frames(stack).filter(|frame| !is_hidden(frame)) {
                 path.extend(self.labels.steps(frame).iter().rev());
             }
@@ -274,7 +281,7 @@ impl<'p> Selection<'p> {
             Space::Kernel => path.retain(|step| step.is_kernel),
         }
         // All of the frames may be hidden already.
-        if path.is_empty() && self.hidden_frames.is_empty() {
+        if path.is_empty() && self.hidden_frames.is_none() {
             return false;
         }
         let is_hidden = |step: &Step| self.filter.verdict(step.label).is_hidden;

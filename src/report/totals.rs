@@ -108,16 +108,16 @@ impl Totals {
     /// # Errors
     ///
     /// A usage failure for a pattern that is no regular expression.
-    pub fn of(recording: &Recording, options: &FilterOptions) -> Result<Option<Self>, Failure> {
+    pub fn of(recording: &Recording, options: &CommonOptions) -> Result<Option<Self>, Failure> {
         let profile = &recording.profile;
         if waits_of(profile).is_none() {
             return Ok(None);
         }
-        if options.drops_by_code() {
+        if options.filter.drops_by_code() {
             return Self::of_code(recording, options).map(Some);
         }
         // Time is that of threads, whichever CPU they were on.
-        let options = FilterOptions { cpus: Vec::new(), ..options.clone() };
+        let options = FilterOptions { cpus: Vec::new(), ..options.filter.clone() };
         let filter = SampleFilter::new(&options, &profile.tables)?;
         // The scheduler's sums are those of whole lives.
         let is_by_scheduler = !profile.thread_times.is_empty() && filter.is_by_thread();
@@ -155,9 +155,9 @@ impl Totals {
     }
 
     /// The totals of what the filters on functions and frames leave, of which the scheduler knows nothing.
-    fn of_code(recording: &Recording, options: &FilterOptions) -> Result<Self, Failure> {
-        let filter = FilterOptions { idle: true, ..options.clone() };
-        let options = CommonOptions { filter, ..CommonOptions::default() };
+    fn of_code(recording: &Recording, options: &CommonOptions) -> Result<Self, Failure> {
+        let filter = FilterOptions { idle: true, ..options.filter.clone() };
+        let options = CommonOptions { filter, ..options.clone() };
         let shown = Shown::time_of(&recording.profile);
         let mut threads: BTreeMap<(u32, u32), ThreadTimes> = BTreeMap::new();
         for group in Selection::new(recording, shown, &options)?.groups() {

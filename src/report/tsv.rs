@@ -162,7 +162,7 @@ fn thread_table(
 ) -> Result<Table, Failure> {
     let total = format!("total_{unit}");
     let mut columns = vec!["thread", "process", "threads", "processes", &total, "samples", "hottest"];
-    let totals = Totals::of(recording, &options.common.filter)?;
+    let totals = Totals::of(recording, &options.common)?;
     let rows = match &totals {
         Some(totals) => {
             columns.extend(["on_cpu_ns", "no_cpu_ns", "blocked_ns", "idle_ns", "unaccounted_ns"]);

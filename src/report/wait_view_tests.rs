@@ -236,7 +236,8 @@ fn a_wait_counts_as_far_as_it_lies_in_the_time_range() {
     let poll = table.rows.iter().find(|row| row.reason == Reason::Poll).unwrap();
     // From 2 s to 9 s, of which two seconds are of interest; its length stays what it is.
     assert_eq!((poll.amount.weight, poll.amount.count(), poll.mean_ns), (2_000_000_000, 1, 7_000_000_000));
-    let totals = Totals::of(&recording, &filter).unwrap().unwrap();
+    let totals =
+        Totals::of(&recording, &CommonOptions { filter, ..CommonOptions::default() }).unwrap().unwrap();
     assert!(!totals.is_by_scheduler);
     assert_eq!((totals.times.lifetime_ns, totals.times.idle_ns()), (2_000_000_000, 2_000_000_000));
 }
@@ -255,7 +256,7 @@ fn a_wait_that_stands_for_those_of_other_threads_counts_in_their_sum() {
         build.thinned_wait(task, Reason::Sleep, wait, &slices(&sleep), Waker::default());
     }
     let recording = build.finish();
-    let totals = Totals::of(&recording, &FilterOptions::default()).unwrap().unwrap();
+    let totals = Totals::of(&recording, &CommonOptions::default()).unwrap().unwrap();
     assert_eq!(recording.idle_waits().all().weight, 9_000_000_000);
     assert_eq!((totals.times.idle_ns(), totals.times.blocked_ns()), (9_000_000_000, 1_000_000_000));
     // A thread cannot have been idle for longer than it was blocked.

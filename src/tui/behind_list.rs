@@ -16,6 +16,8 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
 
 /// What a column of the list holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,19 +46,25 @@ fn selected<'p>(app: &App, behind: &'p Behind) -> Option<&'p BehindSample> {
     behind.samples.get(app.time.samples.cursor(behind.samples.len()))
 }
 
-fn key(sample: &BehindSample) -> SampleKey {
-    let BehindSample { tid, time_ns, step_ns, activity, .. } = *sample;
-    SampleKey { tid, time_ns, step_ns, activity }
+fn key(behind: &Behind, sample: &BehindSample) -> SampleKey {
+    let BehindSample { tid, time_ns, step_ns, activity, stack, .. } = *sample;
+    let mut hasher = FxHasher::default();
+    // One sample is known by its time, whatever the functions on its stack are called by now.
+    for step in behind.stacks.get(stack).into_iter().flatten().filter(|_| step_ns > 0) {
+        (&step.label.name, step.is_inlined).hash(&mut hasher);
+    }
+    SampleKey { tid, time_ns, step_ns, activity, stack: hasher.finish() }
 }
 
 /// Follows the selected sample into another picture. From the stack of one that is no longer listed it leads to the list.
 pub(super) fn follow(app: &mut App, picture: &Picture) {
     let Some(behind) = found(app, picture) else { return };
     let Some(selected) = app.time.sample else { return };
-    match behind.samples.iter().position(|sample| key(sample) == selected) {
+    match behind.samples.iter().position(|sample| key(behind, sample) == selected) {
         Some(at) => app.time.samples.follow(at),
         None => {
-            app.time.sample = None;
+            // The row under the cursor is another one, which is followed from now on.
+            app.time.sample = self::selected(app, behind).map(|sample| key(behind, sample));
             if app.time.panel == Panel::Stack {
                 app.time.panel = Panel::Samples;
                 app.tell("that sample is added up with others, or not among them any more");
@@ -117,7 +125,7 @@ pub(super) fn update(app: &mut App, action: &Action, area: Rect, picture: &Pictu
             }
         }
     }
-    app.time.sample = selected(app, behind).map(key);
+    app.time.sample = selected(app, behind).map(|sample| key(behind, sample));
     true
 }
 

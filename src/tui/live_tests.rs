@@ -3,9 +3,10 @@
 use super::action::{Action, Effect, Seen, Tab};
 use super::app::{App, Live};
 use super::picture::Picture;
-use super::query::Window;
+use super::query::{BehindQuery, Window};
 use super::test_session::{Session, theme};
 use super::theme::ColorDepth;
+use super::time_view::Panel;
 use crate::profile::FrameId;
 use crate::record::live::Rehearsal;
 use crate::report::fixture::Build;
@@ -46,6 +47,29 @@ fn a_coarse_past_as_a_heat_map_on_all_screens() {
     let mut session = session(130, Tab::Time);
     session.press(&[Action::HeatMap]);
     insta::assert_snapshot!(session.snapshot());
+}
+
+/// The stacks of one thread that were added up in one step have their time in common.
+#[test]
+fn a_stack_of_a_coarse_past_stays_selected() {
+    let mut session = session(130, Tab::Time);
+    let time = TimeRange { from_ns: Some(0), to_ns: Some(SECOND_NS) };
+    session.app.query.behind = Some(BehindQuery { time, row: None });
+    session.app.time.panel = Panel::Samples;
+    session.picture();
+    for _ in 0..7 {
+        session.press(&[Action::Down]);
+    }
+    let selected = |session: &Session| {
+        let picture = session.app.picture.clone().unwrap();
+        let behind = picture.behind.as_ref().unwrap();
+        let sample = behind.samples[session.app.time.samples.cursor(behind.samples.len())].clone();
+        (sample.tid, sample.step_ns, behind.stacks[sample.stack].clone())
+    };
+    let before = selected(&session);
+    assert!(before.1 > 0, "{before:?} is not added up");
+    session.picture();
+    assert_eq!(selected(&session), before);
 }
 
 #[test]

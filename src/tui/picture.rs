@@ -114,7 +114,7 @@ impl Picture {
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
         let empty = selection.total.is_empty().then(|| recording.no_match(&selection, &options));
         let thread_steps = selection.thread_steps(query.each_thread);
-        let totals = Totals::of(recording, &options.filter)?;
+        let totals = Totals::of(recording, &options)?;
         let selection = &selection;
         let ((tree, table), (rows, notes)) = rayon::join(
             || {

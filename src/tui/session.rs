@@ -113,8 +113,12 @@ pub fn run_source(options: &TuiOptions, source: Source) -> anyhow::Result<u8> {
 /// Says that a live recording has told something. What that is stays where only the newest waits, however long this does.
 fn forward(feed: FeedReceiver, queue: SyncSender<Message>) -> std::io::Result<()> {
     thread::Builder::new().name("prof-feed".into()).spawn(move || {
-        while feed.wait() && queue.send(Message::Told).is_ok() {}
-        feed.hang_up();
+        while feed.wait() {
+            if queue.send(Message::Told).is_err() {
+                // Nobody listens any more. Else what was told last is still to be taken.
+                return feed.hang_up();
+            }
+        }
     })?;
     Ok(())
 }

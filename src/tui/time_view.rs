@@ -71,6 +71,8 @@ pub struct SampleKey {
     pub step_ns: u64,
     /// Ran, or why it waited.
     pub activity: Activity,
+    /// A hash of the names on its stack: stacks of one thread that are added up in one step have all else in common.
+    pub stack: u64,
 }
 
 /// No function of the call tree is selected here.

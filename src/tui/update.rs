@@ -332,7 +332,9 @@ impl App {
 
     fn keep_matches(&mut self) {
         let Some(search) = &self.search else { return self.tell("search first: /") };
-        let pattern = NamePattern { text: search.pattern_text(), has_tids: self.query.each_thread };
+        // What was found was found in the picture that is shown.
+        let has_tids = self.picture.as_ref().is_some_and(|picture| picture.query.each_thread);
+        let pattern = NamePattern { text: search.pattern_text(), has_tids };
         // Where only threads are found, all that they did is kept, also in the table of their times.
         let is_of_threads = match (self.tab, &self.picture) {
             (Tab::Threads, Some(picture)) => threads_view::has_match(search, picture),

@@ -9,6 +9,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 /// Asserts the exit status, that the message is on standard error only, names `named`, and is one that a
 /// person wrote.
@@ -351,7 +352,11 @@ fn a_recording_of_waits_alone_is_kept_when_the_disk_fills_up() {
     // The first chunk of waits, and then nothing more.
     let size = || fs::metadata(&file).map_or(0, |meta| meta.len());
     let first = wait_for("the file's head", || Some(size()).filter(|&bytes| bytes > 0));
-    wait_for("a chunk of waits", || (size() > first + 1000).then_some(()));
+    wait_for("a first part of waits", || (size() > first + 1000).then_some(()));
+    // The next one comes a second later, when that one is whole.
+    std::thread::sleep(Duration::from_millis(600));
+    let whole = size();
+    wait_for("another part of waits", || (size() > whole).then_some(()));
     let filler = vec![0u8; 8 << 20];
     assert!(fs::write(disk.folder.path().join("filler"), &filler).is_err(), "the disk is full");
     let output = recorder.wait_with_output().expect("prof is our child");

@@ -3,6 +3,7 @@
 use super::delta::{Cursor, Delta};
 use super::keeper::{Message, RecorderEnd};
 use crate::profile::{EventInfo, Meta};
+use crate::record::descriptors;
 use crate::record::launch::{Child, files_to_preload};
 use crate::record::options::{RecordOptions, Target};
 use crate::record::session::{Session, Start};
@@ -78,6 +79,7 @@ pub(super) fn run(
     sender: &Sender<Message>,
 ) {
     let _note = PanicNote(sender);
+    descriptors::raise_limit();
     let mut objects = [const { MaybeUninit::uninit() }; 2];
     let has_launched = matches!(options.target, Target::Launch(_));
     let begun = target::find(options).and_then(|found| {

@@ -249,7 +249,7 @@ fn threads_of(profile: &Profile) -> Vec<String> {
     let options = crate::report::CommonOptions::default();
     let shown = recording.shown(Some(crate::report::Metric::Wall)).expect("it has both");
     let selection = crate::report::Selection::new(&recording, shown, &options).expect("no filters");
-    let totals = crate::report::Totals::of(&recording, &options.filter).expect("no filters");
+    let totals = crate::report::Totals::of(&recording, &options).expect("no filters");
     let totals = totals.expect("it has waits");
     let rows = crate::report::threads_with_times(&recording, &selection, &totals, &options);
     let rows = rows.expect("no filters").into_iter();

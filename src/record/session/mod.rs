@@ -43,11 +43,9 @@ const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// Longest wait for the tables of a command that has not begun, and of all that is left at the end.
 const TABLE_PATIENCE: Duration = Duration::from_secs(3);
-/// By then, from the start of attaching on, a process that runs is sampled, whether its tables are there or not: until
-/// they are, its samples are rescued.
-const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_millis(200);
-/// The same when everything is recorded: there are many tables, and most are not needed at once.
-const SYSTEM_FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
+/// By then, from the start of attaching on, what runs is sampled, whether its tables are there or not: until they are, its
+/// samples are rescued, as far as there is room for copies of large stacks.
+const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A running recording.
 #[derive(Debug)]
@@ -111,7 +109,6 @@ impl<'obj> Session<'obj> {
     pub fn attach(objects: &'obj mut [MaybeUninit<OpenObject>; 2], start: Start<'_>) -> anyhow::Result<Self> {
         let Start { options, found, preload, command, is_watched } = start;
         let began = Instant::now();
-        descriptors::raise_limit();
         let mut notices = Vec::new();
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
@@ -261,7 +258,6 @@ impl<'obj> Session<'obj> {
         session.publish_roots()?;
         let (patience, wanted) = match options.target {
             Target::Launch(_) => (TABLE_PATIENCE, Wanted::Whole),
-            Target::System => (SYSTEM_FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
             _ => (FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
         };
         session.place_tables(patience, wanted);

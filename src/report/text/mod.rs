@@ -108,7 +108,7 @@ pub(super) fn report(
 ) -> Result<String, Failure> {
     let view = options.view.of(&selection.shown);
     let totals = if selection.shown.waits.is_some() || view == &View::Threads {
-        Totals::of(recording, &options.common.filter)?
+        Totals::of(recording, &options.common)?
     } else {
         None
     };
