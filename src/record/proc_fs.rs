@@ -78,6 +78,15 @@ fn status_field(pid: u32, name: &str) -> io::Result<Option<String>> {
         .map(|value| value.trim().to_owned()))
 }
 
+/// Whether a process has one thread and has never used much of its stack. What other threads have used is not known.
+pub(super) fn has_small_stacks(pid: u32) -> bool {
+    const MOST_KIB: u64 = 256;
+    let number = |name| -> Option<u64> {
+        status_field(pid, name).ok()??.split_ascii_whitespace().next()?.parse().ok()
+    };
+    number("Threads") == Some(1) && number("VmStk").is_some_and(|kib| kib <= MOST_KIB)
+}
+
 /// Process id that a thread belongs to.
 pub(super) fn process_of_thread(tid: u32) -> io::Result<Option<u32>> {
     Ok(status_field(tid, "Tgid")?.and_then(|value| value.parse().ok()))
@@ -242,6 +251,22 @@ mod tests {
         assert!(threads(pid).expect("own threads").contains(&pid));
         assert!(!comm(pid).expect("own name").is_empty());
         assert_eq!(process_of_thread(pid).expect("own status"), Some(pid));
+        assert!(!has_small_stacks(pid), "tests run in threads");
+    }
+
+    #[test]
+    fn a_process_of_one_thread_has_a_small_stack_until_it_uses_more() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("`sleep` can be run");
+        let pid = child.id();
+        // Until its exec it is this process's image.
+        let has = (0..1000).any(|_| {
+            std::thread::sleep(Duration::from_millis(1));
+            comm(pid).is_ok_and(|name| name == "sleep") && has_small_stacks(pid)
+        });
+        child.kill().expect("own child");
+        child.wait().expect("own child");
+        assert!(has);
+        assert!(!has_small_stacks(pid), "it is gone");
     }
 
     proptest::proptest! {

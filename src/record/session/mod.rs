@@ -46,6 +46,8 @@ const TABLE_PATIENCE: Duration = Duration::from_secs(3);
 /// By then, from the start of attaching on, what runs is sampled, whether its tables are there or not: until they are, its
 /// samples are rescued, as far as there is room for copies of large stacks.
 const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
+/// The same where there is room for copies of all stacks, since they are small.
+const SMALL_STACKS_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A running recording.
 #[derive(Debug)]
@@ -258,7 +260,12 @@ impl<'obj> Session<'obj> {
         session.publish_roots()?;
         let (patience, wanted) = match options.target {
             Target::Launch(_) => (TABLE_PATIENCE, Wanted::Whole),
-            _ => (FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
+            Target::System => (FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
+            _ => {
+                let has_small = found.pids.iter().all(|&pid| proc_fs::has_small_stacks(pid));
+                let patience = if has_small { SMALL_STACKS_PATIENCE } else { FIRST_SAMPLE_PATIENCE };
+                (patience.saturating_sub(began.elapsed()), Wanted::First)
+            }
         };
         session.place_tables(patience, wanted);
         // What was mapped while the tables were compiled.
