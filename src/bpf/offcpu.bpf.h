@@ -218,7 +218,8 @@ static __always_inline void leave_at(struct task_struct *task, struct thread_sta
 	state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 	state->wake_ns = 0;
 	state->is_decided = 0;
-	state->early_factor = 0;
+	/* A wait whose beginning was not told of is kept, without a stack. */
+	state->early_factor = 1;
 	state->waker = PROF_WAKER_NONE;
 	state->out_ns = now;
 }
@@ -302,6 +303,7 @@ int BPF_PROG(on_new_thread, struct task_struct *task)
 	if (state && !state->in_ns && !state->out_ns) {
 		state->from_ns = now;
 		state->out_ns = now;
+		state->early_factor = 0;
 	}
 	return 0;
 }
@@ -543,6 +545,7 @@ int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct tas
 	state = state_of(prev);
 	if (state) {
 		leave(prev, state, now, preempt ? 0 : prev_state);
+		state->early_factor = 0;
 		if (prev_state & TASK_DEAD) {
 			send_thread_time(state, prev, now, true);
 		} else {

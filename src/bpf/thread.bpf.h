@@ -88,6 +88,8 @@ static __always_inline struct thread_state *new_state_of(struct task_struct *tas
 		return NULL;
 	count(PROF_COUNT_ACCOUNT);
 	state->tid = task->pid;
+	/* What it waits for already is kept, though its stack was not taken. */
+	state->early_factor = 1;
 	/* One whose start was missed. */
 	if (!state->from_ns && task->start_time > span.start_ns)
 		state->from_ns = task->start_time;

@@ -201,6 +201,8 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
     match action {
         Action::Up => step(app, picture, pivot, area, Side::Callers),
         Action::Down => step(app, picture, pivot, area, Side::Callees),
+        // As in the other views, the wheel with Shift goes to the next one beside.
+        Action::Scroll { rows: 0, columns, .. } => beside(app, picture, pivot, area, *columns > 0),
         Action::Scroll { rows, .. } => {
             let side = if *rows < 0 { Side::Callers } else { Side::Callees };
             step(app, picture, pivot, area, side);

@@ -72,6 +72,17 @@ fn flame_with_a_search() {
 }
 
 #[test]
+fn a_search_on_all_screens() {
+    for (columns, rows) in [(120, 40), (80, 24), (40, 10)] {
+        let mut screen = screen(columns, rows);
+        screen.keys("/pars");
+        for (name, text) in [("", screen.looks(&COLORS)), ("_in_ascii", screen.text(&ASCII))] {
+            assert_snapshot!(format!("search_at_{columns}x{rows}{name}"), text);
+        }
+    }
+}
+
+#[test]
 fn flame_of_waits() {
     let common = CommonOptions { metric: Some(Metric::Wall), ..CommonOptions::default() };
     let mut screen = TestScreen::with(waiting(), common, 80, 24);

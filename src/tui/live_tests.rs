@@ -38,6 +38,23 @@ fn session(seconds: u64, tab: Tab) -> Session {
 }
 
 #[test]
+fn flame_of_what_goes_on_on_all_screens() {
+    insta::assert_snapshot!(session(130, Tab::Flame).snapshot());
+}
+
+#[test]
+fn top_of_what_goes_on_on_all_screens() {
+    insta::assert_snapshot!(session(130, Tab::Top).snapshot());
+}
+
+#[test]
+fn help_of_what_goes_on_on_all_screens() {
+    let mut session = session(130, Tab::Flame);
+    session.press(&[Action::Help]);
+    insta::assert_snapshot!(session.snapshot());
+}
+
+#[test]
 fn a_coarse_past_on_all_screens() {
     insta::assert_snapshot!(session(130, Tab::Time).snapshot());
 }

@@ -146,10 +146,35 @@ fn a_file_is_shown_searched_zoomed_and_inverted() {
     terminal.press(&["Enter"]);
     let zoomed = terminal.wait_for("of zoom");
     assert!(zoomed.contains("share_fifty"), "{zoomed}");
-    terminal.press(&["Escape", "0"]);
+    // The way to the box that fills the screen now.
+    terminal.wait_for("› share_fifty");
+    terminal.press(&["Escape", "Escape", "0"]);
+    terminal.wait_without("› share_fifty");
     terminal.type_text("i");
     terminal.wait_for("inverted");
     terminal.type_text("i");
+    terminal.wait_without("inverted");
+    // A filter, and the same without.
+    terminal.wait_for("share_thirty");
+    terminal.type_text("/share_fif");
+    terminal.press(&["Enter"]);
+    terminal.type_text("f");
+    terminal.wait_without("share_thirty");
+    terminal.type_text("u");
+    terminal.wait_for("share_thirty");
+    // A range of time, which other views follow, and an end to it.
+    terminal.type_text("4");
+    terminal.wait_for("chooses a range");
+    terminal.type_text("[");
+    terminal.press(&["Right", "Right"]);
+    terminal.type_text("]");
+    terminal.wait_for("clears it");
+    terminal.type_text("1");
+    terminal.wait_for("share_fifty");
+    terminal.type_text("4");
+    terminal.wait_for("clears it");
+    terminal.type_text("0");
+    terminal.wait_without("clears it");
     terminal.type_text("?");
     terminal.wait_for("Help");
     terminal.type_text("?");

@@ -5,6 +5,8 @@ use super::profiler::Recording;
 use super::running::{Running, children};
 use super::waits_recorded::{Book, Waits};
 use prof::profile::{Reason, Sample, ShortWaits, ThreadTime, Waker, WakerKind, counter};
+use std::process::Command;
+use std::time::Duration;
 
 /// The functions of the fixture `waits`, and what each one waits for.
 const SITES: [(&str, Reason); 17] = [
@@ -146,4 +148,22 @@ fn assert_wakers(waits: &Waits) {
     let right =
         network.iter().filter(|waker| waker.kind != WakerKind::Interrupt && waker.task.is_some()).count();
     assert!(right * 10 >= network.len() * 9 && right > 5, "network: {right} of {}", network.len());
+}
+
+/// Where stacks are taken when waits begin, this one has none; it has lasted all the same.
+#[test]
+fn a_thread_that_sleeps_already_and_wakes_has_waited_in_either_way() {
+    let Some(_turn) = turn() else { return };
+    for option in [None, Some("--wait-stacks-when-leaving")] {
+        let program = Running::start(Command::new("sleep").arg("2.5"));
+        std::thread::sleep(Duration::from_millis(300));
+        let pid = program.pid().to_string();
+        let recording = Recording::with(["-e", "off", "-p", &pid, "-d", "10s"].into_iter().chain(option));
+        let waits = Waits::read(&recording.file());
+        waits.assert_totals();
+        let longest =
+            waits.event().samples().filter_map(|sample| sample.wait).map(|wait| wait.duration_ns).max();
+        let whole = waits.profile.duration_ns();
+        assert!(longest.is_some_and(|longest| longest > whole / 2), "{option:?}: {longest:?} of {whole}");
+    }
 }
