@@ -33,8 +33,8 @@ fn milliseconds(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
 
-/// Records the fixture and judges every site by its book: within 1 % or 2 ms, and three times the expected error
-/// where waits were left out.
+/// Records the fixture and judges every site by its book: it is within 1 % or 2 ms, and three times the expected error
+/// where waits were left out, and most of it for the site's reason.
 fn assert_sites(options: &[&str]) -> Option<Waits> {
     let program = Running::fixture("waits", &["30"])?;
     let mut pids = children(program.pid());
@@ -42,7 +42,8 @@ fn assert_sites(options: &[&str]) -> Option<Waits> {
     let pids = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     let stolen_before_ns = stolen_ns();
     let recording = Recording::with([&["-p", &pids, "-d", "2s"], options].concat());
-    let stolen_ns = if stolen_before_ns > 0 { stolen_ns() - stolen_before_ns + LEAST_STOLEN_NS } else { 0 };
+    // What a hypervisor takes falls on some of the sites, once.
+    let mut stolen_left_ns = (stolen_ns() - stolen_before_ns + LEAST_STOLEN_NS) as f64;
     let book = Book::parse(&program.finish());
     let waits = Waits::read(&recording.file());
     waits.assert_totals();
@@ -56,30 +57,40 @@ fn assert_sites(options: &[&str]) -> Option<Waits> {
         let found = waits.of_site(site, &book);
         let found_ns: u64 = found.values().map(|sum| sum.weight_ns).sum();
         let error_ns = found.values().map(|sum| sum.variance).sum::<f64>().sqrt();
-        let without_stack = || book.threads(site).into_iter().map(|tid| waits.without_stack_ns(tid));
-        let unknown_ns = stolen_ns + if is_early { without_stack().sum::<u64>() } else { 0 };
+        let unknown_ns: u64 = book.threads(site).into_iter().map(|tid| waits.without_site_ns(tid)).sum();
         // The fixture sees only gaps in its work, and in those the stacks are taken, too.
         let unseen_ns = if site == "site_preempted" { count as f64 * STACK_NS } else { 0.0 };
-        let allowed_ns = (truth_ns as f64 * 0.01).max(2e6) + 3.0 * error_ns + unknown_ns as f64 + unseen_ns;
-        if (found_ns as f64 - truth_ns as f64).abs() > allowed_ns {
+        let allowed_ns = (truth_ns as f64 * 0.01).max(2e6) + 3.0 * error_ns + unseen_ns;
+        let less_ns = if is_early { allowed_ns + unknown_ns as f64 } else { allowed_ns };
+        let difference_ns = found_ns as f64 - truth_ns as f64;
+        let excess_ns = (difference_ns - allowed_ns).max(-difference_ns - less_ns).max(0.0);
+        stolen_left_ns -= excess_ns;
+        if excess_ns > 0.0 {
             let (found, truth) = (milliseconds(found_ns), milliseconds(truth_ns));
-            let unknown = milliseconds(without_stack().sum());
+            let unknown = milliseconds(unknown_ns);
             wrong.push(format!(
-                "{site}: {found:.2} ms instead of {truth:.2} in {count} waits, {unknown:.2} without a stack"
+                "{site}: {found:.2} ms instead of {truth:.2} in {count} waits, {unknown:.2} elsewhere or nowhere"
             ));
         }
-        // A thread that was woken, or had its time cut, waits for a CPU anywhere; a page may be copied after a fork,
-        // and where data are made safe there are locks of the file system.
-        let is_due = |other: Reason| {
-            other == reason || other == Reason::NoCpu || (site == "site_disk" && other == Reason::Lock)
+        // The disk may be fast; all others have waits of known lengths.
+        let is_disk = site == "site_disk";
+        let least_ns = if is_disk { 1_000_000 } else { 1_000_000_000 };
+        assert!(truth_ns > least_ns, "{site}: the fixture waited {truth_ns} ns in {count} waits");
+        // A thread that was woken, or had its time cut, waits for a CPU anywhere; where data are made safe there are locks
+        // of the file system.
+        let is_meant = |other: Reason| other == reason || (is_disk && other == Reason::Lock);
+        let sum = |is_wanted: &dyn Fn(Reason) -> bool| {
+            found.iter().filter(|(reason, _)| is_wanted(**reason)).map(|(_, sum)| sum.weight_ns).sum::<u64>()
         };
-        let other_ns: u64 =
-            found.iter().filter(|(other, _)| !is_due(**other)).map(|(_, sum)| sum.weight_ns).sum();
-        if other_ns as f64 > allowed_ns {
-            wrong.push(format!("{site}: waits for other reasons: {found:?}"));
-        }
+        let other_ns = sum(&|other| !is_meant(other) && other != Reason::NoCpu);
+        assert!(other_ns as f64 <= allowed_ns, "{options:?}: {site}: waits for other reasons: {found:?}");
+        assert!(sum(&is_meant) > found_ns / 2, "{options:?}: {site}: not for its own reason: {found:?}");
     }
-    assert!(wrong.is_empty(), "{options:?}: {wrong:#?}\n{:?}", waits.profile.counters);
+    assert!(
+        stolen_left_ns >= 0.0,
+        "{options:?}: {wrong:#?}, and {stolen_left_ns:.0} ns of stolen time are left\n{:?}",
+        waits.profile.counters
+    );
     Some(waits)
 }
 
@@ -109,7 +120,8 @@ fn every_waits_time_and_reason_is_known_under_its_own_function() {
 #[test]
 fn stacks_taken_when_waits_begin_lead_to_the_same_times() {
     let Some(_turn) = turn() else { return };
-    assert_sites(&["--wait-stacks-when-leaving", "--max-overhead", "0"]);
+    let Some(waits) = assert_sites(&["--wait-stacks-when-leaving", "--max-overhead", "0"]) else { return };
+    assert_wakers(&waits);
 }
 
 /// Asserts that the ends of waits have the right authors.

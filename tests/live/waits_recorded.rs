@@ -104,13 +104,14 @@ impl Waits {
         sums
     }
 
-    /// How long a thread waited without a stack that tells where, ns.
-    pub(crate) fn without_stack_ns(&self, tid: u32) -> u64 {
+    /// How long a thread was off CPU in waits that are at none of the fixture's sites, or in no row at all, ns.
+    pub(crate) fn without_site_ns(&self, tid: u32) -> u64 {
         let is_own = |task| self.profile.tables.task(task).tid == tid;
-        let with_stack = self.sums(|sample| is_own(sample.task)).values().map(|sum| sum.weight_ns).sum();
+        let at_sites = self.sums(|sample| is_own(sample.task) && self.site(sample.stack).is_some());
+        let at_sites_ns = at_sites.values().map(|sum| sum.weight_ns).sum();
         let times = self.profile.thread_times.iter().filter(|time| is_own(time.task));
         let off_ns: u64 = times.map(|time| time.no_cpu_ns + time.blocked_ns).sum();
-        off_ns.saturating_sub(with_stack)
+        off_ns.saturating_sub(at_sites_ns)
     }
 
     /// Numbers and names of a thread, for messages.
