@@ -2,7 +2,7 @@
 //!
 //! The file gets its name when sampling has begun, and grows by whole chunks: a killed recorder leaves a
 //! readable profile. A recording that fails before leaves nothing, and what was there is still there: it is put aside
-//! until the new one holds samples.
+//! until a first piece of the new one is written.
 
 use super::descriptors;
 use super::options::Output;
@@ -162,7 +162,7 @@ struct Before {
 }
 
 impl Placed {
-    /// The new file has something to show: the one before it goes its way. Later calls do nothing.
+    /// The new file is written: the one before it goes its way. Later calls do nothing.
     pub(super) fn settle(&mut self) {
         let Some(Before { aside, kept_as }) = self.before.take() else { return };
         match kept_as {
