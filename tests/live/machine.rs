@@ -62,9 +62,28 @@ pub(crate) fn copy_for_everyone(program: &Path, folder: &Path) -> PathBuf {
     copy
 }
 
-/// Time that a hypervisor has taken from this machine's CPUs since it was started, ns, to 10 ms for each. A program that runs
-/// then has neither run, by its own clocks, nor waited.
-pub(crate) fn stolen_ns() -> u64 {
+/// Time that a hypervisor takes from this machine's CPUs. A program that runs then has neither run, by its own clocks, nor
+/// waited.
+pub(crate) struct StolenTime {
+    before_ns: u64,
+}
+
+impl StolenTime {
+    /// From now on.
+    pub(crate) fn watch() -> StolenTime {
+        StolenTime { before_ns: stolen_ns() }
+    }
+
+    /// What may have been taken until now, ns.
+    pub(crate) fn most_ns(&self) -> u64 {
+        /// So much may be taken without a tick of it being counted.
+        const LEAST_NS: u64 = 5_000_000;
+        stolen_ns() - self.before_ns + LEAST_NS
+    }
+}
+
+/// What was taken since the machine was started, ns, to 10 ms for each CPU.
+fn stolen_ns() -> u64 {
     const TICK_NS: u64 = 10_000_000;
     let stat = fs::read_to_string("/proc/stat").expect("/proc/stat can be read");
     let stolen = stat.lines().next().and_then(|all| all.split_whitespace().nth(8)?.parse::<u64>().ok());

@@ -5,6 +5,7 @@
 //! what has to be true however busy the machine is: that some stack contains `main` → `a` → `b`, a share
 //! within three times the printed margin, an exit status, never a time.
 
+mod accounts;
 mod commands;
 mod descriptors;
 mod fixture;

@@ -1,6 +1,6 @@
 //! Waits: how long, why, where, and who ended them, against what programs know of themselves.
 
-use super::machine::{stolen_ns, turn};
+use super::machine::{StolenTime, turn};
 use super::profiler::Recording;
 use super::running::{Running, children};
 use super::waits_recorded::{Book, Waits};
@@ -40,10 +40,10 @@ fn assert_sites(options: &[&str]) -> Option<Waits> {
     let mut pids = children(program.pid());
     pids.push(program.pid());
     let pids = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-    let stolen_before_ns = stolen_ns();
+    let stolen = StolenTime::watch();
     let recording = Recording::with([&["-p", &pids, "-d", "2s"], options].concat());
     // What a hypervisor takes falls on some of the sites, once.
-    let mut stolen_left_ns = (stolen_ns() - stolen_before_ns + LEAST_STOLEN_NS) as f64;
+    let mut stolen_left_ns = stolen.most_ns() as f64;
     let book = Book::parse(&program.finish());
     let waits = Waits::read(&recording.file());
     waits.assert_totals();
@@ -94,8 +94,6 @@ fn assert_sites(options: &[&str]) -> Option<Waits> {
     Some(waits)
 }
 
-/// What a hypervisor that takes time at all may take without a tick of it being counted, ns.
-const LEAST_STOLEN_NS: u64 = 5_000_000;
 /// What taking the stack of a wait may take, before the thread is back, ns.
 const STACK_NS: f64 = 10_000.0;
 
