@@ -36,7 +36,7 @@ median() {
 rate() {
 	before=$(wc -l <"$work/rounds")
 	sleep $window
-	tail -n +$((before + 2)) "$work/rounds" | awk 'NF == 2 { print $2 }' | median
+	tail -n +$((before + 2)) "$work/rounds" | awk 'NF == 3 { print $2 }' | median
 }
 
 # cpu PID: its CPU time and that of its children, in ticks of 10 ms.

@@ -100,6 +100,11 @@ impl Recording {
         info["counters"].clone()
     }
 
+    /// `prof info` as people see it.
+    pub(crate) fn info_text(&self) -> String {
+        text(&self.read("info", &[]))
+    }
+
     /// The report as people see it.
     pub(crate) fn report_text(&self, options: &[&str]) -> String {
         text(&self.read("report", options))
