@@ -5,6 +5,7 @@ use super::profiler::Recording;
 use super::running::{Running, children};
 use super::waits_recorded::{Book, Waits};
 use prof::profile::{Reason, Sample, ShortWaits, ThreadTime, Waker, WakerKind, counter};
+use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ fn milliseconds(ns: u64) -> f64 {
 
 /// Records the fixture and judges every site by its book: it is within 1 % or 2 ms, and three times the expected error
 /// where waits were left out, and most of it for the site's reason.
-fn assert_sites(options: &[&str]) -> Option<Waits> {
+fn assert_sites(options: &[&str]) -> Option<(Recording, Waits)> {
     let program = Running::fixture("waits", &["30"])?;
     let mut pids = children(program.pid());
     pids.push(program.pid());
@@ -84,14 +85,18 @@ fn assert_sites(options: &[&str]) -> Option<Waits> {
         };
         let other_ns = sum(&|other| !is_meant(other) && other != Reason::NoCpu);
         assert!(other_ns as f64 <= allowed_ns, "{options:?}: {site}: waits for other reasons: {found:?}");
-        assert!(sum(&is_meant) > found_ns / 2, "{options:?}: {site}: not for its own reason: {found:?}");
+        // A disk may be quicker than a busy machine has a CPU for the thread: there it is each of the waits.
+        let of_disk =
+            found.iter().filter(|(reason, _)| is_meant(**reason)).map(|(_, sum)| sum.count).sum::<u64>();
+        let is_most = if is_disk { of_disk >= count as u64 } else { sum(&is_meant) > found_ns / 2 };
+        assert!(is_most, "{options:?}: {site}: not for its own reason: {found:?}");
     }
     assert!(
         stolen_left_ns >= 0.0,
         "{options:?}: {wrong:#?}, and {stolen_left_ns:.0} ns of stolen time are left\n{:?}",
         waits.profile.counters
     );
-    Some(waits)
+    Some((recording, waits))
 }
 
 /// What taking the stack of a wait may take, before the thread is back, ns.
@@ -100,7 +105,7 @@ const STACK_NS: f64 = 10_000.0;
 #[test]
 fn every_waits_time_and_reason_is_known_under_its_own_function() {
     let Some(_turn) = turn() else { return };
-    let Some(waits) = assert_sites(&["--max-overhead", "0"]) else { return };
+    let Some((recording, waits)) = assert_sites(&["--max-overhead", "0"]) else { return };
     for lost in [counter::LOST_WAITS, counter::LOST_BAD_RECORD, counter::WAITS_UNMATCHED] {
         assert_eq!(waits.counter(lost), 0, "{lost}");
     }
@@ -113,13 +118,18 @@ fn every_waits_time_and_reason_is_known_under_its_own_function() {
     let unseen = waits.profile.thread_times.iter().find(unseen);
     assert!(unseen.is_none(), "long waits without a stack: {unseen:?}");
     assert_wakers(&waits);
+    assert_table(&recording, &waits);
 }
 
 #[test]
 fn stacks_taken_when_waits_begin_lead_to_the_same_times() {
     let Some(_turn) = turn() else { return };
-    let Some(waits) = assert_sites(&["--wait-stacks-when-leaving", "--max-overhead", "0"]) else { return };
+    let Some((recording, waits)) = assert_sites(&["--wait-stacks-when-leaving", "--max-overhead", "0"])
+    else {
+        return;
+    };
     assert_wakers(&waits);
+    assert_table(&recording, &waits);
 }
 
 /// Asserts that the ends of waits have the right authors.
@@ -158,6 +168,40 @@ fn assert_wakers(waits: &Waits) {
     let right =
         network.iter().filter(|waker| waker.kind != WakerKind::Interrupt && waker.task.is_some()).count();
     assert!(right * 10 >= network.len() * 9 && right > 5, "network: {right} of {}", network.len());
+}
+
+/// Asserts that the table of waits has a row for every site, with its reason, all of its time, and what ended most of its waits.
+fn assert_table(recording: &Recording, waits: &Waits) {
+    let report = recording.report_with(&["--off-cpu", "--idle"]);
+    let rows = report.0["rows"].as_array().expect("a report has rows");
+    let table = [
+        ("site_sleep", "sleep", Some("[timer]")),
+        ("site_pause", "sleep", Some("[timer]")),
+        ("site_lock", "lock", Some("release_lock")),
+        ("site_condition", "lock", Some("feed")),
+        ("site_file_lock", "lock", Some("hold_file_lock")),
+        ("site_pipe", "pipe", Some("feed")),
+        ("site_local_socket", "pipe", Some("feed")),
+        ("site_network", "net", Some("[softirq]")),
+        ("site_stuck", "poll", None),
+        ("site_epoll", "poll", Some("[timer]")),
+        ("site_fault", "fault", Some("serve_fault")),
+        ("site_fault_in_call", "fault", Some("serve_fault")),
+    ];
+    for (site, reason, waker) in table {
+        let is_row =
+            |row: &&Value| row["reason"] == reason && (row["function"] == site || row["called_by"] == site);
+        let found: Vec<&Value> = rows.iter().filter(is_row).collect();
+        let [row] = found[..] else { panic!("{site} has {} rows for {reason}: {rows:#?}", found.len()) };
+        let is_site = |sample: &Sample| waits.site(sample.stack) == Some(site);
+        let (_, own) = SITES.into_iter().find(|(name, _)| *name == site).expect("it is one of the sites");
+        let sums = waits.sums(is_site);
+        let truth_ns = sums.get(&own).map(|sum| sum.weight_ns);
+        assert_eq!(row["wait_ns"].as_u64(), truth_ns, "{site}: {row:#} of {sums:?}");
+        let first = &row["woken_by"][0];
+        assert_eq!(first["name"].as_str(), waker, "{site}: {row:#}");
+        assert!(waker.is_none() || first["share_pct"].as_f64() > Some(90.0), "{site}: {row:#}");
+    }
 }
 
 /// Where stacks are taken when waits begin, this one has none; it has lasted all the same.
