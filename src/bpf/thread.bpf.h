@@ -64,12 +64,13 @@ static __always_inline bool is_over_at(__u64 time)
 	return stop && time >= stop;
 }
 
-/* Whether a thread's time is recorded. */
+/* Whether a thread's time is recorded. That of one that is dead, and off its CPU for good, is over,
+ * however long nobody looks after it. */
 static __always_inline bool is_recorded(struct task_struct *task)
 {
 	__u32 tid = task->pid, tgid = task->tgid;
 
-	if (!tid || (task->flags & PF_KTHREAD))
+	if (!tid || (task->flags & PF_KTHREAD) || (task->exit_state && !task->on_cpu))
 		return false;
 	return filter == PROF_FILTER_NONE || is_target(bpf_map_lookup_elem(&processes, &tgid), tid);
 }

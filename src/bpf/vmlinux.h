@@ -250,6 +250,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	int exit_state;
 	void *stack;
 	unsigned int on_cpu; /* int up to 7.2, u8 since: only unsigned ones are read as wide as they
 				are */

@@ -149,3 +149,26 @@ fn times_of_a_go_program_are_those_of_the_kernels_own_books() {
     let pids: Vec<u32> = iter::once(program.pid()).collect();
     assert_booked("go", &pids, None);
 }
+
+/// Whether they are buried while the recording lasts or not.
+#[test]
+fn dead_threads_have_no_time() {
+    let Some(_turn) = turn() else { return };
+    for seconds in ["1", "20"] {
+        let Some(program) = Running::fixture("dead", &[seconds]) else { return };
+        let pid = program.pid();
+        let recording = Recording::with(["-a", "-e", "off", "-d", "2s"]);
+        let printed = program.finish();
+        let dead: Vec<u32> = printed.split_whitespace().filter_map(|number| number.parse().ok()).collect();
+        assert_eq!((dead.len(), dead.first()), (2, Some(&pid)), "{printed}");
+        let waits = Waits::read(&recording.file());
+        waits.assert_totals();
+        let tid = |time: &ThreadTime| waits.profile.tables.task(time.task).tid;
+        let times: Vec<&ThreadTime> = waits.profile.thread_times.iter().collect();
+        let of_dead: Vec<_> = times.iter().filter(|time| dead.contains(&tid(time))).collect();
+        assert!(of_dead.is_empty(), "{seconds} s: {of_dead:?}");
+        let is_own = |time: &&&ThreadTime| waits.profile.tables.task(time.task).pid == pid;
+        let own: Vec<_> = times.iter().filter(is_own).collect();
+        assert!(own.len() == 1 && own[0].on_cpu_ns < own[0].blocked_ns / 2, "{seconds} s: {own:?}");
+    }
+}
