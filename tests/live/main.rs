@@ -29,6 +29,7 @@ mod terminal;
 mod waits;
 mod waits_in_rust;
 mod waits_recorded;
+mod waits_refused;
 mod waits_targets;
 mod waits_under_load;
 mod watched;

@@ -153,17 +153,16 @@ impl<'obj> Session<'obj> {
             user_only: options.user_only,
             ..system_meta()
         };
-        let mut waits = options.waits.as_ref().and_then(|waits| match WaitConfig::for_this_kernel(waits) {
-            Ok(config) => Some(WaitConfig { is_watched, ..config }),
+        let mut waits = None;
+        match options.waits.as_ref().map(WaitConfig::for_this_kernel).transpose() {
+            Ok(config) => waits = config.map(|config| WaitConfig { is_watched, ..config }),
+            Err(why) if options.on_cpu => notices.push(format!("off-CPU time is not recorded: {why}")),
             Err(why) => {
-                notices.push(format!("off-CPU time is not recorded: {why}"));
-                None
+                let what = format!("off-CPU time cannot be recorded on this kernel: {why}");
+                return Err(Failure::new(status::FAILED, what)
+                    .hint("record running time:  prof record -e cpu …")
+                    .into());
             }
-        });
-        if waits.is_none() && !options.on_cpu {
-            return Err(Failure::new(status::FAILED, "off-CPU time cannot be recorded on this kernel")
-                .hint("record running time:  prof record -e cpu …")
-                .into());
         }
         if waits.is_some()
             && !found.pids.is_empty()
@@ -219,12 +218,18 @@ impl<'obj> Session<'obj> {
             cpus,
         };
         let [first, second] = objects;
-        let mut kernel = match KernelSide::load(first, &config) {
+        // The programs of waits do nothing until they are told when the recording begins.
+        let loaded = KernelSide::load(first, &config).and_then(|mut kernel| {
+            config.waits.map_or(Ok(()), |waits| kernel.attach_waits(&waits)).map(|()| kernel)
+        });
+        let mut kernel = match loaded {
             Err(error) if waits.is_some() && options.on_cpu => {
                 waits = None;
                 config.waits = None;
                 let kernel = KernelSide::load(second, &config)?;
-                notices.push(format!("off-CPU time is not recorded: {error:#}"));
+                notices.push(format!(
+                    "off-CPU time is not recorded: {error:#}; `prof doctor` tells what this kernel lacks"
+                ));
                 kernel
             }
             loaded => loaded?,
@@ -275,12 +280,10 @@ impl<'obj> Session<'obj> {
 
     /// Starts sampling; times count from now.
     pub fn begin(&mut self) -> anyhow::Result<()> {
-        if let Some(waits) = &self.waits {
-            self.kernel.attach_waits(waits)?;
-            self.start_ns = self.kernel.start_waits()?;
-        } else {
-            self.start_ns = monotonic_ns();
-        }
+        self.start_ns = match &self.waits {
+            Some(_) => self.kernel.start_waits()?,
+            None => monotonic_ns(),
+        };
         let meta = &mut self.collector.profile.meta;
         meta.start_mono_ns = self.start_ns;
         meta.start_unix_ns = SystemTime::now()
