@@ -97,8 +97,27 @@ impl std::fmt::Debug for KernelSide<'_> {
 }
 
 impl<'obj> KernelSide<'obj> {
+    /// Loads the programs, and attaches all but the samplers. Those of waits do nothing until they are told when the
+    /// recording begins. `tids` are the threads that are recorded where not all of a process are.
+    pub(super) fn attached(
+        object: &'obj mut MaybeUninit<OpenObject>,
+        config: &KernelConfig,
+        tids: &[u32],
+    ) -> anyhow::Result<KernelSide<'obj>> {
+        let mut kernel = KernelSide::load(object, config)?;
+        for &tid in tids {
+            kernel.add_thread(tid)?;
+        }
+        kernel.attach_process_hooks()?;
+        // After them: at exec they say first that a launched command is a target.
+        if let Some(waits) = &config.waits {
+            kernel.attach_waits(waits)?;
+        }
+        Ok(kernel)
+    }
+
     /// Opens, configures and loads the programs. Nothing runs yet.
-    pub(super) fn load(
+    fn load(
         object: &'obj mut MaybeUninit<OpenObject>,
         config: &KernelConfig,
     ) -> anyhow::Result<KernelSide<'obj>> {
@@ -200,7 +219,7 @@ impl<'obj> KernelSide<'obj> {
     }
 
     /// Attaches the programs that follow forks and execs.
-    pub(super) fn attach_process_hooks(&mut self) -> anyhow::Result<()> {
+    fn attach_process_hooks(&mut self) -> anyhow::Result<()> {
         self.links.push(self.skeleton.progs.on_fork.attach_trace().map_err(|e| load_failure(&e))?);
         self.links.push(self.skeleton.progs.on_exec.attach_trace().map_err(|e| load_failure(&e))?);
         Ok(())
@@ -288,7 +307,7 @@ impl<'obj> KernelSide<'obj> {
     }
 
     /// Adds a thread to those that are recorded.
-    pub(super) fn add_thread(&self, tid: u32) -> anyhow::Result<()> {
+    fn add_thread(&self, tid: u32) -> anyhow::Result<()> {
         Ok(self.skeleton.maps.threads.update(&tid.to_ne_bytes(), &[1], MapFlags::ANY)?)
     }
 

@@ -218,15 +218,11 @@ impl<'obj> Session<'obj> {
             cpus,
         };
         let [first, second] = objects;
-        // The programs of waits do nothing until they are told when the recording begins.
-        let loaded = KernelSide::load(first, &config).and_then(|mut kernel| {
-            config.waits.map_or(Ok(()), |waits| kernel.attach_waits(&waits)).map(|()| kernel)
-        });
-        let mut kernel = match loaded {
+        let kernel = match KernelSide::attached(first, &config, &found.tids) {
             Err(error) if waits.is_some() && options.on_cpu => {
                 waits = None;
                 config.waits = None;
-                let kernel = KernelSide::load(second, &config)?;
+                let kernel = KernelSide::attached(second, &config, &found.tids)?;
                 notices.push(format!(
                     "off-CPU time is not recorded: {error:#}; `prof doctor` tells what this kernel lacks"
                 ));
@@ -237,10 +233,6 @@ impl<'obj> Session<'obj> {
         if let Some(waits) = &waits {
             collector.add_waits(waits.describe());
         }
-        for &tid in &found.tids {
-            kernel.add_thread(tid)?;
-        }
-        kernel.attach_process_hooks()?;
         let mut session = Session {
             kernel,
             samplers,
