@@ -24,7 +24,12 @@ pub fn counted(n: u64, noun: &str) -> String {
     if n == 1 && noun.contains("s and ") {
         return format!("1 {}", noun.replace("s and ", " or "));
     }
-    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+    let ending = match n {
+        1 => "",
+        _ if noun.ends_with(['s', 'x']) => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", count(n))
 }
 
 /// A duration of `ns` nanoseconds with three digits that matter: `1.10 s`, `41.0 ms`, `536 us`.
@@ -136,6 +141,8 @@ mod tests {
         assert_eq!(count(1_000), "1,000");
         assert_eq!(count(u64::MAX), "18,446,744,073,709,551,615");
         assert_eq!(counted(1, "sample"), "1 sample");
+        assert_eq!(counted(3, "process"), "3 processes");
+        assert_eq!(counted(3, "small box"), "3 small boxes");
     }
 
     #[test]

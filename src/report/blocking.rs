@@ -81,6 +81,64 @@ const SIGNALS: [&str; 13] = [
     "mq_timedreceive",
 ];
 
+/// Calls that wait for the answer of somebody who was asked: of a server, of a name service, of a child process. With `poll`,
+/// for a limit on the time, and under none of them does a program wait for work.
+const ANSWERS: [&str; 39] = [
+    "PQexec",
+    "PQexecParams",
+    "PQexecPrepared",
+    "PQgetResult",
+    "PQconnectdb",
+    "PQconnectdbParams",
+    "PQsetdbLogin",
+    "mysql_real_connect",
+    "mysql_real_query",
+    "mysql_send_query",
+    "mysql_read_query_result",
+    "mysql_stmt_execute",
+    "mysql_store_result",
+    "mysql_ping",
+    "redisGetReply",
+    "redisConnect",
+    "redisConnectWithTimeout",
+    "_mongoc_socket_wait",
+    "ldap_result",
+    "curl_easy_perform",
+    "getaddrinfo",
+    "getnameinfo",
+    "gethostbyname_r",
+    "gethostbyaddr_r",
+    "__res_context_send",
+    "res_nsend",
+    "SSL_read",
+    "SSL_connect",
+    "SSL_do_handshake",
+    "gnutls_record_recv",
+    "gnutls_handshake",
+    "_XReply",
+    "xcb_wait_for_reply",
+    "wl_display_roundtrip_queue",
+    "dbus_connection_send_with_reply_and_block",
+    "sd_bus_call",
+    "g_dbus_connection_call_sync",
+    "grpc_completion_queue_pluck",
+    "sock_call_ex",
+];
+
+/// The same, by a part of their name.
+const ANSWERING: [&str; 1] = ["node::SyncProcessRunner::"];
+
+/// Functions that run an event loop. One that runs inside of another waits for something certain.
+const LOOP_ENTRIES: [&str; 7] = [
+    "uv_run",
+    "g_main_context_iterate",
+    "g_main_context_iterate_unlocked",
+    "event_base_loop",
+    "ev_run",
+    "aeProcessEvents",
+    "sd_event_run",
+];
+
 /// Functions of event loops that wait themselves, and do nothing else in between.
 const LOOPS: [&str; 26] = [
     "uv__io_poll",
@@ -137,7 +195,9 @@ struct FrameFacts {
     locks: bool,
     accepts: bool,
     awaits_signal: bool,
+    awaits_answer: bool,
     is_loop: bool,
+    enters_loop: bool,
     starts_kernel_thread: bool,
     schedules: bool,
 }
@@ -153,7 +213,7 @@ pub(super) struct Blocking {
     pub(super) call_site: Option<CallSite>,
     /// The outermost frame of the program's own: the thread's main function.
     pub(super) entry: Option<FrameId>,
-    /// The innermost function that is no C library's is an event loop's.
+    /// The innermost function that is no C library's is an event loop's, which runs in no other one.
     pub(super) in_loop: bool,
     /// A kernel thread whose main function waits.
     pub(super) is_kernel_loop: bool,
@@ -161,13 +221,15 @@ pub(super) struct Blocking {
     locks: bool,
     accepts: bool,
     awaits_signal: bool,
+    awaits_answer: bool,
 }
 
 impl Blocking {
     /// Whether the call is one with which programs wait for work, whoever calls it.
     pub(super) fn may_be_idle(&self, reason: Reason) -> bool {
         match reason {
-            Reason::Poll | Reason::Sleep | Reason::Child => true,
+            _ if self.awaits_answer => false,
+            Reason::Poll | Reason::Sleep => true,
             Reason::Lock => self.parks && !self.locks,
             Reason::Network => self.accepts,
             Reason::Pipe | Reason::Other => self.accepts || self.awaits_signal || self.is_kernel_loop,
@@ -268,6 +330,7 @@ impl<'p> BlockingCalls<'p> {
         // Until the first function of the program's own is passed, the frames belong to the call that blocks.
         let mut is_call = true;
         let mut kernel_functions = 0;
+        let mut loops = 0;
         // All user frames so far are an interpreter's, or those of what it calls.
         let mut is_builtin = true;
         let mut innermost_own: Option<FrameId> = None;
@@ -276,6 +339,8 @@ impl<'p> BlockingCalls<'p> {
             let row = self.profile.tables.stack(id);
             at = row.parent;
             let facts = self.frame(row.frame);
+            blocking.awaits_answer |= facts.awaits_answer;
+            loops += u32::from(facts.enters_loop);
             if is_call {
                 blocking.parks |= facts.parks;
                 blocking.locks |= facts.locks;
@@ -312,6 +377,7 @@ impl<'p> BlockingCalls<'p> {
                 kernel_functions += 1;
             }
         }
+        blocking.in_loop &= loops <= 1;
         blocking
     }
 
@@ -358,7 +424,9 @@ impl<'p> BlockingCalls<'p> {
                 };
                 facts.parks |= has(&PARKS) || is_in(&PARK_FILES);
                 facts.locks |= has(&LOCKS) || is_in(&LOCK_FILES);
+                facts.awaits_answer |= ANSWERS.contains(&name) || has(&ANSWERING);
                 facts.is_loop |= LOOPS.contains(&name);
+                facts.enters_loop |= LOOP_ENTRIES.contains(&name);
                 facts.is_evaluator |= facts.is_interpreter && EVALUATORS.contains(&name);
             }
         }

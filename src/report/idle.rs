@@ -3,7 +3,7 @@
 //! The rule, which `docs/off-cpu.md` explains with examples. A wait is idle if
 //!
 //! 1. the call that blocks is one with which programs wait for work ([`Blocking::may_be_idle`]): never a certain
-//!    lock, a disk, the other end of a connection, memory or a CPU; and
+//!    lock, a disk, the other end of a connection, an answer, a child, memory or a CPU; and
 //! 2. it is in the thread's own top loop. That is so if
 //!    - nothing of the program's own code is on the stack, only its language's runtime, or
 //!    - an event loop that is known by name makes the call itself, or
@@ -16,7 +16,7 @@
 //!    they all hardly worked, that of threads of their names and main functions counts; where those did not work
 //!    either, the waits are idle.
 //!
-//!    One that sleeps, is parked, or waits for a child can do so anywhere. There, the thread must also never leave
+//!    One that sleeps or is parked can do so anywhere. There, the thread must also never leave
 //!    the loop's function, as far as its samples show; and a sleep must be that function's own.
 //!
 //! Work is the running time and the waits that cannot be idle, apart from those inside of the blocking call. How long a
@@ -385,7 +385,7 @@ impl<'p> Judge<'p> {
         turning: usize,
     ) -> bool {
         let user = candidate.user;
-        let is_anywhere = matches!(candidate.reason, Reason::Sleep | Reason::Lock | Reason::Child);
+        let is_anywhere = matches!(candidate.reason, Reason::Sleep | Reason::Lock);
         let is_own_call =
             candidate.reason != Reason::Sleep || self.calls.own_frames_below(user, turning) <= 1;
         !is_anywhere || (is_own_call && stay_under(self.profile, threads, there, user, turning))

@@ -279,6 +279,7 @@ fn waits_for_something_certain_are_never_idle() {
         // What a worker reads from a pipe is its work.
         (Reason::Pipe, "@read #pipe_read"),
         (Reason::Fault, "#handle_mm_fault"),
+        (Reason::Child, "@waitpid #do_wait"),
         (Reason::NoCpu, "@epoll_wait #ep_poll"),
         (Reason::Stopped, "@epoll_wait #ep_poll"),
         (Reason::Other, "@ioctl #sync_wait"),
@@ -289,13 +290,39 @@ fn waits_for_something_certain_are_never_idle() {
     }
 }
 
+/// A client that shows pages: nearly all of its work is in what shows them, and the call that asks for them looks like the wait
+/// of its loop.
+#[test]
+fn waits_for_an_answer_are_never_idle() {
+    let work = ["_start main page render"];
+    for (reason, wait) in [
+        (Reason::Poll, "load PQexec PQgetResult @poll #do_poll"),
+        (Reason::Poll, "load curl_easy_perform @poll #do_poll"),
+        (Reason::Poll, "load @getaddrinfo @__res_context_send @poll #do_poll"),
+        (Reason::Poll, "load sock_call_ex @poll #do_poll"),
+        (Reason::Lock, "load grpc_completion_queue_pluck @pthread_cond_wait #futex_wait"),
+        (Reason::Poll, "node::SyncProcessRunner::Spawn uv_run uv__io_poll @epoll_pwait #ep_poll"),
+    ] {
+        assert!(!is_idle(reason, &format!("_start main page {wait}"), &work), "{wait}");
+    }
+    // The same with a call of the program's own.
+    assert!(is_idle(Reason::Poll, "_start main page load @poll #do_poll", &work));
+}
+
+#[test]
+fn an_event_loop_inside_of_another_waits_for_something_certain() {
+    let wait = "_start main uv_run on_request ask uv_run uv__io_poll @epoll_wait #ep_poll";
+    let work = ["_start main uv_run on_request parse", "_start main uv_run on_request ask uv_run on_answer"];
+    assert!(!is_idle(Reason::Poll, wait, &work));
+    assert!(is_idle(Reason::Poll, "_start main uv_run uv__io_poll @epoll_wait #ep_poll", &work));
+}
+
 #[test]
 fn waits_for_anybody_are_idle_in_the_top_loop() {
     for (reason, call) in [
         (Reason::Network, "@accept4 #inet_csk_accept"),
         (Reason::Pipe, "@accept #unix_accept"),
         (Reason::Other, "@sigwait #do_sigtimedwait"),
-        (Reason::Child, "@waitpid #do_wait"),
         (Reason::Lock, "@pthread_join @__futex_abstimed_wait_common64 #futex_wait"),
         (Reason::Lock, "@sem_wait #futex_wait"),
         (Reason::Poll, "@select #do_select"),

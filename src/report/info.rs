@@ -318,7 +318,7 @@ pub(super) fn render_text(recording: &Recording) -> String {
     let modules = module_fields(recording);
     for module in modules.iter().take(MOST_MODULES) {
         let named = honest_percent_text(percent(module.named_frames, module.frames));
-        let frames = counted(module.frames, "address").replace("addresss", "addresses");
+        let frames = counted(module.frames, "address");
         let build_id = if module.build_id.is_empty() { "no build ID" } else { &module.build_id };
         facts.add("module", &format!("{}  {frames}, {named} named  {build_id}", module.path));
     }

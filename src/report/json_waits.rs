@@ -69,6 +69,9 @@ pub(super) struct WaitFields {
     reason: &'static str,
     wait_ns: u64,
     error_ns: u64,
+    /// Of the time and of the number what is idle; 0 without `--idle`, where such waits are in no row.
+    idle_ns: u64,
+    idle_count: u64,
     count: u64,
     mean_ns: u64,
     p99_ns: Option<u64>,
@@ -122,6 +125,8 @@ fn fields(selection: &Selection<'_>, row: &WaitRow) -> WaitFields {
         reason: row.reason.label(),
         wait_ns: row.amount.weight,
         error_ns: row.amount.error_ns(),
+        idle_ns: row.idle.weight,
+        idle_count: row.idle.count(),
         count: row.amount.count(),
         mean_ns: row.mean_ns,
         p99_ns: row.p99_ns,

@@ -32,6 +32,8 @@ pub struct Selection<'p> {
     pub short: Amount,
     /// Idle waits that would pass the filters on samples, and are hidden.
     pub hidden_idle: Amount,
+    /// Which waits are idle, where they are shown among the others.
+    pub(super) shown_idle: Option<&'p IdleWaits>,
     /// How far to trust the samples that passed the filters on samples.
     pub quality: Quality,
     /// Each thread is for itself.
@@ -67,6 +69,8 @@ impl<'p> Selection<'p> {
             event.samples().for_each(|sample| whole.add(Amount::of_sample(&sample)));
         }
         let mut hidden_idle = Amount::default();
+        let shows_idle = options.filter.idle && shown.waits.is_some();
+        let shown_idle = shows_idle.then(|| recording.idle_waits());
         if shown.waits.is_some() {
             whole.add(hide_idle(recording.idle_waits(), options.filter.idle, &mut groups, &mut hidden_idle));
         }
@@ -84,6 +88,7 @@ impl<'p> Selection<'p> {
             short: Amount::default(),
             whole,
             hidden_idle,
+            shown_idle,
             quality,
             each_thread: options.each_thread,
             groups: Vec::new(),

@@ -215,6 +215,8 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
         "call",
         "woken_by",
         "woken_by_pct",
+        "idle_ns",
+        "idle_count",
     ]);
     let waits = WaitTable::new(selection, options.sort);
     let (most, least) = (options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0));
@@ -248,6 +250,8 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
             &name(row.call),
             &safe_text::tsv(waker.map_or("", |waker| &waker.name)),
             &waker.map_or(String::new(), |waker| format!("{:.4}", waker.share_percent)),
+            &row.idle.weight.to_string(),
+            &row.idle.count().to_string(),
         ]);
     }
     table

@@ -26,6 +26,8 @@ pub struct WaitRow {
     pub call: Option<LabelId>,
     /// How many and how long.
     pub amount: Amount,
+    /// Those of them that are idle, where such are shown.
+    pub idle: Amount,
     /// Mean length, ns.
     pub mean_ns: u64,
     /// 99 of 100 waits are no longer, ns; `None` for waits that are not known one by one.
@@ -49,6 +51,7 @@ pub struct WaitTable {
 #[derive(Debug, Default)]
 struct Sums {
     amount: Amount,
+    idle: Amount,
     calls: FxHashMap<LabelId, u64>,
     threads: FxHashSet<(u32, u32)>,
     /// Length, and thousandths of how many waits.
@@ -76,6 +79,9 @@ impl WaitTable {
                 });
                 let sum = &mut sums[number];
                 sum.amount.add(group.amount);
+                if selection.shown_idle.is_some_and(|idle| idle.contains(group)) {
+                    sum.idle.add(group.amount);
+                }
                 if let Some(call) = sites.call(path).filter(|_| matches!(site, WaitSite::Call { .. })) {
                     let time = sum.calls.entry(call).or_default();
                     *time = time.saturating_add(group.amount.weight);
@@ -133,6 +139,7 @@ fn row(selection: &Selection<'_>, (reason, site): (Reason, WaitSite), sums: &mut
         site,
         call: call.map(|(label, _)| *label),
         amount: sums.amount,
+        idle: sums.idle,
         mean_ns: if is_kept { mean(&sums.lengths) } else { mean_of_counted(sums.amount) },
         p99_ns: is_kept.then(|| quantile(&sums.lengths)),
         longest_ns: sums.lengths.last().map(|(length, _)| *length),

@@ -114,7 +114,7 @@ fn a_note_on_waits_for_a_cpu_counts_all_of_them_and_all_threads() {
     build.thread_time(only_sum, 1_000_000_000, 400_000_000, 0);
     build.short_waits(Reason::NoCpu, 1, 400_000_000);
     let text = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap();
-    assert!(text.contains("2 threads named burner also waited 1.00 s for a free CPU:"), "{text}");
+    assert!(text.contains("2 threads named burner also waited 1.00 s to be given a CPU:"), "{text}");
 }
 
 #[test]
@@ -169,6 +169,46 @@ fn json_of_waits() {
     // Fifty waits that stand for two each, and fifty for themselves.
     assert_eq!((&disk["count"], &disk["samples"]), (&150.into(), &100.into()));
     assert_eq!(disk["woken_by"][0]["name"], "[jbd2]");
+}
+
+#[test]
+fn rows_say_how_much_of_them_is_idle_where_such_waits_are_shown() {
+    for idle in [true, false] {
+        let filter = FilterOptions { idle, ..FilterOptions::default() };
+        let common = with_filter(Metric::OffCpu, filter);
+        let json = ReportOptions { common, format: Format::Json, ..ReportOptions::default() };
+        let document: serde_json::Value = serde_json::from_str(&text(&json)).unwrap();
+        let rows = document["rows"].as_array().unwrap();
+        let sum: u64 = rows.iter().map(|row| row["idle_ns"].as_u64().unwrap()).sum();
+        let whole = document["totals"]["idle_ns"].as_u64().unwrap();
+        assert!(whole > 0);
+        assert_eq!(sum, if idle { whole } else { 0 });
+        let of = |name: &str| rows.iter().find(|row| row["function"] == name).unwrap();
+        assert_eq!(of("pool_get")["idle_count"], 0);
+        if idle {
+            assert_eq!(of("queue_pop")["idle_ns"], of("queue_pop")["wait_ns"]);
+            assert_eq!(of("queue_pop")["idle_count"], of("queue_pop")["count"]);
+        }
+    }
+}
+
+/// A reason is none of them.
+#[test]
+fn waiting_is_time_of_threads_processes_and_modules_themselves() {
+    for grouping in [Grouping::Thread, Grouping::Process, Grouping::Module] {
+        let common = CommonOptions { metric: Some(Metric::Wall), grouping, ..CommonOptions::default() };
+        let selection_options = common.clone();
+        let options = ReportOptions { common, format: Format::Json, ..ReportOptions::default() };
+        let document: serde_json::Value = serde_json::from_str(&text(&options)).unwrap();
+        let rows = document["rows"].as_array().unwrap();
+        let names: Vec<&str> = rows.iter().map(|row| row["function"].as_str().unwrap()).collect();
+        for reason in ["[lock]", "[disk]", "[net]", "[fault]", "[no CPU]"] {
+            assert!(!names.contains(&reason), "{grouping:?} {names:?}");
+        }
+        let own: u64 = rows.iter().map(|row| row["self_ns"].as_u64().unwrap()).sum();
+        let recording = waiting();
+        assert_eq!(own, recording.select(&selection_options).unwrap().total.weight, "{grouping:?}");
+    }
 }
 
 #[test]

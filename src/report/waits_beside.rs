@@ -90,7 +90,7 @@ fn reason_text(reason: Reason) -> &'static str {
         Reason::Sleep => "for time to pass",
         Reason::Fault => "for memory",
         Reason::Child => "for a child",
-        Reason::NoCpu => "for a free CPU",
+        Reason::NoCpu => "to be given a CPU",
         Reason::Stopped => "while stopped",
         _ => "for something else",
     }

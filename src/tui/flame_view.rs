@@ -359,7 +359,7 @@ fn path_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Lin
         safe_text::terminal(&short).into_owned()
     }));
     if !zoom.rest.is_empty() {
-        names.push(counted(zoom.rest.len() as u64, "small box").replace("boxs", "boxes"));
+        names.push(counted(zoom.rest.len() as u64, "small box"));
     }
     // The end of the way says more than its start.
     let step = theme.glyphs.step;

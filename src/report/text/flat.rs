@@ -3,7 +3,7 @@
 use super::{CutBy, FAINT, HEADING, Page, more_line, padded, push_line};
 use crate::report::call_tree::{CallTree, Direction};
 use crate::report::function_table::{FunctionTable, Row};
-use crate::report::label::LabelKind;
+use crate::report::label::{Label, LabelKind};
 use crate::report::metric::Metric;
 use crate::report::options::{Grouping, NameStyle, ReportOptions, SortKey};
 use crate::report::selection::Selection;
@@ -173,8 +173,8 @@ fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
         let mut last = None;
         // A function that calls itself is written once.
         let path = tree.path(id).filter(|node| last.replace(node.label) != Some(node.label));
-        for (index, node) in path.enumerate() {
-            let label = selection.labels.get(node.label);
+        let path: Vec<&Label> = path.map(|node| selection.labels.get(node.label)).collect();
+        for (index, label) in without_way_to_sleep(&path).enumerate() {
             if index > 0 && label.kind == LabelKind::Cut {
                 line.push_str(" < [truncated]");
                 break;
@@ -193,4 +193,14 @@ fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
         }
         push_line(out, &line);
     }
+}
+
+/// Labels of a path, the leaf first. How the kernel puts a thread to sleep says less than the reason that stands before it: of
+/// waits that the program made, those frames are left out.
+fn without_way_to_sleep<'a>(path: &'a [&'a Label]) -> impl Iterator<Item = &'a Label> {
+    let is_wait = path.first().is_some_and(|label| matches!(label.kind, LabelKind::Wait(_)));
+    let kernel = path.iter().skip(1).take_while(|label| label.kind == LabelKind::Kernel).count();
+    let is_programs = path.get(1 + kernel).is_some_and(|label| label.kind != LabelKind::Cut);
+    let left_out = if is_wait && is_programs { 1..=kernel } else { 1..=0 };
+    path.iter().enumerate().filter(move |(index, _)| !left_out.contains(index)).map(|(_, label)| *label)
 }

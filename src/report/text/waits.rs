@@ -60,6 +60,9 @@ fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Col
         let error = |row: &WaitRow| is_thinned(row).then(|| row.amount.error_ns());
         columns.push(Column::number("±", cells(&|row| optional(error(row)))));
     }
+    if shown.iter().any(|row| !row.idle.is_empty()) {
+        columns.push(Column::number("IDLE", cells(&idle_text)));
+    }
     if page.is_wide() {
         columns.push(Column::number("SHARE", cells(&|row| percent_text(percent(row.amount.weight, whole)))));
     }
@@ -94,6 +97,15 @@ fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Col
     columns.push(sites);
     columns.push(wakers);
     columns
+}
+
+/// How much of the row's time is idle.
+fn idle_text(row: &WaitRow) -> String {
+    match row.idle.weight {
+        0 => "-".to_owned(),
+        idle if idle == row.amount.weight => "all".to_owned(),
+        idle => format!("{:.0}%", percent(idle, row.amount.weight)),
+    }
 }
 
 fn name_of(selection: &Selection<'_>, label: LabelId, page: &Page, columns: usize) -> String {
