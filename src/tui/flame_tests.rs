@@ -196,3 +196,32 @@ fn hostile_names_stay_in_their_boxes() {
         }
     }
 }
+
+/// So many functions that none has a cell.
+fn many(functions: usize) -> TestScreen {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for number in 0..functions {
+        build.add(task, 1, &["/x:main", &format!("/x:f{number:03}")]);
+    }
+    TestScreen::new(build.finish(), 80, 24)
+}
+
+#[test]
+fn what_shares_a_box_is_reached_by_zooming_again_and_again() {
+    let mut screen = many(400);
+    screen.keys("↓↓↓");
+    assert!(screen.text(&PLAIN).contains("▏… 400 calls"), "{}", screen.text(&PLAIN));
+    screen.keys("\n↓");
+    assert_eq!(screen.app.flame.selected.rest.len(), 50, "{}", screen.text(&PLAIN));
+    // One of the parts after the other.
+    screen.keys("→");
+    assert_eq!(screen.app.flame.selected.rest[0].label.name, "f050");
+    screen.keys("\n↓\x1b");
+    assert_eq!(screen.app.flame.selected.rest.len(), 50);
+    screen.keys("\n↓→→");
+    assert_eq!(screen.selected(), ["t", "main", "f052"]);
+    assert!(screen.text(&PLAIN).contains("in 1 place"), "{}", screen.text(&PLAIN));
+    screen.keys("\n");
+    assert_eq!(screen.zoom(), ["t", "main", "f052"]);
+}

@@ -152,13 +152,14 @@ fn selected_box(app: &App, picture: &Picture, boxes: &[FlameBox]) -> usize {
     let mut spot = app.flame.selected.clone();
     loop {
         let what = spot.find(picture);
-        let is_it = |one: &FlameBox| match (&one.what, &what) {
-            // In a shared box it is not drawn by itself.
+        // In a shared box it is not drawn by itself. The one on top may be shared by what is drawn below it.
+        let shares = |one: &FlameBox| match (&one.what, &what) {
             (BoxOf::Rest(ids), BoxOf::Node(id)) => ids.contains(id),
             (BoxOf::Rest(ids), BoxOf::Rest(others)) => others.iter().any(|id| ids.contains(id)),
-            (one, other) => one == other,
+            _ => false,
         };
-        match boxes.iter().position(is_it) {
+        let is_it = |one: &FlameBox| one.what == what;
+        match boxes.iter().position(is_it).or_else(|| boxes.iter().rposition(shares)) {
             Some(index) => return index,
             None if spot.is_all() => return 0,
             None => spot = spot.parent(),
@@ -305,7 +306,7 @@ fn text_of(app: &App, picture: &Picture, theme: &Theme, what: &BoxOf, columns: u
     let room = columns.saturating_sub(1);
     let text = match what {
         BoxOf::All => all_text(picture, theme),
-        BoxOf::Rest(_) => theme.glyphs.ellipsis.to_owned(),
+        BoxOf::Rest(ids) => rest_text(theme, ids.len(), room),
         BoxOf::Node(id) => {
             let name = name_of(app, picture, theme, *id);
             let mark = mark_of(picture, *id);
@@ -313,6 +314,13 @@ fn text_of(app: &App, picture: &Picture, theme: &Theme, what: &BoxOf, columns: u
         }
     };
     format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
+}
+
+/// What stands in a box that several share.
+pub(super) fn rest_text(theme: &Theme, calls: usize, room: usize) -> String {
+    let ellipsis = theme.glyphs.ellipsis;
+    let text = format!("{ellipsis} {}", counted(calls as u64, "call"));
+    if safe_text::width(&text) <= room { text } else { ellipsis.to_owned() }
 }
 
 fn all_text(picture: &Picture, theme: &Theme) -> String {
