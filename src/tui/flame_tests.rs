@@ -225,3 +225,29 @@ fn what_shares_a_box_is_reached_by_zooming_again_and_again() {
     screen.keys("\n");
     assert_eq!(screen.zoom(), ["t", "main", "f052"]);
 }
+
+#[test]
+fn the_wheel_with_shift_moves_the_zoom_to_what_is_beside_it() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for (name, samples) in [("/x:first", 30), ("/x:second", 20), ("/x:third", 10)] {
+        build.add(task, samples, &["/x:main", name]);
+    }
+    let mut screen = TestScreen::new(build.finish(), 80, 24);
+    let pan = |columns| Action::Scroll { at: Position::default(), rows: 0, columns };
+    // Without a zoom there is nothing to move but the selection.
+    screen.keys("↓↓↓");
+    screen.act(&pan(3));
+    assert_eq!((screen.selected().pop().as_deref(), screen.zoom().len()), (Some("second"), 0));
+    screen.keys("\n");
+    for (columns, name) in [(3, "third"), (-3, "second"), (-3, "first")] {
+        screen.act(&pan(columns));
+        assert_eq!(screen.zoom(), ["t", "main", name]);
+        assert_eq!(screen.selected(), screen.zoom());
+    }
+    screen.act(&pan(-3));
+    assert_eq!(screen.zoom(), ["t", "main", "first"]);
+    assert_eq!(screen.app.toast.as_deref(), Some("nothing is beside the zoom"));
+    screen.keys("\x1b");
+    assert!(screen.zoom().is_empty());
+}

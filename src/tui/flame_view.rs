@@ -118,7 +118,7 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
             let last = last_row(&boxes(app, picture, area.width)).saturating_sub(u32::from(area.height) - 1);
             app.flame.scroll = app.flame.scroll.min(last).saturating_add_signed(i32::from(*rows)).min(last);
             if *columns != 0 {
-                move_beside(app, picture, area, *columns > 0);
+                pan(app, picture, area, *columns > 0);
             }
         }
         _ => return false,
@@ -216,6 +216,28 @@ fn move_beside(app: &mut App, picture: &Picture, area: Rect, right: bool) {
     if let Some(next) = next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {
         select(app, picture, area, next);
     }
+}
+
+/// Shows the box beside the zoomed one instead, as it is where the zoom began; without a zoom selects what is beside.
+fn pan(app: &mut App, picture: &Picture, area: Rect, right: bool) {
+    let Some(before) = app.flame.history.last().cloned() else {
+        return move_beside(app, picture, area, right);
+    };
+    let zoom = std::mem::replace(&mut app.flame.zoom, before);
+    let outer = boxes(app, picture, area.width);
+    let what = zoom.find(picture);
+    let at = outer.iter().position(|one| one.what == what);
+    let next = at.and_then(|at| if right { Some(at + 1) } else { at.checked_sub(1) });
+    let is_beside = |next: &&FlameBox| at.is_some_and(|at| outer[at].row == next.row);
+    app.flame.zoom = match next.and_then(|next| outer.get(next)).filter(is_beside) {
+        Some(next) => Spot::of(picture, &next.what),
+        None => {
+            app.tell("nothing is beside the zoom");
+            zoom
+        }
+    };
+    app.flame.selected = app.flame.zoom.clone();
+    app.flame.scroll = 0;
 }
 
 fn next_match(app: &mut App, picture: &Picture, area: Rect, forward: bool) {
