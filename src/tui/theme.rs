@@ -8,6 +8,12 @@ use crate::safe_text;
 use ratatui::style::{Color, Modifier, Style};
 use std::time::Duration;
 
+/// The colour of what a search matches.
+const MATCH: [u8; 3] = [0xe6, 0x00, 0xe6];
+
+/// Text has at least this contrast with what it stands on, as far as the colours are ours.
+const LEAST_CONTRAST: f64 = 4.7;
+
 /// Longest time that a terminal is waited for to tell its background.
 const BACKGROUND_LIMIT: Duration = Duration::from_millis(100);
 
@@ -126,7 +132,8 @@ impl Theme {
         let variable = |name: &str| std::env::var(name).ok();
         let depth = ColorDepth::of_environment(color, variable);
         let glyphs = if ascii || !is_utf8(variable) { Glyphs::ASCII } else { Glyphs::UNICODE };
-        Theme { depth, is_light: depth != ColorDepth::None && is_background_light(), glyphs }
+        let is_light = depth != ColorDepth::None && is_light(background(), variable("COLORFGBG").as_deref());
+        Theme { depth, is_light, glyphs }
     }
 
     /// Whether names may hold more than ASCII.
@@ -198,7 +205,7 @@ impl Theme {
     pub fn matched(&self, style: Style) -> Style {
         let style = style.add_modifier(Modifier::UNDERLINED);
         match self.depth {
-            ColorDepth::True => style.bg(Color::Rgb(0xe6, 0x00, 0xe6)).fg(Color::Rgb(0xff, 0xff, 0xff)),
+            ColorDepth::True => style.bg(rgb_color(MATCH)).fg(text_on(MATCH)),
             ColorDepth::Indexed => style.bg(Color::Indexed(201)).fg(Color::Indexed(16)),
             ColorDepth::Basic => style.bg(Color::Magenta).fg(Color::White),
             ColorDepth::None => style.add_modifier(Modifier::BOLD),
@@ -295,7 +302,7 @@ impl Hue {
     }
 
     fn indexed_text(self) -> u8 {
-        if text_on(self.rgb) == Color::Rgb(0, 0, 0) { 16 } else { 231 }
+        if text_on(indexed_rgb(self.indexed)) == Color::Rgb(0, 0, 0) { 16 } else { 231 }
     }
 }
 
@@ -310,13 +317,38 @@ fn shaded(rgb: [u8; 3], name: &str) -> [u8; 3] {
     });
     // -15..=15 of 255
     let shift = ((hash >> 32) % 31) as i16 - 15;
-    rgb.map(|channel| (i16::from(channel) + shift).clamp(0, 255) as u8)
+    let by = |shift: i16| rgb.map(|channel| (i16::from(channel) + shift).clamp(0, 255) as u8);
+    // On a shade between those for black and for white text neither is easy to read: then it is turned to the other side.
+    if contrast(by(shift)) < LEAST_CONTRAST { by(-shift) } else { by(shift) }
+}
+
+/// The contrast of `rgb` with the text on it (WCAG).
+fn contrast(rgb: [u8; 3]) -> f64 {
+    let text = if text_on(rgb) == Color::Rgb(0, 0, 0) { 0.0 } else { 1.0 };
+    let (a, b) = (luminance(rgb) + 0.05, text + 0.05);
+    f64::max(a, b) / f64::min(a, b)
+}
+
+/// What xterm shows for one of its 256 colours, from 16 on: a cube of six by six by six, then greys.
+fn indexed_rgb(index: u8) -> [u8; 3] {
+    const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    match index.checked_sub(232) {
+        Some(grey) => [8 + 10 * grey; 3],
+        None => {
+            let cube = usize::from(index.saturating_sub(16));
+            [STEPS[cube / 36 % 6], STEPS[cube / 6 % 6], STEPS[cube % 6]]
+        }
+    }
 }
 
 /// Black or white, whichever is easier to read on `rgb`.
 fn text_on(rgb: [u8; 3]) -> Color {
     // Of the two, the one of higher contrast (WCAG): black from a luminance of 0.179 on.
-    if luminance(rgb) > 0.179 { Color::Rgb(0, 0, 0) } else { Color::Rgb(0xff, 0xff, 0xff) }
+    if is_bright(rgb) { Color::Rgb(0, 0, 0) } else { Color::Rgb(0xff, 0xff, 0xff) }
+}
+
+fn is_bright(rgb: [u8; 3]) -> bool {
+    luminance(rgb) > 0.179
 }
 
 /// Relative luminance of an sRGB colour.
@@ -336,11 +368,22 @@ fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-fn is_background_light() -> bool {
+/// The background that the terminal answers (OSC 11), if it does.
+fn background() -> Option<[u8; 3]> {
     let mut options = terminal_colorsaurus::QueryOptions::default();
     options.timeout = BACKGROUND_LIMIT;
-    // A terminal that does not say is taken for a dark one: most are.
-    matches!(terminal_colorsaurus::theme_mode(options), Ok(terminal_colorsaurus::ThemeMode::Light))
+    let (r, g, b) = terminal_colorsaurus::background_color(options).ok()?.scale_to_8bit();
+    Some([r, g, b])
+}
+
+/// Whether a background is one for dark text. Where the terminal did not answer, the variable COLORFGBG may say which of
+/// the 16 colours it is, after the last semicolon. A terminal that does not say is taken for a dark one: most are.
+fn is_light(background: Option<[u8; 3]>, colorfgbg: Option<&str>) -> bool {
+    if let Some(rgb) = background {
+        return is_bright(rgb);
+    }
+    let index = colorfgbg.and_then(|value| value.rsplit(';').next()?.parse::<u8>().ok());
+    matches!(index, Some(7 | 9..=15))
 }
 
 #[cfg(test)]
@@ -380,15 +423,86 @@ mod tests {
         ];
         for kind in kinds {
             for is_waiting in [false, true] {
-                for name in 0..200 {
-                    let rgb = shaded(Hue::of(kind, is_waiting).rgb, &format!("f{name}"));
-                    let text = if text_on(rgb) == Color::Rgb(0, 0, 0) { 0.0 } else { 1.0 };
-                    let (a, b) = (luminance(rgb) + 0.05, text + 0.05);
-                    let contrast = f64::max(a, b) / f64::min(a, b);
-                    assert!(contrast >= 4.5, "{kind:?} {is_waiting}: {contrast:.2}");
+                for is_light in [false, true] {
+                    for name in 0..400 {
+                        let name = format!("f{name}");
+                        for depth in [ColorDepth::True, ColorDepth::Indexed] {
+                            let theme = Theme { depth, is_light, glyphs: Glyphs::UNICODE };
+                            let style = theme.kind(kind, is_waiting, &name);
+                            for style in [style, theme.selected(style), theme.matched(style)] {
+                                let found = contrast_of(style);
+                                assert!(
+                                    found >= LEAST_CONTRAST,
+                                    "{kind:?} {is_waiting} {depth:?}: {found:.2}"
+                                );
+                            }
+                        }
+                    }
                 }
             }
         }
+    }
+
+    /// The contrast of a box with the text in it. Both are ours, so that the terminal's background is nowhere between.
+    fn contrast_of(style: Style) -> f64 {
+        let rgb = |color: Option<Color>| match color {
+            Some(Color::Rgb(r, g, b)) => [r, g, b],
+            Some(Color::Indexed(index)) => indexed_rgb(index),
+            other => panic!("{other:?} is not ours"),
+        };
+        let (a, b) = (luminance(rgb(style.fg)) + 0.05, luminance(rgb(style.bg)) + 0.05);
+        f64::max(a, b) / f64::min(a, b)
+    }
+
+    #[test]
+    fn what_stands_on_the_background_can_be_read_on_it() {
+        for (is_light, background) in
+            [(false, [0x1e; 3]), (false, [0; 3]), (true, [0xff; 3]), (true, [0xfd, 0xf6, 0xe3])]
+        {
+            for depth in [ColorDepth::True, ColorDepth::Indexed] {
+                let theme = Theme { depth, is_light, glyphs: Glyphs::UNICODE };
+                // Chrome has the terminal's own colours; notes are the only text in one of ours.
+                for style in [theme.heading(), theme.faint()] {
+                    assert_eq!((style.fg, style.bg), (None, None));
+                }
+                let note = theme.note();
+                if note.fg != Some(Color::Yellow) {
+                    let [r, g, b] = background;
+                    let found = contrast_of(note.bg(Color::Rgb(r, g, b)));
+                    assert!(found >= LEAST_CONTRAST, "{is_light} {depth:?}: {found:.2}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_background_says_whether_it_is_light() {
+        for (answer, light) in [
+            ([0x00, 0x00, 0x00], false),
+            ([0x1e, 0x1e, 0x1e], false),
+            // Solarized, dark and light.
+            ([0x00, 0x2b, 0x36], false),
+            ([0xfd, 0xf6, 0xe3], true),
+            ([0xff, 0xff, 0xff], true),
+        ] {
+            assert_eq!(is_light(Some(answer), None), light, "{answer:x?}");
+            // What the terminal answers counts more than what it was started with.
+            assert_eq!(is_light(Some(answer), Some("0;15")), light);
+            assert_eq!(is_light(Some(answer), Some("15;0")), light);
+        }
+        for (variable, light) in [
+            ("0;15", true),
+            ("0;default;15", true),
+            ("0;7", true),
+            ("15;0", false),
+            ("12;8", false),
+            ("15;default", false),
+            ("", false),
+            ("15;300", false),
+        ] {
+            assert_eq!(is_light(None, Some(variable)), light, "{variable}");
+        }
+        assert!(!is_light(None, None));
     }
 
     #[test]
