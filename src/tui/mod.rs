@@ -50,6 +50,8 @@ mod key_tests;
 #[cfg(test)]
 mod live_tests;
 #[cfg(test)]
+mod one_model_tests;
+#[cfg(test)]
 mod test_screen;
 #[cfg(test)]
 mod test_session;
