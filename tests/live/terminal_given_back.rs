@@ -5,8 +5,10 @@ use super::pane::Terminal;
 use super::running::{Running, children, wait_for};
 use super::terminal::{quoted, recorded_shares};
 use prof::tui::terminal::TerminalGuard;
+use prof::tui::{Source, TuiOptions, feed, run_source};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
+use std::time::Duration;
 
 fn send(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process has a number");
@@ -113,6 +115,21 @@ fn a_screen_that_panics() {
 }
 
 #[test]
+#[ignore = "the test after the next runs it, in a terminal"]
+fn a_thread_that_panics_beside_the_screen() {
+    let (tell, heard) = feed();
+    let (commands, _commands) = std::sync::mpsc::channel();
+    // It goes without a word: nobody tells that the recording is over.
+    std::mem::forget(tell);
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(500));
+        panic!("on purpose");
+    });
+    let ended = run_source(&TuiOptions::default(), Source::Live { feed: heard, commands });
+    panic!("the session ended: {ended:?}");
+}
+
+#[test]
 fn the_terminal_is_given_back_by_a_panic() {
     let Some(terminal) = Terminal::open(100, 40) else { return };
     let tests = std::env::current_exe().expect("a test knows its own program");
@@ -120,5 +137,17 @@ fn the_terminal_is_given_back_by_a_panic() {
     terminal.start(&format!("RUST_BACKTRACE=0 {} {itself}", tests.display()));
     let screen = terminal.wait_for("over\n");
     assert!(screen.contains("on purpose"), "the panic is not on the normal screen:\n{screen}");
+    terminal.assert_given_back(101);
+}
+
+#[test]
+fn the_terminal_is_given_back_by_a_panic_of_any_thread() {
+    let Some(terminal) = Terminal::open(100, 60) else { return };
+    let tests = std::env::current_exe().expect("a test knows its own program");
+    let itself = "--ignored --exact terminal_given_back::a_thread_that_panics_beside_the_screen --nocapture";
+    terminal.start(&format!("RUST_BACKTRACE=0 {} {itself}", tests.display()));
+    let screen = terminal.wait_for("over\n");
+    assert!(screen.contains("on purpose"), "the panic is not on the normal screen:\n{screen}");
+    assert!(screen.contains("the session ended: Err(a thread of prof has failed"), "{screen}");
     terminal.assert_given_back(101);
 }
