@@ -73,8 +73,14 @@ pub fn flame_boxes(
     let mut pending = VecDeque::from([(FlameBox { what: top, row: 0, start: 0, end: columns }, 0u64)]);
     let mut children = Vec::new();
     while let Some((parent, left)) = pending.pop_front() {
-        // A shared box is only opened when it is the top.
-        if parent.row == 0 || !matches!(parent.what, BoxOf::Rest(_)) {
+        // A shared box is only opened when it is the top, and so is one whose cell is a gift: all below it would be gifts,
+        // down to the last row.
+        let is_open = match parent.what {
+            BoxOf::All => true,
+            BoxOf::Node(_) => scale.has_cell(left, parent.what.total(tree)),
+            BoxOf::Rest(_) => false,
+        };
+        if parent.row == 0 || is_open {
             children.clear();
             children.extend_from_slice(parent.what.children(tree));
             order(&mut children);
@@ -98,6 +104,11 @@ impl Scale {
         let whole = u128::from(self.whole.max(1));
         let cell = (u128::from(left) * u128::from(self.columns) * 2 + whole) / (2 * whole);
         u32::try_from(cell).unwrap_or(self.columns).min(self.columns)
+    }
+
+    /// Whether `weight` that begins at `left` has a cell by itself.
+    fn has_cell(self, left: u64, weight: u64) -> bool {
+        self.edge(left) < self.edge(left.saturating_add(weight))
     }
 
     fn is_below_a_cell(self, weight: u64) -> bool {
@@ -270,7 +281,12 @@ mod tests {
                 let off = (f64::from(one.end - one.start) - exact(one)).abs();
                 prop_assert!(off <= allowed, "{one:?} {}", exact(one));
             }
-            let is_open = |one: &&FlameBox| one.row == 0 || !matches!(one.what, BoxOf::Rest(_));
+            // What has no cell by itself is opened by a zoom.
+            let is_open = |one: &&FlameBox| match one.what {
+                _ if one.row == 0 => true,
+                BoxOf::Node(_) => exact(one) >= 1.0 || !below(&boxes, one).is_empty(),
+                BoxOf::Rest(_) | BoxOf::All => false,
+            };
             for parent in boxes.iter().filter(is_open) {
                 let children = parent.what.children(&tree);
                 let below = below(&boxes, parent);
@@ -321,6 +337,16 @@ mod tests {
         let boxes = flame_boxes(&tree, BoxOf::All, 80, |_| {});
         let ends: Vec<u32> = boxes.iter().filter(|one| one.row == 2).map(|one| one.end).collect();
         assert_eq!(ends, [40, 41]);
+    }
+
+    #[test]
+    fn what_was_given_a_cell_is_opened_by_a_zoom() {
+        let tree = tree_of(&[(vec![1, 2], 200), (vec![1, 3], 199), (vec![1, 4, 5, 6], 1)]);
+        let boxes = flame_boxes(&tree, BoxOf::All, 80, |_| {});
+        assert_eq!(boxes.last().map(|one| one.row), Some(2));
+        let [.., gift] = &boxes[..] else { panic!("{boxes:?}") };
+        let zoomed = flame_boxes(&tree, gift.what.clone(), 80, |_| {});
+        assert_eq!(zoomed.iter().map(|one| (one.start, one.end)).collect::<Vec<_>>(), [(0, 80); 3]);
     }
 
     #[test]

@@ -331,10 +331,15 @@ fn step(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: Si
     match next {
         Some((_, one)) => select(app, picture, pivot, towards, &one.what),
         None if matches!(here.what, BoxOf::Rest(_)) => app.tell("Enter shows what is in this box"),
-        None => app.tell(match towards {
-            Side::Callers => "nothing calls this",
-            Side::Callees => "this calls nothing",
-        }),
+        None => {
+            let id = node_of(&here.what);
+            let is_narrow = id.is_some_and(|id| !tree(pivot, towards).node(id).children.is_empty());
+            app.tell(match towards {
+                _ if is_narrow => "too narrow for what follows: Enter puts it into the middle",
+                Side::Callers => "nothing calls this",
+                Side::Callees => "this calls nothing",
+            });
+        }
     }
 }
 

@@ -251,3 +251,20 @@ fn the_wheel_with_shift_moves_the_zoom_to_what_is_beside_it() {
     screen.keys("\x1b");
     assert!(screen.zoom().is_empty());
 }
+
+#[test]
+fn a_box_too_narrow_for_what_is_below_says_how_that_is_shown() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 1_000, &["/x:main", "/x:wide"]);
+    build.add(task, 1, &["/x:main", "/x:narrow", "/x:below"]);
+    let mut screen = TestScreen::new(build.finish(), 80, 24);
+    screen.keys("↓↓↓→");
+    assert_eq!(screen.selected(), ["t", "main", "narrow"]);
+    screen.keys("↓");
+    assert_eq!(screen.app.toast.as_deref(), Some("too narrow for what is below: Enter shows it"));
+    screen.keys("\n↓");
+    assert_eq!(screen.selected(), ["t", "main", "narrow", "below"]);
+    screen.keys("↓");
+    assert_eq!(screen.app.toast.as_deref(), Some("nothing is below this"));
+}

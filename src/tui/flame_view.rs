@@ -203,10 +203,24 @@ fn move_by(app: &mut App, picture: &Picture, area: Rect, rows: i32) {
         };
         match next {
             Some(next) => at = next,
-            None => break,
+            None => {
+                if rows > 0 && calls_something(picture, &boxes[at].what) {
+                    app.tell("too narrow for what is below: Enter shows it");
+                }
+                break;
+            }
         }
     }
     select(app, picture, area, &boxes[at]);
+}
+
+/// Whether something stands below it, be it drawn or not.
+fn calls_something(picture: &Picture, what: &BoxOf) -> bool {
+    match what {
+        BoxOf::All => false,
+        BoxOf::Node(id) => !picture.tree.node(*id).children.is_empty(),
+        BoxOf::Rest(_) => true,
+    }
 }
 
 fn move_beside(app: &mut App, picture: &Picture, area: Rect, right: bool) {
