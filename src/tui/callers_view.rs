@@ -89,7 +89,7 @@ pub(super) fn tree(pivot: &Pivot, side: Side) -> &CallTree {
 }
 
 fn named<'p>(picture: &'p Picture, pivot: &'p Pivot, side: Side) -> NamedTree<'p> {
-    NamedTree { tree: tree(pivot, side), labels: &picture.labels }
+    pivot.named(picture, side)
 }
 
 /// What is at the end of the way, or as far as there is one.

@@ -22,6 +22,7 @@ mod pace;
 pub mod picture;
 pub mod query;
 mod refusal;
+mod renaming;
 pub mod screen;
 pub mod search;
 mod session;

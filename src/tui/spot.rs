@@ -23,7 +23,8 @@ pub(super) struct NamedTree<'p> {
 }
 
 impl<'p> NamedTree<'p> {
-    fn step_of(self, id: NodeId) -> PathStep {
+    /// What a node is known by.
+    pub(super) fn step_of(self, id: NodeId) -> PathStep {
         let node = self.tree.node(id);
         PathStep { label: self.labels.get(node.label).key(), is_inlined: node.is_inlined }
     }
@@ -58,9 +59,8 @@ impl<'p> NamedTree<'p> {
     pub(super) fn find(self, spot: &Spot) -> BoxOf {
         let mut at = BoxOf::All;
         for step in &spot.path {
-            let is_it = |id: &&NodeId| self.is_step(**id, step);
-            match self.children(&at).iter().find(is_it) {
-                Some(id) => at = BoxOf::Node(*id),
+            match self.child(&at, step) {
+                Some(id) => at = BoxOf::Node(id),
                 None => return at,
             }
         }
@@ -92,7 +92,13 @@ impl<'p> NamedTree<'p> {
         node.is_inlined == step.is_inlined && self.labels.get(node.label).is(&step.label)
     }
 
-    fn children(self, at: &BoxOf) -> &'p [NodeId] {
+    /// The node that `step` means below `at`.
+    pub(super) fn child(self, at: &BoxOf, step: &PathStep) -> Option<NodeId> {
+        self.children(at).iter().find(|id| self.is_step(**id, step)).copied()
+    }
+
+    /// What stands below a box that is not shared, heaviest first.
+    pub(super) fn children(self, at: &BoxOf) -> &'p [NodeId] {
         match at {
             BoxOf::All => self.tree.roots(),
             BoxOf::Node(id) => &self.tree.node(*id).children,
@@ -107,12 +113,12 @@ impl Spot {
 
     /// Where `what` is.
     pub fn of(picture: &Picture, what: &BoxOf) -> Self {
-        tree_of(picture).spot_of(what)
+        picture.named_tree().spot_of(what)
     }
 
     /// What is there in `picture`: as much of the way as it has.
     pub fn find(&self, picture: &Picture) -> BoxOf {
-        tree_of(picture).find(self)
+        picture.named_tree().find(self)
     }
 
     /// Whether it is all samples.
@@ -129,8 +135,4 @@ impl Spot {
         }
         Spot { path, rest: Vec::new() }
     }
-}
-
-fn tree_of(picture: &Picture) -> NamedTree<'_> {
-    NamedTree { tree: &picture.tree, labels: &picture.labels }
 }
