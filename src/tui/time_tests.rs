@@ -342,7 +342,7 @@ fn the_wheel_goes_through_the_heat_map_and_with_shift_through_time() {
         }
         for (wheel, key) in pairs {
             let before = session.app.time.at_ns;
-            session.press(&[wheel.clone()]);
+            session.press(std::slice::from_ref(&wheel));
             same.press(&[key]);
             assert_eq!(session.app.time.at_ns, same.app.time.at_ns, "{wheel:?}");
             assert_ne!(session.app.time.at_ns, before, "{wheel:?}");
