@@ -19,6 +19,7 @@ mod last_lines;
 pub mod line;
 pub mod list;
 mod pace;
+mod palette;
 pub mod picture;
 pub mod query;
 mod refusal;
