@@ -1,16 +1,21 @@
-//! What watching costs, and what days of it take: CPU of `prof tui -p`, its screen drawn in a pseudo-terminal; memory, folding
-//! and snapshots of a recording that has gone on for days. The first part needs root.
+//! What watching costs, and what days of it take: how long it is from the start of `prof tui -p` to a screen with boxes, and
+//! its CPU, its screen drawn in a pseudo-terminal; memory, folding and snapshots of a recording that has gone on for days.
+//! The first two parts need root.
 //!
-//! `cargo bench --bench live`, or with `-- PROGRAM` for another build of `prof`.
+//! `cargo bench --bench live`, with `-- first` for the first part alone, or with `-- PROGRAM` for another build of `prof`.
 
 #![allow(clippy::print_stdout, reason = "a bench prints its figures")]
 
+mod database;
 mod pty;
 
+use database::Database;
 use prof::record::live::{Rehearsal, own_memory_kb};
 use pty::Screen;
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the CPU time of the interface is watched, after its start.
 const WATCHED: Duration = Duration::from_secs(20);
@@ -31,6 +36,57 @@ impl Drop for Target {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Starts of each kind of target; what is printed is the median and the longest.
+const STARTS: usize = 5;
+/// From the start of the program to a screen that shows something, ms.
+const FIRST_SCREEN_GOAL: f64 = 1_000.0;
+
+/// A small C program that keeps one CPU busy, built here; `None` without a compiler.
+fn small_program(folder: &Path) -> Option<String> {
+    let (source, program) = (folder.join("busy.c"), folder.join("busy"));
+    std::fs::write(&source, "int main(void) { for (volatile long i = 0;; i++) ; }\n").ok()?;
+    let built = Command::new("cc").arg("-O1").arg("-o").arg(&program).arg(&source).status().ok()?;
+    built.success().then(|| format!("exec {}", program.display()))
+}
+
+fn first_screens(program: &str) {
+    println!("{:<44} {:>12} {:>12}   goal, ms", "start to first boxes", "median, ms", "longest, ms");
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let python = "exec python3 -c 'while True: sum(range(1000))'".to_owned();
+    let commands = [("a small C program", small_program(folder.path())), ("python3", Some(python))];
+    for (what, command) in commands {
+        let Some(command) = command else {
+            println!("{what:<44} cannot be built here");
+            continue;
+        };
+        let target = Target::start(&command);
+        // What is measured is the profiler, not how its target starts.
+        std::thread::sleep(Duration::from_secs(1));
+        first_screen(what, program, ["-p".into(), target.0.id().to_string().into()]);
+    }
+    let what = "postgres under pgbench";
+    match Database::start() {
+        Some(_database) => first_screen(what, program, ["--name".into(), "^postgres$".into()]),
+        None => println!("{what:<44} is not installed, or cannot be run as its account"),
+    }
+    println!();
+}
+
+fn first_screen(what: &str, program: &str, target: [OsString; 2]) {
+    let mut times = Vec::new();
+    for _ in 0..STARTS {
+        let began = Instant::now();
+        let mut screen = Screen::start(program, &["tui".as_ref(), &target[0], &target[1]]);
+        screen.wait_for("▏all");
+        times.push(began.elapsed().as_secs_f64() * 1e3);
+        screen.quit();
+    }
+    times.sort_unstable_by(f64::total_cmp);
+    let (median, longest) = (times[STARTS / 2], times[STARTS - 1]);
+    let over = if median > FIRST_SCREEN_GOAL { "  OVER" } else { "" };
+    println!("{what:<44} {median:>12.0} {longest:>12.0}   {FIRST_SCREEN_GOAL}{over}");
 }
 
 fn watching(program: &str) {
@@ -101,9 +157,15 @@ fn days() {
 }
 
 fn main() {
-    let program = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let program = words.iter().find(|word| *word != "first");
+    let program = program.map_or(env!("CARGO_BIN_EXE_prof"), String::as_str);
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load at the start: {}", load.trim());
-    watching(program.as_deref().unwrap_or(env!("CARGO_BIN_EXE_prof")));
+    first_screens(program);
+    if words.iter().any(|word| word == "first") {
+        return;
+    }
+    watching(program);
     days();
 }

@@ -1,8 +1,9 @@
 //! The boxes of a flame graph, in rows of cells.
 //!
-//! Both edges of a box come from running totals and are rounded then, never its width: boxes of a row do not overlap,
-//! what is called from one place fills exactly the cells of its time, and nothing drifts. Neighbours of less than
-//! a cell each share one box.
+//! The edges of a box come from running totals and are rounded then, never its width: boxes of a row do not overlap,
+//! what is called from one place fills the cells of its time, and nothing drifts. What has less than a cell shares the
+//! last box of those that are called from one place. That always has a cell, if need be one of its neighbour's, so that
+//! everything is behind some box and can be zoomed.
 
 use super::call_tree::{CallTree, NodeId};
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ pub enum BoxOf {
     All,
     /// One node.
     Node(NodeId),
-    /// Several neighbours that are called from one place, each too narrow for a box.
+    /// Several that are called from one place, too narrow for a box each.
     Rest(Vec<NodeId>),
 }
 
@@ -72,12 +73,18 @@ pub fn flame_boxes(
     let mut pending = VecDeque::from([(FlameBox { what: top, row: 0, start: 0, end: columns }, 0u64)]);
     let mut children = Vec::new();
     while let Some((parent, left)) = pending.pop_front() {
-        // A shared box is only opened when it is the top.
-        if parent.row == 0 || !matches!(parent.what, BoxOf::Rest(_)) {
+        // A shared box is only opened when it is the top, and so is one whose cell is a gift: all below it would be gifts,
+        // down to the last row.
+        let is_open = match parent.what {
+            BoxOf::All => true,
+            BoxOf::Node(_) => scale.has_cell(left, parent.what.total(tree)),
+            BoxOf::Rest(_) => false,
+        };
+        if parent.row == 0 || is_open {
             children.clear();
             children.extend_from_slice(parent.what.children(tree));
             order(&mut children);
-            place(tree, &children, parent.row + 1, left, scale, &mut pending);
+            place(tree, &children, &parent, left, scale, &mut pending);
         }
         boxes.push(parent);
     }
@@ -99,32 +106,75 @@ impl Scale {
         u32::try_from(cell).unwrap_or(self.columns).min(self.columns)
     }
 
+    /// Whether `weight` that begins at `left` has a cell by itself.
+    fn has_cell(self, left: u64, weight: u64) -> bool {
+        self.edge(left) < self.edge(left.saturating_add(weight))
+    }
+
     fn is_below_a_cell(self, weight: u64) -> bool {
         u128::from(weight) * u128::from(self.columns) < u128::from(self.whole)
     }
 }
 
+/// In how many boxes those are parted that share one when it is zoomed, if even then none has a cell: few enough for words.
+const PARTS: u32 = 8;
+
+/// Puts the `children` of `parent` below it, of which the first begins at the weight `left`.
 fn place(
     tree: &CallTree,
     children: &[NodeId],
-    row: u32,
+    parent: &FlameBox,
     mut left: u64,
     scale: Scale,
     out: &mut VecDeque<(FlameBox, u64)>,
 ) {
-    let is_small = |id: &NodeId| scale.is_below_a_cell(tree.node(*id).total.weight);
-    for run in children.chunk_by(|a, b| is_small(a) && is_small(b)) {
-        let right = left.saturating_add(sum(tree, run));
-        let (start, end) = (scale.edge(left), scale.edge(right));
-        if start < end {
-            let what = match run {
-                [one] => BoxOf::Node(*one),
-                several => BoxOf::Rest(several.to_vec()),
-            };
-            out.push_back((FlameBox { what, row, start, end }, left));
-        }
-        left = right;
+    let weight = |id: NodeId| tree.node(id).total.weight;
+    // Without weight there is nothing to see.
+    let (small, wide): (Vec<NodeId>, Vec<NodeId>) =
+        (children.iter().filter(|id| weight(**id) > 0)).partition(|id| scale.is_below_a_cell(weight(**id)));
+    let parts = PARTS.min(scale.columns / 2);
+    let mut boxes: Vec<Vec<NodeId>> = wide.into_iter().map(|id| vec![id]).collect();
+    if boxes.is_empty() && matches!(parent.what, BoxOf::Rest(_)) && parts > 1 {
+        boxes = parted(tree, &small, parts);
+    } else if !small.is_empty() {
+        boxes.push(small);
     }
+    // A parent that gave a cell away may have too few for the rest.
+    let most = (parent.end - parent.start) as usize;
+    while boxes.len() > most {
+        let Some(last) = boxes.pop() else { break };
+        match boxes.last_mut() {
+            Some(before) => before.extend(last),
+            None => break,
+        }
+    }
+    let mut start = parent.start;
+    let mut to_come = boxes.len() as u32;
+    for ids in boxes {
+        to_come -= 1;
+        let right = left.saturating_add(sum(tree, &ids));
+        // A cell for this one, and one for each that follows.
+        let end = scale.edge(right).max(start + 1).min(parent.end - to_come);
+        let what = match ids[..] {
+            [one] => BoxOf::Node(one),
+            _ => BoxOf::Rest(ids),
+        };
+        out.push_back((FlameBox { what, row: parent.row + 1, start, end }, left));
+        (start, left) = (end, right);
+    }
+}
+
+/// Neighbours together, about a `parts`th of the weight in each.
+fn parted(tree: &CallTree, ids: &[NodeId], parts: u32) -> Vec<Vec<NodeId>> {
+    let whole = u128::from(sum(tree, ids).max(1));
+    let mut left = 0u128;
+    let mut part_of = |id: &NodeId| {
+        let part = left * u128::from(parts) / whole;
+        left += u128::from(tree.node(*id).total.weight);
+        part
+    };
+    let numbered: Vec<(u128, NodeId)> = ids.iter().map(|id| (part_of(id), *id)).collect();
+    numbered.chunk_by(|a, b| a.0 == b.0).map(|part| part.iter().map(|(_, id)| *id).collect()).collect()
 }
 
 #[cfg(test)]
@@ -133,6 +183,7 @@ mod tests {
     use crate::report::fixture::Build;
     use crate::report::{CommonOptions, Direction, Recording};
     use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     fn tree_of(stacks: &[(Vec<u8>, u8)]) -> CallTree {
         let mut build = Build::new();
@@ -147,26 +198,70 @@ mod tests {
         CallTree::new(&selection, Direction::TopDown)
     }
 
-    /// What a cell may be off by: half at each edge.
+    /// What the cells of a box may be off by: half at each edge.
     const ROUNDING: f64 = 1.0;
+    /// The same beside a box that was given a cell though it has less: the edge between them is moved.
+    const MOVED: f64 = 2.0;
+    /// From this width on all can be reached: below, a shared box may be as narrow as its parts.
+    const LEAST_COLUMNS: u32 = 8;
 
     fn cells(tree: &CallTree, what: &BoxOf, whole: u64, columns: u32) -> f64 {
         what.total(tree) as f64 * f64::from(columns) / whole as f64
     }
 
+    /// The boxes that are drawn below one.
+    fn below<'b>(boxes: &'b [FlameBox], parent: &FlameBox) -> Vec<&'b FlameBox> {
+        let is_below =
+            |one: &&FlameBox| one.row == parent.row + 1 && parent.start <= one.start && one.end <= parent.end;
+        boxes.iter().filter(is_below).collect()
+    }
+
+    /// Opens everything from `top` down that has a box, by zooming into boxes that are shared; gives all nodes that had
+    /// a box of their own.
+    fn reached(tree: &CallTree, top: BoxOf, columns: u32) -> BTreeSet<NodeId> {
+        let mut seen = BTreeSet::new();
+        let mut zooms = vec![top];
+        while let Some(top) = zooms.pop() {
+            for one in flame_boxes(tree, top.clone(), columns, |_| {}) {
+                match one.what {
+                    BoxOf::Node(id) => {
+                        // Where it is narrow, what is below it may not be drawn: it can be zoomed, too.
+                        if seen.insert(id) && one.row > 0 {
+                            zooms.push(BoxOf::Node(id));
+                        }
+                    }
+                    BoxOf::Rest(_) if one.row > 0 => {
+                        assert_ne!(one.what, top, "a zoom that shows itself");
+                        zooms.push(one.what);
+                    }
+                    BoxOf::Rest(_) | BoxOf::All => {}
+                }
+            }
+        }
+        seen
+    }
+
+    /// A zoom into a node, or into several that are called from one place.
+    fn top_of(tree: &CallTree, zoom: usize, is_rest: bool) -> BoxOf {
+        let nodes: Vec<NodeId> = tree.nodes().map(|(id, _)| id).collect();
+        let Some(id) = nodes.get(zoom) else { return BoxOf::All };
+        let siblings = tree.node(*id).parent.map_or(tree.roots(), |parent| &tree.node(parent).children);
+        if is_rest && siblings.len() > 1 { BoxOf::Rest(siblings.to_vec()) } else { BoxOf::Node(*id) }
+    }
+
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(128))]
 
         #[test]
         fn boxes_of_a_row_never_overlap_leave_no_gap_and_add_up(
             stacks in prop::collection::vec((prop::collection::vec(0u8..6, 1..7), 1u8..40), 1..40),
             columns in 1u32..200,
             zoom in 0usize..20,
+            is_rest: bool,
             by_name: bool,
         ) {
             let tree = tree_of(&stacks);
-            let nodes: Vec<NodeId> = tree.nodes().map(|(id, _)| id).collect();
-            let top = nodes.get(zoom).map_or(BoxOf::All, |id| BoxOf::Node(*id));
+            let top = top_of(&tree, zoom, is_rest);
             let whole = top.total(&tree);
             let order = |ids: &mut [NodeId]| if by_name {
                 ids.sort_by_key(|id| tree.node(*id).label);
@@ -178,20 +273,39 @@ mod tests {
                 let in_row = pair[0].row == pair[1].row && pair[0].end <= pair[1].start;
                 prop_assert!(in_row || pair[0].row + 1 == pair[1].row, "{:?}", pair);
             }
+            // Where nothing below a cell was given one, every edge is where its weight is.
+            let exact = |one: &FlameBox| cells(&tree, &one.what, whole, columns);
+            let allowed = if boxes.iter().all(|one| exact(one) >= 1.0) { ROUNDING } else { MOVED };
             for one in &boxes {
                 prop_assert!(one.start < one.end && one.end <= columns);
-                let exact = cells(&tree, &one.what, whole, columns);
-                prop_assert!((f64::from(one.end - one.start) - exact).abs() <= ROUNDING, "{one:?} {exact}");
+                let off = (f64::from(one.end - one.start) - exact(one)).abs();
+                prop_assert!(off <= allowed, "{one:?} {}", exact(one));
             }
-            // What is called from a box fills it from its left edge, but for its own time; nothing is missing between.
-            for parent in boxes.iter().filter(|one| matches!(one.what, BoxOf::Node(_) | BoxOf::All)) {
-                let called = sum(&tree, parent.what.children(&tree));
-                let below: Vec<&FlameBox> = boxes.iter()
-                    .filter(|one| one.row == parent.row + 1 && parent.start <= one.start && one.end <= parent.end)
-                    .collect();
+            // What has no cell by itself is opened by a zoom.
+            let is_open = |one: &&FlameBox| match one.what {
+                _ if one.row == 0 => true,
+                BoxOf::Node(_) => exact(one) >= 1.0 || !below(&boxes, one).is_empty(),
+                BoxOf::Rest(_) | BoxOf::All => false,
+            };
+            for parent in boxes.iter().filter(is_open) {
+                let children = parent.what.children(&tree);
+                let below = below(&boxes, parent);
+                // All that is called from a box is behind the boxes below it, once.
+                let weights: u64 = below.iter().map(|one| one.what.total(&tree)).sum();
+                prop_assert_eq!(weights, sum(&tree, children), "{:?}", parent);
+                let mut behind: Vec<NodeId> = below.iter().flat_map(|one| match &one.what {
+                    BoxOf::Node(id) => vec![*id],
+                    BoxOf::Rest(ids) => ids.clone(),
+                    BoxOf::All => Vec::new(),
+                }).collect();
+                let mut called = children.to_vec();
+                behind.sort();
+                called.sort();
+                prop_assert_eq!(behind, called);
+                // They fill it from its left edge, but for its own time; nothing is missing between.
                 let filled: u32 = below.iter().map(|one| one.end - one.start).sum();
-                let exact = called as f64 * f64::from(columns) / whole as f64;
-                prop_assert!((f64::from(filled) - exact).abs() <= ROUNDING, "{parent:?}: {filled} of {exact}");
+                let exact = weights as f64 * f64::from(columns) / whole as f64;
+                prop_assert!((f64::from(filled) - exact).abs() <= allowed, "{parent:?}: {filled} of {exact}");
                 let mut at = parent.start;
                 for one in below {
                     prop_assert!(one.start == at, "gap before {one:?} in {parent:?}");
@@ -199,6 +313,70 @@ mod tests {
                 }
             }
         }
+
+        #[test]
+        fn every_call_can_be_reached_by_zooming(
+            stacks in prop::collection::vec((prop::collection::vec(0u8..40, 1..5), 1u8..=255), 1..120),
+            columns in LEAST_COLUMNS..100,
+        ) {
+            let tree = tree_of(&stacks);
+            let all: BTreeSet<NodeId> = tree.nodes().map(|(id, _)| id).collect();
+            prop_assert_eq!(reached(&tree, BoxOf::All, columns), all);
+        }
+    }
+
+    #[test]
+    fn what_rounds_to_no_cell_has_a_box() {
+        // 1 of 400 samples at 80 columns: a fifth of a cell.
+        let tree = tree_of(&[(vec![1, 2], 200), (vec![1, 3], 199), (vec![1, 4], 1)]);
+        let boxes = flame_boxes(&tree, BoxOf::All, 80, |_| {});
+        let ends: Vec<u32> = boxes.iter().filter(|one| one.row == 2).map(|one| one.end).collect();
+        assert_eq!(ends, [40, 79, 80]);
+        // Where the caller has time of its own, the cell comes from that.
+        let tree = tree_of(&[(vec![1, 2], 200), (vec![1, 4], 1), (vec![1], 199)]);
+        let boxes = flame_boxes(&tree, BoxOf::All, 80, |_| {});
+        let ends: Vec<u32> = boxes.iter().filter(|one| one.row == 2).map(|one| one.end).collect();
+        assert_eq!(ends, [40, 41]);
+    }
+
+    #[test]
+    fn what_was_given_a_cell_is_opened_by_a_zoom() {
+        let tree = tree_of(&[(vec![1, 2], 200), (vec![1, 3], 199), (vec![1, 4, 5, 6], 1)]);
+        let boxes = flame_boxes(&tree, BoxOf::All, 80, |_| {});
+        assert_eq!(boxes.last().map(|one| one.row), Some(2));
+        let [.., gift] = &boxes[..] else { panic!("{boxes:?}") };
+        let zoomed = flame_boxes(&tree, gift.what.clone(), 80, |_| {});
+        assert_eq!(zoomed.iter().map(|one| (one.start, one.end)).collect::<Vec<_>>(), [(0, 80); 3]);
+    }
+
+    #[test]
+    fn where_there_is_no_cell_for_it_the_last_shares_its_box() {
+        // Two of a cell each in two cells, and something beside them.
+        let tree = tree_of(&[(vec![1, 2], 100), (vec![1, 3], 100), (vec![1, 4], 1), (vec![9], 199)]);
+        let boxes = flame_boxes(&tree, BoxOf::All, 4, |_| {});
+        let below: Vec<&FlameBox> = boxes.iter().filter(|one| one.row == 2).collect();
+        let [BoxOf::Node(_), BoxOf::Rest(rest)] = [&below[0].what, &below[1].what] else {
+            panic!("{below:?}")
+        };
+        assert_eq!((below.len(), rest.len(), below[1].start, below[1].end), (2, 2, 1, 2));
+    }
+
+    #[test]
+    fn many_of_less_than_a_cell_are_parted_where_they_are_zoomed() {
+        let stacks: Vec<(Vec<u8>, u8)> = (0..200).map(|function| (vec![201, function], 1)).collect();
+        let tree = tree_of(&stacks);
+        let boxes = flame_boxes(&tree, BoxOf::All, 80, |_| {});
+        let [.., last] = &boxes[..] else { panic!("{boxes:?}") };
+        assert!(matches!(&last.what, BoxOf::Rest(ids) if ids.len() == 200), "{last:?}");
+        let zoomed = flame_boxes(&tree, last.what.clone(), 80, |_| {});
+        let parts: Vec<usize> = zoomed[1..]
+            .iter()
+            .map(|one| match &one.what {
+                BoxOf::Rest(ids) => ids.len(),
+                BoxOf::Node(_) | BoxOf::All => 1,
+            })
+            .collect();
+        assert_eq!(parts, [25; 8]);
     }
 
     #[test]

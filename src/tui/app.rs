@@ -5,6 +5,7 @@ use super::callers_view::{self, CallersState};
 use super::flame_view::FlameState;
 use super::picture::Picture;
 use super::query::Query;
+use super::renaming;
 use super::screen::Areas;
 use super::search::Search;
 use super::threads_view::{self, ThreadsState};
@@ -179,6 +180,7 @@ impl App {
         if let Some(Prompt::Search { before: Some(before), .. }) = &mut self.prompt {
             before.find(&picture);
         }
+        renaming::follow(self, &picture);
         top_view::follow(self, &picture);
         threads_view::follow(self, &picture);
         time_view::follow(self, &picture);

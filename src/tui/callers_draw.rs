@@ -1,9 +1,13 @@
 //! The Callers view as it is drawn.
 
 use super::app::App;
-use super::callers_view::{Side, boxes, layout, selected_box, tree};
+use super::callers_view::{Side, boxes, layout, selected_box, selected_part, tree};
+use super::flame_details::rest_heading;
+use super::flame_view::rest_text;
+use super::line::{Below, fitting};
 use super::picture::{Picture, Pivot};
 use super::theme::Theme;
+use super::top_view;
 use crate::report::{BoxOf, FlameBox, LabelKind};
 use crate::safe_text;
 use crate::units::{counted, percent, percent_text};
@@ -25,8 +29,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Pictu
     };
     let layout = layout(app, picture, pivot, area);
     for side in [Side::Callers, Side::Callees] {
-        let boxes = boxes(pivot, side, layout.columns);
-        let selected = (app.callers.side == side && !app.callers.path.is_empty())
+        let boxes = boxes(app, picture, pivot, side, layout.columns);
+        let selected = (app.callers.side == side && !app.callers.is_middle())
             .then(|| selected_box(app, picture, pivot, &boxes));
         for (index, one) in boxes.iter().enumerate() {
             let Some(y) = layout.line(side, one.row) else { continue };
@@ -43,15 +47,20 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Pictu
         }
     }
     let width = usize::from(area.width);
-    let style = if app.callers.path.is_empty() { theme.selected(theme.heading()) } else { theme.heading() };
+    let style = if app.callers.is_middle() { theme.selected(theme.heading()) } else { theme.heading() };
     let text = pivot_text(app, picture, theme, pivot, width - usize::from(layout.side));
     frame.buffer_mut().set_stringn(layout.x, layout.middle, text, width - usize::from(layout.side), style);
     if layout.side > 0 {
+        // Where a box was opened, not all of that side is shown.
+        let heading = |side: Side, word: &str| {
+            let is_part = app.callers.zooms.iter().any(|(zoomed, _)| *zoomed == side);
+            if is_part { format!(" {word} {}", theme.glyphs.ellipsis) } else { format!(" {word}") }
+        };
         for (y, text) in [
-            (layout.above > 0).then_some((area.y, " callers")),
-            Some((layout.middle, " PIVOT")),
+            (layout.above > 0).then(|| (area.y, heading(Side::Callers, "callers"))),
+            Some((layout.middle, " PIVOT".to_owned())),
             (layout.below > 0 && layout.middle + 1 < area.bottom())
-                .then_some((layout.middle + 1, " callees")),
+                .then(|| (layout.middle + 1, heading(Side::Callees, "callees"))),
         ]
         .into_iter()
         .flatten()
@@ -69,8 +78,14 @@ fn look(
     side: Side,
     one: &FlameBox,
 ) -> (String, Style) {
-    let BoxOf::Node(id) = &one.what else {
-        return (theme.glyphs.ellipsis.to_owned(), theme.kind(LabelKind::Task, false, "rest"));
+    let columns = (one.end - one.start) as usize;
+    let id = match &one.what {
+        BoxOf::Node(id) => id,
+        BoxOf::Rest(ids) => {
+            let text = rest_text(theme, ids.len(), columns.saturating_sub(1));
+            return (text, theme.kind(LabelKind::Task, false, "rest"));
+        }
+        BoxOf::All => return (String::new(), Style::new()),
     };
     let node = tree(pivot, side).node(*id);
     let label = picture.labels.get(node.label);
@@ -83,7 +98,6 @@ fn look(
         (_, true) => " [i]",
         _ => "",
     };
-    let columns = (one.end - one.start) as usize;
     let text = if safe_text::width(&name) + mark.len() < columns { name + mark } else { name };
     (text, if is_match { theme.matched(style) } else { style })
 }
@@ -110,4 +124,34 @@ fn pivot_text(app: &App, picture: &Picture, theme: &Theme, pivot: &Pivot, column
     let room = columns.saturating_sub(width(&parts) + 4);
     let name = theme.fit(&app.name(picture.labels.get(sandwich.label)), room);
     format!("{} {name}  {}", theme.glyphs.pivot, parts.concat())
+}
+
+/// What is selected.
+pub(super) fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+    let Some(pivot) = &picture.pivot else { return Vec::new() };
+    let Some(what) = selected_part(app, picture, pivot) else { return Vec::new() };
+    let tree = tree(pivot, app.callers.side);
+    let mut found = match &what {
+        BoxOf::Node(id) => top_view::function_details(app, picture, tree.node(*id).label, below),
+        BoxOf::Rest(ids) => vec![rest_heading(ids.len(), below)],
+        BoxOf::All => return Vec::new(),
+    };
+    if app.callers.is_middle() {
+        return found;
+    }
+    // How much of the function in the middle goes this way.
+    let weight = what.total(tree);
+    let share = percent_text(percent(weight, pivot.sandwich.total.weight));
+    let way = match app.callers.side {
+        Side::Callers => "comes this way",
+        Side::Callees => "goes this way",
+    };
+    // What is no function has a name only.
+    found.resize(below.lines.clamp(1, 2), Line::default());
+    if let Some(last) = found.last_mut().filter(|_| below.lines > 1) {
+        let parts =
+            [(0, format!("{share} of the pivot")), (1, picture.weight_text(weight)), (2, way.to_owned())];
+        *last = Line::from(below.theme.fit(&fitting(&parts, ", ", below.columns), below.columns));
+    }
+    found
 }

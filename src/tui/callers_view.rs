@@ -2,13 +2,11 @@
 
 use super::action::{Action, Tab};
 use super::app::App;
-use super::line::{Below, fitting};
 use super::picture::{Picture, Pivot};
+use super::spot::{NamedTree, Spot};
 use super::top_view;
-use crate::report::{BoxOf, CallTree, FlameBox, LabelId, LabelKey, LabelKind, NodeId, PathStep, flame_boxes};
-use crate::units::{percent, percent_text};
+use crate::report::{BoxOf, CallTree, FlameBox, LabelId, LabelKey, LabelKind, NodeId, flame_boxes};
 use ratatui::layout::{Position, Rect};
-use ratatui::text::Line;
 use std::cmp::Reverse;
 
 /// Columns of what stands to the left of the boxes.
@@ -33,8 +31,22 @@ pub struct CallersState {
     pub history: Vec<LabelKey>,
     /// On which side the selected box is.
     pub side: Side,
-    /// The way to it from the middle; nothing for the middle itself.
-    pub path: Vec<PathStep>,
+    /// The selected box: its way begins with the function in the middle.
+    pub selected: Spot,
+    /// The shared boxes that were opened and on which side, oldest first.
+    pub zooms: Vec<(Side, Spot)>,
+}
+
+impl CallersState {
+    /// Whether the function in the middle is selected.
+    pub(super) fn is_middle(&self) -> bool {
+        self.selected.path.len() < 2 && self.selected.rest.is_empty()
+    }
+
+    fn select_middle(&mut self) {
+        self.selected = Spot::ALL;
+        self.zooms.clear();
+    }
 }
 
 /// Puts a function into the middle.
@@ -43,7 +55,7 @@ pub fn set_pivot(app: &mut App, key: LabelKey) {
         return;
     }
     app.callers.history.extend(app.query.pivot.clone());
-    app.callers.path.clear();
+    app.callers.select_middle();
     app.ask(|query| query.pivot = Some(key));
 }
 
@@ -76,44 +88,37 @@ pub(super) fn tree(pivot: &Pivot, side: Side) -> &CallTree {
     }
 }
 
-fn crumb(picture: &Picture, tree: &CallTree, id: NodeId) -> PathStep {
-    let node = tree.node(id);
-    PathStep { label: picture.labels.get(node.label).key(), is_inlined: node.is_inlined }
+fn named<'p>(picture: &'p Picture, pivot: &'p Pivot, side: Side) -> NamedTree<'p> {
+    pivot.named(picture, side)
 }
 
-/// The node at the end of the way, or as far as there is one.
-pub(super) fn selected_node(app: &App, picture: &Picture, pivot: &Pivot) -> Option<NodeId> {
-    let tree = tree(pivot, app.callers.side);
-    let mut at = *tree.roots().first()?;
-    for step in &app.callers.path {
-        let children = &tree.node(at).children;
-        match children.iter().find(|id| crumb(picture, tree, **id) == *step) {
-            Some(next) => at = *next,
-            None => break,
-        }
+/// What is at the end of the way, or as far as there is one.
+pub(super) fn selected_part(app: &App, picture: &Picture, pivot: &Pivot) -> Option<BoxOf> {
+    let named = named(picture, pivot, app.callers.side);
+    match named.find(&app.callers.selected) {
+        BoxOf::All => Some(BoxOf::Node(*named.tree.roots().first()?)),
+        found => Some(found),
     }
-    Some(at)
 }
 
-fn select(app: &mut App, picture: &Picture, pivot: &Pivot, side: Side, id: NodeId) {
-    let tree = tree(pivot, side);
-    let mut path = Vec::new();
-    let mut next = Some(id);
-    while let Some(id) = next {
-        next = tree.node(id).parent;
-        if next.is_some() {
-            path.push(crumb(picture, tree, id));
-        }
+/// A node of a box; of several they have all but the name in common.
+fn node_of(what: &BoxOf) -> Option<NodeId> {
+    match what {
+        BoxOf::Node(id) => Some(*id),
+        BoxOf::Rest(ids) => ids.first().copied(),
+        BoxOf::All => None,
     }
-    path.reverse();
+}
+
+fn select(app: &mut App, picture: &Picture, pivot: &Pivot, side: Side, what: &BoxOf) {
+    app.callers.selected = named(picture, pivot, side).spot_of(what);
     app.callers.side = side;
-    app.callers.path = path;
 }
 
 /// The stack that is selected, root first; the last is the selected function.
 pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
     let Some(pivot) = &picture.pivot else { return Vec::new() };
-    let Some(id) = selected_node(app, picture, pivot) else { return Vec::new() };
+    let Some(BoxOf::Node(id)) = selected_part(app, picture, pivot) else { return Vec::new() };
     let tree = tree(pivot, app.callers.side);
     let mut labels: Vec<LabelId> = tree.path(id).map(|node| node.label).collect();
     match app.callers.side {
@@ -124,11 +129,30 @@ pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
     labels
 }
 
-/// The boxes of one side, the function itself in row 0.
-pub(super) fn boxes(pivot: &Pivot, side: Side, columns: u16) -> Vec<FlameBox> {
-    let tree = tree(pivot, side);
-    let Some(root) = tree.roots().first() else { return Vec::new() };
-    flame_boxes(tree, BoxOf::Node(*root), columns.into(), |_| {})
+/// The boxes of one side, the function itself in row 0. What is between it and an opened box takes all columns.
+pub(super) fn boxes(app: &App, picture: &Picture, pivot: &Pivot, side: Side, columns: u16) -> Vec<FlameBox> {
+    let (named, columns) = (named(picture, pivot, side), u32::from(columns));
+    let Some(root) = named.tree.roots().first() else { return Vec::new() };
+    let zoom = app.callers.zooms.iter().rev().find(|(of, _)| *of == side);
+    let top = match zoom.map(|(_, spot)| named.find(spot)) {
+        None | Some(BoxOf::All) => BoxOf::Node(*root),
+        Some(what) => what,
+    };
+    let Some(first) = node_of(&top) else { return Vec::new() };
+    let mut above: Vec<NodeId> = Vec::new();
+    let mut next = named.tree.node(first).parent;
+    while let Some(id) = next {
+        above.push(id);
+        next = named.tree.node(id).parent;
+    }
+    // The opened box itself has no row: what is in it stands where it stood.
+    let is_rest = matches!(top, BoxOf::Rest(_));
+    let rows = above.len() as u32 - u32::from(is_rest);
+    let way = above.into_iter().rev().zip(0..);
+    let way = way.map(|(id, row)| FlameBox { what: BoxOf::Node(id), row, start: 0, end: columns });
+    let below = flame_boxes(named.tree, top, columns, |_| {});
+    let below = below.into_iter().skip(usize::from(is_rest));
+    way.chain(below.map(|one| FlameBox { row: one.row + rows, ..one })).collect()
 }
 
 /// Where everything is.
@@ -159,7 +183,8 @@ pub(super) fn layout(app: &App, picture: &Picture, pivot: &Pivot, area: Rect) ->
     let half = rows / 2;
     let above = within(up).min(rows - within(down).min(rows - half));
     let below = rows - above;
-    let row = selected_node(app, picture, pivot).map_or(0, |id| tree(pivot, app.callers.side).node(id).depth);
+    let selected = selected_part(app, picture, pivot).and_then(|what| node_of(&what));
+    let row = selected.map_or(0, |id| tree(pivot, app.callers.side).node(id).depth);
     let skipped = |side: Side, rows: u16| {
         if app.callers.side == side { row.saturating_sub(u32::from(rows)) } else { 0 }
     };
@@ -215,15 +240,16 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
         }
         Action::Left => beside(app, picture, pivot, area, false),
         Action::Right => beside(app, picture, pivot, area, true),
-        Action::Enter => enter(app, picture),
+        Action::Enter => enter(app, picture, pivot, area),
+        Action::Whole => app.callers.zooms.clear(),
         Action::Back => return back(app),
         Action::NextMatch => next_match(app, picture, pivot, area, true),
         Action::PreviousMatch => next_match(app, picture, pivot, area, false),
         Action::Click(at) | Action::DoubleClick(at) if area.contains(*at) => {
-            let Some((side, id)) = box_at(app, picture, pivot, area, *at) else { return true };
-            select(app, picture, pivot, side, id);
+            let Some((side, what)) = box_at(app, picture, pivot, area, *at) else { return true };
+            select(app, picture, pivot, side, &what);
             if matches!(action, Action::DoubleClick(_)) {
-                enter(app, picture);
+                enter(app, picture, pivot, area);
             }
         }
         _ => return false,
@@ -231,10 +257,12 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
     true
 }
 
-/// Puts the selected function into the middle.
-fn enter(app: &mut App, picture: &Picture) {
-    let Some(label) = selected(app, picture).last().map(|id| picture.labels.get(*id)) else { return };
-    if app.callers.path.is_empty() {
+/// Puts the selected function into the middle, or opens the selected box.
+fn enter(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
+    let Some(what) = selected_part(app, picture, pivot) else { return };
+    let BoxOf::Node(id) = what else { return open(app, picture, pivot, area) };
+    let label = picture.labels.get(tree(pivot, app.callers.side).node(id).label);
+    if app.callers.is_middle() {
         app.tell("this is in the middle already: select a caller or a callee");
     } else if matches!(label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
         app.tell("this is no function");
@@ -243,64 +271,75 @@ fn enter(app: &mut App, picture: &Picture) {
     }
 }
 
+/// Shows what is in the selected box, which several share, and selects the widest of them.
+fn open(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
+    let side = app.callers.side;
+    app.callers.zooms.push((side, app.callers.selected.clone()));
+    let row = app.callers.selected.path.len() as u32;
+    let boxes = boxes(app, picture, pivot, side, layout(app, picture, pivot, area).columns);
+    let first = boxes.iter().find(|one| one.row == row);
+    if let Some(one) = first {
+        select(app, picture, pivot, side, &one.what);
+    }
+}
+
 fn back(app: &mut App) -> bool {
+    if let Some((side, spot)) = app.callers.zooms.pop() {
+        app.callers.side = side;
+        app.callers.selected = spot;
+        return true;
+    }
     let Some(before) = app.callers.history.pop() else { return false };
-    app.callers.path.clear();
+    app.callers.select_middle();
     app.ask(|query| query.pivot = Some(before));
     true
 }
 
-/// The box of the selected node, or of the nearest to the middle that is drawn.
+/// The box that is selected, or the nearest to the middle that is drawn.
 pub(super) fn selected_box(app: &App, picture: &Picture, pivot: &Pivot, boxes: &[FlameBox]) -> usize {
     let tree = tree(pivot, app.callers.side);
-    let mut at = selected_node(app, picture, pivot);
-    while let Some(id) = at {
-        let is_it = |one: &FlameBox| match &one.what {
-            BoxOf::Node(other) => *other == id,
-            BoxOf::Rest(ids) => ids.contains(&id),
-            BoxOf::All => false,
+    let mut at = selected_part(app, picture, pivot);
+    while let Some(what) = at {
+        let is_it = |one: &FlameBox| one.what == what;
+        let shares = |one: &FlameBox| match (&one.what, &what) {
+            (BoxOf::Rest(ids), BoxOf::Node(id)) => ids.contains(id),
+            (BoxOf::Rest(ids), BoxOf::Rest(others)) => others.iter().any(|id| ids.contains(id)),
+            _ => false,
         };
-        if let Some(index) = boxes.iter().position(is_it) {
+        if let Some(index) = boxes.iter().position(is_it).or_else(|| boxes.iter().position(shares)) {
             return index;
         }
-        at = tree.node(id).parent;
+        at = node_of(&what).and_then(|id| tree.node(id).parent).map(BoxOf::Node);
     }
     0
 }
 
-/// The node that a box stands for: of several the heaviest.
-fn node_of(one: &FlameBox) -> Option<NodeId> {
-    match &one.what {
-        BoxOf::Node(id) => Some(*id),
-        BoxOf::Rest(ids) => ids.first().copied(),
-        BoxOf::All => None,
-    }
-}
-
 /// Moves a row towards the callers or the callees.
 fn step(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: Side) {
-    let Some(id) = selected_node(app, picture, pivot) else { return };
-    if app.callers.side != towards && !app.callers.path.is_empty() {
-        let parent = tree(pivot, app.callers.side).node(id).parent;
-        if let Some(parent) = parent {
-            select(app, picture, pivot, app.callers.side, parent);
-        }
+    if app.callers.side != towards && !app.callers.is_middle() {
+        app.callers.selected = app.callers.selected.parent();
         return;
     }
     let columns = layout(app, picture, pivot, area).columns;
     app.callers.side = towards;
-    let boxes = boxes(pivot, towards, columns);
+    let boxes = boxes(app, picture, pivot, towards, columns);
     let at = selected_box(app, picture, pivot, &boxes);
-    let here = &boxes[at];
+    let Some(here) = boxes.get(at) else { return };
     let next = (boxes.iter().enumerate())
         .filter(|(_, one)| one.row == here.row + 1 && here.start <= one.start && one.end <= here.end)
         .max_by_key(|(index, one)| (one.end - one.start, Reverse(*index)));
-    match next.and_then(|(_, one)| node_of(one)) {
-        Some(id) => select(app, picture, pivot, towards, id),
-        None => app.tell(match towards {
-            Side::Callers => "nothing calls this",
-            Side::Callees => "this calls nothing",
-        }),
+    match next {
+        Some((_, one)) => select(app, picture, pivot, towards, &one.what),
+        None if matches!(here.what, BoxOf::Rest(_)) => app.tell("Enter shows what is in this box"),
+        None => {
+            let id = node_of(&here.what);
+            let is_narrow = id.is_some_and(|id| !tree(pivot, towards).node(id).children.is_empty());
+            app.tell(match towards {
+                _ if is_narrow => "too narrow for what follows: Enter puts it into the middle",
+                Side::Callers => "nothing calls this",
+                Side::Callees => "this calls nothing",
+            });
+        }
     }
 }
 
@@ -311,9 +350,9 @@ fn repeat(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: 
         _ => u16::MAX,
     };
     for _ in 0..times.max(1) {
-        let before = (app.callers.side, app.callers.path.len());
+        let before = (app.callers.side, app.callers.selected.clone());
         step(app, picture, pivot, area, towards);
-        if before == (app.callers.side, app.callers.path.len()) {
+        if before == (app.callers.side, app.callers.selected.clone()) {
             break;
         }
     }
@@ -321,12 +360,11 @@ fn repeat(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: 
 
 fn beside(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, right: bool) {
     let side = app.callers.side;
-    let boxes = boxes(pivot, side, layout(app, picture, pivot, area).columns);
+    let boxes = boxes(app, picture, pivot, side, layout(app, picture, pivot, area).columns);
     let at = selected_box(app, picture, pivot, &boxes);
     let next = if right { Some(at + 1) } else { at.checked_sub(1) };
-    let next = next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row);
-    match next.and_then(node_of) {
-        Some(id) => select(app, picture, pivot, side, id),
+    match next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {
+        Some(one) => select(app, picture, pivot, side, &one.what),
         None => app.tell("nothing stands beside this"),
     }
 }
@@ -339,7 +377,7 @@ fn next_match(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, forwa
     let columns = layout(app, picture, pivot, area).columns;
     let mut all: Vec<(Side, NodeId)> = Vec::new();
     for side in [Side::Callers, Side::Callees] {
-        let nodes = boxes(pivot, side, columns).into_iter().filter_map(|one| match one.what {
+        let nodes = boxes(app, picture, pivot, side, columns).into_iter().filter_map(|one| match one.what {
             BoxOf::Node(id) => Some((side, id)),
             BoxOf::All | BoxOf::Rest(_) => None,
         });
@@ -350,7 +388,10 @@ fn next_match(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, forwa
         }
         all.extend(nodes);
     }
-    let here = selected_node(app, picture, pivot).map(|id| (app.callers.side, id));
+    let here = match selected_part(app, picture, pivot) {
+        Some(BoxOf::Node(id)) => Some((app.callers.side, id)),
+        _ => None,
+    };
     let at = all.iter().position(|one| Some(*one) == here);
     let is_match = |(side, id): &&(Side, NodeId)| search.matches(tree(pivot, *side).node(*id).label.index());
     let found = if forward {
@@ -361,45 +402,20 @@ fn next_match(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, forwa
         all[..end].iter().rev().chain(all[end..].iter().rev()).find(is_match)
     };
     match found {
-        Some((side, id)) => select(app, picture, pivot, *side, *id),
+        Some((side, id)) => select(app, picture, pivot, *side, &BoxOf::Node(*id)),
         None => app.tell("nothing matches here"),
     }
 }
 
-fn box_at(app: &App, picture: &Picture, pivot: &Pivot, area: Rect, at: Position) -> Option<(Side, NodeId)> {
+fn box_at(app: &App, picture: &Picture, pivot: &Pivot, area: Rect, at: Position) -> Option<(Side, BoxOf)> {
     let layout = layout(app, picture, pivot, area);
     if at.y == layout.middle {
-        return Some((Side::Callers, *tree(pivot, Side::Callers).roots().first()?));
+        return Some((Side::Callers, BoxOf::Node(*tree(pivot, Side::Callers).roots().first()?)));
     }
     let side = if at.y < layout.middle { Side::Callers } else { Side::Callees };
     let cell = u32::from(at.x.checked_sub(layout.x)?);
-    let boxes = boxes(pivot, side, layout.columns);
-    let found = boxes
-        .iter()
-        .find(|one| layout.line(side, one.row) == Some(at.y) && (one.start..one.end).contains(&cell));
-    Some((side, node_of(found?)?))
-}
-
-/// What is selected.
-pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
-    let Some(pivot) = &picture.pivot else { return Vec::new() };
-    let Some(id) = selected_node(app, picture, pivot) else { return Vec::new() };
-    let tree = tree(pivot, app.callers.side);
-    let mut found = top_view::function_details(app, picture, tree.node(id).label, below);
-    if app.callers.path.is_empty() {
-        return found;
-    }
-    // How much of the function in the middle goes this way.
-    let weight = tree.node(id).total.weight;
-    let share = percent_text(percent(weight, pivot.sandwich.total.weight));
-    let way = match app.callers.side {
-        Side::Callers => "comes this way",
-        Side::Callees => "goes this way",
-    };
-    if let Some(last) = found.last_mut().filter(|_| below.lines > 1) {
-        let parts =
-            [(0, format!("{share} of the pivot")), (1, picture.weight_text(weight)), (2, way.to_owned())];
-        *last = Line::from(below.theme.fit(&fitting(&parts, ", ", below.columns), below.columns));
-    }
-    found
+    let is_it =
+        |one: &FlameBox| layout.line(side, one.row) == Some(at.y) && (one.start..one.end).contains(&cell);
+    let found = boxes(app, picture, pivot, side, layout.columns).into_iter().find(is_it);
+    Some((side, found?.what))
 }

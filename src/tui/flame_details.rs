@@ -4,6 +4,7 @@ use super::app::App;
 use super::flame_view::{mark_of, name_of};
 use super::line::{Below, place_text, self_and_total};
 use super::picture::Picture;
+use super::theme::Theme;
 use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};
 use crate::safe_text;
 use crate::units::{counted, percent, percent_text};
@@ -19,10 +20,7 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
     let total = what.total(tree);
     let (name, place, own, places) = match &what {
         BoxOf::All => ("all".to_owned(), Default::default(), None, None),
-        BoxOf::Rest(ids) => {
-            let name = format!("{} {}", theme.glyphs.ellipsis, counted(ids.len() as u64, "call"));
-            (name, ("each narrower than a column: Enter shows them".to_owned(), String::new()), None, None)
-        }
+        BoxOf::Rest(ids) => (rest_name(theme, ids.len()), (REST_WORDS.to_owned(), String::new()), None, None),
         BoxOf::Node(id) => {
             let node = tree.node(*id);
             let label = picture.labels.get(node.label);
@@ -59,6 +57,24 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
         }
     }
     vec![Line::from(first), Line::from(theme.fit(&second, columns))]
+}
+
+/// What is to be known of a box that several share.
+const REST_WORDS: &str = "each narrower than a column: Enter shows them";
+
+fn rest_name(theme: &Theme, calls: usize) -> String {
+    format!("{} {}", theme.glyphs.ellipsis, counted(calls as u64, "call"))
+}
+
+/// The first line about a box that several share.
+pub(super) fn rest_heading(calls: usize, below: Below<'_>) -> Line<'static> {
+    let name = rest_name(below.theme, calls);
+    let room = below.columns.saturating_sub(4 + safe_text::width(&name));
+    let words = below.theme.fit(REST_WORDS, room);
+    Line::from(vec![
+        Span::styled(format!(" {name}"), below.theme.heading()),
+        Span::raw(format!("   {words}")),
+    ])
 }
 
 /// Its own time. Read upwards, only that of a leaf means something, and there it is all of it.

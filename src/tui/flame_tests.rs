@@ -196,3 +196,75 @@ fn hostile_names_stay_in_their_boxes() {
         }
     }
 }
+
+/// So many functions that none has a cell.
+fn many(functions: usize) -> TestScreen {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for number in 0..functions {
+        build.add(task, 1, &["/x:main", &format!("/x:f{number:03}")]);
+    }
+    TestScreen::new(build.finish(), 80, 24)
+}
+
+#[test]
+fn what_shares_a_box_is_reached_by_zooming_again_and_again() {
+    let mut screen = many(400);
+    screen.keys("↓↓↓");
+    assert!(screen.text(&PLAIN).contains("▏… 400 calls"), "{}", screen.text(&PLAIN));
+    screen.keys("\n↓");
+    assert_eq!(screen.app.flame.selected.rest.len(), 50, "{}", screen.text(&PLAIN));
+    // One of the parts after the other.
+    screen.keys("→");
+    assert_eq!(screen.app.flame.selected.rest[0].label.name, "f050");
+    screen.keys("\n↓\x1b");
+    assert_eq!(screen.app.flame.selected.rest.len(), 50);
+    screen.keys("\n↓→→");
+    assert_eq!(screen.selected(), ["t", "main", "f052"]);
+    assert!(screen.text(&PLAIN).contains("in 1 place"), "{}", screen.text(&PLAIN));
+    screen.keys("\n");
+    assert_eq!(screen.zoom(), ["t", "main", "f052"]);
+}
+
+#[test]
+fn the_wheel_with_shift_moves_the_zoom_to_what_is_beside_it() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for (name, samples) in [("/x:first", 30), ("/x:second", 20), ("/x:third", 10)] {
+        build.add(task, samples, &["/x:main", name]);
+    }
+    let mut screen = TestScreen::new(build.finish(), 80, 24);
+    let pan = |columns| Action::Scroll { at: Position::default(), rows: 0, columns };
+    // Without a zoom there is nothing to move but the selection.
+    screen.keys("↓↓↓");
+    screen.act(&pan(3));
+    assert_eq!((screen.selected().pop().as_deref(), screen.zoom().len()), (Some("second"), 0));
+    screen.keys("\n");
+    for (columns, name) in [(3, "third"), (-3, "second"), (-3, "first")] {
+        screen.act(&pan(columns));
+        assert_eq!(screen.zoom(), ["t", "main", name]);
+        assert_eq!(screen.selected(), screen.zoom());
+    }
+    screen.act(&pan(-3));
+    assert_eq!(screen.zoom(), ["t", "main", "first"]);
+    assert_eq!(screen.app.toast.as_deref(), Some("nothing is beside the zoom"));
+    screen.keys("\x1b");
+    assert!(screen.zoom().is_empty());
+}
+
+#[test]
+fn a_box_too_narrow_for_what_is_below_says_how_that_is_shown() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 1_000, &["/x:main", "/x:wide"]);
+    build.add(task, 1, &["/x:main", "/x:narrow", "/x:below"]);
+    let mut screen = TestScreen::new(build.finish(), 80, 24);
+    screen.keys("↓↓↓→");
+    assert_eq!(screen.selected(), ["t", "main", "narrow"]);
+    screen.keys("↓");
+    assert_eq!(screen.app.toast.as_deref(), Some("too narrow for what is below: Enter shows it"));
+    screen.keys("\n↓");
+    assert_eq!(screen.selected(), ["t", "main", "narrow", "below"]);
+    screen.keys("↓");
+    assert_eq!(screen.app.toast.as_deref(), Some("nothing is below this"));
+}

@@ -118,7 +118,7 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
             let last = last_row(&boxes(app, picture, area.width)).saturating_sub(u32::from(area.height) - 1);
             app.flame.scroll = app.flame.scroll.min(last).saturating_add_signed(i32::from(*rows)).min(last);
             if *columns != 0 {
-                move_beside(app, picture, area, *columns > 0);
+                pan(app, picture, area, *columns > 0);
             }
         }
         _ => return false,
@@ -152,13 +152,14 @@ fn selected_box(app: &App, picture: &Picture, boxes: &[FlameBox]) -> usize {
     let mut spot = app.flame.selected.clone();
     loop {
         let what = spot.find(picture);
-        let is_it = |one: &FlameBox| match (&one.what, &what) {
-            // In a shared box it is not drawn by itself.
+        // In a shared box it is not drawn by itself. The one on top may be shared by what is drawn below it.
+        let shares = |one: &FlameBox| match (&one.what, &what) {
             (BoxOf::Rest(ids), BoxOf::Node(id)) => ids.contains(id),
             (BoxOf::Rest(ids), BoxOf::Rest(others)) => others.iter().any(|id| ids.contains(id)),
-            (one, other) => one == other,
+            _ => false,
         };
-        match boxes.iter().position(is_it) {
+        let is_it = |one: &FlameBox| one.what == what;
+        match boxes.iter().position(is_it).or_else(|| boxes.iter().rposition(shares)) {
             Some(index) => return index,
             None if spot.is_all() => return 0,
             None => spot = spot.parent(),
@@ -202,10 +203,24 @@ fn move_by(app: &mut App, picture: &Picture, area: Rect, rows: i32) {
         };
         match next {
             Some(next) => at = next,
-            None => break,
+            None => {
+                if rows > 0 && calls_something(picture, &boxes[at].what) {
+                    app.tell("too narrow for what is below: Enter shows it");
+                }
+                break;
+            }
         }
     }
     select(app, picture, area, &boxes[at]);
+}
+
+/// Whether something stands below it, be it drawn or not.
+fn calls_something(picture: &Picture, what: &BoxOf) -> bool {
+    match what {
+        BoxOf::All => false,
+        BoxOf::Node(id) => !picture.tree.node(*id).children.is_empty(),
+        BoxOf::Rest(_) => true,
+    }
 }
 
 fn move_beside(app: &mut App, picture: &Picture, area: Rect, right: bool) {
@@ -215,6 +230,28 @@ fn move_beside(app: &mut App, picture: &Picture, area: Rect, right: bool) {
     if let Some(next) = next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {
         select(app, picture, area, next);
     }
+}
+
+/// Shows the box beside the zoomed one instead, as it is where the zoom began; without a zoom selects what is beside.
+fn pan(app: &mut App, picture: &Picture, area: Rect, right: bool) {
+    let Some(before) = app.flame.history.last().cloned() else {
+        return move_beside(app, picture, area, right);
+    };
+    let zoom = std::mem::replace(&mut app.flame.zoom, before);
+    let outer = boxes(app, picture, area.width);
+    let what = zoom.find(picture);
+    let at = outer.iter().position(|one| one.what == what);
+    let next = at.and_then(|at| if right { Some(at + 1) } else { at.checked_sub(1) });
+    let is_beside = |next: &&FlameBox| at.is_some_and(|at| outer[at].row == next.row);
+    app.flame.zoom = match next.and_then(|next| outer.get(next)).filter(is_beside) {
+        Some(next) => Spot::of(picture, &next.what),
+        None => {
+            app.tell("nothing is beside the zoom");
+            zoom
+        }
+    };
+    app.flame.selected = app.flame.zoom.clone();
+    app.flame.scroll = 0;
 }
 
 fn next_match(app: &mut App, picture: &Picture, area: Rect, forward: bool) {
@@ -305,7 +342,7 @@ fn text_of(app: &App, picture: &Picture, theme: &Theme, what: &BoxOf, columns: u
     let room = columns.saturating_sub(1);
     let text = match what {
         BoxOf::All => all_text(picture, theme),
-        BoxOf::Rest(_) => theme.glyphs.ellipsis.to_owned(),
+        BoxOf::Rest(ids) => rest_text(theme, ids.len(), room),
         BoxOf::Node(id) => {
             let name = name_of(app, picture, theme, *id);
             let mark = mark_of(picture, *id);
@@ -313,6 +350,13 @@ fn text_of(app: &App, picture: &Picture, theme: &Theme, what: &BoxOf, columns: u
         }
     };
     format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
+}
+
+/// What stands in a box that several share.
+pub(super) fn rest_text(theme: &Theme, calls: usize, room: usize) -> String {
+    let ellipsis = theme.glyphs.ellipsis;
+    let text = format!("{ellipsis} {}", counted(calls as u64, "call"));
+    if safe_text::width(&text) <= room { text } else { ellipsis.to_owned() }
 }
 
 fn all_text(picture: &Picture, theme: &Theme) -> String {

@@ -180,6 +180,9 @@ fn mouse_words(app: &App) -> Vec<&'static str> {
         Tab::Time => Some("drag range"),
         Tab::Callers => None,
     });
+    if matches!(app.tab, Tab::Callers | Tab::Time) {
+        words.push("Shift-wheel beside");
+    }
     words
 }
 

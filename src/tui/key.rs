@@ -61,7 +61,7 @@ const COPIED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time];
 const FLAME: &[Tab] = &[Tab::Flame];
 const TIME: &[Tab] = &[Tab::Time];
 /// Views with a part that can be left.
-const WHOLE: &[Tab] = &[Tab::Flame, Tab::Time];
+const WHOLE: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
 /// Views in which things stand beside each other.
 const BOXES: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
 const TABLES: &[Tab] = &[Tab::Top, Tab::Threads];

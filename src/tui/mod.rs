@@ -19,9 +19,11 @@ mod last_lines;
 pub mod line;
 pub mod list;
 mod pace;
+mod palette;
 pub mod picture;
 pub mod query;
 mod refusal;
+mod renaming;
 pub mod screen;
 pub mod search;
 mod session;
@@ -49,6 +51,8 @@ mod flame_tests;
 mod key_tests;
 #[cfg(test)]
 mod live_tests;
+#[cfg(test)]
+mod one_model_tests;
 #[cfg(test)]
 mod test_screen;
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! Everything that the views draw, computed from one recording and one query; owned, so that it outlives both.
 
+use super::callers_view::Side;
 use super::query::{BehindQuery, Query};
+use super::spot::NamedTree;
 use crate::failure::Failure;
 use crate::profile::Unit;
 use crate::report::{
@@ -199,6 +201,11 @@ impl Picture {
         crate::units::weight(self.event.unit, weight, self.total.weight)
     }
 
+    /// The tree with its names.
+    pub(super) fn named_tree(&self) -> NamedTree<'_> {
+        NamedTree { tree: &self.tree, labels: &self.labels }
+    }
+
     /// What the node is known by in another picture.
     pub fn key(&self, id: NodeId) -> LabelKey {
         self.labels.get(self.tree.node(id).label).key()
@@ -215,6 +222,15 @@ pub struct Pivot {
 }
 
 impl Pivot {
+    /// The tree of one side, with the names of its picture.
+    pub(super) fn named<'p>(&'p self, picture: &'p Picture, side: Side) -> NamedTree<'p> {
+        let tree = match side {
+            Side::Callers => &self.sandwich.callers,
+            Side::Callees => &self.sandwich.callees,
+        };
+        NamedTree { tree, labels: &picture.labels }
+    }
+
     fn new(selection: &Selection<'_>, key: &LabelKey) -> Option<Self> {
         let label = selection.labels.ids().find(|id| selection.labels.get(*id).is(key))?;
         let sandwich = Sandwich::new(selection, label)?;

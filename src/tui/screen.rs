@@ -7,9 +7,7 @@ use super::key;
 use super::line::{Below, both_ends, fitting};
 use super::picture::Picture;
 use super::theme::Theme;
-use super::{
-    callers_draw, callers_view, flame_details, flame_view, last_lines, threads_view, time_view, top_view,
-};
+use super::{callers_draw, flame_details, flame_view, last_lines, threads_view, time_view, top_view};
 use crate::failure::Failure;
 use crate::report::{Direction, Space};
 use crate::safe_text;
@@ -158,7 +156,7 @@ fn draw_view(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, 
     let details = match app.tab {
         Tab::Flame => flame_details::details(app, picture, below),
         Tab::Top => top_view::details(app, picture, below),
-        Tab::Callers => callers_view::details(app, picture, below),
+        Tab::Callers => callers_draw::details(app, picture, below),
         Tab::Time => time_view::details(app, picture, below),
         Tab::Threads => threads_view::details(app, picture, below),
     };

@@ -16,12 +16,15 @@ use crate::report::Recording;
 use anyhow::Context;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Events that may wait while the terminal is slow; then whoever sends them waits.
 const MOST_WAITING: usize = 256;
+
+/// How long it takes at most to see that a thread has failed, of which nobody tells.
+const SEE_FAILURE: Duration = Duration::from_secs(1);
 
 /// Base of the exit status of a process that a signal ended.
 const SIGNAL_STATUS: u8 = 128;
@@ -127,7 +130,13 @@ impl Session {
     fn run(&mut self, inbox: &Receiver<Message>) -> anyhow::Result<u8> {
         loop {
             self.draw()?;
-            let Ok(message) = inbox.recv() else { return Ok(status::FAILED) };
+            let message = loop {
+                match inbox.recv_timeout(SEE_FAILURE) {
+                    Ok(message) => break message,
+                    Err(RecvTimeoutError::Timeout) => self.see_failure()?,
+                    Err(RecvTimeoutError::Disconnected) => return Ok(status::FAILED),
+                }
+            };
             self.take(message)?;
             // Everything that has come meanwhile is one change of the screen.
             while self.over.is_none()
@@ -141,7 +150,14 @@ impl Session {
         }
     }
 
+    /// A thread that panics gives the terminal back and says why: what is drawn then would be on the user's screen.
+    fn see_failure(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(self.terminal.is_ours(), "a thread of prof has failed");
+        Ok(())
+    }
+
     fn draw(&mut self) -> anyhow::Result<()> {
+        self.see_failure()?;
         let (app, theme) = (&self.app, &self.theme);
         self.terminal.screen.draw(|frame| screen::draw(frame, app, theme)).map_err(gone)?;
         Ok(())
@@ -258,7 +274,10 @@ impl Session {
             SIGTERM | SIGHUP | SIGINT | SIGQUIT => self.over = Some(SIGNAL_STATUS + signal as u8),
             SIGTSTP => self.suspend()?,
             // Whoever stopped us may have changed the terminal.
-            SIGCONT => self.terminal.enter().map_err(gone)?,
+            SIGCONT => {
+                self.see_failure()?;
+                self.terminal.enter().map_err(gone)?;
+            }
             _ => self.see_size()?,
         }
         Ok(())

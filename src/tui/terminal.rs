@@ -72,6 +72,11 @@ impl TerminalGuard {
         self.screen.resize(Rect::new(0, 0, size.width, size.height))
     }
 
+    /// Whether the terminal is still ours. It is not after a panic, of whichever thread.
+    pub fn is_ours(&self) -> bool {
+        IS_TAKEN.load(Ordering::SeqCst)
+    }
+
     /// Gives the terminal back.
     pub fn leave(&mut self) {
         give_back();

@@ -2,11 +2,14 @@
 //!
 //! The palette stays apart for colour-blind eyes (Okabe and Ito). Chrome uses the terminal's own colours.
 
-use crate::profile::Reason;
+use super::palette::{Hue, is_bright, rgb_color, shaded, text_on};
 use crate::report::{ColorWhen, LabelKind};
 use crate::safe_text;
 use ratatui::style::{Color, Modifier, Style};
 use std::time::Duration;
+
+/// The colour of what a search matches.
+const MATCH: [u8; 3] = [0xe6, 0x00, 0xe6];
 
 /// Longest time that a terminal is waited for to tell its background.
 const BACKGROUND_LIMIT: Duration = Duration::from_millis(100);
@@ -126,7 +129,8 @@ impl Theme {
         let variable = |name: &str| std::env::var(name).ok();
         let depth = ColorDepth::of_environment(color, variable);
         let glyphs = if ascii || !is_utf8(variable) { Glyphs::ASCII } else { Glyphs::UNICODE };
-        Theme { depth, is_light: depth != ColorDepth::None && is_background_light(), glyphs }
+        let is_light = depth != ColorDepth::None && is_light(background(), variable("COLORFGBG").as_deref());
+        Theme { depth, is_light, glyphs }
     }
 
     /// Whether names may hold more than ASCII.
@@ -198,7 +202,7 @@ impl Theme {
     pub fn matched(&self, style: Style) -> Style {
         let style = style.add_modifier(Modifier::UNDERLINED);
         match self.depth {
-            ColorDepth::True => style.bg(Color::Rgb(0xe6, 0x00, 0xe6)).fg(Color::Rgb(0xff, 0xff, 0xff)),
+            ColorDepth::True => style.bg(rgb_color(MATCH)).fg(text_on(MATCH)),
             ColorDepth::Indexed => style.bg(Color::Indexed(201)).fg(Color::Indexed(16)),
             ColorDepth::Basic => style.bg(Color::Magenta).fg(Color::White),
             ColorDepth::None => style.add_modifier(Modifier::BOLD),
@@ -248,86 +252,6 @@ impl Theme {
     }
 }
 
-/// One kind's colour at each depth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Hue {
-    rgb: [u8; 3],
-    indexed: u8,
-    basic: Color,
-    basic_text: Color,
-}
-
-const fn hue(rgb: u32, indexed: u8, basic: Color, basic_text: Color) -> Hue {
-    Hue { rgb: [(rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8], indexed, basic, basic_text }
-}
-
-impl Hue {
-    const PROGRAM: Hue = hue(0xe6_9f00, 214, Color::Yellow, Color::Black);
-    const LIBRARY: Hue = hue(0xf0_e442, 227, Color::Gray, Color::Black);
-    const KERNEL: Hue = hue(0xd5_5e00, 166, Color::Red, Color::White);
-    const JIT: Hue = hue(0x00_9e73, 72, Color::Green, Color::Black);
-    const LOCK: Hue = hue(0x00_72b2, 32, Color::Blue, Color::White);
-    const IO: Hue = hue(0x56_b4e9, 117, Color::Cyan, Color::Black);
-    const NO_CPU: Hue = hue(0xcc_79a7, 175, Color::Magenta, Color::White);
-    const GREY: Hue = hue(0xd9_d9d9, 253, Color::DarkGray, Color::White);
-    const WAITING_PROGRAM: Hue = hue(0x9c_c3e6, 153, Color::Cyan, Color::Black);
-    const WAITING_LIBRARY: Hue = hue(0xc6_dcf0, 189, Color::Cyan, Color::Black);
-    const WAITING_KERNEL: Hue = hue(0x7f_a8d1, 110, Color::Blue, Color::White);
-    const WAITING_JIT: Hue = hue(0x8f_d0cf, 116, Color::Cyan, Color::Black);
-    const OTHER_WAIT: Hue = hue(0xa9_b8e8, 147, Color::Blue, Color::White);
-
-    fn of(kind: LabelKind, is_waiting: bool) -> Hue {
-        match (kind, is_waiting) {
-            (LabelKind::Program, false) => Hue::PROGRAM,
-            (LabelKind::Program, true) => Hue::WAITING_PROGRAM,
-            (LabelKind::Library, false) => Hue::LIBRARY,
-            (LabelKind::Library, true) => Hue::WAITING_LIBRARY,
-            (LabelKind::Kernel, false) => Hue::KERNEL,
-            (LabelKind::Kernel, true) => Hue::WAITING_KERNEL,
-            (LabelKind::Jit, false) => Hue::JIT,
-            (LabelKind::Jit, true) => Hue::WAITING_JIT,
-            (LabelKind::Wait(Reason::Lock), _) => Hue::LOCK,
-            (LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault), _) => Hue::IO,
-            (LabelKind::Wait(Reason::NoCpu), _) => Hue::NO_CPU,
-            (LabelKind::Wait(_), _) => Hue::OTHER_WAIT,
-            (LabelKind::Task | LabelKind::Cut | LabelKind::Nothing, _) => Hue::GREY,
-        }
-    }
-
-    fn indexed_text(self) -> u8 {
-        if text_on(self.rgb) == Color::Rgb(0, 0, 0) { 16 } else { 231 }
-    }
-}
-
-fn rgb_color([r, g, b]: [u8; 3]) -> Color {
-    Color::Rgb(r, g, b)
-}
-
-/// `rgb` lighter or darker by up to 6 % of the whole range, by the name (FNV-1a, so that it never changes).
-fn shaded(rgb: [u8; 3], name: &str) -> [u8; 3] {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    // -15..=15 of 255
-    let shift = ((hash >> 32) % 31) as i16 - 15;
-    rgb.map(|channel| (i16::from(channel) + shift).clamp(0, 255) as u8)
-}
-
-/// Black or white, whichever is easier to read on `rgb`.
-fn text_on(rgb: [u8; 3]) -> Color {
-    // Of the two, the one of higher contrast (WCAG): black from a luminance of 0.179 on.
-    if luminance(rgb) > 0.179 { Color::Rgb(0, 0, 0) } else { Color::Rgb(0xff, 0xff, 0xff) }
-}
-
-/// Relative luminance of an sRGB colour.
-fn luminance(rgb: [u8; 3]) -> f64 {
-    let linear = rgb.map(|channel| {
-        let c = f64::from(channel) / 255.0;
-        if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
-    });
-    0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-}
-
 /// Whether the locale is one of UTF-8.
 fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = ["LC_ALL", "LC_CTYPE", "LANG"];
@@ -336,16 +260,29 @@ fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
-fn is_background_light() -> bool {
+/// The background that the terminal answers (OSC 11), if it does.
+fn background() -> Option<[u8; 3]> {
     let mut options = terminal_colorsaurus::QueryOptions::default();
     options.timeout = BACKGROUND_LIMIT;
-    // A terminal that does not say is taken for a dark one: most are.
-    matches!(terminal_colorsaurus::theme_mode(options), Ok(terminal_colorsaurus::ThemeMode::Light))
+    let (r, g, b) = terminal_colorsaurus::background_color(options).ok()?.scale_to_8bit();
+    Some([r, g, b])
+}
+
+/// Whether a background is one for dark text. Where the terminal did not answer, the variable COLORFGBG may say which of
+/// the 16 colours it is, after the last semicolon. A terminal that does not say is taken for a dark one: most are.
+fn is_light(background: Option<[u8; 3]>, colorfgbg: Option<&str>) -> bool {
+    if let Some(rgb) = background {
+        return is_bright(rgb);
+    }
+    let index = colorfgbg.and_then(|value| value.rsplit(';').next()?.parse::<u8>().ok());
+    matches!(index, Some(7 | 9..=15))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::Reason;
+    use crate::tui::palette::{LEAST_CONTRAST, indexed_rgb, luminance};
 
     fn depth(when: ColorWhen, set: &[(&str, &str)]) -> ColorDepth {
         ColorDepth::of_environment(when, |name| {
@@ -380,15 +317,86 @@ mod tests {
         ];
         for kind in kinds {
             for is_waiting in [false, true] {
-                for name in 0..200 {
-                    let rgb = shaded(Hue::of(kind, is_waiting).rgb, &format!("f{name}"));
-                    let text = if text_on(rgb) == Color::Rgb(0, 0, 0) { 0.0 } else { 1.0 };
-                    let (a, b) = (luminance(rgb) + 0.05, text + 0.05);
-                    let contrast = f64::max(a, b) / f64::min(a, b);
-                    assert!(contrast >= 4.5, "{kind:?} {is_waiting}: {contrast:.2}");
+                for is_light in [false, true] {
+                    for name in 0..400 {
+                        let name = format!("f{name}");
+                        for depth in [ColorDepth::True, ColorDepth::Indexed] {
+                            let theme = Theme { depth, is_light, glyphs: Glyphs::UNICODE };
+                            let style = theme.kind(kind, is_waiting, &name);
+                            for style in [style, theme.selected(style), theme.matched(style)] {
+                                let found = contrast_of(style);
+                                assert!(
+                                    found >= LEAST_CONTRAST,
+                                    "{kind:?} {is_waiting} {depth:?}: {found:.2}"
+                                );
+                            }
+                        }
+                    }
                 }
             }
         }
+    }
+
+    /// The contrast of a box with the text in it. Both are ours, so that the terminal's background is nowhere between.
+    fn contrast_of(style: Style) -> f64 {
+        let rgb = |color: Option<Color>| match color {
+            Some(Color::Rgb(r, g, b)) => [r, g, b],
+            Some(Color::Indexed(index)) => indexed_rgb(index),
+            other => panic!("{other:?} is not ours"),
+        };
+        let (a, b) = (luminance(rgb(style.fg)) + 0.05, luminance(rgb(style.bg)) + 0.05);
+        f64::max(a, b) / f64::min(a, b)
+    }
+
+    #[test]
+    fn what_stands_on_the_background_can_be_read_on_it() {
+        for (is_light, background) in
+            [(false, [0x1e; 3]), (false, [0; 3]), (true, [0xff; 3]), (true, [0xfd, 0xf6, 0xe3])]
+        {
+            for depth in [ColorDepth::True, ColorDepth::Indexed] {
+                let theme = Theme { depth, is_light, glyphs: Glyphs::UNICODE };
+                // Chrome has the terminal's own colours; notes are the only text in one of ours.
+                for style in [theme.heading(), theme.faint()] {
+                    assert_eq!((style.fg, style.bg), (None, None));
+                }
+                let note = theme.note();
+                if note.fg != Some(Color::Yellow) {
+                    let [r, g, b] = background;
+                    let found = contrast_of(note.bg(Color::Rgb(r, g, b)));
+                    assert!(found >= LEAST_CONTRAST, "{is_light} {depth:?}: {found:.2}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_background_says_whether_it_is_light() {
+        for (answer, light) in [
+            ([0x00, 0x00, 0x00], false),
+            ([0x1e, 0x1e, 0x1e], false),
+            // Solarized, dark and light.
+            ([0x00, 0x2b, 0x36], false),
+            ([0xfd, 0xf6, 0xe3], true),
+            ([0xff, 0xff, 0xff], true),
+        ] {
+            assert_eq!(is_light(Some(answer), None), light, "{answer:x?}");
+            // What the terminal answers counts more than what it was started with.
+            assert_eq!(is_light(Some(answer), Some("0;15")), light);
+            assert_eq!(is_light(Some(answer), Some("15;0")), light);
+        }
+        for (variable, light) in [
+            ("0;15", true),
+            ("0;default;15", true),
+            ("0;7", true),
+            ("15;0", false),
+            ("12;8", false),
+            ("15;default", false),
+            ("", false),
+            ("15;300", false),
+        ] {
+            assert_eq!(is_light(None, Some(variable)), light, "{variable}");
+        }
+        assert!(!is_light(None, None));
     }
 
     #[test]

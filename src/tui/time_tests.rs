@@ -320,3 +320,32 @@ fn the_samples_of_a_thread_that_the_filter_drops_are_none() {
     session.picture();
     assert_eq!(behind(&session).total, writer);
 }
+
+#[test]
+fn the_wheel_goes_through_the_heat_map_and_with_shift_through_time() {
+    let scroll = |rows, columns| Action::Scroll { at: Position::default(), rows, columns };
+    for is_heat_map in [false, true] {
+        let mut session = Session::new(waiting(), None, Tab::Time);
+        if is_heat_map {
+            session.press(&[Action::HeatMap]);
+        }
+        let mut same = Session::new(waiting(), None, Tab::Time);
+        same.app.time = session.app.time.clone();
+        let mut pairs =
+            vec![(scroll(0, 3), Action::Right), (scroll(0, 3), Action::Right), (scroll(0, -3), Action::Left)];
+        if is_heat_map {
+            pairs.extend([
+                (scroll(3, 0), Action::Down),
+                (scroll(3, 0), Action::Down),
+                (scroll(-3, 0), Action::Up),
+            ]);
+        }
+        for (wheel, key) in pairs {
+            let before = session.app.time.at_ns;
+            session.press(std::slice::from_ref(&wheel));
+            same.press(&[key]);
+            assert_eq!(session.app.time.at_ns, same.app.time.at_ns, "{wheel:?}");
+            assert_ne!(session.app.time.at_ns, before, "{wheel:?}");
+        }
+    }
+}

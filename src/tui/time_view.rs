@@ -177,14 +177,15 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
     let (first_ns, last_ns) = (timeline.start_ns, timeline.duration_ns.saturating_sub(1));
     app.time.at_ns = app.time.at_ns.clamp(first_ns, last_ns.max(first_ns));
     let (from_ns, to_ns) = layout.place(app.time.at_ns);
-    match action {
+    let turned = key_of_wheel(action, layout.grid.is_some());
+    match turned.as_ref().unwrap_or(action) {
         Action::HeatMap => app.time.is_heat_map = !app.time.is_heat_map,
         Action::NextMatch | Action::PreviousMatch => {
             app.tell("Enter lists the samples: there n and N go through those that match");
         }
-        Action::Left | Action::Right => {
+        way @ (Action::Left | Action::Right) => {
             let step_ns = layout.grid.as_ref().map_or(0, |grid| grid.column_ns);
-            let next_ns = match (action, layout.grid.is_some()) {
+            let next_ns = match (way, layout.grid.is_some()) {
                 (Action::Left, true) => app.time.at_ns.saturating_sub(step_ns),
                 (_, true) => app.time.at_ns.saturating_add(step_ns),
                 (Action::Left, false) => from_ns.saturating_sub(1),
@@ -192,8 +193,8 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
             };
             app.time.at_ns = next_ns.clamp(first_ns, last_ns.max(first_ns));
         }
-        Action::Up | Action::Down if layout.grid.is_some() => {
-            let next_ns = if *action == Action::Up { from_ns.saturating_sub(1) } else { to_ns };
+        way @ (Action::Up | Action::Down) if layout.grid.is_some() => {
+            let next_ns = if *way == Action::Up { from_ns.saturating_sub(1) } else { to_ns };
             app.time.at_ns = next_ns.clamp(first_ns, last_ns.max(first_ns));
         }
         Action::First if layout.grid.is_some() => app.time.at_ns = first_ns,
@@ -249,6 +250,17 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
     let cursor = app.time.list.cursor(timeline.rows.len());
     app.time.selected = timeline.rows.get(cursor).and_then(key);
     true
+}
+
+/// What the wheel means where it scrolls no list: with Shift a step in time, in the heat map a cell up or down.
+fn key_of_wheel(action: &Action, is_heat_map: bool) -> Option<Action> {
+    match action {
+        Action::Scroll { rows: 0, columns, .. } => {
+            Some(if *columns > 0 { Action::Right } else { Action::Left })
+        }
+        Action::Scroll { rows, .. } if is_heat_map => Some(if *rows > 0 { Action::Down } else { Action::Up }),
+        _ => None,
+    }
 }
 
 pub(super) fn clear_range(app: &mut App) {

@@ -1,0 +1,153 @@
+//! The terminal is given back, whatever ends or stops the program; nothing stays behind when the terminal is gone.
+
+use super::machine::turn;
+use super::pane::Terminal;
+use super::running::{Running, children, wait_for};
+use super::terminal::{quoted, recorded_shares};
+use prof::tui::terminal::TerminalGuard;
+use prof::tui::{Source, TuiOptions, feed, run_source};
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::time::Duration;
+
+fn send(pid: u32, signal: Signal) {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process has a number");
+    kill_process(pid, signal).expect("it runs");
+}
+
+#[test]
+fn the_terminal_is_given_back_whatever_ends_the_program() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = recorded_shares() else { return };
+    let Some(terminal) = Terminal::open(80, 24) else { return };
+    for (signal, status) in [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::INT, 130), (Signal::QUIT, 131)]
+    {
+        terminal.start_prof(&format!("tui {}", quoted(&recording.file())));
+        terminal.wait_for("share_fifty");
+        send(terminal.program(), signal);
+        terminal.assert_given_back(status);
+    }
+}
+
+#[test]
+fn the_terminal_is_given_back_while_the_program_is_stopped_and_taken_again() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = recorded_shares() else { return };
+    let Some(terminal) = Terminal::open(80, 24) else { return };
+    terminal.type_text("set -m");
+    terminal.press(&["Enter"]);
+    let assert_taken = || {
+        terminal.wait_for("share_fifty");
+        let modes = terminal.modes();
+        assert!(modes.contains("-icanon") && modes.contains("-echo"), "{modes}");
+        assert_eq!(terminal.fact("#{alternate_on} #{cursor_flag} #{mouse_any_flag}"), "1 0 1");
+    };
+    terminal.start_prof(&format!("tui {}", quoted(&recording.file())));
+    assert_taken();
+    // By the key, which the program reads itself, and by the signal, which any other may send.
+    let first = terminal.program();
+    for round in 0..2 {
+        match round {
+            0 => terminal.press(&["C-z"]),
+            _ => send(first, Signal::TSTP),
+        }
+        // 128 and SIGSTOP: the shell goes on with what follows.
+        terminal.assert_given_back(147);
+        terminal.start("fg");
+        assert_taken();
+    }
+    terminal.type_text("q");
+    terminal.assert_given_back(0);
+}
+
+/// The files below a folder.
+fn files(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the folder is there").flatten();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+fn is_gone(pid: u32) -> bool {
+    // One that nobody has waited for yet has ended, too.
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
+    stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
+}
+
+#[test]
+fn nothing_is_left_when_the_terminal_goes_away() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = recorded_shares() else { return };
+    let Some(mut target) = Running::fixture("shares", &["60"]) else { return };
+    let fixture = super::fixture::build("shares").expect("it was built before");
+    for what in [
+        format!("tui {}", quoted(&recording.file())),
+        format!("tui -p {}", target.pid()),
+        format!("tui -- {} 60", quoted(&fixture)),
+    ] {
+        let Some(terminal) = Terminal::open(100, 30) else { return };
+        terminal.start_prof(&what);
+        terminal.wait_for("share_fifty");
+        let before = files(&terminal.file("."));
+        let program = terminal.program();
+        let launched = children(program);
+        assert_eq!(launched.len(), usize::from(what.starts_with("tui --")), "{what}: {launched:?}");
+        terminal.close();
+        wait_for(&format!("the end of prof {what}"), || is_gone(program).then_some(()));
+        // The command that it was asked to run has lost its terminal, too.
+        for pid in launched {
+            wait_for("the end of the command", || is_gone(pid).then_some(()));
+        }
+        // The modes that are noted when it is over, which it is now.
+        let mut after = files(&terminal.file("."));
+        after.retain(|name| name != "after" && name != "socket");
+        assert!(after.iter().all(|name| before.contains(name)), "{what}: {before:?}, then {after:?}");
+        assert!(target.is_alive(), "{what}: the target ended, too");
+    }
+}
+
+#[test]
+#[ignore = "the next test runs it, in a terminal"]
+fn a_screen_that_panics() {
+    let _guard = TerminalGuard::take(true).expect("there is a terminal");
+    panic!("on purpose");
+}
+
+#[test]
+#[ignore = "the test after the next runs it, in a terminal"]
+fn a_thread_that_panics_beside_the_screen() {
+    let (tell, heard) = feed();
+    let (commands, _commands) = std::sync::mpsc::channel();
+    // It goes without a word: nobody tells that the recording is over.
+    std::mem::forget(tell);
+    std::thread::spawn(|| {
+        std::thread::sleep(Duration::from_millis(500));
+        panic!("on purpose");
+    });
+    let ended = run_source(&TuiOptions::default(), Source::Live { feed: heard, commands });
+    panic!("the session ended: {ended:?}");
+}
+
+#[test]
+fn the_terminal_is_given_back_by_a_panic() {
+    let Some(terminal) = Terminal::open(100, 40) else { return };
+    let tests = std::env::current_exe().expect("a test knows its own program");
+    let itself = "--ignored --exact terminal_given_back::a_screen_that_panics --nocapture";
+    terminal.start(&format!("RUST_BACKTRACE=0 {} {itself}", tests.display()));
+    let screen = terminal.wait_for("over\n");
+    assert!(screen.contains("on purpose"), "the panic is not on the normal screen:\n{screen}");
+    terminal.assert_given_back(101);
+}
+
+#[test]
+fn the_terminal_is_given_back_by_a_panic_of_any_thread() {
+    let Some(terminal) = Terminal::open(100, 60) else { return };
+    let tests = std::env::current_exe().expect("a test knows its own program");
+    let itself = "--ignored --exact terminal_given_back::a_thread_that_panics_beside_the_screen --nocapture";
+    terminal.start(&format!("RUST_BACKTRACE=0 {} {itself}", tests.display()));
+    let screen = terminal.wait_for("over\n");
+    assert!(screen.contains("on purpose"), "the panic is not on the normal screen:\n{screen}");
+    assert!(screen.contains("the session ended: Err(a thread of prof has failed"), "{screen}");
+    terminal.assert_given_back(101);
+}
