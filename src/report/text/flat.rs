@@ -201,6 +201,6 @@ fn without_way_to_sleep<'a>(path: &'a [&'a Label]) -> impl Iterator<Item = &'a L
     let is_wait = path.first().is_some_and(|label| matches!(label.kind, LabelKind::Wait(_)));
     let kernel = path.iter().skip(1).take_while(|label| label.kind == LabelKind::Kernel).count();
     let is_programs = path.get(1 + kernel).is_some_and(|label| label.kind != LabelKind::Cut);
-    let left_out = if is_wait && is_programs { 1..=kernel } else { 1..=0 };
+    let left_out = if is_wait && is_programs { 1..1 + kernel } else { 0..0 };
     path.iter().enumerate().filter(move |(index, _)| !left_out.contains(index)).map(|(_, label)| *label)
 }
