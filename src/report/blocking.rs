@@ -81,9 +81,9 @@ const SIGNALS: [&str; 13] = [
     "mq_timedreceive",
 ];
 
-/// Calls that wait for the answer of somebody who was asked: of a server, of a name service, of a child process. With `poll`,
-/// for a limit on the time, and under none of them does a program wait for work.
-const ANSWERS: [&str; 39] = [
+/// Calls that wait for the answer of somebody who was asked, or for what comes through one connection: they do it with `poll`
+/// where there is a limit on the time.
+const ANSWERS: [&str; 45] = [
     "PQexec",
     "PQexecParams",
     "PQexecPrepared",
@@ -111,6 +111,7 @@ const ANSWERS: [&str; 39] = [
     "__res_context_send",
     "res_nsend",
     "SSL_read",
+    "SSL_read_ex",
     "SSL_connect",
     "SSL_do_handshake",
     "gnutls_record_recv",
@@ -122,13 +123,18 @@ const ANSWERS: [&str; 39] = [
     "sd_bus_call",
     "g_dbus_connection_call_sync",
     "grpc_completion_queue_pluck",
-    "sock_call_ex",
+    "sock_connect",
+    "sock_recv",
+    "sock_recv_guts",
+    "sock_recv_into",
+    "sock_send",
+    "sock_sendall",
 ];
 
-/// The same, by a part of their name.
-const ANSWERING: [&str; 1] = ["node::SyncProcessRunner::"];
+/// Node waits for a command that it runs (`execSync`) with an event loop of its own; the names of C++ have arguments behind them.
+const ANSWERING: &str = "node::SyncProcessRunner::";
 
-/// Functions that run an event loop. One that runs inside of another waits for something certain.
+/// Functions that run an event loop, some of which wait themselves. One that runs inside of another is no thread's top loop.
 const LOOP_ENTRIES: [&str; 7] = [
     "uv_run",
     "g_main_context_iterate",
@@ -140,23 +146,18 @@ const LOOP_ENTRIES: [&str; 7] = [
 ];
 
 /// Functions of event loops that wait themselves, and do nothing else in between.
-const LOOPS: [&str; 26] = [
+const LOOPS: [&str; 21] = [
     "uv__io_poll",
     "uv__run_timers",
     "ngx_epoll_process_events",
     "ngx_poll_process_events",
     "aeApiPoll",
-    "aeProcessEvents",
     "epoll_dispatch",
     "poll_dispatch",
     "select_dispatch",
-    "event_base_loop",
-    "ev_run",
     "epoll_poll",
     "g_main_context_poll",
     "g_main_context_poll_unlocked",
-    "g_main_context_iterate",
-    "g_main_context_iterate_unlocked",
     "runtime.findRunnable",
     "runtime.findrunnable",
     "runtime.stopm",
@@ -413,8 +414,9 @@ impl<'p> BlockingCalls<'p> {
             let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
             let file = tables.string(location.file);
             facts.is_own |= is_own(Code { name, file, is_inlined: location.is_inlined, ..unnamed });
-            facts.accepts |= ACCEPTS.contains(&name);
-            facts.awaits_signal |= SIGNALS.contains(&name);
+            let is_one_of = |names: &[&str]| is_one_of(name, names);
+            facts.accepts |= is_one_of(&ACCEPTS);
+            facts.awaits_signal |= is_one_of(&SIGNALS);
             if facts.is_kernel {
                 facts.starts_kernel_thread |= name == "kthread";
                 facts.schedules |= name.contains("schedule");
@@ -424,12 +426,21 @@ impl<'p> BlockingCalls<'p> {
                 };
                 facts.parks |= has(&PARKS) || is_in(&PARK_FILES);
                 facts.locks |= has(&LOCKS) || is_in(&LOCK_FILES);
-                facts.awaits_answer |= ANSWERS.contains(&name) || has(&ANSWERING);
-                facts.is_loop |= LOOPS.contains(&name);
-                facts.enters_loop |= LOOP_ENTRIES.contains(&name);
-                facts.is_evaluator |= facts.is_interpreter && EVALUATORS.contains(&name);
+                facts.awaits_answer |= is_one_of(&ANSWERS) || name.contains(ANSWERING);
+                facts.enters_loop |= is_one_of(&LOOP_ENTRIES);
+                facts.is_loop |= facts.enters_loop || is_one_of(&LOOPS);
+                facts.is_evaluator |= facts.is_interpreter && is_one_of(&EVALUATORS);
             }
         }
         facts
     }
+}
+
+/// Whether a function is one of `names`: as they are exported, not as glibc or the compiler call a copy of them
+/// (`__GI_getaddrinfo`, `sock_recv_guts.isra.0`).
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
+    let copy = [".isra.", ".constprop.", ".part."].iter().filter_map(|mark| name.find(mark)).min();
+    let name = &name[..copy.unwrap_or(name.len())];
+    names.contains(&name) || names.contains(&name.trim_start_matches('_'))
 }

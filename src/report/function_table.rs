@@ -4,8 +4,8 @@
 //! The own weights of all rows sum up to the weight of all samples.
 
 use super::amount::Amount;
-use super::label::{LabelId, LabelKind, Place, Source, Step};
-use super::options::{Grouping, SortKey};
+use super::label::{LabelId, LabelKind, Place, Source};
+use super::options::SortKey;
 use super::selection::Selection;
 use crate::profile::StringId;
 use rustc_hash::FxHashSet;
@@ -51,16 +51,10 @@ impl FunctionTable {
         let mut places = vec![[0u64; 2]; labels.places().len()];
         let mut threads: FxHashSet<(LabelId, u32, u32)> = FxHashSet::default();
         let mut path_number = 0;
-        // A reason is no thread, no process and no module: there, waiting is time of its own as running is.
-        let has_reasons = matches!(labels.grouping(), Grouping::Function | Grouping::Line);
-        let is_reason = |step: &Step| matches!(labels.get(step.label).kind, LabelKind::Wait(_));
         selection.for_each_path(|path, groups| {
             path_number += 1;
             let amount = Amount::of(groups);
-            let path = match path {
-                [rest @ .., tail] if !has_reasons && !rest.is_empty() && is_reason(tail) => rest,
-                whole => whole,
-            };
+            let path = selection.rows_of(path);
             for step in path {
                 let sum = &mut sums[step.label.index()];
                 if sum.last_path != path_number {

@@ -49,6 +49,11 @@ impl Grouping {
             Grouping::Process => "process",
         }
     }
+
+    /// Whether a reason for waiting is a row like the others: it is no thread, no process and no module.
+    pub(super) fn has_reasons(self) -> bool {
+        matches!(self, Grouping::Function | Grouping::Line)
+    }
 }
 
 /// The order of a table's rows, largest first.

@@ -70,7 +70,7 @@ pub fn peek(selection: &Selection<'_>, pattern: &Regex) -> Vec<Peek> {
         for (label, callee) in &callees {
             found.entry(*label).or_default().callees.entry(*callee).or_default().add(amount);
         }
-        if let Some(leaf) = path.last().filter(|leaf| is_chosen[leaf.label.index()]) {
+        if let Some(leaf) = selection.rows_of(path).last().filter(|leaf| is_chosen[leaf.label.index()]) {
             found.entry(leaf.label).or_default().own.add(amount);
         }
     });

@@ -303,6 +303,20 @@ impl<'p> Selection<'p> {
         self.stacks.apply(path, group.task)
     }
 
+    /// The steps of a path that are rows of a flat list. Where reasons are none, waiting is time of what waited, as running
+    /// is.
+    pub(super) fn rows_of<'s>(&self, path: &'s [Step]) -> &'s [Step] {
+        let is_reason = |step: &Step| matches!(self.labels.get(step.label).kind, LabelKind::Wait(_));
+        match path {
+            [rest @ .., tail]
+                if !self.labels.grouping().has_reasons() && !rest.is_empty() && is_reason(tail) =>
+            {
+                rest
+            }
+            whole => whole,
+        }
+    }
+
     fn is_task(&self, step: Step) -> bool {
         self.labels.get(step.label).kind == LabelKind::Task
     }

@@ -1,7 +1,7 @@
 //! Golden text of every view of waits.
 
 use super::fixture::Build;
-use super::fixture_waits::{slices, stack, waiting};
+use super::fixture_waits::{MS, slices, stack, waiting};
 use super::*;
 use crate::failure::status;
 use crate::profile::{Reason, Waker};
@@ -40,8 +40,12 @@ fn waits_on_a_wide_page() {
 fn waits_on_a_narrow_terminal() {
     for width in [80, 100, 120, 160] {
         let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
-        let text = render(&waiting(), &options(Metric::OffCpu, View::Overview), &page).unwrap();
-        assert!(text.lines().all(|line| crate::safe_text::width(line) <= width), "{width} {text}");
+        for idle in [false, true] {
+            let mut options = options(Metric::OffCpu, View::Overview);
+            options.common.filter.idle = idle;
+            let text = render(&waiting(), &options, &page).unwrap();
+            assert!(text.lines().all(|line| crate::safe_text::width(line) <= width), "{width} {text}");
+        }
     }
 }
 
@@ -209,6 +213,47 @@ fn waiting_is_time_of_threads_processes_and_modules_themselves() {
         let recording = waiting();
         assert_eq!(own, recording.select(&selection_options).unwrap().total.weight, "{grouping:?}");
     }
+}
+
+#[test]
+fn callers_and_callees_have_the_numbers_of_the_table_whatever_rows_stand_for() {
+    let recording = waiting();
+    let groupings =
+        [Grouping::Function, Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process];
+    for (metric, grouping) in [Metric::OnCpu, Metric::OffCpu, Metric::Wall]
+        .into_iter()
+        .flat_map(|metric| groupings.map(|g| (metric, g)))
+    {
+        let common = CommonOptions { metric: Some(metric), grouping, ..CommonOptions::default() };
+        let selection = recording.select(&common).unwrap();
+        let rows = FunctionTable::new(&selection, SortKey::SelfWeight).rows;
+        assert!(!rows.is_empty());
+        for row in rows {
+            let name = &selection.labels.get(row.label).name;
+            let pattern = regex::Regex::new(&format!("^{}$", regex::escape(name))).unwrap();
+            let peeks = peek(&selection, &pattern);
+            let peek = peeks.iter().find(|peek| peek.label == row.label).unwrap();
+            assert_eq!((peek.own, peek.total), (row.own, row.total), "{metric:?} {grouping:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn ways_to_sleep_in_the_kernel_are_one_path() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for way in ["jbd2_log_wait_commit", "folio_wait_writeback"] {
+        let sync = stack(&["writer_main", "save"], &["fsync"], &["do_fsync", way]);
+        build.wait(task, Reason::Disk, 0, 30 * MS, &slices(&sync));
+    }
+    let read = stack(&["writer_main", "load"], &["read"], &["pipe_read"]);
+    build.wait(task, Reason::Pipe, 0, 40 * MS, &slices(&read));
+    let text = render(&build.finish(), &options(Metric::OffCpu, View::Flat), &Page::PLAIN).unwrap();
+    let (_, paths) = text.split_once("HEAVIEST PATHS\n").unwrap();
+    let paths: Vec<&str> = paths.lines().collect();
+    assert_eq!(paths.len(), 2, "{text}");
+    assert!(paths[0].contains("60.0%  [disk] < fsync < save"), "{text}");
+    assert!(paths[1].contains("40.0%  [pipe] < read < load"), "{text}");
 }
 
 #[test]

@@ -3,12 +3,14 @@
 use super::{CutBy, FAINT, HEADING, Page, more_line, padded, push_line};
 use crate::report::call_tree::{CallTree, Direction};
 use crate::report::function_table::{FunctionTable, Row};
-use crate::report::label::{Label, LabelKind};
+use crate::report::label::{LabelId, LabelKind};
 use crate::report::metric::Metric;
 use crate::report::options::{Grouping, NameStyle, ReportOptions, SortKey};
 use crate::report::selection::Selection;
 use crate::safe_text;
 use crate::units::{count, percent, percent_text, weight};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
 
 /// Most columns for the module.
 const MODULE_COLUMNS: usize = 16;
@@ -36,7 +38,7 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     let heavy = shown.len();
     let is_cut_by_share = heavy < table.rows.len() && (most == 0 || heavy < most);
     // Nothing but reasons ends a wait: there, functions that only call others are what is asked for.
-    let is_waits = selection.shown.metric() == Some(Metric::OffCpu);
+    let is_waits = selection.shown.metric() == Some(Metric::OffCpu) && options.common.grouping.has_reasons();
     if options.rows.is_none() && options.sort != SortKey::TotalWeight && !is_waits {
         // Functions that only call others say nothing in this order, and stand at its end.
         shown = &shown[..shown.partition_point(|row| !row.own.is_empty())];
@@ -57,7 +59,7 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
         let cut = if is_by_share { CutBy::Share } else { CutBy::Number };
         push_line(out, &more_line(left_out, noun, share, cut, page));
     }
-    if matches!(options.common.grouping, Grouping::Function | Grouping::Line) {
+    if options.common.grouping.has_reasons() {
         heaviest_paths(out, selection, page);
     }
 }
@@ -158,23 +160,18 @@ fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: 
 fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
     let tree = CallTree::new(selection, Direction::TopDown);
     let share = |weight| percent(weight, selection.total.weight);
-    let mut paths = tree.heaviest_paths();
-    paths.retain(|(id, _)| tree.node(*id).depth > 0);
+    let mut paths = shown_paths(&tree, selection);
     let heavy = paths.partition_point(|(_, weight)| share(*weight) >= MIN_PATH_PERCENT);
     paths.truncate(if heavy > 0 { heavy.min(MOST_PATHS) } else { MOST_LIGHT_PATHS });
     if paths.is_empty() {
         return;
     }
     push_line(out, &page.styled(HEADING, "HEAVIEST PATHS"));
-    for (id, weight) in paths {
+    for (path, weight) in paths {
         let mut line = format!("{:>7}  ", percent_text(share(weight)));
         // Paths are an overview: their names are short whatever the table's are.
         let style = if page.names == NameStyle::Full { NameStyle::Short } else { page.names };
-        let mut last = None;
-        // A function that calls itself is written once.
-        let path = tree.path(id).filter(|node| last.replace(node.label) != Some(node.label));
-        let path: Vec<&Label> = path.map(|node| selection.labels.get(node.label)).collect();
-        for (index, label) in without_way_to_sleep(&path).enumerate() {
+        for (index, label) in path.into_iter().map(|label| selection.labels.get(label)).enumerate() {
             if index > 0 && label.kind == LabelKind::Cut {
                 line.push_str(" < [truncated]");
                 break;
@@ -195,12 +192,39 @@ fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
     }
 }
 
-/// Labels of a path, the leaf first. How the kernel puts a thread to sleep says less than the reason that stands before it: of
-/// waits that the program made, those frames are left out.
-fn without_way_to_sleep<'a>(path: &'a [&'a Label]) -> impl Iterator<Item = &'a Label> {
-    let is_wait = path.first().is_some_and(|label| matches!(label.kind, LabelKind::Wait(_)));
-    let kernel = path.iter().skip(1).take_while(|label| label.kind == LabelKind::Kernel).count();
-    let is_programs = path.get(1 + kernel).is_some_and(|label| label.kind != LabelKind::Cut);
-    let left_out = if is_wait && is_programs { 1..1 + kernel } else { 0..0 };
-    path.iter().enumerate().filter(move |(index, _)| !left_out.contains(index)).map(|(_, label)| *label)
+/// Paths that are looked at for those that carry most.
+const MOST_CANDIDATES: usize = 1000;
+
+/// The paths that carry most, heaviest first: their labels, the leaf first, as they are shown, and their weights.
+fn shown_paths(tree: &CallTree, selection: &Selection<'_>) -> Vec<(Vec<LabelId>, u64)> {
+    let mut numbers: FxHashMap<Vec<LabelId>, usize> = FxHashMap::default();
+    let mut shown: Vec<(Vec<LabelId>, u64)> = Vec::new();
+    let candidates = tree.heaviest_paths().into_iter().filter(|(id, _)| tree.node(*id).depth > 0);
+    for (id, weight) in candidates.take(MOST_CANDIDATES) {
+        let mut path: Vec<LabelId> = tree.path(id).map(|node| node.label).collect();
+        // A function that calls itself is written once.
+        path.dedup();
+        leave_out_way_to_sleep(&mut path, selection);
+        match numbers.get(&path) {
+            Some(number) => shown[*number].1 = shown[*number].1.saturating_add(weight),
+            None => {
+                numbers.insert(path.clone(), shown.len());
+                shown.push((path, weight));
+            }
+        }
+    }
+    shown.sort_by_key(|(_, weight)| Reverse(*weight));
+    shown
+}
+
+/// How the kernel puts a thread to sleep says less than the reason that stands before it: of waits that the program made,
+/// those frames are left out.
+fn leave_out_way_to_sleep(path: &mut Vec<LabelId>, selection: &Selection<'_>) {
+    let kind = |label: &LabelId| selection.labels.get(*label).kind;
+    let is_wait = path.first().is_some_and(|label| matches!(kind(label), LabelKind::Wait(_)));
+    let kernel = path.iter().skip(1).take_while(|label| kind(label) == LabelKind::Kernel).count();
+    let is_programs = path.get(1 + kernel).is_some_and(|label| kind(label) != LabelKind::Cut);
+    if is_wait && is_programs {
+        path.drain(1..=kernel);
+    }
 }

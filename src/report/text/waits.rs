@@ -15,9 +15,9 @@ use crate::units::{count, duration_brief, duration_of, percent, percent_text};
 const MIN_SITE_COLUMNS: usize = 22;
 /// Where names are not cut, the columns behind it stay in line up to sites of this width.
 const PLAIN_SITE_COLUMNS: usize = 34;
-/// From this width on, no column has to give way.
+/// From this width on, one more column makes none give way.
 const ROOMY_COLUMNS: usize = 100;
-/// From this width on, there is room for the number of threads.
+/// From this width on, nothing gives way, and there is room for the number of threads.
 const SPACIOUS_COLUMNS: usize = 140;
 /// Most columns for who woke the thread.
 const MOST_WAKER_COLUMNS: usize = 20;
@@ -60,18 +60,28 @@ fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Col
         let error = |row: &WaitRow| is_thinned(row).then(|| row.amount.error_ns());
         columns.push(Column::number("±", cells(&|row| optional(error(row)))));
     }
-    if shown.iter().any(|row| !row.idle.is_empty()) {
+    let has_idle = shown.iter().any(|row| !row.idle.is_empty());
+    let is_roomy = page.width >= ROOMY_COLUMNS || !page.cut_names;
+    let is_spacious = page.width >= SPACIOUS_COLUMNS || !page.cut_names;
+    if has_idle {
         columns.push(Column::number("IDLE", cells(&idle_text)));
     }
     if page.is_wide() {
         columns.push(Column::number("SHARE", cells(&|row| percent_text(percent(row.amount.weight, whole)))));
     }
     columns.push(Column::number("COUNT", cells(&|row| count(row.amount.count()))));
-    // On a small terminal the mean gives way to the error: it is the first column divided by the third.
-    if !has_errors || page.width >= ROOMY_COLUMNS || !page.cut_names {
+    // On a small terminal the mean gives way first: it is the time divided by the number.
+    let has_mean = match (has_errors, has_idle) {
+        (true, true) => is_spacious,
+        (false, false) => true,
+        _ => is_roomy,
+    };
+    if has_mean {
         columns.push(Column::number("MEAN", cells(&|row| duration_brief(row.mean_ns))));
     }
-    columns.push(Column::number("P99", cells(&|row| optional(row.p99_ns))));
+    if is_roomy || !has_errors || !has_idle {
+        columns.push(Column::number("P99", cells(&|row| optional(row.p99_ns))));
+    }
     if page.is_wide() {
         columns.push(Column::number("LONGEST", cells(&|row| optional(row.longest_ns))));
     }
@@ -104,7 +114,8 @@ fn idle_text(row: &WaitRow) -> String {
     match row.idle.weight {
         0 => "-".to_owned(),
         idle if idle == row.amount.weight => "all".to_owned(),
-        idle => format!("{:.0}%", percent(idle, row.amount.weight)),
+        // What is not all and not nothing does not look like it.
+        idle => format!("{:.0}%", percent(idle, row.amount.weight).clamp(1.0, 99.0)),
     }
 }
 
