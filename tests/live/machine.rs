@@ -76,9 +76,10 @@ impl StolenTime {
 
     /// What may have been taken until now, ns.
     pub(crate) fn most_ns(&self) -> u64 {
-        /// So much may be taken without a tick of it being counted.
+        /// So much may be taken without a tick of it being counted, where anything ever is.
         const LEAST_NS: u64 = 5_000_000;
-        stolen_ns() - self.before_ns + LEAST_NS
+        let now_ns = stolen_ns();
+        if now_ns == 0 { 0 } else { now_ns - self.before_ns + LEAST_NS }
     }
 }
 

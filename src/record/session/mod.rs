@@ -223,9 +223,9 @@ impl<'obj> Session<'obj> {
                 waits = None;
                 config.waits = None;
                 let kernel = KernelSide::attached(second, &config, &found.tids)?;
-                notices.push(format!(
-                    "off-CPU time is not recorded: {error:#}; `prof doctor` tells what this kernel lacks"
-                ));
+                let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hints.first().cloned());
+                let hint = hint.unwrap_or("`prof doctor` tells what this kernel lacks".to_owned());
+                notices.push(format!("off-CPU time is not recorded: {error:#}; {hint}"));
                 kernel
             }
             loaded => loaded?,
