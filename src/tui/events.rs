@@ -1,5 +1,6 @@
 //! Where events come from: a thread for the terminal's input and one for signals.
 
+use super::tty;
 use crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
@@ -24,6 +25,9 @@ pub(super) enum Outside {
 /// The signals that are heard.
 const SIGNALS: [i32; 7] = [SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH];
 
+/// Those of them that end the session.
+const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
 /// How long input may be there without being a whole event.
 const PARTIAL: Duration = Duration::from_millis(20);
 
@@ -41,6 +45,9 @@ pub(super) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
             if signal == SIGWINCH {
                 // Without a reader there is no input to wake.
                 let _ = wake.write_all(b"r");
+            }
+            if ENDING.contains(&signal) {
+                tty::end_by(signal);
             }
             if !hear(Outside::Signal(signal)) {
                 return;

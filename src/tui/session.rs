@@ -7,14 +7,16 @@ use super::events::{self, Outside};
 use super::feed::FeedReceiver;
 use super::query::Query;
 use super::screen;
+use super::suspend::suspend;
 use super::terminal::TerminalGuard;
 use super::theme::Theme;
 use super::translator::Translator;
+use super::tty;
 use super::worker::{Done, Job, Worker};
 use crate::failure::{Failure, status};
 use crate::report::Recording;
 use anyhow::Context;
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
@@ -130,6 +132,9 @@ impl Session {
     fn run(&mut self, inbox: &Receiver<Message>) -> anyhow::Result<u8> {
         loop {
             self.draw()?;
+            if let Some(status) = self.over {
+                return Ok(status);
+            }
             let message = loop {
                 match inbox.recv_timeout(SEE_FAILURE) {
                     Ok(message) => break message,
@@ -159,7 +164,12 @@ impl Session {
     fn draw(&mut self) -> anyhow::Result<()> {
         self.see_failure()?;
         let (app, theme) = (&self.app, &self.theme);
-        self.terminal.screen.draw(|frame| screen::draw(frame, app, theme)).map_err(gone)?;
+        let drawn = self.terminal.screen.draw(|frame| screen::draw(frame, app, theme)).map(|_| ());
+        match tty::ended_by() {
+            // It may have waited for a terminal that nobody reads.
+            Some(signal) => self.over = Some(SIGNAL_STATUS + signal as u8),
+            None => drawn.map_err(gone)?,
+        }
         Ok(())
     }
 
@@ -270,8 +280,11 @@ impl Session {
     }
 
     fn signal(&mut self, signal: i32) -> anyhow::Result<()> {
+        if let Some(signal) = tty::ended_by() {
+            self.over = Some(SIGNAL_STATUS + signal as u8);
+            return Ok(());
+        }
         match signal {
-            SIGTERM | SIGHUP | SIGINT | SIGQUIT => self.over = Some(SIGNAL_STATUS + signal as u8),
             SIGTSTP => self.suspend()?,
             // Whoever stopped us may have changed the terminal.
             SIGCONT => {
@@ -286,7 +299,7 @@ impl Session {
     /// Gives the terminal back and stops, as the shell expects it.
     fn suspend(&mut self) -> anyhow::Result<()> {
         self.terminal.leave();
-        signal_hook::low_level::emulate_default_handler(SIGTSTP).context("cannot stop")?;
+        suspend().context("cannot stop")?;
         self.terminal.enter().map_err(gone)?;
         self.see_size()
     }

@@ -1,5 +1,6 @@
 //! The terminal as a guard: what is changed in it is undone on drop, in a panic, and before the process stops.
 
+use super::tty::Tty;
 use crossterm::clipboard::CopyToClipboard;
 use crossterm::cursor::{Hide, Show};
 use crossterm::event::{DisableMouseCapture, EnableMouseCapture};
@@ -9,15 +10,18 @@ use crossterm::{execute, queue};
 use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
-use std::io::{self, BufWriter, Stdout, Write};
+use rustix::termios;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::mem::ManuallyDrop;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the terminal is ours just now: it is given back once, by whoever comes first.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The screen that is drawn on. One write for each frame.
-pub type Screen = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
+pub type Screen = Terminal<CrosstermBackend<BufWriter<Tty>>>;
 
 /// Bytes of a frame that are kept back until it is whole.
 const FRAME_BYTES: usize = 1 << 18;
@@ -27,6 +31,7 @@ const FRAME_BYTES: usize = 1 << 18;
 pub struct TerminalGuard {
     /// Where frames are drawn. Never dropped: it would print when the terminal is gone, and that would be a panic.
     pub screen: ManuallyDrop<Screen>,
+    tty: Tty,
     has_mouse: bool,
 }
 
@@ -38,8 +43,9 @@ impl TerminalGuard {
     /// When it cannot be changed; what was changed is undone.
     pub fn take(has_mouse: bool) -> io::Result<Self> {
         give_back_in_a_panic();
-        let backend = CrosstermBackend::new(BufWriter::with_capacity(FRAME_BYTES, io::stdout()));
-        let mut guard = TerminalGuard { screen: ManuallyDrop::new(Terminal::new(backend)?), has_mouse };
+        let tty = Tty::get()?;
+        let backend = CrosstermBackend::new(BufWriter::with_capacity(FRAME_BYTES, tty.clone()));
+        let mut guard = TerminalGuard { screen: ManuallyDrop::new(Terminal::new(backend)?), tty, has_mouse };
         guard.enter()?;
         Ok(guard)
     }
@@ -52,12 +58,13 @@ impl TerminalGuard {
     pub fn enter(&mut self) -> io::Result<()> {
         IS_TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
-        let mut out = io::stdout();
-        queue!(out, EnterAlternateScreen, Hide)?;
+        make_raw()?;
+        let mut bytes = Vec::new();
+        queue!(bytes, EnterAlternateScreen, Hide)?;
         if self.has_mouse {
-            capture_mouse(&mut out)?;
+            capture_mouse(&mut bytes)?;
         }
-        out.flush()?;
+        self.tty.write_all(&bytes)?;
         self.redraw()
     }
 
@@ -89,13 +96,13 @@ impl TerminalGuard {
     /// When the terminal is gone.
     pub fn set_mouse(&mut self, has_mouse: bool) -> io::Result<()> {
         self.has_mouse = has_mouse;
-        let mut out = io::stdout();
+        let mut bytes = Vec::new();
         if has_mouse {
-            capture_mouse(&mut out)?;
+            capture_mouse(&mut bytes)?;
         } else {
-            queue!(out, DisableMouseCapture)?;
+            queue!(bytes, DisableMouseCapture)?;
         }
-        out.flush()
+        self.tty.write_all(&bytes)
     }
 
     /// Puts `text` on the clipboard of the terminal that the user sits at.
@@ -104,7 +111,7 @@ impl TerminalGuard {
     ///
     /// When the terminal is gone.
     pub fn copy(&mut self, text: &str) -> io::Result<()> {
-        execute!(io::stdout(), CopyToClipboard::to_clipboard_from(text))
+        execute!(self.tty, CopyToClipboard::to_clipboard_from(text))
     }
 }
 
@@ -121,14 +128,29 @@ fn capture_mouse(out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\x1b[?1003l\x1b[?1002h")
 }
 
+/// The terminal that is read and drawn on.
+fn device() -> io::Result<Option<File>> {
+    if io::stdin().is_terminal() { Ok(None) } else { File::open("/dev/tty").map(Some) }
+}
+
+/// Has the terminal hand over keys as they are. Of crossterm this can be had only once: it does not look whether the shell
+/// has changed that since, as it does when a stopped program is to go on.
+fn make_raw() -> io::Result<()> {
+    let (device, stdin) = (device()?, io::stdin());
+    let fd = device.as_ref().map_or_else(|| stdin.as_fd(), File::as_fd);
+    let mut modes = termios::tcgetattr(fd)?;
+    modes.make_raw();
+    Ok(termios::tcsetattr(fd, termios::OptionalActions::Now, &modes)?)
+}
+
 /// Undoes everything. Errors mean that the terminal is gone, and then nothing is left to undo.
 fn give_back() {
     if !IS_TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
-    let mut out = io::stdout();
-    let _ = queue!(out, DisableMouseCapture, ResetColor, Show, LeaveAlternateScreen);
-    let _ = out.flush();
+    let mut bytes = Vec::new();
+    let _ = queue!(bytes, DisableMouseCapture, ResetColor, Show, LeaveAlternateScreen);
+    Tty::write_last(&bytes);
     let _ = disable_raw_mode();
 }
 

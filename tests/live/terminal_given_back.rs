@@ -2,6 +2,7 @@
 
 use super::machine::turn;
 use super::pane::Terminal;
+use super::profiler::binary;
 use super::running::{Running, children, wait_for};
 use super::terminal::{quoted, recorded_shares};
 use prof::tui::terminal::TerminalGuard;
@@ -51,13 +52,99 @@ fn the_terminal_is_given_back_while_the_program_is_stopped_and_taken_again() {
             0 => terminal.press(&["C-z"]),
             _ => send(first, Signal::TSTP),
         }
-        // 128 and SIGSTOP: the shell goes on with what follows.
-        terminal.assert_given_back(147);
+        // 128 and SIGTSTP: the shell goes on with what follows.
+        terminal.assert_given_back(148);
         terminal.start("fg");
         assert_taken();
     }
     terminal.type_text("q");
     terminal.assert_given_back(0);
+}
+
+/// A script that runs the program stops, too, or its shell would wait for one that nobody lets go on.
+#[test]
+fn what_the_shell_started_stops_with_the_program() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = recorded_shares() else { return };
+    let Some(terminal) = Terminal::open(80, 24) else { return };
+    terminal.type_text("set -m");
+    terminal.press(&["Enter"]);
+    let script = format!("{} tui {}; echo the script goes on", binary().display(), quoted(&recording.file()));
+    terminal.start(&format!("sh -c \"{script}\""));
+    terminal.wait_for("share_fifty");
+    terminal.press(&["C-z"]);
+    terminal.assert_given_back(148);
+    terminal.start("fg");
+    terminal.wait_for("share_fifty");
+    terminal.type_text("q");
+    terminal.wait_for("the script goes on");
+    terminal.assert_given_back(0);
+}
+
+#[test]
+fn a_program_that_was_stopped_from_outside_takes_the_terminal_again() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = recorded_shares() else { return };
+    let Some(terminal) = Terminal::open(80, 24) else { return };
+    terminal.type_text("set -m");
+    terminal.press(&["Enter"]);
+    terminal.start_prof(&format!("tui {}", quoted(&recording.file())));
+    terminal.wait_for("share_fifty");
+    send(terminal.program(), Signal::STOP);
+    // Nothing was given back; most shells set their own modes then.
+    terminal.type_text("stty sane");
+    terminal.press(&["C-j"]);
+    wait_for("modes of the shell's", || (!terminal.modes().contains("-icanon")).then_some(()));
+    terminal.start("fg");
+    wait_for("raw modes", || terminal.modes().contains("-icanon").then_some(()));
+    terminal.type_text("2");
+    terminal.wait_for("[2 Top]");
+    terminal.type_text("q");
+    // The modes are those that were there first.
+    let screen = terminal.wait_for("over\n");
+    assert!(screen.contains("status 0\n"), "{screen}");
+    assert!(!terminal.modes().contains("-icanon"));
+    terminal.assert_normal_screen();
+}
+
+/// A process that is stopped until this is dropped.
+struct Stopped(u32);
+
+impl Stopped {
+    fn new(pid: u32) -> Stopped {
+        send(pid, Signal::STOP);
+        Stopped(pid)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        send(self.0, Signal::CONT);
+    }
+}
+
+/// A terminal over a connection that hangs.
+#[test]
+fn the_terminal_is_given_back_when_nobody_reads_it() {
+    let Some(_turn) = turn() else { return };
+    let Some(recording) = recorded_shares() else { return };
+    let Some(terminal) = Terminal::open(200, 60) else { return };
+    terminal.start_prof(&format!("tui {}", quoted(&recording.file())));
+    terminal.wait_for("share_fifty");
+    let program = terminal.program();
+    let server: u32 = terminal.fact("#{pid}").parse().expect("a process has a number");
+    let stopped = Stopped::new(server);
+    // Each draws the whole screen, until there is no room for more: the thread that draws waits for the terminal then, not for
+    // what happens.
+    wait_for("a program that is held by its terminal", || {
+        send(program, Signal::CONT);
+        let waits = std::fs::read_to_string(format!("/proc/{program}/wchan")).unwrap_or_default();
+        waits.contains("poll").then_some(())
+    });
+    send(program, Signal::TERM);
+    wait_for("the end of the program", || is_gone(program).then_some(()));
+    drop(stopped);
+    terminal.assert_given_back(143);
 }
 
 /// The files below a folder.
