@@ -37,6 +37,13 @@ pub(super) fn follow(app: &mut App, picture: &Picture) {
     }
 }
 
+/// What `picture` was asked for, under the names that have come since the one before; `None` when that is the same.
+pub(super) fn renamed_query(before: &Picture, picture: &Picture) -> Option<Query> {
+    let mut query = picture.query.clone();
+    Names::since(&before.recording, picture)?.rename_query(&mut query);
+    (query != picture.query).then_some(query)
+}
+
 /// Frames that had no name in an older state of a recording, some of which have one now.
 struct Names<'p> {
     before: &'p Profile,
