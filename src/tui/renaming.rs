@@ -9,7 +9,7 @@ use super::picture::Picture;
 use super::query::Query;
 use super::spot::Spot;
 use crate::profile::{FrameId, Module, ModuleId, Profile};
-use crate::report::{Direction, FilterOptions, LabelKey, Labels, PathStep, Recording, StackFilter};
+use crate::report::{Direction, FilterOptions, LabelKey, Labels, PathStep, Recording, StackFilter, Step};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
@@ -44,15 +44,21 @@ pub(super) fn renamed_query(before: &Picture, picture: &Picture) -> Option<Query
     (query != picture.query).then_some(query)
 }
 
-/// Frames that had no name in an older state of a recording, some of which have one now.
+/// What functions are called that were called by their addresses in an older state of a recording.
 struct Names<'p> {
     before: &'p Profile,
-    now: &'p Profile,
-    /// In the order of their addresses.
-    frames: Vec<Unnamed>,
-    /// Samples of each frame, by its number now.
-    samples_of_frame: &'p [u64],
+    picture: &'p Picture,
+    /// Looked for once somebody asks for an address: mostly nothing that was chosen is one.
+    frames: Option<Frames>,
+}
+
+/// Frames that had no name then, some of which have one now.
+struct Frames {
+    /// In the order of their addresses; none when none of them has a name.
+    unnamed: Vec<Unnamed>,
+    /// What they were called.
     old_labels: Labels,
+    /// What they are called.
     labels: Labels,
 }
 
@@ -68,54 +74,40 @@ struct Unnamed {
 }
 
 impl<'p> Names<'p> {
-    /// `None` when no frame of `before` has got a name.
+    /// `None` when `before` is the recording of `picture`.
     fn since(before: &'p Recording, picture: &'p Picture) -> Option<Self> {
-        if std::ptr::eq(before, &*picture.recording) {
-            return None;
-        }
-        let (before, now) = (&before.profile, &picture.recording.profile);
-        let frames = unnamed(before, now);
-        if frames.iter().all(|frame| now.symbols.locations(frame.now).is_empty()) {
-            return None;
-        }
-        let labels = |profile| Labels::new(profile, picture.labels.grouping(), picture.query.common.inline);
-        Some(Names {
-            before,
-            now,
-            frames,
-            samples_of_frame: &picture.quality.samples_of_frame,
-            old_labels: labels(before),
-            labels: labels(now),
-        })
+        let is_other = !std::ptr::eq(before, &*picture.recording);
+        is_other.then_some(Names { before: &before.profile, picture, frames: None })
     }
 
     /// What stands now where `key` stood, root first: the function that was at this address and those inlined in it.
     fn steps(&mut self, key: &LabelKey) -> Option<Vec<PathStep>> {
         let (_, address) = key.name.rsplit_once("+0x")?;
         let address = u64::from_str_radix(address, 16).ok()?;
-        let start = self.frames.partition_point(|frame| frame.address < address);
-        let here = self.frames[start..].iter().take_while(|frame| frame.address == address);
+        let (before, now) = (self.before, &self.picture.recording.profile);
+        let picture = self.picture;
+        let Frames { unnamed, old_labels, labels } =
+            self.frames.get_or_insert_with(|| Frames::new(before, picture));
+        let start = unnamed.partition_point(|frame| frame.address < address);
+        let here = unnamed[start..].iter().take_while(|frame| frame.address == address);
         let mut meant: Option<(u64, Reverse<FrameId>)> = None;
         for frame in here {
-            self.old_labels.resolve(self.before, frame.before);
-            let is_meant = matches!(self.old_labels.steps(frame.before),
-                [step] if self.old_labels.get(step.label).is(key));
+            old_labels.resolve(before, frame.before);
+            let is_meant = (old_labels.steps(frame.before).last())
+                .is_some_and(|step| old_labels.get(step.label).is(key));
             if is_meant {
                 // Files that replaced each other have one path: most likely the one that runs is meant.
-                let samples = self.samples_of_frame.get(frame.now.index()).copied().unwrap_or(0);
+                let samples = picture.quality.samples_of_frame.get(frame.now.index()).copied().unwrap_or(0);
                 meant = meant.max(Some((samples, Reverse(frame.now))));
             }
         }
         let (_, Reverse(frame)) = meant?;
-        if self.now.symbols.locations(frame).is_empty() {
+        if now.symbols.locations(frame).is_empty() {
             return None;
         }
-        self.labels.resolve(self.now, frame);
-        let labels = &self.labels;
-        let step = |step: &crate::report::Step| PathStep {
-            label: labels.get(step.label).key(),
-            is_inlined: step.is_inlined,
-        };
+        labels.resolve(now, frame);
+        let step =
+            |step: &Step| PathStep { label: labels.get(step.label).key(), is_inlined: step.is_inlined };
         Some(labels.steps(frame).iter().map(step).collect())
     }
 
@@ -207,6 +199,18 @@ impl<'p> Names<'p> {
         if middle.is_some() {
             spot.path[0].is_inlined = false;
         }
+    }
+}
+
+impl Frames {
+    fn new(before: &Profile, picture: &Picture) -> Self {
+        let now = &picture.recording.profile;
+        let mut unnamed = unnamed(before, now);
+        if unnamed.iter().all(|frame| now.symbols.locations(frame.now).is_empty()) {
+            unnamed.clear();
+        }
+        let labels = |profile| Labels::new(profile, picture.labels.grouping(), picture.query.common.inline);
+        Frames { unnamed, old_labels: labels(before), labels: labels(now) }
     }
 }
 
