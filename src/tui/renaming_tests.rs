@@ -288,3 +288,39 @@ fn what_is_still_without_a_name_and_what_had_one_stays() {
     name(&mut screen);
     assert_eq!(screen.selected(), ["t", "main", "small"]);
 }
+
+#[test]
+fn of_two_files_of_one_path_the_one_that_ran_most_gives_the_name() {
+    use crate::profile::{Function, Location, Module, Sample};
+    // The same address in a file that replaced the first.
+    let replaced = |has_names: bool| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 5, &["/l.so:+0x10"]);
+        if has_names {
+            build.name("/l.so:+0x10", "old");
+        }
+        let mut recording = build.finish();
+        let profile = &mut recording.profile;
+        let first = *profile.tables.frame(crate::profile::FrameId(0));
+        let module = Module { instance: 1, ..profile.tables.module(first.module).clone() };
+        let module = profile.tables.intern_module(module);
+        let frame = profile.tables.intern_frame(crate::profile::Frame { module, ..first });
+        let stack = profile.tables.intern_stack_of([frame]);
+        let sample = profile.events[0].samples().next().unwrap();
+        for time_ns in 0..20 {
+            profile.events[0].push(Sample { time_ns, stack, ..sample });
+        }
+        if has_names {
+            let name = profile.tables.intern_string("new");
+            let function = profile.symbols.intern_function(Function { name, raw_name: name });
+            profile.symbols.set_locations(frame, vec![Location { function, ..Location::default() }]);
+        }
+        recording
+    };
+    let mut screen = TestScreen::new(replaced(false), 80, 24);
+    screen.keys("↓↓");
+    assert_eq!((screen.selected().join(" "), samples(&screen)), ("t l.so+0x10".to_owned(), 25));
+    show(&mut screen, replaced(true));
+    assert_eq!(screen.selected(), ["t", "new"]);
+}
