@@ -135,13 +135,24 @@ impl Build {
         // Any number that depends only on the text will do as its address.
         let address = text.bytes().fold(7u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         let frame = self.profile.tables.intern_frame(Frame { module, address, flags });
+        self.set_functions(frame, path, functions);
+        frame
+    }
+
+    /// Gives a frame that had no name, `MODULE:+0x1234`, its functions: `parse⇒from_str`.
+    pub(crate) fn name(&mut self, text: &str, functions: &str) {
+        let frame = self.frame(text);
+        let (path, _) = text.split_once(':').expect("MODULE:+0xADDRESS");
+        self.set_functions(frame, path, functions);
+    }
+
+    fn set_functions(&mut self, frame: FrameId, path: &str, functions: &str) {
         let functions: Vec<&str> = functions.split('⇒').collect();
         let mut locations = Vec::new();
         for (depth, name) in functions.iter().enumerate().rev() {
             locations.push(self.location(name, path, depth > 0));
         }
         self.profile.symbols.set_locations(frame, locations);
-        frame
     }
 
     fn location(&mut self, name: &str, path: &str, is_inlined: bool) -> Location {

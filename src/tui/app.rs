@@ -171,6 +171,7 @@ impl App {
 
     /// Shows another picture, with the zoom and the selection where they were, by name.
     pub fn set_picture(&mut self, picture: Arc<Picture>) {
+        renaming::follow(self, &picture);
         if self.picture.as_ref().is_some_and(|before| before.query.direction != picture.query.direction) {
             self.flame.turn_round(&picture);
         }
@@ -180,7 +181,6 @@ impl App {
         if let Some(Prompt::Search { before: Some(before), .. }) = &mut self.prompt {
             before.find(&picture);
         }
-        renaming::follow(self, &picture);
         top_view::follow(self, &picture);
         threads_view::follow(self, &picture);
         time_view::follow(self, &picture);

@@ -56,6 +56,8 @@ mod live_tests;
 #[cfg(test)]
 mod one_model_tests;
 #[cfg(test)]
+mod renaming_tests;
+#[cfg(test)]
 mod test_screen;
 #[cfg(test)]
 mod test_session;

@@ -193,6 +193,8 @@ impl Session {
                         before
                     };
                     old.into_iter().for_each(|old| self.worker.ask(Job::Forget(old)));
+                    // A picture can ask for the next one: what it was asked for has a name now.
+                    self.carry_out()?;
                 }
             }
             Message::Done(Done::Problem(query, failure)) => {
@@ -250,6 +252,11 @@ impl Session {
 
     fn act(&mut self, action: &Action) -> anyhow::Result<()> {
         self.app.update(action);
+        self.carry_out()
+    }
+
+    /// Does what the app wants of the world outside.
+    fn carry_out(&mut self) -> anyhow::Result<()> {
         for effect in self.app.take_effects() {
             match effect {
                 Effect::Ask => self.worker.ask(Job::Query(self.app.query.clone())),

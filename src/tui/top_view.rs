@@ -42,6 +42,24 @@ pub struct TopState {
     trend: VecDeque<FxHashMap<LabelKey, u64>>,
 }
 
+impl TopState {
+    /// Gives what is remembered by name the names that `rename` knows.
+    pub(super) fn rename(&mut self, mut rename: impl FnMut(&LabelKey) -> Option<LabelKey>) {
+        if let Some(renamed) = self.selected.as_ref().and_then(&mut rename) {
+            self.selected = Some(renamed);
+        }
+        for shares in &mut self.trend {
+            let renamed: Vec<(LabelKey, LabelKey)> =
+                shares.keys().filter_map(|key| Some((key.clone(), rename(key)?))).collect();
+            for (key, renamed) in renamed {
+                // A function may have had a row for each of its addresses.
+                let share = shares.remove(&key).unwrap_or(0);
+                *shares.entry(renamed).or_default() += share;
+            }
+        }
+    }
+}
+
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Id {

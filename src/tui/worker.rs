@@ -3,6 +3,7 @@
 use super::pace::Pace;
 use super::picture::Picture;
 use super::query::Query;
+use super::renaming;
 use crate::failure::Failure;
 use crate::report::{ExportJob, Recording};
 use std::path::PathBuf;
@@ -164,6 +165,22 @@ impl<F: Fn(Done)> Drop for Told<F> {
     }
 }
 
+/// The picture, and not an empty one because what is asked for has a name since the one before: then `query` has it, too.
+fn picture_after(
+    recording: &Arc<Recording>,
+    query: &mut Query,
+    before: Option<&Picture>,
+) -> Result<Picture, Failure> {
+    let picture = Picture::after(recording, query, before)?;
+    match before.and_then(|before| renaming::renamed_query(before, &picture)) {
+        Some(renamed) => {
+            *query = renamed;
+            Picture::after(recording, query, before)
+        }
+        None => Ok(picture),
+    }
+}
+
 fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
     let mut recording: Option<Arc<Recording>> = None;
     let mut query: Option<Query> = None;
@@ -180,11 +197,11 @@ fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
         let is_asked = asked.query.is_some();
         query = asked.query.or(query);
         let began = Instant::now();
-        if let (Some(recording), Some(query)) = (&recording, &query)
+        if let (Some(recording), Some(query)) = (&recording, &mut query)
             && (is_asked || (has_grown && pace.left(began).is_zero()))
         {
             has_grown = false;
-            match Picture::after(recording, query, last.as_deref()) {
+            match picture_after(recording, query, last.as_deref()) {
                 Ok(picture) => {
                     let newest = Some(Arc::new(picture));
                     let before = std::mem::replace(&mut last, newest.clone());

@@ -3,8 +3,10 @@
 use super::picture::Picture;
 use super::query::Query;
 use super::worker::{Done, Job, Worker};
-use crate::report::fixture::ingest;
-use crate::report::{CommonOptions, Direction, ExportJob, ExportShape, Recording, SortKey, View};
+use crate::report::fixture::{Build, ingest};
+use crate::report::{
+    CommonOptions, Direction, ExportJob, ExportShape, LabelKey, Recording, SortKey, StackFilter, View,
+};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -49,6 +51,35 @@ fn what_is_held_is_asked_and_nothing_newer() {
     }
     worker.ask(Job::Recording(Arc::clone(&newer)));
     assert!(Arc::ptr_eq(&next(&worker, &done).recording, &newer));
+}
+
+#[test]
+fn what_is_asked_for_by_its_address_is_there_in_the_first_picture_that_has_its_name() {
+    let recording = |has_names: bool| {
+        let mut build = Build::new();
+        if has_names {
+            build.name("/l.so:+0x10", "call");
+        }
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 9, &["/x:main", "/l.so:+0x10"]);
+        build.add(task, 5, &["/x:main", "/x:beside"]);
+        Arc::new(build.finish())
+    };
+    let key = |name: &str| LabelKey { name: name.into(), module: "/l.so".into(), line: None };
+    let mut query = Query { pivot: Some(key("l.so+0x10")), ..Query::new(CommonOptions::default()) };
+    query.common.filter.stacks.push(StackFilter::Focus(key("l.so+0x10")));
+    let (worker, done) = started();
+    worker.ask(Job::Query(query));
+    worker.ask(Job::Recording(recording(false)));
+    assert_eq!(next(&worker, &done).total.samples, 9);
+    // It knows the name from then on.
+    for _ in 0..2 {
+        worker.ask(Job::Recording(recording(true)));
+        let named = next(&worker, &done);
+        assert_eq!((named.total.samples, named.query.pivot.clone()), (9, Some(key("call"))));
+        assert_eq!(named.query.common.filter.stacks, [StackFilter::Focus(key("call"))]);
+        assert!(named.pivot.is_some());
+    }
 }
 
 #[test]
