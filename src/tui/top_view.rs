@@ -17,6 +17,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Pictures that a trend is made of.
 const TREND: usize = 10;
@@ -130,7 +131,7 @@ pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
     selected_row(app, picture).map(|row| row.label).into_iter().collect()
 }
 
-/// Follows the selected function into another picture, and remembers its shares while it is live.
+/// Follows the selected function into another picture, and remembers the shares of a live one.
 pub fn follow(app: &mut App, picture: &Picture) {
     if let Some(key) = &app.top.selected {
         let found = picture.table.rows.iter().position(|row| picture.labels.get(row.label).is(key));
@@ -139,12 +140,24 @@ pub fn follow(app: &mut App, picture: &Picture) {
             app.top.list.follow(at);
         }
     }
-    if !app.is_live() {
-        return;
+    if app.live.is_some() {
+        remember(app, picture);
     }
-    let is_same = app.picture.as_ref().is_some_and(|before| before.query.common == picture.query.common);
-    if !is_same {
-        app.top.trend.clear();
+}
+
+/// Adds a point to the trend when something was recorded since the last one, be it asked for often or not at all.
+fn remember(app: &mut App, picture: &Picture) {
+    // The order of the rows, or what other views ask for, changes no share.
+    let is_same = |before: &Picture| {
+        before.query.common == picture.query.common && before.query.window == picture.query.window
+    };
+    match &app.picture {
+        Some(before) if !is_same(before) => app.top.trend.clear(),
+        // In another order other functions may be the ones that are remembered.
+        Some(before) if Arc::ptr_eq(&before.recording, &picture.recording) => {
+            app.top.trend.pop_back();
+        }
+        Some(_) | None => {}
     }
     let shares = picture.table.rows.iter().take(REMEMBERED).map(|row| {
         let share = percent(row.own.weight, picture.total.weight);
