@@ -3,7 +3,8 @@
 use super::action::{Action, Tab};
 use super::test_session::{Session, function, theme};
 use super::theme::ColorDepth;
-use crate::report::fixture::ingest;
+use crate::report::Recording;
+use crate::report::fixture::{Build, ingest};
 use ratatui::layout::Position;
 
 #[test]
@@ -61,7 +62,7 @@ fn a_double_click_on_a_callee_puts_it_into_the_middle() {
 
 /// `main` calls `read` and forty functions too narrow for a box; `read` is called by as many.
 fn narrow() -> Session {
-    let mut build = crate::report::fixture::Build::new();
+    let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
     build.add(task, 9_000, &["/x:main", "/x:read"]);
     for number in 0..40 {
@@ -147,4 +148,59 @@ fn a_click_on_a_narrow_box_selects_it_and_a_second_opens_it() {
     assert_eq!(session.app.callers.selected.rest.len(), 80, "{lines:#?}");
     session.press(&[Action::DoubleClick(at)]);
     assert_eq!(session.app.callers.zooms.len(), 1);
+}
+
+/// `read` is called by and calls one that is wide and one that has its column as a gift.
+pub(super) fn with_gifts() -> Recording {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 9_000, &["/x:main", "/x:read", "/x:parse"]);
+    build.add(task, 1, &["/x:outer", "/x:caller", "/x:read", "/x:callee", "/x:inner"]);
+    build.finish()
+}
+
+/// In the middle is `read`.
+fn gifts() -> Session {
+    let mut session = Session::new(with_gifts(), None, Tab::Callers);
+    middle(&mut session, "read");
+    session
+}
+
+#[test]
+fn enter_shows_what_follows_a_narrow_box_and_then_puts_that_into_the_middle() {
+    let pivot = |session: &Session| session.app.query.pivot.clone().unwrap().name;
+    for (towards, away, wide, narrow, behind) in [
+        (Action::Up, Action::Down, "main", "caller", "outer"),
+        (Action::Down, Action::Up, "parse", "callee", "inner"),
+    ] {
+        let mut session = gifts();
+        session.press(&[towards.clone(), Action::Right, towards.clone()]);
+        assert_eq!(session.app.toast.as_deref(), Some("too narrow for what follows: Enter shows it"));
+        assert_eq!(function(&session.app), narrow);
+        session.press(&[Action::Enter]);
+        assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), narrow.to_owned()));
+        let text = session.text();
+        assert!(text.contains(&format!("▏{narrow}")) && text.contains(&format!("▏{behind}")), "{text}");
+        assert!(!text.contains(&format!("▏{wide}")), "{text}");
+        session.press(&[Action::Back]);
+        assert!(session.text().contains(&format!("▏{wide}")), "{}", session.text());
+        assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), narrow.to_owned()));
+        // What is there can be selected, in the same view of the function in the middle.
+        session.press(&[Action::Enter, towards]);
+        assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), behind.to_owned()));
+        session.press(&[away]);
+        assert_eq!(function(&session.app), narrow);
+        session.press(&[Action::Enter]);
+        assert_eq!(pivot(&session), narrow);
+        assert!(session.app.callers.zooms.is_empty());
+    }
+}
+
+#[test]
+fn enter_puts_a_box_that_hides_nothing_into_the_middle_at_once() {
+    for (towards, wide) in [(Action::Up, "main"), (Action::Down, "parse")] {
+        let mut session = gifts();
+        session.press(&[towards, Action::Enter]);
+        assert_eq!(session.app.query.pivot.clone().unwrap().name, wide);
+    }
 }

@@ -257,13 +257,16 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
     true
 }
 
-/// Puts the selected function into the middle, or opens the selected box.
+/// Opens the selected box when what is in it or follows it is not drawn, else puts its function into the middle.
 fn enter(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
     let Some(what) = selected_part(app, picture, pivot) else { return };
     let BoxOf::Node(id) = what else { return open(app, picture, pivot, area) };
-    let label = picture.labels.get(tree(pivot, app.callers.side).node(id).label);
+    let side = app.callers.side;
+    let label = picture.labels.get(tree(pivot, side).node(id).label);
     if app.callers.is_middle() {
         app.tell("this is in the middle already: select a caller or a callee");
+    } else if hides_what_follows(pivot, side, id, &shown(app, picture, pivot, area)) {
+        app.callers.zooms.push((side, app.callers.selected.clone()));
     } else if matches!(label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
         app.tell("this is no function");
     } else {
@@ -271,12 +274,27 @@ fn enter(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
     }
 }
 
+/// The boxes of the side on which something is selected, as they are drawn in `area`.
+fn shown(app: &App, picture: &Picture, pivot: &Pivot, area: Rect) -> Vec<FlameBox> {
+    boxes(app, picture, pivot, app.callers.side, layout(app, picture, pivot, area).columns)
+}
+
+/// Whether something follows a node of which `boxes` have nothing: its own box is too narrow, or it has none.
+fn hides_what_follows(pivot: &Pivot, side: Side, id: NodeId, boxes: &[FlameBox]) -> bool {
+    let tree = tree(pivot, side);
+    let is_below =
+        |one: &FlameBox| node_of(&one.what).is_some_and(|below| tree.node(below).parent == Some(id));
+    let mut children = tree.node(id).children.iter();
+    // What has no weight is drawn nowhere.
+    children.any(|child| tree.node(*child).total.weight > 0) && !boxes.iter().any(is_below)
+}
+
 /// Shows what is in the selected box, which several share, and selects the widest of them.
 fn open(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
     let side = app.callers.side;
     app.callers.zooms.push((side, app.callers.selected.clone()));
     let row = app.callers.selected.path.len() as u32;
-    let boxes = boxes(app, picture, pivot, side, layout(app, picture, pivot, area).columns);
+    let boxes = shown(app, picture, pivot, area);
     let first = boxes.iter().find(|one| one.row == row);
     if let Some(one) = first {
         select(app, picture, pivot, side, &one.what);
@@ -332,10 +350,10 @@ fn step(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: Si
         Some((_, one)) => select(app, picture, pivot, towards, &one.what),
         None if matches!(here.what, BoxOf::Rest(_)) => app.tell("Enter shows what is in this box"),
         None => {
-            let id = node_of(&here.what);
-            let is_narrow = id.is_some_and(|id| !tree(pivot, towards).node(id).children.is_empty());
+            let is_narrow =
+                node_of(&here.what).is_some_and(|id| hides_what_follows(pivot, towards, id, &boxes));
             app.tell(match towards {
-                _ if is_narrow => "too narrow for what follows: Enter puts it into the middle",
+                _ if is_narrow => "too narrow for what follows: Enter shows it",
                 Side::Callers => "nothing calls this",
                 Side::Callees => "this calls nothing",
             });
@@ -360,7 +378,7 @@ fn repeat(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: 
 
 fn beside(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, right: bool) {
     let side = app.callers.side;
-    let boxes = boxes(app, picture, pivot, side, layout(app, picture, pivot, area).columns);
+    let boxes = shown(app, picture, pivot, area);
     let at = selected_box(app, picture, pivot, &boxes);
     let next = if right { Some(at + 1) } else { at.checked_sub(1) };
     match next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {

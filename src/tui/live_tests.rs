@@ -44,7 +44,12 @@ fn flame_of_what_goes_on_on_all_screens() {
 
 #[test]
 fn top_of_what_goes_on_on_all_screens() {
-    insta::assert_snapshot!(session(130, Tab::Top).snapshot());
+    let mut session = session(100, Tab::Top);
+    for seconds in [110, 120, 130] {
+        session.recording = Arc::new(watched(seconds, 3));
+        session.picture();
+    }
+    insta::assert_snapshot!(session.snapshot());
 }
 
 #[test]
@@ -183,8 +188,14 @@ fn on_a_narrow_screen_the_trend_goes_first() {
     let heading = |session: &mut Session, columns| {
         session.lines((columns, 24), &theme(ColorDepth::True, false)).swap_remove(2)
     };
-    assert!(heading(&mut session, 120).contains("TREND"));
-    let narrow = heading(&mut session, 80);
+    // What is a full screen has everything.
+    for columns in [80, 120] {
+        let full = heading(&mut session, columns);
+        for column in ["SELF%v", "±", "TOTAL%", " SELF ", "FUNCTION", "MODULE", "TREND"] {
+            assert!(full.contains(column), "{column} in {columns}: {full}");
+        }
+    }
+    let narrow = heading(&mut session, 76);
     assert!(!narrow.contains("TREND") && narrow.contains("MODULE") && narrow.contains('±'), "{narrow}");
 }
 

@@ -1,12 +1,14 @@
 //! The Top view: on screens of several sizes, with the numbers of the report, and what keys do in it.
 
 use super::action::{Action, Tab};
+use super::app::Live;
 use super::test_session::{Session, function, theme};
 use super::theme::ColorDepth;
-use crate::report::fixture::ingest;
+use crate::report::fixture::{Build, ingest};
 use crate::report::fixture_waits::waiting;
 use crate::report::{CommonOptions, Metric, Page, ReportOptions, View, render};
 use ratatui::layout::Position;
+use std::sync::Arc;
 
 #[test]
 fn top_on_all_screens() {
@@ -89,19 +91,59 @@ fn searching_top_finds_the_next_match_and_goes_round() {
     assert_eq!(function(&session.app), second);
 }
 
-#[test]
-fn trends_are_of_the_last_ten_pictures_of_a_live_recording() {
+/// A live session that has seen a recording for each of `all`: in it `hot` has so many of a hundred samples.
+fn live(all: &[u64]) -> Session {
     let mut session = Session::new(ingest(), None, Tab::Top);
-    assert!(!session.text().contains("TREND"));
-    session.app.live = Some(super::app::Live::default());
-    for _ in 0..12 {
-        session.picture();
+    session.app.live = Some(Live::default());
+    all.iter().for_each(|samples| record(&mut session, *samples));
+    session
+}
+
+fn record(session: &mut Session, samples: u64) {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, samples, &["/x:main", "/x:hot"]);
+    build.add(task, 100 - samples, &["/x:main", "/x:cold"]);
+    session.recording = Arc::new(build.finish());
+    session.picture();
+}
+
+/// The trend of `hot` on the screen.
+fn trend(session: &mut Session) -> String {
+    let text = session.text();
+    let row = text.lines().find(|line| line.contains(" hot ")).unwrap();
+    row.chars().filter(|c| ('▁'..='█').contains(c)).collect()
+}
+
+#[test]
+fn a_trend_has_a_point_for_each_recording_that_was_seen() {
+    assert!(!Session::new(ingest(), None, Tab::Top).text().contains("TREND"));
+    let mut session = live(&[20, 40, 80]);
+    assert_eq!(trend(&mut session), "▂▄█");
+    // Of the same recording other questions are asked, and the same one again.
+    session.picture();
+    let asking = [Action::Sort, Action::Sort, Action::Invert, Action::SplitThreads];
+    session.press(&asking);
+    session.press(&[Action::Open(Tab::Callers), Action::Open(Tab::Time), Action::Open(Tab::Top)]);
+    assert_eq!(trend(&mut session), "▂▄█");
+    session.press(&[Action::Freeze]);
+    session.press(&asking);
+    assert_eq!(trend(&mut session), "▂▄█");
+    session.press(&[Action::Freeze]);
+    record(&mut session, 40);
+    assert_eq!(trend(&mut session), "▂▄█▄");
+    (0..12).for_each(|_| record(&mut session, 80));
+    assert_eq!(trend(&mut session), "█".repeat(10));
+}
+
+#[test]
+fn a_trend_begins_anew_with_what_its_shares_are_of() {
+    for other in [Action::InlinedFrames, Action::KernelFrames, Action::NextWindow, Action::Focus] {
+        let mut session = live(&[20, 40, 80]);
+        assert_eq!(function(&session.app), "hot");
+        session.press(std::slice::from_ref(&other));
+        assert_eq!(trend(&mut session), "█", "{other:?}");
+        record(&mut session, 80);
+        assert_eq!(trend(&mut session), "██", "{other:?}");
     }
-    let lines = session.lines((99, 24), &theme(ColorDepth::True, false));
-    assert!(lines[2].ends_with("TREND"), "{lines:#?}");
-    assert!(lines[3].ends_with("██████████") && !lines[3].ends_with("███████████"), "{lines:#?}");
-    // Other filters are another story.
-    session.press(&[Action::KernelFrames]);
-    let lines = session.lines((99, 24), &theme(ColorDepth::True, false));
-    assert!(lines[3].ends_with(" █") || lines[3].ends_with('█') && !lines[3].contains("██"), "{lines:#?}");
 }

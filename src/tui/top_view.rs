@@ -17,15 +17,22 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Pictures that a trend is made of.
 const TREND: usize = 10;
 /// Functions whose share is remembered from each picture.
 const REMEMBERED: usize = 500;
-/// Columns that a name has where there is a trend: it is the first to go.
-const NAME_COLUMNS: usize = 24;
+/// Columns that a name has at least where there are more columns.
+const WIDE_NAME_COLUMNS: usize = 24;
+/// Columns that a name has at least beside a trend, which is the first to go. 80 columns hold both.
+const NAME_COLUMNS: usize = 18;
 /// Columns that a name has at least.
 const LEAST_NAME_COLUMNS: usize = 12;
+/// Columns of a module.
+const MODULE_COLUMNS: usize = 12;
+/// Columns of a module beside a trend, where there are no more columns: the name needs the others.
+const NARROW_MODULE_COLUMNS: usize = 10;
 /// From this width on there are more columns.
 const WIDE_COLUMNS: usize = 100;
 
@@ -93,24 +100,28 @@ fn placed(app: &App, picture: &Picture, columns: usize) -> Placed<Id> {
     if is_wide {
         all.push(column(Id::Threads, "THREADS", 7, true, 3));
     }
-    let least_name = if is_wide || has_trend { NAME_COLUMNS } else { LEAST_NAME_COLUMNS };
+    let least_name = if is_wide { WIDE_NAME_COLUMNS } else { LEAST_NAME_COLUMNS };
     all.push(column(Id::Name, "FUNCTION", least_name, false, 0));
-    all.push(column(Id::Module, "MODULE", 12, false, 3));
+    all.push(column(Id::Module, "MODULE", MODULE_COLUMNS, false, 3));
     if is_wide {
         all.push(column(Id::Source, "SOURCE", 16, false, if has_trend { 7 } else { 5 }));
     }
     if has_trend {
         let mut with_trend = all.clone();
+        for column in with_trend.iter_mut().filter(|_| !is_wide) {
+            match column.id {
+                Id::Name => column.width = NAME_COLUMNS,
+                Id::Module => column.width = NARROW_MODULE_COLUMNS,
+                _ => {}
+            }
+        }
         with_trend.push(column(Id::Trend, "TREND", TREND, false, 6));
         let placed = Placed::new(with_trend, columns, Id::Name, usize::MAX);
-        if placed.iter().any(|column| column.id == Id::Trend) {
+        if placed.has(Id::Trend) {
             return placed;
         }
     }
     // Without it there is room for all others as there would be if there were none.
-    for column in all.iter_mut().filter(|column| column.id == Id::Name && !is_wide) {
-        column.width = LEAST_NAME_COLUMNS;
-    }
     Placed::new(all, columns, Id::Name, usize::MAX)
 }
 
@@ -138,7 +149,7 @@ pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
     selected_row(app, picture).map(|row| row.label).into_iter().collect()
 }
 
-/// Follows the selected function into another picture, and remembers its shares while it is live.
+/// Follows the selected function into another picture, and remembers the shares of a live one.
 pub fn follow(app: &mut App, picture: &Picture) {
     if let Some(key) = &app.top.selected {
         let found = picture.table.rows.iter().position(|row| picture.labels.get(row.label).is(key));
@@ -147,12 +158,24 @@ pub fn follow(app: &mut App, picture: &Picture) {
             app.top.list.follow(at);
         }
     }
-    if !app.is_live() {
-        return;
+    if app.live.is_some() {
+        remember(app, picture);
     }
-    let is_same = app.picture.as_ref().is_some_and(|before| before.query.common == picture.query.common);
-    if !is_same {
-        app.top.trend.clear();
+}
+
+/// Adds a point to the trend when something was recorded since the last one, be it asked for often or not at all.
+fn remember(app: &mut App, picture: &Picture) {
+    // The order of the rows, or what other views ask for, changes no share.
+    let is_same = |before: &Picture| {
+        before.query.common == picture.query.common && before.query.window == picture.query.window
+    };
+    match &app.picture {
+        Some(before) if !is_same(before) => app.top.trend.clear(),
+        // In another order other functions may be the ones that are remembered.
+        Some(before) if Arc::ptr_eq(&before.recording, &picture.recording) => {
+            app.top.trend.pop_back();
+        }
+        Some(_) | None => {}
     }
     let shares = picture.table.rows.iter().take(REMEMBERED).map(|row| {
         let share = percent(row.own.weight, picture.total.weight);
