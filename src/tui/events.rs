@@ -1,12 +1,12 @@
 //! Where events come from: a thread for the terminal's input and one for signals.
 
-use super::tty;
+use super::{terminal, tty};
 use crossterm::event::{self, Event};
 use rustix::event::{PollFd, PollFlags};
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH};
 use signal_hook::iterator::Signals;
 use std::fs::File;
-use std::io::{self, IsTerminal, PipeReader, Read as _, Write as _};
+use std::io::{self, PipeReader, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
@@ -66,8 +66,7 @@ pub(super) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
 /// A change of size, of which `resized` tells, has to be taken at once: where crossterm finds it beside a key, it gives the
 /// change and hears of the key only with the next one.
 fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::Result<()> {
-    let stdin = io::stdin();
-    let device = if stdin.is_terminal() { None } else { Some(File::open("/dev/tty")?) };
+    let (device, stdin) = (terminal::device()?, io::stdin());
     let fd = device.as_ref().map_or_else(|| stdin.as_fd(), File::as_fd);
     loop {
         if wait_for_input(fd, resized.as_fd())? {

@@ -165,12 +165,14 @@ impl Session {
         self.see_failure()?;
         let (app, theme) = (&self.app, &self.theme);
         let drawn = self.terminal.screen.draw(|frame| screen::draw(frame, app, theme)).map(|_| ());
-        match tty::ended_by() {
-            // It may have waited for a terminal that nobody reads.
-            Some(signal) => self.over = Some(SIGNAL_STATUS + signal as u8),
-            None => drawn.map_err(gone)?,
-        }
-        Ok(())
+        // It may have waited for a terminal that nobody reads.
+        if self.is_ended_by_signal() { Ok(()) } else { drawn.map_err(gone) }
+    }
+
+    fn is_ended_by_signal(&mut self) -> bool {
+        let signal = tty::ended_by();
+        self.over = signal.map(|signal| SIGNAL_STATUS + signal as u8).or(self.over);
+        signal.is_some()
     }
 
     fn take(&mut self, message: Message) -> anyhow::Result<()> {
@@ -287,8 +289,7 @@ impl Session {
     }
 
     fn signal(&mut self, signal: i32) -> anyhow::Result<()> {
-        if let Some(signal) = tty::ended_by() {
-            self.over = Some(SIGNAL_STATUS + signal as u8);
+        if self.is_ended_by_signal() {
             return Ok(());
         }
         match signal {

@@ -128,8 +128,8 @@ fn capture_mouse(out: &mut impl Write) -> io::Result<()> {
     out.write_all(b"\x1b[?1003l\x1b[?1002h")
 }
 
-/// The terminal that is read and drawn on.
-fn device() -> io::Result<Option<File>> {
+/// The terminal that keys come from, where standard input is none.
+pub(super) fn device() -> io::Result<Option<File>> {
     if io::stdin().is_terminal() { Ok(None) } else { File::open("/dev/tty").map(Some) }
 }
 

@@ -1,7 +1,7 @@
 //! The times of threads, against the kernel's own books: `/proc/PID/task/TID/schedstat` and `getrusage`.
 
 use super::fixture;
-use super::machine::{StolenTime, turn};
+use super::machine::{StolenTime, now_ns, turn};
 use super::postgres::Postgres;
 use super::profiler::Recording;
 use super::running::Running;
@@ -131,12 +131,6 @@ impl Reader {
             Books { on_cpu_ns: end.on_cpu_ns - start.on_cpu_ns, no_cpu_ns: end.no_cpu_ns - start.no_cpu_ns };
         (booked, gap_ns.unwrap_or(0))
     }
-}
-
-/// CLOCK_MONOTONIC, ns.
-fn now_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Asserts that on CPU, without one, and blocked are the time of `threads` that live throughout, and that the kernel has the

@@ -62,6 +62,12 @@ pub(crate) fn copy_for_everyone(program: &Path, folder: &Path) -> PathBuf {
     copy
 }
 
+/// CLOCK_MONOTONIC, ns.
+pub(crate) fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// Time that a hypervisor takes from this machine's CPUs. A program that runs then has neither run, by its own clocks, nor
 /// waited.
 pub(crate) struct StolenTime {

@@ -1,6 +1,6 @@
 //! Waits at the highest rates there are, and of programs of the distribution.
 
-use super::machine::{skip, tool_or_skip, turn};
+use super::machine::{now_ns, skip, tool_or_skip, turn};
 use super::postgres::Postgres;
 use super::profiler::{Recording, binary};
 use super::running::Running;
@@ -116,12 +116,6 @@ fn rate(lines: &[Line], from: f64, to: f64) -> f64 {
     rates.get(rates.len() / 2).copied().unwrap_or_else(|| panic!("no line from {from} to {to}"))
 }
 
-/// CLOCK_MONOTONIC, s.
-fn now() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
-}
-
 #[test]
 fn a_stopped_recorder_does_not_slow_the_program_and_what_is_lost_is_counted() {
     let Some(_turn) = turn() else { return };
@@ -154,7 +148,7 @@ fn a_stopped_recorder_does_not_slow_the_program_and_what_is_lost_is_counted() {
             let signal = if step == 1 { Signal::STOP } else { Signal::CONT };
             kill_process(pid, signal).expect("prof still records");
         }
-        let began = now();
+        let began = now_ns() as f64 * 1e-9;
         std::thread::sleep(Duration::from_millis(if step == 1 { 1500 } else { 800 }));
         began
     });
