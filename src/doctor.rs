@@ -118,7 +118,7 @@ fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check>
         Verdict::Ok,
         format!("all BPF programs load, in {:.0} ms", session.load_time().as_secs_f64() * 1e3),
     )];
-    let recorded = session.begin().and_then(|()| {
+    let recorded = session.begin(None).and_then(|()| {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end && session.collector.totals.samples < WANTED_STACKS {
             std::thread::sleep(Duration::from_millis(20));

@@ -4,9 +4,11 @@
 //! defines as macros or enumerators are repeated here, each next to the name it has in `prof.h`.
 
 mod event;
+mod ring;
 mod wait_event;
 
 pub use event::{DecodeError, RescueEvent, SampleEvent, StackCopyEvent};
+pub use ring::Ring;
 pub use wait_event::{OpenWaitEvent, REASONS, ThreadTimeEvent, WaitEvent, WaitKind};
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
@@ -15,7 +17,7 @@ mod skeleton {
 }
 
 pub use skeleton::types::{
-    prof_counters, prof_file, prof_file_key, prof_image, prof_open_wait, prof_process, prof_rescue,
+    bss, prof_counters, prof_file, prof_file_key, prof_image, prof_open_wait, prof_process, prof_rescue,
     prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait,
 };
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};

@@ -1,22 +1,25 @@
 //! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
 
 use super::capacity::max_walked_frames;
+use super::drain::Rings;
 use super::kernel_tables::{KernelTables, TableMaps};
 use super::kernel_types::KERNEL_TYPES;
+use super::perf_event::SidebandRing;
+use super::span::Span;
+use super::stopper::Stopper;
 use super::wait_programs::{self, WaitConfig};
 use crate::bpf::{
-    Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, RescueEvent, SAMPLE_RINGS, SampleEvent,
-    StackCopyEvent, ThreadTimeEvent, WaitEvent, prof_counters, prof_file, prof_file_key, prof_image,
-    prof_process, prof_rescue,
+    Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, Ring, SAMPLE_RINGS, prof_counters, prof_file,
+    prof_file_key, prof_image, prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
 use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, RingBuffer, RingBufferBuilder};
-use std::cell::RefCell;
+use libbpf_rs::{Link, MapCore, MapFlags, MapMut, OpenObject};
 use std::mem::{MaybeUninit, offset_of};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
-use std::rc::Rc;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// What the kernel side has to know before it is loaded.
@@ -51,24 +54,6 @@ const RING_SECONDS: f64 = 1.0;
 /// Room for copies of every stack, bytes: some 170.
 const STACK_COPY_RING_BYTES: u32 = 128 << 20;
 
-/// Descriptors that tell that a ring is filling up.
-pub(super) const RING_FDS: usize = 3;
-
-/// What the rings delivered.
-#[derive(Debug, Default)]
-pub(super) struct Received {
-    /// Samples and waits, in the order of their rings.
-    pub samples: Vec<SampleEvent>,
-    /// Times of threads.
-    pub thread_times: Vec<ThreadTimeEvent>,
-    /// Stack copies.
-    pub rescues: Vec<RescueEvent>,
-    /// Copies of every stack, when asked for.
-    pub copies: Vec<StackCopyEvent>,
-    /// Records that were none.
-    pub bad_records: u64,
-}
-
 /// The loaded kernel side.
 pub(super) struct KernelSide<'obj> {
     pub(super) skeleton: ProfSkel<'obj>,
@@ -78,14 +63,10 @@ pub(super) struct KernelSide<'obj> {
     samplers: Vec<Link>,
     /// All other programs.
     pub(super) links: Vec<Link>,
-    sample_rings: RingBuffer<'obj>,
-    wait_rings: RingBuffer<'obj>,
-    rescue_ring: RingBuffer<'obj>,
-    received: Rc<RefCell<Received>>,
+    /// Ends sampling.
+    pub(super) stopper: Arc<Stopper>,
     /// Running threads are sampled.
     has_sampler: bool,
-    /// Most samples that one look takes.
-    records_per_take: usize,
     /// How long loading took, verification included.
     pub load_time: Duration,
 }
@@ -138,82 +119,14 @@ impl<'obj> KernelSide<'obj> {
         let empty = super::process::empty_entry();
         maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
 
-        let received = Rc::new(RefCell::new(Received::default()));
-        let mut samples = RingBufferBuilder::new();
-        let rings: [&dyn MapCore; SAMPLE_RINGS] = [
-            &maps.ring0,
-            &maps.ring1,
-            &maps.ring2,
-            &maps.ring3,
-            &maps.ring4,
-            &maps.ring5,
-            &maps.ring6,
-            &maps.ring7,
-        ];
-        for ring in rings {
-            let received = Rc::clone(&received);
-            samples.add(ring, move |bytes| {
-                let mut received = received.borrow_mut();
-                match SampleEvent::decode(bytes) {
-                    Ok(sample) => received.samples.push(sample),
-                    Err(_) => received.bad_records += 1,
-                }
-                0
-            })?;
-        }
-        let sample_rings = samples.build()?;
-        let mut waits = RingBufferBuilder::new();
-        let of_waits = Rc::clone(&received);
-        waits.add(&maps.waits, move |bytes| {
-            let mut received = of_waits.borrow_mut();
-            match WaitEvent::decode(bytes) {
-                Ok(sample) => received.samples.push(sample),
-                Err(_) => received.bad_records += 1,
-            }
-            0
-        })?;
-        let of_times = Rc::clone(&received);
-        waits.add(&maps.thread_times, move |bytes| {
-            let mut received = of_times.borrow_mut();
-            match ThreadTimeEvent::decode(bytes) {
-                Ok(time) => received.thread_times.push(time),
-                Err(_) => received.bad_records += 1,
-            }
-            0
-        })?;
-        let wait_rings = waits.build()?;
-        let mut rescues = RingBufferBuilder::new();
-        let of_rescues = Rc::clone(&received);
-        rescues.add(&maps.rescue_ring, move |bytes| {
-            let mut received = of_rescues.borrow_mut();
-            match RescueEvent::decode(bytes) {
-                Ok(rescue) => received.rescues.push(rescue),
-                Err(_) => received.bad_records += 1,
-            }
-            0
-        })?;
-        let of_copies = Rc::clone(&received);
-        rescues.add(&maps.stack_copies, move |bytes| {
-            let mut received = of_copies.borrow_mut();
-            match StackCopyEvent::decode(bytes) {
-                Ok(copy) => received.copies.push(copy),
-                Err(_) => received.bad_records += 1,
-            }
-            0
-        })?;
-        let rescue_ring = rescues.build()?;
-        let records_per_take = (config.hz as usize * config.cpus.len()).max(10_000);
+        let span = Span::new(maps.bss.as_fd())?;
         Ok(KernelSide {
             skeleton,
             tables,
             samplers: Vec::new(),
             links: Vec::new(),
-            sample_rings,
-            wait_rings,
-            rescue_ring,
-            received,
+            stopper: Arc::new(Stopper::new(span, config.waits.is_some())),
             has_sampler: config.on_cpu,
-            records_per_take,
             load_time,
         })
     }
@@ -228,6 +141,7 @@ impl<'obj> KernelSide<'obj> {
     /// Attaches the sampler to one event per CPU; sampling starts with that.
     pub(super) fn attach_samplers(&mut self, samplers: Vec<OwnedFd>) -> anyhow::Result<()> {
         for sampler in samplers.into_iter().filter(|_| self.has_sampler) {
+            self.stopper.add_samplers(vec![sampler.try_clone()?]);
             // libbpf enables the event, and the link that it returns owns the descriptor.
             let link = self.skeleton.progs.on_cpu.attach_perf_event(sampler.as_raw_fd());
             let link = link.map_err(|error| load_failure(&error))?;
@@ -237,10 +151,6 @@ impl<'obj> KernelSide<'obj> {
         Ok(())
     }
 
-    /// Stops sampling running threads.
-    pub(super) fn stop_sampling(&mut self) {
-        self.samplers.clear();
-    }
 
     /// Stops everything. What is in the rings can still be received.
     pub(super) fn stop(&mut self) {
@@ -248,32 +158,34 @@ impl<'obj> KernelSide<'obj> {
         self.links.clear();
     }
 
-    /// Takes everything out of the rings.
-    pub(super) fn receive(&mut self) -> anyhow::Result<Received> {
-        self.empty_rings()?;
-        Ok(std::mem::take(&mut *self.received.borrow_mut()))
-    }
-
-    /// Makes room in the rings; what was in them is kept for [`KernelSide::receive`].
-    pub(super) fn empty_rings(&mut self) -> anyhow::Result<()> {
-        // Never longer than once around: at high rates the producers could keep the reader for ever.
-        let most = if self.links.is_empty() { usize::MAX } else { self.records_per_take };
-        if self.sample_rings.consume_raw_n(most) < 0 {
-            anyhow::bail!("cannot read the ring buffers of samples");
-        }
-        if self.wait_rings.consume_raw_n(most) < 0 {
-            anyhow::bail!("cannot read the ring buffers of waits");
-        }
-        // A stack copy is sent before its sample: once the samples are taken, all their copies are there.
-        self.rescue_ring.consume()?;
-        Ok(())
-    }
-
-    /// Become readable when a ring is filling up.
-    pub(super) fn ring_fds(&self) -> [BorrowedFd<'_>; RING_FDS] {
-        // SAFETY: the ring buffers own the descriptors and live as long as `self`.
-        [&self.sample_rings, &self.wait_rings, &self.rescue_ring]
-            .map(|rings| unsafe { BorrowedFd::borrow_raw(rings.epoll_fd()) })
+    /// The rings, to be emptied by somebody else, with those of the side-band.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be mapped.
+    pub(super) fn rings(&self, sidebands: Vec<SidebandRing>) -> anyhow::Result<Rings> {
+        let maps = &self.skeleton.maps;
+        let ring = |map: &MapMut<'_>| -> io::Result<Ring> {
+            Ring::new(map.as_fd().try_clone_to_owned()?, map.max_entries())
+        };
+        let samples = [
+            &maps.ring0,
+            &maps.ring1,
+            &maps.ring2,
+            &maps.ring3,
+            &maps.ring4,
+            &maps.ring5,
+            &maps.ring6,
+            &maps.ring7,
+        ];
+        Ok(Rings {
+            samples: samples.into_iter().map(ring).collect::<io::Result<_>>()?,
+            waits: ring(&maps.waits)?,
+            thread_times: ring(&maps.thread_times)?,
+            rescues: ring(&maps.rescue_ring)?,
+            stack_copies: ring(&maps.stack_copies)?,
+            sidebands,
+        })
     }
 
     /// Tells the kernel side what a process has mapped.

@@ -2,10 +2,11 @@
 
 use crate::failure::{Failure, status};
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub(super) struct Child {
     gate: Option<File>,
     failure: File,
     status: Option<i32>,
+    /// Becomes readable when it ends; `None` where the kernel has no such thing.
+    ended: Option<OwnedFd>,
 }
 
 /// Finds the program of a command as execvp(3) does.
@@ -132,6 +135,7 @@ impl Child {
             gate: Some(File::from(gate_write)),
             failure: File::from(failure_read),
             status: None,
+            ended: Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
         })
     }
 
@@ -164,6 +168,11 @@ impl Child {
     /// The exit status as a shell has it (128 + signal), once the command has ended.
     pub(super) fn poll(&mut self) -> Option<i32> {
         self.reap(libc::WNOHANG)
+    }
+
+    /// Becomes readable when the command ends.
+    pub(super) fn ended_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.ended.as_ref().map(AsFd::as_fd)
     }
 
     /// Waits for the command's end.

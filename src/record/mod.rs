@@ -9,6 +9,7 @@ mod capacity;
 mod collect;
 mod cost;
 mod descriptors;
+mod drain;
 mod endings;
 mod file_state;
 mod fresh_rows;
@@ -33,7 +34,9 @@ mod session;
 mod sideband;
 mod signals;
 mod stack_copies;
+mod span;
 mod status;
+mod stopper;
 mod symbolize;
 mod target;
 mod wait_programs;
@@ -52,7 +55,6 @@ use crate::failure::{Failure, status as exit};
 use crate::profile::{WriteError, Writer};
 use launch::Child;
 use output::{Destination, Placed, ProfileFile};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signals::Signals;
 use status::{Summary, Voice};
 use std::io::IsTerminal;
@@ -61,8 +63,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use symbolize::Naming;
 
-/// The rings are emptied this often.
-const TAKE_INTERVAL: Duration = Duration::from_millis(100);
+/// A reason to end is looked for this often, if nothing comes.
+const PATIENCE: Duration = Duration::from_millis(100);
 /// What was taken reaches the file this often: the most that a killed recorder loses.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(900);
 
@@ -182,11 +184,10 @@ fn start(
             if has_ended || signals.interrupts() > 0 || signals.end_signal().is_some() {
                 break;
             }
-            wait(session, left.min(TAKE_INTERVAL))?;
-            session.take_sideband()?;
+            session.wait(left.min(PATIENCE), &[])?;
         }
     }
-    session.begin()
+    session.begin(options.duration)
 }
 
 /// How often each signal was passed on to a command.
@@ -280,18 +281,6 @@ fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOption
     }
 }
 
-/// Waits until there is something to take, or for `patience`. Returns whether a ring is filling up.
-fn wait(session: &Session<'_>, patience: Duration) -> anyhow::Result<bool> {
-    let mut fds: Vec<PollFd<'_>> =
-        session.poll_fds().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-    let timeout = Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: patience.subsec_nanos().into() };
-    match poll(&mut fds, Some(&timeout)) {
-        Ok(_) => Ok(fds.iter().rev().take(session::RING_FDS).any(|ring| !ring.revents().is_empty())),
-        Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(std::io::Error::from(error).into()),
-    }
-}
-
 /// A recording that takes samples.
 struct Recording<'a, 'obj> {
     session: Session<'obj>,
@@ -317,21 +306,13 @@ struct Ending {
 impl Recording<'_, '_> {
     /// Takes samples until there is a reason to stop.
     fn until_its_end(&mut self, writer: &mut Writer<ProfileFile>) -> anyhow::Result<Ending> {
-        let mut last_take = Instant::now();
         let mut last_flush = Instant::now();
         loop {
             if let Some(ending) = self.ending() {
                 return Ok(ending);
             }
-            let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
-            let is_filling = wait(&self.session, patience)?;
-            if last_take.elapsed() < TAKE_INTERVAL && !is_filling {
-                // Woken early by the side-band or by a signal.
-                self.session.take_sideband()?;
-                continue;
-            }
-            last_take = Instant::now();
-            self.session.take()?;
+            let others: Vec<_> = self.child.iter().filter_map(Child::ended_fd).collect();
+            self.session.wait(PATIENCE, &others)?;
             for notice in std::mem::take(&mut self.session.notices) {
                 self.voice.say(&format!("note: {notice}"));
             }

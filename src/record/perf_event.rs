@@ -3,7 +3,7 @@
 use perf_event_open_sys::bindings::{self, perf_event_attr, perf_event_mmap_page};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -52,6 +52,15 @@ pub(super) fn open_sampler(cpu: u32, hz: u32, user_only: bool) -> io::Result<Own
     attr.set_exclude_hv(u64::from(user_only));
     attr.set_exclude_kernel(u64::from(user_only));
     open(&mut attr, cpu)
+}
+
+/// Has an event take no more samples.
+pub(super) fn disable(event: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the descriptor is that of an event, and the call has no argument.
+    match unsafe { perf_event_open_sys::ioctls::DISABLE(event.as_raw_fd(), 0) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// The time that one sample stands for, ns.

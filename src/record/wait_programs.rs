@@ -3,9 +3,8 @@
 use super::attach::{KernelSide, load_failure};
 use super::kernel_types::{KERNEL_TYPES, KernelTypeNames};
 use super::options::{WaitOptions, WaitStacks};
-use super::session::monotonic_ns;
 use super::wait_reason;
-use crate::bpf::{Counter, OpenProfSkel, OpenWaitEvent, prof_span};
+use crate::bpf::{Counter, OpenProfSkel, OpenWaitEvent};
 use libbpf_rs::Link;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
@@ -128,30 +127,26 @@ impl KernelSide<'_> {
 
     /// Waits count from now on: threads that sleep already are looked at. Returns the time, CLOCK_MONOTONIC, ns.
     pub(super) fn start_waits(&mut self) -> anyhow::Result<u64> {
-        let start_ns = self.agree_on_time(|span, time_ns| span.start_ns = time_ns);
+        let start_ns = self.stopper.span().start();
         let link = self.skeleton.progs.threads_at_start.attach()?;
         let mut nothing = Vec::new();
         libbpf_rs::Iter::new(&link)?.read_to_end(&mut nothing)?;
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.span.has_all = 1;
-        }
+        self.stopper.span().has_all_threads();
         Ok(start_ns)
     }
 
     /// The waits that are not over. The stacks of those that are new are on their way, as far as there is room for them.
     pub(super) fn open_waits(&mut self) -> anyhow::Result<Vec<OpenWaitEvent>> {
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.span.open_room = THREADS_PER_TAKE.into();
-        }
+        self.stopper.span().set_room_for_open_waits(THREADS_PER_TAKE.into());
         let link = self.skeleton.progs.threads_waiting.attach()?;
         let mut bytes = Vec::new();
         libbpf_rs::Iter::new(&link)?.read_to_end(&mut bytes)?;
         Ok(OpenWaitEvent::decode_all(&bytes))
     }
 
-    /// Waits count up to now: closes those that are not over, and the times of all threads. Returns the time.
-    pub(super) fn stop_waits(&mut self) -> anyhow::Result<u64> {
-        let stop_ns = self.agree_on_time(|span, time_ns| span.stop_ns = time_ns);
+    /// Closes the waits that were not over when sampling was stopped, and the times of all threads. After every few that
+    /// wait `take` is to make room in the rings.
+    pub(super) fn close_waits(&mut self, mut take: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
         let link = self.skeleton.progs.threads_at_end.attach()?;
         let mut threads = libbpf_rs::Iter::new(&link)?;
         let mut byte = [0];
@@ -160,7 +155,7 @@ impl KernelSide<'_> {
         while threads.read(&mut byte)? > 0 {
             count += 1;
             if count.is_multiple_of(THREADS_PER_TAKE) {
-                self.empty_rings()?;
+                take()?;
             }
         }
         drop(threads);
@@ -170,7 +165,7 @@ impl KernelSide<'_> {
         while self.open_accounts()? > 0 && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(stop_ns)
+        Ok(())
     }
 
     /// Accounts of threads' times that the kernel side has not sent yet.
@@ -179,29 +174,9 @@ impl KernelSide<'_> {
         let closed = counters.get(Counter::AccountSent) + counters.get(Counter::ThreadFull);
         Ok(counters.get(Counter::Account).saturating_sub(closed))
     }
-
-    /// Sets a time for the programs on all CPUs. It lies a little ahead, so that none of them has passed it when it
-    /// hears of it; returns once it is reached.
-    fn agree_on_time(&mut self, set: impl Fn(&mut prof_span, u64)) -> u64 {
-        loop {
-            let time_ns = monotonic_ns() + LEAD_NS;
-            if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-                set(&mut bss.span, time_ns);
-                // The programs read the same memory.
-                std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-            }
-            // This thread may have been away meanwhile.
-            if let Some(left) = time_ns.checked_sub(monotonic_ns()) {
-                std::thread::sleep(Duration::from_nanos(left));
-                return time_ns;
-            }
-        }
-    }
 }
 
 /// How long threads that end may take for it while the recording does, too.
 const LAST_SWITCH_PATIENCE: Duration = Duration::from_millis(100);
-/// How far ahead a time is set on which all CPUs have to agree, ns.
-const LEAD_NS: u64 = 300_000;
 /// Stack copies of sleeping threads that fit into their ring: 250.
 const THREADS_PER_TAKE: u32 = 64;

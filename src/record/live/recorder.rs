@@ -7,7 +7,7 @@ use crate::record::descriptors;
 use crate::record::launch::{Child, files_to_preload};
 use crate::record::options::{RecordOptions, Target};
 use crate::record::session::{Session, Start};
-use crate::record::{TAKE_INTERVAL, target, wait};
+use crate::record::{PATIENCE, target};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -99,7 +99,7 @@ pub(super) fn run(
         if let Some(delay) = options.delay {
             pass(delay, wishes, &mut session, &mut child, has_launched)?;
         }
-        session.begin()?;
+        session.begin(options.duration)?;
         if let Some(child) = &mut child {
             child.release()?;
         }
@@ -175,8 +175,7 @@ fn pass(
         if has_ended || wishes.abandon.load(Ordering::Relaxed) {
             break;
         }
-        wait(session, left.min(TAKE_INTERVAL))?;
-        session.take_sideband()?;
+        session.wait(left.min(PATIENCE), &[])?;
     }
     Ok(())
 }
@@ -190,7 +189,6 @@ fn until_its_end(
     cursor: &mut Cursor,
     sender: &Sender<Message>,
 ) -> anyhow::Result<Option<&'static str>> {
-    let mut last_take = Instant::now();
     let mut last_news = Instant::now();
     let mut next_look = Instant::now() + FIRST_LOOK;
     loop {
@@ -209,19 +207,16 @@ fn until_its_end(
         if options.duration.is_some_and(|duration| session.elapsed() >= duration) {
             return Ok(Some("duration reached"));
         }
-        let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
-        let is_filling = wait(session, patience)?;
-        if last_take.elapsed() < TAKE_INTERVAL && !is_filling {
-            session.take_sideband()?;
-            continue;
-        }
-        last_take = Instant::now();
-        let has_looked = last_take >= next_look;
+        let others: Vec<_> = child.iter().filter_map(Child::ended_fd).collect();
+        session.wait(PATIENCE, &others)?;
+        let now = Instant::now();
+        let has_looked = now >= next_look;
         if has_looked {
             session.look_at_open_waits()?;
-            next_look = last_take + wishes.interval().max(last_take.elapsed() * LOOK_PATIENCE);
+            next_look = now + wishes.interval().max(now.elapsed() * LOOK_PATIENCE);
+            // The stacks of those that are new.
+            session.take()?;
         }
-        session.take()?;
         let profile = &session.collector.profile;
         let is_quiet = !has_looked
             && profile.events.iter().all(crate::profile::Event::is_empty)

@@ -7,10 +7,10 @@
 mod publish;
 mod stop;
 
-pub(super) use super::attach::RING_FDS;
-use super::attach::{KernelConfig, KernelSide, Received};
+use super::attach::{KernelConfig, KernelSide};
 use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
+use super::drain::{Batch, Drain, wait_for};
 use super::endings::Endings;
 use super::kernel_frames::KernelFrames;
 use super::machine::{effective_hz, online_cpus, system_meta};
@@ -19,7 +19,7 @@ use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process;
 use super::processes::Processes;
-use super::sideband::{self, Sideband};
+use super::sideband::Sideband;
 use super::stack_copies::StackCopies;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
@@ -27,15 +27,18 @@ use super::{descriptors, proc_fs, rights, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{Meta, Profile, counter};
+use anyhow::Context;
 use libbpf_rs::OpenObject;
 use publish::Refusals;
 use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::event::{PollFd, PollFlags};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Nice value of the thread that empties the rings.
+/// Nice value of the thread that records.
 const READER_PRIORITY: i32 = -10;
 /// How long processes are remembered after their number was reused, and their code after their end, ns.
 const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
@@ -56,7 +59,8 @@ pub struct Session<'obj> {
     /// One event per CPU, until sampling begins.
     samplers: Vec<OwnedFd>,
     waits: Option<WaitConfig>,
-    sidebands: Vec<SidebandRing>,
+    /// Empties the rings.
+    drain: Drain,
     /// What was collected so far.
     pub collector: Collector,
     /// Processes named by the target that still run.
@@ -233,11 +237,13 @@ impl<'obj> Session<'obj> {
         if let Some(waits) = &waits {
             collector.add_waits(waits.describe());
         }
+        let drain = Drain::start(kernel.rings(sidebands)?, Arc::clone(&kernel.stopper))
+            .context("cannot start a thread that reads the ring buffers")?;
         let mut session = Session {
             kernel,
             samplers,
             waits,
-            sidebands,
+            drain,
             collector,
             roots: found.pids.iter().copied().collect(),
             tids: found.tids.iter().copied().collect(),
@@ -266,12 +272,12 @@ impl<'obj> Session<'obj> {
         };
         session.place_tables(patience, wanted);
         // What was mapped while the tables were compiled.
-        session.take_sideband()?;
+        session.take()?;
         Ok(session)
     }
 
-    /// Starts sampling; times count from now.
-    pub fn begin(&mut self) -> anyhow::Result<()> {
+    /// Starts sampling; times count from now. It ends by itself after `duration`, whatever this thread does then.
+    pub fn begin(&mut self, duration: Option<Duration>) -> anyhow::Result<()> {
         self.start_ns = match &self.waits {
             Some(_) => self.kernel.start_waits()?,
             None => monotonic_ns(),
@@ -283,6 +289,10 @@ impl<'obj> Session<'obj> {
             .map_or(0, |since| since.as_nanos() as u64);
         self.collector.set_start(self.start_ns);
         self.kernel.attach_samplers(std::mem::take(&mut self.samplers))?;
+        if let Some(duration) = duration {
+            let length_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+            self.drain.set_deadline(self.start_ns.saturating_add(length_ns));
+        }
         self.collector.kernel.start_loading();
         Ok(())
     }
@@ -295,37 +305,71 @@ impl<'obj> Session<'obj> {
         self.publish_roots()
     }
 
-    /// Descriptors that become readable when there is something to take; those of the rings of samples and of stack
-    /// copies, `RING_FDS` of them, come last.
-    pub fn poll_fds(&self) -> impl Iterator<Item = std::os::fd::BorrowedFd<'_>> {
-        self.sidebands.iter().map(AsFd::as_fd).chain(self.kernel.ring_fds())
+    /// Waits until something was recorded, one of `others` is readable, a signal comes, or for `patience`; takes what is
+    /// there then.
+    ///
+    /// # Errors
+    ///
+    /// When the rings cannot be read.
+    pub fn wait(&mut self, patience: Duration, others: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
+        let fds = others.iter().copied().chain([self.drain.news()]);
+        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        wait_for(&mut fds, patience)?;
+        let batches = self.drain.received()?;
+        self.add(batches);
+        Ok(())
     }
 
-    /// Takes the side-band only: cheap, and what keeps new libraries' tables early.
-    pub fn take_sideband(&mut self) -> anyhow::Result<()> {
-        let mut records = Vec::new();
-        for ring in &mut self.sidebands {
-            ring.drain(|kind, misc, bytes| records.extend(sideband::decode(kind, misc, bytes)));
+    /// Takes everything that was recorded up to now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::wait`].
+    pub fn take(&mut self) -> anyhow::Result<()> {
+        let batches = self.drain.receive_all()?;
+        self.add(batches);
+        Ok(())
+    }
+
+    fn add(&mut self, batches: Vec<Batch>) {
+        if batches.is_empty() {
+            return;
         }
-        records.sort_by_key(|(time_ns, _)| *time_ns);
-        for (time_ns, record) in records {
-            self.apply(time_ns, record);
+        let mut known_until_ns = None;
+        for mut batch in batches {
+            for (time_ns, record) in std::mem::take(&mut batch.sideband) {
+                self.apply(time_ns, record);
+            }
+            if let Some(until_ns) = batch.known_until_ns {
+                self.end_processes();
+                self.add_samples(batch, until_ns);
+                known_until_ns = Some(until_ns);
+            }
         }
+        self.end_processes();
+        // Addresses of mappings without a record were looked up meanwhile.
+        self.publish_processes();
+        self.place_tables(Duration::ZERO, Wanted::First);
+        if let Some(known_until_ns) = known_until_ns {
+            self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
+            self.collector.retry_waiting(known_until_ns);
+            self.collector.release_held();
+            self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
+        }
+    }
+
+    /// Notes which processes have ended.
+    fn end_processes(&mut self) {
         let now_ns = monotonic_ns();
         for pid in self.endings.take_ended(now_ns, proc_fs::live_thread) {
             self.collector.processes.exit(pid, now_ns);
             self.kernel.forget_process(pid);
         }
-        self.publish_processes();
-        self.place_tables(Duration::ZERO, Wanted::First);
-        Ok(())
     }
 
-    /// Takes everything that is there into the profile.
-    pub fn take(&mut self) -> anyhow::Result<()> {
-        let known_until_ns = monotonic_ns();
-        self.take_sideband()?;
-        let Received { samples, thread_times, rescues, copies, bad_records } = self.kernel.receive()?;
+    /// Adds what was in the rings; of the side-band everything up to `known_until_ns` was applied.
+    fn add_samples(&mut self, batch: Batch, known_until_ns: u64) {
+        let Batch { samples, thread_times, rescues, copies, bad_records, .. } = batch;
         self.collector.profile.count(counter::LOST_BAD_RECORD, bad_records);
         if let Some(known) = &mut self.collector.copies {
             known.take(copies);
@@ -348,7 +392,7 @@ impl<'obj> Session<'obj> {
             let rescue = self.take_rescue(&sample);
             let is_overdue = known_until_ns.saturating_sub(sample.time_ns) > RESCUE_PATIENCE_NS;
             if sample.has_rescue && rescue.is_none() && !is_over && !is_overdue {
-                // Another CPU was still writing to the ring of copies when it was read.
+                // Another CPU was still writing to the ring of copies when that was read.
                 self.collector.is_late(&sample);
                 self.deferred.push(sample);
                 continue;
@@ -357,14 +401,6 @@ impl<'obj> Session<'obj> {
         }
         // Copies whose sample was lost.
         self.rescues.retain(|(time_ns, _), _| known_until_ns.saturating_sub(*time_ns) <= RESCUE_PATIENCE_NS);
-        // Addresses that nobody had told of were looked up meanwhile.
-        self.publish_processes();
-        self.place_tables(Duration::ZERO, Wanted::First);
-        self.collector.files.restore_hot(&mut self.kernel.tables, known_until_ns);
-        self.collector.retry_waiting(known_until_ns);
-        self.collector.release_held();
-        self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
-        Ok(())
     }
 
     /// The copy that belongs to a sample. Two records may have one time, of which the other one has a copy.
@@ -409,7 +445,7 @@ impl<'obj> Session<'obj> {
         self.kernel.counters().map_or(0, |counters| counters.get(Counter::WaitFull))
     }
 
-    /// Lets this thread run before others: on a crowded machine the rings would overflow. It works little, and
+    /// Lets this thread run before others: on a crowded machine tables would come late. It works little, and
     /// without the right to do so everything still works.
     pub(super) fn prefer_reader(&self) {
         let _ = rustix::process::setpriority_process(None, READER_PRIORITY);

@@ -1,6 +1,6 @@
 //! The end of a session: what is left is taken, and what was lost is counted.
 
-use super::{Session, TABLE_PATIENCE, monotonic_ns};
+use super::{Session, TABLE_PATIENCE};
 use crate::bpf::Counter;
 use crate::profile::{End, counter};
 use crate::record::attach::CounterValues;
@@ -33,17 +33,22 @@ impl Session<'_> {
     /// Stops sampling and takes what is left. The end record still lacks the cost of what follows.
     pub fn stop(&mut self, reason: &str) -> anyhow::Result<()> {
         let counters = self.kernel.counters();
-        self.kernel.stop_sampling();
-        let stop_ns = match self.waits {
-            Some(_) => self.kernel.stop_waits()?,
-            None => monotonic_ns(),
-        };
+        let stop_ns = self.kernel.stopper.stop();
+        let mut batches = Vec::new();
+        if self.waits.is_some() {
+            let drain = &self.drain;
+            self.kernel.close_waits(|| {
+                batches.extend(drain.receive_all()?);
+                Ok(())
+            })?;
+        }
         self.kernel.stop();
         let counters = self.kernel.counters().or(counters)?;
         self.stop_ns = Some(stop_ns);
         self.place_tables(Duration::from_millis(500), Wanted::Whole);
         self.collector.waits_are_open(Vec::new(), stop_ns);
-        self.take()?;
+        batches.extend(self.drain.receive_all()?);
+        self.add(batches);
         if self.collector.waits_for_tables() {
             self.place_tables(TABLE_PATIENCE, Wanted::Whole);
         }
