@@ -491,6 +491,96 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
     Some(())
 }
 
+/// All that a profile says, with words for ids.
+#[derive(Debug, Default, PartialEq)]
+struct Spelled {
+    events: Vec<Vec<String>>,
+    thread_times: Vec<String>,
+}
+
+impl Spelled {
+    fn add(&mut self, profile: &Profile) {
+        let Profile { tables, symbols, .. } = profile;
+        let task = |id: TaskId| {
+            let task = tables.task(id);
+            format!("{}/{}#{} {:?}", task.pid, task.tid, task.generation, tables.string(task.comm))
+        };
+        let frame = |id: FrameId| {
+            let frame = tables.frame(id);
+            let module = tables.module(frame.module);
+            let names: Vec<String> = (symbols.locations(id).iter())
+                .map(|location| {
+                    let function = symbols.function(location.function);
+                    let [name, raw_name, file] =
+                        [function.name, function.raw_name, location.file].map(|text| tables.string(text));
+                    format!("{name:?} {raw_name:?} {file:?}:{} {}", location.line, location.is_inlined)
+                })
+                .collect();
+            let path = tables.string(module.path);
+            let Module { build_id, kind, instance, .. } = module;
+            format!("{path:?} {build_id:?} {kind:?} {instance} {} {:?} {names:?}", frame.address, frame.flags)
+        };
+        let stack = |id: Option<StackId>| -> Vec<String> {
+            id.map(|id| tables.stack_frames(id).map(frame).collect()).unwrap_or_default()
+        };
+        self.events.resize(self.events.len().max(profile.events.len()), Vec::new());
+        for (spelled, event) in self.events.iter_mut().zip(&profile.events) {
+            spelled.extend(event.samples().map(|sample| {
+                let wait = sample.wait.map(|wait| {
+                    let waker = (wait.waker.kind, wait.waker.task.map(task), stack(wait.waker.stack));
+                    format!("{} {:?} {waker:?}", wait.duration_ns, wait.reason)
+                });
+                let Sample { time_ns, weight, cpu, outcome, folded, .. } = sample;
+                let (task, stack) = (task(sample.task), stack(sample.stack));
+                format!("{time_ns} {task} {stack:?} {weight} {cpu} {outcome:?} {wait:?} {folded:?}")
+            }));
+        }
+        self.thread_times.extend(profile.thread_times.iter().map(|time| {
+            format!("{} {:?}", task(time.task), ThreadTime { task: TaskId(0), ..time.clone() })
+        }));
+    }
+}
+
+#[test]
+fn a_name_that_comes_after_a_new_beginning_is_that_of_its_frame() {
+    let mut profile = Profile::new(Meta::default());
+    let mut writer = Writer::new(Vec::new(), &profile.meta).unwrap();
+    let frame = |profile: &mut Profile, address| {
+        let module = profile.tables.intern_module(Module::default());
+        profile.tables.intern_frame(Frame { module, address, flags: FrameFlags::default() })
+    };
+    let location = |profile: &mut Profile, name: &str| {
+        let name = profile.tables.intern_string(name);
+        let function = profile.symbols.intern_function(Function { name, raw_name: name });
+        Location { function, file: name, line: 7, is_inlined: false }
+    };
+    for address in [10, 20] {
+        frame(&mut profile, address);
+    }
+    let late = writer.frame_id(FrameId(1));
+    writer.flush(&mut profile, true).unwrap();
+    profile.begin_anew();
+    writer.begin_anew();
+    let present = frame(&mut profile, 30);
+    assert_eq!((writer.frame_of(late), writer.frame_of(writer.frame_id(present))), (None, Some(present)));
+    let locations = vec![location(&mut profile, "present")];
+    profile.symbols.set_locations(present, locations);
+    let locations = vec![location(&mut profile, "late")];
+    // The second is of a frame that the file does not have.
+    writer.name_former(&mut profile, &[(late, locations.clone()), (FrameId(9), locations)]).unwrap();
+    writer.flush(&mut profile, true).unwrap();
+    let (back, integrity) = read(writer.into_inner().as_slice()).unwrap();
+    assert_eq!(integrity.bytes_skipped, 0, "{integrity:?}");
+    let names: Vec<Option<&str>> = (0..3)
+        .map(|id| {
+            let location = back.symbols.locations(FrameId(id)).first()?;
+            assert_eq!((back.tables.string(location.file), location.line).1, 7);
+            Some(back.tables.string(back.symbols.function(location.function).name))
+        })
+        .collect();
+    assert_eq!(names, [None, Some("late"), Some("present")]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -515,6 +605,40 @@ proptest! {
         prop_assert_eq!(&back, &all);
         let (again, _) = read(written(&back).as_slice()).unwrap();
         prop_assert_eq!(again, all);
+    }
+
+    /// A recorder that forgets its rows now and then writes what one that keeps them does.
+    #[test]
+    fn what_was_written_by_one_that_begins_anew_is_read(
+        steps in proptest::collection::vec(step(), 0..120),
+        anew in proptest::collection::vec(0usize..120, 0..4),
+    ) {
+        let mut profile = Profile::new(Meta::default());
+        // The same, never flushed.
+        let mut all = profile.clone();
+        let mut writer = Writer::new(Vec::new(), &profile.meta).unwrap();
+        let mut expected = Spelled::default();
+        for (index, step) in steps.iter().enumerate() {
+            apply(&mut profile, step);
+            apply(&mut all, step);
+            if anew.contains(&index) {
+                writer.flush(&mut profile, true).unwrap();
+                expected.add(&all);
+                profile.begin_anew();
+                all.begin_anew();
+                writer.begin_anew();
+            } else if let Step::Flush { forget } = step {
+                writer.flush(&mut profile, *forget).unwrap();
+            }
+        }
+        writer.flush(&mut profile, true).unwrap();
+        expected.add(&all);
+        let (back, integrity) = read(writer.into_inner().as_slice()).unwrap();
+        prop_assert_eq!((integrity.bytes_skipped, integrity.unknown_chunks, integrity.unknown_fields), (0, 0, 0));
+        let mut found = Spelled::default();
+        found.add(&back);
+        found.events.resize(expected.events.len(), Vec::new());
+        prop_assert_eq!(found, expected);
     }
 
     #[test]

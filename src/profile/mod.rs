@@ -166,6 +166,20 @@ impl Profile {
         Profile { meta, ..Profile::default() }
     }
 
+    /// Forgets all rows but modules, which keep their ids, with the samples and names that refer to them: a recorder that
+    /// runs for days has handed them over. Returns the tables as they were. See [`Writer::begin_anew`].
+    pub fn begin_anew(&mut self) -> Tables {
+        let old = std::mem::take(&mut self.tables);
+        self.events.iter_mut().for_each(Event::clear);
+        self.thread_times.clear();
+        self.symbols = Symbols::default();
+        for module in old.modules() {
+            let path = self.tables.intern_string(old.string(module.path));
+            self.tables.intern_module(Module { path, ..module.clone() });
+        }
+        old
+    }
+
     /// Adds `n` to the counter `name`.
     pub fn count(&mut self, name: &str, n: u64) {
         if n > 0 {

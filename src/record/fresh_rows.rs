@@ -4,7 +4,7 @@
 //! days would see ever more of them, and hands what it has to somebody else before it begins anew.
 
 use super::collect::Collector;
-use crate::profile::{FrameId, Module, StackId, Symbols, Tables};
+use crate::profile::{FrameId, StackId};
 use rustc_hash::FxHashMap;
 
 /// So many stacks are enough for a recorder to begin anew; each is some 20 bytes.
@@ -25,20 +25,13 @@ impl Collector {
     /// Forgets all samples, threads, frames and stacks. Modules keep their numbers; of stacks only those stay that are
     /// part of waits which are not over, under new numbers.
     pub(super) fn forget_rows(&mut self) {
-        let old = std::mem::take(&mut self.profile.tables);
-        self.profile.events.iter_mut().for_each(crate::profile::Event::clear);
-        self.profile.thread_times.clear();
-        self.profile.symbols = Symbols::default();
+        let old = self.profile.begin_anew();
         self.tasks.clear();
         self.totals.leaves.clear();
         self.totals.stacks.clear();
         self.processes.forget_rows();
 
-        let mut tables = Tables::default();
-        for module in old.modules() {
-            let path = tables.intern_string(old.string(module.path));
-            tables.intern_module(Module { path, ..module.clone() });
-        }
+        let mut tables = std::mem::take(&mut self.profile.tables);
         let mut frames: FxHashMap<FrameId, FrameId> = FxHashMap::default();
         self.renumber_waiting(|stack: StackId| {
             let mut path: Vec<FrameId> = (old.stack_frames(stack))
@@ -58,7 +51,7 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Frame, Meta, Profile};
+    use crate::profile::{Frame, Meta, Module, Profile};
     use crate::record::kernel_frames::KernelFrames;
     use crate::record::modules::ModuleFiles;
 

@@ -111,6 +111,8 @@ impl AddressCoder {
 /// File and line of locations, relative to the location before in the same function.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PlaceCoder {
+    /// The first function of which something is known.
+    first: usize,
     last: Vec<(StringId, u32)>,
 }
 
@@ -139,12 +141,18 @@ impl PlaceCoder {
         (*file, *line)
     }
 
+    /// Forgets the functions before `first`: none of them will come again.
+    pub(super) fn forget_before(&mut self, first: FunctionId) {
+        *self = PlaceCoder { first: first.index(), last: Vec::new() };
+    }
+
     /// `function` must be an id of a row that exists, which bounds the memory.
     fn last_of(&mut self, function: FunctionId) -> &mut (StringId, u32) {
-        if self.last.len() <= function.index() {
-            self.last.resize(function.index() + 1, Default::default());
+        let index = function.index().saturating_sub(self.first);
+        if self.last.len() <= index {
+            self.last.resize(index + 1, Default::default());
         }
-        &mut self.last[function.index()]
+        &mut self.last[index]
     }
 }
 

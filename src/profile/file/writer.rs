@@ -4,12 +4,15 @@ use super::chunk::{Kind, MAX_SIZE, Packer};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, WriteError, header, schema};
 use crate::profile::{
-    Event, EventId, Folded, Frame, FrameId, Function, Meta, Profile, Sample, Stack, Symbols, Wait,
+    Event, EventId, Folded, Frame, FrameId, FunctionId, Location, Meta, Profile, Sample, Stack, StackId,
+    StringId, Symbols, TaskId, Wait, Waker,
 };
 use prost::Message;
 use std::collections::BTreeMap;
 use std::io::Write;
 
+/// The empty string is the first of every profile and file, without being written.
+const EMPTY_STRING: usize = 1;
 /// Text bytes after which a chunk of strings is closed.
 const TEXT_PER_CHUNK: usize = 1 << 20;
 
@@ -20,15 +23,16 @@ const TEXT_PER_CHUNK: usize = 1 << 20;
 pub struct Writer<W: Write> {
     out: Sink<W>,
     meta: Meta,
-    strings: usize,
+    strings: Rows,
     modules: usize,
-    tasks: usize,
-    frames: usize,
+    tasks: Rows,
+    frames: Rows,
     addresses: AddressCoder,
-    stacks: usize,
+    stacks: Rows,
+    /// Depths of the stacks of the profile as it is.
     depths: Vec<u16>,
     stack_frames: NoveltyCoder,
-    functions: usize,
+    functions: Rows,
     function_names: NoveltyCoder,
     named_frames: usize,
     symbols: SymbolCoders,
@@ -41,6 +45,32 @@ pub struct Writer<W: Write> {
 impl<W: Write> std::fmt::Debug for Writer<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer").field("bytes_written", &self.bytes_written()).finish_non_exhaustive()
+    }
+}
+
+/// A table of the file. The profile may have begun anew with its rows: those of before are in the file only.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rows {
+    /// Rows of before.
+    before: usize,
+    /// Rows of the profile as it is that are in the file.
+    written: usize,
+}
+
+impl Rows {
+    /// The id in the file of the next row.
+    fn next_id(self) -> usize {
+        self.before + self.written
+    }
+
+    /// The id in the file of a row of the profile.
+    fn id(self, row: u32) -> u32 {
+        row.saturating_add(u32::try_from(self.before).unwrap_or(u32::MAX))
+    }
+
+    /// All rows are of before now, of which the profile keeps the first `kept`.
+    fn begin_anew(&mut self, kept: usize) {
+        *self = Rows { before: self.next_id() - kept, written: kept };
     }
 }
 
@@ -71,15 +101,15 @@ impl<W: Write> Writer<W> {
         Ok(Writer {
             out,
             meta: meta.clone(),
-            strings: 1, // the empty string is there without being written
+            strings: Rows { before: 0, written: EMPTY_STRING },
             modules: 0,
-            tasks: 0,
-            frames: 0,
+            tasks: Rows::default(),
+            frames: Rows::default(),
             addresses: AddressCoder::default(),
-            stacks: 0,
+            stacks: Rows::default(),
             depths: Vec::new(),
             stack_frames: NoveltyCoder::default(),
-            functions: 0,
+            functions: Rows::default(),
             function_names: NoveltyCoder::default(),
             named_frames: 0,
             symbols: SymbolCoders::default(),
@@ -127,6 +157,46 @@ impl<W: Write> Writer<W> {
         self.out.flush()
     }
 
+    /// Notes that the profile begins anew with its rows: it has none now but modules, which keep their ids, and what it adds
+    /// from here on comes after the rows in the file. All of those were written, samples too.
+    pub fn begin_anew(&mut self) {
+        self.strings.begin_anew(EMPTY_STRING);
+        for rows in [&mut self.tasks, &mut self.frames, &mut self.stacks, &mut self.functions] {
+            rows.begin_anew(0);
+        }
+        self.depths = Vec::new();
+        self.symbols.places.forget_before(FunctionId(self.functions.id(0)));
+        self.named_frames = 0;
+        self.thread_times = 0;
+        self.events.iter_mut().for_each(|event| event.samples = 0);
+    }
+
+    /// The id in the file of a frame of the profile as it is: it stays its own when the profile begins anew.
+    pub fn frame_id(&self, frame: FrameId) -> FrameId {
+        FrameId(self.frames.id(frame.0))
+    }
+
+    /// The frame of the profile as it is that has the id `id` in the file; `None` for one of before.
+    pub fn frame_of(&self, id: FrameId) -> Option<FrameId> {
+        id.0.checked_sub(self.frames.id(0)).map(FrameId)
+    }
+
+    /// Appends names of frames that the profile has no more; those by their ids in the file.
+    ///
+    /// # Errors
+    /// As [`Writer::flush`].
+    pub fn name_former(&mut self, profile: &mut Profile, named: &[(FrameId, Vec<Location>)]) -> Result<(), WriteError> {
+        self.write_strings(profile)?;
+        self.write_functions(profile)?;
+        let known = u32::try_from(self.frames.next_id()).unwrap_or(u32::MAX);
+        let named = named.iter().filter(|(frame, locations)| frame.0 < known && !locations.is_empty());
+        let mut rows: Vec<(u32, &[Location])> =
+            named.map(|(frame, locations)| (frame.0, locations.as_slice())).collect();
+        rows.sort_unstable_by_key(|(frame, _)| *frame);
+        rows.dedup_by_key(|(frame, _)| *frame);
+        self.write_locations(&rows)
+    }
+
     /// Bytes written so far.
     pub fn bytes_written(&self) -> u64 {
         self.out.bytes
@@ -146,9 +216,9 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_strings(&mut self, profile: &Profile) -> Result<(), WriteError> {
-        let mut new = profile.tables.strings().skip(self.strings).peekable();
+        let mut new = profile.tables.strings().skip(self.strings.written).peekable();
         while new.peek().is_some() {
-            let mut chunk = schema::Strings { first_id: self.strings as u32, ..Default::default() };
+            let mut chunk = schema::Strings { first_id: self.strings.next_id() as u32, ..Default::default() };
             while chunk.length.len() < MAX_ROWS && chunk.text.len() < TEXT_PER_CHUNK {
                 let Some(text) = new.next() else { break };
                 let text = cut(text);
@@ -156,8 +226,8 @@ impl<W: Write> Writer<W> {
                 chunk.text.push_str(text);
             }
             self.out.chunk(Kind::Strings, &chunk)?;
-            self.strings += chunk.length.len();
-            check_id("a table of strings", self.strings)?;
+            self.strings.written += chunk.length.len();
+            check_id("a table of strings", self.strings.next_id())?;
         }
         Ok(())
     }
@@ -165,7 +235,7 @@ impl<W: Write> Writer<W> {
     fn write_modules(&mut self, profile: &Profile) -> Result<(), WriteError> {
         while let Some(new) = next_rows(profile.tables.modules(), self.modules) {
             let rows = new.iter().map(|module| schema::ModuleRow {
-                path: module.path.0,
+                path: self.string(module.path),
                 build_id: module.build_id.clone(),
                 kind: u32::from(module.kind.code()),
                 instance: module.instance,
@@ -178,52 +248,52 @@ impl<W: Write> Writer<W> {
     }
 
     fn write_tasks(&mut self, profile: &Profile) -> Result<(), WriteError> {
-        while let Some(new) = next_rows(profile.tables.tasks(), self.tasks) {
+        while let Some(new) = next_rows(profile.tables.tasks(), self.tasks.written) {
             let rows = new.iter().map(|task| schema::TaskRow {
                 pid: task.pid,
                 tid: task.tid,
                 generation: task.generation,
-                comm: task.comm.0,
-                process: task.process.0,
+                comm: self.string(task.comm),
+                process: self.string(task.process),
             });
-            let chunk = schema::Tasks { first_id: self.tasks as u32, rows: rows.collect() };
+            let chunk = schema::Tasks { first_id: self.tasks.next_id() as u32, rows: rows.collect() };
             self.out.chunk(Kind::Tasks, &chunk)?;
-            self.tasks += new.len();
+            self.tasks.written += new.len();
         }
         Ok(())
     }
 
     fn write_frames(&mut self, profile: &Profile) -> Result<(), WriteError> {
-        while let Some(new) = next_rows(profile.tables.frames(), self.frames) {
+        while let Some(new) = next_rows(profile.tables.frames(), self.frames.written) {
             let address = |frame: &Frame| self.addresses.encode(frame.module, frame.address);
             let chunk = schema::Frames {
-                first_id: self.frames as u32,
+                first_id: self.frames.next_id() as u32,
                 rows: new.len() as u32,
                 address: new.iter().map(address).collect(),
                 module: squeeze(new.iter().map(|frame| frame.module.0).collect(), 0),
                 flags: squeeze(new.iter().map(|frame| u32::from(frame.flags.bits())).collect(), 0),
             };
             self.out.chunk(Kind::Frames, &chunk)?;
-            self.frames += new.len();
-            check_id("a table of frames", self.frames)?;
+            self.frames.written += new.len();
+            check_id("a table of frames", self.frames.next_id())?;
         }
         Ok(())
     }
 
     fn write_stacks(&mut self, profile: &Profile) -> Result<(), WriteError> {
-        while let Some(new) = next_rows(profile.tables.stacks(), self.stacks) {
+        while let Some(new) = next_rows(profile.tables.stacks(), self.stacks.written) {
             let chunk = self.stacks_chunk(new)?;
             self.out.chunk(Kind::Stacks, &chunk)?;
-            self.stacks += new.len();
-            check_id("a table of stacks", self.stacks)?;
+            self.stacks.written += new.len();
+            check_id("a table of stacks", self.stacks.next_id())?;
         }
         Ok(())
     }
 
     /// Stacks as runs: in a run each stack's parent is the stack before it, the first one's is given.
     fn stacks_chunk(&mut self, new: &[Stack]) -> Result<schema::Stacks, WriteError> {
-        let mut chunk = schema::Stacks { first_id: self.stacks as u32, ..Default::default() };
-        for (id, stack) in (self.stacks..).zip(new) {
+        let mut chunk = schema::Stacks { first_id: self.stacks.next_id() as u32, ..Default::default() };
+        for (row, stack) in (self.stacks.written..).zip(new) {
             let parent = stack.parent.map(|parent| parent.index());
             let depth = match parent {
                 None => 1,
@@ -238,33 +308,40 @@ impl<W: Write> Writer<W> {
             };
             self.depths.push(depth);
             match chunk.run_length.last_mut() {
-                Some(length) if parent == id.checked_sub(1) => *length += 1,
+                Some(length) if parent == row.checked_sub(1) => *length += 1,
                 _ => {
-                    chunk.run_parent.push(parent.map_or(0, |parent| parent as u32 + 1));
+                    chunk.run_parent.push(parent.map_or(0, |parent| self.stacks.id(parent as u32) + 1));
                     chunk.run_length.push(1);
                 }
             }
-            chunk.frame.push(self.stack_frames.encode(stack.frame.0));
+            chunk.frame.push(self.stack_frames.encode(self.frames.id(stack.frame.0)));
         }
         Ok(chunk)
     }
 
     fn write_functions(&mut self, profile: &Profile) -> Result<(), WriteError> {
-        while let Some(new) = next_rows(profile.symbols.functions(), self.functions) {
-            let name = |function: &Function| self.function_names.encode(function.name.0);
-            let raw_name =
-                |function: &Function| function.raw_name.0.wrapping_sub(function.name.0).cast_signed();
+        while let Some(new) = next_rows(profile.symbols.functions(), self.functions.written) {
+            let names: Vec<(u32, u32)> = (new.iter())
+                .map(|function| (self.string(function.name), self.string(function.raw_name)))
+                .collect();
+            let name = |&(name, _): &(u32, u32)| self.function_names.encode(name);
+            let raw_name = |&(name, raw_name): &(u32, u32)| raw_name.wrapping_sub(name).cast_signed();
             let chunk = schema::Functions {
-                first_id: self.functions as u32,
+                first_id: self.functions.next_id() as u32,
                 rows: new.len() as u32,
-                name: squeeze(new.iter().map(name).collect(), 0),
-                raw_name: squeeze(new.iter().map(raw_name).collect(), 0),
+                name: squeeze(names.iter().map(name).collect(), 0),
+                raw_name: squeeze(names.iter().map(raw_name).collect(), 0),
             };
             self.out.chunk(Kind::Functions, &chunk)?;
-            self.functions += new.len();
-            check_id("a table of functions", self.functions)?;
+            self.functions.written += new.len();
+            check_id("a table of functions", self.functions.next_id())?;
         }
         Ok(())
+    }
+
+    /// The id in the file of a string of the profile.
+    fn string(&self, id: StringId) -> u32 {
+        if id == StringId::default() { 0 } else { self.strings.id(id.0) }
     }
 
     fn write_symbols(&mut self, symbols: &Symbols) -> Result<(), WriteError> {
@@ -272,13 +349,29 @@ impl<W: Write> Writer<W> {
         let mut frames: Vec<FrameId> = order.get(self.named_frames..).unwrap_or_default().to_vec();
         frames.sort_unstable();
         frames.dedup();
-        let mut rest = frames.as_slice();
-        while !rest.is_empty() {
-            let (chunk, taken) = self.symbols.chunk(symbols, rest);
-            self.out.chunk(Kind::Symbols, &chunk)?;
-            rest = &rest[taken..];
-        }
+        let rows: Vec<(u32, &[Location])> =
+            frames.iter().map(|frame| (self.frames.id(frame.0), symbols.locations(*frame))).collect();
+        self.write_locations(&rows)?;
         self.named_frames = order.len();
+        Ok(())
+    }
+
+    /// Writes what frames are called, by their ids in the file.
+    fn write_locations(&mut self, mut rows: &[(u32, &[Location])]) -> Result<(), WriteError> {
+        while !rows.is_empty() {
+            let ids = |location: &Location| Location {
+                function: FunctionId(self.functions.id(location.function.0)),
+                file: StringId(if location.file == StringId::default() {
+                    0
+                } else {
+                    self.strings.id(location.file.0)
+                }),
+                ..*location
+            };
+            let (chunk, taken) = self.symbols.chunk(rows, ids);
+            self.out.chunk(Kind::Symbols, &chunk)?;
+            rows = &rows[taken..];
+        }
         Ok(())
     }
 
@@ -304,7 +397,10 @@ impl<W: Write> Writer<W> {
         }
         while written.samples < event.len() {
             let rows = (event.len() - written.samples).min(MAX_ROWS);
-            let samples = (written.samples..written.samples + rows).map(|index| event.sample(index));
+            let (tasks, stacks) = (self.tasks, self.stacks);
+            let in_file = |sample| with_ids(sample, tasks, stacks);
+            let samples =
+                (written.samples..written.samples + rows).map(|index| in_file(event.sample(index)));
             let mut chunk = samples_chunk(id, event.info().period, &mut written.stacks, samples.clone());
             if event.has_waits() {
                 let waits: Vec<Wait> = samples.clone().filter_map(|sample| sample.wait).collect();
@@ -319,7 +415,9 @@ impl<W: Write> Writer<W> {
 
     fn write_thread_times(&mut self, profile: &Profile) -> Result<(), WriteError> {
         while let Some(new) = next_rows(&profile.thread_times, self.thread_times) {
-            let rows = new.iter().map(schema::ThreadTimeRow::from).collect();
+            let rows = (new.iter())
+                .map(|time| schema::ThreadTimeRow { task: self.tasks.id(time.task.0), ..time.into() })
+                .collect();
             self.out.chunk(Kind::ThreadTimes, &schema::ThreadTimes { rows })?;
             self.thread_times += new.len();
         }
@@ -350,20 +448,24 @@ impl<W: Write> Writer<W> {
 }
 
 impl SymbolCoders {
-    /// The names of as many of `frames` as fit into a chunk, at least one, and how many these are.
-    fn chunk(&mut self, symbols: &Symbols, frames: &[FrameId]) -> (schema::Symbols, usize) {
+    /// As many of the rows as fit into a chunk, at least one, and how many these are. `ids` gives locations the ids of the
+    /// file.
+    fn chunk(
+        &mut self,
+        rows: &[(u32, &[Location])],
+        ids: impl Fn(&Location) -> Location,
+    ) -> (schema::Symbols, usize) {
         let mut chunk = schema::Symbols::default();
         let (mut counts, mut inlined) = (Vec::new(), Vec::new());
-        for &frame in frames {
-            let locations = symbols.locations(frame);
+        for &(frame, locations) in rows {
             let locations = &locations[locations.len().saturating_sub(MAX_LOCATIONS)..];
             if counts.len() == MAX_ROWS || chunk.function.len() + locations.len() > MAX_ROWS {
                 break;
             }
-            chunk.frame.push(self.frames.encode(frame.0));
+            chunk.frame.push(self.frames.encode(frame));
             counts.push(locations.len() as u32);
-            for (place, location) in locations.iter().enumerate() {
-                let (file, line) = self.places.encode(location);
+            for (place, location) in locations.iter().map(&ids).enumerate() {
+                let (file, line) = self.places.encode(&location);
                 chunk.function.push(self.functions.encode(location.function.0));
                 chunk.file.push(file);
                 chunk.line.push(line);
@@ -381,6 +483,18 @@ impl SymbolCoders {
         let taken = chunk.rows as usize;
         (chunk, taken)
     }
+}
+
+/// A sample with the ids of the file.
+fn with_ids(sample: Sample, tasks: Rows, stacks: Rows) -> Sample {
+    let stack = |id: StackId| StackId(stacks.id(id.0));
+    let task = |id: TaskId| TaskId(tasks.id(id.0));
+    let wait = sample.wait.map(|wait| {
+        let waker =
+            Waker { task: wait.waker.task.map(task), stack: wait.waker.stack.map(stack), ..wait.waker };
+        Wait { waker, ..wait }
+    });
+    Sample { task: task(sample.task), stack: sample.stack.map(stack), wait, ..sample }
 }
 
 /// The columns of some samples.
