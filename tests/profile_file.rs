@@ -535,9 +535,11 @@ impl Spelled {
                 format!("{time_ns} {task} {stack:?} {weight} {cpu} {outcome:?} {wait:?} {folded:?}")
             }));
         }
-        self.thread_times.extend(profile.thread_times.iter().map(|time| {
-            format!("{} {:?}", task(time.task), ThreadTime { task: TaskId(0), ..time.clone() })
-        }));
+        self.thread_times.extend(
+            profile.thread_times.iter().map(|time| {
+                format!("{} {:?}", task(time.task), ThreadTime { task: TaskId(0), ..time.clone() })
+            }),
+        );
     }
 }
 

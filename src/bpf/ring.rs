@@ -113,7 +113,10 @@ impl Ring {
                 }
                 (_, Stop::Longer(_)) => {
                     self.consumer.position().store(end, Ordering::Release);
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "a record is longer than the ring"));
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "a record is longer than the ring",
+                    ));
                 }
             }
         }
@@ -171,8 +174,8 @@ impl Window {
             }
             // SAFETY: the header is within the mapping. Records begin at multiples of eight bytes, so that it is aligned;
             // the kernel writes the word as a whole.
-            let header =
-                unsafe { AtomicU32::from_ptr(self.mapping.base.as_ptr().add(at).cast()) }.load(Ordering::Acquire);
+            let header = unsafe { AtomicU32::from_ptr(self.mapping.base.as_ptr().add(at).cast()) }
+                .load(Ordering::Acquire);
             if header & BUSY != 0 {
                 return (position, Stop::Busy);
             }
@@ -217,7 +220,8 @@ mod tests {
             let page = rustix::param::page_size() as u64;
             let fd = rustix::fs::memfd_create("ring", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
             rustix::fs::ftruncate(&fd, 2 * page + 2 * data).expect("it is ours");
-            let ring = Ring::new(fd.try_clone().expect("a descriptor"), data as u32).expect("it can be mapped");
+            let ring =
+                Ring::new(fd.try_clone().expect("a descriptor"), data as u32).expect("it can be mapped");
             (Producer { file: File::from(fd), page, data, position: 0 }, ring)
         }
 

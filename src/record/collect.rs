@@ -46,8 +46,12 @@ pub struct Totals {
     pub by_frame_pointer: u64,
     /// Weight by leaf frame, ns.
     pub leaves: FxHashMap<FrameId, u64>,
+    /// The same by name, of frames that were forgotten.
+    pub former_leaves: FxHashMap<String, u64>,
     /// Samples by stack.
     pub stacks: FxHashMap<StackId, u64>,
+    /// Frames of all samples whose stacks were forgotten: those with a name, and all.
+    pub former_frames: (u64, u64),
     /// Rows of waits.
     pub waits: u64,
     /// Threads seen.

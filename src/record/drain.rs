@@ -67,7 +67,12 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    fn take<T>(&mut self, bytes: usize, decoded: Result<T, DecodeError>, list: impl Fn(&mut Batch) -> &mut Vec<T>) {
+    fn take<T>(
+        &mut self,
+        bytes: usize,
+        decoded: Result<T, DecodeError>,
+        list: impl Fn(&mut Batch) -> &mut Vec<T>,
+    ) {
         self.bytes += bytes;
         match decoded {
             Ok(event) => list(self).push(event),
@@ -131,10 +136,17 @@ impl Drain {
         });
         let (sender, batches) = channel();
         let poll = Poll::new(&rings, &shared)?;
-        let worker = Worker { rings, stopper, poll, shared: Arc::clone(&shared), sender, last_sideband: None, interval: FIRST_INTERVAL, fullness: 0.0 };
-        let thread = std::thread::Builder::new()
-            .name("prof-drain".to_owned())
-            .spawn(move || worker.run())?;
+        let worker = Worker {
+            rings,
+            stopper,
+            poll,
+            shared: Arc::clone(&shared),
+            sender,
+            last_sideband: None,
+            interval: FIRST_INTERVAL,
+            fullness: 0.0,
+        };
+        let thread = std::thread::Builder::new().name("prof-drain".to_owned()).spawn(move || worker.run())?;
         Ok(Drain { shared, batches, thread: Some(thread) })
     }
 
@@ -264,7 +276,8 @@ impl Poll {
     }
 
     fn wait(&self, patience: Duration, bell: &OwnedFd) -> io::Result<Woken> {
-        let mut events = [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 16];
+        let mut events =
+            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 16];
         let count = match epoll::wait(&self.epoll, &mut events[..], Some(&timespec(patience))) {
             Ok(count) => count,
             Err(rustix::io::Errno::INTR) => 0,

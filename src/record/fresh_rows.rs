@@ -7,28 +7,32 @@ use super::collect::Collector;
 use crate::profile::{FrameId, StackId};
 use rustc_hash::FxHashMap;
 
-/// So many stacks are enough for a recorder to begin anew; each is some 20 bytes.
-const MOST_STACKS: usize = 1 << 20;
-/// The same for frames, of some 40 bytes, and for threads.
-const MOST_FRAMES: usize = 1 << 19;
-const MOST_TASKS: usize = 1 << 16;
+/// So many rows are enough for a recorder to begin anew.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct MostRows {
+    /// Each is some 20 bytes.
+    pub stacks: usize,
+    /// Each is some 40 bytes, and as many in each process that has it.
+    pub frames: usize,
+    /// Threads.
+    pub tasks: usize,
+}
 
 impl Collector {
     /// Whether the tables have grown so far that it is time to begin anew.
-    pub(super) fn has_many_rows(&self) -> bool {
+    pub(super) fn has_many_rows(&self, most: MostRows) -> bool {
         let tables = &self.profile.tables;
-        tables.stacks().len() > MOST_STACKS
-            || tables.frames().len() > MOST_FRAMES
-            || tables.tasks().len() > MOST_TASKS
+        tables.stacks().len() > most.stacks
+            || tables.frames().len() > most.frames
+            || tables.tasks().len() > most.tasks
     }
 
     /// Forgets all samples, threads, frames and stacks. Modules keep their numbers; of stacks only those stay that are
     /// part of waits which are not over, under new numbers.
     pub(super) fn forget_rows(&mut self) {
+        self.totals.forget_rows(&self.profile);
         let old = self.profile.begin_anew();
         self.tasks.clear();
-        self.totals.leaves.clear();
-        self.totals.stacks.clear();
         self.processes.forget_rows();
 
         let mut tables = std::mem::take(&mut self.profile.tables);

@@ -102,9 +102,4 @@ impl KernelFrames {
         let address = *self.addresses.get(&frame)?;
         Some(self.symbols()?.lookup(address)?.name.to_owned())
     }
-
-    /// All frames with the address whose function they stand for.
-    pub fn addresses(&self) -> impl Iterator<Item = (FrameId, u64)> + '_ {
-        self.addresses.iter().map(|(&frame, &address)| (frame, address))
-    }
 }

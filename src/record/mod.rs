@@ -20,6 +20,8 @@ mod launch;
 pub mod live;
 mod machine;
 mod modules;
+mod names;
+mod naming;
 mod open_waits;
 mod options;
 mod output;
@@ -33,8 +35,8 @@ mod rights;
 mod session;
 mod sideband;
 mod signals;
-mod stack_copies;
 mod span;
+mod stack_copies;
 mod status;
 mod stopper;
 mod symbolize;
@@ -53,7 +55,9 @@ pub use target::{Found, find};
 
 use crate::failure::{Failure, status as exit};
 use crate::profile::{WriteError, Writer};
+use fresh_rows::MostRows;
 use launch::Child;
+use naming::Naming;
 use output::{Destination, Placed, ProfileFile};
 use signals::Signals;
 use status::{Summary, Voice};
@@ -61,10 +65,11 @@ use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use symbolize::Naming;
 
 /// A reason to end is looked for this often, if nothing comes.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// The recorder forgets what is in the file when it has become so much.
+const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 16, tasks: 1 << 14 };
 /// What was taken reaches the file this often: the most that a killed recorder loses.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(900);
 
@@ -159,6 +164,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         voice,
         placed,
         has_launched,
+        naming: Naming::new(),
         has_written_samples: false,
     };
     let result = recording.until_its_end(&mut writer);
@@ -292,6 +298,7 @@ struct Recording<'a, 'obj> {
     voice: Voice,
     placed: Placed,
     has_launched: bool,
+    naming: Naming,
     /// The file holds samples or waits.
     has_written_samples: bool,
 }
@@ -318,7 +325,14 @@ impl Recording<'_, '_> {
             }
             if last_flush.elapsed() >= FLUSH_INTERVAL {
                 last_flush = Instant::now();
-                writer.flush(&mut self.session.collector.profile, true)?;
+                let collector = &mut self.session.collector;
+                self.naming.look(collector, writer)?;
+                writer.flush(&mut collector.profile, true)?;
+                if collector.has_many_rows(MOST_ROWS) {
+                    collector.forget_rows();
+                    writer.begin_anew();
+                    self.naming.begin_anew();
+                }
                 let totals = &self.session.collector.totals;
                 self.has_written_samples = totals.samples + totals.waits > 0;
                 // It works: what had this name before has gone its way, or would be lost if this process were killed.
@@ -374,48 +388,48 @@ impl Recording<'_, '_> {
             .session
             .stop(ending.reason)
             .and_then(|()| {
+                // What was recorded is in the file before anything else is done.
                 writer.flush(&mut self.session.collector.profile, true)?;
-                Ok(self.name_frames())
+                Ok(self.name_frames(&mut writer)?)
             })
-            .and_then(|naming| {
+            .and_then(|()| {
                 let command_status = self.child.as_mut().filter(|_| self.has_launched).and_then(Child::poll);
                 if let Some(end) = &mut self.session.collector.profile.end {
                     end.command_status = command_status;
                     (end.cpu_ns, end.max_rss_bytes) = cost::own();
                 }
-                writer.flush(&mut self.session.collector.profile, true)?;
-                Ok(naming)
+                Ok(writer.flush(&mut self.session.collector.profile, true)?)
             });
-        let naming = match completed {
-            Ok(naming) => naming,
-            Err(error) => return self.give_up(writer, error),
-        };
+        if let Err(error) = completed {
+            return self.give_up(writer, error);
+        }
         let bytes = writer.bytes_written();
         drop(writer);
         self.placed.settle();
         self.voice.finish(&Summary {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
-            naming: &naming,
+            cut_short: self.naming.cut_short(),
             path: self.placed.path.as_deref(),
             kept_old: self.placed.kept_old.as_deref(),
             bytes,
         });
         if self.options.verbose {
-            self.say_details(&naming);
+            self.say_details();
         }
         self.status_of(&ending)
     }
 
-    fn name_frames(&mut self) -> Naming {
-        let stop = self.signals.next_interrupt();
+    fn name_frames(&mut self, writer: &mut Writer<ProfileFile>) -> Result<(), WriteError> {
+        let asked_before = self.signals.count();
+        let is_asked = || self.signals.count() > asked_before;
         let bar = self.progress_bar();
-        let naming = symbolize::name_frames(&mut self.session.collector, &stop, &|done, total| {
+        let named = self.naming.finish(&mut self.session.collector, writer, is_asked, |done, total| {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
         });
         bar.finish_and_clear();
-        naming
+        named
     }
 
     fn progress_bar(&self) -> indicatif::ProgressBar {
@@ -432,12 +446,12 @@ impl Recording<'_, '_> {
         bar
     }
 
-    fn say_details(&mut self, naming: &Naming) {
+    fn say_details(&mut self) {
         let (rows, took) = self.session.written_rows();
         self.voice
             .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
         let mut lines = status::outcome_lines(&self.session.collector.totals);
-        lines.extend(naming.problems.iter().map(|problem| format!("no names from {problem}")));
+        lines.extend(self.naming.problems().iter().map(|problem| format!("no names from {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());
         for (name, value) in &self.session.collector.profile.counters {
             lines.push(format!("  {name} {value}"));

@@ -3,7 +3,7 @@
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The signals that this process was told to ignore and takes all the same, one bit each. Signals are a process's, so
 /// this is one, too.
@@ -13,9 +13,6 @@ static TAKEN_THOUGH_IGNORED: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, Clone)]
 pub(super) struct Signals {
     interrupts: Arc<AtomicUsize>,
-    /// The count of interrupts at which `save_now` becomes true.
-    save_at: Arc<AtomicUsize>,
-    save_now: Arc<AtomicBool>,
     terminations: Arc<AtomicUsize>,
     hang_ups: Arc<AtomicUsize>,
 }
@@ -25,21 +22,11 @@ impl Signals {
     /// ignore (nohup) stays ignored. The others never do: they are how a recording ends, and shells have what they
     /// start with `&` in a script ignore SIGINT.
     pub(super) fn install() -> io::Result<Self> {
-        let signals = Signals {
-            interrupts: Arc::default(),
-            save_at: Arc::new(AtomicUsize::new(usize::MAX)),
-            save_now: Arc::default(),
-            terminations: Arc::default(),
-            hang_ups: Arc::default(),
-        };
-        let of_interrupts = signals.clone();
-        register(SIGINT, move || {
-            let count = of_interrupts.interrupts.fetch_add(1, Ordering::Relaxed) + 1;
-            if count >= of_interrupts.save_at.load(Ordering::Relaxed) {
-                of_interrupts.save_now.store(true, Ordering::Relaxed);
-            }
-        })?;
-        for (signal, counter) in [(SIGTERM, &signals.terminations), (SIGHUP, &signals.hang_ups)] {
+        let signals =
+            Signals { interrupts: Arc::default(), terminations: Arc::default(), hang_ups: Arc::default() };
+        let counters =
+            [(SIGINT, &signals.interrupts), (SIGTERM, &signals.terminations), (SIGHUP, &signals.hang_ups)];
+        for (signal, counter) in counters {
             let counter = Arc::clone(counter);
             register(signal, move || {
                 counter.fetch_add(1, Ordering::Relaxed);
@@ -53,10 +40,9 @@ impl Signals {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// A flag that the next SIGINT sets.
-    pub(super) fn next_interrupt(&self) -> Arc<AtomicBool> {
-        self.save_at.store(self.interrupts() + 1, Ordering::Relaxed);
-        Arc::clone(&self.save_now)
+    /// Signals of all kinds so far.
+    pub(super) fn count(&self) -> usize {
+        self.interrupts() + self.end_signals().iter().map(|(_, count)| count).sum::<usize>()
     }
 
     /// How often each signal that asks to end has come: SIGTERM, SIGHUP.

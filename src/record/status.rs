@@ -1,10 +1,11 @@
 //! What a recording says on standard error: the start, one status line, the end block.
 
 use super::collect::Totals;
-use super::symbolize::Naming;
+use super::naming::CutShort;
 use crate::profile::{Outcome, Profile, ThreadTime, counter};
 use crate::safe_text;
 use crate::units;
+use rustc_hash::FxHashMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -30,8 +31,8 @@ pub(super) struct Summary<'a> {
     pub profile: &'a Profile,
     /// Sums over all samples.
     pub totals: &'a Totals,
-    /// How naming went.
-    pub naming: &'a Naming,
+    /// Why names that could be had are missing, if they are.
+    pub cut_short: Option<CutShort>,
     /// Where the profile is; `None` for standard output.
     pub path: Option<&'a Path>,
     /// Where the profile before it was kept.
@@ -117,7 +118,7 @@ pub(super) fn taken(profile: &Profile, totals: &Totals) -> String {
 
 /// The lines that end a recording.
 pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
-    let Summary { profile, totals, naming, path, kept_old, bytes } = summary;
+    let Summary { profile, totals, cut_short, path, kept_old, bytes } = summary;
     let mut lines = Vec::new();
     let end = profile.end.clone().unwrap_or_default();
     let samples = totals.samples;
@@ -150,7 +151,7 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
     }
     lines.extend(waits_line(profile, totals));
     if samples > 0 {
-        lines.push(quality_line(profile, totals, naming));
+        lines.push(quality_line(profile, totals, *cut_short));
         lines.extend(hottest_line(profile, totals));
         lines.extend(cause_line(totals));
     }
@@ -161,19 +162,20 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         units::duration(end.bpf_ns),
         units::bytes(end.max_rss_bytes),
     ));
-    if naming.was_stopped {
-        lines.push("  names    left out, as asked by the second interrupt".to_owned());
-    }
+    let file = path.filter(|path| path.as_os_str() != "prof.data");
+    let file =
+        file.map_or(String::new(), |path| format!(" {}", safe_text::terminal(&path.display().to_string())));
+    let missing = match cut_short {
+        Some(CutShort::Asked) => Some("not all, as asked by the signal"),
+        Some(CutShort::Late) => Some("not all: reading them takes too long"),
+        None => None,
+    };
+    lines.extend(missing.map(|why| format!("  names    {why}; the rest: prof symbolize{file}")));
     if samples == 0 && totals.waits == 0 {
         lines.push(
             "  no sample: the target ran too little while it was sampled (a higher -F sees more)".to_owned(),
         );
-    } else if let Some(path) = path {
-        let file = if path.as_os_str() == "prof.data" {
-            String::new()
-        } else {
-            format!(" {}", safe_text::terminal(&path.display().to_string()))
-        };
+    } else if path.is_some() {
         lines.push(format!("next: prof report{file} | prof export{file} -o flame.svg"));
     }
     lines
@@ -197,13 +199,13 @@ fn waits_line(profile: &Profile, totals: &Totals) -> Option<String> {
     ))
 }
 
-fn quality_line(profile: &Profile, totals: &Totals, naming: &Naming) -> String {
+fn quality_line(profile: &Profile, totals: &Totals, cut_short: Option<CutShort>) -> String {
     let samples = totals.samples;
     let complete: u64 =
         totals.outcomes.iter().filter(|(outcome, _)| outcome.is_complete()).map(|(_, count)| count).sum();
     let (named, frames) = named_frames(profile, totals);
     let fp = units::percent(totals.by_frame_pointer, samples);
-    let symbols = if naming.was_stopped {
+    let symbols = if cut_short.is_some() {
         String::new()
     } else {
         format!("   symbols {}", units::honest_percent_text(units::percent(named, frames)))
@@ -218,7 +220,7 @@ fn quality_line(profile: &Profile, totals: &Totals, naming: &Naming) -> String {
 
 /// How many frames of all samples have a name, and how many frames there are: as the report counts them.
 fn named_frames(profile: &Profile, totals: &Totals) -> (u64, u64) {
-    let (mut named, mut frames) = (0u64, 0u64);
+    let (mut named, mut frames) = totals.former_frames;
     for (&stack, &samples) in &totals.stacks {
         for frame in profile.tables.stack_frames(stack) {
             frames += samples;
@@ -247,10 +249,8 @@ fn cause_line(totals: &Totals) -> Option<String> {
 }
 
 fn hottest_line(profile: &Profile, totals: &Totals) -> Option<String> {
-    let mut by_name = std::collections::BTreeMap::<String, u64>::new();
-    for (&frame, &weight) in &totals.leaves {
-        *by_name.entry(leaf_name(profile, frame)).or_default() += weight;
-    }
+    let mut by_name = totals.former_leaves.clone();
+    totals.add_leaves_to(&mut by_name, profile);
     let (name, weight) =
         by_name.iter().max_by_key(|(name, weight)| (**weight, std::cmp::Reverse((*name).clone())))?;
     Some(format!(
@@ -258,6 +258,34 @@ fn hottest_line(profile: &Profile, totals: &Totals) -> Option<String> {
         units::percent(*weight, totals.weight_ns),
         safe_text::fit_tail(&safe_text::terminal(name), 60)
     ))
+}
+
+/// Most names of forgotten frames that are kept.
+const MOST_FORMER: usize = 4096;
+
+impl Totals {
+    fn add_leaves_to(&self, by_name: &mut FxHashMap<String, u64>, profile: &Profile) {
+        for (&frame, &weight) in &self.leaves {
+            *by_name.entry(leaf_name(profile, frame)).or_default() += weight;
+        }
+    }
+
+    /// The rows of `profile` are about to be forgotten.
+    pub(super) fn forget_rows(&mut self, profile: &Profile) {
+        self.former_frames = named_frames(profile, self);
+        let mut former = std::mem::take(&mut self.former_leaves);
+        self.add_leaves_to(&mut former, profile);
+        if former.len() > MOST_FORMER {
+            // What is far from being the hottest will not become it unnoticed.
+            let mut weights: Vec<u64> = former.values().copied().collect();
+            let least =
+                *weights.select_nth_unstable_by_key(MOST_FORMER / 2, |weight| std::cmp::Reverse(*weight)).1;
+            former.retain(|_, weight| *weight > least);
+        }
+        self.former_leaves = former;
+        self.leaves = FxHashMap::default();
+        self.stacks = FxHashMap::default();
+    }
 }
 
 fn leaf_name(profile: &Profile, frame: crate::profile::FrameId) -> String {

@@ -1,37 +1,17 @@
-//! Names for the frames of a recording, once it has ended: only the addresses that were seen, on all cores.
+//! What frames are called: by the file that their code is in, by the map of the process that has generated it, or by the
+//! kernel.
 
-use super::collect::Collector;
 use super::modules::{FileId, ModuleFile, ModuleFiles};
 use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
 use crate::symbols::{
     Limits, PerfMap, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
 };
 use crate::unwind::{self, CfiSections, ElfImage, GoTable};
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// What naming came to.
-#[derive(Debug, Default)]
-pub(super) struct Naming {
-    /// Modules that have at least one name.
-    pub named_modules: usize,
-    /// Modules that had frames.
-    pub modules: usize,
-    /// It was cut short by the user.
-    pub was_stopped: bool,
-    /// What could not be read, for `-v`.
-    pub problems: Vec<String>,
-}
-
-/// The frames of one module, waiting for names.
-struct Job<'a> {
-    file: &'a ModuleFile,
-    frames: Addresses,
-}
+use std::sync::atomic::AtomicBool;
 
 /// Frames with the address in their module whose name is wanted.
 pub(super) type Addresses = Vec<(u64, FrameId)>;
@@ -71,57 +51,6 @@ impl UserFrames {
         }
         frames
     }
-}
-
-/// Names all frames. `progress` is told modules done and modules in all; `stop` ends it early, leaving the
-/// other frames unnamed.
-pub(super) fn name_frames(
-    collector: &mut Collector,
-    stop: &Arc<AtomicBool>,
-    progress: &(dyn Fn(usize, usize) + Sync),
-) -> Naming {
-    let mut naming = Naming::default();
-    name_kernel(collector);
-
-    let UserFrames { by_file, generated } = UserFrames::of(&collector.profile.tables, &collector.files, 0);
-    let mut jobs: Vec<Job<'_>> =
-        by_file.into_iter().map(|(id, frames)| Job { file: collector.files.get(id), frames }).collect();
-    // The most work first, so that no core waits for a late giant.
-    jobs.sort_by_key(|job| (std::cmp::Reverse(job.frames.len()), &job.file.path));
-    let total = jobs.len() + generated.len();
-    let done = AtomicUsize::new(0);
-    let results: Vec<(Named, Option<String>)> = jobs
-        .par_iter_mut()
-        .map(|job| {
-            let result = if stop.load(Ordering::Relaxed) {
-                Ok(Vec::new())
-            } else {
-                name_module(job.file, &mut job.frames, stop)
-            };
-            progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-            match result {
-                Ok(named) => (named, None),
-                Err(problem) => (Vec::new(), Some(format!("{}: {problem}", job.file.path))),
-            }
-        })
-        .collect();
-    drop(jobs);
-    naming.modules = total;
-    for (named, problem) in results {
-        naming.named_modules += usize::from(!named.is_empty());
-        naming.problems.extend(problem);
-        store(&mut collector.profile, named);
-    }
-    for (pid, frames) in generated {
-        let source = collector.processes.get(pid).and_then(|process| process.perf_map.as_ref());
-        let map = source.and_then(|source| source.read(&Limits::default()).ok().flatten());
-        let named = map.map_or_else(Vec::new, |map| name_generated(&map, &frames));
-        naming.named_modules += usize::from(!named.is_empty());
-        store(&mut collector.profile, named);
-        progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-    }
-    naming.was_stopped = stop.load(Ordering::Relaxed);
-    naming
 }
 
 /// What the frames of one module are called; those without a name are left out. `stop` ends it early.
@@ -217,19 +146,6 @@ pub(super) fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named 
         .collect()
 }
 
-fn name_kernel(collector: &mut Collector) {
-    let addresses: Vec<(FrameId, u64)> = collector.kernel.addresses().collect();
-    if addresses.is_empty() {
-        return;
-    }
-    let Some(symbols) = collector.kernel.symbols() else { return };
-    let named: Named = addresses
-        .into_iter()
-        .filter_map(|(frame, address)| Some((frame, vec![kernel_location(symbols.lookup(address)?.name)])))
-        .collect();
-    store(&mut collector.profile, named);
-}
-
 /// What a frame in the kernel function `name` is called.
 pub(super) fn kernel_location(name: &str) -> ResolvedLocation {
     let name = name.to_owned();
@@ -259,19 +175,22 @@ const MAX_NAME_BYTES: usize = 4096;
 /// Enters names into the profile.
 pub(super) fn store(profile: &mut Profile, named: Named) {
     for (frame, locations) in named {
-        let locations = locations
-            .into_iter()
-            .map(|resolved| {
-                let tables = &mut profile.tables;
-                let name = tables.intern_string(capped(&resolved.name).as_ref());
-                let raw_name = tables.intern_string(capped(&resolved.raw_name).as_ref());
-                let file = tables.intern_string(capped(resolved.file.as_deref().unwrap_or("")).as_ref());
-                let function = profile.symbols.intern_function(Function { name, raw_name });
-                Location { function, file, line: resolved.line, is_inlined: resolved.is_inlined }
-            })
-            .collect();
+        let locations = interned(profile, &locations);
         profile.symbols.set_locations(frame, locations);
     }
+}
+
+/// What a frame is called, with the names in the tables of the profile.
+pub(super) fn interned(profile: &mut Profile, locations: &[ResolvedLocation]) -> Vec<Location> {
+    let locations = locations.iter().map(|resolved| {
+        let tables = &mut profile.tables;
+        let name = tables.intern_string(capped(&resolved.name).as_ref());
+        let raw_name = tables.intern_string(capped(&resolved.raw_name).as_ref());
+        let file = tables.intern_string(capped(resolved.file.as_deref().unwrap_or("")).as_ref());
+        let function = profile.symbols.intern_function(Function { name, raw_name });
+        Location { function, file, line: resolved.line, is_inlined: resolved.is_inlined }
+    });
+    locations.collect()
 }
 
 fn capped(name: &str) -> Cow<'_, str> {

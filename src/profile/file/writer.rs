@@ -185,7 +185,11 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// As [`Writer::flush`].
-    pub fn name_former(&mut self, profile: &mut Profile, named: &[(FrameId, Vec<Location>)]) -> Result<(), WriteError> {
+    pub fn name_former(
+        &mut self,
+        profile: &mut Profile,
+        named: &[(FrameId, Vec<Location>)],
+    ) -> Result<(), WriteError> {
         self.write_strings(profile)?;
         self.write_functions(profile)?;
         let known = u32::try_from(self.frames.next_id()).unwrap_or(u32::MAX);
@@ -399,8 +403,7 @@ impl<W: Write> Writer<W> {
             let rows = (event.len() - written.samples).min(MAX_ROWS);
             let (tasks, stacks) = (self.tasks, self.stacks);
             let in_file = |sample| with_ids(sample, tasks, stacks);
-            let samples =
-                (written.samples..written.samples + rows).map(|index| in_file(event.sample(index)));
+            let samples = (written.samples..written.samples + rows).map(|index| in_file(event.sample(index)));
             let mut chunk = samples_chunk(id, event.info().period, &mut written.stacks, samples.clone());
             if event.has_waits() {
                 let waits: Vec<Wait> = samples.clone().filter_map(|sample| sample.wait).collect();

@@ -3,12 +3,12 @@
 use super::alive::Alive;
 use super::delta::Delta;
 use super::fold::Folder;
-use super::names::Names;
 use super::renumber::renumbered;
 use crate::profile::{
     End, Event, EventId, EventInfo, Frame, FrameId, Meta, Module, ModuleId, Profile, Sample, StackId,
     StringId, Task, TaskId, ThreadTime, Waker, counter,
 };
+use crate::record::names::Names;
 use crate::record::symbolize::{self, Named};
 use std::collections::BTreeMap;
 

@@ -4,12 +4,16 @@ use crate::profile::{
     End, FRAMES_LEFT_OUT, Frame, FrameId, FrameSpace, Module, Sample, Stack, Task, ThreadTime,
 };
 use crate::record::collect::Collector;
+use crate::record::fresh_rows::MostRows;
 use crate::record::modules::{FileId, ModuleFile};
 use crate::record::session::Session;
 use crate::record::symbolize::{Addresses, Named, UserFrames, kernel_location};
 use crate::symbols::{PerfMapSource, ResolvedLocation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Whoever takes the news has to number all rows again when the recorder begins anew: seldom.
+const MOST_ROWS: MostRows = MostRows { stacks: 1 << 20, frames: 1 << 19, tasks: 1 << 16 };
 
 /// News of a recording. Numbers of rows are those of the recorder.
 #[derive(Debug, Default)]
@@ -58,7 +62,7 @@ impl Cursor {
     /// Takes what is new out of `session`. Begins anew with its rows if they are many, or if that is asked for.
     pub(super) fn take(&mut self, session: &mut Session<'_>, begin_anew: bool) -> anyhow::Result<Delta> {
         let mut delta = Delta { open_waits: session.collector.open_waits(), ..Delta::default() };
-        if begin_anew || session.collector.has_many_rows() {
+        if begin_anew || session.collector.has_many_rows(MOST_ROWS) {
             // What is there is handed over first: its numbers are the old ones.
             delta.samples = take_samples(&mut session.collector);
             delta.thread_times = std::mem::take(&mut session.collector.profile.thread_times);

@@ -3,10 +3,10 @@
 use super::archive::{Archive, Fold};
 use super::delta::Delta;
 use super::mailbox::LiveEvents;
-use super::names::Answer;
 use super::recorder::Wishes;
 use super::{Ended, LiveEvent, Snapshot, Status};
 use crate::profile::{FrameId, Integrity, Profile};
+use crate::record::names::{Answer, Urgency};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -75,6 +75,8 @@ pub(super) struct Keeper {
     pub archive: Archive,
     pub events: LiveEvents,
     pub wishes: Arc<Wishes>,
+    /// Where messages for this come in.
+    sender: Sender<Message>,
     hz: u32,
     interval: Duration,
     started: Instant,
@@ -101,11 +103,18 @@ impl Drop for Keeper {
 
 impl Keeper {
     /// A keeper of `archive` that tells `events`.
-    pub(super) fn new(archive: Archive, events: LiveEvents, wishes: Arc<Wishes>, hz: u32) -> Self {
+    pub(super) fn new(
+        archive: Archive,
+        events: LiveEvents,
+        wishes: Arc<Wishes>,
+        sender: Sender<Message>,
+        hz: u32,
+    ) -> Self {
         Keeper {
             archive,
             events,
             wishes,
+            sender,
             hz,
             interval: super::DEFAULT_INTERVAL,
             started: Instant::now(),
@@ -205,7 +214,7 @@ impl Keeper {
 
     pub(super) fn work(&mut self) {
         let may_wait = self.end.is_none() && self.incomplete.is_empty();
-        self.archive.names.look_up(may_wait);
+        self.archive.names.look_up(if may_wait { Urgency::Whenever } else { Urgency::Now });
         if self.archive.names.is_idle() {
             for (mut profile, reply) in self.incomplete.drain(..) {
                 self.archive.add_names(&mut profile);
@@ -232,7 +241,7 @@ impl Keeper {
     /// Has the past folded, beside everything else.
     fn fold(&mut self) {
         let Some(mut fold) = self.archive.begin_fold() else { return };
-        let sender = self.archive.names.sender();
+        let sender = self.sender.clone();
         rayon::spawn(move || {
             fold.run();
             // Nobody may be there any more.

@@ -18,7 +18,6 @@ mod delta;
 mod fold;
 mod keeper;
 mod mailbox;
-mod names;
 mod recorder;
 mod rehearsal;
 mod renumber;
@@ -33,16 +32,16 @@ pub use recorder::Attached;
 pub use rehearsal::{Rehearsal, own_memory_kb};
 pub use save::Saved;
 
+use super::names::Names;
 use super::options::{RecordOptions, Target};
 use crate::profile::{FrameId, Integrity, Profile};
 use alive::Alive;
 use archive::Archive;
 use keeper::{Keeper, Message, Request};
-use names::Names;
 use recorder::Wishes;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -166,13 +165,19 @@ impl Live {
         for notice in &attached.notices {
             events.send(LiveEvent::Notice(notice.clone()));
         }
-        let names = Names::new(sender.clone());
+        let names = names_for(&sender);
         let archive = {
             let has_waits = attached.events.iter().any(|event| event.name == "off-cpu");
             let alive = alive.filter(|_| has_waits);
             Archive::new(attached.meta.clone(), attached.events.clone(), alive, names)
         };
-        let keeper = Keeper::new(archive, events.clone(), Arc::clone(&wishes), attached.meta.effective_hz);
+        let keeper = Keeper::new(
+            archive,
+            events.clone(),
+            Arc::clone(&wishes),
+            sender.clone(),
+            attached.meta.effective_hz,
+        );
         let keeper =
             std::thread::Builder::new().name("prof-keeper".to_owned()).spawn(move || keeper.run(&receiver));
         let mut live = Live { attached, events, wishes, sender, threads: vec![recorder] };
@@ -210,6 +215,15 @@ impl Live {
         // The keeper only ends with `self`, or by a panic that its thread has told of.
         let _ = self.sender.send(Message::Ask(request));
     }
+}
+
+/// Names whose answers go to the keeper.
+fn names_for(keeper: &Sender<Message>) -> Names {
+    let keeper = Mutex::new(keeper.clone());
+    Names::to_be_shown(Arc::new(move |answer| {
+        // The keeper may be gone, to whom the names matter.
+        let _ = keeper.lock().unwrap_or_else(PoisonError::into_inner).send(Message::Named(answer));
+    }))
 }
 
 impl Drop for Live {

@@ -4,9 +4,8 @@ use super::archive::Archive;
 use super::delta::Delta;
 use super::keeper::Keeper;
 use super::mailbox::LiveEvents;
-use super::names::Names;
 use super::recorder::Wishes;
-use super::{Snapshot, keeper};
+use super::{Snapshot, keeper, names_for};
 use crate::profile::{
     End, EventInfo, Frame, FrameId, Meta, Module, ModuleKind, Reason, Sample, Stack, StackId, StringId, Task,
     Unit, Wait,
@@ -47,8 +46,8 @@ impl Rehearsal {
             period,
         };
         let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
-        let archive = Archive::new(Meta::default(), events, None, Names::new(sender));
-        let keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), 999);
+        let archive = Archive::new(Meta::default(), events, None, names_for(&sender));
+        let keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), sender, 999);
         Rehearsal { keeper, inbox, stacks: 0, made: 0, threads: threads.max(1), now_ns: 0 }
     }
 

@@ -4,7 +4,7 @@ use super::archive::Archive;
 use super::delta::Delta;
 use super::fold::{Folder, Limits};
 use super::keeper::{Keeper, Message};
-use super::names::Names;
+use super::names_for;
 use super::recorder::Wishes;
 use super::save::save;
 use super::*;
@@ -26,7 +26,13 @@ fn event(name: &str, period: u64) -> EventInfo {
 fn archive() -> (Archive, Receiver<Message>) {
     let (sender, receiver) = channel();
     let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
-    (Archive::new(Meta::default(), events, None, Names::new(sender)), receiver)
+    (Archive::new(Meta::default(), events, None, names_for(&sender)), receiver)
+}
+
+/// A keeper, and where what it has done on other threads comes back.
+fn keeper(archive: Archive, events: LiveEvents) -> (Keeper, Receiver<Message>) {
+    let (sender, receiver) = channel();
+    (Keeper::new(archive, events, Arc::new(Wishes::default()), sender, 999), receiver)
 }
 
 /// A recorder's first words: one module, `stacks` stacks of two frames, a thread; and names.
@@ -279,7 +285,7 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
     delta.thread_times = vec![time(3 * SECOND_NS + 11)];
     archive.apply(delta);
     fold(&mut archive);
-    let mut keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), 999);
+    let (mut keeper, _receiver) = keeper(archive, LiveEvents::default());
     let seen = keeper.snapshot().profile;
     // It goes on; what is asked for is what was seen.
     keeper.archive.apply(news(150 * SECOND_NS, on_cpu(140_000), off_cpu(140_000)));
@@ -301,10 +307,10 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
 
 #[test]
 fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
-    let (mut archive, receiver) = archive();
+    let (mut archive, _names) = archive();
     archive.apply(beginning(1));
     archive.apply(news(SECOND_NS, (0..50_000).map(|at| running(at, 1)).collect(), vec![]));
-    let mut keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), 999);
+    let (mut keeper, receiver) = keeper(archive, LiveEvents::default());
     let first = keeper.snapshot();
     keeper.archive.apply(news(2 * SECOND_NS, vec![running(SECOND_NS, 0)], vec![]));
     let second = keeper.snapshot();
@@ -317,12 +323,12 @@ fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
 
 #[test]
 fn a_snapshot_does_not_wait_for_what_is_folded() {
-    let (mut archive, receiver) = archive();
+    let (mut archive, _names) = archive();
     archive.apply(beginning(3));
     archive.folder.limits = Limits { rows: 1_000, recent_rows: 500 };
     archive.apply(news(400 * SECOND_NS, (0..20_000).map(|at| running(at * 10_000_000, 1)).collect(), vec![]));
     let before = sums(&archive.profile("test").events[0]);
-    let mut keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), 999);
+    let (mut keeper, receiver) = keeper(archive, LiveEvents::default());
     assert!(keeper.archive.is_full());
     keeper.work();
     assert_eq!(keeper.snapshot().profile.events[0].len(), 20_000, "nothing is folded yet");
@@ -401,7 +407,7 @@ fn a_live_recording_can_be_asked_from_any_thread() {
 fn who_waits_for_events_of_a_keeper_that_is_gone_is_told() {
     let (archive, _receiver) = archive();
     let events = LiveEvents::default();
-    drop(Keeper::new(archive, events.clone(), Arc::new(Wishes::default()), 999));
+    drop(keeper(archive, events.clone()).0);
     assert!(events.try_recv().is_err_and(|error| error == std::sync::mpsc::TryRecvError::Disconnected));
 }
 

@@ -1,24 +1,22 @@
-//! Names for frames while a recording runs: looked up on other threads, and not more often than it is worth.
+//! Names for frames while a recording runs: looked up on other threads, and not more often than it is worth it.
 //!
 //! Looking names up in a large file takes long, however few they are. New frames of a file therefore wait: at first twice
 //! as long as it took the last time, then twice that, since most frames of a program are new in its first seconds; at
 //! last [`PATIENCE`] times as long. Those of a file that has not been read yet do not wait at all.
 
-use super::keeper::Message;
+use super::modules::{FileId, ModuleFile};
+use super::symbolize::{Addresses, Named, name_generated, name_module};
 use crate::profile::FrameId;
-use crate::record::modules::{FileId, ModuleFile};
-use crate::record::symbolize::{Addresses, Named, name_generated, name_module};
 use crate::symbols::{Limits, PerfMapSource};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// So many times as long as looking names up took is waited at most before it is done again.
 const PATIENCE: u32 = 50;
-/// The longest wait.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// Nice value of threads that look names up for later: the target comes first.
+const BACKGROUND_PRIORITY: i32 = 19;
 /// The shortest wait between two looks into one file, after its first few.
 const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 /// Most frames of generated code that wait in one process: their names may never come.
@@ -55,17 +53,43 @@ struct Queue {
 /// An answer: names by the place of their frame in what was asked.
 #[derive(Debug)]
 pub(super) struct Answer {
-    pub origin: Origin,
-    pub named: Named,
-    pub took: Duration,
+    origin: Origin,
+    named: Named,
+    took: Duration,
+    /// Why there are none.
+    problem: Option<String>,
+}
+
+/// Takes answers, on any thread.
+pub(super) type Deliver = Arc<dyn Fn(Answer) + Send + Sync>;
+
+/// How soon names are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Urgency {
+    /// When it is worth it.
+    Whenever,
+    /// Now, but for those that were looked for in vain.
+    Now,
+    /// For the last time.
+    Last,
 }
 
 /// All frames without names.
-#[derive(Debug)]
 pub(super) struct Names {
     queues: FxHashMap<Origin, Queue>,
-    sender: Sender<Message>,
+    deliver: Deliver,
+    /// Where names are looked up that are not urgent; `None`: where everything else is.
+    background: Option<rayon::ThreadPool>,
+    longest_wait: Duration,
+    /// Why files have no names, each once.
+    problems: Vec<String>,
     stop: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Names").field("queues", &self.queues).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Names {
@@ -75,14 +99,51 @@ impl Drop for Names {
 }
 
 impl Names {
-    /// Answers go to `sender`.
-    pub(super) fn new(sender: Sender<Message>) -> Self {
-        Names { queues: FxHashMap::default(), sender, stop: Arc::default() }
+    /// For somebody who looks at the names: answers go to `deliver`. Of large files they are looked up seldom in the long
+    /// run.
+    pub(super) fn to_be_shown(deliver: Deliver) -> Self {
+        Names {
+            queues: FxHashMap::default(),
+            deliver,
+            background: None,
+            longest_wait: Duration::from_secs(60),
+            problems: Vec::new(),
+            stop: Arc::default(),
+        }
     }
 
-    /// Where answers go.
-    pub(super) fn sender(&self) -> Sender<Message> {
-        self.sender.clone()
+    /// For a file, which is to have its names should the recorder be killed: none waits longer than `longest_wait`, and all
+    /// are looked up by a thread that runs when no other wants to.
+    pub(super) fn to_be_written(deliver: Deliver, longest_wait: Duration) -> Self {
+        let background = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .thread_name(|_| "prof-names".to_owned())
+            .start_handler(|_| {
+                // Only asking for less can be refused by nobody.
+                let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
+            })
+            .build();
+        let mut names = Names::to_be_shown(deliver);
+        // Without another thread they are looked up where everything else is.
+        names.background = background.ok();
+        names.longest_wait = longest_wait;
+        names
+    }
+
+    /// Why files have no names.
+    pub(super) fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// Has what is being looked up end early.
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// How many places of names have been looked into, or are to be, and in how many there is nothing left to do.
+    pub(super) fn progress(&self) -> (usize, usize) {
+        let is_done = |queue: &&Queue| queue.asked.is_empty() && !queue.is_ready();
+        (self.queues.values().filter(is_done).count(), self.queues.len())
     }
 
     fn queue(&mut self, origin: Origin) -> &mut Queue {
@@ -122,6 +183,11 @@ impl Names {
         self.queues.values().all(|queue| queue.asked.is_empty() && (!queue.is_ready() || queue.vain > 0))
     }
 
+    /// Whether something is being looked up.
+    pub(super) fn is_busy(&self) -> bool {
+        self.queues.values().any(|queue| !queue.asked.is_empty())
+    }
+
     /// The frames whose names are still to come: not those that were looked for in vain, which may never come.
     pub(super) fn to_come(&self) -> impl Iterator<Item = FrameId> + '_ {
         let queues = self.queues.values().filter(|queue| queue.vain == 0);
@@ -132,11 +198,15 @@ impl Names {
         })
     }
 
-    /// Begins to look up what is due, or all if it is not to wait.
-    pub(super) fn look_up(&mut self, may_wait: bool) {
+    /// Begins to look up what is due, or more if it is urgent.
+    pub(super) fn look_up(&mut self, urgency: Urgency) {
         let now = Instant::now();
         for (&origin, queue) in &mut self.queues {
-            let is_due = queue.due <= now || (!may_wait && queue.vain == 0);
+            let is_due = match urgency {
+                Urgency::Whenever => queue.due <= now,
+                Urgency::Now => queue.due <= now || queue.vain == 0,
+                Urgency::Last => true,
+            };
             if !queue.is_ready() || !is_due {
                 continue;
             }
@@ -147,18 +217,27 @@ impl Names {
                 .map(|((address, _), place)| (*address, FrameId(place)))
                 .collect();
             queue.asked = queue.waiting.drain(..).map(|(address, frame)| (address, Some(frame))).collect();
-            let (sender, stop) = (self.sender.clone(), Arc::clone(&self.stop));
-            rayon::spawn(move || {
+            let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
+            let look = move || {
                 let begun = Instant::now();
-                let named = look_up(&source, frames, &stop);
-                // Nobody may be there any more to whom the names matter.
-                let _ = sender.send(Message::Named(Answer { origin, named, took: begun.elapsed() }));
-            });
+                let (named, problem) = match look_up(&source, frames, &stop) {
+                    Ok(named) => (named, None),
+                    Err(problem) => (Vec::new(), Some(problem)),
+                };
+                deliver(Answer { origin, named, took: begun.elapsed(), problem });
+            };
+            match &self.background {
+                Some(background) if urgency == Urgency::Whenever => background.spawn(look),
+                _ => rayon::spawn(look),
+            }
         }
     }
 
     /// Takes an answer; returns the names of frames.
     pub(super) fn take(&mut self, answer: Answer) -> Named {
+        if let Some(problem) = answer.problem.filter(|problem| !self.problems.contains(problem)) {
+            self.problems.push(problem);
+        }
         let Some(queue) = self.queues.get_mut(&answer.origin) else { return Vec::new() };
         let mut asked = std::mem::take(&mut queue.asked);
         let named: Named = (answer.named.into_iter())
@@ -174,7 +253,7 @@ impl Names {
             queue.waiting.extend(unnamed);
         }
         queue.looks = queue.looks.saturating_add(1);
-        queue.due = Instant::now() + wait_after(queue.looks, queue.vain, answer.took);
+        queue.due = Instant::now() + wait_after(queue.looks, queue.vain, answer.took).min(self.longest_wait);
         named
     }
 
@@ -202,16 +281,18 @@ impl Queue {
 fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     let times = 2u32.checked_pow(looks).map_or(PATIENCE, |times| times.min(PATIENCE));
     let least = if vain == 0 { SHORTEST_WAIT / (16 >> looks.min(4)) } else { SHORTEST_WAIT * (1 << vain) };
-    (took * times).max(least).min(LONGEST_WAIT)
+    took.saturating_mul(times).max(least)
 }
 
-fn look_up(source: &Source, mut frames: Addresses, stop: &Arc<AtomicBool>) -> Named {
+fn look_up(source: &Source, mut frames: Addresses, stop: &Arc<AtomicBool>) -> Result<Named, String> {
     match source {
-        // What cannot be read has no names.
-        Source::File(file) => name_module(file, &mut frames, stop).unwrap_or_default(),
+        Source::File(file) => {
+            name_module(file, &mut frames, stop).map_err(|problem| format!("{}: {problem}", file.path))
+        }
         Source::Map(map) => match map.read(&Limits::default()) {
-            Ok(Some(map)) => name_generated(&map, &frames),
-            _ => Vec::new(),
+            Ok(Some(map)) => Ok(name_generated(&map, &frames)),
+            // What cannot be read has no names.
+            _ => Ok(Vec::new()),
         },
     }
 }
@@ -228,7 +309,7 @@ mod tests {
         assert!(took + looks(1) <= Duration::from_secs(1), "{:?}", looks(1));
         assert!(took + (1..=3).map(looks).sum::<Duration>() <= Duration::from_secs(5));
         assert_eq!(wait_after(20, 0, took), took * PATIENCE, "in the long run it costs little");
-        assert_eq!(wait_after(u32::MAX, 0, Duration::from_secs(9)), LONGEST_WAIT);
+        assert_eq!(wait_after(u32::MAX, 0, Duration::MAX), Duration::MAX);
         assert_eq!(wait_after(1, 2, Duration::ZERO), SHORTEST_WAIT * 4, "names that may never come");
         let least: Vec<Duration> = (1..=5).map(|looks| wait_after(looks, 0, Duration::ZERO)).collect();
         assert!(least.is_sorted() && least[0] < Duration::from_millis(100), "{least:?}");
