@@ -47,6 +47,23 @@ struct {
 	__uint(value_size, sizeof(struct prof_page)); /* resized */
 } pages SEC(".maps");
 
+/* Rows and pages of tables that came when there was no more room in the two above. Made by user
+ * space when they are needed: an array of maps is slower to search, so that most tables stay out of
+ * it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, PROF_MAX_MORE_TABLES);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_ARRAY);
+			__uint(map_flags, BPF_F_MMAPABLE);
+			__uint(max_entries, 1);
+			__type(key, __u32);
+			__type(value, struct prof_more_tables);
+		});
+} more_tables SEC(".maps");
+
 /* Rules that rows refer to, each stored once. As `rows`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -17,8 +17,8 @@ mod skeleton {
 }
 
 pub use skeleton::types::{
-    bss, prof_counters, prof_file, prof_file_key, prof_image, prof_open_wait, prof_process, prof_rescue,
-    prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait,
+    bss, prof_counters, prof_file, prof_file_key, prof_image, prof_more_tables, prof_open_wait, prof_process,
+    prof_rescue, prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait,
 };
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
@@ -26,6 +26,15 @@ pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 pub const MAX_RULES: usize = 32768;
 /// `PROF_MAX_IMAGES`: modules with tables.
 pub const MAX_IMAGES: usize = 16384;
+/// `PROF_MORE_ROWS`: rows of a room that is made for tables while a recording runs.
+pub const MORE_ROWS: usize = 1 << 22;
+/// `PROF_MORE_PAGES`: pages of such a room.
+pub const MORE_PAGES: usize = 1 << 13;
+/// `PROF_MAX_MORE_TABLES`: such rooms.
+pub const MAX_MORE_TABLES: u32 = 31;
+/// `PROF_FIRST_PAGE_BITS`: bits of an image's first page that are an index; the others are 0, or the number of such a
+/// room, from 1.
+pub const FIRST_PAGE_BITS: u32 = 24;
 /// `PROF_MAX_MAPPINGS`: executable mappings of one process that the kernel side can hold.
 pub const MAX_MAPPINGS: usize = 256;
 /// `PROF_MAX_SEGMENTS`: executable segments of one file that the kernel side can hold.

@@ -34,6 +34,7 @@ struct {
 	struct prof_file_key file_key[0];
 	struct prof_thread_time thread_time[0];
 	struct prof_open_wait open_wait[0];
+	struct prof_more_tables more_tables[0];
 } kept_types;
 
 _Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
@@ -47,6 +48,10 @@ _Static_assert(sizeof(struct prof_thread_time) == 80 + 16 * PROF_REASONS,
 _Static_assert(sizeof(struct prof_open_wait) == 32, "as in src/bpf/wait_event.rs");
 _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_page) == 4 + 4 * PROF_PAGE_SLICES, "as in src/unwind/table.rs");
+_Static_assert(sizeof(struct prof_more_tables) ==
+		       PROF_MORE_ROWS * sizeof(struct prof_row) +
+			       PROF_MORE_PAGES * sizeof(struct prof_page),
+	       "as in src/record/kernel_tables.rs");
 _Static_assert(sizeof(struct prof_rule) == 16, "as in src/unwind/rule.rs");
 _Static_assert(sizeof(struct prof_image) == 16, "as in src/bpf/mod.rs");
 _Static_assert(sizeof(struct prof_process) == 16 + 32 * PROF_MAX_MAPPINGS, "as in src/bpf/mod.rs");

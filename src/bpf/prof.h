@@ -101,9 +101,23 @@ struct prof_rule {
 	__s32 rbp_off;
 };
 
+/* Tables for which there was no room when the recording began: rows and pages of their own. */
+struct prof_more_tables {
+	struct prof_row rows[1 << 22];
+	struct prof_page pages[1 << 13];
+};
+
+#define PROF_MORE_ROWS (1 << 22)
+#define PROF_MORE_PAGES (1 << 13)
+/* How many of them there can be. */
+#define PROF_MAX_MORE_TABLES 31
+/* Bits of an image's first_page that are an index; those above are 0, or the number of the struct
+ * prof_more_tables, from 1. */
+#define PROF_FIRST_PAGE_BITS 24
+
 /* An ELF file's table as the walker sees it. A single aligned 16-byte entry of the image array. */
 struct prof_image {
-	__u32 first_page;  /* index into the page array */
+	__u32 first_page;  /* index into the page array; see PROF_FIRST_PAGE_BITS */
 	__u32 page_count;  /* pages of the table */
 	__u32 first_vpage; /* module address >> PROF_PAGE_SHIFT of the first page */
 	__u32 state;	   /* enum prof_image_state; written last */

@@ -57,32 +57,55 @@ __noinline __u32 find_mapping(const struct prof_process *process, __u64 address)
 
 /* One step of the search for the last row at or before `low_address`, among `*left` rows from
  * `*low` on. */
-static __always_inline void halve_rows(const struct prof_row *rows, __u32 low_address, __u32 *low,
-				       __u32 *left)
+static __always_inline void halve_rows(const struct prof_row *rows, __u32 mask, __u32 low_address,
+				       __u32 *low, __u32 *left)
 {
 	__u32 half = *left >> 1;
-	__u32 middle = rows[(*low + half) & rows_mask].pc_low;
+	__u32 middle = rows[(*low + half) & mask].pc_low;
 
 	*low += if_taken(low_address >= middle, half);
 	*left -= half;
 }
 
 /* The rule of the last row that starts at or before `low_address`, among those from `low` to
- * `last`. */
-static __always_inline __u32 find_rule(const struct prof_row *rows, __u32 low, __u32 last,
-				       __u32 low_address)
+ * `last`. There are `mask` + 1 rows. */
+static __always_inline __u32 find_rule(const struct prof_row *rows, __u32 mask, __u32 low,
+				       __u32 last, __u32 low_address)
 {
 	__u32 left = last - low + 1;
 
 	if (left > (1 << PROF_FEW_ROWS_STEPS)) {
 #pragma unroll
 		for (int i = 0; i < PROF_MANY_ROWS_STEPS; i++)
-			halve_rows(rows, low_address, &low, &left);
+			halve_rows(rows, mask, low_address, &low, &left);
 	}
 #pragma unroll
 	for (int i = 0; i < PROF_FEW_ROWS_STEPS; i++)
-		halve_rows(rows, low_address, &low, &left);
-	return rows[low & rows_mask].rule;
+		halve_rows(rows, mask, low_address, &low, &left);
+	return rows[low & mask].rule;
+}
+
+/*
+ * The rule at `va` of an image whose table is one of `more_tables`, `page` pages behind
+ * `first_page`; PROF_NO_ROWS where it has none. Global: verified once.
+ */
+__noinline __u32 find_more_rule(__u32 first_page, __u32 page, __u64 va)
+{
+	__u32 number = (first_page >> PROF_FIRST_PAGE_BITS) - 1, zero = 0;
+	__u32 slice = (va >> PROF_SLICE_SHIFT) & (PROF_PAGE_SLICES - 1);
+	void *map = bpf_map_lookup_elem(&more_tables, &number);
+	const struct prof_more_tables *tables;
+	const __u32 *rows;
+
+	if (!map)
+		return PROF_NO_ROWS;
+	tables = bpf_map_lookup_elem(map, &zero);
+	if (!tables)
+		return PROF_NO_ROWS;
+	rows = &tables->pages[(first_page + page) & (PROF_MORE_PAGES - 1)].row[slice];
+	if (rows[0] == PROF_NO_ROWS)
+		return PROF_NO_ROWS;
+	return find_rule(tables->rows, PROF_MORE_ROWS - 1, rows[0], rows[1], va & 0xffff);
 }
 
 /* Makes a mapping of the kernel's own list the current module. */
@@ -523,7 +546,7 @@ static long walk_step(__u32 index, struct walk *w)
 {
 	struct scratch *s = w->s;
 	__u64 address = s->regs[REG_IP] - s->is_return, va;
-	__u32 page, slice, kind;
+	__u32 page, slice, found, kind;
 	const __u32 *rows;
 	const struct prof_rule *rule;
 
@@ -547,11 +570,18 @@ static long walk_step(__u32 index, struct walk *w)
 	page = (__u32)(va >> PROF_PAGE_SHIFT) - s->image.first_vpage;
 	if (page >= s->image.page_count)
 		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
-	slice = (va >> PROF_SLICE_SHIFT) & (PROF_PAGE_SLICES - 1);
-	rows = &w->pages[(s->image.first_page + page) & pages_mask].row[slice];
-	if (rows[0] == PROF_NO_ROWS)
-		return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
-	rule = &w->rules[find_rule(w->rows, rows[0], rows[1], va & 0xffff) & (PROF_MAX_RULES - 1)];
+	if (s->image.first_page >> PROF_FIRST_PAGE_BITS) {
+		found = find_more_rule(s->image.first_page, page, va);
+		if (found == PROF_NO_ROWS)
+			return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
+	} else {
+		slice = (va >> PROF_SLICE_SHIFT) & (PROF_PAGE_SLICES - 1);
+		rows = &w->pages[(s->image.first_page + page) & pages_mask].row[slice];
+		if (rows[0] == PROF_NO_ROWS)
+			return stop(s, PROF_OUTCOME_NO_UNWIND_INFO);
+		found = find_rule(w->rows, rows_mask, rows[0], rows[1], va & 0xffff);
+	}
+	rule = &w->rules[found & (PROF_MAX_RULES - 1)];
 
 	if (FRAME_RECORD_TELLS_SP) {
 		__u32 shape = *(const __u32 *)rule;

@@ -10,14 +10,14 @@ use super::stopper::Stopper;
 use super::wait_programs::{self, WaitConfig};
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, Ring, SAMPLE_RINGS, prof_counters, prof_file,
-    prof_file_key, prof_image, prof_process, prof_rescue,
+    prof_file_key, prof_image, prof_more_tables, prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
 use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapMut, OpenObject};
-use std::mem::{MaybeUninit, offset_of};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType, OpenObject, libbpf_sys};
 use std::io;
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -35,6 +35,8 @@ pub(super) struct KernelConfig {
     pub row_capacity: u32,
     /// Pages (of 64 KiB of code) to make room for; a power of two.
     pub page_capacity: u32,
+    /// What rows and pages may take in the end, bytes.
+    pub table_budget_bytes: u64,
     /// Whether running threads are sampled.
     pub on_cpu: bool,
     /// How waits are recorded, if they are.
@@ -108,14 +110,17 @@ impl<'obj> KernelSide<'obj> {
         let skeleton = open.load().map_err(|error| load_failure(&error))?;
         let load_time = start.elapsed();
         let maps = &skeleton.maps;
-        let tables = KernelTables::new(TableMaps {
+        let table_maps = TableMaps {
             rows: maps.rows.as_fd(),
             pages: maps.pages.as_fd(),
             rules: maps.rules.as_fd(),
             images: maps.images.as_fd(),
             row_capacity: config.row_capacity,
             page_capacity: config.page_capacity,
-        })?;
+            budget_bytes: config.table_budget_bytes,
+        };
+        let more_tables = MapHandle::try_from(&maps.more_tables)?;
+        let tables = KernelTables::new(table_maps, Box::new(move |number| make_room(&more_tables, number)))?;
         let empty = super::process::empty_entry();
         maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
 
@@ -150,7 +155,6 @@ impl<'obj> KernelSide<'obj> {
         }
         Ok(())
     }
-
 
     /// Stops everything. What is in the rings can still be received.
     pub(super) fn stop(&mut self) {
@@ -199,6 +203,14 @@ impl<'obj> KernelSide<'obj> {
         // SAFETY: both are made of u32 and u64 fields without padding (their sizes are asserted).
         let (key, file) = unsafe { (bytes_of(key), bytes_of(file)) };
         Ok(self.skeleton.maps.files.update(key, file, MapFlags::ANY)?)
+    }
+
+    /// Forgets a file that is about to be closed: its inode may become another's.
+    pub(super) fn forget_file(&self, key: &prof_file_key) {
+        // SAFETY: it is made of u32 and u64 fields without padding (its size is asserted).
+        let key = unsafe { bytes_of(key) };
+        // It may not be there: it has too many segments, or there was no room.
+        let _ = self.skeleton.maps.files.delete(key);
     }
 
     /// Forgets a process that has ended.
@@ -319,6 +331,21 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
     }
     Ok(())
+}
+
+/// Makes a room for more unwind tables and tells the walker of it.
+fn make_room(rooms: &MapHandle, number: u32) -> io::Result<OwnedFd> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    let bytes = size_of::<prof_more_tables>() as u32;
+    let room = MapHandle::create(MapType::Array, Some("more_tables"), 4, bytes, 1, &options);
+    let room = room.map_err(io::Error::other)?;
+    let descriptor = room.as_fd().as_raw_fd().to_ne_bytes();
+    rooms.update(&number.to_ne_bytes(), &descriptor, MapFlags::ANY).map_err(io::Error::other)?;
+    room.as_fd().try_clone_to_owned()
 }
 
 fn process_bytes(entry: &prof_process) -> &[u8] {

@@ -1,17 +1,17 @@
-//! What the kernel side gets before it is loaded: room for unwind tables, which cannot grow later, and steps of a walk.
+//! What the kernel side gets before it is loaded: the first room for unwind tables, and steps of a walk.
 
 use super::modules::ModuleFiles;
-use super::options::RecordOptions;
 use super::perf_event;
 use crate::bpf::MAX_USER_FRAMES;
 use crate::unwind::{Limits, MAX_WALKED_FRAMES, Row};
 
 /// Bytes of `.eh_frame` behind one unwind row, at the least: a low guess makes room for too much.
 const EH_FRAME_BYTES_PER_ROW: u64 = 4;
-/// Room for tables beyond those known at the start: libraries that are loaded later.
-const SPARE_ROWS: u64 = 3 << 20;
-/// The same for pages: 256 MiB of code.
-const SPARE_PAGES: u64 = 4096;
+/// Room for tables beyond those known at the start: a few libraries that are loaded later. For more of them another room
+/// is made then.
+const SPARE_ROWS: u64 = 1 << 18;
+/// The same for pages: 32 MiB of code.
+const SPARE_PAGES: u64 = 512;
 /// The largest page array: 64 GiB of code.
 const MAX_PAGES: u64 = 1 << 20;
 /// The smallest row array that makes sense, and the largest that the verifier can index (2^29 bytes).
@@ -27,15 +27,11 @@ pub(super) fn max_walked_frames(hz: u32) -> u32 {
     affordable.clamp(MAX_USER_FRAMES as u64, MAX_WALKED_FRAMES as u64) as u32
 }
 
-/// Rows to make room for, a power of two: what the files known so far will need and room for more, within the memory
-/// budget; all of the budget when another than the default was asked for.
+/// Rows to make room for, a power of two: what the files known so far will need and some more, within the memory budget.
 pub(super) fn row_capacity(files: &ModuleFiles, is_system_wide: bool, budget_bytes: u64) -> u32 {
     let affordable = (budget_bytes / size_of::<Row>() as u64).clamp(MIN_ROWS, MAX_ROWS);
     // Rounded down: the budget is a promise.
     let affordable = 1 << affordable.ilog2();
-    if budget_bytes != RecordOptions::default().table_budget_bytes {
-        return affordable as u32;
-    }
     let rows = files.unwind_section_bytes() / EH_FRAME_BYTES_PER_ROW;
     let rows = if is_system_wide { rows + rows / 2 } else { rows };
     (rows + SPARE_ROWS).clamp(MIN_ROWS, MAX_ROWS).next_power_of_two().min(affordable) as u32
@@ -84,7 +80,7 @@ mod tests {
     #[test]
     fn room_is_made_for_code_that_is_there_and_not_for_what_headers_claim() {
         let usual = pages_for(&[(4096, 4096)]);
-        assert_eq!(usual, 8192);
+        assert_eq!(usual, 1024);
         assert_eq!(pages_for(&[(4096, u64::MAX)]), usual, "memory behind the file");
         assert_eq!(pages_for(&[(1 << 40, 1 << 40)]), usual, "more than the file has");
         assert_eq!(pages_for(&[(u64::MAX, u64::MAX); 40]), usual);

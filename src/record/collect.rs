@@ -6,7 +6,6 @@
 use super::call_check::{CallChecks, Place};
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
-use super::proc_fs;
 use super::process::{self, Mapped, Process, is_vsyscall};
 use super::processes::Processes;
 use super::rescue::{self, Rescued};
@@ -137,10 +136,9 @@ impl Collector {
             return;
         }
         // Read the process if it is new, and again if it has mapped what was not heard of.
-        let tables = &mut self.profile.tables;
         let is_new = self.processes.at(sample.tgid, sample.time_ns).is_none();
         let is_system_wide = self.processes.is_system_wide;
-        let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files, tables);
+        let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files);
         if is_new && !is_system_wide && sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker)
         {
             // It has woken a recorded thread: that makes it no target.
@@ -149,7 +147,7 @@ impl Collector {
         if needs_reread(process, &sample) {
             process.reread_ns = sample.time_ns;
             // What is found now was mapped before the sample: that is why it had it.
-            process::read_mappings(sample.tgid, process, sample.time_ns, &mut self.files, tables);
+            process::read_mappings(sample.tgid, process, sample.time_ns, &mut self.files);
         }
         if let Some(known) = process.frames_before_stale(&sample.user, sample.time_ns)
             && rescue.as_ref().is_none_or(|rescue| rescue.frames_before >= known)
@@ -365,7 +363,7 @@ impl Collector {
             },
         };
         let tables = &mut self.profile.tables;
-        let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files, tables);
+        let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files);
         let is_present = process.is_present(sample.time_ns);
         if is_present && let Some(&(frame, file)) = process.frames.get(&key) {
             self.files.hit(file, sample.time_ns);
@@ -389,7 +387,8 @@ impl Collector {
             && (self.files.get(mapped.file).table.table())
                 .is_some_and(|table| table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
         let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
-        let frame = tables.intern_frame(Frame { module: mapped.module, address, flags });
+        let module = self.files.profile_module(mapped.file, sample.tgid, tables);
+        let frame = tables.intern_frame(Frame { module, address, flags });
         if is_present {
             process.frames.insert(key, (frame, mapped.file));
         }
@@ -397,7 +396,7 @@ impl Collector {
             process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
             let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
             process.lacks_frame_pointers =
-                process.mappings().iter().any(is_java) && proc_fs::java_lacks_frame_pointers(sample.tgid);
+                process.mappings().iter().any(is_java) && self.files.java_lacks_frame_pointers(sample.tgid);
         }
         self.files.hit(mapped.file, sample.time_ns);
         (frame, true)

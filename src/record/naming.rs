@@ -157,7 +157,7 @@ impl Naming {
         let UserFrames { by_file, generated } =
             UserFrames::of(&collector.profile.tables, &collector.files, from);
         for (file, frames) in by_file {
-            self.names.add_file(file, collector.files.get(file).clone(), in_file(frames));
+            self.names.add_file(file, collector.files.get(file).without_table(), in_file(frames));
         }
         for (pid, frames) in generated {
             let map = collector.processes.get(pid).and_then(|process| process.perf_map.clone());

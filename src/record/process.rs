@@ -1,10 +1,9 @@
 //! A process that is recorded, and what code it has mapped, now and before.
 
 use super::modules::{FileId, ModuleFiles};
-use super::proc_fs;
 use super::sideband::CodeMapping;
 use crate::bpf::{FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_START, prof_process};
-use crate::profile::{FrameId, ModuleId, Tables};
+use crate::profile::FrameId;
 use crate::symbols::PerfMapSource;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -20,8 +19,6 @@ pub struct Mapped {
     pub bias: u64,
     /// The file, or [`ModuleFiles::GENERATED`].
     pub file: FileId,
-    /// The file's row in the profile.
-    pub module: ModuleId,
     /// When it was mapped, CLOCK_MONOTONIC, ns; 0 when before the recording.
     pub since_ns: u64,
 }
@@ -243,18 +240,24 @@ impl Process {
         &self.mappings
     }
 
+    /// The files of all mappings, past ones too.
+    pub(super) fn files(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.mappings.iter().chain(self.past.iter().map(|(mapping, _)| mapping)).map(|mapping| mapping.file)
+    }
+
     /// The kernel side's view of the mappings, under a stamp that no other entry has; the second value counts those that did not fit.
-    pub fn kernel_entry(&self, stamp: u64) -> (Box<prof_process>, usize) {
+    pub fn kernel_entry(&self, stamp: u64, files: &ModuleFiles) -> (Box<prof_process>, usize) {
         let mut entry = empty_entry();
         entry.stamp = stamp;
         let mut count = 0;
         let mut cut = 0;
         for mapping in &self.mappings {
+            let image = files.get(mapping.file).image;
             let previous = count - usize::from(count > 0);
             let last = &mut entry.mapping[previous];
             // Neighbours of one module, and generated code with gaps between, share an entry.
             if count > 0
-                && last.image == mapping.file.0
+                && last.image == image
                 && last.bias == mapping.bias
                 && (last.end == mapping.start || mapping.file == ModuleFiles::GENERATED)
             {
@@ -268,7 +271,7 @@ impl Process {
             entry.start[count] = mapping.start;
             entry.mapping[count].end = mapping.end;
             entry.mapping[count].bias = mapping.bias;
-            entry.mapping[count].image = mapping.file.0;
+            entry.mapping[count].image = image;
             count += 1;
         }
         entry.count = count as u32;
@@ -283,18 +286,12 @@ pub(super) fn empty_entry() -> Box<prof_process> {
 }
 
 /// Reads what code a process has mapped now. A process that is gone keeps what was known.
-pub(super) fn read_mappings(
-    pid: u32,
-    process: &mut Process,
-    time_ns: u64,
-    files: &mut ModuleFiles,
-    tables: &mut Tables,
-) {
-    let Ok(mappings) = proc_fs::code_mappings(pid) else { return };
+pub(super) fn read_mappings(pid: u32, process: &mut Process, time_ns: u64, files: &mut ModuleFiles) {
+    let Some(mappings) = files.code_mappings(pid) else { return };
     if mappings.is_empty() {
         return; // a process that has begun to exit
     }
-    let now = mappings.iter().filter_map(|mapping| mapped(pid, mapping, time_ns, files, tables)).collect();
+    let now = mappings.iter().filter_map(|mapping| mapped(pid, mapping, time_ns, files)).collect();
     process.set_mappings(now, time_ns);
 }
 
@@ -304,17 +301,15 @@ pub(super) fn mapped(
     mapping: &CodeMapping,
     time_ns: u64,
     files: &mut ModuleFiles,
-    tables: &mut Tables,
 ) -> Option<Mapped> {
     let file = files.file_of(pid, mapping)?;
-    let module = files.profile_module(file, pid, tables);
     let bias = match &files.get(file).elf {
         Some(elf) => elf.bias_of_mapping(mapping.start, mapping.end, mapping.file_offset)?,
         None if file == ModuleFiles::GENERATED => 0,
         // Not readable as ELF: offsets in the file are the best addresses there are.
         None => mapping.start.wrapping_sub(mapping.file_offset),
     };
-    Some(Mapped { start: mapping.start, end: mapping.end, bias, file, module, since_ns: time_ns })
+    Some(Mapped { start: mapping.start, end: mapping.end, bias, file, since_ns: time_ns })
 }
 
 #[cfg(test)]
@@ -322,7 +317,7 @@ mod tests {
     use super::*;
 
     fn mapped(start: u64, end: u64, file: u32, since_ns: u64) -> Mapped {
-        Mapped { start, end, bias: 0x1000, file: FileId(file), module: ModuleId(file), since_ns }
+        Mapped { start, end, bias: 0x1000, file: FileId(file), since_ns }
     }
 
     #[test]
@@ -381,14 +376,14 @@ mod tests {
         process.map(mapped(0x9000, 0xa000, 1, 0));
         process.map(mapped(0x1000, 0x2000, 1, 0));
         process.map(mapped(0x2000, 0x3000, 1, 0));
-        let (entry, cut) = process.kernel_entry(1);
+        let (entry, cut) = process.kernel_entry(1, &ModuleFiles::new(false));
         assert_eq!((entry.count, cut), (2, 0));
         assert_eq!((entry.start[0], entry.mapping[0].end), (0x1000, 0x3000));
         assert_eq!(entry.start[2], NO_START);
         for i in 0..300u64 {
             process.map(mapped(0x10_0000 + i * 0x2000, 0x10_1000 + i * 0x2000, 1, 0));
         }
-        let (entry, cut) = process.kernel_entry(1);
+        let (entry, cut) = process.kernel_entry(1, &ModuleFiles::new(false));
         assert_eq!((entry.count as usize, cut), (MAX_MAPPINGS, 46));
     }
 }

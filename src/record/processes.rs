@@ -1,10 +1,9 @@
 //! All processes that were seen, by their numbers, which are used again.
 
-use super::modules::ModuleFiles;
+use super::modules::{FileId, ModuleFiles};
 use super::proc_fs;
 use super::process::{Process, read_mappings};
 use crate::bpf::EXEC_PENDING;
-use crate::profile::Tables;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 
@@ -77,16 +76,10 @@ impl Processes {
     }
 
     /// The process that had the number at `time_ns`; read from /proc when it is new.
-    pub(super) fn at_or_read(
-        &mut self,
-        pid: u32,
-        time_ns: u64,
-        files: &mut ModuleFiles,
-        tables: &mut Tables,
-    ) -> &mut Process {
+    pub(super) fn at_or_read(&mut self, pid: u32, time_ns: u64, files: &mut ModuleFiles) -> &mut Process {
         match self.former_index(pid, time_ns) {
             Some(index) => &mut self.former[index].1,
-            None => self.get_or_read(pid, files, tables),
+            None => self.get_or_read(pid, files),
         }
     }
 
@@ -110,12 +103,12 @@ impl Processes {
     }
 
     /// The process; read from /proc when it is new.
-    pub fn get_or_read(&mut self, pid: u32, files: &mut ModuleFiles, tables: &mut Tables) -> &mut Process {
+    pub fn get_or_read(&mut self, pid: u32, files: &mut ModuleFiles) -> &mut Process {
         let generation = self.generations.get(&pid).copied().unwrap_or(0);
         let process = self.by_pid.entry(pid).or_insert_with(|| {
             let comm = proc_fs::comm(pid).unwrap_or_default();
             let mut process = Process::target(comm, generation, 0);
-            read_mappings(pid, &mut process, 0, files, tables);
+            read_mappings(pid, &mut process, 0, files);
             process
         });
         touch(&mut self.touched, pid, process)
@@ -145,6 +138,12 @@ impl Processes {
         };
         let generation = self.generations.get(&pid).copied().unwrap_or(0);
         self.insert(pid, parent.forked(generation, time_ns));
+    }
+
+    /// All files that a process has mapped, or had when a sample was taken that may still come.
+    pub(super) fn mapped_files(&self) -> FxHashSet<FileId> {
+        let processes = self.by_pid.values().chain(self.former.iter().map(|(_, process, _)| process));
+        processes.flat_map(Process::files).collect()
     }
 
     /// Forgets what depends on rows of the profile that are numbered anew, and processes that have ended.
@@ -182,12 +181,9 @@ fn touch<'a>(touched: &mut FxHashSet<u32>, pid: u32, process: &'a mut Process) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::ModuleId;
-    use crate::record::modules::FileId;
     use crate::record::process::Mapped;
 
-    const CODE: Mapped =
-        Mapped { start: 0x1000, end: 0x2000, bias: 0, file: FileId(1), module: ModuleId(1), since_ns: 0 };
+    const CODE: Mapped = Mapped { start: 0x1000, end: 0x2000, bias: 0, file: FileId(1), since_ns: 0 };
 
     /// Processes of which the kernel side knows all; the first is a target.
     fn with_target(pid: u32) -> Processes {
@@ -235,8 +231,7 @@ mod tests {
         assert!(processes.get(7).is_none());
         assert_eq!(processes.at(7, 199).map(|process| process.generation), Some(0));
         processes.fork(1, 7, 300, true);
-        let (mut files, mut tables) = (ModuleFiles::new(false), Tables::default());
-        assert_eq!(processes.get_or_read(7, &mut files, &mut tables).generation, 2);
+        assert_eq!(processes.get_or_read(7, &mut ModuleFiles::new(false)).generation, 2);
     }
 
     #[test]

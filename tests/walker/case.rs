@@ -85,6 +85,7 @@ const IS_RETURN: u32 = 1;
 const FEW_REGISTERS: u32 = 2;
 const HAS_UPROBES: u32 = 16;
 const HAS_THREAD_POINTER: u32 = 32;
+pub(crate) const IN_MORE_TABLES: u8 = 64;
 
 impl Case {
     /// The state that the user-space walk starts from.

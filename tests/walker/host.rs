@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use prof::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN};
 use prof::unwind::Architecture;
 
-use crate::case::Case;
+use crate::case::{Case, IN_MORE_TABLES};
 
 /// What clang is told besides what to build. Addresses need not be aligned: the stack pointer of a broken
 /// frame is not, and processors do not care.
@@ -94,11 +94,19 @@ impl Replay {
         Self { child, input, output }
     }
 
+    /// Walks a case, with its tables where those of the start are and where later ones are: there is no difference.
     pub(crate) fn walk(&mut self, case: &Case) -> HostStack {
-        let bytes = case.encode();
+        let mut bytes = case.encode();
+        let stack = self.walk_bytes(&bytes);
+        bytes[0] |= IN_MORE_TABLES;
+        assert_eq!(self.walk_bytes(&bytes), stack, "tables in another room");
+        stack
+    }
+
+    fn walk_bytes(&mut self, bytes: &[u8]) -> HostStack {
         let input = self.input.as_mut().unwrap();
         input.write_all(&(bytes.len() as u32).to_ne_bytes()).unwrap();
-        input.write_all(&bytes).unwrap();
+        input.write_all(bytes).unwrap();
         let outcome = self.number();
         let count = self.number();
         let mut frames = vec![0; count as usize * 8];

@@ -19,6 +19,7 @@
 #define SEC(name)
 #define __uint(name, value) int(*name)[value]
 #define __type(name, value) typeof(value) *name
+#define __array(name, value) typeof(value) *name
 #undef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #ifndef __noinline

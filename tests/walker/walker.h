@@ -38,6 +38,7 @@ enum case_flags {
 	CASE_NO_PROCESS = 1 << 3,	  /* the process has no entry */
 	CASE_HAS_UPROBES = 1 << 4,	  /* a struct case_uprobes follows the memory */
 	CASE_HAS_THREAD_POINTER = 1 << 5, /* 8 bytes follow behind all that */
+	CASE_IN_MORE_TABLES = 1 << 6,	  /* all tables are in the last of `more_tables` */
 };
 
 struct case_header {
@@ -83,10 +84,14 @@ static struct prof_image host_images[PROF_MAX_IMAGES];
 static struct prof_process host_process;
 static struct prof_row *host_rows;
 static struct prof_page *host_pages;
+static struct prof_more_tables host_more_tables;
 
 static void *bpf_map_lookup_elem(void *map, const void *key)
 {
-	(void)key;
+	if (map == (void *)&more_tables)
+		return *(const __u32 *)key == PROF_MAX_MORE_TABLES - 1 ? &host_more_tables : NULL;
+	if (map == (void *)&host_more_tables)
+		return &host_more_tables;
 	if (map == (void *)&rows)
 		return host_rows;
 	if (map == (void *)&pages)
@@ -145,6 +150,21 @@ static void *take_masked(struct input *input, __u32 count, size_t size, __u32 li
 	take(input, array, taken * size);
 	*mask = length - 1;
 	return array;
+}
+
+/* Puts the tables of a case where those are for which there was no room. */
+static void use_more_tables(__u32 image_count)
+{
+	__u32 rows = rows_mask + 1, pages = pages_mask + 1;
+
+	if (rows > PROF_MORE_ROWS || pages > PROF_MORE_PAGES)
+		return;
+	memcpy(host_more_tables.rows, host_rows, rows * sizeof(*host_rows));
+	memcpy(host_more_tables.pages, host_pages, pages * sizeof(*host_pages));
+	memset(host_rows, 0, rows * sizeof(*host_rows));
+	memset(host_pages, 0, pages * sizeof(*host_pages));
+	for (__u32 i = 0; i < image_count; i++)
+		host_images[i].first_page |= (__u32)PROF_MAX_MORE_TABLES << PROF_FIRST_PAGE_BITS;
 }
 
 static void take_mappings(struct input *input, __u32 count)
@@ -228,6 +248,8 @@ static void walk_case(struct scratch *s, const __u8 *data, size_t size)
 	take(&input, host_rules, rule_count * sizeof(*host_rules));
 	image_count = limited(&input, header.images, sizeof(*host_images), PROF_MAX_IMAGES);
 	take(&input, host_images, image_count * sizeof(*host_images));
+	if (header.flags & CASE_IN_MORE_TABLES)
+		use_more_tables(image_count);
 	take_mappings(&input, header.mappings);
 	take_memory(&input, header.memory);
 	if (header.flags & CASE_HAS_UPROBES)

@@ -106,7 +106,7 @@ impl Cursor {
         }
         let UserFrames { by_file, generated } = UserFrames::of(tables, &collector.files, from);
         delta.in_files = (by_file.into_iter())
-            .map(|(file, frames)| (file, collector.files.get(file).clone(), frames))
+            .map(|(file, frames)| (file, collector.files.get(file).without_table(), frames))
             .collect();
         delta.generated = (generated.into_iter())
             .map(|(pid, frames)| {

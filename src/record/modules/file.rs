@@ -4,7 +4,7 @@ use crate::profile::ModuleKind;
 use crate::record::file_state::FileState;
 use crate::record::proc_fs;
 use crate::record::sideband::CodeMapping;
-use crate::unwind::{ElfImage, Limits, Table};
+use crate::unwind::{Architecture, ElfImage, Limits, Table};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;
 use std::fs::File;
@@ -13,12 +13,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A module file: also its image number on the kernel side. 0 is [`ModuleFiles::GENERATED`].
+/// A module file, for as long as the recording goes on. 0 is [`ModuleFiles::GENERATED`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
 /// How far a module's table is.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub enum TableState {
     /// Being compiled.
     Compiling,
@@ -28,6 +28,7 @@ pub enum TableState {
     /// Compiled; in the kernel unless the memory budget pushed it out.
     Compiled(Arc<Table>),
     /// There is none.
+    #[default]
     Missing,
 }
 
@@ -42,8 +43,10 @@ impl TableState {
 }
 
 /// One file that code runs from.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ModuleFile {
+    /// Its number on the kernel side: that of [`ModuleFiles::GENERATED`] for generated code and what was closed.
+    pub image: u32,
     /// Path as the first process that mapped it saw it.
     pub path: String,
     /// The process through which it was first seen.
@@ -60,7 +63,11 @@ pub struct ModuleFile {
     pub table: TableState,
     /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
     pub last_hit_ns: u64,
+    /// When it was last known to be mapped, ns.
+    pub(super) last_mapped_ns: u64,
     pub(super) kind: ModuleKind,
+    /// It is on a server, or made by a program: reading it may take for ever.
+    pub(super) is_remote: bool,
     /// The state of `file` before anything was read from it.
     pub(super) state: Option<FileState>,
     /// Its table is larger than all the room there is.
@@ -75,20 +82,25 @@ const SMALL_BYTES: u64 = 1 << 20;
 impl ModuleFile {
     /// A file about which nothing else is known.
     pub(super) fn new(path: &str, seen_in: u32, kind: ModuleKind) -> Self {
-        ModuleFile {
-            path: path.to_owned(),
-            seen_in,
-            file: None,
-            vdso: None,
-            elf: None,
-            build_id: Vec::new(),
-            table: TableState::Missing,
-            last_hit_ns: 0,
-            kind,
-            state: None,
-            never_fits: false,
-            lacks_descriptor: false,
-        }
+        ModuleFile { path: path.to_owned(), seen_in, kind, ..ModuleFile::default() }
+    }
+
+    /// Reads the headers of an opened file.
+    pub(super) fn read(pid: u32, path: &str, file: Arc<File>, limits: &Limits) -> ModuleFile {
+        // Asked for before anything is read: what is written meanwhile is a change.
+        let state = FileState::of(&file);
+        let elf = ElfImage::open_shared(&file, limits)
+            .ok()
+            // Emulators map files of other processors; their code is data here.
+            .filter(|elf| elf.architecture() == Architecture::HOST);
+        let is_remote = is_remote(&file);
+        let module = ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf);
+        ModuleFile { file: Some(file), state, is_remote, ..module }
+    }
+
+    /// What it takes to name addresses in it: its table may be forgotten meanwhile.
+    pub(in crate::record) fn without_table(&self) -> ModuleFile {
+        ModuleFile { table: TableState::Missing, ..self.clone() }
     }
 
     /// The same with its ELF headers, if it has any.
@@ -150,6 +162,21 @@ impl ModuleFile {
             && self.path == other.path
             && own.segments() == others.segments()
     }
+}
+
+/// Whether somebody else has to answer before the file can be read: a server, or a program that makes it (FUSE).
+/// Numbers: include/uapi/linux/magic.h and the file systems' own sources.
+fn is_remote(file: &File) -> bool {
+    const FUSE: u32 = 0x6573_5546;
+    const NFS: u32 = 0x6969;
+    const CIFS: u32 = 0xff53_4d42;
+    const SMB2: u32 = 0xfe53_4d42;
+    const V9FS: u32 = 0x0102_1997;
+    const CEPH: u32 = 0x00c3_6400;
+    const AFS: u32 = 0x6b41_4653;
+    const CODA: u32 = 0x7375_7245;
+    const REMOTE: [u32; 8] = [FUSE, NFS, CIFS, SMB2, V9FS, CEPH, AFS, CODA];
+    rustix::fs::fstatfs(file).is_ok_and(|facts| REMOTE.contains(&(facts.f_type as u32)))
 }
 
 /// Why the file of a mapping is not open.

@@ -1,30 +1,40 @@
 //! The files that processes run code from: opened once, shared by all processes that map them.
 //!
 //! A file is kept open from first sight, so that a library deleted or replaced during the recording
-//! still gives its table and its names. One that is rewritten in place (its inode stays) is another file from its next
-//! mapping on; of what it held before nothing is read any more, since only the new bytes are left. Tables are compiled on other threads.
+//! still gives its table and its names; some time after the last process has unmapped it it is closed. One that is
+//! rewritten in place (its inode stays) is another file from its next mapping on; of what it held before nothing is read any
+//! more, since only the new bytes are left. Tables are compiled on other threads, and files opened on another one, too: one
+//! that never opens holds nobody.
 
+mod closing;
 mod file;
 mod tables;
 #[cfg(test)]
 mod tests;
 
 pub(super) use file::{FileId, ModuleFile, TableState};
+use tables::Compiled;
 pub(super) use tables::Wanted;
 
-use super::descriptors;
 use super::file_state::FileState;
+use super::patience::Patience;
 use super::sideband::CodeMapping;
+use super::{descriptors, proc_fs};
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
-use crate::unwind::{Architecture, ElfImage, ElfType, FirstTable, Limits, Segment, TableError};
+use crate::unwind::{ElfImage, ElfType, Limits, Segment};
 use file::{Unopened, open_mapped_file, read_own_vdso};
 use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+/// Threads that read files which may never be read.
+const SLOW_THREADS: usize = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FileKey {
@@ -53,8 +63,20 @@ struct Untold {
 /// All files that code runs from.
 #[derive(Debug)]
 pub struct ModuleFiles {
-    files: Vec<ModuleFile>,
+    /// By id; `None` for those that were closed.
+    files: Vec<Option<Box<ModuleFile>>>,
+    /// What stands for files that were closed.
+    closed: ModuleFile,
     by_key: FxHashMap<FileKey, Seen>,
+    /// By path and build ID.
+    by_build: FxHashMap<(String, Vec<u8>), Vec<FileId>>,
+    /// Image numbers of the kernel side that are free, besides those from `images` on.
+    free_images: Vec<u32>,
+    images: u32,
+    /// Files that are open.
+    open: usize,
+    /// Asks what may take long to answer.
+    pub(super) patience: Patience,
     /// Files that the kernel side has not heard of.
     untold: Vec<Untold>,
     by_row: FxHashMap<ModuleId, FileId>,
@@ -62,20 +84,26 @@ pub struct ModuleFiles {
     wants_tables: bool,
     /// Most files that are kept open.
     room: usize,
-    sender: Sender<(FileId, Result<FirstTable, TableError>)>,
-    receiver: Receiver<(FileId, Result<FirstTable, TableError>)>,
+    sender: Sender<Compiled>,
+    receiver: Receiver<Compiled>,
     compiling: usize,
     /// Workers for small files, which must not wait for large ones: all the samples of a brief program would.
     /// `None` where no more threads could be started.
     small_pool: Option<rayon::ThreadPool>,
     /// Large files that wait for their turn.
     large: Vec<FileId>,
+    /// For files that may never be read: on a server, or made by a program.
+    slow_pool: Option<rayon::ThreadPool>,
     /// The large file that is being compiled.
     large_running: Option<FileId>,
     /// Files with much code without entries, whose instructions are followed once all others have their tables.
     unfollowed: Vec<FileId>,
     /// The one of them whose turn it is.
     following: Option<FileId>,
+    /// Tables for which space is being made.
+    unplaced: VecDeque<FileId>,
+    /// When a table was dropped for another one.
+    last_drop: Option<Instant>,
     /// Tables that were compiled, or could not be.
     pub compiled: u64,
     /// Modules whose table was dropped, or not placed, to stay within the budget.
@@ -94,9 +122,16 @@ impl ModuleFiles {
     pub fn new(wants_tables: bool) -> Self {
         let (sender, receiver) = channel();
         let generated = ModuleFile::new("[jit]", 0, ModuleKind::Jit);
+        let slow_pool = rayon::ThreadPoolBuilder::new().num_threads(SLOW_THREADS).build();
         ModuleFiles {
-            files: vec![generated],
+            files: vec![Some(Box::new(generated))],
+            closed: ModuleFile::new("", 0, ModuleKind::Unknown),
             by_key: FxHashMap::default(),
+            by_build: FxHashMap::default(),
+            free_images: Vec::new(),
+            images: 1,
+            open: 0,
+            patience: Patience::default(),
             untold: Vec::new(),
             by_row: FxHashMap::default(),
             limits: Limits::default(),
@@ -106,10 +141,13 @@ impl ModuleFiles {
             receiver,
             compiling: 0,
             small_pool: rayon::ThreadPoolBuilder::new().build().ok(),
+            slow_pool: slow_pool.ok(),
             large: Vec::new(),
             large_running: None,
             unfollowed: Vec::new(),
             following: None,
+            unplaced: VecDeque::new(),
+            last_drop: None,
             evicted: 0,
             compiled: 0,
             failed: 0,
@@ -122,30 +160,47 @@ impl ModuleFiles {
         self.wants_tables
     }
 
-    /// The file with the given id.
+    /// The file with the given id; one without anything if it was closed.
     pub fn get(&self, id: FileId) -> &ModuleFile {
-        &self.files[id.0 as usize]
+        self.files.get(id.0 as usize).and_then(Option::as_deref).unwrap_or(&self.closed)
+    }
+
+    fn get_mut(&mut self, id: FileId) -> Option<&mut ModuleFile> {
+        self.files.get_mut(id.0 as usize).and_then(Option::as_deref_mut)
     }
 
     /// Bytes of the sections that tables are made from, in all files.
     pub(super) fn unwind_section_bytes(&self) -> u64 {
-        self.files.iter().map(ModuleFile::unwind_section_bytes).fold(0, u64::saturating_add)
+        self.iter().map(|(_, file)| file.unwind_section_bytes()).fold(0, u64::saturating_add)
     }
 
     /// Files that are not open because too many are: their code has no tables and no names.
     pub(super) fn without_descriptor(&self) -> u64 {
-        self.files.iter().filter(|module| module.lacks_descriptor).count() as u64
+        self.iter().filter(|(_, file)| file.lacks_descriptor).count() as u64
     }
 
     /// Notes that a sample at `time_ns` had a frame in the file.
     pub fn hit(&mut self, id: FileId, time_ns: u64) {
-        let file = &mut self.files[id.0 as usize];
-        file.last_hit_ns = file.last_hit_ns.max(time_ns);
+        if let Some(file) = self.get_mut(id) {
+            file.last_hit_ns = file.last_hit_ns.max(time_ns);
+        }
     }
 
-    /// All files with their ids.
+    /// All files that were not closed, with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (FileId, &ModuleFile)> {
-        self.files.iter().enumerate().map(|(index, file)| (FileId(index as u32), file))
+        let files = self.files.iter().enumerate();
+        files.filter_map(|(index, file)| Some((FileId(index as u32), file.as_deref()?)))
+    }
+
+    /// What code a process has mapped now.
+    pub(super) fn code_mappings(&mut self, pid: u32) -> Option<Vec<CodeMapping>> {
+        // A process can hold whoever asks for as long as it likes.
+        self.patience.ask(move || proc_fs::code_mappings(pid).ok())?
+    }
+
+    /// Whether generated code of a Java machine may use rbp for other things than frame pointers.
+    pub(super) fn java_lacks_frame_pointers(&mut self, pid: u32) -> bool {
+        self.patience.ask(move || proc_fs::java_lacks_frame_pointers(pid)).unwrap_or(true)
     }
 
     /// The file that `mapping` of process `pid` shows; opened, and its table requested, when it is new.
@@ -177,17 +232,27 @@ impl ModuleFiles {
     }
 
     /// The file of a mapping anew, if its bytes changed since it was seen under the same inode.
-    fn rewritten(&self, seen: Seen, pid: u32, mapping: &CodeMapping) -> Option<ModuleFile> {
+    fn rewritten(&mut self, seen: Seen, pid: u32, mapping: &CodeMapping) -> Option<ModuleFile> {
         let before = seen.state?;
         let known = self.get(seen.id);
+        if known.is_remote {
+            return None; // to ask for every mapping would take too long
+        }
         let kept = known.file.as_ref().and_then(|file| Some((file, file.metadata().ok()?)));
-        let file = match kept.filter(|(_, metadata)| metadata.ino() == mapping.inode) {
+        let kept = match kept.filter(|(_, metadata)| metadata.ino() == mapping.inode) {
             Some((_, metadata)) if FileState::from(&metadata) == before => return None,
-            Some((file, _)) => Arc::clone(file),
+            Some((file, _)) => Some(Arc::clone(file)),
             // A copy of the file that is kept open. Where it cannot be asked for, it counts as unchanged.
-            None => Arc::new(open_mapped_file(pid, mapping, &known.path).ok()?),
+            None => None,
         };
-        let module = self.read_module(pid, &known.path, file);
+        let (path, mapping, limits) = (known.path.clone(), mapping.clone(), self.limits.clone());
+        let module = self.patience.ask(move || {
+            let file = match kept {
+                Some(file) => file,
+                None => Arc::new(open_mapped_file(pid, &mapping, &path).ok()?),
+            };
+            Some(ModuleFile::read(pid, &path, file, &limits))
+        })??;
         (module.state != Some(before)).then_some(module)
     }
 
@@ -196,7 +261,7 @@ impl ModuleFiles {
         let state = module.state;
         let told_before = self.untold.len();
         let id = self.add(module, (key.device, key.inode));
-        let known = &mut self.files[id.0 as usize];
+        let known = self.files[id.0 as usize].get_or_insert_default();
         let is_this_file = known.file.as_ref().and_then(|file| file.metadata().ok());
         let is_this_file = is_this_file.is_some_and(|metadata| metadata.ino() == key.inode);
         if is_this_file && self.untold.len() == told_before {
@@ -213,10 +278,12 @@ impl ModuleFiles {
         if known.kind != ModuleKind::Elf || known.file.is_some() {
             return;
         }
+        let image = known.image;
         let module = self.open_file(pid, mapping);
         if module.file.is_some() {
             let state = module.state;
-            self.files[id.0 as usize] = module;
+            self.open += 1;
+            self.files[id.0 as usize] = Some(Box::new(ModuleFile { image, ..module }));
             self.untold.push(Untold { device: mapping.device, inode: mapping.inode, id, state });
             self.by_key.insert(key, Seen { id, state });
             self.request_table(id);
@@ -226,21 +293,36 @@ impl ModuleFiles {
     /// The id of `module`, whose table is requested when it is new. Copies of one build under one path, as
     /// containers have them, are one module.
     fn add(&mut self, module: ModuleFile, (device, inode): ((u32, u32), u64)) -> FileId {
-        let same = self.files.iter().position(|known| known.is_same_build(&module));
-        if let Some(index) = same {
-            return FileId(index as u32);
+        let build = (module.path.clone(), module.build_id.clone());
+        let known = self.by_build.get(&build).filter(|_| !module.build_id.is_empty());
+        let same = known.and_then(|ids| ids.iter().copied().find(|&id| self.get(id).is_same_build(&module)));
+        if let Some(id) = same {
+            return id;
         }
-        if self.files.len() >= MAX_IMAGES {
-            return Self::GENERATED;
-        }
+        let Some(image) = self.new_image() else { return Self::GENERATED };
         let id = FileId(self.files.len() as u32);
         // Only while a file is open does its inode number stay its own.
         if module.file.is_some() || module.kind == ModuleKind::Vdso {
             self.untold.push(Untold { device, inode, id, state: module.state });
         }
-        self.files.push(module);
+        self.open += usize::from(module.file.is_some());
+        self.by_build.entry(build).or_default().push(id);
+        self.files.push(Some(Box::new(ModuleFile { image, ..module })));
         self.request_table(id);
         id
+    }
+
+    /// A number for the kernel side that no other file has.
+    fn new_image(&mut self) -> Option<u32> {
+        if let Some(image) = self.free_images.pop() {
+            return Some(image);
+        }
+        let image = self.images;
+        if image as usize >= MAX_IMAGES {
+            return None;
+        }
+        self.images += 1;
+        Some(image)
     }
 
     /// Opens an ELF file by path, before any process maps it, so that its table is there in time.
@@ -255,7 +337,7 @@ impl ModuleFiles {
         if let Some(seen) = self.by_key.get(&key) {
             return Some(seen.id);
         }
-        let module = self.read_module(std::process::id(), &key.path, Arc::new(file));
+        let module = ModuleFile::read(std::process::id(), &key.path, Arc::new(file), &self.limits);
         module.elf.as_ref()?;
         let state = module.state;
         let id = self.add(module, (key.device, key.inode));
@@ -277,30 +359,21 @@ impl ModuleFiles {
         ModuleFile { vdso: bytes.map(Arc::new), ..module }
     }
 
-    fn open_file(&self, pid: u32, mapping: &CodeMapping) -> ModuleFile {
+    fn open_file(&mut self, pid: u32, mapping: &CodeMapping) -> ModuleFile {
         let path = mapping.path.strip_suffix(" (deleted)").unwrap_or(&mapping.path).to_owned();
-        let kept = self.files.iter().filter(|module| module.file.is_some()).count();
-        let opened = match kept < self.room {
-            true => open_mapped_file(pid, mapping, &path),
-            false => Err(Unopened::NoDescriptor),
-        };
-        match opened {
-            Ok(file) => self.read_module(pid, &path, Arc::new(file)),
-            Err(why) => ModuleFile {
-                lacks_descriptor: why == Unopened::NoDescriptor,
-                ..ModuleFile::new(&path, pid, ModuleKind::Elf)
-            },
+        let unopened = ModuleFile::new(&path, pid, ModuleKind::Elf);
+        if self.open >= self.room {
+            return ModuleFile { lacks_descriptor: true, ..unopened };
         }
-    }
-
-    fn read_module(&self, pid: u32, path: &str, file: Arc<File>) -> ModuleFile {
-        // Asked for before anything is read: what is written meanwhile is a change.
-        let state = FileState::of(&file);
-        let elf = ElfImage::open_shared(&file, &self.limits)
-            .ok()
-            // Emulators map files of other processors; their code is data here.
-            .filter(|elf| elf.architecture() == Architecture::HOST);
-        ModuleFile { file: Some(file), state, ..ModuleFile::new(path, pid, ModuleKind::Elf).with_elf(elf) }
+        let (mapping, limits) = (mapping.clone(), self.limits.clone());
+        let opened = self.patience.ask(move || {
+            let file = open_mapped_file(pid, &mapping, &path)?;
+            Ok(ModuleFile::read(pid, &path, Arc::new(file), &limits))
+        });
+        match opened.unwrap_or(Err(Unopened::NotThere)) {
+            Ok(module) => module,
+            Err(why) => ModuleFile { lacks_descriptor: why == Unopened::NoDescriptor, ..unopened },
+        }
     }
 
     /// What the kernel side should know of the files that were opened since the last call. Left out are files with
@@ -319,7 +392,7 @@ impl ModuleFiles {
     }
 
     fn kernel_file(&self, id: FileId, state: Option<FileState>) -> Option<prof_file> {
-        let mut file = prof_file { image: id.0, ..prof_file::default() };
+        let mut file = prof_file { image: self.get(id).image, ..prof_file::default() };
         if let Some(FileState { size_bytes, modified_ns }) = state {
             (file.size_bytes, file.modified_ns) = (size_bytes, modified_ns);
         }

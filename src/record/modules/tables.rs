@@ -3,14 +3,14 @@
 use super::ModuleFiles;
 use super::file::{FileId, TableState};
 use crate::bpf::ImageState;
-use crate::record::kernel_tables::{self, KernelTables, PlaceError};
+use crate::record::kernel_tables::{KernelTables, PlaceError};
+use crate::record::table_space::GRACE;
 use crate::symbols::find_debug_file;
 use crate::unwind::{CfiSections, ElfImage, FirstTable, Limits, TableError, compile_first, compile_sections};
-use rustc_hash::FxHashSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The root folder of a process, or this one's where the process is gone.
 fn root_of(pid: u32) -> PathBuf {
@@ -27,64 +27,100 @@ pub enum Wanted {
     Whole,
 }
 
-/// The table of a module, with the entries of its separate debug file where it has hardly any of its own.
+/// Who compiles a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Small files, which must not wait for large ones: all the samples of a brief program would.
+    Small,
+    /// Large files, one at a time, since one keeps all cores busy.
+    Large,
+    /// Files with much code without entries, whose instructions are followed once all others have their tables.
+    Following,
+    /// Files that may take for ever to read.
+    Slow,
+}
+
+/// What came of a file.
+#[derive(Debug)]
+pub(super) struct Compiled {
+    id: FileId,
+    lane: Lane,
+    /// `None`: it has hardly any entries of its own, and its separate debug file may have them.
+    table: Option<Result<FirstTable, TableError>>,
+}
+
+/// The table of a module by its own entries, or those of its debug file too.
 fn compile_module(
     elf: &ElfImage,
-    debug_file: impl FnOnce() -> Option<File>,
+    debug_file: Option<impl FnOnce() -> Option<File>>,
     wanted: Wanted,
     limits: &Limits,
-) -> Result<FirstTable, TableError> {
-    let mut sections = CfiSections::load(elf, limits)?;
+) -> Option<Result<FirstTable, TableError>> {
+    let mut sections = match CfiSections::load(elf, limits) {
+        Ok(sections) => sections,
+        Err(error) => return Some(Err(error.into())),
+    };
     if sections.lacks_entries(elf)
-        && let Some(file) = debug_file()
+        && let Some(file) = debug_file?()
         && let Ok(debug_image) = ElfImage::open(&file, limits)
     {
         // Without them the module is no worse off than with no debug file at all.
         let _ = sections.add_debug_frame(&debug_image, limits);
     }
-    match wanted {
+    Some(match wanted {
         Wanted::First => compile_first(elf, &sections, limits),
         Wanted::Whole => {
             compile_sections(elf, &sections, limits).map(|table| FirstTable { table, is_whole: true })
         }
-    }
+    })
 }
 
 impl ModuleFiles {
     pub(super) fn request_table(&mut self, id: FileId) {
-        let module = &mut self.files[id.0 as usize];
-        let Some(elf) = module.elf.clone() else { return };
-        if !self.wants_tables {
+        let wants_tables = self.wants_tables;
+        let Some(module) = self.get_mut(id).filter(|module| wants_tables && module.elf.is_some()) else {
+            return;
+        };
+        module.table = TableState::Compiling;
+        if module.is_remote {
+            self.start_compiling(id, Lane::Slow, Wanted::First);
             return;
         }
-        module.table = TableState::Compiling;
         self.compiling += 1;
         if self.get(id).is_small() {
-            self.start_compiling(id, &elf, Wanted::First);
+            self.start_compiling(id, Lane::Small, Wanted::First);
         } else {
             self.large.push(id);
             self.start_next_large();
         }
     }
 
-    fn start_compiling(&self, id: FileId, elf: &Arc<ElfImage>, wanted: Wanted) {
-        let (elf, sender, limits) = (Arc::clone(elf), self.sender.clone(), self.limits.clone());
+    fn start_compiling(&self, id: FileId, lane: Lane, wanted: Wanted) {
         let module = self.get(id);
+        let Some(elf) = module.elf.clone() else { return };
+        let (sender, limits) = (self.sender.clone(), self.limits.clone());
         let (path, seen_in) = (module.path.clone(), module.seen_in);
         let file = module.file.clone();
         let work = move || {
-            let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?);
+            // Its folders may be a program's.
+            let debug_file = (lane == Lane::Slow)
+                .then_some(|| find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?));
             let table = compile_module(&elf, debug_file, wanted, &limits);
             // The recorder may be gone already: then nobody wants the table.
-            let _ = sender.send((id, table));
+            let _ = sender.send(Compiled { id, lane, table });
         };
-        match &self.small_pool {
-            Some(pool) if self.large_running != Some(id) && wanted == Wanted::First => pool.spawn(work),
-            _ => rayon::spawn(work),
+        let pool = match lane {
+            Lane::Small => self.small_pool.as_ref(),
+            Lane::Slow => self.slow_pool.as_ref(),
+            Lane::Large | Lane::Following => None,
+        };
+        match pool {
+            Some(pool) => pool.spawn(work),
+            None => rayon::spawn(work),
         }
     }
 
-    /// Begins with the large file that samples were last seen in; one at a time, since one keeps all cores busy.
+    /// Begins with the large file that samples were last seen in.
     fn start_next_large(&mut self) {
         if self.large_running.is_some() {
             return;
@@ -92,9 +128,8 @@ impl ModuleFiles {
         let hit = |&index: &usize| self.get(self.large[index]).last_hit_ns;
         let Some(index) = (0..self.large.len()).rev().max_by_key(hit) else { return };
         let id = self.large.remove(index);
-        let Some(elf) = self.get(id).elf.clone() else { return };
         self.large_running = Some(id);
-        self.start_compiling(id, &elf, Wanted::First);
+        self.start_compiling(id, Lane::Large, Wanted::First);
     }
 
     /// Begins to follow the instructions of the file that samples were last seen in, once nothing else is waited for.
@@ -105,35 +140,36 @@ impl ModuleFiles {
         let hit = |&index: &usize| self.get(self.unfollowed[index]).last_hit_ns;
         let Some(index) = (0..self.unfollowed.len()).rev().max_by_key(hit) else { return };
         let id = self.unfollowed.remove(index);
-        let Some(elf) = self.get(id).elf.clone() else { return };
         self.following = Some(id);
-        self.start_compiling(id, &elf, Wanted::Whole);
+        self.start_compiling(id, Lane::Following, Wanted::Whole);
     }
 
     /// Takes the tables that are finished and places them in the kernel; waits up to `patience` for the wanted ones of
     /// all files. Returns whether any arrived.
     pub fn place_finished(&mut self, kernel: &mut KernelTables, patience: Duration, wanted: Wanted) -> bool {
-        let deadline = std::time::Instant::now() + patience;
+        let deadline = Instant::now() + patience;
         let mut any = false;
-        while self.compiling > 0 || self.following.is_some() {
-            let is_wanted = self.compiling > 0 || wanted == Wanted::Whole;
-            let left = if is_wanted {
-                deadline.saturating_duration_since(std::time::Instant::now())
-            } else {
-                Duration::ZERO
-            };
-            let Ok((id, result)) = self.receiver.recv_timeout(left) else { break };
+        self.place_unplaced(kernel);
+        loop {
+            let is_wanted = self.compiling > 0 || (wanted == Wanted::Whole && self.following.is_some());
+            let left =
+                if is_wanted { deadline.saturating_duration_since(Instant::now()) } else { Duration::ZERO };
+            let Ok(Compiled { id, lane, table }) = self.receiver.recv_timeout(left) else { break };
             any = true;
-            if self.following == Some(id) {
-                self.following = None;
-            } else {
-                self.compiling -= 1;
+            match lane {
+                Lane::Small => self.compiling -= 1,
+                Lane::Large => {
+                    self.compiling -= 1;
+                    self.large_running = None;
+                    self.start_next_large();
+                }
+                Lane::Following => self.following = None,
+                Lane::Slow => {}
             }
-            if self.large_running == Some(id) {
-                self.large_running = None;
-                self.start_next_large();
+            match table {
+                Some(table) => self.take_compiled(id, table, kernel),
+                None => self.start_compiling(id, Lane::Slow, Wanted::First),
             }
-            self.take_compiled(id, result, kernel);
             self.start_next_following();
         }
         any
@@ -146,8 +182,11 @@ impl ModuleFiles {
         kernel: &mut KernelTables,
     ) {
         self.compiled += 1;
-        let module = &mut self.files[id.0 as usize];
-        if !module.is_unchanged(&self.limits) {
+        let is_unchanged = self.get(id).is_unchanged(&self.limits);
+        // It may have been closed meanwhile.
+        let Some(module) = self.files.get_mut(id.0 as usize).and_then(Option::as_deref_mut) else { return };
+        let image = module.image;
+        if !is_unchanged {
             // Its table may be of other bytes than were mapped. What the kernel side has already is not.
             self.failures
                 .push(format!("no unwind table for {}: it was rewritten while it was read", module.path));
@@ -155,7 +194,7 @@ impl ModuleFiles {
             if matches!(module.table, TableState::Compiling) {
                 // There will be none: samples need not wait for it.
                 module.table = TableState::Missing;
-                kernel.set_state(id.0, ImageState::NoTable);
+                kernel.set_state(image, ImageState::NoTable);
             }
             return;
         }
@@ -166,7 +205,7 @@ impl ModuleFiles {
             }
             Ok(FirstTable { table, is_whole: false }) => {
                 // No room is made for it: the next one may not fit either.
-                let _ = kernel.place(id.0, &table);
+                let _ = kernel.place(image, &table);
                 module.table = TableState::First(Arc::new(table));
                 self.unfollowed.push(id);
             }
@@ -174,8 +213,8 @@ impl ModuleFiles {
                 module.table = TableState::Missing;
                 self.failures.push(format!("no unwind table for {}: {error}", module.path));
                 self.failed += 1;
-                kernel.drop_table(id.0);
-                kernel.set_state(id.0, ImageState::NoTable);
+                kernel.drop_table(image);
+                kernel.set_state(image, ImageState::NoTable);
             }
         }
     }
@@ -183,49 +222,60 @@ impl ModuleFiles {
     /// Tells the kernel side about a file without a table.
     pub fn publish_without_table(&self, id: FileId, kernel: &mut KernelTables) {
         let module = self.get(id);
+        let image = module.image;
         match module.table {
-            _ if id == Self::GENERATED => kernel.set_state(id.0, ImageState::Generated),
-            TableState::Missing if !self.wants_tables => {
-                kernel.set_state(id.0, ImageState::FramePointers);
-            }
+            _ if id == Self::GENERATED => kernel.set_state(image, ImageState::Generated),
+            TableState::Missing if !self.wants_tables => kernel.set_state(image, ImageState::FramePointers),
             TableState::Missing if module.file.is_none() && module.vdso.is_none() => {
-                kernel.set_state(id.0, ImageState::Unreadable);
+                kernel.set_state(image, ImageState::Unreadable);
             }
-            TableState::Missing => kernel.set_state(id.0, ImageState::NoTable),
+            TableState::Missing => kernel.set_state(image, ImageState::NoTable),
             TableState::Compiling | TableState::First(_) | TableState::Compiled(_) => {}
         }
     }
 
-    /// Places a table, dropping the least recently hit ones while there is no space.
+    /// Places a table. While there is no space for it the least recently hit ones are dropped, one at a time: what was
+    /// dropped cannot be used at once.
     fn place(&mut self, id: FileId, kernel: &mut KernelTables) {
         let TableState::Compiled(table) = self.get(id).table.clone() else { return };
-        loop {
-            match kernel.place(id.0, &table) {
-                Ok(()) => return,
-                Err(PlaceError::TooLarge) => {
+        let image = self.get(id).image;
+        match kernel.place(image, &table) {
+            Ok(()) => {}
+            Err(PlaceError::TooLarge) => {
+                self.evicted += 1;
+                if let Some(module) = self.get_mut(id) {
+                    module.never_fits = true;
+                }
+                kernel.drop_table(image);
+            }
+            Err(PlaceError::Full) => {
+                // Where there is no room for two of its tables, the new one has to wait for that of the old.
+                if kernel.is_placed(image) {
+                    kernel.drop_table(image);
+                } else if let Some((coldest, _)) = self.coldest(kernel) {
+                    kernel.drop_table(coldest);
                     self.evicted += 1;
-                    self.files[id.0 as usize].never_fits = true;
-                    kernel.drop_table(id.0);
-                    return;
                 }
-                Err(PlaceError::Full) => {
-                    // Where there is no room for two of its tables, the new one has to wait for that of the old.
-                    if kernel.is_placed(id.0) {
-                        kernel.drop_table(id.0);
-                    } else if let Some(image) = self.coldest(kernel) {
-                        kernel.drop_table(image);
-                        self.evicted += 1;
-                    }
-                    // What was dropped cannot be used at once.
-                    std::thread::sleep(kernel_tables::GRACE);
-                }
+                self.unplaced.push_back(id);
+                self.last_drop = Some(Instant::now());
             }
         }
     }
 
-    /// The placed table that was hit least recently.
-    fn coldest(&self, kernel: &KernelTables) -> Option<u32> {
-        kernel.placed_images().min_by_key(|&image| (self.files[image as usize].last_hit_ns, image))
+    /// Places the tables for which space was made, as far as it is enough.
+    fn place_unplaced(&mut self, kernel: &mut KernelTables) {
+        while let Some(&id) = self.unplaced.front()
+            && self.last_drop.is_none_or(|last| last.elapsed() >= GRACE)
+        {
+            self.unplaced.pop_front();
+            self.place(id, kernel);
+        }
+    }
+
+    /// The image of the placed table that was hit least recently, and when that was, ns.
+    fn coldest(&self, kernel: &KernelTables) -> Option<(u32, u64)> {
+        let placed = self.iter().filter(|(_, file)| kernel.is_placed(file.image));
+        placed.map(|(_, file)| (file.image, file.last_hit_ns)).min_by_key(|&(image, hit_ns)| (hit_ns, image))
     }
 
     /// Gives a table that was pushed out its place back when samples need it more than another's: it was hit
@@ -235,20 +285,19 @@ impl ModuleFiles {
             return;
         }
         let recent_ns = now_ns.saturating_sub(1_000_000_000);
-        let is_placed: FxHashSet<u32> = kernel.placed_images().collect();
         let hottest = self
             .iter()
             .filter(|(id, file)| {
                 matches!(file.table, TableState::Compiled(_))
                     && !file.never_fits
-                    && !is_placed.contains(&id.0)
+                    && !kernel.is_placed(file.image)
+                    && !self.unplaced.contains(id)
             })
             .max_by_key(|(id, file)| (file.last_hit_ns, *id))
             .filter(|(_, file)| file.last_hit_ns > recent_ns)
             .map(|(id, _)| id);
         let Some(id) = hottest else { return };
-        let is_cold = |image| self.files[image as usize].last_hit_ns <= recent_ns;
-        if self.coldest(kernel).is_none_or(is_cold) {
+        if self.coldest(kernel).is_none_or(|(_, hit_ns)| hit_ns <= recent_ns) {
             self.place(id, kernel);
         }
     }

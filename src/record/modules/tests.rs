@@ -151,8 +151,60 @@ fn a_file_that_is_rewritten_while_its_table_is_compiled_has_none() {
     let id = files.file_of(std::process::id(), &mapping_of(&path)).expect("a module");
     assert!(matches!(files.get(id).table, TableState::Compiling));
     std::fs::copy("/bin/true", &path).expect("a program can be copied");
-    let mut kernel = KernelTables::in_memory(1 << 16, 1 << 10);
+    let mut kernel = KernelTables::in_memory(1 << 16, 1 << 10, 0);
     assert!(files.place_finished(&mut kernel, Duration::from_secs(60), Wanted::Whole));
     assert!(matches!(files.get(id).table, TableState::Missing), "samples would wait for it in vain");
     assert_eq!(files.failed, 1);
+}
+
+#[test]
+fn a_file_that_nobody_maps_is_closed_and_its_number_given_to_another() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let [first, second] = ["first", "second"].map(|name| {
+        let path = folder.path().join(name);
+        std::fs::copy("/bin/true", &path).expect("a program can be copied");
+        path
+    });
+    let mut files = ModuleFiles::new(false);
+    let mut kernel = KernelTables::in_memory(1 << 16, 1 << 10, 0);
+    let pid = std::process::id();
+    let (mapped, other) = (mapping_of(&first), mapping_of(&second));
+    let id = files.file_of(pid, &mapped).expect("a module");
+    let kept = files.file_of(pid, &other).expect("a module");
+    let image = files.get(id).image;
+    assert_eq!(files.open, 2);
+    let mut close = |files: &mut ModuleFiles, mapped: &[FileId], at_s: u64| {
+        let mapped = mapped.iter().copied().collect();
+        files.close_unmapped(&mapped, at_s * SECOND_NS, &mut kernel)
+    };
+    assert!(close(&mut files, &[id, kept], 100).is_empty());
+    assert!(close(&mut files, &[kept], 159).is_empty(), "it may be mapped again");
+    std::fs::remove_file(&first).expect("it is ours");
+    files.hit(id, 150 * SECOND_NS);
+    assert!(close(&mut files, &[kept], 164).is_empty(), "a late sample may need it");
+    let keys = close(&mut files, &[kept], 165);
+    assert_eq!(keys.iter().map(|key| key.inode).collect::<Vec<_>>(), [mapped.inode]);
+    assert!(files.get(id).file.is_none() && files.get(kept).file.is_some());
+    assert_eq!((files.open, files.iter().count()), (1, 2), "generated code is always there");
+
+    std::fs::copy("/bin/false", &first).expect("a program can be copied");
+    let new = files.file_of(pid, &mapping_of(&first)).expect("a module");
+    assert_ne!(new, id, "what was closed stays closed");
+    assert_eq!(files.get(new).image, image);
+}
+
+#[test]
+fn many_files_are_closed_sooner() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("first");
+    std::fs::copy("/bin/true", &path).expect("a program can be copied");
+    let mut files = ModuleFiles::new(false);
+    let mut kernel = KernelTables::in_memory(1 << 16, 1 << 10, 0);
+    files.file_of(std::process::id(), &mapping_of(&path)).expect("a module");
+    let nothing = Default::default();
+    assert!(files.close_unmapped(&nothing, 1, &mut kernel).is_empty());
+    assert!(files.close_unmapped(&nothing, 20_000_000_000, &mut kernel).is_empty());
+    files.room = 1;
+    assert_eq!(files.close_unmapped(&nothing, 20_000_000_000, &mut kernel).len(), 1);
 }

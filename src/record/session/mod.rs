@@ -42,6 +42,8 @@ use std::time::{Duration, Instant, SystemTime};
 const READER_PRIORITY: i32 = -10;
 /// How long processes are remembered after their number was reused, and their code after their end, ns.
 const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
+/// Files that are mapped no more are looked for this often, ns.
+const CLOSING_INTERVAL_NS: u64 = 5_000_000_000;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// Longest wait for the tables of a command that has not begun, and of all that is left at the end.
@@ -80,6 +82,8 @@ pub struct Session<'obj> {
     /// What was decided at the start that the user should know.
     pub notices: Vec<String>,
     is_budget_reached: bool,
+    /// When files that are mapped no more were looked for last, ns.
+    last_closing_ns: u64,
     /// There were too many open files.
     is_limit_reached: bool,
 }
@@ -206,7 +210,7 @@ impl<'obj> Session<'obj> {
         collector.processes.is_system_wide = is_system_wide;
         let pids = if is_system_wide { proc_fs::processes()? } else { found.pids.clone() };
         for &pid in &pids {
-            collector.processes.get_or_read(pid, &mut collector.files, &mut collector.profile.tables);
+            collector.processes.get_or_read(pid, &mut collector.files);
         }
 
         let mut config = KernelConfig {
@@ -217,6 +221,7 @@ impl<'obj> Session<'obj> {
             waits,
             row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
             page_capacity: page_capacity(&collector.files),
+            table_budget_bytes: options.table_budget_bytes,
             hz,
             copy_every_stack: options.stack_copies.is_some(),
             cpus,
@@ -258,6 +263,7 @@ impl<'obj> Session<'obj> {
             stamps: 0,
             notices,
             is_budget_reached: false,
+            last_closing_ns: 0,
             is_limit_reached: false,
         };
         session.publish_roots()?;
@@ -355,6 +361,18 @@ impl<'obj> Session<'obj> {
             self.collector.retry_waiting(known_until_ns);
             self.collector.release_held();
             self.collector.processes.forget_before(known_until_ns.saturating_sub(FORMER_NS));
+            if known_until_ns.saturating_sub(self.last_closing_ns) >= CLOSING_INTERVAL_NS {
+                self.last_closing_ns = known_until_ns;
+                self.close_files(known_until_ns);
+            }
+        }
+    }
+
+    /// Closes files that nobody has mapped for a while.
+    fn close_files(&mut self, now_ns: u64) {
+        let Collector { files, processes, .. } = &mut self.collector;
+        for key in files.close_unmapped(&processes.mapped_files(), now_ns, &mut self.kernel.tables) {
+            self.kernel.forget_file(&key);
         }
     }
 
@@ -463,14 +481,13 @@ impl<'obj> Session<'obj> {
 
     fn apply(&mut self, time_ns: u64, record: Sideband) {
         let collector = &mut self.collector;
-        let (files, tables) = (&mut collector.files, &mut collector.profile.tables);
+        let files = &mut collector.files;
         match record {
             Sideband::Mapped { pid, mapping } => {
-                let Some(process) = known(&mut collector.processes, pid, self.is_system_wide, files, tables)
-                else {
+                let Some(process) = known(&mut collector.processes, pid, self.is_system_wide, files) else {
                     return;
                 };
-                if let Some(mapped) = process::mapped(pid, &mapping, time_ns, files, tables) {
+                if let Some(mapped) = process::mapped(pid, &mapping, time_ns, files) {
                     process.map(mapped);
                 }
             }
@@ -494,7 +511,7 @@ impl<'obj> Session<'obj> {
             Sideband::Lost(records) => {
                 // Something was mapped that nobody will tell of again.
                 for (pid, process) in collector.processes.living_mut() {
-                    process::read_mappings(pid, process, time_ns, files, tables);
+                    process::read_mappings(pid, process, time_ns, files);
                 }
                 collector.profile.count(counter::LOST_SIDEBAND, records);
             }
@@ -508,9 +525,8 @@ fn known<'a>(
     pid: u32,
     is_system_wide: bool,
     files: &mut ModuleFiles,
-    tables: &mut crate::profile::Tables,
 ) -> Option<&'a mut process::Process> {
-    if is_system_wide { Some(processes.get_or_read(pid, files, tables)) } else { processes.get_mut(pid) }
+    if is_system_wide { Some(processes.get_or_read(pid, files)) } else { processes.get_mut(pid) }
 }
 
 /// Why an event could not be opened.

@@ -8,7 +8,7 @@ use crate::failure::{Failure, status};
 use crate::profile::counter;
 use crate::record::attach::KernelSide;
 use crate::record::collect::Collector;
-use crate::record::modules::Wanted;
+use crate::record::modules::{ModuleFiles, Wanted};
 use crate::record::process::{self, Process};
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Session<'_> {
     /// Returns the processes that were refused, with the reason, each once.
     fn publish(&mut self) -> Vec<(u32, anyhow::Error)> {
         let Session { kernel, collector, stamps, refusals, .. } = self;
-        let Collector { files, processes, profile, .. } = collector;
+        let Collector { files, processes, .. } = collector;
         for (id, key, file) in files.take_untold() {
             files.publish_without_table(id, &mut kernel.tables);
             refusals.files += u64::from(kernel.set_file(&key, &file).is_err());
@@ -92,11 +92,11 @@ impl Session<'_> {
                     return Ok(());
                 }
                 process.exec_seq = known;
-                process::read_mappings(pid, process, now_ns, files, &mut profile.tables);
+                process::read_mappings(pid, process, now_ns, files);
             }
             process.mismatch_ns = 0;
             *stamps += 1;
-            tell(kernel, pid, process, *stamps, refusals)
+            tell(kernel, pid, process, *stamps, files, refusals)
         });
         if self.refusals.processes == 0
             && let Some((pid, error)) = refused.first()
@@ -127,10 +127,9 @@ impl Session<'_> {
         if self.collector.files.evicted > evicted && !self.is_budget_reached {
             self.is_budget_reached = true;
             self.notices.push(format!(
-                "the room for unwind tables is full ({} MiB, made at the start): the least used ones are dropped; \
-                 record again with more, e.g. --table-budget {}MiB",
+                "the room for unwind tables is full ({} MiB): the least used ones are dropped; --table-budget says how \
+                 much they may take",
                 self.kernel.tables.capacity_bytes() >> 20,
-                (self.kernel.tables.capacity_bytes() >> 20) * 4
             ));
         }
     }
@@ -142,9 +141,10 @@ fn tell(
     pid: u32,
     process: &mut Process,
     stamp: u64,
+    files: &ModuleFiles,
     refusals: &mut Refusals,
 ) -> anyhow::Result<()> {
-    let (entry, cut) = process.kernel_entry(stamp);
+    let (entry, cut) = process.kernel_entry(stamp, files);
     kernel.set_process(pid, &entry)?;
     refusals.cut(process, cut as u64);
     process.published(monotonic_ns());
