@@ -5,9 +5,12 @@ use std::env;
 use std::path::PathBuf;
 
 fn main() {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("prof.skel.rs");
+    let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let out = folder.join("prof.skel.rs");
     let built = SkeletonBuilder::new()
         .source("src/bpf/prof.bpf.c")
+        // Tests read it.
+        .obj(folder.join("prof.bpf.o"))
         // -mcpu=v3: 32-bit arithmetic and jumps, since Linux 5.1; v4 would need Linux 6.6.
         .clang_args(["-mcpu=v3", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
         .build_and_generate(&out);

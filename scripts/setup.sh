@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that everything a make target needs is installed. POSIX sh.
 #
-#   scripts/setup.sh GROUP…      groups: build, demo, lint, test, oracle, bench
+#   scripts/setup.sh GROUP…      groups: build, demo, lint, test, oracle, bench, kernels
 #
 # Looks for the tool itself, not for a package, so that a compiler from elsewhere counts. Says nothing
 # and changes nothing when all is there. On Debian and its relatives what is missing is installed; on
@@ -62,6 +62,12 @@ oracle|cmd:ffmpeg|ffmpeg|ffmpeg-free|ffmpeg
 oracle|cmd:git|git|git|git
 oracle|cmd:perl|perl|perl|perl
 oracle|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
+kernels|cmd:qemu-system-x86_64|qemu-system-x86|qemu-system-x86-core|qemu-system-x86
+kernels|cmd:busybox|busybox-static|busybox|busybox
+kernels|cmd:cpio|cpio|cpio|cpio
+kernels|cmd:strip|binutils|binutils|binutils
+kernels|cmd:cc|gcc|gcc|gcc
+kernels|cmd:script|bsdutils|util-linux|util-linux
 bench|cmd:cc|gcc|gcc|gcc
 bench|cmd:python3|python3|python3|python
 bench|cmd:node|nodejs|nodejs|nodejs
@@ -150,11 +156,11 @@ apt_install() {
 	die "apt-get could not install: $packages"
 }
 
-[ $# -gt 0 ] || die "usage: scripts/setup.sh GROUP… (build, demo, lint, test, oracle, bench)"
+[ $# -gt 0 ] || die "usage: scripts/setup.sh GROUP… (build, demo, lint, test, oracle, bench, kernels)"
 for asked in "$@"; do
 	case $asked in
-	build | demo | lint | test | oracle | bench) ;;
-	*) die "unknown group \`$asked\` (build, demo, lint, test, oracle, bench)" ;;
+	build | demo | lint | test | oracle | bench | kernels) ;;
+	*) die "unknown group \`$asked\` (build, demo, lint, test, oracle, bench, kernels)" ;;
 	esac
 done
 case " $* " in

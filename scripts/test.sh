@@ -46,7 +46,7 @@ rust_docs() {
 }
 
 shell_syntax() {
-	for script in scripts/*.sh benches/*.sh tests/fixtures/*.sh .ci/run; do
+	for script in scripts/*.sh scripts/kernels/*.sh benches/*.sh tests/fixtures/*.sh .ci/run; do
 		sh -n "$script" || return 1
 	done
 }

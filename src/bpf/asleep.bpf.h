@@ -14,7 +14,8 @@ struct {
 	__type(value, struct scratch);
 } asleep_scratch SEC(".maps");
 
-/* At the start: what a thread waits for that is not on a CPU. */
+/* Before the recording: gives the threads that are there an account each. At its start: what a
+ * thread waits for that is not on a CPU. Later: for those that were missed. */
 SEC("iter/task")
 int threads_at_start(struct bpf_iter__task *ctx)
 {
@@ -23,10 +24,16 @@ int threads_at_start(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	state = new_state_of(task);
-	if (state && !state->in_ns && !state->out_ns && !task->on_cpu) {
-		state->task_state = task->__state;
-		state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+	state = state_of(task);
+	if (!state) {
+		begin_old_thread(task);
+	} else if (span.start_ns && !state->in_ns && !state->out_ns) {
+		/* It may have called exec since it was looked at first. */
+		state->tid = task->pid;
+		if (!task->on_cpu) {
+			state->task_state = task->__state;
+			state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+		}
 	}
 	return 0;
 }
@@ -63,7 +70,7 @@ static __always_inline bool send_asleep_copy(struct scratch *s, struct task_stru
 		.from = s->regs[REG_SP] - PROF_RED_ZONE_BYTES,
 	};
 	struct prof_rescue *rescue = bpf_ringbuf_reserve(
-		&rescue_ring,
+		&wait_rescue_ring,
 		sizeof(*rescue) - PROF_LARGEST_RESCUE_BYTES + ASLEEP_COPY_BYTES + 4096, 0);
 
 	if (!rescue) {
@@ -97,7 +104,7 @@ static __always_inline void send_open_wait(struct scratch *s, struct task_struct
 		s->sample.flags |=
 			send_asleep_copy(s, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
 	}
-	send_wait(s, finish_sample(s));
+	send_wait(s, finish_sample(s), PLACE_FREE);
 }
 
 /* At the end: closes the times of all threads, and sends the waits that are not over. Writes a byte
@@ -115,10 +122,10 @@ int threads_at_end(struct bpf_iter__task *ctx)
 
 	if (!task || !stop)
 		return 0;
-	state = new_state_of(task);
+	state = state_of(task);
 	s = bpf_map_lookup_elem(&asleep_scratch, &zero);
 	budget = bpf_map_lookup_elem(&wait_budgets, &zero);
-	if (!state && is_recorded(task) && !is_over_at(task->start_time))
+	if (!state && wants_state(task))
 		count(PROF_COUNT_NO_STATE);
 	if (!state || state->has_ended || !s || !budget)
 		return 0;
@@ -163,7 +170,7 @@ int threads_waiting(struct bpf_iter__task *ctx)
 
 	if (!task || !now || task->on_cpu)
 		return 0;
-	state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	state = state_of(task);
 	s = bpf_map_lookup_elem(&asleep_scratch, &zero);
 	if (!state || state->has_ended || !s)
 		return 0;

@@ -15,6 +15,7 @@ const volatile __u32 pages_mask = 0;	      /* pages that fit - 1; a power of two
 const volatile __u32 ring_wake_bytes = 0;     /* fill mark past which the reader is woken, bytes */
 const volatile bool copy_every_stack = false; /* send a prof_stack_copy with each sample */
 const volatile __u64 rescue_bytes_per_second = 0; /* cap on stack copies, per CPU */
+const volatile bool records_waits = false;	  /* threads have accounts of their time */
 
 /* Waits that are shorter are summed up, without stacks, ns. */
 const volatile __u64 min_block_ns = 1000;
@@ -140,6 +141,7 @@ SAMPLE_RING(ring6);
 SAMPLE_RING(ring7);
 
 #define RESCUE_RING_BYTES (16 << 20)
+#define WAIT_RESCUE_RING_BYTES (8 << 20)
 
 /* Stack copies. Apart from the samples: they are large, and may be refused. */
 struct {
@@ -147,6 +149,14 @@ struct {
 	__uint(max_entries,
 	       RESCUE_RING_BYTES); /* 250 copies of the usual size, 20 of the largest */
 } rescue_ring SEC(".maps");
+
+/* The same of the sampler of waits, for 120 copies of the usual size, which are its largest. Apart
+ * from those of the other sampler, whose interrupt may come while one of these is reserved. Sized
+ * before load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, WAIT_RESCUE_RING_BYTES);
+} wait_rescue_ring SEC(".maps");
 
 /* A copy of every stack, when asked for: the size is set before load. */
 struct {

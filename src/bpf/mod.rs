@@ -3,6 +3,8 @@
 //! Knows nothing of files, tables or profiles. Types come from the BPF object itself; numbers that C
 //! defines as macros or enumerators are repeated here, each next to the name it has in `prof.h`.
 
+#[cfg(test)]
+mod call_rules;
 mod event;
 mod ring;
 mod wait_event;
@@ -147,7 +149,7 @@ pub enum Counter {
     WakerSent = 20,
     /// Time that the programs took for waits that were sent, ns.
     WaitNs = 21,
-    /// Threads for whose times there was no memory.
+    /// Threads without an account, or with one that began late.
     NoState = 22,
     /// Times of threads that did not fit into their ring.
     ThreadFull = 23,
@@ -163,6 +165,8 @@ pub enum Counter {
     Account = 28,
     /// Accounts sent: one for each, in the end.
     AccountSent = 29,
+    /// Switches of threads that are recorded without an account.
+    SwitchNoState = 30,
 }
 
 /// `enum prof_outcome`.

@@ -146,13 +146,22 @@ static __always_inline bool is_interrupt(void *ctx, struct wait_budget *budget)
 	return *(volatile __u64 *)&budget->context - stack >= KERNEL_STACK_BYTES;
 }
 
-/* Sends the wait, sample and frames that are in the scratch. */
-static __always_inline void send_wait(struct scratch *s, __u32 frame_bytes)
+/* Puts the wait, sample and frames that are in the scratch into their ring. Wakes the reader when
+ * that fills up, where that may be done; elsewhere the sampler does, or the reader looks more
+ * often. */
+static __always_inline long output_wait(struct scratch *s, __u32 frame_bytes, enum place place)
 {
-	if (bpf_ringbuf_output(&waits, &s->wait, sizeof(s->wait) + sizeof(s->sample) + frame_bytes,
-			       bpf_ringbuf_query(&waits, BPF_RB_AVAIL_DATA) >= wait_wake_bytes ?
-				       BPF_RB_FORCE_WAKEUP :
-				       BPF_RB_NO_WAKEUP)) {
+	__u64 bytes = sizeof(s->wait) + sizeof(s->sample) + frame_bytes;
+
+	if (place == PLACE_FREE && waits_fill_up())
+		return bpf_ringbuf_output(&waits, &s->wait, bytes, BPF_RB_FORCE_WAKEUP);
+	return bpf_ringbuf_output(&waits, &s->wait, bytes, BPF_RB_NO_WAKEUP);
+}
+
+/* Sends the wait, sample and frames that are in the scratch. */
+static __always_inline void send_wait(struct scratch *s, __u32 frame_bytes, enum place place)
+{
+	if (output_wait(s, frame_bytes, place)) {
 		if (s->wait.kind == PROF_WAIT_STILL)
 			return; /* nothing is lost: its end will be told */
 		count(PROF_COUNT_WAIT_FULL);
@@ -190,7 +199,8 @@ static __always_inline void count_run(__u64 start)
 }
 
 /* The current stack, kernel and, if wanted, user, goes out with the wait in the scratch. */
-static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now, bool has_user)
+static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now, bool has_user,
+					 enum place place)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	__u32 tgid = id >> 32;
@@ -203,10 +213,10 @@ static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now
 		s->kernel_count = found / 8;
 	if (has_user)
 		take_user_stack(s, NULL, bpf_get_current_task_btf(),
-				bpf_map_lookup_elem(&processes, &tgid));
+				bpf_map_lookup_elem(&processes, &tgid), place);
 	else
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
-	send_wait(s, finish_sample(s));
+	send_wait(s, finish_sample(s), place);
 }
 
 /* `task` has left the CPU, and its time on it has been added up. */
@@ -242,7 +252,7 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
-	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	struct thread_state *state = state_of(task);
 	__u64 now, left, length, id;
 	struct wait_budget *budget;
 	struct scratch *s;
@@ -288,21 +298,22 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	s->wait.wake_ns = now;
 	s->wait.blocked_weight = 0;
 	s->wait.no_cpu_weight = 0;
-	send_current(ctx, s, now, state->waker == PROF_WAKER_THREAD);
+	send_current(ctx, s, now, state->waker == PROF_WAKER_THREAD, PLACE_SWITCH);
 	pay(budget, now);
 	return 0;
 }
 
-/* A new thread waits for its first CPU. */
+/* A new thread waits for its first CPU. Its account was begun at fork. */
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_new_thread, struct task_struct *task)
 {
 	__u64 now = time_in_span();
-	struct thread_state *state = now ? new_state_of(task) : NULL;
+	struct thread_state *state = now ? state_of(task) : NULL;
 
 	if (state && !state->in_ns && !state->out_ns) {
 		state->from_ns = now;
 		state->out_ns = now;
+		state->task_state = 0;
 		state->early_factor = 0;
 	}
 	return 0;
@@ -312,21 +323,21 @@ int BPF_PROG(on_new_thread, struct task_struct *task)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec_thread, struct task_struct *task)
 {
+	struct thread_state first = {}, *state;
 	__u64 now = time_in_span();
-	struct thread_state *state;
 
 	if (!now || is_over_at(now))
 		return 0;
-	state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	state = state_of(task);
 	if (state) {
 		renumber(state, task, now);
 		return 0;
 	}
-	state = new_state_of(task);
-	if (state) {
-		state->from_ns = now;
-		state->in_ns = now;
-	}
+	if (!wants_state(task))
+		return 0;
+	first.from_ns = now;
+	first.in_ns = now;
+	begin_state(task, &first);
 	return 0;
 }
 
@@ -335,7 +346,7 @@ int BPF_PROG(on_exec_thread, struct task_struct *task)
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(on_gone_thread, struct task_struct *task)
 {
-	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	struct thread_state *state = state_of(task);
 	__u64 now = time_in_span(), left;
 
 	if (!state || state->has_ended || !now)
@@ -443,23 +454,29 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	__u32 zero = 0;
 	struct wait_budget *budget = bpf_map_lookup_elem(&wait_budgets, &zero);
 	struct thread_state *left, *entered;
+	bool ends = prev_state & TASK_DEAD;
 	__u64 now = 0;
 
 	if (!budget)
 		return 0;
 	budget->next_tid = next->pid;
 	budget->pending_tid = 0;
-	if (!*(volatile __u64 *)&span.start_ns)
+	if (!*(volatile __u64 *)&span.is_open)
 		return 0;
 	left = state_of(prev);
 	entered = state_of(next);
 	if (left) {
 		now = time_in_span();
-		if (!now)
+		if (!now) {
+			if (ends)
+				drop_state(left);
 			return 0;
+		}
 		leave(prev, left, now, preempt ? 0 : prev_state);
-		if (prev_state & TASK_DEAD)
+		if (ends)
 			send_thread_time(left, prev, now, true);
+	} else {
+		miss_switch(prev, ends);
 	}
 	if (entered) {
 		if (!now)
@@ -478,7 +495,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 static __always_inline bool came_unseen(struct wait_budget *budget)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	struct thread_state *state = state_of(task);
 	__u64 now = time_in_span();
 
 	if (!now || !state || !state->out_ns)
@@ -512,7 +529,7 @@ int BPF_PROG(on_back)
 		return 0;
 	now = bpf_ktime_get_ns();
 	s->wait = budget->pending;
-	send_current(ctx, s, now, true);
+	send_current(ctx, s, now, true, PLACE_FREE);
 	pay(budget, now);
 	return 0;
 }
@@ -535,18 +552,26 @@ int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct tas
 	struct thread_state *state;
 	struct scratch *s;
 	__u32 zero = 0, factor;
+	bool ends = prev_state & TASK_DEAD;
 
-	if (!now)
+	if (!*(volatile __u64 *)&span.is_open)
 		return 0;
+	state = state_of(prev);
+	if (!now) {
+		if (state && ends)
+			drop_state(state);
+		return 0;
+	}
 	budget = bpf_map_lookup_elem(&wait_budgets, &zero);
 	s = bpf_map_lookup_elem(&wait_scratches, &zero);
 	if (!budget || !s)
 		return 0;
-	state = state_of(prev);
-	if (state) {
+	if (!state) {
+		miss_switch(prev, ends);
+	} else {
 		leave(prev, state, now, preempt ? 0 : prev_state);
 		state->early_factor = 0;
-		if (prev_state & TASK_DEAD) {
+		if (ends) {
 			send_thread_time(state, prev, now, true);
 		} else {
 			factor = early_factor(budget, now);
@@ -556,7 +581,7 @@ int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct tas
 				s->wait.start_ns = now;
 				s->wait.blocked_weight = 0;
 				s->wait.no_cpu_weight = 0;
-				send_current(ctx, s, now, true);
+				send_current(ctx, s, now, true, PLACE_SWITCH);
 				pay(budget, now);
 			}
 		}
@@ -568,7 +593,7 @@ int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct tas
 		begin_sample(s, now, next->tgid, next->pid);
 		bpf_probe_read_kernel(s->sample.comm, sizeof(s->sample.comm), next->comm);
 		s->outcome = PROF_OUTCOME_UNSET;
-		send_wait(s, finish_sample(s));
+		send_wait(s, finish_sample(s), PLACE_SWITCH);
 	}
 	return 0;
 }

@@ -3,15 +3,19 @@
 #ifndef PROF_ONCPU_BPF_H
 #define PROF_ONCPU_BPF_H
 
-/* Never wakes the reader for one sample (5 us of a 13 us sample); it looks by itself. */
-#define SEND_TO(ring)                                                                       \
-	bpf_ringbuf_output(&ring, data, bytes,                                              \
-			   bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= ring_wake_bytes ? \
-				   BPF_RB_FORCE_WAKEUP :                                    \
+/* Never wakes the reader for one sample (5 us of a 13 us sample); it looks by itself. Wakes it for
+ * the waits as well, whose programs mostly may not. */
+#define SEND_TO(ring)                                                                        \
+	bpf_ringbuf_output(&ring, data, bytes,                                               \
+			   bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= ring_wake_bytes || \
+					   filled ?                                          \
+				   BPF_RB_FORCE_WAKEUP :                                     \
 				   BPF_RB_NO_WAKEUP)
 
 static __always_inline long send_sample(__u32 cpu, void *data, __u64 bytes)
 {
+	bool filled = waits_fill_up();
+
 	switch (cpu % SAMPLE_RINGS) {
 	case 0:
 		return SEND_TO(ring0);
@@ -64,7 +68,7 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		if (found > 0)
 			s->kernel_count = found / 8;
 	}
-	take_user_stack(s, ctx, bpf_get_current_task_btf(), process);
+	take_user_stack(s, ctx, bpf_get_current_task_btf(), process, PLACE_TICK);
 	bytes = finish_sample(s);
 	if (send_sample(s->sample.cpu, &s->sample, sizeof(s->sample) + bytes))
 		count(PROF_COUNT_RING_FULL);

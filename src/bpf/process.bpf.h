@@ -9,15 +9,12 @@ static __always_inline __u64 kernel_stamp(void)
 	return bpf_ktime_get_ns() | 1ULL << 63;
 }
 
-/* A forked child has its parent's mappings from its first instruction on. */
-SEC("tp_btf/sched_process_fork")
-int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+/* A forked child has its parent's mappings. */
+static __always_inline void inherit(struct task_struct *child)
 {
-	__u32 child_tgid = child->tgid, child_tid = child->pid, parent_tgid = parent->tgid;
+	__u32 child_tgid = child->tgid, parent_tgid = bpf_get_current_pid_tgid() >> 32;
 	struct prof_process *mappings;
 
-	if (child_tid != child_tgid)
-		return 0; /* a thread */
 	mappings = bpf_map_lookup_elem(&processes, &parent_tgid);
 	if (mappings && (follow_children || filter == PROF_FILTER_NONE)) {
 		if (bpf_map_update_elem(&processes, &child_tgid, mappings, BPF_ANY))
@@ -26,6 +23,17 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		/* The number may have belonged to a process that is gone. */
 		bpf_map_delete_elem(&processes, &child_tgid);
 	}
+}
+
+/* A new process or thread, which has not run yet: what it needs from its first instruction on is
+ * made ready here, where nothing is locked. */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(on_fork, struct task_struct *child)
+{
+	if (child->pid == child->tgid)
+		inherit(child);
+	if (records_waits)
+		begin_new_thread(child);
 	return 0;
 }
 

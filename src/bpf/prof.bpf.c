@@ -19,10 +19,10 @@
 #include "unwind.bpf.h"
 #include "stack_copy.bpf.h"
 #include "rescue.bpf.h"
-#include "process.bpf.h"
 #include "sample.bpf.h"
-#include "oncpu.bpf.h"
 #include "thread.bpf.h"
+#include "process.bpf.h"
+#include "oncpu.bpf.h"
 #include "offcpu.bpf.h"
 #include "asleep.bpf.h"
 

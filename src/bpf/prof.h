@@ -410,10 +410,11 @@ struct prof_thread_time {
 
 /* When the recording of waits begins and ends, CLOCK_MONOTONIC, ns. Written by user space. */
 struct prof_span {
-	__u64 start_ns;	 /* 0: not yet */
-	__u64 stop_ns;	 /* 0: not yet */
-	__u64 has_all;	 /* the threads that were there at the start have been looked at */
-	__u64 open_room; /* so many waits that are not over may still send their stack */
+	__u64 start_ns;	  /* 0: not yet */
+	__u64 stop_ns;	  /* 0: not yet */
+	__u64 is_open;	  /* threads are given accounts from now on */
+	__u64 has_missed; /* set when a thread that is recorded turns up without one */
+	__u64 open_room;  /* so many waits that are not over may still send their stack */
 };
 
 /* ---- Counters ------------------------------------------------------------------------------ */
@@ -443,7 +444,7 @@ enum prof_counter {
 	PROF_COUNT_WAIT_FULL_NS = 19,  /* what they stood for, ns */
 	PROF_COUNT_WAKER_SENT = 20,    /* stacks of wakers sent */
 	PROF_COUNT_WAIT_NS = 21,     /* time that the programs took for waits that were sent, ns */
-	PROF_COUNT_NO_STATE = 22,    /* threads for whose times there was no memory */
+	PROF_COUNT_NO_STATE = 22,    /* threads without an account, or with one that began late */
 	PROF_COUNT_THREAD_FULL = 23, /* times of threads that did not fit into their ring */
 	PROF_COUNT_SWITCH_MISSED = 24, /* switches that the kernel did not tell of */
 	PROF_COUNT_SWITCH = 25,	       /* switches and wakings seen while waits were recorded */
@@ -451,7 +452,8 @@ enum prof_counter {
 		26,		   /* those whose time was taken (one in PROF_SWITCH_TIMED_EVERY) */
 	PROF_COUNT_SWITCH_NS = 27, /* their time, without the stacks of waits that were sent */
 	PROF_COUNT_ACCOUNT = 28,   /* accounts of threads' times begun */
-	PROF_COUNT_ACCOUNT_SENT = 29, /* and sent: one for each, in the end */
+	PROF_COUNT_ACCOUNT_SENT = 29,	 /* and sent: one for each, in the end */
+	PROF_COUNT_SWITCH_NO_STATE = 30, /* switches of threads that are recorded without one */
 	PROF_COUNT_MAX = 32,
 };
 

@@ -44,12 +44,26 @@ static long copy_block(__u32 index, struct rescue_copy *copy)
 	return 0;
 }
 
-/* Wakes the reader when the ring of copies is half full. */
-static __always_inline __u64 rescue_wakeup(void)
+/* Room for a copy of `bytes`, in the ring of the program's place. */
+static __always_inline struct prof_rescue *reserve_copy(__u64 bytes, enum place place)
 {
-	return bpf_ringbuf_query(&rescue_ring, BPF_RB_AVAIL_DATA) >= RESCUE_RING_BYTES / 2 ?
-		       BPF_RB_FORCE_WAKEUP :
-		       BPF_RB_NO_WAKEUP;
+	bytes += sizeof(struct prof_rescue) - PROF_LARGEST_RESCUE_BYTES + 4096;
+	if (place == PLACE_TICK)
+		return bpf_ringbuf_reserve(&rescue_ring, bytes, 0);
+	return bpf_ringbuf_reserve(&wait_rescue_ring, bytes, 0);
+}
+
+/* Sends a copy. Wakes the reader when the ring is half full, where that may be done. */
+static __always_inline void submit_copy(struct prof_rescue *rescue, enum place place)
+{
+	if (place == PLACE_TICK &&
+	    bpf_ringbuf_query(&rescue_ring, BPF_RB_AVAIL_DATA) >= RESCUE_RING_BYTES / 2)
+		bpf_ringbuf_submit(rescue, BPF_RB_FORCE_WAKEUP);
+	else if (place == PLACE_FREE && bpf_ringbuf_query(&wait_rescue_ring, BPF_RB_AVAIL_DATA) >=
+						WAIT_RESCUE_RING_BYTES / 2)
+		bpf_ringbuf_submit(rescue, BPF_RB_FORCE_WAKEUP);
+	else
+		bpf_ringbuf_submit(rescue, BPF_RB_NO_WAKEUP);
 }
 
 /* All of a record but the stack: the registers in the scratch, and whose they are. */
@@ -72,7 +86,7 @@ static __always_inline void begin_copy(struct scratch *s, struct prof_rescue *re
 
 /* Sends the registers in the scratch, and `most` bytes of stack from `from` on. */
 static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frames_before,
-				      __u64 most)
+				      __u64 most, enum place place)
 {
 	struct rescue_copy copy = {
 		.from = from,
@@ -86,8 +100,7 @@ static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frame
 		count(PROF_COUNT_RESCUE_CAPPED);
 		return false;
 	}
-	rescue = bpf_ringbuf_reserve(&rescue_ring,
-				     sizeof(*rescue) - PROF_LARGEST_RESCUE_BYTES + most + 4096, 0);
+	rescue = reserve_copy(most, place);
 	if (!rescue) {
 		count(PROF_COUNT_RESCUE_FULL);
 		return false;
@@ -100,7 +113,7 @@ static __always_inline bool send_copy(struct scratch *s, __u64 from, __u32 frame
 		bpf_loop(most / 4096 + 1, copy_block, &copy, 0);
 	if (copy.return_instance)
 		bpf_loop(MAX_RETURN_INSTANCES, restore_return_address, &copy, 0);
-	bpf_ringbuf_submit(rescue, rescue_wakeup());
+	submit_copy(rescue, place);
 	count(PROF_COUNT_RESCUE_SENT);
 	return true;
 }
@@ -113,15 +126,16 @@ static long take_end(struct task_struct *task, struct vm_area_struct *vma, __u64
 }
 
 /* Where the stack that holds `sp` ends at the latest; where that cannot be known, because the walk
- * has asked for a mapping already, as far as the largest copy goes. */
-static __always_inline __u64 stack_end(struct scratch *s, struct task_struct *task, __u64 sp)
+ * has asked for a mapping already or may not ask, as far as the largest copy goes. */
+static __always_inline __u64 stack_end(struct scratch *s, struct task_struct *task, __u64 sp,
+				       enum place place)
 {
 	__u64 first = BPF_CORE_READ(task, mm, start_stack), end = 0;
 
 	/* Where the first thread's stack begins is known. */
 	if (first - sp < PROF_LARGEST_RESCUE_BYTES)
 		return first;
-	if (!s->has_asked) {
+	if (place != PLACE_SWITCH && !s->has_asked) {
 		s->has_asked = 1;
 		bpf_find_vma(task, sp, take_end, &end, 0);
 	}
@@ -131,7 +145,7 @@ static __always_inline __u64 stack_end(struct scratch *s, struct task_struct *ta
 /* Sends the state of an unfinished walk with a copy of the stack above it. `ctx` is NULL for a
  * thread that is in the kernel. */
 static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event_data *ctx,
-					struct task_struct *task)
+					struct task_struct *task, enum place place)
 {
 	__u64 sp = s->regs[REG_SP], from, bytes;
 	__u32 frames_before = s->walked - 1;
@@ -147,16 +161,16 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 		frames_before = 0;
 	}
 	from = sp - PROF_RED_ZONE_BYTES;
-	bytes = stack_end(s, task, sp) - from;
+	bytes = stack_end(s, task, sp, place) - from;
 	if (bytes <= PROF_SMALL_RESCUE_BYTES)
-		return send_copy(s, from, frames_before, PROF_SMALL_RESCUE_BYTES);
+		return send_copy(s, from, frames_before, PROF_SMALL_RESCUE_BYTES, place);
 	/* Without a context interrupts may be off. */
 	if (!ctx || bytes <= PROF_RESCUE_BYTES || s->outcome != PROF_OUTCOME_TABLE_NOT_LOADED)
-		return send_copy(s, from, frames_before, PROF_RESCUE_BYTES);
+		return send_copy(s, from, frames_before, PROF_RESCUE_BYTES, place);
 	/* Without its table nobody knows how large a module's frames are. */
 	if (bytes <= PROF_LARGE_RESCUE_BYTES)
-		return send_copy(s, from, frames_before, PROF_LARGE_RESCUE_BYTES);
-	return send_copy(s, from, frames_before, PROF_LARGEST_RESCUE_BYTES);
+		return send_copy(s, from, frames_before, PROF_LARGE_RESCUE_BYTES, place);
+	return send_copy(s, from, frames_before, PROF_LARGEST_RESCUE_BYTES, place);
 }
 
 #endif /* PROF_RESCUE_BPF_H */

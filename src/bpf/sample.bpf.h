@@ -3,6 +3,12 @@
 #ifndef PROF_SAMPLE_BPF_H
 #define PROF_SAMPLE_BPF_H
 
+/* Whether so many waits are on their way that the reader has to look. 0: none are recorded. */
+static __always_inline bool waits_fill_up(void)
+{
+	return wait_wake_bytes && bpf_ringbuf_query(&waits, BPF_RB_AVAIL_DATA) >= wait_wake_bytes;
+}
+
 /* Whether a thread is one of those that are recorded. `process` is its process's entry. */
 static __always_inline bool is_target(struct prof_process *process, __u32 tid)
 {
@@ -28,7 +34,8 @@ static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgi
 /* Walks the user stack behind the kernel frames that are there. `ctx` is NULL for a thread that is
  * in the kernel. */
 static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_event_data *ctx,
-					    struct task_struct *task, struct prof_process *process)
+					    struct task_struct *task, struct prof_process *process,
+					    enum place place)
 {
 	__u64 stamp;
 
@@ -40,7 +47,7 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 		if (ctx && copy_every_stack)
 			send_stack_copy(s);
 		stamp = process ? process->stamp : 0;
-		walk_user_stack(s, process);
+		walk_user_stack(s, process, place);
 		if (process && process->stamp != stamp) {
 			/* The mappings were those of another process, from some frame on. */
 			s->walked = 1;
@@ -55,8 +62,8 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 		s->walked = 0;
 	}
 	if (s->walked && wants_rescue(s->outcome))
-		s->sample.flags |=
-			send_rescue(s, ctx, task) ? PROF_SAMPLE_RESCUE : PROF_SAMPLE_RESCUE_REFUSED;
+		s->sample.flags |= send_rescue(s, ctx, task, place) ? PROF_SAMPLE_RESCUE :
+								      PROF_SAMPLE_RESCUE_REFUSED;
 }
 
 /* Completes the header. Returns the bytes of the frames behind it. */

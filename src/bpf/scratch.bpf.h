@@ -7,6 +7,16 @@
 /* A page of which less is left is read together with the next. */
 #define LEAST_READ_BYTES 256
 
+/*
+ * Where a program runs, which decides what it may call (docs/architecture.md, "What may be called
+ * where"). A constant at every call: what is not allowed is not even part of the program.
+ */
+enum place {
+	PLACE_TICK,   /* in the sampling interrupt, which may come at any time */
+	PLACE_SWITCH, /* under the scheduler's locks */
+	PLACE_FREE,   /* where none of these is held */
+};
+
 /* Working memory of one walk. Kept in a map since the BPF stack has 512 bytes. */
 struct scratch {
 	__u64 regs[PROF_REGISTERS + 1]; /* by DWARF number, then the program counter */

@@ -8,7 +8,12 @@
 #define TASK_PARKED 0x40
 #define TASK_FROZEN 0x8000
 
-/* What is known of a thread. Kept with the task, and freed with it: numbers are used again. */
+/*
+ * What is known of a thread: its account. Kept with the task, and freed with it: numbers are used
+ * again. It is begun where no lock of the scheduler is held, since it is allocated: before the
+ * recording for the threads that are there, at fork and exec for the others. Under these locks it
+ * is only looked up.
+ */
 struct thread_state {
 	__u64 from_ns; /* its start; 0: before the recording's */
 	__u64 in_ns;   /* last came on a CPU; 0: not seen */
@@ -75,37 +80,97 @@ static __always_inline bool is_recorded(struct task_struct *task)
 	return filter == PROF_FILTER_NONE || is_target(bpf_map_lookup_elem(&processes, &tgid), tid);
 }
 
-/* What is known of a thread that is recorded, which may be nothing yet; NULL for all others. All
- * zero is what is known of one that has not been seen to leave or enter a CPU: what it did at the
- * start it has done since. */
-static __always_inline struct thread_state *new_state_of(struct task_struct *task)
-{
-	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
-
-	if (state || !is_recorded(task) || is_over_at(task->start_time))
-		return state;
-	state = bpf_task_storage_get(&thread_states, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!state)
-		return NULL;
-	count(PROF_COUNT_ACCOUNT);
-	state->tid = task->pid;
-	/* What it waits for already is kept, though its stack was not taken. */
-	state->early_factor = 1;
-	/* One whose start was missed. */
-	if (!state->from_ns && task->start_time > span.start_ns)
-		state->from_ns = task->start_time;
-	return state;
-}
-
-/* The same at every switch: those that were there at the start have all been looked at, and the
- * ones that are recorded have a state. */
+/* The account of a thread; NULL if it has none. */
 static __always_inline struct thread_state *state_of(struct task_struct *task)
 {
-	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	return bpf_task_storage_get(&thread_states, task, NULL, 0);
+}
 
-	if (state || (*(volatile __u64 *)&span.has_all && task->start_time <= span.start_ns))
-		return state;
-	return new_state_of(task);
+/* Whether a thread is to have an account. */
+static __always_inline bool wants_state(struct task_struct *task)
+{
+	return *(volatile __u64 *)&span.is_open && is_recorded(task) &&
+	       !is_over_at(task->start_time);
+}
+
+/* Begins the account of a thread, which is `first`. Allocates memory: never under the scheduler's
+ * locks. */
+static __always_inline bool begin_state(struct task_struct *task, struct thread_state *first)
+{
+	first->tid = task->pid;
+	/* What it waits for already is kept, though its stack was not taken. */
+	first->early_factor = 1;
+	if (!bpf_task_storage_get(&thread_states, task, first, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+		*(volatile __u64 *)&span.has_missed = 1;
+		return false;
+	}
+	count(PROF_COUNT_ACCOUNT);
+	return true;
+}
+
+/* Begins the account of a thread that has not run yet. */
+static __always_inline void begin_new_thread(struct task_struct *task)
+{
+	struct thread_state first = {};
+
+	if (!wants_state(task))
+		return;
+	/* Known from the recording's start on if it was there before. */
+	if (span.start_ns && task->start_time > span.start_ns)
+		first.from_ns = task->start_time;
+	begin_state(task, &first);
+}
+
+/*
+ * Begins the account of a thread that is there. Before the recording nothing has to be known: what
+ * it does at the start it has done since, until it is seen to leave or enter a CPU. During it the
+ * thread has been missed, and its time counts from now on.
+ */
+static __always_inline void begin_old_thread(struct task_struct *task)
+{
+	struct thread_state first = {};
+	__u64 now = time_in_span();
+
+	if (!wants_state(task))
+		return;
+	if (now) {
+		first.from_ns = now;
+		first.run_ns = task->se.sum_exec_runtime;
+		if (task->on_cpu) {
+			first.in_ns = now;
+		} else {
+			first.out_ns = now;
+			first.task_state = task->__state;
+			first.in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
+		}
+	}
+	if (begin_state(task, &first) && now)
+		count(PROF_COUNT_NO_STATE);
+}
+
+/* A thread without an account leaves a CPU, for the last time if it `ends`. That is counted if it
+ * is recorded, and user space told: it has the threads that are there looked at again. */
+static __always_inline void miss_switch(struct task_struct *task, bool ends)
+{
+	/* The others were there when all were looked at. */
+	if (!ends && task->start_time <= span.start_ns)
+		return;
+	if (!wants_state(task))
+		return;
+	count(PROF_COUNT_SWITCH_NO_STATE);
+	if (ends)
+		count(PROF_COUNT_NO_STATE);
+	else
+		*(volatile __u64 *)&span.has_missed = 1;
+}
+
+/* A thread has ended before the recording began: nobody waits for its account. */
+static __always_inline void drop_state(struct thread_state *state)
+{
+	if (state->has_ended)
+		return;
+	state->has_ended = 1;
+	add(PROF_COUNT_ACCOUNT, -1);
 }
 
 /* Since when a thread is known. */

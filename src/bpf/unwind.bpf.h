@@ -127,13 +127,14 @@ static long take_mapping(struct task_struct *task, struct vm_area_struct *vma, s
 /*
  * Makes the module around `address` the current one, when user space has not told of it (yet). Only
  * for this walk: what is kept would have to be kept right. The kernel refuses a second question in
- * the same interrupt (-EBUSY: the lock is given back later).
+ * the same interrupt (-EBUSY: the lock is given back later). Nor is it asked under the scheduler's
+ * locks: to give that lock back may wake somebody.
  */
-static __always_inline bool enter_unknown_mapping(struct walk *w, __u64 address)
+static __always_inline bool enter_unknown_mapping(struct walk *w, __u64 address, enum place place)
 {
 	struct scratch *s = w->s;
 
-	if (s->has_asked)
+	if (place == PLACE_SWITCH || s->has_asked)
 		return false;
 	s->has_asked = 1;
 	s->map_bytes = 0;
@@ -142,7 +143,7 @@ static __always_inline bool enter_unknown_mapping(struct walk *w, __u64 address)
 }
 
 /* Makes the module around `address` the current one. */
-static __always_inline bool enter_mapping(struct walk *w, __u64 address)
+static __always_inline bool enter_mapping(struct walk *w, __u64 address, enum place place)
 {
 	struct scratch *s = w->s;
 	struct prof_process *process = w->process;
@@ -159,12 +160,12 @@ static __always_inline bool enter_mapping(struct walk *w, __u64 address)
 	}
 #endif
 	if (!process)
-		return enter_unknown_mapping(w, address);
+		return enter_unknown_mapping(w, address, place);
 	i = find_mapping(process, address) & (PROF_MAX_MAPPINGS - 1);
 	start = process->start[i];
 	mapping = &process->mapping[i];
 	if (address < start || address >= mapping->end)
-		return enter_unknown_mapping(w, address);
+		return enter_unknown_mapping(w, address, place);
 	s->map_start = start;
 	s->map_bytes = mapping->end - start;
 	s->map_bias = mapping->bias;
@@ -542,7 +543,7 @@ __noinline long step_rarely(struct scratch *s, const struct prof_rule *rule)
 
 /* One frame: stores the current address and moves on to its caller. Returns 1 to stop: the verifier
  * has to see that it is 0 or 1. */
-static long walk_step(__u32 index, struct walk *w)
+static __always_inline long take_step(struct walk *w, enum place place)
 {
 	struct scratch *s = w->s;
 	__u64 address = s->regs[REG_IP] - s->is_return, va;
@@ -550,7 +551,7 @@ static long walk_step(__u32 index, struct walk *w)
 	const __u32 *rows;
 	const struct prof_rule *rule;
 
-	if (address - s->map_start >= s->map_bytes && !enter_mapping(w, address)) {
+	if (address - s->map_start >= s->map_bytes && !enter_mapping(w, address, place)) {
 		/* A frame pointer that leads nowhere is the end of frame pointers. */
 		if (s->by_fp)
 			return stop(s, end_of_frame_pointers(s));
@@ -598,8 +599,20 @@ static long walk_step(__u32 index, struct walk *w)
 	return step_rarely(s, rule) & 1;
 }
 
+static long walk_step(__u32 index, struct walk *w)
+{
+	return take_step(w, PLACE_FREE);
+}
+
+/* The same under the scheduler's locks, where the kernel's list of mappings is not asked. */
+static long walk_step_locked(__u32 index, struct walk *w)
+{
+	return take_step(w, PLACE_SWITCH);
+}
+
 /* Walks the user stack from the registers in the scratch; appends to its frames. */
-static __always_inline void walk_user_stack(struct scratch *s, struct prof_process *process)
+static __always_inline void walk_user_stack(struct scratch *s, struct prof_process *process,
+					    enum place place)
 {
 	__u32 zero = 0;
 	struct walk w = {
@@ -621,7 +634,10 @@ static __always_inline void walk_user_stack(struct scratch *s, struct prof_proce
 	s->has_asked = 0;
 	hide_sp(s, false);
 	s->outcome = PROF_OUTCOME_TOO_DEEP;
-	bpf_loop(max_walked_frames, walk_step, &w, 0);
+	if (place == PLACE_SWITCH)
+		bpf_loop(max_walked_frames, walk_step_locked, &w, 0);
+	else
+		bpf_loop(max_walked_frames, walk_step, &w, 0);
 }
 
 #endif /* PROF_UNWIND_BPF_H */

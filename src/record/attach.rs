@@ -67,6 +67,8 @@ pub(super) struct KernelSide<'obj> {
     pub(super) links: Vec<Link>,
     /// Ends sampling.
     pub(super) stopper: Arc<Stopper>,
+    /// When all threads were last looked at because one had been missed.
+    pub(super) last_look: Option<Instant>,
     /// Running threads are sampled.
     has_sampler: bool,
     /// How long loading took, verification included.
@@ -131,6 +133,7 @@ impl<'obj> KernelSide<'obj> {
             samplers: Vec::new(),
             links: Vec::new(),
             stopper: Arc::new(Stopper::new(span, config.waits.is_some())),
+            last_look: None,
             has_sampler: config.on_cpu,
             load_time,
         })
@@ -186,7 +189,7 @@ impl<'obj> KernelSide<'obj> {
             samples: samples.into_iter().map(ring).collect::<io::Result<_>>()?,
             waits: ring(&maps.waits)?,
             thread_times: ring(&maps.thread_times)?,
-            rescues: ring(&maps.rescue_ring)?,
+            rescues: [ring(&maps.rescue_ring)?, ring(&maps.wait_rescue_ring)?],
             stack_copies: ring(&maps.stack_copies)?,
             sidebands,
         })

@@ -40,7 +40,8 @@ pub(super) struct Rings {
     pub samples: Vec<Ring>,
     pub waits: Ring,
     pub thread_times: Ring,
-    pub rescues: Ring,
+    /// Of running threads, and of waits.
+    pub rescues: [Ring; 2],
     pub stack_copies: Ring,
     pub sidebands: Vec<SidebandRing>,
 }
@@ -264,8 +265,8 @@ impl Poll {
             epoll::add(&epoll, fd, EventData::new_u64(what), flags).map_err(io::Error::from)
         };
         add(shared.bell.as_fd(), BELL, EventFlags::IN)?;
-        let others = [&rings.waits, &rings.thread_times, &rings.rescues, &rings.stack_copies];
-        for ring in rings.samples.iter().chain(others) {
+        let others = [&rings.waits, &rings.thread_times, &rings.stack_copies];
+        for ring in rings.samples.iter().chain(&rings.rescues).chain(others) {
             // By the edge: a ring with data in it is always readable, but only wakes its reader past a mark.
             add(ring.as_fd(), RING, EventFlags::IN | EventFlags::ET)?;
         }
@@ -411,9 +412,11 @@ impl Worker {
             batch.take(bytes.len(), ThreadTimeEvent::decode(bytes), |batch| &mut batch.thread_times);
         })?);
         // A stack copy is sent before its sample: once the samples are taken, all their copies are there.
-        fullness = fullness.max(empty(&mut rings.rescues, &mut batch, |batch, bytes| {
-            batch.take(bytes.len(), RescueEvent::decode(bytes), |batch| &mut batch.rescues);
-        })?);
+        for ring in &mut rings.rescues {
+            fullness = fullness.max(empty(ring, &mut batch, |batch, bytes| {
+                batch.take(bytes.len(), RescueEvent::decode(bytes), |batch| &mut batch.rescues);
+            })?);
+        }
         empty(&mut rings.stack_copies, &mut batch, |batch, bytes| {
             batch.take(bytes.len(), StackCopyEvent::decode(bytes), |batch| &mut batch.copies);
         })?;

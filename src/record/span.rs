@@ -56,9 +56,19 @@ impl Span {
         agree_on_time(self.word(offset_of!(prof_span, stop_ns)))
     }
 
-    /// All threads that were there at the start have been looked at.
-    pub(super) fn has_all_threads(&self) {
-        self.word(offset_of!(prof_span, has_all)).store(1, Ordering::SeqCst);
+    /// Threads are given accounts from now on.
+    pub(super) fn open(&self) {
+        self.word(offset_of!(prof_span, is_open)).store(1, Ordering::SeqCst);
+    }
+
+    /// Whether a thread that is recorded has turned up without an account since the last [`Span::forget_missed`].
+    pub(super) fn has_missed(&self) -> bool {
+        self.word(offset_of!(prof_span, has_missed)).load(Ordering::SeqCst) != 0
+    }
+
+    /// All threads are about to be looked at.
+    pub(super) fn forget_missed(&self) {
+        self.word(offset_of!(prof_span, has_missed)).store(0, Ordering::SeqCst);
     }
 
     /// So many waits that are not over may still send their stacks.

@@ -70,6 +70,8 @@ impl WaitConfig {
 const RING_BYTES_PER_CPU: u32 = 4 << 20;
 /// Room for the times of threads that are on their way, bytes: some 16,000.
 const THREAD_RING_BYTES: u32 = 4 << 20;
+/// The least room that a ring can have.
+const UNUSED_RING_BYTES: u32 = 4096;
 
 /// Says which programs are loaded and what they have to know. Without waits none of theirs is.
 pub(super) fn configure(
@@ -89,12 +91,15 @@ pub(super) fn configure(
     programs.threads_at_start.set_autoload(has_waits);
     programs.threads_at_end.set_autoload(has_waits);
     programs.threads_waiting.set_autoload(config.is_some_and(|config| config.is_watched));
-    let Some(config) = config else { return Ok(()) };
+    let Some(config) = config else {
+        return open.maps.wait_rescue_ring.set_max_entries(UNUSED_RING_BYTES);
+    };
     let ring_bytes =
         (RING_BYTES_PER_CPU.saturating_mul(cpus as u32)).clamp(4 << 20, 64 << 20).next_power_of_two();
     open.maps.waits.set_max_entries(ring_bytes)?;
     open.maps.thread_times.set_max_entries(THREAD_RING_BYTES)?;
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.records_waits = true;
         rodata.min_block_ns = u64::try_from(config.min_block.as_nanos()).unwrap_or(u64::MAX);
         rodata.overhead_ppm = config.max_overhead_ppm;
         rodata.wait_wake_bytes = ring_bytes / 4;
@@ -125,14 +130,34 @@ impl KernelSide<'_> {
         Ok(())
     }
 
-    /// Waits count from now on: threads that sleep already are looked at. Returns the time, CLOCK_MONOTONIC, ns.
+    /// Waits count from now on. The threads that are there are looked at before, so that each of them has an account when
+    /// it counts, and once more for what they wait for then. Returns the time, CLOCK_MONOTONIC, ns.
     pub(super) fn start_waits(&mut self) -> anyhow::Result<u64> {
+        self.stopper.span().open();
+        self.look_at_threads()?;
         let start_ns = self.stopper.span().start();
+        self.look_at_threads()?;
+        Ok(start_ns)
+    }
+
+    /// Gives accounts to threads that are to have one and have none.
+    fn look_at_threads(&mut self) -> anyhow::Result<()> {
         let link = self.skeleton.progs.threads_at_start.attach()?;
         let mut nothing = Vec::new();
         libbpf_rs::Iter::new(&link)?.read_to_end(&mut nothing)?;
-        self.stopper.span().has_all_threads();
-        Ok(start_ns)
+        Ok(())
+    }
+
+    /// Looks at the threads again if one has turned up without an account: there was no memory for it, or it is of a
+    /// process that the kernel side was told of late. Under the scheduler's locks, where that shows, none can be begun.
+    pub(super) fn look_for_missed(&mut self) -> anyhow::Result<()> {
+        let is_too_soon = self.last_look.is_some_and(|last| last.elapsed() < LOOK_INTERVAL);
+        if is_too_soon || !self.stopper.span().has_missed() {
+            return Ok(());
+        }
+        self.last_look = Some(Instant::now());
+        self.stopper.span().forget_missed();
+        self.look_at_threads()
     }
 
     /// The waits that are not over. The stacks of those that are new are on their way, as far as there is room for them.
@@ -178,5 +203,7 @@ impl KernelSide<'_> {
 
 /// How long threads that end may take for it while the recording does, too.
 const LAST_SWITCH_PATIENCE: Duration = Duration::from_millis(100);
-/// Stack copies of sleeping threads that fit into their ring: 250.
+/// How often all threads are looked at for the sake of those that were missed.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Stack copies of sleeping threads that fit into their ring: 120.
 const THREADS_PER_TAKE: u32 = 64;

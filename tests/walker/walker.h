@@ -262,7 +262,7 @@ static void walk_case(struct scratch *s, const __u8 *data, size_t size)
 	s->is_return = !!(header.flags & CASE_IS_RETURN);
 	s->all_registers = !(header.flags & CASE_FEW_REGISTERS);
 	s->has_kept = s->all_registers;
-	walk_user_stack(s, header.flags & CASE_NO_PROCESS ? NULL : &host_process);
+	walk_user_stack(s, header.flags & CASE_NO_PROCESS ? NULL : &host_process, PLACE_FREE);
 
 	free(host_rows);
 	free(host_pages);

@@ -323,6 +323,9 @@ impl<'obj> Session<'obj> {
         wait_for(&mut fds, patience)?;
         let batches = self.drain.received()?;
         self.add(batches);
+        if self.waits.is_some() {
+            self.kernel.look_for_missed()?;
+        }
         Ok(())
     }
 

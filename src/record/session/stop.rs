@@ -82,6 +82,7 @@ impl Session<'_> {
             ("kernel_waits_sent", Counter::WaitSent),
             ("kernel_wait_stacks_ns", Counter::WaitNs),
             ("switches_missed", Counter::SwitchMissed),
+            ("switches_without_account", Counter::SwitchNoState),
             ("kernel_wakers_sent", Counter::WakerSent),
         ] {
             profile.count(name, counters.get(counter));

@@ -1,0 +1,132 @@
+#!/bin/sh
+# Runs in the guest that boot.sh has booted: everything that prof does, once, then many recordings. For busybox.
+#
+#   sh guest.sh RECORDINGS
+#
+# A line for each step, `@@ step NAME ok|FAILED|skipped …`, and `@@ recordings N of RECORDINGS` as they get more.
+# Exit status: 0 if all steps are ok.
+set -u
+
+recordings=$1
+status=0
+
+now() {
+	cut -d. -f1 /proc/uptime
+}
+
+# The program ends by itself, ten minutes after its start.
+start_target() {
+	restless 599 >/dev/null &
+	target=$!
+	began=$(now)
+}
+start_target
+
+# In a slow guest it would end in the middle of something.
+keep_target() {
+	if [ $(($(now) - began)) -gt 200 ]; then
+		kill $target 2>/dev/null
+		start_target
+	fi
+}
+
+# step NAME COMMAND…: runs it, and says how it went. What it printed is shown when it failed.
+step() {
+	name=$1
+	shift
+	keep_target
+	if "$@" >/tmp/out 2>&1; then
+		echo "@@ step $name ok"
+	else
+		echo "@@ step $name FAILED (status $?)"
+		cat /tmp/out
+		status=1
+	fi
+}
+
+# Exit status 5 says that something is not as it should be for recording.
+doctor() {
+	prof doctor
+}
+
+record() {
+	prof record -f -p "$target" -d 1s -e cpu -o /tmp/cpu.data &&
+		prof report --json /tmp/cpu.data >/tmp/cpu.json && grep -q '"function": *"burn_and_nap"' /tmp/cpu.json
+}
+
+# Threads that were there, and threads that were started meanwhile.
+waits() {
+	prof record -f -p "$target" -d 1s -e cpu,off -o /tmp/off.data &&
+		prof report --off-cpu --tree /tmp/off.data >/tmp/off.txt &&
+		grep -q burn_and_nap /tmp/off.txt && grep -q start_threads /tmp/off.txt &&
+		prof info --json /tmp/off.data >/tmp/off.json &&
+		if grep -E '"lost_thread_times": *[1-9]|"lost_waits": *[1-9]' /tmp/off.json; then return 1; fi
+}
+
+command() {
+	prof record -f -o /tmp/command.data -- restless 1 && prof report /tmp/command.data
+}
+
+report() {
+	prof report -n 5 /tmp/cpu.data && prof report --wall -n 5 /tmp/off.data &&
+		prof export --format folded -o /tmp/folded /tmp/off.data && test -s /tmp/folded
+}
+
+# On a terminal that nobody sees, until it shows what the target does; `q` ends it.
+live() {
+	rm -f /tmp/keys /tmp/screen
+	mkfifo /tmp/keys
+	script -q -f -c "stty rows 24 cols 80; prof live -p $target" /tmp/screen </tmp/keys >/dev/null &
+	viewer=$!
+	exec 4>/tmp/keys
+	for _ in $(seq 150); do
+		grep -q burn_and_nap /tmp/screen 2>/dev/null && break
+		sleep 2
+	done
+	for _ in 1 2 3 4 5 6; do
+		kill -0 $viewer 2>/dev/null && printf q >&4
+		sleep 5
+	done 2>/dev/null
+	exec 4>&-
+	wait $viewer
+	grep -q burn_and_nap /tmp/screen
+}
+
+step doctor doctor
+step record record
+step off-cpu waits
+step command command
+step report report
+if command -v script >/dev/null; then
+	step live live
+else
+	echo "@@ step live skipped: no script(1), which makes the terminal"
+fi
+
+done=0
+bad=0
+# once ARG…: one recording. One that fails is told, and does not end the loop.
+once() {
+	[ $done -lt "$recordings" ] || return
+	if ! prof record -q -f "$@" >/tmp/out 2>&1; then
+		# It took so long to begin that the target has ended: that is none.
+		[ $(($(now) - began)) -lt 590 ] || return
+		bad=$((bad + 1))
+		echo "@@ recording $done failed: $*"
+		cat /tmp/out
+	fi
+	done=$((done + 1))
+	echo "@@ recordings $done of $recordings"
+}
+
+while [ $done -lt "$recordings" ]; do
+	keep_target
+	once -p $target -d 200ms -o /tmp/a.data
+	keep_target
+	once -e cpu,off -p $target -d 200ms -o /tmp/b.data
+	[ $((done % 20)) != 18 ] || once -o /tmp/c.data -- restless 0.2
+done
+echo "@@ recordings $done of $recordings, $bad failed"
+kill $target
+[ $bad = 0 ] || status=1
+exit $status
