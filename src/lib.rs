@@ -19,6 +19,7 @@ pub mod profile;
 pub mod record;
 pub mod report;
 pub mod safe_text;
+pub mod symbolize;
 pub mod symbols;
 pub mod tui;
 pub mod units;

@@ -40,6 +40,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Live(options) => return live::run(options, command_line()),
         Request::Export(options) => report::export(options)?,
         Request::Info(options) => report::info(options)?,
+        Request::Symbolize(options) => print(&prof::symbolize::run(options)?)?,
         Request::Doctor(options) => return doctor(options),
         Request::Completions(script) => print(script)?,
     }

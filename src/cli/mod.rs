@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::live::LiveOptions;
 use crate::record::RecordOptions;
 use crate::report::{ExportOptions, InfoOptions, ReportOptions};
+use crate::symbolize::SymbolizeOptions;
 use crate::tui::TuiOptions;
 use crate::tui::action::Tab;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -30,7 +31,7 @@ prof: where did this program's time go?
   prof export -o flame.svg    a flame graph for a browser
 
 record and report need no preparation of the program: no rebuild, no frame pointers.
-also   prof info, prof doctor, prof completions
+also   prof info, prof symbolize, prof doctor, prof completions
 help   prof help, prof help record, man prof
 ";
 
@@ -55,6 +56,8 @@ pub enum Request {
     Export(ExportOptions),
     /// `prof info`.
     Info(InfoOptions),
+    /// `prof symbolize`.
+    Symbolize(SymbolizeOptions),
     /// `prof doctor`.
     Doctor(DoctorOptions),
     /// `prof completions`: print this.
@@ -127,6 +130,7 @@ enum Verb {
     Top(Box<tui::LiveArgs>),
     Export(Box<read::ExportArgs>),
     Info(read::InfoArgs),
+    Symbolize(read::SymbolizeArgs),
     Doctor(DoctorArgs),
     Completions(CompletionArgs),
 }
@@ -188,6 +192,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, S
         Some(Verb::Top(args)) => args.into_request(Tab::Top, "top")?,
         Some(Verb::Export(args)) => Request::Export(args.into_options()?),
         Some(Verb::Info(args)) => Request::Info(args.into_options()),
+        Some(Verb::Symbolize(args)) => Request::Symbolize(args.into_options()),
         Some(Verb::Doctor(args)) => Request::Doctor(DoctorOptions { pid: args.pid, json: args.json }),
         Some(Verb::Completions(args)) => Request::Completions(completions(args.shell)),
     })

@@ -5,6 +5,7 @@ use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
     Grouping, InfoOptions, Input, Metric, NameStyle, ReportOptions, SortKey, Space, TimeRange, View,
 };
+use crate::symbolize::SymbolizeOptions;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -338,5 +339,24 @@ pub(super) struct InfoArgs {
 impl InfoArgs {
     pub(super) fn into_options(self) -> InfoOptions {
         InfoOptions { input: self.input.into_input(), json: self.json }
+    }
+}
+
+/// Add names to a recording that lacks some: its recorder was killed, or naming was cut short
+///
+/// Reads the files that were recorded, where they are and still the same build, and rewrites the recording.
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof symbolize
+  prof symbolize yesterday.data")]
+pub(super) struct SymbolizeArgs {
+    /// The recording
+    #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
+    file: PathBuf,
+}
+
+impl SymbolizeArgs {
+    pub(super) fn into_options(self) -> SymbolizeOptions {
+        SymbolizeOptions { file: self.file }
     }
 }

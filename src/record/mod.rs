@@ -7,6 +7,7 @@ mod attach;
 mod call_check;
 mod capacity;
 mod collect;
+mod complete;
 mod cost;
 mod descriptors;
 mod drain;
@@ -48,6 +49,7 @@ mod wait_reason;
 mod waiting;
 mod waits;
 
+pub use complete::{Completed, complete_names};
 pub use options::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
 pub use proc_fs::parse_maps;
 pub use rights::missing_capabilities;

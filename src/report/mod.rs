@@ -82,6 +82,7 @@ pub use options::{
     Grouping, InfoOptions, Input, NamePattern, NameStyle, PathStep, ReportOptions, SortKey, Space,
     StackFilter, ThreadFilter, ThreadKey, TimeRange, View,
 };
+pub use output::replace_file;
 pub use peek::{Peek, peek};
 pub use quality::{Quality, WorstModule};
 pub use sandwich::Sandwich;

@@ -67,6 +67,34 @@ pub(super) fn write(destination: &Destination, bytes: &[u8]) -> anyhow::Result<(
     written.with_context(cannot)
 }
 
+/// Replaces the regular file at `path` by one that holds `bytes` and belongs to the same user.
+///
+/// # Errors
+///
+/// As [`write`].
+pub fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    check(&Destination::File { path: path.to_owned(), force: true })?;
+    let facts = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
+    let (beside, mut file) = create_beside(path).with_context(cannot)?;
+    let keep = |file: &File| -> io::Result<()> {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(facts.st_mode & 0o777))?;
+        let (uid, gid) = (Uid::from_raw(facts.st_uid), Gid::from_raw(facts.st_gid));
+        // Only root can give a file away; whoever else may write here owns the new one.
+        match rustix::fs::fchown(file, Some(uid), Some(gid)) {
+            Err(error) if rustix::process::geteuid().is_root() => Err(error.into()),
+            _ => Ok(()),
+        }
+    };
+    let written =
+        (file.write_all(bytes)).and_then(|()| keep(&file)).and_then(|()| take_name(&beside, path, true));
+    if written.is_err() {
+        // Already failing for a better reason.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.with_context(cannot)
+}
+
 /// A new file in the folder of `path`.
 fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;

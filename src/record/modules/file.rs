@@ -86,7 +86,7 @@ impl ModuleFile {
     }
 
     /// Reads the headers of an opened file.
-    pub(super) fn read(pid: u32, path: &str, file: Arc<File>, limits: &Limits) -> ModuleFile {
+    pub(in crate::record) fn read(pid: u32, path: &str, file: Arc<File>, limits: &Limits) -> ModuleFile {
         // Asked for before anything is read: what is written meanwhile is a change.
         let state = FileState::of(&file);
         let elf = ElfImage::open_shared(&file, limits)
