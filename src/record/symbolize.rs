@@ -1,18 +1,20 @@
 //! Names for the frames of a recording, once it has ended: only the addresses that were seen, on all cores.
 
 use super::collect::Collector;
+use super::file_names::FileNames;
 use super::modules::{FileId, ModuleFile, ModuleFiles};
+use crate::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
-use crate::symbols::{
-    Limits, PerfMap, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
-};
-use crate::unwind::{self, CfiSections, ElfImage, GoTable};
+use crate::symbols::{Limits, PerfMap, ResolvedLocation, demangle};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Time for the names of one recording. What is not named by then keeps its address.
+const MAX_NAMING_TIME: Duration = Duration::from_secs(120);
 
 /// What naming came to.
 #[derive(Debug, Default)]
@@ -90,31 +92,29 @@ pub(super) fn name_frames(
     jobs.sort_by_key(|job| (std::cmp::Reverse(job.frames.len()), &job.file.path));
     let total = jobs.len() + generated.len();
     let done = AtomicUsize::new(0);
-    let results: Vec<(Named, Option<String>)> = jobs
+    let deadline = Deadline::after(MAX_NAMING_TIME, stop);
+    let results: Vec<(Named, Vec<String>)> = jobs
         .par_iter_mut()
         .map(|job| {
-            let result = if stop.load(Ordering::Relaxed) {
-                Ok(Vec::new())
-            } else {
-                name_module(job.file, &mut job.frames, stop)
+            let (named, problems) = match deadline.has_passed() {
+                true => (Named::new(), Vec::new()),
+                false => name_module(job.file, &mut job.frames, &deadline),
             };
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-            match result {
-                Ok(named) => (named, None),
-                Err(problem) => (Vec::new(), Some(format!("{}: {problem}", job.file.path))),
-            }
+            let problems = problems.into_iter().map(|problem| format!("{}: {problem}", job.file.path));
+            (named, problems.collect())
         })
         .collect();
     drop(jobs);
     naming.modules = total;
-    for (named, problem) in results {
+    for (named, problems) in results {
         naming.named_modules += usize::from(!named.is_empty());
-        naming.problems.extend(problem);
+        naming.problems.extend(problems);
         store(&mut collector.profile, named);
     }
     for (pid, frames) in generated {
         let source = collector.processes.get(pid).and_then(|process| process.perf_map.as_ref());
-        let map = source.and_then(|source| source.read(&Limits::default()).ok().flatten());
+        let map = source.and_then(|source| source.read(&Limits::default(), &deadline).ok().flatten());
         let named = map.map_or_else(Vec::new, |map| name_generated(&map, &frames));
         naming.named_modules += usize::from(!named.is_empty());
         store(&mut collector.profile, named);
@@ -124,83 +124,19 @@ pub(super) fn name_frames(
     naming
 }
 
-/// What the frames of one module are called; those without a name are left out. `stop` ends it early.
+/// What the frames of one module are called, and what could not be read of it; frames without a name are left out.
 pub(super) fn name_module(
     file: &ModuleFile,
     frames: &mut Addresses,
-    stop: &Arc<AtomicBool>,
-) -> Result<Named, String> {
-    const REWRITTEN: &str = "no names: it was rewritten in place, and what ran is no longer in it";
-    if !file.is_unchanged(&unwind::Limits::default()) {
-        return Err(REWRITTEN.to_owned());
-    }
-    frames.sort_unstable();
-    let mut addresses: Vec<u64> = frames.iter().map(|(address, _)| *address).collect();
-    addresses.dedup();
-    let limits = Limits { stop: Arc::clone(stop), ..Limits::default() };
-    let names = match (&file.file, &file.vdso) {
-        (_, Some(bytes)) => symbolize_bytes(bytes, &addresses, &limits),
-        (Some(opened), None) => {
-            let root = format!("/proc/{}/root", file.seen_in);
-            let root = if Path::new(&root).exists() { Path::new(&root) } else { Path::new("/") };
-            let debug_file = find_debug_file(root, Path::new(&file.path), opened);
-            symbolize_elf(opened, debug_file.as_ref(), &addresses, &limits)
-        }
-        (None, None) => return Err("the file could not be opened".to_owned()),
+    deadline: &Deadline,
+) -> (Named, Vec<String>) {
+    let mut names = match FileNames::open(file, deadline) {
+        Ok(names) => names,
+        Err(problem) => return (Named::new(), vec![problem]),
     };
-    let names = names.map_err(|error| error.to_string())?;
-    let mut locations = names.locations;
-    name_go(file, &addresses, &mut locations);
-    place_unnamed(file, &addresses, &mut locations);
-    if !file.is_unchanged(&unwind::Limits::default()) {
-        return Err(REWRITTEN.to_owned());
-    }
-    let by_address: FxHashMap<u64, &Vec<ResolvedLocation>> =
-        addresses.iter().copied().zip(&locations).collect();
-    Ok(frames
-        .iter()
-        .filter_map(|(address, frame)| {
-            let locations = by_address.get(address).filter(|locations| !locations.is_empty())?;
-            Some((*frame, (*locations).clone()))
-        })
-        .collect())
-}
-
-/// Names the functions of a stripped Go program by Go's own table of them.
-fn name_go(file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<ResolvedLocation>]) {
-    let is_needed = |elf: &&Arc<ElfImage>| elf.is_go() && locations.iter().any(Vec::is_empty);
-    let Some(elf) = file.elf.as_ref().filter(is_needed) else { return };
-    let Some(table) = GoTable::load(elf, &unwind::Limits::default()) else { return };
-    for (&address, locations) in addresses.iter().zip(locations) {
-        if locations.is_empty()
-            && let Some((_, name)) = table.function_at(address)
-        {
-            let name = String::from_utf8_lossy(name).into_owned();
-            let raw_name = name.clone();
-            locations.push(ResolvedLocation { name, raw_name, file: None, line: 0, is_inlined: false });
-        }
-    }
-}
-
-/// Gives addresses without a name the place of their function, `module+0xstart`, where unwind entries tell where
-/// functions start: a function of a stripped module is one row of a report then, not one for each address. The raw name
-/// stays empty: it is a place, not a name.
-fn place_unnamed(file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<ResolvedLocation>]) {
-    let Some(elf) = file.elf.as_ref().filter(|_| locations.iter().any(Vec::is_empty)) else { return };
-    let Ok(sections) = CfiSections::load(elf, &unwind::Limits::default()) else { return };
-    let module = file.path.rsplit('/').next().unwrap_or(&file.path);
-    for (&address, locations) in addresses.iter().zip(locations) {
-        if locations.is_empty()
-            && let Some(start) = sections.function_start(address)
-        {
-            locations.push(ResolvedLocation {
-                name: format!("{module}+{start:#x}"),
-                raw_name: String::new(),
-                file: None,
-                line: 0,
-                is_inlined: false,
-            });
-        }
+    match names.name(file, frames, deadline) {
+        Ok(named) => (named, names.problems()),
+        Err(problem) => (Named::new(), vec![problem]),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Files made to hurt: every one must give names, nothing, or an error, soon and in little memory.
 
-use super::test_program::{C_SOURCE, Workshop, nm};
+use super::test_program::{C_SOURCE, ElfNames, Workshop, nm, symbolize_bytes, symbolize_elf};
 use super::*;
+use crate::deadline::Deadline;
 use proptest::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -66,7 +68,8 @@ fn check_within(bytes: &[u8], addresses: &[u64], limits: &Limits) -> Result<ElfN
 
 /// Offset in the file of a section's header.
 fn header_of(bytes: &[u8], name: &[u8]) -> usize {
-    let image = elf::ElfImage::parse(source::Source::Bytes(bytes), &Limits::default()).unwrap();
+    let image =
+        elf::ElfImage::parse(source::Source::Bytes(Arc::new(bytes.to_vec())), &Limits::default()).unwrap();
     let table = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
     table + 64 * image.sections.iter().position(|section| *section.name == *name).unwrap()
 }
@@ -170,7 +173,8 @@ fn a_sparse_file_of_a_tebibyte_is_quick() {
     let names = symbolize_elf(&file, None, &victim.addresses, &Limits::default()).unwrap();
     assert!(processor_time().saturating_sub(start) < Duration::from_secs(5));
     assert_eq!(names.problem, Some(DebugProblem::TooBig));
-    let named = find_debug_file(std::path::Path::new("/"), std::path::Path::new("/x"), &file);
+    let (root, path) = (std::path::Path::new("/"), std::path::Path::new("/x"));
+    let named = find_debug_file(root, path, &Arc::new(file), &Deadline::default());
     assert!(named.is_none());
 }
 
@@ -195,7 +199,9 @@ fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8>, u64) {
         5, 0x2e, 0, 0x55, 0x17, 0, 0, // function: ranges sec_offset
         0,
     ];
-    let image = elf::ElfImage::parse(source::Source::Bytes(&victim.bytes), &Limits::default()).unwrap();
+    let image =
+        elf::ElfImage::parse(source::Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default())
+            .unwrap();
     let text = image.section(b".text").unwrap().address;
     let mut unit = vec![4, 0, 0, 0, 0, 0, 8]; // version 4, abbreviations at 0, addresses of 8 bytes
     unit.push(1);
@@ -301,7 +307,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {
         let Some(victim) = plain_victim() else { return Ok(()) };
-        let image = elf::ElfImage::parse(source::Source::Bytes(&victim.bytes), &Limits::default()).unwrap();
+        let image = elf::ElfImage::parse(source::Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default()).unwrap();
         let mut targets: Vec<_> = (image.sections.iter())
             .filter(|section| section.has_bytes() && (section.flags & 2 == 0 || section.kind == 11))
             .map(|section| section.offset as usize..(section.offset + section.size) as usize)

@@ -137,6 +137,12 @@ impl CfiSections {
         self.entry_at(address).map(|entry| entry.start)
     }
 
+    /// Where functions start and end, as far as unwind entries tell, by start.
+    pub fn function_ranges(&self) -> Vec<(u64, u64)> {
+        let index = self.index.get_or_init(|| self.build_index());
+        index.iter().map(|entry| (entry.start, entry.end)).collect()
+    }
+
     fn build_index(&self) -> Vec<IndexEntry> {
         let mut index = Vec::new();
         let entries = self.eh_frame_entries();
@@ -213,7 +219,7 @@ fn entries(
     cie_of: impl Fn(usize, usize, bool) -> Option<Option<usize>>,
 ) -> Vec<EntryOffsets> {
     let fields = Fields(section);
-    let mut found = Vec::new();
+    let mut found: Vec<EntryOffsets> = Vec::new();
     let mut at = 0usize;
     while let Some(length) = fields.u32(at) {
         let is_64 = length == u32::MAX;
@@ -239,6 +245,10 @@ fn entries(
         // In `.eh_frame` the id is four bytes even after a 64-bit length in some producers; gimli reads
         // eight, and such entries fail there. None has been seen.
         if let Some(Some(cie)) = id.and_then(|id| cie_of(id, body, is_64)) {
+            if found.len() == found.capacity() {
+                // To double a list of millions would take more than all the rest.
+                found.reserve_exact((found.len() / 4).max(1 << 12));
+            }
             found.push(EntryOffsets { fde: at, cie });
         }
         at = end;

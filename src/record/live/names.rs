@@ -5,6 +5,7 @@
 //! last [`PATIENCE`] times as long. Those of a file that has not been read yet do not wait at all.
 
 use super::keeper::Message;
+use crate::deadline::Deadline;
 use crate::profile::FrameId;
 use crate::record::modules::{FileId, ModuleFile};
 use crate::record::symbolize::{Addresses, Named, name_generated, name_module};
@@ -21,6 +22,8 @@ const PATIENCE: u32 = 50;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// The shortest wait between two looks into one file, after its first few.
 const SHORTEST_WAIT: Duration = Duration::from_millis(500);
+/// The longest look into one file.
+const LONGEST_LOOK: Duration = Duration::from_secs(60);
 /// Most frames of generated code that wait in one process: their names may never come.
 const MOST_GENERATED: usize = 100_000;
 
@@ -206,10 +209,11 @@ fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
 }
 
 fn look_up(source: &Source, mut frames: Addresses, stop: &Arc<AtomicBool>) -> Named {
+    let deadline = Deadline::after(LONGEST_LOOK, stop);
     match source {
         // What cannot be read has no names.
-        Source::File(file) => name_module(file, &mut frames, stop).unwrap_or_default(),
-        Source::Map(map) => match map.read(&Limits::default()) {
+        Source::File(file) => name_module(file, &mut frames, &deadline).0,
+        Source::Map(map) => match map.read(&Limits::default(), &deadline) {
             Ok(Some(map)) => name_generated(&map, &frames),
             _ => Vec::new(),
         },

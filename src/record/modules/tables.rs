@@ -3,6 +3,8 @@
 use super::ModuleFiles;
 use super::file::{FileId, TableState};
 use crate::bpf::ImageState;
+use crate::deadline::Deadline;
+use crate::memory_budget::MemoryBudget;
 use crate::record::kernel_tables::{self, KernelTables, PlaceError};
 use crate::symbols::find_debug_file;
 use crate::unwind::{CfiSections, ElfImage, FirstTable, Limits, TableError, compile_first, compile_sections};
@@ -11,6 +13,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// Time to look for a separate debug file, all candidates together.
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
+/// Time to wait for memory that other work holds.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The root folder of a process, or this one's where the process is gone.
 fn root_of(pid: u32) -> PathBuf {
@@ -30,7 +37,7 @@ pub enum Wanted {
 /// The table of a module, with the entries of its separate debug file where it has hardly any of its own.
 fn compile_module(
     elf: &ElfImage,
-    debug_file: impl FnOnce() -> Option<File>,
+    debug_file: impl FnOnce() -> Option<Arc<File>>,
     wanted: Wanted,
     limits: &Limits,
 ) -> Result<FirstTable, TableError> {
@@ -72,9 +79,18 @@ impl ModuleFiles {
         let module = self.get(id);
         let (path, seen_in) = (module.path.clone(), module.seen_in);
         let file = module.file.clone();
+        let compile_bytes = module.compile_bytes();
         let work = move || {
-            let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?);
-            let table = compile_module(&elf, debug_file, wanted, &limits);
+            let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
+            let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?, &search);
+            // Held until the table is there.
+            let room =
+                MemoryBudget::shared().reserve(compile_bytes, &Deadline::after(MAX_WAIT, &Arc::default()));
+            let table = match &room {
+                Ok(_) => compile_module(&elf, debug_file, wanted, &limits),
+                Err(refused) => Err(TableError::NoMemory(*refused)),
+            };
+            drop(room);
             // The recorder may be gone already: then nobody wants the table.
             let _ = sender.send((id, table));
         };
