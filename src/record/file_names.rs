@@ -126,8 +126,7 @@ impl FileNames {
     ) {
         let is_needed = |_: &&Arc<ElfImage>| locations.iter().any(Vec::is_empty);
         let Some(elf) = file.elf.as_ref().filter(is_needed) else { return };
-        let Some(starts) = self.starts.get_or_insert_with(|| FunctionStarts::load(file, elf, deadline))
-        else {
+        let Some(starts) = self.starts.get_or_insert_with(|| FunctionStarts::load(elf, deadline)) else {
             return;
         };
         let module = file.path.rsplit('/').next().unwrap_or(&file.path);
@@ -155,9 +154,10 @@ fn load_go(elf: &ElfImage) -> Option<(GoTable, Reservation)> {
 }
 
 impl FunctionStarts {
-    fn load(file: &ModuleFile, elf: &ElfImage, deadline: &Deadline) -> Option<Self> {
+    fn load(elf: &ElfImage, deadline: &Deadline) -> Option<Self> {
         let limits = unwind::Limits::default();
-        let mut room = MemoryBudget::shared().reserve(file.compile_bytes(), deadline).ok()?;
+        let mut room =
+            MemoryBudget::shared().reserve(CfiSections::memory_bytes(elf, &limits), deadline).ok()?;
         let ranges = CfiSections::load(elf, &limits).ok()?.function_ranges();
         room.shrink_to((ranges.len() * size_of::<(u64, u64)>()) as u64);
         Some(FunctionStarts { ranges, room })

@@ -438,7 +438,7 @@ impl Recording<'_, '_> {
         self.voice
             .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
         let mut lines = status::outcome_lines(&self.session.collector.totals);
-        lines.extend(naming.problems.iter().map(|problem| format!("no names from {problem}")));
+        lines.extend(naming.problems.iter().map(|problem| format!("names of {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());
         for (name, value) in &self.session.collector.profile.counters {
             lines.push(format!("  {name} {value}"));

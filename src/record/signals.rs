@@ -41,8 +41,13 @@ impl Signals {
         })?;
         for (signal, counter) in [(SIGTERM, &signals.terminations), (SIGHUP, &signals.hang_ups)] {
             let counter = Arc::clone(counter);
+            let of_endings = signals.clone();
             register(signal, move || {
                 counter.fetch_add(1, Ordering::Relaxed);
+                // One that comes after the recording has ended is about what follows it.
+                if of_endings.save_at.load(Ordering::Relaxed) != usize::MAX {
+                    of_endings.save_now.store(true, Ordering::Relaxed);
+                }
             })?;
         }
         Ok(signals)
@@ -53,7 +58,7 @@ impl Signals {
         self.interrupts.load(Ordering::Relaxed)
     }
 
-    /// A flag that the next SIGINT sets.
+    /// A flag that the next SIGINT, SIGTERM or SIGHUP sets.
     pub(super) fn next_interrupt(&self) -> Arc<AtomicBool> {
         self.save_at.store(self.interrupts() + 1, Ordering::Relaxed);
         Arc::clone(&self.save_now)

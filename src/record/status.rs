@@ -162,7 +162,10 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         units::bytes(end.max_rss_bytes),
     ));
     if naming.was_stopped {
-        lines.push("  names    left out, as asked by the second interrupt".to_owned());
+        lines.push("  names    left out, as asked by the second signal".to_owned());
+    } else if !naming.problems.is_empty() {
+        let modules = units::counted(naming.problems.len() as u64, "module");
+        lines.push(format!("  names    {modules} not read in full: -v says why"));
     }
     if samples == 0 && totals.waits == 0 {
         lines.push(

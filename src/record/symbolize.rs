@@ -93,7 +93,7 @@ pub(super) fn name_frames(
     let total = jobs.len() + generated.len();
     let done = AtomicUsize::new(0);
     let deadline = Deadline::after(MAX_NAMING_TIME, stop);
-    let results: Vec<(Named, Vec<String>)> = jobs
+    let results: Vec<(Named, Option<String>)> = jobs
         .par_iter_mut()
         .map(|job| {
             let (named, problems) = match deadline.has_passed() {
@@ -101,15 +101,16 @@ pub(super) fn name_frames(
                 false => name_module(job.file, &mut job.frames, &deadline),
             };
             progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
-            let problems = problems.into_iter().map(|problem| format!("{}: {problem}", job.file.path));
-            (named, problems.collect())
+            let problem =
+                (!problems.is_empty()).then(|| format!("{}: {}", job.file.path, problems.join("; ")));
+            (named, problem)
         })
         .collect();
     drop(jobs);
     naming.modules = total;
-    for (named, problems) in results {
+    for (named, problem) in results {
         naming.named_modules += usize::from(!named.is_empty());
-        naming.problems.extend(problems);
+        naming.problems.extend(problem);
         store(&mut collector.profile, named);
     }
     for (pid, frames) in generated {

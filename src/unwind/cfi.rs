@@ -77,6 +77,15 @@ impl CfiSections {
         Ok(Self { architecture, eh_frame, debug_frame, bases, index: OnceLock::new() })
     }
 
+    /// Memory that loading these sections and evaluating their entries takes, bytes: of the shortest entries that there
+    /// can be, a byte makes three.
+    pub fn memory_bytes(image: &ElfImage, limits: &Limits) -> u64 {
+        let names = [&b".eh_frame"[..], b".debug_frame", b".zdebug_frame"];
+        let sections = names.iter().filter_map(|name| image.section(name)).filter(is_filled);
+        let bytes = sections.map(|section| image.unpacked_bytes(section, limits));
+        bytes.fold(0, u64::saturating_add).saturating_mul(4)
+    }
+
     /// Whether a separate debug file may know more: there is next to nothing here.
     pub fn lacks_entries(&self, image: &ElfImage) -> bool {
         /// Entries take at least this part of the code that they describe; usually it is a tenth.

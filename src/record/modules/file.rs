@@ -114,12 +114,6 @@ impl ModuleFile {
         (bytes.min(self.length()) / PAGE_BYTES).saturating_add(2 * count).min(limits.max_pages as u64)
     }
 
-    /// Memory that compiling its table takes, or listing where its functions start, bytes: of the shortest entries that
-    /// there can be, a byte makes three.
-    pub(in crate::record) fn compile_bytes(&self) -> u64 {
-        self.unwind_section_bytes().saturating_mul(4)
-    }
-
     /// Bytes of the sections that its table is made from.
     pub(super) fn unwind_section_bytes(&self) -> u64 {
         let Some(elf) = &self.elf else { return 0 };

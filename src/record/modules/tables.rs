@@ -41,10 +41,14 @@ fn compile_module(
     wanted: Wanted,
     limits: &Limits,
 ) -> Result<FirstTable, TableError> {
+    // Held until the table is there.
+    let wait = Deadline::after(MAX_WAIT, &Arc::default());
+    let mut room = MemoryBudget::shared().reserve(CfiSections::memory_bytes(elf, limits), &wait)?;
     let mut sections = CfiSections::load(elf, limits)?;
     if sections.lacks_entries(elf)
         && let Some(file) = debug_file()
         && let Ok(debug_image) = ElfImage::open(&file, limits)
+        && room.grow(CfiSections::memory_bytes(&debug_image, limits)).is_ok()
     {
         // Without them the module is no worse off than with no debug file at all.
         let _ = sections.add_debug_frame(&debug_image, limits);
@@ -79,18 +83,10 @@ impl ModuleFiles {
         let module = self.get(id);
         let (path, seen_in) = (module.path.clone(), module.seen_in);
         let file = module.file.clone();
-        let compile_bytes = module.compile_bytes();
         let work = move || {
             let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
             let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?, &search);
-            // Held until the table is there.
-            let room =
-                MemoryBudget::shared().reserve(compile_bytes, &Deadline::after(MAX_WAIT, &Arc::default()));
-            let table = match &room {
-                Ok(_) => compile_module(&elf, debug_file, wanted, &limits),
-                Err(refused) => Err(TableError::NoMemory(*refused)),
-            };
-            drop(room);
+            let table = compile_module(&elf, debug_file, wanted, &limits);
             // The recorder may be gone already: then nobody wants the table.
             let _ = sender.send((id, table));
         };
