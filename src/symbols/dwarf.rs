@@ -4,7 +4,7 @@ use super::dwarf_sections::{DebugStores, Sections};
 use super::elf::ElfImage;
 use super::reader::SectionReader;
 use super::source::cut_text;
-use super::survey::{KnownAbbreviations, Surveyor};
+use super::survey::{KnownAbbreviations, Survey, Surveyor};
 use super::unit_context::{Member, UnitContext};
 use super::units::UnitIndex;
 use super::work::{Charge, Refusal, THREAD_STACK_BYTES, Work};
@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Memory of units and pages that is kept for the next addresses, bytes; with more all of it is dropped.
-const KEPT_BYTES: u64 = 32 << 20;
+const KEPT_BYTES: u64 = 96 << 20;
 /// Units that may know of one address and are asked. Two in all that was seen.
 const MAX_UNITS_PER_ADDRESS: usize = 16;
 
@@ -38,12 +38,30 @@ pub(super) struct DwarfNames {
     sections: Arc<Sections>,
     index: Option<UnitIndex>,
     known: KnownAbbreviations,
-    units: FxHashMap<u32, UnitContext>,
+    units: FxHashMap<u32, OpenUnit>,
     /// Memory in use without units, bytes.
     base_bytes: u64,
     max_name_bytes: usize,
     max_inline_depth: usize,
     work: Arc<Work>,
+}
+
+/// A unit that was asked for addresses.
+struct OpenUnit {
+    context: UnitContext,
+    survey: Survey,
+    /// Addresses that it was asked for.
+    asked: u64,
+    charge: Charge,
+}
+
+impl OpenUnit {
+    /// Takes the memory for `more` addresses.
+    fn ask(&mut self, more: u64) -> Result<(), SymbolError> {
+        let before = self.survey.memory_bytes(self.asked);
+        self.asked = self.asked.saturating_add(more);
+        Ok(self.charge.add(self.survey.memory_bytes(self.asked) - before)?)
+    }
 }
 
 impl std::fmt::Debug for DwarfNames {
@@ -147,19 +165,20 @@ impl DwarfNames {
         if self.units.is_empty() {
             self.base_bytes = self.work.used_bytes();
         }
-        let context = match self.units.remove(&unit) {
-            Some(context) => context,
-            None => match self.open_unit(index, unit) {
-                Ok(context) => context,
-                Err(error) => {
-                    let problem = self.refusal().unwrap_or_else(|| problem_of(&error));
-                    self.trim();
-                    return Some(problem);
-                }
-            },
+        let opened = match self.units.remove(&unit) {
+            Some(mut open) => open.ask(places.len() as u64).map(|()| open),
+            None => self.open_unit(index, unit, places.len() as u64),
+        };
+        let open = match opened {
+            Ok(open) => open,
+            Err(error) => {
+                let problem = self.refusal().unwrap_or_else(|| problem_of(&error));
+                self.trim();
+                return Some(problem);
+            }
         };
         let mut problem = None;
-        context.with_dependent(|_, tables| {
+        open.context.with_dependent(|_, tables| {
             for &(_, place) in places {
                 if self.work.refusal().is_some() {
                     break;
@@ -171,7 +190,7 @@ impl DwarfNames {
         let refusal = self.refusal();
         // addr2line remembers that it was refused: the next look begins anew.
         if refusal.is_none() {
-            self.units.insert(unit, context);
+            self.units.insert(unit, open);
         }
         if self.work.used_bytes().saturating_sub(self.base_bytes) > KEPT_BYTES {
             self.trim();
@@ -188,18 +207,18 @@ impl DwarfNames {
         })
     }
 
-    fn open_unit(&mut self, index: &UnitIndex, unit: u32) -> Result<UnitContext, SymbolError> {
-        let opened = self.try_open_unit(index, unit);
+    fn open_unit(&mut self, index: &UnitIndex, unit: u32, asked: u64) -> Result<OpenUnit, SymbolError> {
+        let opened = self.try_open_unit(index, unit, asked);
         if !matches!(opened, Err(SymbolError::NoMemory(_))) || self.units.is_empty() {
             return opened;
         }
         // There may be room for it without the others.
         self.trim();
         self.work.begin_unit();
-        self.try_open_unit(index, unit)
+        self.try_open_unit(index, unit, asked)
     }
 
-    fn try_open_unit(&mut self, index: &UnitIndex, unit: u32) -> Result<UnitContext, SymbolError> {
+    fn try_open_unit(&mut self, index: &UnitIndex, unit: u32, asked: u64) -> Result<OpenUnit, SymbolError> {
         let sections = Arc::clone(&self.sections);
         let mut surveyor = Surveyor { sections: &sections, index, known: &mut self.known, work: &self.work };
         let survey = surveyor.survey(unit)?;
@@ -209,8 +228,9 @@ impl DwarfNames {
             let abbreviations = surveyor.abbreviations(member)?;
             members.push(Member { span, abbreviations, is_asked: member == unit });
         }
-        let charge = Charge::new(&self.work, survey.memory_bytes)?;
-        UnitContext::open(&members, &sections, charge, &self.work)
+        let charge = Charge::new(&self.work, survey.memory_bytes(asked))?;
+        let context = UnitContext::open(&members, &sections, &self.work)?;
+        Ok(OpenUnit { context, survey, asked, charge })
     }
 
     /// Drops what is kept for the next addresses.

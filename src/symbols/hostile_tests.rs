@@ -14,9 +14,9 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(20);
 
 /// A small valid program and addresses of its code.
-struct Victim {
-    bytes: Vec<u8>,
-    addresses: Vec<u64>,
+pub(super) struct Victim {
+    pub(super) bytes: Vec<u8>,
+    pub(super) addresses: Vec<u64>,
 }
 
 fn victim(flags: &str) -> Option<Victim> {
@@ -31,7 +31,7 @@ fn victim(flags: &str) -> Option<Victim> {
     Some(Victim { bytes: std::fs::read(program).unwrap(), addresses })
 }
 
-fn plain_victim() -> Option<&'static Victim> {
+pub(super) fn plain_victim() -> Option<&'static Victim> {
     static VICTIM: OnceLock<Option<Victim>> = OnceLock::new();
     VICTIM.get_or_init(|| victim("-O2 -g -gdwarf-5")).as_ref()
 }
@@ -67,14 +67,14 @@ fn check_within(bytes: &[u8], addresses: &[u64], limits: &Limits) -> Result<ElfN
 }
 
 /// Offset in the file of a section's header.
-fn header_of(bytes: &[u8], name: &[u8]) -> usize {
+pub(super) fn header_of(bytes: &[u8], name: &[u8]) -> usize {
     let image =
         elf::ElfImage::parse(source::Source::Bytes(Arc::new(bytes.to_vec())), &Limits::default()).unwrap();
     let table = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
     table + 64 * image.sections.iter().position(|section| *section.name == *name).unwrap()
 }
 
-fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
+pub(super) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
@@ -130,7 +130,7 @@ fn lies_about_unpacked_sizes_are_refused() {
 }
 
 /// Appends `contents` to the file and makes it the section `name`, with `flags` if given.
-fn replace_section(bytes: &mut Vec<u8>, name: &[u8], contents: &[u8], flags: Option<u64>) {
+pub(super) fn replace_section(bytes: &mut Vec<u8>, name: &[u8], contents: &[u8], flags: Option<u64>) {
     let header = header_of(bytes, name);
     let offset = bytes.len() as u64;
     bytes.extend_from_slice(contents);
@@ -190,13 +190,14 @@ fn a_folder_or_a_device_is_no_module() {
 ///
 /// Abbreviations: 1 compile unit, 2 subprogram, 3 inlined subroutine without attributes (with children),
 /// 4 inlined subroutine with a range list. All have children where it matters.
-fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8>, u64) {
+pub(super) fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8>, u64) {
     let abbrev: &[u8] = &[
         1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0, 0, // unit: low_pc addr, high_pc data8
         2, 0x2e, 1, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0, 0, // function: name string, low_pc, high_pc
         3, 0x1d, 1, 0, 0, // inlined, with children
         4, 0x1d, 0, 0x55, 0x17, 0, 0, // inlined: ranges sec_offset
         5, 0x2e, 0, 0x55, 0x17, 0, 0, // function: ranges sec_offset
+        6, 0x1d, 0, 0, 0, // inlined, without anything
         0,
     ];
     let image =

@@ -41,6 +41,8 @@ pub use perf_map::{PerfMap, PerfMapSource};
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
+mod memory_tests;
+#[cfg(test)]
 mod oracle_tests;
 #[cfg(test)]
 mod test_program;

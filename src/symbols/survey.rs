@@ -24,7 +24,7 @@ const MAX_TARGETS: usize = 1 << 20;
 /// Reads of one table of abbreviations: the largest seen takes 200,000. A read makes 32 bytes in memory at most.
 const MAX_ABBREVIATION_READS: u64 = 2 << 20;
 const ABBREVIATION_READ_BYTES: u64 = 32;
-/// Memory that addr2line takes for a function or an inlined one, bytes.
+/// Memory that addr2line takes for a function, or for an inlined one of a function that it was asked for, bytes.
 const FUNCTION_BYTES: u64 = 176;
 /// Memory for a byte of the header of a line table: names of files.
 const LINE_HEADER_FACTOR: u64 = 48;
@@ -45,8 +45,28 @@ pub(super) type KnownAbbreviations = FxHashMap<usize, (Arc<Abbreviations>, Charg
 pub(super) struct Survey {
     /// The unit and those that it refers to, by number.
     pub(super) members: BTreeSet<u32>,
-    /// Memory of addr2line's tables, bytes.
-    pub(super) memory_bytes: u64,
+    counts: Counts,
+    /// Memory of the line tables, bytes.
+    line_bytes: u64,
+}
+
+/// How many functions there are in a unit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    functions: u64,
+    inlined: u64,
+    /// Inlined ones in the function that has most.
+    most_inlined: u64,
+}
+
+impl Survey {
+    /// Memory that addr2line's tables take at most once it was asked for so many addresses, bytes: it reads the inlined
+    /// functions of those functions that it is asked for.
+    pub(super) fn memory_bytes(&self, asked: u64) -> u64 {
+        let Counts { functions, inlined, most_inlined } = self.counts;
+        let inlined = most_inlined.saturating_mul(asked).min(inlined);
+        (functions + inlined).saturating_mul(FUNCTION_BYTES).saturating_add(self.line_bytes)
+    }
 }
 
 /// Looks through units.
@@ -65,13 +85,13 @@ impl<'a> Surveyor<'a> {
     /// Looks through a unit.
     pub(super) fn survey(&mut self, unit: u32) -> Result<Survey, SymbolError> {
         let mut members = BTreeSet::from([unit]);
-        let (functions, targets) = self.entries(unit)?;
+        let (counts, targets) = self.entries(unit)?;
         self.follow(targets, &mut members)?;
-        let mut memory_bytes = functions.saturating_mul(FUNCTION_BYTES);
+        let mut line_bytes = 0_u64;
         for &member in &members {
-            memory_bytes = memory_bytes.saturating_add(self.lines(member, member == unit)?);
+            line_bytes = line_bytes.saturating_add(self.lines(member, member == unit)?);
         }
-        Ok(Survey { members, memory_bytes })
+        Ok(Survey { members, counts, line_bytes })
     }
 
     fn header(&self, unit: u32) -> Result<UnitHeader<SectionReader<'a>>, SymbolError> {
@@ -95,16 +115,28 @@ impl<'a> Surveyor<'a> {
         Ok((offset, abbreviations))
     }
 
-    /// Number of functions and inlined functions, and the entries of other units that these refer to.
-    fn entries(&mut self, unit: u32) -> Result<(u64, FxHashSet<usize>), SymbolError> {
+    /// Numbers of functions and inlined functions, and the entries of other units that these refer to.
+    fn entries(&mut self, unit: u32) -> Result<(Counts, FxHashSet<usize>), SymbolError> {
         let header = self.header(unit)?;
         let (_, abbreviations) = self.abbreviations(unit)?;
         let mut entries = header.entries_raw(&abbreviations, None).map_err(damaged)?;
-        let (mut functions, mut targets) = (0, FxHashSet::default());
+        let (mut counts, mut targets) = (Counts::default(), FxHashSet::default());
+        let (mut function_depth, mut in_function) = (isize::MAX, 0);
         while !entries.is_empty() {
+            let depth = entries.next_depth();
             let Some(abbreviation) = entries.read_abbreviation().map_err(damaged)? else { continue };
-            let is_function = is_function(abbreviation);
-            functions += u64::from(is_function);
+            let (is_function, is_inlined) = (is_function(abbreviation), is_inlined(abbreviation));
+            if is_inlined {
+                counts.inlined += 1;
+                in_function += 1;
+                counts.most_inlined = counts.most_inlined.max(in_function);
+            } else if is_function {
+                counts.functions += 1;
+                // What is inlined after a function inside another one counts for the outer.
+                if depth <= function_depth {
+                    (function_depth, in_function) = (depth, 0);
+                }
+            }
             if !is_function || !abbreviation.attributes().iter().any(is_foreign_name) {
                 entries.skip_attributes(abbreviation.attributes()).map_err(damaged)?;
                 continue;
@@ -119,7 +151,7 @@ impl<'a> Surveyor<'a> {
                 }
             }
         }
-        Ok((functions, targets))
+        Ok((counts, targets))
     }
 
     /// Adds the units in which the names of `targets` are.
@@ -193,32 +225,53 @@ impl<'a> Surveyor<'a> {
         };
         // addr2line leaves a unit out whose line table is damaged.
         let Ok((length, header)) = sizes() else { return Ok(MEMBER_BYTES) };
-        let header = MEMBER_BYTES.saturating_add(header.min(length).saturating_mul(LINE_HEADER_FACTOR));
-        if !with_rows {
-            return Ok(header);
-        }
-        let _charge = Charge::new(self.work, header)?;
+        // As much as the head may take while it is counted.
+        let _charge = Charge::new(self.work, header.min(length).saturating_mul(LINE_HEADER_FACTOR))?;
+        let Some(program) = self.line_program(unit, lines) else { return Ok(MEMBER_BYTES) };
+        let header = MEMBER_BYTES + head_bytes(program.header(), with_rows);
         let rows = match length {
+            _ if !with_rows => 0,
             ..=MAX_UNCOUNTED_LINES => length * LINE_FACTOR,
-            _ => self.count_rows(unit, lines).unwrap_or(0).saturating_mul(ROW_BYTES),
+            _ => count_rows(program).saturating_mul(ROW_BYTES),
         };
         Ok(header.saturating_add(rows))
     }
 
-    fn count_rows(&self, unit: u32, lines: usize) -> Option<u64> {
+    fn line_program(&self, unit: u32, lines: usize) -> Option<LineProgram<'a>> {
         let address_size = self.header(unit).ok()?.address_size();
         let table = gimli::DebugLine::from(SectionReader::new(self.sections.get(SectionId::DebugLine)));
-        let mut rows = table.program(DebugLineOffset(lines), address_size, None, None).ok()?.rows();
-        let mut count = 0;
-        while rows.next_row().ok()?.is_some() {
-            count += 1;
-        }
-        Some(count)
+        table.program(DebugLineOffset(lines), address_size, None, None).ok()
     }
 }
 
+type LineProgram<'a> = gimli::IncompleteLineProgram<SectionReader<'a>>;
+
+/// Memory of the head of a line table: names of files and folders, as they are read and, with rows, as text.
+fn head_bytes(header: &gimli::LineProgramHeader<SectionReader<'_>>, with_rows: bool) -> u64 {
+    /// A path as text is longer than what is in the table by its folder.
+    const PATH_BYTES: usize = 128;
+    let path = if with_rows { PATH_BYTES } else { 0 };
+    let file = size_of::<gimli::FileEntry<SectionReader<'_>>>() + path;
+    // Lists that grew have twice the room that they need, at most.
+    (2 * (header.file_names().len() * file + size_of_val(header.include_directories()))) as u64
+}
+
+fn count_rows(program: LineProgram<'_>) -> u64 {
+    let mut rows = program.rows();
+    let mut count = 0;
+    while let Ok(Some(_)) = rows.next_row() {
+        count += 1;
+    }
+    count
+}
+
+/// Whether this is a function or an inlined one.
 fn is_function(abbreviation: &Abbreviation) -> bool {
-    matches!(abbreviation.tag(), constants::DW_TAG_subprogram | constants::DW_TAG_inlined_subroutine)
+    abbreviation.tag() == constants::DW_TAG_subprogram || is_inlined(abbreviation)
+}
+
+fn is_inlined(abbreviation: &Abbreviation) -> bool {
+    abbreviation.tag() == constants::DW_TAG_inlined_subroutine
 }
 
 /// Whether this attribute is the name of a function in another unit.

@@ -225,3 +225,25 @@ fn main() {
     println!("{} {:?}", shelf.total(), count(&words));
 }
 "#;
+
+/// A Go program with a function that is inlined.
+pub(super) const GO_SOURCE: &str = r#"package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func double(x int) int { return x*2 + len(os.Args) }
+
+//go:noinline
+func sum(n int) int {
+	total := 0
+	for i := 0; i < n; i++ {
+		total += double(i) ^ double(total)
+	}
+	return total
+}
+
+func main() { fmt.Println(sum(len(os.Args)), double(3)) }
+"#;

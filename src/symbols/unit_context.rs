@@ -9,7 +9,7 @@ use super::dwarf_sections::Sections;
 use super::reader::SectionReader;
 use super::section::Section;
 use super::units::UnitSpan;
-use super::work::{Charge, Work};
+use super::work::Work;
 use addr2line::Context;
 use gimli::{Abbreviations, DebugAbbrevOffset, SectionId};
 use std::sync::Arc;
@@ -31,8 +31,6 @@ pub(super) struct UnitView {
     info: Section,
     aranges: Section,
     rest: Arc<Sections>,
-    /// For addr2line's tables.
-    _charge: Charge,
 }
 
 /// A unit that is in a view.
@@ -49,7 +47,6 @@ impl UnitContext {
     pub(super) fn open(
         members: &[Member],
         sections: &Arc<Sections>,
-        charge: Charge,
         work: &Arc<Work>,
     ) -> Result<Self, SymbolError> {
         let base = sections.get(SectionId::DebugInfo);
@@ -64,7 +61,6 @@ impl UnitContext {
             info: Section::overlay(base, covered, &patches, work)?,
             aranges: Section::of_bytes(address_sets(members), work),
             rest: Arc::clone(sections),
-            _charge: charge,
         };
         UnitContext::try_new(view, |view| {
             let mut dwarf = view.rest.dwarf_with(|id| match id {

@@ -297,7 +297,7 @@ impl<'s> UnitListing<'_, 's> {
             span.lines = lines.0;
         }
         if let Some(offset) = root.ranges.map(|value| self.dwarf.attr_ranges_offset(&unit, value)) {
-            if let Some(low) = root.low.clone() {
+            if let Some(low) = root.low {
                 unit.low_pc = self.dwarf.attr_address(&unit, low)?.unwrap_or(0);
             }
             if let Some(offset) = offset?
