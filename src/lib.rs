@@ -12,9 +12,12 @@
 
 pub mod bpf;
 pub mod cli;
+pub mod deadline;
 pub mod doctor;
 pub mod failure;
+pub mod file_holes;
 pub mod live;
+pub mod memory_budget;
 pub mod profile;
 pub mod record;
 pub mod report;

@@ -1,8 +1,10 @@
 //! Names for a recording that lacks some: its recorder was killed, or naming was cut short. They are read from the files of
 //! this machine, if these are the ones that were recorded.
 
+use super::file_names::FileNames;
 use super::modules::ModuleFile;
-use super::symbolize::{self, Addresses, name_module};
+use super::symbolize::{self, Addresses};
+use crate::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, Profile};
 use crate::unwind::Limits;
 use std::collections::BTreeMap;
@@ -33,7 +35,11 @@ pub fn complete_names(profile: &mut Profile) -> Completed {
     }
     for (module, mut frames) in unnamed {
         let wanted = frames.len() as u64;
-        let named = open(profile, module).and_then(|file| name_module(&file, &mut frames, &Arc::default()));
+        let deadline = Deadline::default();
+        let named = open(profile, module).and_then(|file| {
+            let mut names = FileNames::open(&file, &deadline)?;
+            names.name(&file, &mut frames, &deadline)
+        });
         let named = named.map(|mut named| {
             // A place is what it has already.
             named.retain(|(_, locations)| locations.iter().any(|location| !location.raw_name.is_empty()));

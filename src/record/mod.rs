@@ -12,6 +12,7 @@ mod cost;
 mod descriptors;
 mod drain;
 mod endings;
+mod file_names;
 mod file_state;
 mod fresh_rows;
 mod kernel_frames;
@@ -414,6 +415,7 @@ impl Recording<'_, '_> {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
             cut_short: self.naming.cut_short(),
+            unread_modules: self.naming.unread_files(),
             path: self.placed.path.as_deref(),
             kept_old: self.placed.kept_old.as_deref(),
             bytes,
@@ -455,7 +457,7 @@ impl Recording<'_, '_> {
         self.voice
             .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
         let mut lines = status::outcome_lines(&self.session.collector.totals);
-        lines.extend(self.naming.problems().iter().map(|problem| format!("no names from {problem}")));
+        lines.extend(self.naming.problems().iter().map(|problem| format!("names of {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());
         for (name, value) in &self.session.collector.profile.counters {
             lines.push(format!("  {name} {value}"));

@@ -4,11 +4,14 @@
 //! as long as it took the last time, then twice that, since most frames of a program are new in its first seconds; at
 //! last [`PATIENCE`] times as long. Those of a file that has not been read yet do not wait at all.
 
+use super::file_names::FileNames;
 use super::modules::{FileId, ModuleFile};
-use super::symbolize::{Addresses, Named, name_generated, name_module};
+use super::symbolize::{Addresses, Named, name_generated};
+use crate::deadline::Deadline;
+use crate::memory_budget::MemoryBudget;
 use crate::profile::FrameId;
 use crate::symbols::{Limits, PerfMapSource};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +22,12 @@ const PATIENCE: u32 = 50;
 const BACKGROUND_PRIORITY: i32 = 19;
 /// The shortest wait between two looks into one file, after its first few.
 const SHORTEST_WAIT: Duration = Duration::from_millis(500);
+/// The longest look into one file.
+const LONGEST_LOOK: Duration = Duration::from_secs(60);
+/// What was read of files is kept for the next look into them up to this much memory, bytes, all files together.
+const MOST_KEPT: u64 = 32 << 20;
+/// It is kept as long as this after a look.
+const LONGEST_KEPT: Duration = Duration::from_secs(20);
 /// Most frames of generated code that wait in one process: their names may never come.
 const MOST_GENERATED: usize = 100_000;
 
@@ -40,6 +49,8 @@ enum Source {
 #[derive(Debug)]
 struct Queue {
     source: Option<Source>,
+    /// What the last look has read, and when.
+    kept: Option<(Box<FileNames>, Instant)>,
     waiting: Addresses,
     /// Those that are being looked up; `None` for what is no longer needed.
     asked: Vec<(u64, Option<FrameId>)>,
@@ -56,8 +67,10 @@ pub(super) struct Answer {
     origin: Origin,
     named: Named,
     took: Duration,
-    /// Why there are none.
-    problem: Option<String>,
+    /// What was read for it.
+    kept: Option<Box<FileNames>>,
+    /// What could not be read.
+    problems: Vec<String>,
 }
 
 /// Takes answers, on any thread.
@@ -81,8 +94,10 @@ pub(super) struct Names {
     /// Where names are looked up that are not urgent; `None`: where everything else is.
     background: Option<rayon::ThreadPool>,
     longest_wait: Duration,
-    /// Why files have no names, each once.
+    /// What could not be read, each once.
     problems: Vec<String>,
+    /// Of which it could not.
+    unread: FxHashSet<Origin>,
     stop: Arc<AtomicBool>,
 }
 
@@ -108,6 +123,7 @@ impl Names {
             background: None,
             longest_wait: Duration::from_secs(60),
             problems: Vec::new(),
+            unread: FxHashSet::default(),
             stop: Arc::default(),
         }
     }
@@ -130,9 +146,14 @@ impl Names {
         names
     }
 
-    /// Why files have no names.
+    /// What could not be read of files, each with its path.
     pub(super) fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// How many files could not be read in full.
+    pub(super) fn unread_files(&self) -> u64 {
+        self.unread.len() as u64
     }
 
     /// Has what is being looked up end early.
@@ -149,6 +170,7 @@ impl Names {
     fn queue(&mut self, origin: Origin) -> &mut Queue {
         self.queues.entry(origin).or_insert_with(|| Queue {
             source: None,
+            kept: None,
             waiting: Vec::new(),
             asked: Vec::new(),
             due: Instant::now(),
@@ -201,6 +223,7 @@ impl Names {
     /// Begins to look up what is due, or more if it is urgent.
     pub(super) fn look_up(&mut self, urgency: Urgency) {
         let now = Instant::now();
+        self.let_go(now);
         for (&origin, queue) in &mut self.queues {
             let is_due = match urgency {
                 Urgency::Whenever => queue.due <= now,
@@ -217,14 +240,12 @@ impl Names {
                 .map(|((address, _), place)| (*address, FrameId(place)))
                 .collect();
             queue.asked = queue.waiting.drain(..).map(|(address, frame)| (address, Some(frame))).collect();
+            let kept = queue.kept.take().map(|(names, _)| names);
             let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
             let look = move || {
                 let begun = Instant::now();
-                let (named, problem) = match look_up(&source, frames, &stop) {
-                    Ok(named) => (named, None),
-                    Err(problem) => (Vec::new(), Some(problem)),
-                };
-                deliver(Answer { origin, named, took: begun.elapsed(), problem });
+                let (named, kept, problems) = look_up(&source, kept, frames, &stop);
+                deliver(Answer { origin, named, took: begun.elapsed(), kept, problems });
             };
             match &self.background {
                 Some(background) if urgency == Urgency::Whenever => background.spawn(look),
@@ -233,12 +254,31 @@ impl Names {
         }
     }
 
+    /// Lets go of what was read of files but has not been of use for long, or all of it where memory is short.
+    fn let_go(&mut self, now: Instant) {
+        let is_short = MemoryBudget::shared().wanted_bytes() > 0;
+        for queue in self.queues.values_mut() {
+            queue.kept = (queue.kept.take())
+                .filter(|(_, at)| !is_short && now.saturating_duration_since(*at) < LONGEST_KEPT);
+        }
+    }
+
     /// Takes an answer; returns the names of frames.
     pub(super) fn take(&mut self, answer: Answer) -> Named {
-        if let Some(problem) = answer.problem.filter(|problem| !self.problems.contains(problem)) {
-            self.problems.push(problem);
+        if !answer.problems.is_empty() {
+            self.unread.insert(answer.origin);
         }
+        for problem in answer.problems {
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        let kept_bytes: u64 = (self.queues.values().filter_map(|queue| queue.kept.as_ref()))
+            .map(|(names, _)| names.memory_bytes())
+            .sum();
         let Some(queue) = self.queues.get_mut(&answer.origin) else { return Vec::new() };
+        let has_room = |names: &Box<FileNames>| kept_bytes + names.memory_bytes() <= MOST_KEPT;
+        queue.kept = answer.kept.filter(has_room).map(|names| (names, Instant::now()));
         let mut asked = std::mem::take(&mut queue.asked);
         let named: Named = (answer.named.into_iter())
             .filter_map(|(place, locations)| {
@@ -267,7 +307,9 @@ impl Names {
                 .collect();
             queue.asked.iter_mut().for_each(|(_, frame)| *frame = frame.and_then(&number));
         }
-        self.queues.retain(|_, queue| !queue.waiting.is_empty() || !queue.asked.is_empty());
+        let is_of_use =
+            |queue: &Queue| !queue.waiting.is_empty() || !queue.asked.is_empty() || queue.kept.is_some();
+        self.queues.retain(|_, queue| is_of_use(queue));
     }
 }
 
@@ -284,15 +326,36 @@ fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     took.saturating_mul(times).max(least)
 }
 
-fn look_up(source: &Source, mut frames: Addresses, stop: &Arc<AtomicBool>) -> Result<Named, String> {
+/// Looks names up in `source`, by what is `kept` of the last look into it. Returns also what to keep for the next one, and
+/// what could not be read.
+fn look_up(
+    source: &Source,
+    kept: Option<Box<FileNames>>,
+    mut frames: Addresses,
+    stop: &Arc<AtomicBool>,
+) -> (Named, Option<Box<FileNames>>, Vec<String>) {
+    let deadline = Deadline::after(LONGEST_LOOK, stop);
+    let none = |problem| (Vec::new(), None, vec![problem]);
     match source {
         Source::File(file) => {
-            name_module(file, &mut frames, stop).map_err(|problem| format!("{}: {problem}", file.path))
+            let opened = kept.map_or_else(|| FileNames::open(file, &deadline).map(Box::new), Ok);
+            let mut names = match opened {
+                Ok(names) => names,
+                Err(problem) => return none(format!("{}: {problem}", file.path)),
+            };
+            match names.name(file, &mut frames, &deadline) {
+                Ok(named) => {
+                    let problems =
+                        names.problems().iter().map(|problem| format!("{}: {problem}", file.path)).collect();
+                    (named, Some(names), problems)
+                }
+                Err(problem) => none(format!("{}: {problem}", file.path)),
+            }
         }
-        Source::Map(map) => match map.read(&Limits::default()) {
-            Ok(Some(map)) => Ok(name_generated(&map, &frames)),
+        Source::Map(map) => match map.read(&Limits::default(), &deadline) {
+            Ok(Some(map)) => (name_generated(&map, &frames), None, Vec::new()),
             // What cannot be read has no names.
-            _ => Ok(Vec::new()),
+            _ => (Vec::new(), None, Vec::new()),
         },
     }
 }

@@ -56,9 +56,14 @@ impl Naming {
         self.cut_short
     }
 
-    /// Why files have no names, for `-v`.
+    /// What could not be read of files, for `-v`.
     pub(super) fn problems(&self) -> &[String] {
         self.names.problems()
+    }
+
+    /// How many files could not be read in full.
+    pub(super) fn unread_files(&self) -> u64 {
+        self.names.unread_files()
     }
 
     /// Enters the names that have come and asks for those of new frames. What is entered reaches the file with the next

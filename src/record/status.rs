@@ -33,6 +33,8 @@ pub(super) struct Summary<'a> {
     pub totals: &'a Totals,
     /// Why names that could be had are missing, if they are.
     pub cut_short: Option<CutShort>,
+    /// Modules whose names could not be read in full.
+    pub unread_modules: u64,
     /// Where the profile is; `None` for standard output.
     pub path: Option<&'a Path>,
     /// Where the profile before it was kept.
@@ -118,7 +120,7 @@ pub(super) fn taken(profile: &Profile, totals: &Totals) -> String {
 
 /// The lines that end a recording.
 pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
-    let Summary { profile, totals, cut_short, path, kept_old, bytes } = summary;
+    let Summary { profile, totals, cut_short, unread_modules, path, kept_old, bytes } = summary;
     let mut lines = Vec::new();
     let end = profile.end.clone().unwrap_or_default();
     let samples = totals.samples;
@@ -171,6 +173,10 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         None => None,
     };
     lines.extend(missing.map(|why| format!("  names    {why}; the rest: prof symbolize{file}")));
+    if *unread_modules > 0 {
+        let modules = units::counted(*unread_modules, "module");
+        lines.push(format!("  names    {modules} not read in full: -v says why"));
+    }
     if samples == 0 && totals.waits == 0 {
         lines.push(
             "  no sample: the target ran too little while it was sampled (a higher -F sees more)".to_owned(),

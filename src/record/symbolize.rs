@@ -1,17 +1,11 @@
 //! What frames are called: by the file that their code is in, by the map of the process that has generated it, or by the
 //! kernel.
 
-use super::modules::{FileId, ModuleFile, ModuleFiles};
+use super::modules::{FileId, ModuleFiles};
 use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
-use crate::symbols::{
-    Limits, PerfMap, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
-};
-use crate::unwind::{self, CfiSections, ElfImage, GoTable};
+use crate::symbols::{PerfMap, ResolvedLocation, demangle};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
-use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Frames with the address in their module whose name is wanted.
 pub(super) type Addresses = Vec<(u64, FrameId)>;
@@ -50,86 +44,6 @@ impl UserFrames {
             }
         }
         frames
-    }
-}
-
-/// What the frames of one module are called; those without a name are left out. `stop` ends it early.
-pub(super) fn name_module(
-    file: &ModuleFile,
-    frames: &mut Addresses,
-    stop: &Arc<AtomicBool>,
-) -> Result<Named, String> {
-    const REWRITTEN: &str = "no names: it was rewritten in place, and what ran is no longer in it";
-    if !file.is_unchanged(&unwind::Limits::default()) {
-        return Err(REWRITTEN.to_owned());
-    }
-    frames.sort_unstable();
-    let mut addresses: Vec<u64> = frames.iter().map(|(address, _)| *address).collect();
-    addresses.dedup();
-    let limits = Limits { stop: Arc::clone(stop), ..Limits::default() };
-    let names = match (&file.file, &file.vdso) {
-        (_, Some(bytes)) => symbolize_bytes(bytes, &addresses, &limits),
-        (Some(opened), None) => {
-            let root = format!("/proc/{}/root", file.seen_in);
-            let root = if Path::new(&root).exists() { Path::new(&root) } else { Path::new("/") };
-            let debug_file = find_debug_file(root, Path::new(&file.path), opened);
-            symbolize_elf(opened, debug_file.as_ref(), &addresses, &limits)
-        }
-        (None, None) => return Err("the file could not be opened".to_owned()),
-    };
-    let names = names.map_err(|error| error.to_string())?;
-    let mut locations = names.locations;
-    name_go(file, &addresses, &mut locations);
-    place_unnamed(file, &addresses, &mut locations);
-    if !file.is_unchanged(&unwind::Limits::default()) {
-        return Err(REWRITTEN.to_owned());
-    }
-    let by_address: FxHashMap<u64, &Vec<ResolvedLocation>> =
-        addresses.iter().copied().zip(&locations).collect();
-    Ok(frames
-        .iter()
-        .filter_map(|(address, frame)| {
-            let locations = by_address.get(address).filter(|locations| !locations.is_empty())?;
-            Some((*frame, (*locations).clone()))
-        })
-        .collect())
-}
-
-/// Names the functions of a stripped Go program by Go's own table of them.
-fn name_go(file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<ResolvedLocation>]) {
-    let is_needed = |elf: &&Arc<ElfImage>| elf.is_go() && locations.iter().any(Vec::is_empty);
-    let Some(elf) = file.elf.as_ref().filter(is_needed) else { return };
-    let Some(table) = GoTable::load(elf, &unwind::Limits::default()) else { return };
-    for (&address, locations) in addresses.iter().zip(locations) {
-        if locations.is_empty()
-            && let Some((_, name)) = table.function_at(address)
-        {
-            let name = String::from_utf8_lossy(name).into_owned();
-            let raw_name = name.clone();
-            locations.push(ResolvedLocation { name, raw_name, file: None, line: 0, is_inlined: false });
-        }
-    }
-}
-
-/// Gives addresses without a name the place of their function, `module+0xstart`, where unwind entries tell where
-/// functions start: a function of a stripped module is one row of a report then, not one for each address. The raw name
-/// stays empty: it is a place, not a name.
-fn place_unnamed(file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<ResolvedLocation>]) {
-    let Some(elf) = file.elf.as_ref().filter(|_| locations.iter().any(Vec::is_empty)) else { return };
-    let Ok(sections) = CfiSections::load(elf, &unwind::Limits::default()) else { return };
-    let module = file.path.rsplit('/').next().unwrap_or(&file.path);
-    for (&address, locations) in addresses.iter().zip(locations) {
-        if locations.is_empty()
-            && let Some(start) = sections.function_start(address)
-        {
-            locations.push(ResolvedLocation {
-                name: format!("{module}+{start:#x}"),
-                raw_name: String::new(),
-                file: None,
-                line: 0,
-                is_inlined: false,
-            });
-        }
     }
 }
 

@@ -9,6 +9,7 @@
 use super::Limits;
 use super::elf::ElfImage;
 use super::source::{Source, c_string, le_u32};
+use crate::deadline::Deadline;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -17,20 +18,26 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Where distributions put debug files.
 const DEBUG_DIR: &str = "/usr/lib/debug";
-/// Larger files are not read through for their checksum, bytes.
-const MAX_CHECKSUM_BYTES: u64 = 4 << 30;
+/// Larger files are not read through for their checksum, bytes. Those of distributions are found by their build ID.
+const MAX_CHECKSUM_BYTES: u64 = 256 << 20;
 
 /// The separate debug information of the module `file`, opened, or `None` if there is none or `file` has its own.
 ///
 /// `module_path` is the module's path as its process sees it, and `root` the folder that this process sees as
-/// `/` (`/proc/PID/root`, or `/`). The host's own `/usr/lib/debug` is searched too.
-pub fn find_debug_file(root: &Path, module_path: &Path, file: &File) -> Option<File> {
+/// `/` (`/proc/PID/root`, or `/`). The host's own `/usr/lib/debug` is searched too. The search gives up at the deadline.
+pub fn find_debug_file(
+    root: &Path,
+    module_path: &Path,
+    file: &Arc<File>,
+    deadline: &Deadline,
+) -> Option<Arc<File>> {
     let limits = Limits::default();
     let image = ElfImage::parse(Source::of_file(file).ok()?, &limits).ok()?;
-    if super::dwarf::has_debug_info(&image) {
+    if super::dwarf_sections::has_debug_info(&image) {
         return None;
     }
     let wanted = Wanted::of(&image, file)?;
@@ -42,8 +49,9 @@ pub fn find_debug_file(root: &Path, module_path: &Path, file: &File) -> Option<F
     let roots: Vec<OwnedFd> = roots.into_iter().filter_map(open_root).collect();
     (paths.iter())
         .flat_map(|path| roots.iter().map(move |root| (root, path)))
-        .filter_map(|(root, path)| open_inside(root, path))
-        .find(|candidate| wanted.matches(candidate, &limits))
+        .take_while(|_| !deadline.has_passed())
+        .filter_map(|(root, path)| open_inside(root, path).map(Arc::new))
+        .find(|candidate| wanted.matches(candidate, &limits, deadline))
 }
 
 /// What identifies the debug file looked for.
@@ -72,7 +80,7 @@ impl DebugLink {
 }
 
 impl Wanted {
-    fn of(image: &ElfImage<'_>, file: &File) -> Option<Self> {
+    fn of(image: &ElfImage, file: &File) -> Option<Self> {
         let link = (image.section(b".gnu_debuglink"))
             .and_then(|section| image.part(section, "debug link", 0, section.size, 4096).ok())
             .and_then(|bytes| DebugLink::parse(&bytes));
@@ -113,20 +121,20 @@ impl Wanted {
     }
 
     /// Whether `candidate` is the file looked for.
-    fn matches(&self, candidate: &File, limits: &Limits) -> bool {
+    fn matches(&self, candidate: &Arc<File>, limits: &Limits, deadline: &Deadline) -> bool {
         let Ok(facts) = candidate.metadata() else { return false };
         if !facts.is_file() || (facts.dev(), facts.ino()) == self.module {
             return false;
         }
         let Ok(source) = Source::of_file(candidate) else { return false };
         let Ok(image) = ElfImage::parse(source, limits) else { return false };
-        let has_names = super::dwarf::has_debug_info(&image) || image.section(b".symtab").is_some();
+        let has_names = super::dwarf_sections::has_debug_info(&image) || image.section(b".symtab").is_some();
         if !has_names {
             return false;
         }
         match (&self.build_id, image.build_id(), &self.link) {
             (Some(wanted), Some(found), _) => *wanted == found,
-            (_, _, Some(link)) => file_crc32(candidate, facts.len()) == Some(link.crc),
+            (_, _, Some(link)) => file_crc32(candidate, facts.len(), deadline) == Some(link.crc),
             _ => false,
         }
     }
@@ -143,14 +151,18 @@ fn open_inside(root: &OwnedFd, path: &Path) -> Option<File> {
     rustix::fs::openat2(root, path, flags, Mode::empty(), resolve).ok().map(File::from)
 }
 
-/// The CRC-32 (ISO 3309, as in zlib) of the first `len` bytes of a file.
-fn file_crc32(file: &File, len: u64) -> Option<u32> {
-    if len > MAX_CHECKSUM_BYTES {
+/// The CRC-32 (ISO 3309, as in zlib) of the first `len` bytes of a file. `None` if that would take too long: nobody's debug
+/// file is so large, or holes for the most part.
+fn file_crc32(file: &Arc<File>, len: u64, deadline: &Deadline) -> Option<u32> {
+    if len > MAX_CHECKSUM_BYTES || Source::of_file(file).ok()?.is_hole(0, len) {
         return None;
     }
     let mut buffer = vec![0; 1 << 18];
     let (mut crc, mut at) = (!0, 0);
     while at < len {
+        if deadline.has_passed() {
+            return None;
+        }
         let size = (len - at).min(buffer.len() as u64) as usize;
         file.read_exact_at(&mut buffer[..size], at).ok()?;
         crc = crc32_update(crc, &buffer[..size]);

@@ -1,13 +1,23 @@
-//! Functions, inline chains and lines from DWARF, by addr2line under a [`Budget`].
+//! Functions, inline chains and lines from DWARF, by addr2line, one unit at a time.
 
-use super::budget::{Budget, BudgetedReader, BudgetedSection, THREAD_STACK_BYTES};
+use super::dwarf_sections::{DebugStores, Sections};
 use super::elf::ElfImage;
+use super::reader::SectionReader;
 use super::source::cut_text;
-use super::{DebugProblem, Limits};
+use super::survey::{KnownAbbreviations, Survey, Surveyor};
+use super::unit_context::{Member, UnitContext};
+use super::units::UnitIndex;
+use super::work::{Charge, Refusal, THREAD_STACK_BYTES, Work};
+use super::{DebugProblem, Limits, SymbolError};
 use addr2line::Context;
-use gimli::{AbbreviationsCacheStrategy, DwarfSections, Reader, SectionId};
-use std::borrow::Cow;
-use std::time::Instant;
+use gimli::Reader;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Memory of units and pages that is kept for the next addresses, bytes; with more all of it is dropped.
+const KEPT_BYTES: u64 = 96 << 20;
+/// Units that may know of one address and are asked. Two in all that was seen.
+const MAX_UNITS_PER_ADDRESS: usize = 16;
 
 /// A function at an address, before names are made readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,185 +32,266 @@ pub(super) struct DwarfFrame {
 /// What DWARF says, one entry for each address: innermost function first; empty when it says nothing.
 pub(super) type DwarfFrames = Vec<Vec<DwarfFrame>>;
 
-/// The sections that lookups use. All others (types, locations, macros) stay unread.
-const SECTIONS: [SectionId; 10] = [
-    SectionId::DebugAbbrev,
-    SectionId::DebugAddr,
-    SectionId::DebugAranges,
-    SectionId::DebugInfo,
-    SectionId::DebugLine,
-    SectionId::DebugLineStr,
-    SectionId::DebugRanges,
-    SectionId::DebugRngLists,
-    SectionId::DebugStr,
-    SectionId::DebugStrOffsets,
-];
-
-/// Fewer addresses than this are never split among threads: each thread has to find the units again.
-const MIN_ADDRESSES_PER_THREAD: usize = 512;
-/// Nor are they when `.debug_info` is shorter than this, bytes.
-const MIN_INFO_BYTES_PER_THREAD: usize = 32 << 20;
-
-/// Whether `image` holds DWARF of functions.
-pub(super) fn has_debug_info(image: &ElfImage<'_>) -> bool {
-    debug_section(image, SectionId::DebugInfo).is_some_and(super::elf::Section::has_bytes)
+/// The DWARF of a module.
+pub(super) struct DwarfNames {
+    stores: DebugStores,
+    sections: Arc<Sections>,
+    index: Option<UnitIndex>,
+    known: KnownAbbreviations,
+    units: FxHashMap<u32, OpenUnit>,
+    /// Memory in use without units, bytes.
+    base_bytes: u64,
+    max_name_bytes: usize,
+    max_inline_depth: usize,
+    work: Arc<Work>,
 }
 
-fn debug_section<'i>(image: &'i ElfImage<'_>, id: SectionId) -> Option<&'i super::elf::Section> {
-    let name = id.name();
-    let old = || format!(".z{}", name.trim_start_matches('.'));
-    image.section(name.as_bytes()).or_else(|| image.section(old().as_bytes()))
+/// A unit that was asked for addresses.
+struct OpenUnit {
+    context: UnitContext,
+    survey: Survey,
+    /// Addresses that it was asked for.
+    asked: u64,
+    charge: Charge,
 }
 
-/// The debug sections of a module, unpacked.
-#[derive(Debug)]
-pub(super) struct DebugSections<'a> {
-    sections: Vec<(SectionId, Cow<'a, [u8]>)>,
+impl OpenUnit {
+    /// Takes the memory for `more` addresses.
+    fn ask(&mut self, more: u64) -> Result<(), SymbolError> {
+        let before = self.survey.memory_bytes(self.asked);
+        self.asked = self.asked.saturating_add(more);
+        Ok(self.charge.add(self.survey.memory_bytes(self.asked) - before)?)
+    }
 }
 
-impl<'a> DebugSections<'a> {
-    /// Reads all that lookups need, or nothing: half of the sections would give wrong answers.
-    pub(super) fn read(image: &ElfImage<'a>, limits: &Limits) -> Result<Self, DebugProblem> {
-        let mut sections = Vec::new();
-        let mut total = 0_u64;
-        for id in SECTIONS {
-            let Some(section) = debug_section(image, id).filter(|section| section.has_bytes()) else {
-                continue;
-            };
-            let left = limits.max_debug_bytes.saturating_sub(total);
-            let limits = Limits { max_section_bytes: limits.max_section_bytes.min(left), ..limits.clone() };
-            let bytes = image.data(section, "debug section", &limits).map_err(|error| match error {
-                super::SymbolError::TooBig { .. } => DebugProblem::TooBig,
-                _ => DebugProblem::Damaged,
-            })?;
-            total += bytes.len() as u64;
-            sections.push((id, bytes));
-        }
-        Ok(DebugSections { sections })
+impl std::fmt::Debug for DwarfNames {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DwarfNames").field("units", &self.units.len()).finish_non_exhaustive()
+    }
+}
+
+impl DwarfNames {
+    /// Finds the debug sections of `image`; nothing of them is read yet.
+    pub(super) fn open(image: &ElfImage, limits: &Limits, work: &Arc<Work>) -> Result<Self, SymbolError> {
+        let stores = DebugStores::find(image, limits, work)?;
+        Ok(DwarfNames {
+            sections: Arc::new(stores.open(work)?),
+            stores,
+            index: None,
+            known: KnownAbbreviations::default(),
+            units: FxHashMap::default(),
+            base_bytes: work.used_bytes(),
+            max_name_bytes: limits.max_name_bytes,
+            max_inline_depth: limits.max_inline_depth,
+            work: Arc::clone(work),
+        })
     }
 
-    fn bytes(&self, id: SectionId) -> &[u8] {
-        self.sections.iter().find(|(other, _)| *other == id).map_or(&[], |(_, bytes)| bytes)
-    }
-
-    /// Looks every address up.
-    pub(super) fn frames(
-        &self,
-        addresses: &[u64],
-        limits: &Limits,
-        deadline: Instant,
-    ) -> (DwarfFrames, Option<DebugProblem>) {
-        let threads = match self.bytes(SectionId::DebugInfo).len() {
-            bytes if bytes < MIN_INFO_BYTES_PER_THREAD => 1,
-            _ => std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        let per_thread = addresses.len().div_ceil(threads).max(MIN_ADDRESSES_PER_THREAD);
-        let mut frames = Vec::with_capacity(addresses.len());
-        let mut problem = None;
-        // Threads of our own, not rayon's: the walk needs to know how much stack it has.
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (addresses.chunks(per_thread))
-                .map(|chunk| {
-                    let worker = std::thread::Builder::new()
-                        .name("prof-dwarf".to_owned())
-                        .stack_size(THREAD_STACK_BYTES)
-                        .spawn_scoped(scope, move || self.frames_here(chunk, limits, deadline));
-                    (chunk.len(), worker)
-                })
-                .collect();
-            for (len, worker) in workers {
-                let (mut part, part_problem) = match worker.map(|worker| worker.join()) {
-                    Ok(Ok(result)) => result,
-                    // A bug in a parser costs the names of a module, not the recording; tests must see it.
-                    Ok(Err(panic)) if cfg!(test) => std::panic::resume_unwind(panic),
-                    _ => (Vec::new(), Some(DebugProblem::Damaged)),
-                };
-                part.resize(len, Vec::new());
-                frames.append(&mut part);
-                problem = problem.or(part_problem);
+    /// Looks every address up. Addresses ascend.
+    pub(super) fn frames(&mut self, addresses: &[u64]) -> (DwarfFrames, Option<DebugProblem>) {
+        let mut frames = vec![Vec::new(); addresses.len()];
+        // A thread of our own: the walk needs to know how much stack it has.
+        let problem = std::thread::scope(|scope| {
+            let worker = std::thread::Builder::new()
+                .name("prof-dwarf".to_owned())
+                .stack_size(THREAD_STACK_BYTES)
+                .spawn_scoped(scope, || {
+                    self.work.begin_stack();
+                    self.frames_here(addresses, &mut frames)
+                });
+            match worker.map(|worker| worker.join()) {
+                Ok(Ok(problem)) => problem,
+                // A bug in a parser costs the names of a module, not the recording; tests must see it.
+                Ok(Err(panic)) if cfg!(test) => std::panic::resume_unwind(panic),
+                _ => Some(DebugProblem::Damaged),
             }
         });
+        self.work.end_stack();
         (frames, problem)
     }
 
-    /// Looks the addresses up on this thread.
-    fn frames_here(
-        &self,
-        addresses: &[u64],
-        limits: &Limits,
-        deadline: Instant,
-    ) -> (DwarfFrames, Option<DebugProblem>) {
-        let budget = Budget::new(deadline, &limits.stop);
-        let Ok(sections) = DwarfSections::load(|id| {
-            Ok::<_, std::convert::Infallible>(BudgetedSection::new(
-                self.bytes(id),
-                limits.max_rereads,
-                &budget,
-            ))
-        });
-        let mut dwarf = sections.borrow(BudgetedSection::reader);
-        dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-        let problem_of = |budget: &Budget| match (budget.was_late(), budget.is_spent()) {
-            (true, _) => Some(DebugProblem::TimeLimit),
-            (_, true) => Some(DebugProblem::TooBig),
-            _ => None,
+    fn frames_here(&mut self, addresses: &[u64], frames: &mut DwarfFrames) -> Option<DebugProblem> {
+        let index = match self.index.take() {
+            Some(index) => index,
+            None => match UnitIndex::build(&self.stores, &self.work) {
+                Ok(index) => index,
+                Err(error) => return Some(problem_of(&error)),
+            },
         };
-        let Ok(context) = Context::from_dwarf(dwarf) else {
-            return (Vec::new(), problem_of(&budget).or(Some(DebugProblem::Damaged)));
+        let problem = self.frames_of_units(&index, addresses, frames).or(index.problem);
+        self.index = Some(index);
+        problem
+    }
+
+    fn frames_of_units(
+        &mut self,
+        index: &UnitIndex,
+        addresses: &[u64],
+        frames: &mut DwarfFrames,
+    ) -> Option<DebugProblem> {
+        let mut problem = None;
+        for round in 0..MAX_UNITS_PER_ADDRESS {
+            // Unit by unit, as they lie in the file: what is packed is unpacked once then.
+            let mut wanted: Vec<(u32, usize)> = (addresses.iter().enumerate())
+                .filter(|(place, address)| frames[*place].is_empty() && **address != u64::MAX)
+                .filter_map(|(place, address)| Some((index.covering(*address).nth(round)?, place)))
+                .collect();
+            if wanted.is_empty() {
+                break;
+            }
+            wanted.sort_unstable();
+            for places in wanted.chunk_by(|(unit, _), (other, _)| unit == other) {
+                if self.work.is_late() {
+                    return Some(DebugProblem::TimeLimit);
+                }
+                let found = self.frames_of_unit(index, places, addresses, frames);
+                problem = problem.or(found);
+            }
+        }
+        problem
+    }
+
+    /// Looks addresses up in one unit: `places` has it and their places.
+    fn frames_of_unit(
+        &mut self,
+        index: &UnitIndex,
+        places: &[(u32, usize)],
+        addresses: &[u64],
+        frames: &mut DwarfFrames,
+    ) -> Option<DebugProblem> {
+        let &(unit, _) = places.first()?;
+        self.work.begin_unit();
+        self.sections.begin();
+        if self.units.is_empty() {
+            self.base_bytes = self.work.used_bytes();
+        }
+        let opened = match self.units.remove(&unit) {
+            Some(mut open) => open.ask(places.len() as u64).map(|()| open),
+            None => self.open_unit(index, unit, places.len() as u64),
+        };
+        let open = match opened {
+            Ok(open) => open,
+            Err(error) => {
+                let problem = self.refusal().unwrap_or_else(|| problem_of(&error));
+                self.trim();
+                return Some(problem);
+            }
         };
         let mut problem = None;
-        let frames = (addresses.iter())
-            .map(|&address| {
-                // addr2line adds one to the address.
-                if address == u64::MAX || budget.is_late() {
-                    return Vec::new();
+        open.context.with_dependent(|_, tables| {
+            for &(_, place) in places {
+                if self.work.refusal().is_some() {
+                    break;
                 }
-                let mut frames = Vec::new();
-                let found = lookup(&context, address, limits, &mut frames);
+                let found = self.lookup(tables, addresses[place], &mut frames[place]);
                 problem = problem.or(found.err());
-                frames
-            })
-            .collect();
-        (frames, problem_of(&budget).or(problem))
+            }
+        });
+        let refusal = self.refusal();
+        // addr2line remembers that it was refused: the next look begins anew.
+        if refusal.is_none() {
+            self.units.insert(unit, open);
+        }
+        if self.work.used_bytes().saturating_sub(self.base_bytes) > KEPT_BYTES {
+            self.trim();
+        }
+        refusal.or(problem)
+    }
+
+    fn refusal(&self) -> Option<DebugProblem> {
+        self.work.refusal().map(|refusal| match refusal {
+            Refusal::Late => DebugProblem::TimeLimit,
+            Refusal::Spent => DebugProblem::TooBig,
+            Refusal::Memory(refused) => DebugProblem::NoMemory(refused),
+            Refusal::Damaged => DebugProblem::Damaged,
+        })
+    }
+
+    fn open_unit(&mut self, index: &UnitIndex, unit: u32, asked: u64) -> Result<OpenUnit, SymbolError> {
+        let opened = self.try_open_unit(index, unit, asked);
+        if !matches!(opened, Err(SymbolError::NoMemory(_))) || self.units.is_empty() {
+            return opened;
+        }
+        // There may be room for it without the others.
+        self.trim();
+        self.work.begin_unit();
+        self.try_open_unit(index, unit, asked)
+    }
+
+    fn try_open_unit(&mut self, index: &UnitIndex, unit: u32, asked: u64) -> Result<OpenUnit, SymbolError> {
+        let sections = Arc::clone(&self.sections);
+        let mut surveyor = Surveyor { sections: &sections, index, known: &mut self.known, work: &self.work };
+        let survey = surveyor.survey(unit)?;
+        let mut members = Vec::new();
+        for &member in &survey.members {
+            let span = index.unit(member).ok_or(SymbolError::Damaged("debug information"))?;
+            let abbreviations = surveyor.abbreviations(member)?;
+            members.push(Member { span, abbreviations, is_asked: member == unit });
+        }
+        let charge = Charge::new(&self.work, survey.memory_bytes(asked))?;
+        let context = UnitContext::open(&members, &sections, &self.work)?;
+        Ok(OpenUnit { context, survey, asked, charge })
+    }
+
+    /// Drops what is kept for the next addresses.
+    fn trim(&mut self) {
+        self.units.clear();
+        self.known.clear();
+        if let Ok(sections) = self.stores.open(&self.work) {
+            self.sections = Arc::new(sections);
+        }
+        self.base_bytes = self.work.used_bytes();
+    }
+
+    /// Adds the functions at one address to `frames`, as far as they can be found.
+    fn lookup(
+        &self,
+        tables: &Context<SectionReader<'_>>,
+        address: u64,
+        frames: &mut Vec<DwarfFrame>,
+    ) -> Result<(), DebugProblem> {
+        let mut result = tables.find_frames(address);
+        let mut is_split = false;
+        let mut iter = loop {
+            match result {
+                addr2line::LookupResult::Output(output) => {
+                    break output.map_err(|_| DebugProblem::Damaged)?;
+                }
+                addr2line::LookupResult::Load { continuation, .. } => {
+                    is_split = true;
+                    result = addr2line::LookupContinuation::resume(continuation, None);
+                }
+            }
+        };
+        while let Some(frame) = iter.next().map_err(|_| DebugProblem::Damaged)? {
+            let location = frame.location;
+            let name = frame.function.and_then(|function| {
+                let name = function.name.to_slice().ok()?;
+                let name = &name[..name.len().min(self.max_name_bytes)];
+                (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
+            });
+            let file = location.as_ref().and_then(|location| location.file);
+            let frame = DwarfFrame {
+                name,
+                file: file
+                    .filter(|file| !file.is_empty())
+                    .map(|file| cut_text(file, self.max_name_bytes).to_owned()),
+                line: location.and_then(|location| location.line).unwrap_or(0),
+            };
+            // The outermost function comes last: it replaces what is past the limit.
+            frames.truncate(self.max_inline_depth.max(1) - 1);
+            frames.push(frame);
+        }
+        if is_split { Err(DebugProblem::SplitDwarf) } else { Ok(()) }
     }
 }
 
-/// Adds the functions at one address to `frames`, as far as they can be found.
-fn lookup(
-    context: &Context<BudgetedReader<'_>>,
-    address: u64,
-    limits: &Limits,
-    frames: &mut Vec<DwarfFrame>,
-) -> Result<(), DebugProblem> {
-    let mut result = context.find_frames(address);
-    let mut is_split = false;
-    let mut iter = loop {
-        match result {
-            addr2line::LookupResult::Output(output) => break output.map_err(|_| DebugProblem::Damaged)?,
-            addr2line::LookupResult::Load { continuation, .. } => {
-                is_split = true;
-                result = addr2line::LookupContinuation::resume(continuation, None);
-            }
-        }
-    };
-    while let Some(frame) = iter.next().map_err(|_| DebugProblem::Damaged)? {
-        let location = frame.location;
-        let name = frame.function.and_then(|function| {
-            let name = function.name.to_slice().ok()?;
-            let name = &name[..name.len().min(limits.max_name_bytes)];
-            (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
-        });
-        let file = location.as_ref().and_then(|location| location.file);
-        let frame = DwarfFrame {
-            name,
-            file: file
-                .filter(|file| !file.is_empty())
-                .map(|file| cut_text(file, limits.max_name_bytes).to_owned()),
-            line: location.and_then(|location| location.line).unwrap_or(0),
-        };
-        // The outermost function comes last: it replaces what is past the limit.
-        frames.truncate(limits.max_inline_depth.max(1) - 1);
-        frames.push(frame);
+/// What an error means for names.
+pub(super) fn problem_of(error: &SymbolError) -> DebugProblem {
+    match error {
+        SymbolError::TooBig { .. } => DebugProblem::TooBig,
+        SymbolError::NoMemory(refused) => DebugProblem::NoMemory(*refused),
+        SymbolError::Stopped => DebugProblem::TimeLimit,
+        _ => DebugProblem::Damaged,
     }
-    if is_split { Err(DebugProblem::SplitDwarf) } else { Ok(()) }
 }

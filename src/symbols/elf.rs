@@ -1,11 +1,10 @@
-//! The section table of an ELF file, and the bytes of its sections, unpacked when compressed.
+//! The section table of an ELF file, and where the bytes of its sections are, packed or not.
 //!
 //! Layouts: System V ABI, "Object Files" (ELF header, section header, compression header, notes).
 
 use super::source::{Source, c_string, le_u16, le_u32, le_u64};
 use super::{Limits, SymbolError};
-use object::read::{CompressedData, CompressionFormat};
-use std::borrow::Cow;
+use object::read::CompressionFormat;
 use std::ops::Range;
 
 const SHT_NOTE: u32 = 7;
@@ -19,6 +18,8 @@ const EM_X86_64: u16 = 62;
 
 /// Section names longer than this are cut: no section looked for has one.
 const MAX_SECTION_NAME: usize = 64;
+/// A longer table of section names is refused, bytes: 65,536 names of the length of a path.
+const MAX_SECTION_NAMES_BYTES: u64 = 16 << 20;
 /// The longest build ID accepted, bytes (SHA-512; linkers write 8 to 20).
 const MAX_BUILD_ID: usize = 64;
 /// Compressed sections that unpack to no more than this are not checked for inflation.
@@ -54,10 +55,20 @@ impl Section {
     }
 }
 
+/// Where the bytes of a section are.
+#[derive(Debug, Clone)]
+pub(super) struct Contents {
+    pub(super) format: CompressionFormat,
+    /// Bytes of the file.
+    pub(super) range: Range<u64>,
+    /// Length when unpacked, bytes.
+    pub(super) len: u64,
+}
+
 /// A little-endian ELF file whose section table has been read.
 #[derive(Debug)]
-pub(super) struct ElfImage<'a> {
-    source: Source<'a>,
+pub(super) struct ElfImage {
+    source: Source,
     /// 64-bit class (else 32-bit).
     pub(super) is_64: bool,
     /// Code is for x86-64 (x32 included).
@@ -65,9 +76,9 @@ pub(super) struct ElfImage<'a> {
     pub(super) sections: Vec<Section>,
 }
 
-impl<'a> ElfImage<'a> {
+impl ElfImage {
     /// Reads the header and the section table. A file without section table has no sections.
-    pub(super) fn parse(source: Source<'a>, limits: &Limits) -> Result<Self, SymbolError> {
+    pub(super) fn parse(source: Source, limits: &Limits) -> Result<Self, SymbolError> {
         let header = source.read("ELF header", 0, source.len().min(64), 64)?;
         if !header.starts_with(b"\x7fELF") {
             return Err(SymbolError::NotElf);
@@ -124,7 +135,7 @@ impl<'a> ElfImage<'a> {
             rows.chunks_exact(entry as usize).filter_map(|row| self.section_row(row)).collect();
         let strings = match rows.get(names as usize) {
             Some((row, _)) if row.has_bytes() => {
-                self.source.read("section names", row.offset, row.size, limits.max_section_bytes)?
+                self.source.read("section names", row.offset, row.size, MAX_SECTION_NAMES_BYTES)?
             }
             _ => return Err(SymbolError::Damaged("no section names")),
         };
@@ -172,6 +183,11 @@ impl<'a> ElfImage<'a> {
         ranges
     }
 
+    /// Where the image is read from.
+    pub(super) fn source(&self) -> &Source {
+        &self.source
+    }
+
     /// The stored bytes `start..start + size` of a section that is not compressed.
     pub(super) fn part(
         &self,
@@ -180,7 +196,7 @@ impl<'a> ElfImage<'a> {
         start: u64,
         size: u64,
         limit: u64,
-    ) -> Result<Cow<'a, [u8]>, SymbolError> {
+    ) -> Result<Vec<u8>, SymbolError> {
         if !section.has_bytes() || start.checked_add(size).is_none_or(|end| end > section.size) {
             return Err(SymbolError::Damaged("a table lies outside of its section"));
         }
@@ -188,20 +204,31 @@ impl<'a> ElfImage<'a> {
         self.source.read(what, offset, size, limit)
     }
 
-    /// All bytes of a section, unpacked.
-    pub(super) fn data(
+    /// Where the bytes of a section are. A section that takes no room on disk is damaged.
+    pub(super) fn contents(
         &self,
         section: &Section,
         what: &'static str,
         limits: &Limits,
-    ) -> Result<Cow<'a, [u8]>, SymbolError> {
-        let stored = self.part(section, what, 0, section.size, limits.max_section_bytes)?;
+    ) -> Result<Contents, SymbolError> {
+        let end = section.offset.checked_add(section.size);
+        if !section.has_bytes() || end.is_none_or(|end| end > self.source.len()) {
+            return Err(SymbolError::Damaged("a table lies outside of the file"));
+        }
+        let limit = limits.max_section_bytes;
+        if section.size > limit {
+            return Err(SymbolError::TooBig { what, size: section.size, limit });
+        }
+        if self.source.is_hole(section.offset, section.size) {
+            return Err(SymbolError::Damaged("a table lies in a hole of the file"));
+        }
+        let start = self.part(section, what, 0, section.size.min(24), 24)?;
         let damaged = SymbolError::Damaged("header of a compressed section");
         let (format, header, unpacked) = if section.flags & SHF_COMPRESSED != 0 {
-            let kind = le_u32(&stored, 0);
+            let kind = le_u32(&start, 0);
             let (header, size) = match self.is_64 {
-                true => (24, le_u64(&stored, 8)),
-                false => (12, le_u32(&stored, 4).map(u64::from)),
+                true => (24, le_u64(&start, 8)),
+                false => (12, le_u32(&start, 4).map(u64::from)),
             };
             let format = match kind {
                 Some(1) => CompressionFormat::Zlib,
@@ -209,23 +236,22 @@ impl<'a> ElfImage<'a> {
                 _ => return Err(SymbolError::Unsupported("unknown compression of a section")),
             };
             (format, header, size.ok_or(damaged)?)
-        } else if section.name.starts_with(b".zdebug_") && stored.starts_with(b"ZLIB") {
+        } else if section.name.starts_with(b".zdebug_") && start.starts_with(b"ZLIB") {
             // The older GNU form: magic, size as a big-endian number, zlib stream.
-            let size = stored.get(4..12).and_then(|size| size.try_into().ok()).ok_or(damaged)?;
+            let size = start.get(4..12).and_then(|size| size.try_into().ok()).ok_or(damaged)?;
             (CompressionFormat::Zlib, 12, u64::from_be_bytes(size))
         } else {
-            return Ok(stored);
+            let range = section.offset..section.offset + section.size;
+            return Ok(Contents { format: CompressionFormat::None, range, len: section.size });
         };
-        let packed = stored.get(header..).ok_or(SymbolError::Damaged("compressed section"))?;
-        let inflation_limit = (packed.len() as u64).saturating_mul(limits.max_inflation).max(SMALL_SECTION);
-        let limit = limits.max_section_bytes.min(inflation_limit);
+        let packed = section.size.checked_sub(header).ok_or(SymbolError::Damaged("compressed section"))?;
+        let inflation_limit = packed.saturating_mul(limits.max_inflation).max(SMALL_SECTION);
+        let limit = limit.min(inflation_limit);
         if unpacked > limit {
             return Err(SymbolError::TooBig { what, size: unpacked, limit });
         }
-        // Never writes past `uncompressed_size`, which was just found reasonable.
-        let packed = CompressedData { format, data: packed, uncompressed_size: unpacked };
-        let bytes = packed.decompress().map_err(|_| SymbolError::Damaged("compressed section"))?;
-        Ok(Cow::Owned(bytes.into_owned()))
+        let range = section.offset + header..section.offset + section.size;
+        Ok(Contents { format, range, len: unpacked })
     }
 
     /// The GNU build ID, when there is one.

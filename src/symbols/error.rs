@@ -1,5 +1,7 @@
 //! Why nothing at all could be said about a module.
 
+use crate::memory_budget::Refused;
+
 /// Why a file or list could not be used as a source of names.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -26,9 +28,12 @@ pub enum SymbolError {
         /// The limit.
         limit: u64,
     },
-    /// The caller passed addresses that are not in ascending order.
-    #[error("addresses to symbolise are not sorted")]
-    UnsortedAddresses,
+    /// There is no memory for it.
+    #[error(transparent)]
+    NoMemory(#[from] Refused),
+    /// Time ran out, or the work was told to stop.
+    #[error("stopped before its names were read")]
+    Stopped,
     /// All kernel addresses read as zero.
     #[error("kernel addresses are hidden (run as root, or set kernel.kptr_restrict to 0 or 1)")]
     KernelRestricted,

@@ -1,10 +1,12 @@
 //! Files made to hurt: every one must give names, nothing, or an error, soon and in little memory.
 
-use super::test_program::{C_SOURCE, Workshop, nm};
+use super::test_program::{C_SOURCE, ElfNames, Workshop, nm, symbolize_bytes, symbolize_elf};
 use super::*;
+use crate::deadline::Deadline;
 use proptest::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -12,9 +14,9 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(20);
 
 /// A small valid program and addresses of its code.
-struct Victim {
-    bytes: Vec<u8>,
-    addresses: Vec<u64>,
+pub(super) struct Victim {
+    pub(super) bytes: Vec<u8>,
+    pub(super) addresses: Vec<u64>,
 }
 
 fn victim(flags: &str) -> Option<Victim> {
@@ -29,7 +31,7 @@ fn victim(flags: &str) -> Option<Victim> {
     Some(Victim { bytes: std::fs::read(program).unwrap(), addresses })
 }
 
-fn plain_victim() -> Option<&'static Victim> {
+pub(super) fn plain_victim() -> Option<&'static Victim> {
     static VICTIM: OnceLock<Option<Victim>> = OnceLock::new();
     VICTIM.get_or_init(|| victim("-O2 -g -gdwarf-5")).as_ref()
 }
@@ -65,13 +67,14 @@ fn check_within(bytes: &[u8], addresses: &[u64], limits: &Limits) -> Result<ElfN
 }
 
 /// Offset in the file of a section's header.
-fn header_of(bytes: &[u8], name: &[u8]) -> usize {
-    let image = elf::ElfImage::parse(source::Source::Bytes(bytes), &Limits::default()).unwrap();
+pub(super) fn header_of(bytes: &[u8], name: &[u8]) -> usize {
+    let image =
+        elf::ElfImage::parse(source::Source::Bytes(Arc::new(bytes.to_vec())), &Limits::default()).unwrap();
     let table = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
     table + 64 * image.sections.iter().position(|section| *section.name == *name).unwrap()
 }
 
-fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
+pub(super) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
@@ -127,7 +130,7 @@ fn lies_about_unpacked_sizes_are_refused() {
 }
 
 /// Appends `contents` to the file and makes it the section `name`, with `flags` if given.
-fn replace_section(bytes: &mut Vec<u8>, name: &[u8], contents: &[u8], flags: Option<u64>) {
+pub(super) fn replace_section(bytes: &mut Vec<u8>, name: &[u8], contents: &[u8], flags: Option<u64>) {
     let header = header_of(bytes, name);
     let offset = bytes.len() as u64;
     bytes.extend_from_slice(contents);
@@ -170,7 +173,8 @@ fn a_sparse_file_of_a_tebibyte_is_quick() {
     let names = symbolize_elf(&file, None, &victim.addresses, &Limits::default()).unwrap();
     assert!(processor_time().saturating_sub(start) < Duration::from_secs(5));
     assert_eq!(names.problem, Some(DebugProblem::TooBig));
-    let named = find_debug_file(std::path::Path::new("/"), std::path::Path::new("/x"), &file);
+    let (root, path) = (std::path::Path::new("/"), std::path::Path::new("/x"));
+    let named = find_debug_file(root, path, &Arc::new(file), &Deadline::default());
     assert!(named.is_none());
 }
 
@@ -186,16 +190,19 @@ fn a_folder_or_a_device_is_no_module() {
 ///
 /// Abbreviations: 1 compile unit, 2 subprogram, 3 inlined subroutine without attributes (with children),
 /// 4 inlined subroutine with a range list. All have children where it matters.
-fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8>, u64) {
+pub(super) fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8>, u64) {
     let abbrev: &[u8] = &[
         1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0, 0, // unit: low_pc addr, high_pc data8
         2, 0x2e, 1, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0, 0, // function: name string, low_pc, high_pc
         3, 0x1d, 1, 0, 0, // inlined, with children
         4, 0x1d, 0, 0x55, 0x17, 0, 0, // inlined: ranges sec_offset
         5, 0x2e, 0, 0x55, 0x17, 0, 0, // function: ranges sec_offset
+        6, 0x1d, 0, 0, 0, // inlined, without anything
         0,
     ];
-    let image = elf::ElfImage::parse(source::Source::Bytes(&victim.bytes), &Limits::default()).unwrap();
+    let image =
+        elf::ElfImage::parse(source::Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default())
+            .unwrap();
     let text = image.section(b".text").unwrap().address;
     let mut unit = vec![4, 0, 0, 0, 0, 0, 8]; // version 4, abbreviations at 0, addresses of 8 bytes
     unit.push(1);
@@ -301,7 +308,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {
         let Some(victim) = plain_victim() else { return Ok(()) };
-        let image = elf::ElfImage::parse(source::Source::Bytes(&victim.bytes), &Limits::default()).unwrap();
+        let image = elf::ElfImage::parse(source::Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default()).unwrap();
         let mut targets: Vec<_> = (image.sections.iter())
             .filter(|section| section.has_bytes() && (section.flags & 2 == 0 || section.kind == 11))
             .map(|section| section.offset as usize..(section.offset + section.size) as usize)

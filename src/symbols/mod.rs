@@ -4,34 +4,44 @@
 //! kernel's symbol list, JIT maps, and demangling. Knows nothing of samples or profiles.
 //!
 //! Everything read here was written by a stranger. Sizes are checked before they are trusted, work is
-//! bounded by [`Limits`], and what cannot be named for sure is left unnamed: an address never gets
+//! bounded by [`Limits`], a deadline and a memory budget, and what cannot be named for sure is left unnamed: an address never gets
 //! the name of the function beside it.
 
-mod budget;
 mod debug_file;
 mod demangle;
 mod dwarf;
+mod dwarf_sections;
 mod elf;
 mod error;
 mod kernel;
 mod limits;
 mod lines;
+mod module_names;
+mod packed;
 mod perf_map;
 mod plt;
-mod resolve;
+mod reader;
+mod section;
+mod sort;
 mod source;
+mod survey;
 mod symbol_table;
+mod unit_context;
+mod units;
+mod work;
 
 pub use debug_file::find_debug_file;
 pub use demangle::demangle;
 pub use error::SymbolError;
 pub use kernel::{KernelSymbol, KernelSymbols};
 pub use limits::Limits;
+pub use module_names::{DebugProblem, ModuleNames, NameSource, ResolvedLocation};
 pub use perf_map::{PerfMap, PerfMapSource};
-pub use resolve::{DebugProblem, ElfNames, NameSource, ResolvedLocation, symbolize_bytes, symbolize_elf};
 
 #[cfg(test)]
 mod hostile_tests;
+#[cfg(test)]
+mod memory_tests;
 #[cfg(test)]
 mod oracle_tests;
 #[cfg(test)]

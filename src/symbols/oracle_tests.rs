@@ -1,9 +1,15 @@
 //! Names against tools that nobody here wrote: nm, llvm-symbolizer, objdump.
 
-use super::test_program::{C_SOURCE, CPP_SOURCE, NmFunction, RUST_SOURCE, Workshop, nm};
+use super::test_program::{
+    C_SOURCE, CPP_SOURCE, ElfNames, GO_SOURCE, NmFunction, RUST_SOURCE, Workshop, nm, symbolize_bytes,
+    symbolize_elf,
+};
 use super::*;
+use crate::deadline::Deadline;
+use crate::memory_budget::MemoryBudget;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The answer of llvm-symbolizer for one address: `(raw name, file, line)` innermost first.
 type Truth = Vec<(String, String, u32)>;
@@ -149,6 +155,109 @@ fn rust_names_and_lines_equal_llvm_symbolizer() {
     }
 }
 
+/// Two files whose functions are inlined into each other when they are linked.
+const OTHER_SOURCE: &str = r#"
+#include <stdlib.h>
+static int shared(int x) { return abs(x) * 3 + rand(); }
+int far_one(int x) { int sum = 0; for (int i = 0; i < x; i++) sum += shared(i + x); return sum; }
+int far_two(int x) { return far_one(x) ^ shared(x) ^ far_one(x + 1); }
+"#;
+
+#[test]
+fn names_in_other_units_equal_llvm_symbolizer() {
+    let shop = Workshop::new();
+    shop.write("other.c", OTHER_SOURCE);
+    let text = C_SOURCE
+        .replace("int main(", "int far_two(int x);\nint main(")
+        .replace("work(argc)", "work(far_two(argc))");
+    shop.write("prog.c", &text);
+    for flags in ["-O2 -g -flto", "-O2 -g -flto -gdwarf-4", "-O2 -g -flto -gz"] {
+        let flags = format!("{flags} -flto-partition=none -Wno-all other.c");
+        let Some(program) = shop.build("gcc", "prog.c", "prog", &flags) else { return };
+        let Some(()) = assert_agrees(&shop, &program, 1, 0.99) else { return };
+        let functions = nm(&shop, &program, &[]).unwrap();
+        let names = symbolize(&program, &probes(&functions, 1));
+        let is_foreign = |location: &ResolvedLocation| location.raw_name == "shared" && location.is_inlined;
+        assert!(names.locations.iter().flatten().any(is_foreign), "{flags}");
+    }
+}
+
+/// dwz moves what units have in common to units of their own.
+#[test]
+fn names_that_dwz_moved_equal_llvm_symbolizer() {
+    let shop = Workshop::new();
+    shop.write("prog.cc", CPP_SOURCE);
+    let second = CPP_SOURCE.replace("int main(int argc, char **)", "int second(int argc)");
+    shop.write("second.cc", &second);
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let flags = format!("-O2 -g {version} second.cc");
+        let Some(program) = shop.build("g++", "prog.cc", "prog", &flags) else { return };
+        let Some(_) = shop.run("dwz", ["prog"]) else { return };
+        let Some(()) = assert_agrees(&shop, &program, 3, 0.97) else { return };
+    }
+}
+
+#[test]
+fn a_rust_program_optimised_as_a_whole_equals_llvm_symbolizer() {
+    let shop = Workshop::new();
+    shop.write("prog.rs", RUST_SOURCE);
+    for flags in ["-Copt-level=3 -g -Clto=fat", "-Copt-level=0 -g"] {
+        let Some(program) = shop.build("rustc", "prog.rs", "prog", flags) else { return };
+        let Some(()) = assert_agrees(&shop, &program, 301, 0.97) else { return };
+    }
+}
+
+#[test]
+fn a_go_program_equals_llvm_symbolizer() {
+    let shop = Workshop::new();
+    shop.write("prog.go", GO_SOURCE);
+    for flags in ["", "-ldflags=-compressdwarf=false"] {
+        let args = ["build", "-o", "prog"].into_iter().chain(flags.split_whitespace()).chain(["prog.go"]);
+        let Some(_) = shop.run("go", args) else { return };
+        let program = shop.path().join("prog");
+        let functions = nm(&shop, &program, &[]).unwrap();
+        let functions: Vec<_> = functions
+            .into_iter()
+            .filter(|(_, size, _, name)| *size > 0 && name.starts_with("main."))
+            .collect();
+        let addresses = probes(&functions, 1);
+        assert!(addresses.len() > 100);
+        let names = symbolize(&program, &addresses);
+        let Some(truths) = llvm_symbolizer(&shop, &program, &addresses) else { return };
+        let same = (addresses.iter().zip(&names.locations).zip(&truths))
+            .filter(|((address, ours), truth)| is_same(ours, truth, **address, &functions))
+            .count();
+        assert!(same * 100 >= addresses.len() * 98, "{same} of {}", addresses.len());
+        assert!(names.locations.iter().any(|locations| locations.len() > 1));
+    }
+}
+
+#[test]
+fn every_way_to_pack_sections_gives_the_same_names() {
+    let shop = Workshop::new();
+    shop.write("prog.cc", CPP_SOURCE);
+    let Some(program) = shop.build("g++", "prog.cc", "prog", "-O2 -g") else { return };
+    let functions = nm(&shop, &program, &[]).unwrap();
+    let addresses = probes(&functions, 5);
+    let expected = symbolize(&program, &addresses);
+    for way in ["zlib", "zlib-gnu", "zstd"] {
+        let packed = format!("prog.{way}");
+        let script = format!("objcopy --compress-debug-sections={way} prog {packed} || echo refused");
+        let Some(said) = shop.run("sh", ["-c", &script]) else { return };
+        if said.contains("refused") {
+            continue; // An objcopy that was built without zstd.
+        }
+        let file = Arc::new(File::open(shop.path().join(&packed)).unwrap());
+        let (memory, end) = (Arc::<MemoryBudget>::default(), Deadline::default());
+        let mut names = ModuleNames::open(&file, None, &Limits::default(), &end, &memory).unwrap();
+        // A few at a time, from the last to the first: packed sections are read backwards.
+        let mut locations: Vec<_> = addresses.rchunks(7).map(|part| names.resolve(part, &end)).collect();
+        locations.reverse();
+        assert!(locations.concat() == expected.locations, "{way}");
+        assert_eq!((names.source(), names.problem()), (NameSource::Dwarf, None));
+    }
+}
+
 /// Every byte of code, against the definition: the symbols of nm that contain it.
 #[test]
 fn symbol_table_names_equal_nm_at_every_byte() {
@@ -266,7 +375,10 @@ fn separate_debug_files_are_found_and_used() {
             ["--strip-all", "--add-gnu-debuglink=usr/bin/prog.debug", "whole", "usr/bin/prog"],
         )
         .unwrap();
-        let module = File::open(shop.path().join("usr/bin/prog")).unwrap();
+        let module = Arc::new(File::open(shop.path().join("usr/bin/prog")).unwrap());
+        let find = |module: &Arc<File>, path: &str| {
+            find_debug_file(shop.path(), Path::new(path), module, &Deadline::default())
+        };
         let beside = shop.path().join("usr/bin/prog.debug");
         let addresses = probes(&functions, 3);
         let expected = symbolize(&whole, &addresses);
@@ -285,11 +397,11 @@ fn separate_debug_files_are_found_and_used() {
         let bytes = std::fs::read(&beside).unwrap();
         std::fs::remove_file(&beside).unwrap();
         for place in places {
-            assert!(find_debug_file(shop.path(), Path::new("/usr/bin/prog"), &module).is_none());
+            assert!(find(&module, "/usr/bin/prog").is_none());
             let place = shop.path().join(place);
             std::fs::create_dir_all(place.parent().unwrap()).unwrap();
             std::fs::write(&place, &bytes).unwrap();
-            let found = find_debug_file(shop.path(), Path::new("/usr/bin/prog"), &module).unwrap();
+            let found = find(&module, "/usr/bin/prog").unwrap();
             let names = symbolize_elf(&module, Some(&found), &addresses, &limits).unwrap();
             assert_eq!(names, expected, "{}", place.display());
 
@@ -298,14 +410,12 @@ fn separate_debug_files_are_found_and_used() {
             let at = id.as_ref().and_then(|id| bytes.windows(id.len()).position(|window| window == id));
             wrong[at.unwrap_or(bytes.len() / 2)] ^= 1;
             std::fs::write(&place, &wrong).unwrap();
-            assert!(find_debug_file(shop.path(), Path::new("/usr/bin/prog"), &module).is_none());
+            assert!(find(&module, "/usr/bin/prog").is_none());
             std::fs::remove_file(&place).unwrap();
         }
         // Its own debug information makes any other unnecessary.
         std::fs::write(&beside, &bytes).unwrap();
-        assert!(
-            find_debug_file(shop.path(), Path::new("/usr/bin/whole"), &File::open(&whole).unwrap()).is_none()
-        );
+        assert!(find(&Arc::new(File::open(&whole).unwrap()), "/usr/bin/whole").is_none());
         std::fs::remove_file(&beside).unwrap();
     }
 }
@@ -365,10 +475,10 @@ fn a_buffer_gives_the_same_names_as_a_file() {
     let bytes = std::fs::read(&program).unwrap();
     let from_bytes = symbolize_bytes(&bytes, &addresses, &Limits::default()).unwrap();
     assert_eq!(from_bytes, symbolize(&program, &addresses));
-    assert!(matches!(
-        symbolize_bytes(&bytes, &[2, 1], &Limits::default()),
-        Err(SymbolError::UnsortedAddresses)
-    ));
+    // Any order will do, and any number of times.
+    let twice: Vec<u64> = addresses.iter().rev().chain(&addresses).copied().collect();
+    let again = symbolize_bytes(&bytes, &twice, &Limits::default()).unwrap();
+    assert!(again.locations.iter().eq(from_bytes.locations.iter().rev().chain(&from_bytes.locations)));
 }
 
 #[test]

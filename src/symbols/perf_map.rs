@@ -10,6 +10,7 @@
 use super::Limits;
 use super::lines::read_line;
 use super::source::cut_text;
+use crate::deadline::Deadline;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,6 +20,9 @@ use std::os::unix::fs::MetadataExt;
 
 /// Longest line that is looked at, bytes. The rest of a longer one is dropped with the line.
 const MAX_LINE_BYTES: usize = 8 << 10;
+
+/// Lines between two looks at the clock.
+const LINES_PER_LOOK: u64 = 1 << 12;
 
 /// A range of code with one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,15 +45,20 @@ pub struct PerfMap {
 
 impl PerfMap {
     /// Reads a map. Lines that are not of the form are counted and skipped; reading ends at
-    /// [`Limits::max_perf_map_bytes`], at [`Limits::max_perf_map_entries`], or where reading fails.
-    pub fn parse(reader: impl BufRead, limits: &Limits) -> Self {
+    /// [`Limits::max_perf_map_bytes`], at [`Limits::max_perf_map_entries`], at the deadline, or where reading fails.
+    pub fn parse(reader: impl BufRead, limits: &Limits, deadline: &Deadline) -> Self {
         let mut map = PerfMap::default();
         // One byte more than allowed tells a full file from one that is cut.
         let mut reader = reader.take(limits.max_perf_map_bytes.saturating_add(1));
         let mut ranges: BTreeMap<u64, (u64, (u32, u32))> = BTreeMap::new();
         let mut line = Vec::new();
-        let mut entries = 0;
+        let (mut entries, mut lines) = (0, 0_u64);
         loop {
+            lines += 1;
+            if lines.is_multiple_of(LINES_PER_LOOK) && deadline.has_passed() {
+                map.is_cut = true;
+                break;
+            }
             match read_line(&mut reader, &mut line, MAX_LINE_BYTES + 1) {
                 Ok(true) => {}
                 Ok(false) => break,
@@ -211,13 +220,18 @@ impl PerfMapSource {
     /// # Errors
     /// When the file is a link, not a regular file, larger than [`Limits::max_perf_map_bytes`], or owned by
     /// neither the process's user nor root.
-    pub fn read(&self, limits: &Limits) -> io::Result<Option<PerfMap>> {
-        open_map(&self.root, self.owner, limits)
+    pub fn read(&self, limits: &Limits, deadline: &Deadline) -> io::Result<Option<PerfMap>> {
+        open_map(&self.root, self.owner, limits, deadline)
     }
 }
 
 /// Opens and reads the map of `owner` under the directory `root`.
-fn open_map(root: impl rustix::fd::AsFd, owner: Owner, limits: &Limits) -> io::Result<Option<PerfMap>> {
+fn open_map(
+    root: impl rustix::fd::AsFd,
+    owner: Owner,
+    limits: &Limits,
+    deadline: &Deadline,
+) -> io::Result<Option<PerfMap>> {
     let opened = rustix::fs::openat2(
         root,
         format!("tmp/perf-{}.map", owner.pid),
@@ -240,7 +254,7 @@ fn open_map(root: impl rustix::fd::AsFd, owner: Owner, limits: &Limits) -> io::R
     if facts.len() > limits.max_perf_map_bytes {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "perf map is too large"));
     }
-    Ok(Some(PerfMap::parse(BufReader::with_capacity(1 << 17, file), limits)))
+    Ok(Some(PerfMap::parse(BufReader::with_capacity(1 << 17, file), limits, deadline)))
 }
 
 #[cfg(test)]
@@ -250,7 +264,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn parse(text: &str) -> PerfMap {
-        PerfMap::parse(text.as_bytes(), &Limits::default())
+        PerfMap::parse(text.as_bytes(), &Limits::default(), &Deadline::default())
     }
 
     #[test]
@@ -301,12 +315,13 @@ mod tests {
     #[test]
     fn limits_hold() {
         let limits = Limits { max_perf_map_entries: 2, max_name_bytes: 3, ..Limits::default() };
-        let map = PerfMap::parse(&b"10 1 \xc3\xa4bcd\n20 1 b\n30 1 c\n"[..], &limits);
+        let map = PerfMap::parse(&b"10 1 \xc3\xa4bcd\n20 1 b\n30 1 c\n"[..], &limits, &Deadline::default());
         assert_eq!((map.len(), map.is_cut(), map.lookup(0x10)), (2, true, Some("äb")));
 
         let limits = Limits { max_perf_map_bytes: 16, ..Limits::default() };
-        assert!(PerfMap::parse(&b"10 1 abcdefgh\n20 1 b\n"[..], &limits).is_cut());
-        assert!(!PerfMap::parse(&b"10 1 abcdefghij\n"[..], &limits).is_cut());
+        let parse_cut = |text: &[u8]| PerfMap::parse(text, &limits, &Deadline::default()).is_cut();
+        assert!(parse_cut(b"10 1 abcdefgh\n20 1 b\n"));
+        assert!(!parse_cut(b"10 1 abcdefghij\n"));
 
         let long = format!("10 1 {}\n20 1 b\n", "x".repeat(100_000));
         let map = parse(&long);
@@ -329,7 +344,8 @@ mod tests {
         let owner = |pid| Owner { uid, pid };
         let open = |owner| {
             let root = File::open(root.path()).unwrap();
-            open_map(root, owner, &Limits { max_perf_map_bytes: 1000, ..Limits::default() })
+            let limits = Limits { max_perf_map_bytes: 1000, ..Limits::default() };
+            open_map(root, owner, &limits, &Deadline::default())
         };
 
         std::fs::write(tmp.join("perf-1.map"), "10 1 good\n").unwrap();
@@ -366,10 +382,11 @@ mod tests {
         let pid = std::process::id();
         let path = format!("/tmp/perf-{pid}.map");
         std::fs::write(&path, "7f0000001000 20 jit_function\n").unwrap();
-        let map = PerfMapSource::of(pid).and_then(|source| source.read(&Limits::default()));
+        let read = |source: PerfMapSource| source.read(&Limits::default(), &Deadline::default());
+        let map = PerfMapSource::of(pid).and_then(read);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(map.unwrap().unwrap().lookup(0x7f0000001010), Some("jit_function"));
-        assert!(PerfMapSource::of(pid).unwrap().read(&Limits::default()).unwrap().is_none());
+        assert!(read(PerfMapSource::of(pid).unwrap()).unwrap().is_none());
         assert!(PerfMapSource::of(u32::MAX).is_err());
     }
 
@@ -389,7 +406,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in any::<u64>()) {
-            PerfMap::parse(bytes.as_slice(), &Limits::default()).lookup(at);
+            PerfMap::parse(bytes.as_slice(), &Limits::default(), &Deadline::default()).lookup(at);
         }
     }
 }

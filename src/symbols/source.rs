@@ -1,23 +1,27 @@
-//! Positioned reads from an opened file or a buffer. Never maps a file: one that shrinks would kill us.
+//! Positioned reads from an opened file or a buffer.
+//!
+//! Files are never mapped, whoever owns them: one that shrinks would kill us, and there would be two ways to read, of which
+//! tests see one. What lookups need of large sections is read a page at a time (see [`super::section`]).
 
 use super::SymbolError;
-use std::borrow::Cow;
+use crate::file_holes;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// Where an ELF image is read from.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Source<'a> {
+#[derive(Debug, Clone)]
+pub(super) enum Source {
     /// A file and its length when it was opened, bytes.
-    File(&'a File, u64),
+    File(Arc<File>, u64),
     /// The whole image.
-    Bytes(&'a [u8]),
+    Bytes(Arc<Vec<u8>>),
 }
 
-impl<'a> Source<'a> {
-    /// A source over `file`; its position is neither used nor changed.
-    pub(super) fn of_file(file: &'a File) -> Result<Self, SymbolError> {
-        Ok(Source::File(file, file.metadata()?.len()))
+impl Source {
+    /// A source over `file`; its position is not used.
+    pub(super) fn of_file(file: &Arc<File>) -> Result<Self, SymbolError> {
+        Ok(Source::File(Arc::clone(file), file.metadata()?.len()))
     }
 
     /// Length, bytes.
@@ -36,29 +40,39 @@ impl<'a> Source<'a> {
         offset: u64,
         size: u64,
         limit: u64,
-    ) -> Result<Cow<'a, [u8]>, SymbolError> {
+    ) -> Result<Vec<u8>, SymbolError> {
         if offset.checked_add(size).is_none_or(|end| end > self.len()) {
             return Err(SymbolError::Damaged("a table lies outside of the file"));
         }
+        let too_big = SymbolError::TooBig { what, size, limit };
         if size > limit {
-            return Err(SymbolError::TooBig { what, size, limit });
+            return Err(too_big);
         }
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(size as usize).map_err(|_| too_big)?;
+        buffer.resize(size as usize, 0);
+        self.read_exact(&mut buffer, offset)?;
+        Ok(buffer)
+    }
+
+    /// Fills `buffer` with the bytes at `offset`.
+    pub(super) fn read_exact(&self, buffer: &mut [u8], offset: u64) -> Result<(), SymbolError> {
         match self {
+            Source::File(file, _) => file.read_exact_at(buffer, offset)?,
             Source::Bytes(bytes) => {
-                let (start, end) = (offset as usize, (offset + size) as usize);
-                Ok(Cow::Borrowed(bytes.get(start..end).unwrap_or_default()))
+                let start = usize::try_from(offset).ok();
+                let part = start.and_then(|start| bytes.get(start..)?.get(..buffer.len()));
+                buffer.copy_from_slice(part.ok_or(SymbolError::Damaged("a table lies outside of the file"))?);
             }
-            Source::File(file, _) => {
-                let mut buffer = Vec::new();
-                (buffer.try_reserve_exact(size as usize)).map_err(|_| SymbolError::TooBig {
-                    what,
-                    size,
-                    limit,
-                })?;
-                buffer.resize(size as usize, 0);
-                file.read_exact_at(&mut buffer, offset)?;
-                Ok(Cow::Owned(buffer))
-            }
+        }
+        Ok(())
+    }
+
+    /// Whether most of `offset..offset + size` was never written: a part of a file that takes no room on disk is no table.
+    pub(super) fn is_hole(&self, offset: u64, size: u64) -> bool {
+        match self {
+            Source::File(file, _) => file_holes::is_hole(file, offset, size),
+            Source::Bytes(_) => false,
         }
     }
 }

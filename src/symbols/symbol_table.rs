@@ -4,14 +4,18 @@
 //! assembly) reach to the next symbol or the end of their section, whichever comes first. An address
 //! that no symbol covers has no name: it never gets the neighbour's.
 //!
-//! Only symbols that cover an address asked for are kept, so the cost in memory does not grow with the table.
+//! Of every function 32 bytes are kept; names stay in the file and are read when they are asked for.
 
-use super::elf::{ElfImage, Section};
-use super::source::{c_string, le_u16, le_u32, le_u64};
+use super::elf::{ElfImage, Section as SectionHeader};
+use super::section::{Section, Store};
+use super::sort::sort_by_key;
+use super::source::{le_u16, le_u32, le_u64};
+use super::work::{Charge, Work};
 use super::{Limits, NameSource, SymbolError};
-use std::borrow::Cow;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::ops::Range;
+use std::sync::Arc;
 
 const SHT_SYMTAB: u32 = 2;
 const SHT_DYNSYM: u32 = 11;
@@ -25,45 +29,55 @@ const STB_WEAK: u8 = 2;
 const STB_GNU_UNIQUE: u8 = 10;
 
 /// Symbols read at a time.
-const CHUNK_SYMBOLS: u64 = 1 << 16;
+const CHUNK_SYMBOLS: u64 = 1 << 14;
+/// Symbols around one address that are looked at, one inside the other. Real ones are three deep.
+const MAX_NESTING: usize = 1000;
+/// Names of one start that are compared. Linkers that fold equal functions make thousands.
+const MAX_ALIASES: usize = 1 << 16;
+/// There is no symbol around this one.
+const NO_PARENT: u32 = u32::MAX;
 
-/// A symbol that may cover addresses of interest. Ordered by quality: see [`Candidate::rank`].
+/// A symbol of code.
 #[derive(Debug, Clone, Copy)]
-struct Candidate {
+struct Entry {
     start: u64,
+    /// `start` for a symbol without size.
     end: u64,
     /// Offset in the string table of `table`.
     name: u32,
+    /// The entry of the greatest smaller start that reaches beyond the start of this one.
+    parent: u32,
     table: u8,
     /// Lower is better: binding, then type.
     rank: u8,
 }
 
-/// Symbols of one file's tables that cover the addresses asked for.
+/// The functions in one module's symbol tables.
 #[derive(Debug)]
-pub(super) struct SymbolSearch<'q> {
-    addresses: &'q [u64],
+pub(super) struct SymbolTable {
+    /// By start, then by end.
+    entries: Vec<Entry>,
+    /// Sections that hold code, sorted.
     code: Vec<Range<u64>>,
-    sized: Vec<Candidate>,
-    unsized_: Vec<Candidate>,
-    /// For each address: the greatest start of any symbol between the address before (without) and it.
-    last_start: Vec<Option<u64>>,
     /// String tables, of the preferred symbol table first.
-    tables: Vec<Cow<'q, [u8]>>,
+    strings: Vec<Section>,
     max_name_bytes: usize,
+    charge: Charge,
 }
 
-impl<'q> SymbolSearch<'q> {
-    /// A search for names of `addresses` (sorted), which lie in sections `code` (sorted).
-    pub(super) fn new(addresses: &'q [u64], code: Vec<Range<u64>>, limits: &Limits) -> Self {
-        SymbolSearch {
-            addresses,
+/// The best of the entries that begin together, by the first of them that counts: found once for each call.
+pub(super) type Chosen = FxHashMap<usize, Option<String>>;
+
+impl SymbolTable {
+    /// No symbols, for code in the sections `code` (sorted).
+    pub(super) fn new(code: Vec<Range<u64>>, limits: &Limits, work: &Arc<Work>) -> Self {
+        let max_name_bytes = limits.max_name_bytes;
+        SymbolTable {
+            entries: Vec::new(),
             code,
-            sized: Vec::new(),
-            unsized_: Vec::new(),
-            last_start: vec![None; addresses.len()],
-            tables: Vec::new(),
-            max_name_bytes: limits.max_name_bytes,
+            strings: Vec::new(),
+            max_name_bytes,
+            charge: Charge::none(work),
         }
     }
 
@@ -71,9 +85,10 @@ impl<'q> SymbolSearch<'q> {
     /// table exists and holds any symbol.
     pub(super) fn add(
         &mut self,
-        image: &ElfImage<'q>,
+        image: &ElfImage,
         source: NameSource,
         limits: &Limits,
+        work: &Arc<Work>,
     ) -> Result<bool, SymbolError> {
         let kind = if source == NameSource::Dynsym { SHT_DYNSYM } else { SHT_SYMTAB };
         let Some(section) = image.sections.iter().find(|section| section.kind == kind && section.has_bytes())
@@ -82,19 +97,28 @@ impl<'q> SymbolSearch<'q> {
         };
         let strings = (image.sections.get(section.link as usize))
             .ok_or(SymbolError::Damaged("symbol table without string table"))?;
-        let strings = image.data(strings, "symbol names", limits)?;
-        let table = self.tables.len() as u8;
-        self.tables.push(strings);
-        self.read_table(image, section, table, limits)?;
-        Ok(section.size > section.entry_size)
+        let contents = image.contents(strings, "symbol names", limits)?;
+        let len = contents.len;
+        let store = Store::open(image.source(), contents, work)?;
+        let strings = Section::new(store, len, limits.max_rereads, work)?;
+        let table = self.strings.len() as u8;
+        self.strings.push(strings);
+        let known = self.entries.len();
+        let result = self.read_table(image, section, table, limits, work);
+        if result.is_err() {
+            // Half a table would give names to the neighbours of what is missing.
+            self.entries.truncate(known);
+        }
+        result.map(|()| section.size > section.entry_size)
     }
 
     fn read_table(
         &mut self,
-        image: &ElfImage<'q>,
-        section: &Section,
+        image: &ElfImage,
+        section: &SectionHeader,
         table: u8,
         limits: &Limits,
+        work: &Arc<Work>,
     ) -> Result<(), SymbolError> {
         let entry = if image.is_64 { 24 } else { 16 };
         if section.entry_size != entry {
@@ -105,119 +129,165 @@ impl<'q> SymbolSearch<'q> {
             let limit = limits.max_symbols;
             return Err(SymbolError::TooBig { what: "symbol table", size: count, limit });
         }
+        if image.source().is_hole(section.offset, section.size) {
+            return Err(SymbolError::Damaged("a table lies in a hole of the file"));
+        }
         for first in (0..count).step_by(CHUNK_SYMBOLS as usize) {
+            if work.is_late() {
+                return Err(SymbolError::Stopped);
+            }
             let size = CHUNK_SYMBOLS.min(count - first) * entry;
             let rows = image.part(section, "symbol table", first * entry, size, u64::MAX)?;
+            self.make_room(CHUNK_SYMBOLS.min(count - first) as usize)?;
             for row in rows.chunks_exact(entry as usize) {
                 // Dynamic tables leave most functions out, so that the next symbol is no border: there, a
                 // symbol without size would take its unlisted neighbours in.
                 if let Some(symbol) = Symbol::parse(row, image.is_64)
                     && (symbol.size > 0 || section.kind == SHT_SYMTAB)
                 {
-                    self.consider(symbol, table);
+                    self.push(symbol, table);
                 }
             }
         }
         Ok(())
     }
 
-    /// Keeps `symbol` if it is code and may cover an address.
-    fn consider(&mut self, symbol: Symbol, table: u8) {
+    /// Makes room for `more` entries; while the old and the new ones are copied both are there.
+    fn make_room(&mut self, more: usize) -> Result<(), SymbolError> {
+        let wanted = self.entries.len() + more;
+        if wanted > self.entries.capacity() {
+            let capacity = wanted.max(self.entries.capacity() * 2);
+            self.charge.add((capacity * size_of::<Entry>()) as u64)?;
+            self.entries.reserve_exact(capacity - self.entries.len());
+            self.charge.shrink_to((capacity * size_of::<Entry>()) as u64);
+        }
+        Ok(())
+    }
+
+    /// Keeps `symbol` if it is code.
+    fn push(&mut self, symbol: Symbol, table: u8) {
         let Some(rank) = symbol.rank() else { return };
-        let section = self.code.partition_point(|range| range.start <= symbol.value);
-        let Some(section) = section.checked_sub(1).map(|index| &self.code[index]) else { return };
-        let section_end = section.end;
-        if symbol.value >= section_end || !self.is_function_name(table, symbol.name) {
+        let Some(section_end) = self.section_end(symbol.value) else { return };
+        // Names of functions are not looked at yet: that would bring all of the strings into memory.
+        let is_label = rank & 1 == 1;
+        if is_label && !is_function_name(&self.name_start(table, symbol.name)) {
             return;
         }
-        let first = self.addresses.partition_point(|&address| address < symbol.value);
-        let Some(&address) = self.addresses.get(first) else { return };
-        let last_start = &mut self.last_start[first];
-        *last_start = (*last_start).max(Some(symbol.value));
-        let end = match symbol.size {
-            0 => section_end,
-            size => symbol.value.saturating_add(size).min(section_end),
-        };
-        if address >= end {
-            return;
-        }
-        let candidate = Candidate { start: symbol.value, end, name: symbol.name, table, rank };
-        let kept = if symbol.size == 0 { &mut self.unsized_ } else { &mut self.sized };
-        kept.push(candidate);
-    }
-
-    fn name(&self, table: u8, offset: u32) -> &[u8] {
-        let strings = self.tables.get(usize::from(table)).map_or(&[][..], |strings| strings);
-        c_string(strings, offset as usize, self.max_name_bytes).unwrap_or_default()
-    }
-
-    /// Not the mark of a compiler or assembler: local labels, annobin notes, mapping symbols of ARM and RISC-V.
-    fn is_function_name(&self, table: u8, offset: u32) -> bool {
-        let strings = self.tables.get(usize::from(table)).map_or(&[][..], |strings| strings);
-        match c_string(strings, offset as usize, 16).unwrap_or_default() {
-            [] | [b'.', b'L', ..] => false,
-            [b'$', b'x' | b'd' | b'a' | b't'] | [b'$', b'x' | b'd' | b'a' | b't', b'.', ..] => false,
-            name => !name.starts_with(b".annobin"),
-        }
-    }
-
-    /// The names, one for each address.
-    pub(super) fn finish(mut self) -> Vec<Option<String>> {
-        // The symbol of greatest start at or below each address, whatever its size.
-        let mut greatest = None;
-        for last_start in &mut self.last_start {
-            greatest = greatest.max(*last_start);
-            *last_start = greatest;
-        }
-        let mut unsized_ = std::mem::take(&mut self.unsized_);
-        // Hand-written code: keep only symbols that are the last before some address.
-        unsized_.retain(|symbol| {
-            let first = self.addresses.partition_point(|&address| address < symbol.start);
-            self.last_start.get(first).is_some_and(|&last| last == Some(symbol.start))
+        let end = symbol.value.saturating_add(symbol.size).min(section_end);
+        self.entries.push(Entry {
+            start: symbol.value,
+            end,
+            name: symbol.name,
+            parent: NO_PARENT,
+            table,
+            rank,
         });
-        let sized = std::mem::take(&mut self.sized);
-        let sized = self.sorted(sized);
-        let unsized_ = self.sorted(unsized_);
+    }
 
-        let mut names = Vec::with_capacity(self.addresses.len());
-        let (mut sized, mut open) = (sized.into_iter().peekable(), Vec::<Candidate>::new());
-        for (index, &address) in self.addresses.iter().enumerate() {
-            // Addresses ascend: what starts at or before this one is opened, the latest start on top;
-            // what has ended on top is of no use to any later address.
-            while let Some(symbol) = sized.next_if(|symbol| symbol.start <= address) {
-                open.push(symbol);
+    /// The end of the code that `address` is in.
+    fn section_end(&self, address: u64) -> Option<u64> {
+        let after = self.code.partition_point(|range| range.start <= address);
+        let section = self.code.get(after.checked_sub(1)?)?;
+        (address < section.end).then_some(section.end)
+    }
+
+    fn name_start(&self, table: u8, offset: u32) -> Vec<u8> {
+        let strings = self.strings.get(usize::from(table));
+        strings.and_then(|strings| strings.c_string(offset as usize, 16)).unwrap_or_default()
+    }
+
+    fn name(&self, entry: &Entry) -> Vec<u8> {
+        let strings = self.strings.get(usize::from(entry.table));
+        strings
+            .and_then(|strings| strings.c_string(entry.name as usize, self.max_name_bytes))
+            .unwrap_or_default()
+    }
+
+    /// Sorts what was added; then names can be looked up.
+    pub(super) fn finish(&mut self, work: &Work) -> Result<(), SymbolError> {
+        // To sort many takes another copy of them.
+        let bytes = (self.entries.capacity() * size_of::<Entry>()) as u64;
+        self.charge.add(bytes)?;
+        sort_by_key(&mut self.entries, |entry| (entry.start, entry.end), || !work.is_late())
+            .ok_or(SymbolError::Stopped)?;
+        self.entries.shrink_to_fit();
+        self.charge.shrink_to((self.entries.len() * size_of::<Entry>()) as u64);
+        let mut open: Vec<u32> = Vec::new();
+        for index in 0..self.entries.len() {
+            let start = self.entries[index].start;
+            while open.pop_if(|open| self.entries[*open as usize].end <= start).is_some() {}
+            // Those that begin together have the same parent: the first of them is on top already.
+            self.entries[index].parent = match open.last() {
+                Some(&top) if self.entries[top as usize].start == start => self.entries[top as usize].parent,
+                Some(&top) => top,
+                None => NO_PARENT,
+            };
+            open.push(index as u32);
+        }
+        Ok(())
+    }
+
+    /// The name of the code at `address`.
+    pub(super) fn lookup(&self, address: u64, chosen: &mut Chosen) -> Option<String> {
+        let last = self.entries.partition_point(|entry| entry.start <= address).checked_sub(1)?;
+        let mut at = last;
+        for _ in 0..MAX_NESTING {
+            let entry = self.entries[at];
+            if address < entry.end
+                && let Some(name) = self.best_of(at, |other| address < other.end, chosen)
+            {
+                return Some(name);
             }
-            while open.pop_if(|symbol| symbol.end <= address).is_some() {}
-            let best = open.last().copied().or_else(|| {
-                let start = self.last_start[index]?;
-                let after = unsized_.partition_point(|symbol| symbol.start <= start);
-                let symbol = unsized_[after.checked_sub(1)?];
-                (symbol.start == start && address < symbol.end).then_some(symbol)
-            });
-            names.push(
-                best.map(|symbol| String::from_utf8_lossy(self.name(symbol.table, symbol.name)).into_owned()),
-            );
+            if entry.parent == NO_PARENT {
+                break;
+            }
+            at = entry.parent as usize;
         }
-        names
+        // Hand-written code: a symbol without size is the last before the address.
+        let start = self.entries[last].start;
+        (address < self.section_end(start)?).then_some(())?;
+        let first = self.entries[..last].partition_point(|entry| entry.start < start);
+        let sized = self.entries[first..=last].partition_point(|entry| entry.end == entry.start);
+        let unsized_last = (first + sized).checked_sub(1).filter(|index| *index >= first)?;
+        self.best_of(unsized_last, |entry| entry.end == start, chosen)
     }
 
-    /// Sorted by start; among aliases the best comes last.
-    fn sorted(&self, mut candidates: Vec<Candidate>) -> Vec<Candidate> {
-        candidates.sort_by(|a, b| {
-            a.start.cmp(&b.start).then_with(|| self.badness(a).cmp(&self.badness(b)).reverse())
-        });
-        candidates
+    /// The best name of those entries that begin where entry `last` does and count; `last` is the last of them.
+    fn best_of(&self, last: usize, counts: impl Fn(&Entry) -> bool, chosen: &mut Chosen) -> Option<String> {
+        let start = self.entries[last].start;
+        let aliases = self.entries[..=last].iter().rev().take(MAX_ALIASES);
+        let many = aliases.take_while(|entry| entry.start == start && counts(entry)).count();
+        // Which ones count is told by the first and the last: they are sorted by end.
+        let first = last + 1 - many;
+        if let Some(known) = chosen.get(&(first << 1 | usize::from(self.entries[last].end == start))) {
+            return known.clone();
+        }
+        let named = (self.entries[first..=last].iter())
+            .map(|entry| (self.name(entry), entry))
+            .filter(|(name, _)| is_function_name(name));
+        let best = named.min_by_key(|(name, entry)| badness(entry, name.clone()));
+        let best = best.map(|(name, _)| String::from_utf8_lossy(&name).into_owned());
+        chosen.insert(first << 1 | usize::from(self.entries[last].end == start), best.clone());
+        best
     }
+}
 
-    /// What makes one alias worse than another, most important first.
-    fn badness(&self, symbol: &Candidate) -> impl Ord + use<'_> {
-        let name = self.name(symbol.table, symbol.name);
-        let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
-        // `_Z` and `_R` begin every mangled name: that underscore says nothing.
-        let underscores = underscores - usize::from(name.starts_with(b"_Z") || name.starts_with(b"_R"));
-        let is_notype = symbol.rank & 1;
-        (symbol.table, symbol.rank >> 1, underscores, is_notype, name.len(), name, Reverse(symbol.end))
+/// Not the mark of a compiler or assembler: local labels, annobin notes, mapping symbols of ARM and RISC-V.
+fn is_function_name(name: &[u8]) -> bool {
+    match name {
+        [] | [b'.', b'L', ..] => false,
+        [b'$', b'x' | b'd' | b'a' | b't'] | [b'$', b'x' | b'd' | b'a' | b't', b'.', ..] => false,
+        name => !name.starts_with(b".annobin"),
     }
+}
+
+/// What makes one alias worse than another, most important first.
+fn badness(symbol: &Entry, name: Vec<u8>) -> impl Ord + use<> {
+    let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
+    // `_Z` and `_R` begin every mangled name: that underscore says nothing.
+    let underscores = underscores - usize::from(name.starts_with(b"_Z") || name.starts_with(b"_R"));
+    let is_notype = symbol.rank & 1;
+    (symbol.table, symbol.rank >> 1, underscores, is_notype, name.len(), name, Reverse(symbol.end))
 }
 
 /// A row of a symbol table.
@@ -272,19 +342,26 @@ impl Symbol {
 
 #[cfg(test)]
 mod tests {
+    use super::super::source::c_string;
     use super::*;
+    use crate::deadline::Deadline;
+    use crate::memory_budget::MemoryBudget;
     use proptest::prelude::*;
 
     /// Two sections of code with a gap between them.
     const CODE: [Range<u64>; 2] = [100..160, 170..200];
 
-    fn search<'q>(addresses: &'q [u64], names: &'q [u8], symbols: &[Symbol]) -> Vec<Option<String>> {
-        let mut search = SymbolSearch::new(addresses, CODE.to_vec(), &Limits::default());
-        search.tables.push(Cow::Borrowed(names));
+    fn search(addresses: &[u64], names: &[u8], symbols: &[Symbol]) -> Vec<Option<String>> {
+        let budget = Arc::new(MemoryBudget::new(1 << 20));
+        let work = Work::new(&budget, &Deadline::default()).unwrap();
+        let mut table = SymbolTable::new(CODE.to_vec(), &Limits::default(), &work);
+        table.strings.push(Section::of_bytes(names.to_vec(), &work));
         for &symbol in symbols {
-            search.consider(symbol, 0);
+            table.push(symbol, 0);
         }
-        search.finish()
+        table.finish(&work).unwrap();
+        let mut chosen = Chosen::default();
+        addresses.iter().map(|&address| table.lookup(address, &mut chosen)).collect()
     }
 
     fn function(name: u32, binding: u8, kind: u8, value: u64, size: u64) -> Symbol {

@@ -1,8 +1,57 @@
 //! Programs that tests build, and the tools that say what is true of them.
 
+use super::{DebugProblem, Limits, ModuleNames, NameSource, ResolvedLocation, SymbolError};
+use crate::deadline::Deadline;
+use crate::memory_budget::MemoryBudget;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+
+/// Names of the addresses of one module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ElfNames {
+    pub(super) locations: Vec<Vec<ResolvedLocation>>,
+    pub(super) source: NameSource,
+    pub(super) problem: Option<DebugProblem>,
+}
+
+impl ElfNames {
+    fn of(names: Result<ModuleNames, SymbolError>, addresses: &[u64]) -> Result<Self, SymbolError> {
+        let mut names = names?;
+        let locations = names.resolve(addresses, &Deadline::default());
+        Ok(ElfNames { locations, source: names.source(), problem: names.problem() })
+    }
+}
+
+/// Opens a module, names addresses, and forgets it.
+pub(super) fn symbolize_elf(
+    file: &File,
+    debug_file: Option<&File>,
+    addresses: &[u64],
+    limits: &Limits,
+) -> Result<ElfNames, SymbolError> {
+    let shared = |file: &File| Arc::new(file.try_clone().unwrap());
+    let (file, debug_file, memory) = (shared(file), debug_file.map(shared), Arc::<MemoryBudget>::default());
+    let names = ModuleNames::open(&file, debug_file.as_ref(), limits, &Deadline::default(), &memory);
+    let names = ElfNames::of(names, addresses);
+    assert_eq!(memory.used_bytes(), 0);
+    names
+}
+
+/// As [`symbolize_elf`], of a module that is in memory.
+pub(super) fn symbolize_bytes(
+    elf: &[u8],
+    addresses: &[u64],
+    limits: &Limits,
+) -> Result<ElfNames, SymbolError> {
+    let (elf, memory) = (Arc::new(elf.to_vec()), Arc::<MemoryBudget>::default());
+    let names = ModuleNames::of_bytes(&elf, limits, &Deadline::default(), &memory);
+    let names = ElfNames::of(names, addresses);
+    assert_eq!(memory.used_bytes(), 0);
+    names
+}
 
 /// A folder of files that a test makes.
 #[derive(Debug)]
@@ -175,4 +224,26 @@ fn main() {
     let shelf = store::Shelf { items: words.iter().map(|w| w.len()).collect() };
     println!("{} {:?}", shelf.total(), count(&words));
 }
+"#;
+
+/// A Go program with a function that is inlined.
+pub(super) const GO_SOURCE: &str = r#"package main
+
+import (
+	"fmt"
+	"os"
+)
+
+func double(x int) int { return x*2 + len(os.Args) }
+
+//go:noinline
+func sum(n int) int {
+	total := 0
+	for i := 0; i < n; i++ {
+		total += double(i) ^ double(total)
+	}
+	return total
+}
+
+func main() { fmt.Println(sum(len(os.Args)), double(3)) }
 "#;

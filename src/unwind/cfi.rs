@@ -77,6 +77,15 @@ impl CfiSections {
         Ok(Self { architecture, eh_frame, debug_frame, bases, index: OnceLock::new() })
     }
 
+    /// Memory that loading these sections and evaluating their entries takes, bytes: of the shortest entries that there
+    /// can be, a byte makes three.
+    pub fn memory_bytes(image: &ElfImage, limits: &Limits) -> u64 {
+        let names = [&b".eh_frame"[..], b".debug_frame", b".zdebug_frame"];
+        let sections = names.iter().filter_map(|name| image.section(name)).filter(is_filled);
+        let bytes = sections.map(|section| image.unpacked_bytes(section, limits));
+        bytes.fold(0, u64::saturating_add).saturating_mul(4)
+    }
+
     /// Whether a separate debug file may know more: there is next to nothing here.
     pub fn lacks_entries(&self, image: &ElfImage) -> bool {
         /// Entries take at least this part of the code that they describe; usually it is a tenth.
@@ -135,6 +144,12 @@ impl CfiSections {
     /// Where the function around one of the module's own addresses starts, as far as unwind entries tell.
     pub fn function_start(&self, address: u64) -> Option<u64> {
         self.entry_at(address).map(|entry| entry.start)
+    }
+
+    /// Where functions start and end, as far as unwind entries tell, by start.
+    pub fn function_ranges(&self) -> Vec<(u64, u64)> {
+        let index = self.index.get_or_init(|| self.build_index());
+        index.iter().map(|entry| (entry.start, entry.end)).collect()
     }
 
     fn build_index(&self) -> Vec<IndexEntry> {
@@ -213,7 +228,7 @@ fn entries(
     cie_of: impl Fn(usize, usize, bool) -> Option<Option<usize>>,
 ) -> Vec<EntryOffsets> {
     let fields = Fields(section);
-    let mut found = Vec::new();
+    let mut found: Vec<EntryOffsets> = Vec::new();
     let mut at = 0usize;
     while let Some(length) = fields.u32(at) {
         let is_64 = length == u32::MAX;
@@ -239,6 +254,10 @@ fn entries(
         // In `.eh_frame` the id is four bytes even after a 64-bit length in some producers; gimli reads
         // eight, and such entries fail there. None has been seen.
         if let Some(Some(cie)) = id.and_then(|id| cie_of(id, body, is_64)) {
+            if found.len() == found.capacity() {
+                // To double a list of millions would take more than all the rest.
+                found.reserve_exact((found.len() / 4).max(1 << 12));
+            }
             found.push(EntryOffsets { fde: at, cie });
         }
         at = end;

@@ -25,6 +25,9 @@ pub enum TableError {
     /// The file has no executable segment.
     #[error("the file has no code")]
     NoCode,
+    /// There is no memory to compile it in.
+    #[error(transparent)]
+    NoMemory(#[from] crate::memory_budget::Refused),
     /// The file asks for more than the limits allow.
     #[error("refused: {what} ({size}) are above the limit of {limit}")]
     TooLarge {

@@ -419,6 +419,19 @@ impl ElfImage {
         Ok(bytes)
     }
 
+    /// Bytes of a section when it is unpacked, as it claims.
+    pub fn unpacked_bytes(&self, section: &Section, limits: &Limits) -> u64 {
+        let is_packed = section.flags & elf::SHF_COMPRESSED.0 != 0;
+        let header = || self.source.read(section.file_offset, section.size.min(24), limits).ok();
+        match is_packed || section.name.starts_with(b".zdebug") {
+            false => section.size,
+            true => header().map_or(section.size, |header| match is_packed {
+                true => Fields(&header).u64(8).unwrap_or(section.size),
+                false => Fields(&header).u64(4).map_or(section.size, u64::swap_bytes),
+            }),
+        }
+    }
+
     /// Bytes at one of the module's own addresses, as far as the file holds them.
     ///
     /// # Errors

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use object::CompressionFormat;
 use object::read::CompressedData;
 
+use crate::file_holes;
+
 use super::elf::ElfError;
 use super::limits::Limits;
 
@@ -40,6 +42,9 @@ impl Source {
                 Ok(bytes[offset as usize..end as usize].to_vec())
             }
             Self::File { file, .. } => {
+                if file_holes::is_hole(file, offset, size) {
+                    return Err(ElfError::Malformed("a part was never written to disk"));
+                }
                 let mut bytes = vec![0; size as usize];
                 file.read_exact_at(&mut bytes, offset)?;
                 Ok(bytes)

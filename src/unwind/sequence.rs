@@ -137,11 +137,13 @@ impl Sequences {
                 size: limits.max_rows as u64 + 1,
                 limit: limits.max_rows as u64,
             })?;
+        self.list.reserve_exact(chunks.iter().map(|chunk| chunk.sequences.len()).sum());
         for mut chunk in chunks {
             // Chunk numbers: at most `max_fdes` of them.
             let number = self.chunks.len() as u32;
-            self.list
-                .extend(chunk.sequences.drain(..).map(|sequence| Sequence { chunk: number, ..sequence }));
+            // Taken, so that its memory is free again before that of the next is copied.
+            let sequences = std::mem::take(&mut chunk.sequences);
+            self.list.extend(sequences.into_iter().map(|sequence| Sequence { chunk: number, ..sequence }));
             self.damaged.append(&mut chunk.damaged);
             self.chunks.push(chunk);
         }
@@ -253,5 +255,7 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
             chunk.sequences.push(Sequence { start, end, chunk: 0, first, count });
         }
     }
+    chunk.sequences.shrink_to_fit();
+    chunk.rows.shrink_to_fit();
     Some(chunk)
 }

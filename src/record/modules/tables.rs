@@ -3,6 +3,8 @@
 use super::ModuleFiles;
 use super::file::{FileId, TableState};
 use crate::bpf::ImageState;
+use crate::deadline::Deadline;
+use crate::memory_budget::MemoryBudget;
 use crate::record::kernel_tables::{KernelTables, PlaceError};
 use crate::record::table_space::GRACE;
 use crate::symbols::find_debug_file;
@@ -11,6 +13,11 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+/// Time to look for a separate debug file, all candidates together.
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);
+/// Time to wait for memory that other work holds.
+const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// The root folder of a process, or this one's where the process is gone.
 fn root_of(pid: u32) -> PathBuf {
@@ -52,10 +59,16 @@ pub(super) struct Compiled {
 /// The table of a module by its own entries, or those of its debug file too.
 fn compile_module(
     elf: &ElfImage,
-    debug_file: Option<impl FnOnce() -> Option<File>>,
+    debug_file: Option<impl FnOnce() -> Option<Arc<File>>>,
     wanted: Wanted,
     limits: &Limits,
 ) -> Option<Result<FirstTable, TableError>> {
+    // Held until the table is there.
+    let wait = Deadline::after(MAX_WAIT, &Arc::default());
+    let mut room = match MemoryBudget::shared().reserve(CfiSections::memory_bytes(elf, limits), &wait) {
+        Ok(room) => room,
+        Err(refused) => return Some(Err(refused.into())),
+    };
     let mut sections = match CfiSections::load(elf, limits) {
         Ok(sections) => sections,
         Err(error) => return Some(Err(error.into())),
@@ -63,6 +76,7 @@ fn compile_module(
     if sections.lacks_entries(elf)
         && let Some(file) = debug_file?()
         && let Ok(debug_image) = ElfImage::open(&file, limits)
+        && room.grow(CfiSections::memory_bytes(&debug_image, limits)).is_ok()
     {
         // Without them the module is no worse off than with no debug file at all.
         let _ = sections.add_debug_frame(&debug_image, limits);
@@ -103,8 +117,9 @@ impl ModuleFiles {
         let file = module.file.clone();
         let work = move || {
             // Its folders may be a program's.
+            let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
             let debug_file = (lane == Lane::Slow)
-                .then_some(|| find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?));
+                .then_some(|| find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?, &search));
             let table = compile_module(&elf, debug_file, wanted, &limits);
             // The recorder may be gone already: then nobody wants the table.
             let _ = sender.send(Compiled { id, lane, table });

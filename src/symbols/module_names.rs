@@ -1,0 +1,303 @@
+//! The names of addresses in one module: DWARF where there is any, the symbol table for the rest.
+
+use super::dwarf::{DwarfFrame, DwarfFrames, DwarfNames, problem_of};
+use super::dwarf_sections::has_debug_info;
+use super::elf::ElfImage;
+use super::plt::Stubs;
+use super::source::Source;
+use super::symbol_table::{Chosen, SymbolTable};
+use super::work::Work;
+use super::{Limits, SymbolError, demangle};
+use crate::deadline::Deadline;
+use crate::memory_budget::{MemoryBudget, Refused};
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::sync::Arc;
+
+/// One function at an address.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ResolvedLocation {
+    /// Name for people, demangled.
+    pub name: String,
+    /// Name as the symbol table or DWARF has it; the linkage name where DWARF has both.
+    pub raw_name: String,
+    /// Source file as the compiler was given it, made absolute with the compiler's working directory.
+    pub file: Option<String>,
+    /// Line in `file`; 0 when unknown.
+    pub line: u32,
+    /// Whether this function was inlined into the next one in the list.
+    pub is_inlined: bool,
+}
+
+/// The best source of names that a module has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum NameSource {
+    /// None: stripped of everything.
+    #[default]
+    None,
+    /// `.dynsym`: exported functions only.
+    Dynsym,
+    /// `.symtab`: all functions.
+    Symtab,
+    /// DWARF: functions, inlined functions and lines.
+    Dwarf,
+}
+
+/// Why DWARF that is there was not, or not fully, used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DebugProblem {
+    /// It contradicts itself.
+    Damaged,
+    /// It is larger, or refers to itself more often, than [`Limits`] allow.
+    TooBig,
+    /// There was no memory for it.
+    NoMemory(Refused),
+    /// Time ran out, or naming was told to stop.
+    TimeLimit,
+    /// Function entries are in `.dwo` or `.dwp` files, which are not read.
+    SplitDwarf,
+    /// Names are in a file that several modules share (made by `dwz`), which is not read.
+    SharedFile,
+}
+
+impl std::fmt::Display for DebugProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DebugProblem::Damaged => "debug information is damaged",
+            DebugProblem::TooBig => "debug information is too big",
+            DebugProblem::NoMemory(refused) => return write!(f, "debug information is {refused}"),
+            DebugProblem::TimeLimit => "debug information took too long to search",
+            DebugProblem::SplitDwarf => "debug information is in separate .dwo files",
+            DebugProblem::SharedFile => "part of the debug information is in a shared file made by dwz",
+        })
+    }
+}
+
+/// What names the addresses of one module. Kept, it names more of them in little time.
+///
+/// Its memory follows what was asked: of every function of a symbol table 32 bytes, of DWARF the list of units and those
+/// units that hold wanted addresses. It draws from a [`MemoryBudget`] and gives all back when it is dropped.
+#[derive(Debug)]
+pub struct ModuleNames {
+    image: ElfImage,
+    symbols: SymbolTable,
+    symbol_source: NameSource,
+    symbol_problem: Option<SymbolError>,
+    stubs: Stubs,
+    dwarf: Option<DwarfNames>,
+    has_debug_info: bool,
+    debug_problem: Option<DebugProblem>,
+    /// DWARF has ever named anything.
+    has_frames: bool,
+    limits: Limits,
+    work: Arc<Work>,
+}
+
+impl ModuleNames {
+    /// Opens the module `file`. `debug_file` is its separate debug information, see [`super::find_debug_file`]. Files are
+    /// read at positions, never mapped.
+    ///
+    /// # Errors
+    /// When `file` is no ELF file, its section table is damaged, or it cannot be read; when there is no memory or no time
+    /// even for its symbol table. A damaged symbol table, DWARF or debug file only costs names.
+    pub fn open(
+        file: &Arc<File>,
+        debug_file: Option<&Arc<File>>,
+        limits: &Limits,
+        deadline: &Deadline,
+        memory: &Arc<MemoryBudget>,
+    ) -> Result<Self, SymbolError> {
+        let debug_source = debug_file.and_then(|file| Source::of_file(file).ok());
+        Self::of_sources(Source::of_file(file)?, debug_source, limits, deadline, memory)
+    }
+
+    /// As [`ModuleNames::open`], of a module that is in memory (the vdso).
+    ///
+    /// # Errors
+    /// As [`ModuleNames::open`].
+    pub fn of_bytes(
+        elf: &Arc<Vec<u8>>,
+        limits: &Limits,
+        deadline: &Deadline,
+        memory: &Arc<MemoryBudget>,
+    ) -> Result<Self, SymbolError> {
+        Self::of_sources(Source::Bytes(Arc::clone(elf)), None, limits, deadline, memory)
+    }
+
+    fn of_sources(
+        source: Source,
+        debug_source: Option<Source>,
+        limits: &Limits,
+        deadline: &Deadline,
+        memory: &Arc<MemoryBudget>,
+    ) -> Result<Self, SymbolError> {
+        let image = ElfImage::parse(source, limits)?;
+        let debug_image = debug_source.and_then(|source| ElfImage::parse(source, limits).ok());
+        let work = Work::new(memory, deadline)?;
+        let mut symbols = SymbolTable::new(image.code_ranges(), limits, &work);
+        let (symbol_source, symbol_problem) =
+            add_symbols(&mut symbols, &image, debug_image.as_ref(), limits, &work)?;
+        let (mut dwarf, mut debug_problem) = (None, None);
+        let with_dwarf =
+            [Some(&image), debug_image.as_ref()].into_iter().flatten().find(|image| has_debug_info(image));
+        let has_debug_info = with_dwarf.is_some();
+        if let Some(image) = with_dwarf {
+            match DwarfNames::open(image, limits, &work) {
+                Ok(names) => dwarf = Some(names),
+                Err(error) => debug_problem = Some(problem_of(&error)),
+            }
+            if debug_problem.is_none() && image.section(b".gnu_debugaltlink").is_some() {
+                debug_problem = Some(DebugProblem::SharedFile);
+            }
+        }
+        Ok(ModuleNames {
+            has_debug_info,
+            image,
+            symbols,
+            symbol_source,
+            symbol_problem,
+            stubs: Stubs::default(),
+            dwarf,
+            debug_problem,
+            has_frames: false,
+            limits: limits.clone(),
+            work,
+        })
+    }
+
+    /// Names addresses, in any order: one entry for each, the innermost (inlined) function first, the function that
+    /// owns the code last; empty when the address has no name. Addresses are ELF virtual addresses inside the
+    /// instruction meant (for a return address: minus one). What is not reached by the deadline has the name of its
+    /// symbol, or none.
+    pub fn resolve(&mut self, addresses: &[u64], deadline: &Deadline) -> Vec<Vec<ResolvedLocation>> {
+        self.work.begin(&deadline.at_most(self.limits.max_time));
+        let mut sorted = addresses.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let mut frames = self.frames(&sorted);
+        // The time for DWARF does not count against symbols.
+        self.work.begin(deadline);
+        let (mut chosen, mut demangled) = (Chosen::default(), Demangled::default());
+        let mut locations: FxHashMap<u64, Vec<ResolvedLocation>> = FxHashMap::default();
+        for (&address, frames) in sorted.iter().zip(&mut frames) {
+            if deadline.is_stopped() {
+                break;
+            }
+            let symbol = self.symbols.lookup(address, &mut chosen);
+            let symbol = symbol.or_else(|| self.stubs.name(&self.image, address, &self.limits, &self.work));
+            locations.insert(address, merge(std::mem::take(frames), symbol, &mut demangled));
+        }
+        addresses.iter().map(|address| locations.get(address).cloned().unwrap_or_default()).collect()
+    }
+
+    fn frames(&mut self, sorted: &[u64]) -> DwarfFrames {
+        let none = || vec![Vec::new(); sorted.len()];
+        let Some(dwarf) = self.dwarf.as_mut().filter(|_| !sorted.is_empty()) else { return none() };
+        if self.work.is_late() {
+            self.debug_problem = Some(DebugProblem::TimeLimit);
+            return none();
+        }
+        let (frames, problem) = dwarf.frames(sorted);
+        self.has_frames |= frames.iter().any(|frames| !frames.is_empty());
+        let lasting = self.debug_problem.filter(|problem| *problem == DebugProblem::SharedFile);
+        self.debug_problem = problem.or(lasting);
+        frames
+    }
+
+    /// The best source of names available in the module, whether or not it knew the addresses asked for.
+    pub fn source(&self) -> NameSource {
+        let is_sound = matches!(self.debug_problem, None | Some(DebugProblem::SharedFile));
+        if self.has_debug_info && (is_sound || self.has_frames) {
+            return NameSource::Dwarf;
+        }
+        self.symbol_source
+    }
+
+    /// Why DWARF was not fully used the last time, if so. The names given are right nevertheless.
+    pub fn problem(&self) -> Option<DebugProblem> {
+        self.debug_problem
+    }
+
+    /// Why a symbol table that is there is not used.
+    pub fn symbol_problem(&self) -> Option<&SymbolError> {
+        self.symbol_problem.as_ref()
+    }
+
+    /// Memory in use, bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.work.used_bytes()
+    }
+}
+
+/// Reads the symbol tables; returns the best of them, and what was wrong with another.
+fn add_symbols(
+    symbols: &mut SymbolTable,
+    image: &ElfImage,
+    debug_image: Option<&ElfImage>,
+    limits: &Limits,
+    work: &Arc<Work>,
+) -> Result<(NameSource, Option<SymbolError>), SymbolError> {
+    let (mut best, mut problem) = (NameSource::None, None);
+    let tables = [
+        (Some(image), NameSource::Symtab),
+        (debug_image, NameSource::Symtab),
+        (Some(image), NameSource::Dynsym),
+    ];
+    for (image, source) in tables {
+        let Some(image) = image else { continue };
+        match symbols.add(image, source, limits, work) {
+            Ok(true) => best = best.max(source),
+            Ok(false) => {}
+            Err(SymbolError::Stopped) => return Err(SymbolError::Stopped),
+            Err(error) => problem = problem.or(Some(error)),
+        }
+    }
+    symbols.finish(work)?;
+    Ok((best, problem))
+}
+
+/// Readable names by raw name, so that each is worked out once.
+type Demangled = FxHashMap<String, String>;
+
+/// Puts the inline chain and the symbol of one address together.
+fn merge(
+    mut frames: Vec<DwarfFrame>,
+    symbol: Option<String>,
+    demangled: &mut Demangled,
+) -> Vec<ResolvedLocation> {
+    if frames.is_empty() && symbol.is_some() {
+        frames.push(DwarfFrame { name: None, file: None, line: 0 });
+    }
+    if let (Some(outermost), Some(symbol)) = (frames.last_mut(), symbol) {
+        // A symbol says more than a plain name that lost its namespace (line tables only), and something
+        // where DWARF is silent (assembly).
+        let is_better = |name: &String| is_mangled(&symbol) && !is_mangled(name);
+        if outermost.name.as_ref().is_none_or(is_better) {
+            outermost.name = Some(symbol);
+        }
+    }
+    let last = frames.len().saturating_sub(1);
+    let named = frames.into_iter().enumerate().filter_map(|(index, frame)| {
+        let raw_name = frame.name?;
+        let name = match demangled.get(&raw_name) {
+            Some(name) => name.clone(),
+            None => {
+                let name = demangle(&raw_name).into_owned();
+                demangled.insert(raw_name.clone(), name.clone());
+                name
+            }
+        };
+        let is_inlined = index < last;
+        Some(ResolvedLocation { name, raw_name, file: frame.file, line: frame.line, is_inlined })
+    });
+    let mut locations: Vec<_> = named.collect();
+    // When the outermost function has no name, the chain would claim to be inlined into nothing.
+    if locations.last().is_some_and(|location| location.is_inlined) {
+        locations.clear();
+    }
+    locations
+}
+
+fn is_mangled(name: &str) -> bool {
+    name.starts_with("_Z") || name.starts_with("_R")
+}

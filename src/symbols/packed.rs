@@ -1,0 +1,226 @@
+//! A zlib stream that is read at any place without being unpacked whole.
+//!
+//! Every so often on the way through, the state of the decompressor is kept: its tables and the last 32 KiB that it wrote.
+//! To read at a place, it goes on from where it is or from the last such state before the place. This is how zran.c, an
+//! example of zlib, does it.
+
+use super::SymbolError;
+use super::source::Source;
+use super::work::{Charge, Work};
+use miniz_oxide::inflate::TINFLStatus;
+use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What deflate may refer back to, and so what is kept of what was written, bytes.
+pub(super) const WINDOW_BYTES: usize = 32 << 10;
+/// Packed bytes that are read at a time.
+const INPUT_BYTES: usize = 64 << 10;
+/// States that are kept at most: of a long stream they are farther apart.
+const MAX_STATES: u64 = 128;
+/// Unpacked bytes between two kept states, at least.
+const MIN_INTERVAL: u64 = 128 << 10;
+/// Memory of one state, bytes.
+const STATE_BYTES: u64 = (WINDOW_BYTES + size_of::<DecompressorOxide>()) as u64;
+
+/// A zlib stream in a file.
+#[derive(Debug)]
+pub(super) struct PackedStream {
+    source: Source,
+    /// Where the packed bytes lie.
+    packed: Range<u64>,
+    /// Unpacked length, bytes.
+    len: u64,
+    work: Arc<Work>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    cursor: Option<Cursor>,
+    /// By place, ascending.
+    states: Vec<State>,
+    charge: Charge,
+}
+
+/// The decompressor at one place of the stream.
+#[derive(Clone)]
+struct State {
+    decompressor: Box<DecompressorOxide>,
+    window: Box<[u8; WINDOW_BYTES]>,
+    /// Place in the file of the next packed byte.
+    packed_at: u64,
+    /// Unpacked bytes written so far.
+    unpacked: u64,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("unpacked", &self.unpacked).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Cursor {
+    state: State,
+    input: Vec<u8>,
+    /// Bytes of `input` that were consumed.
+    consumed: usize,
+}
+
+impl PackedStream {
+    /// The stream at `packed` of `source`, which unpacks to `len` bytes.
+    pub(super) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
+        let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work) };
+        PackedStream { source, packed, len, work: Arc::clone(work), inner: Mutex::new(inner) }
+    }
+
+    /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window: a page does.
+    pub(super) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), SymbolError> {
+        let end = at + out.len() as u64;
+        let inner = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cursor = self.cursor_for(at, inner);
+        while cursor.state.unpacked < end {
+            if self.work.is_late() {
+                inner.cursor = Some(cursor);
+                return Err(SymbolError::Stopped);
+            }
+            self.keep_state(&cursor.state, inner);
+            self.step(&mut cursor)?;
+        }
+        let start = at as usize % WINDOW_BYTES;
+        out.copy_from_slice(&cursor.state.window[start..start + out.len()]);
+        inner.cursor = Some(cursor);
+        Ok(())
+    }
+
+    /// The decompressor at or before `at`, as near as there is one, or just after it with `at` still in its window.
+    fn cursor_for(&self, at: u64, inner: &mut Inner) -> Cursor {
+        let known = inner.states.partition_point(|state| state.unpacked <= at).checked_sub(1);
+        let known = known.map(|index| &inner.states[index]);
+        let usable = inner.cursor.take().filter(|cursor| {
+            let written = cursor.state.unpacked;
+            // `at` is in the window, or it is still to come and no kept state is nearer.
+            let start = written.saturating_sub(1) / WINDOW_BYTES as u64 * WINDOW_BYTES as u64;
+            at >= start && (at < written || known.is_none_or(|state| state.unpacked <= written))
+        });
+        usable.unwrap_or_else(|| {
+            let state = known.cloned().unwrap_or_else(|| State {
+                decompressor: Box::default(),
+                window: Box::new([0; WINDOW_BYTES]),
+                packed_at: self.packed.start,
+                unpacked: 0,
+            });
+            Cursor { state, input: Vec::new(), consumed: 0 }
+        })
+    }
+
+    /// Keeps the state if it is at the start of a window and far enough from the one before.
+    fn keep_state(&self, state: &State, inner: &mut Inner) {
+        let interval = (self.len / MAX_STATES).max(MIN_INTERVAL);
+        let last = inner.states.last().map_or(0, |state| state.unpacked);
+        let is_due = state.unpacked.is_multiple_of(WINDOW_BYTES as u64) && state.unpacked >= last + interval;
+        // Without memory for it reading takes longer.
+        if is_due && inner.charge.add(STATE_BYTES).is_ok() {
+            inner.states.push(state.clone());
+        }
+    }
+
+    /// Unpacks up to the end of the window.
+    fn step(&self, cursor: &mut Cursor) -> Result<(), SymbolError> {
+        let damaged = SymbolError::Damaged("compressed section");
+        let Cursor { state, input, consumed } = cursor;
+        if *consumed == input.len() {
+            let left = self.packed.end.saturating_sub(state.packed_at);
+            input.resize(left.min(INPUT_BYTES as u64) as usize, 0);
+            *consumed = 0;
+            self.source.read_exact(input, state.packed_at)?;
+        }
+        let has_more = state.packed_at + ((input.len() - *consumed) as u64) < self.packed.end;
+        let more = if has_more { inflate_flags::TINFL_FLAG_HAS_MORE_INPUT } else { 0 };
+        let flags =
+            inflate_flags::TINFL_FLAG_PARSE_ZLIB_HEADER | inflate_flags::TINFL_FLAG_IGNORE_ADLER32 | more;
+        let place = state.unpacked as usize % WINDOW_BYTES;
+        let (status, read, written) =
+            decompress(&mut state.decompressor, &input[*consumed..], &mut state.window[..], place, flags);
+        *consumed += read;
+        state.packed_at += read as u64;
+        state.unpacked += written as u64;
+        match status {
+            TINFLStatus::HasMoreOutput | TINFLStatus::NeedsMoreInput if read + written > 0 => Ok(()),
+            TINFLStatus::Done if written > 0 => Ok(()),
+            _ => Err(damaged),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deadline::Deadline;
+    use crate::memory_budget::MemoryBudget;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
+    const PAGE: usize = 4096;
+
+    fn text(len: usize) -> Vec<u8> {
+        let mut seed = 1_u32;
+        let mut next = || {
+            seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (seed >> 24) as u8
+        };
+        (0..len).map(|at| if at % 7 < 4 { (at / 900) as u8 } else { next() & 15 }).collect()
+    }
+
+    fn stream(bytes: &[u8], len: usize, deadline: &Deadline) -> (PackedStream, Arc<MemoryBudget>) {
+        let budget = Arc::new(MemoryBudget::new(64 << 20));
+        let work = Work::new(&budget, deadline).unwrap();
+        let packed = miniz_oxide::deflate::compress_to_vec_zlib(bytes, 6);
+        let range = 3..3 + packed.len() as u64;
+        let file = [&[9; 3][..], &packed, &[9; 5]].concat();
+        (PackedStream::new(Source::Bytes(Arc::new(file)), range, len as u64, &work), budget)
+    }
+
+    #[test]
+    fn pages_are_right_in_any_order() {
+        let bytes = text(3_000_000);
+        let (stream, budget) = stream(&bytes, bytes.len(), &Deadline::default());
+        let pages = bytes.len() / PAGE;
+        let mut out = [0; PAGE];
+        for step in (0..300).map(|n| n * 197 % pages).chain(0..40).chain([pages - 1, 0, 1, 8, 7]) {
+            let at = step * PAGE;
+            stream.read(at as u64, &mut out).unwrap();
+            assert_eq!(out[..], bytes[at..at + PAGE], "page {step}");
+        }
+        let inner = stream.inner.lock().unwrap();
+        assert!((17..=23).contains(&inner.states.len()), "{}", inner.states.len());
+        assert!(budget.used_bytes() <= 2 << 20);
+    }
+
+    #[test]
+    fn a_stream_that_ends_early_or_is_damaged_is_an_error() {
+        let bytes = text(100_000);
+        let mut out = [0; PAGE];
+        let (short, _) = stream(&bytes, 200_000, &Deadline::default());
+        short.read(0, &mut out).unwrap();
+        assert!(short.read(150 * 1024 / 4096 * 4096, &mut out).is_err());
+        // It can be read again after an error.
+        short.read(4096, &mut out).unwrap();
+        assert_eq!(out[..], bytes[4096..8192]);
+        let (mut other, _) = stream(&bytes, 100_000, &Deadline::default());
+        other.packed.end -= 9_000;
+        assert!(other.read(90_112, &mut out).is_err());
+    }
+
+    #[test]
+    fn unpacking_ends_with_the_stop_flag() {
+        let stop = Arc::<AtomicBool>::default();
+        let bytes = text(1_000_000);
+        let (stream, _) = stream(&bytes, bytes.len(), &Deadline::after(Duration::from_secs(3600), &stop));
+        let mut out = [0; PAGE];
+        stream.read(0, &mut out).unwrap();
+        stop.store(true, Ordering::Relaxed);
+        assert!(matches!(stream.read(900 * 1024, &mut out), Err(SymbolError::Stopped)));
+    }
+}

@@ -1,0 +1,281 @@
+//! A look through the entries of a unit before addr2line reads them: how much memory that will take, and which other
+//! units it will look into.
+//!
+//! A name may stand in another unit: link-time optimisation inlines across units, and dwz moves what several units have in
+//! common to one that they share. Without those units addr2line fails; with all units it is slow and large.
+
+use super::SymbolError;
+use super::dwarf_sections::Sections;
+use super::reader::SectionReader;
+use super::units::UnitIndex;
+use super::work::{Charge, Work};
+use gimli::{
+    Abbreviation, Abbreviations, AttributeValue, DebugAbbrevOffset, DebugInfoOffset, DebugLineOffset, Reader,
+    SectionId, UnitHeader, UnitOffset, constants,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// References that are followed from entry to entry for a name; addr2line follows 16.
+const MAX_CHAIN: usize = 16;
+/// References to entries of other units that are followed. The units of those beyond are not there, and nor are the names.
+const MAX_TARGETS: usize = 1 << 20;
+/// Reads of one table of abbreviations: the largest seen takes 200,000. A read makes 32 bytes in memory at most.
+const MAX_ABBREVIATION_READS: u64 = 2 << 20;
+const ABBREVIATION_READ_BYTES: u64 = 32;
+/// Memory that addr2line takes for a function, or for an inlined one of a function that it was asked for, bytes.
+const FUNCTION_BYTES: u64 = 176;
+/// Memory for a byte of the header of a line table: names of files.
+const LINE_HEADER_FACTOR: u64 = 48;
+/// Memory for a row of a line table, which was copied when its list grew.
+const ROW_BYTES: u64 = 48;
+/// Memory for a byte of a line program. A row takes at least one byte, and four in what compilers write.
+const LINE_FACTOR: u64 = 12;
+/// The rows of longer line programs are counted.
+const MAX_UNCOUNTED_LINES: u64 = 256 << 10;
+/// Memory for a unit that is there for its names, bytes.
+const MEMBER_BYTES: u64 = 1024;
+
+/// Tables of abbreviations that were read, by their place.
+pub(super) type KnownAbbreviations = FxHashMap<usize, (Arc<Abbreviations>, Charge)>;
+
+/// What a unit takes.
+#[derive(Debug)]
+pub(super) struct Survey {
+    /// The unit and those that it refers to, by number.
+    pub(super) members: BTreeSet<u32>,
+    counts: Counts,
+    /// Memory of the line tables, bytes.
+    line_bytes: u64,
+}
+
+/// How many functions there are in a unit.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    functions: u64,
+    inlined: u64,
+    /// Inlined ones in the function that has most.
+    most_inlined: u64,
+}
+
+impl Survey {
+    /// Memory that addr2line's tables take at most once it was asked for so many addresses, bytes: it reads the inlined
+    /// functions of those functions that it is asked for.
+    pub(super) fn memory_bytes(&self, asked: u64) -> u64 {
+        let Counts { functions, inlined, most_inlined } = self.counts;
+        let inlined = most_inlined.saturating_mul(asked).min(inlined);
+        (functions + inlined).saturating_mul(FUNCTION_BYTES).saturating_add(self.line_bytes)
+    }
+}
+
+/// Looks through units.
+pub(super) struct Surveyor<'a> {
+    pub(super) sections: &'a Sections,
+    pub(super) index: &'a UnitIndex,
+    pub(super) known: &'a mut KnownAbbreviations,
+    pub(super) work: &'a Arc<Work>,
+}
+
+fn damaged<E>(_: E) -> SymbolError {
+    SymbolError::Damaged("debug information")
+}
+
+impl<'a> Surveyor<'a> {
+    /// Looks through a unit.
+    pub(super) fn survey(&mut self, unit: u32) -> Result<Survey, SymbolError> {
+        let mut members = BTreeSet::from([unit]);
+        let (counts, targets) = self.entries(unit)?;
+        self.follow(targets, &mut members)?;
+        let mut line_bytes = 0_u64;
+        for &member in &members {
+            line_bytes = line_bytes.saturating_add(self.lines(member, member == unit)?);
+        }
+        Ok(Survey { members, counts, line_bytes })
+    }
+
+    fn header(&self, unit: u32) -> Result<UnitHeader<SectionReader<'a>>, SymbolError> {
+        let span = self.index.unit(unit).ok_or(SymbolError::Damaged("debug information"))?;
+        let info = SectionReader::new(self.sections.get(SectionId::DebugInfo));
+        gimli::DebugInfo::from(info).header_from_offset(DebugInfoOffset(span.start)).map_err(damaged)
+    }
+
+    /// The abbreviations of a unit.
+    pub(super) fn abbreviations(&mut self, unit: u32) -> Result<(usize, Arc<Abbreviations>), SymbolError> {
+        let offset = self.header(unit)?.debug_abbrev_offset().0;
+        if let Some((abbreviations, _)) = self.known.get(&offset) {
+            return Ok((offset, Arc::clone(abbreviations)));
+        }
+        let section = self.sections.get(SectionId::DebugAbbrev);
+        section.begin(MAX_ABBREVIATION_READS);
+        let table = gimli::DebugAbbrev::from(SectionReader::new(section));
+        let abbreviations = Arc::new(table.abbreviations(DebugAbbrevOffset(offset)).map_err(damaged)?);
+        let charge = Charge::new(self.work, section.reads() * ABBREVIATION_READ_BYTES)?;
+        self.known.insert(offset, (Arc::clone(&abbreviations), charge));
+        Ok((offset, abbreviations))
+    }
+
+    /// Numbers of functions and inlined functions, and the entries of other units that these refer to.
+    fn entries(&mut self, unit: u32) -> Result<(Counts, FxHashSet<usize>), SymbolError> {
+        let header = self.header(unit)?;
+        let (_, abbreviations) = self.abbreviations(unit)?;
+        let mut entries = header.entries_raw(&abbreviations, None).map_err(damaged)?;
+        let (mut counts, mut targets) = (Counts::default(), FxHashSet::default());
+        let (mut function_depth, mut in_function) = (isize::MAX, 0);
+        while !entries.is_empty() {
+            let depth = entries.next_depth();
+            let Some(abbreviation) = entries.read_abbreviation().map_err(damaged)? else { continue };
+            let (is_function, is_inlined) = (is_function(abbreviation), is_inlined(abbreviation));
+            if is_inlined {
+                counts.inlined += 1;
+                in_function += 1;
+                counts.most_inlined = counts.most_inlined.max(in_function);
+            } else if is_function {
+                counts.functions += 1;
+                // What is inlined after a function inside another one counts for the outer.
+                if depth <= function_depth {
+                    (function_depth, in_function) = (depth, 0);
+                }
+            }
+            if !is_function || !abbreviation.attributes().iter().any(is_foreign_name) {
+                entries.skip_attributes(abbreviation.attributes()).map_err(damaged)?;
+                continue;
+            }
+            for spec in abbreviation.attributes() {
+                let attribute = entries.read_attribute(*spec).map_err(damaged)?;
+                if is_foreign_name(spec)
+                    && let AttributeValue::DebugInfoRef(target) = attribute.value()
+                    && targets.len() < MAX_TARGETS
+                {
+                    targets.insert(target.0);
+                }
+            }
+        }
+        Ok((counts, targets))
+    }
+
+    /// Adds the units in which the names of `targets` are.
+    fn follow(
+        &mut self,
+        mut targets: FxHashSet<usize>,
+        members: &mut BTreeSet<u32>,
+    ) -> Result<(), SymbolError> {
+        let mut seen: FxHashSet<usize> = FxHashSet::default();
+        for _ in 0..MAX_CHAIN {
+            let mut next = FxHashSet::default();
+            for target in targets.drain() {
+                if seen.len() < MAX_TARGETS
+                    && seen.insert(target)
+                    && let Some(unit) = self.index.unit_at(target)
+                {
+                    members.insert(unit);
+                    next.extend(self.next_in_chain(unit, target)?);
+                }
+            }
+            targets = next;
+        }
+        Ok(())
+    }
+
+    /// The entry that has the name of the one at `target`, if that has none of its own.
+    fn next_in_chain(&mut self, unit: u32, target: usize) -> Result<Option<usize>, SymbolError> {
+        let header = self.header(unit)?;
+        let start = header.offset().0;
+        let (_, abbreviations) = self.abbreviations(unit)?;
+        let mut entries =
+            header.entries_raw(&abbreviations, Some(UnitOffset(target - start))).map_err(damaged)?;
+        let Some(abbreviation) = entries.read_abbreviation().map_err(damaged)? else { return Ok(None) };
+        let mut next = None;
+        for spec in abbreviation.attributes() {
+            let attribute = entries.read_attribute(*spec).map_err(damaged)?;
+            match (attribute.name(), attribute.value()) {
+                (
+                    constants::DW_AT_name
+                    | constants::DW_AT_linkage_name
+                    | constants::DW_AT_MIPS_linkage_name,
+                    _,
+                ) => return Ok(None),
+                (constants::DW_AT_abstract_origin | constants::DW_AT_specification, value) => {
+                    next = match value {
+                        AttributeValue::UnitRef(offset) => start.checked_add(offset.0),
+                        AttributeValue::DebugInfoRef(offset) => Some(offset.0),
+                        _ => None,
+                    };
+                }
+                _ => {}
+            }
+        }
+        Ok(next)
+    }
+
+    /// Memory for the line table of a unit; its rows are read of one unit only.
+    fn lines(&self, unit: u32, with_rows: bool) -> Result<u64, SymbolError> {
+        let Some(lines) = self.index.unit(unit).and_then(|span| span.lines()) else {
+            return Ok(MEMBER_BYTES);
+        };
+        let section = self.sections.get(SectionId::DebugLine);
+        let sizes = || {
+            let mut reader = SectionReader::new(section);
+            reader.skip(lines)?;
+            let (length, format) = reader.read_initial_length()?;
+            if reader.read_u16()? >= 5 {
+                reader.skip(2)?;
+            }
+            Ok::<_, gimli::Error>((length as u64, reader.read_length(format)? as u64))
+        };
+        // addr2line leaves a unit out whose line table is damaged.
+        let Ok((length, header)) = sizes() else { return Ok(MEMBER_BYTES) };
+        // As much as the head may take while it is counted.
+        let _charge = Charge::new(self.work, header.min(length).saturating_mul(LINE_HEADER_FACTOR))?;
+        let Some(program) = self.line_program(unit, lines) else { return Ok(MEMBER_BYTES) };
+        let header = MEMBER_BYTES + head_bytes(program.header(), with_rows);
+        let rows = match length {
+            _ if !with_rows => 0,
+            ..=MAX_UNCOUNTED_LINES => length * LINE_FACTOR,
+            _ => count_rows(program).saturating_mul(ROW_BYTES),
+        };
+        Ok(header.saturating_add(rows))
+    }
+
+    fn line_program(&self, unit: u32, lines: usize) -> Option<LineProgram<'a>> {
+        let address_size = self.header(unit).ok()?.address_size();
+        let table = gimli::DebugLine::from(SectionReader::new(self.sections.get(SectionId::DebugLine)));
+        table.program(DebugLineOffset(lines), address_size, None, None).ok()
+    }
+}
+
+type LineProgram<'a> = gimli::IncompleteLineProgram<SectionReader<'a>>;
+
+/// Memory of the head of a line table: names of files and folders, as they are read and, with rows, as text.
+fn head_bytes(header: &gimli::LineProgramHeader<SectionReader<'_>>, with_rows: bool) -> u64 {
+    /// A path as text is longer than what is in the table by its folder.
+    const PATH_BYTES: usize = 128;
+    let path = if with_rows { PATH_BYTES } else { 0 };
+    let file = size_of::<gimli::FileEntry<SectionReader<'_>>>() + path;
+    // Lists that grew have twice the room that they need, at most.
+    (2 * (header.file_names().len() * file + size_of_val(header.include_directories()))) as u64
+}
+
+fn count_rows(program: LineProgram<'_>) -> u64 {
+    let mut rows = program.rows();
+    let mut count = 0;
+    while let Ok(Some(_)) = rows.next_row() {
+        count += 1;
+    }
+    count
+}
+
+/// Whether this is a function or an inlined one.
+fn is_function(abbreviation: &Abbreviation) -> bool {
+    abbreviation.tag() == constants::DW_TAG_subprogram || is_inlined(abbreviation)
+}
+
+fn is_inlined(abbreviation: &Abbreviation) -> bool {
+    abbreviation.tag() == constants::DW_TAG_inlined_subroutine
+}
+
+/// Whether this attribute is the name of a function in another unit.
+fn is_foreign_name(spec: &gimli::AttributeSpecification) -> bool {
+    matches!(spec.name(), constants::DW_AT_abstract_origin | constants::DW_AT_specification)
+        && matches!(spec.form(), constants::DW_FORM_ref_addr | constants::DW_FORM_indirect)
+}

@@ -1,0 +1,127 @@
+//! addr2line's tables of one unit, over a view of the debug sections in which no other unit is.
+//!
+//! addr2line reads the first entry, the abbreviations and the head of the line table of every unit that there is before it
+//! answers anything. In a view, all units but those wanted are covered by headers whose abbreviations do not exist:
+//! addr2line passes over such units. Offsets stay what they are.
+
+use super::SymbolError;
+use super::dwarf_sections::Sections;
+use super::reader::SectionReader;
+use super::section::Section;
+use super::units::UnitSpan;
+use super::work::Work;
+use addr2line::Context;
+use gimli::{Abbreviations, DebugAbbrevOffset, SectionId};
+use std::sync::Arc;
+
+type UnitTables<'a> = Context<SectionReader<'a>>;
+
+self_cell::self_cell!(
+    /// A unit's tables, with the bytes that they are read from as they are needed.
+    pub(super) struct UnitContext {
+        owner: UnitView,
+        #[not_covariant]
+        dependent: UnitTables,
+    }
+);
+
+/// What addr2line sees of a module.
+#[derive(Debug)]
+pub(super) struct UnitView {
+    info: Section,
+    aranges: Section,
+    rest: Arc<Sections>,
+}
+
+/// A unit that is in a view.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) span: UnitSpan,
+    pub(super) abbreviations: (usize, Arc<Abbreviations>),
+    /// It is the one that is asked for addresses; else it is there for its names.
+    pub(super) is_asked: bool,
+}
+
+impl UnitContext {
+    /// The tables of the unit that is asked among `members`, which are sorted.
+    pub(super) fn open(
+        members: &[Member],
+        sections: &Arc<Sections>,
+        work: &Arc<Work>,
+    ) -> Result<Self, SymbolError> {
+        let base = sections.get(SectionId::DebugInfo);
+        let (mut patches, mut covered) = (Vec::new(), 0);
+        for Member { span, .. } in members {
+            if span.start > covered {
+                patches.push((covered, unreadable_header(span.start - covered)?));
+            }
+            covered = span.end;
+        }
+        let view = UnitView {
+            info: Section::overlay(base, covered, &patches, work)?,
+            aranges: Section::of_bytes(address_sets(members), work),
+            rest: Arc::clone(sections),
+        };
+        UnitContext::try_new(view, |view| {
+            let mut dwarf = view.rest.dwarf_with(|id| match id {
+                SectionId::DebugInfo => &view.info,
+                SectionId::DebugAranges => &view.aranges,
+                id => view.rest.get(id),
+            });
+            for Member { abbreviations: (offset, abbreviations), .. } in members {
+                let offset = DebugAbbrevOffset(*offset);
+                dwarf.abbreviations_cache.set::<SectionReader<'_>>(offset, Arc::clone(abbreviations));
+            }
+            Context::from_dwarf(dwarf).map_err(|_| SymbolError::Damaged("debug information"))
+        })
+    }
+}
+
+/// The header of a unit of `len` bytes whose abbreviations lie behind the end of any section. Version 4: the shortest.
+fn unreadable_header(len: usize) -> Result<Vec<u8>, SymbolError> {
+    const VERSION: [u8; 2] = [4, 0];
+    const ADDRESS_SIZE: u8 = 8;
+    let len = len as u64;
+    let mut header = Vec::new();
+    match u32::try_from(len).ok().filter(|len| *len < 0xffff_fff0) {
+        Some(len) => {
+            let length = len.checked_sub(4).ok_or(SymbolError::Damaged("debug information"))?;
+            header.extend_from_slice(&length.to_le_bytes());
+            header.extend_from_slice(&VERSION);
+            header.extend_from_slice(&u32::MAX.to_le_bytes());
+        }
+        None => {
+            header.extend_from_slice(&u32::MAX.to_le_bytes());
+            header.extend_from_slice(&(len - 12).to_le_bytes());
+            header.extend_from_slice(&VERSION);
+            header.extend_from_slice(&u64::MAX.to_le_bytes());
+        }
+    }
+    header.push(ADDRESS_SIZE);
+    match header.len() as u64 <= len {
+        true => Ok(header),
+        false => Err(SymbolError::Damaged("debug information")),
+    }
+}
+
+/// `.debug_aranges` for a view: the unit that is asked has all addresses, the others a byte where nothing is. Without it
+/// addr2line would run the line tables of units that do not say what they cover.
+fn address_sets(members: &[Member]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for Member { span, is_asked, .. } in members {
+        let (address, len) = if *is_asked { (1, u64::MAX - 2) } else { (u64::MAX - 2, 1) };
+        // A length of 64 bits, version 2, the unit, sizes of addresses and segments: 24 bytes; then pairs, aligned.
+        let mut set = Vec::new();
+        set.extend_from_slice(&2_u16.to_le_bytes());
+        set.extend_from_slice(&(span.start as u64).to_le_bytes());
+        set.extend_from_slice(&[8, 0]);
+        set.resize(20, 0);
+        for number in [address, len, 0, 0] {
+            set.extend_from_slice(&u64::to_le_bytes(number));
+        }
+        bytes.extend_from_slice(&u32::MAX.to_le_bytes());
+        bytes.extend_from_slice(&(set.len() as u64).to_le_bytes());
+        bytes.append(&mut set);
+    }
+    bytes
+}

@@ -1,0 +1,269 @@
+//! What looking names up in one module may take: time, memory, reads and stack.
+//!
+//! addr2line walks entries with recursion and follows references without counting. Neither can be
+//! bounded from outside, but all of it reads: so the reader of sections itself refuses to go on when a section was
+//! read too many times over, the time is up, memory is refused, or the stack has grown too deep. The refusal
+//! is an ordinary "unexpected end", which ends the walk.
+
+use crate::deadline::Deadline;
+use crate::memory_budget::{MemoryBudget, Refused, Reservation};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Reads between two looks at the clock.
+const READS_PER_TICK: u32 = 1 << 14;
+/// Bytes of stack that a walk may use; the thread that walks must have [`THREAD_STACK_BYTES`].
+const MAX_STACK_BYTES: usize = 6 << 20;
+/// Stack of a thread that walks DWARF.
+pub(super) const THREAD_STACK_BYTES: usize = 8 << 20;
+/// Memory is reserved in steps of this many bytes.
+const RESERVE_STEP: u64 = 1 << 20;
+/// Bytes of strings that may be copied for one unit: names of files, mostly.
+const MAX_COPIED_BYTES: u64 = 32 << 20;
+
+/// The bounds of one module. All of its sections share it; only one thread works on a module at a time.
+#[derive(Debug)]
+pub(super) struct Work {
+    deadline: Mutex<Deadline>,
+    memory: Mutex<Memory>,
+    /// Address of a local variable near the start of the stack of the thread that works; 0: not counted.
+    stack_base: AtomicUsize,
+    until_tick: AtomicU32,
+    copied: AtomicU64,
+    is_late: AtomicBool,
+    is_spent: AtomicBool,
+    is_damaged: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Memory {
+    reservation: Reservation,
+    used: u64,
+    refused: Option<Refused>,
+}
+
+/// Why a read was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Time was up, or the work was told to stop.
+    Late,
+    /// Too many reads, too many copies, or too deep a recursion.
+    Spent,
+    /// No memory.
+    Memory(Refused),
+    /// The file could not be read, or not be unpacked.
+    Damaged,
+}
+
+impl Work {
+    /// Work that draws from `budget`. Waits until the deadline for a first bit of memory.
+    pub(super) fn new(budget: &Arc<MemoryBudget>, deadline: &Deadline) -> Result<Arc<Self>, Refused> {
+        let reservation = budget.reserve(RESERVE_STEP.min(budget.limit_bytes()), deadline)?;
+        Ok(Arc::new(Work {
+            deadline: Mutex::new(deadline.clone()),
+            memory: Mutex::new(Memory { reservation, used: 0, refused: None }),
+            stack_base: AtomicUsize::new(0),
+            until_tick: AtomicU32::new(READS_PER_TICK),
+            copied: AtomicU64::new(0),
+            is_late: AtomicBool::new(false),
+            is_spent: AtomicBool::new(false),
+            is_damaged: AtomicBool::new(false),
+        }))
+    }
+
+    /// Begins another piece of work, which has until `deadline`.
+    pub(super) fn begin(&self, deadline: &Deadline) {
+        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline.clone();
+        self.is_late.store(false, Ordering::Relaxed);
+        self.begin_unit();
+    }
+
+    /// Begins with another unit of DWARF: forgets that something was refused to the one before, unless it was time.
+    pub(super) fn begin_unit(&self) {
+        self.is_spent.store(false, Ordering::Relaxed);
+        self.is_damaged.store(false, Ordering::Relaxed);
+        self.copied.store(0, Ordering::Relaxed);
+        self.memory().refused = None;
+    }
+
+    /// Counts the stack of the calling thread from here.
+    pub(super) fn begin_stack(&self) {
+        let here = 0_u8;
+        self.stack_base.store(std::ptr::from_ref(&here).addr(), Ordering::Relaxed);
+    }
+
+    /// Does not count the stack any more.
+    pub(super) fn end_stack(&self) {
+        self.stack_base.store(0, Ordering::Relaxed);
+    }
+
+    /// Why something was refused since the last beginning, if it was.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        if self.is_late.load(Ordering::Relaxed) {
+            return Some(Refusal::Late);
+        }
+        if let Some(refused) = self.memory().refused {
+            return Some(Refusal::Memory(refused));
+        }
+        let (is_spent, is_damaged) = (&self.is_spent, &self.is_damaged);
+        (is_spent.load(Ordering::Relaxed).then_some(Refusal::Spent))
+            .or(is_damaged.load(Ordering::Relaxed).then_some(Refusal::Damaged))
+    }
+
+    /// Whether time ran out.
+    pub(super) fn is_late(&self) -> bool {
+        let late = &self.is_late;
+        if !late.load(Ordering::Relaxed)
+            && self.deadline.lock().unwrap_or_else(PoisonError::into_inner).has_passed()
+        {
+            late.store(true, Ordering::Relaxed);
+        }
+        late.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the clock once in a while; true while reading may go on.
+    #[inline]
+    pub(super) fn may_read(&self) -> bool {
+        // A load and a store, not one operation: only one thread works at a time.
+        let left = self.until_tick.load(Ordering::Relaxed);
+        self.until_tick.store(left.wrapping_sub(1), Ordering::Relaxed);
+        if left == 0 {
+            self.until_tick.store(READS_PER_TICK, Ordering::Relaxed);
+            return !self.is_late();
+        }
+        let base = self.stack_base.load(Ordering::Relaxed);
+        let here = 0_u8;
+        if base != 0 && std::ptr::from_ref(&here).addr().abs_diff(base) > MAX_STACK_BYTES {
+            self.spend_all();
+            return false;
+        }
+        !self.is_late.load(Ordering::Relaxed)
+    }
+
+    /// Notes that something was read or copied too often.
+    pub(super) fn spend_all(&self) {
+        self.is_spent.store(true, Ordering::Relaxed);
+    }
+
+    /// Notes that the file could not be read.
+    pub(super) fn note_damage(&self) {
+        self.is_damaged.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether `bytes` more may be copied for this unit.
+    pub(super) fn may_copy(&self, bytes: usize) -> bool {
+        let copied = self.copied.load(Ordering::Relaxed).saturating_add(bytes as u64);
+        self.copied.store(copied, Ordering::Relaxed);
+        let may = copied <= MAX_COPIED_BYTES;
+        if !may {
+            self.spend_all();
+        }
+        may
+    }
+
+    /// Bytes of memory in use.
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.memory().used
+    }
+
+    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+        // The numbers are never left half changed.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), Refused> {
+        let mut memory = self.memory();
+        let used = memory.used.saturating_add(bytes);
+        if let Some(more) = used.checked_sub(memory.reservation.bytes()).filter(|more| *more > 0) {
+            // Whole steps if there is room for them.
+            let result = (memory.reservation.grow(more.next_multiple_of(RESERVE_STEP)))
+                .or_else(|_| memory.reservation.grow(more));
+            if let Err(refused) = result {
+                memory.refused = Some(refused);
+                return Err(refused);
+            }
+        }
+        memory.used = used;
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let mut memory = self.memory();
+        memory.used -= bytes;
+        let keep = memory.used.next_multiple_of(RESERVE_STEP).max(RESERVE_STEP);
+        memory.reservation.shrink_to(keep);
+    }
+}
+
+/// Memory of one thing, which is given back when that is dropped.
+#[derive(Debug)]
+pub(super) struct Charge {
+    work: Arc<Work>,
+    bytes: AtomicU64,
+}
+
+impl Charge {
+    /// Takes `bytes`.
+    pub(super) fn new(work: &Arc<Work>, bytes: u64) -> Result<Self, Refused> {
+        work.take(bytes)?;
+        Ok(Charge { work: Arc::clone(work), bytes: AtomicU64::new(bytes) })
+    }
+
+    /// Nothing yet.
+    pub(super) fn none(work: &Arc<Work>) -> Self {
+        Charge { work: Arc::clone(work), bytes: AtomicU64::new(0) }
+    }
+
+    /// Takes `bytes` more.
+    pub(super) fn add(&self, bytes: u64) -> Result<(), Refused> {
+        self.work.take(bytes)?;
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives back what is above `bytes`.
+    pub(super) fn shrink_to(&mut self, bytes: u64) {
+        let held = self.bytes.get_mut();
+        let back = held.saturating_sub(bytes);
+        *held -= back;
+        self.work.give_back(back);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charges_reserve_in_steps_and_give_back() {
+        let budget = Arc::new(MemoryBudget::new(3 * RESERVE_STEP + 100));
+        let work = Work::new(&budget, &Deadline::default()).unwrap();
+        assert_eq!(budget.used_bytes(), RESERVE_STEP);
+        let mut charge = Charge::new(&work, RESERVE_STEP).unwrap();
+        assert_eq!(budget.used_bytes(), RESERVE_STEP);
+        charge.add(10).unwrap();
+        assert_eq!((budget.used_bytes(), work.used_bytes()), (2 * RESERVE_STEP, RESERVE_STEP + 10));
+        // What is left is less than a step.
+        charge.add(2 * RESERVE_STEP + 80).unwrap();
+        assert_eq!(work.refusal(), None);
+        let refused = charge.add(11).unwrap_err();
+        assert_eq!(
+            (refused.needs_bytes, work.refusal()),
+            (refused.limit_bytes + 1, Some(Refusal::Memory(refused)))
+        );
+        charge.shrink_to(RESERVE_STEP);
+        assert_eq!((budget.used_bytes(), work.used_bytes()), (RESERVE_STEP, RESERVE_STEP));
+        drop(charge);
+        assert_eq!((budget.used_bytes(), work.used_bytes()), (RESERVE_STEP, 0));
+        work.begin_unit();
+        assert_eq!(work.refusal(), None);
+        drop(work);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+}
