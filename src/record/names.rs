@@ -28,6 +28,11 @@ const LONGEST_LOOK: Duration = Duration::from_secs(60);
 const MOST_KEPT: u64 = 32 << 20;
 /// It is kept as long as this after a look.
 const LONGEST_KEPT: Duration = Duration::from_secs(20);
+/// A look in the background that takes longer than this, on a machine that is too busy for it, is begun anew where
+/// everything else is.
+const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
+/// The same when names are waited for.
+const URGENT_PATIENCE: Duration = Duration::from_millis(200);
 /// Most frames of generated code that wait in one process: their names may never come.
 const MOST_GENERATED: usize = 100_000;
 
@@ -54,6 +59,9 @@ struct Queue {
     waiting: Addresses,
     /// Those that are being looked up; `None` for what is no longer needed.
     asked: Vec<(u64, Option<FrameId>)>,
+    /// Which look they wait for, and since when it starves, if it can.
+    look: u32,
+    in_background_since: Option<Instant>,
     due: Instant,
     /// Looks that have found nothing.
     vain: u32,
@@ -65,6 +73,7 @@ struct Queue {
 #[derive(Debug)]
 pub(super) struct Answer {
     origin: Origin,
+    look: u32,
     named: Named,
     took: Duration,
     /// What was read for it.
@@ -173,6 +182,8 @@ impl Names {
             kept: None,
             waiting: Vec::new(),
             asked: Vec::new(),
+            look: 0,
+            in_background_since: None,
             due: Instant::now(),
             vain: 0,
             looks: 0,
@@ -230,26 +241,41 @@ impl Names {
                 Urgency::Now => queue.due <= now || queue.vain == 0,
                 Urgency::Last => true,
             };
-            if !queue.is_ready() || !is_due {
-                continue;
+            if queue.is_ready() && is_due {
+                queue.waiting.sort_unstable();
+                queue.waiting.dedup();
+                let asked = queue.waiting.drain(..);
+                queue.asked = asked.map(|(address, frame)| (address, Some(frame))).collect();
+            } else {
+                let patience = match urgency {
+                    Urgency::Whenever => BACKGROUND_PATIENCE,
+                    Urgency::Now | Urgency::Last => URGENT_PATIENCE,
+                };
+                let starves = |since| now.saturating_duration_since(since) > patience;
+                if !queue.in_background_since.is_some_and(starves) {
+                    continue;
+                }
             }
             let Some(source) = queue.source.clone() else { continue };
-            queue.waiting.sort_unstable();
-            queue.waiting.dedup();
-            let frames: Addresses = (queue.waiting.iter().zip(0..))
-                .map(|((address, _), place)| (*address, FrameId(place)))
-                .collect();
-            queue.asked = queue.waiting.drain(..).map(|(address, frame)| (address, Some(frame))).collect();
+            let background = self.background.as_ref().filter(|_| {
+                // What starved once would do so again.
+                urgency == Urgency::Whenever && queue.in_background_since.is_none()
+            });
+            queue.in_background_since = background.map(|_| now);
+            queue.look = queue.look.wrapping_add(1);
+            let look = queue.look;
+            let frames: Addresses =
+                queue.asked.iter().zip(0..).map(|((address, _), place)| (*address, FrameId(place))).collect();
             let kept = queue.kept.take().map(|(names, _)| names);
             let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
-            let look = move || {
+            let work = move || {
                 let begun = Instant::now();
                 let (named, kept, problems) = look_up(&source, kept, frames, &stop);
-                deliver(Answer { origin, named, took: begun.elapsed(), kept, problems });
+                deliver(Answer { origin, look, named, took: begun.elapsed(), kept, problems });
             };
-            match &self.background {
-                Some(background) if urgency == Urgency::Whenever => background.spawn(look),
-                _ => rayon::spawn(look),
+            match background {
+                Some(background) => background.spawn(work),
+                None => rayon::spawn(work),
             }
         }
     }
@@ -265,6 +291,10 @@ impl Names {
 
     /// Takes an answer; returns the names of frames.
     pub(super) fn take(&mut self, answer: Answer) -> Named {
+        // Another look was begun where this one took too long.
+        if self.queues.get(&answer.origin).is_none_or(|queue| queue.look != answer.look) {
+            return Vec::new();
+        }
         if !answer.problems.is_empty() {
             self.unread.insert(answer.origin);
         }
@@ -277,8 +307,10 @@ impl Names {
             .map(|(names, _)| names.memory_bytes())
             .sum();
         let Some(queue) = self.queues.get_mut(&answer.origin) else { return Vec::new() };
-        let has_room = |names: &Box<FileNames>| kept_bytes + names.memory_bytes() <= MOST_KEPT;
-        queue.kept = answer.kept.filter(has_room).map(|names| (names, Instant::now()));
+        let room = MOST_KEPT.saturating_sub(kept_bytes);
+        queue.kept =
+            (answer.kept.filter(|names| names.memory_bytes() <= room)).map(|names| (names, Instant::now()));
+        queue.in_background_since = None;
         let mut asked = std::mem::take(&mut queue.asked);
         let named: Named = (answer.named.into_iter())
             .filter_map(|(place, locations)| {
@@ -377,5 +409,40 @@ mod tests {
         let least: Vec<Duration> = (1..=5).map(|looks| wait_after(looks, 0, Duration::ZERO)).collect();
         assert!(least.is_sorted() && least[0] < Duration::from_millis(100), "{least:?}");
         assert_eq!(least[3..], [SHORTEST_WAIT; 2]);
+    }
+
+    #[test]
+    fn a_look_that_starves_in_the_background_is_begun_anew_elsewhere() {
+        let path = std::env::current_exe().expect("this program has a file");
+        let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
+        let path = path.to_str().expect("its path is text");
+        let limits = crate::unwind::Limits::default();
+        let own = ModuleFile::read(std::process::id(), path, file, &limits);
+        let (sender, answers) = std::sync::mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let deliver =
+            move |answer| sender.lock().expect("nobody panicked").send(answer).expect("it is taken");
+        let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8));
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        // Ends when the test does.
+        names.background.as_ref().expect("there is a pool").spawn(move || assert!(held.recv().is_err()));
+        let id = FileId(0);
+        let elf = own.elf.clone().expect("it is ELF");
+        let code = elf.sections().iter().find(|section| section.name == b".text").expect("it has code");
+        names.add_file(id, own, vec![(code.address, FrameId(7))]);
+        names.look_up(Urgency::Whenever);
+        assert!(names.is_busy() && answers.try_recv().is_err());
+        let origin = Origin::File(id);
+        let begun = names.queues[&origin].in_background_since.expect("it is in the background");
+        names.look_up(Urgency::Now);
+        assert_eq!(names.queues[&origin].in_background_since, Some(begun), "it has a little time");
+        std::thread::sleep(URGENT_PATIENCE);
+        names.look_up(Urgency::Now);
+        let named = names.take(answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up"));
+        assert!(named.iter().all(|(frame, _)| *frame == FrameId(7)) && named.len() == 1, "{named:?}");
+        assert!(!names.is_busy());
+        drop(release);
+        let late = answers.recv_timeout(Duration::from_secs(60)).expect("the first look ends too");
+        assert!(names.take(late).is_empty(), "nothing has two answers");
     }
 }

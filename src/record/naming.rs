@@ -108,9 +108,9 @@ impl Naming {
         while self.names.is_busy() {
             if let Ok(answer) = self.answers.recv_timeout(STEP) {
                 self.enter(answer, &mut collector.profile, writer)?;
-                // Frames that have come while the others were looked up; of generated code nothing more will come.
-                self.names.look_up(Urgency::Now);
             }
+            // Frames that have come while the others were looked up; of generated code nothing more will come.
+            self.names.look_up(Urgency::Now);
             let (done, total) = self.names.progress();
             progress(done, total);
             self.cut_short = match () {
