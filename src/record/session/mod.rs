@@ -20,7 +20,6 @@ use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process;
 use super::processes::Processes;
 use super::sideband::{self, Sideband};
-use super::stack_copies::StackCopies;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
 use super::{descriptors, proc_fs, rights, waiting};
@@ -190,8 +189,9 @@ impl<'obj> Session<'obj> {
         }
 
         collector.files.open_own_vdso();
+        #[cfg(feature = "testing")]
         if let Some(path) = &options.stack_copies {
-            collector.copies = Some(StackCopies::create(path)?);
+            collector.copies = Some(super::stack_copies::StackCopies::create(path)?);
         }
         for path in preload {
             if let Ok(file) = std::fs::File::open(&path) {
@@ -214,7 +214,7 @@ impl<'obj> Session<'obj> {
             row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
             page_capacity: page_capacity(&collector.files),
             hz,
-            copy_every_stack: options.stack_copies.is_some(),
+            copy_every_stack: collector.copies.is_some(),
             cpus,
         };
         let [first, second] = objects;
