@@ -9,6 +9,7 @@
 mod event;
 mod file;
 mod fold;
+mod kernel_addresses;
 mod outcome;
 mod symbols;
 mod table;
@@ -17,6 +18,7 @@ mod wait;
 pub use event::{Event, EventId, EventInfo, Sample, Unit};
 pub use file::{Integrity, ReadError, WriteError, Writer, read, read_path};
 pub use fold::Folded;
+pub use kernel_addresses::AddressSettings;
 pub use outcome::Outcome;
 pub use symbols::{Function, FunctionId, Location, Symbols};
 pub use table::{
@@ -137,6 +139,8 @@ pub struct Meta {
     pub clock: String,
     /// Whether kernel frames were left out.
     pub user_only: bool,
+    /// Who could see the kernel's addresses, if that is known.
+    pub kernel_addresses: Option<AddressSettings>,
 }
 
 /// Facts known when the recording has ended.

@@ -2,7 +2,7 @@
 
 use super::options::{Rate, RecordOptions};
 use super::perf_event::SAMPLE_CLOCK;
-use crate::profile::Meta;
+use crate::profile::{AddressSettings, Meta};
 use crate::unwind::architecture::{Architecture, signature_mask_of};
 
 /// Settings of the kernel that limit sampling.
@@ -67,6 +67,7 @@ pub(super) fn system_meta() -> Meta {
         hostname: text(uname.nodename()),
         kernel: text(uname.release()),
         arch: text(uname.machine()),
+        kernel_addresses: AddressSettings::of_this_kernel(),
         ..Meta::default()
     }
 }

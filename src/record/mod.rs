@@ -43,7 +43,7 @@ mod waits;
 
 pub use options::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
 pub use proc_fs::parse_maps;
-pub use rights::missing_capabilities;
+pub use rights::{CAPABILITIES, Capability, Rights, lasting_fix, own_path};
 pub use session::{Session, Start};
 pub use sideband::CodeMapping;
 pub use target::{Found, find};
