@@ -15,6 +15,7 @@ pub mod cli;
 pub mod doctor;
 pub mod failure;
 pub mod live;
+pub mod own_file;
 pub mod profile;
 pub mod record;
 pub mod report;
