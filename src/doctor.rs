@@ -2,6 +2,7 @@
 //! are only read to explain a failure.
 
 use crate::failure::{Failure, status};
+use crate::privilege;
 use crate::profile::{AddressSettings, Outcome, Profile, ThreadTime};
 use crate::record::{
     CAPABILITIES, Found, RecordOptions, Rights, Session, Start, Target, WaitOptions, find, lasting_fix,
@@ -83,9 +84,12 @@ pub fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let record = RecordOptions { target, waits, ..RecordOptions::default() };
     let found = find(&record)?;
     let mut checks = vec![rights(), type_information()];
+    privilege::keep_attaching()?;
+    // Before the right to see them is given up.
+    let kernel_names = kernel_names();
     checks.extend(recording(&record, &found, options.pid.is_none()));
     if !checks.iter().any(|check| check.verdict == Verdict::Fail) {
-        checks.push(kernel_names());
+        checks.push(kernel_names);
         checks.push(sample_rate());
     }
     Ok(checks)
@@ -128,6 +132,7 @@ fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check>
         format!("all BPF programs load, in {:.0} ms", session.load_time().as_secs_f64() * 1e3),
     )];
     let recorded = session.begin().and_then(|()| {
+        privilege::keep_watching()?;
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end && session.collector.totals.samples < WANTED_STACKS {
             std::thread::sleep(Duration::from_millis(20));

@@ -16,6 +16,7 @@ pub mod doctor;
 pub mod failure;
 pub mod live;
 pub mod own_file;
+pub mod privilege;
 pub mod profile;
 pub mod record;
 pub mod report;

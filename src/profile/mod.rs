@@ -16,7 +16,7 @@ mod table;
 mod wait;
 
 pub use event::{Event, EventId, EventInfo, Sample, Unit};
-pub use file::{Integrity, ReadError, WriteError, Writer, read, read_path};
+pub use file::{Integrity, Opened, ReadError, WriteError, Writer, read, read_path};
 pub use fold::Folded;
 pub use kernel_addresses::AddressSettings;
 pub use outcome::Outcome;

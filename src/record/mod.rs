@@ -49,6 +49,7 @@ pub use sideband::CodeMapping;
 pub use target::{Found, find};
 
 use crate::failure::{Failure, status as exit};
+use crate::privilege;
 use crate::profile::{WriteError, Writer};
 use launch::Child;
 use output::{Destination, Placed, ProfileFile};
@@ -108,6 +109,8 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         (Target::Launch(command), _) | (_, Some(command)) => Some(Child::spawn_stopped(command)?),
         _ => None,
     };
+    privilege::keep_attaching()?;
+    start_pool();
     let launched = matches!(options.target, Target::Launch(_)).then_some(()).and(child.as_ref());
     let preload = launched.map(|child| launch::files_to_preload(&child.program)).unwrap_or_default();
     let launched_pid = launched.map(|child| child.pid);
@@ -147,7 +150,6 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
             };
         }
     };
-    session.prefer_reader();
     let mut recording = Recording {
         session,
         options,
@@ -186,7 +188,9 @@ fn start(
             session.take_sideband()?;
         }
     }
-    session.begin()
+    session.begin()?;
+    session.prefer_reader();
+    Ok(privilege::keep_watching()?)
 }
 
 /// How often each signal was passed on to a command.
@@ -211,6 +215,18 @@ fn wait_for_command(child: &mut Child, signals: &Signals, sent: &mut SignalsSent
         forward(child, signals, sent);
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Starts the threads that compile tables and look up names, with only the rights that a recording needs to its end.
+fn start_pool() {
+    let pool = rayon::ThreadPoolBuilder::new().start_handler(|_| keep_watching_or_end());
+    // In tests there may be one already.
+    let _ = pool.build_global();
+}
+
+/// Reduces the rights of a thread that works on other users' files.
+fn keep_watching_or_end() {
+    privilege::keep_watching().expect("a thread can give up what its process has given up");
 }
 
 /// Starts the file: the header is the first thing that a full disk refuses.

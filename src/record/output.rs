@@ -7,6 +7,7 @@
 use super::descriptors;
 use super::options::Output;
 use crate::failure::{Failure, status};
+use crate::privilege;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, fchown};
@@ -30,6 +31,10 @@ impl Destination {
     /// A [`Failure`] when the path is a folder, exists and may not be replaced, or lies in no folder that
     /// can be written.
     pub(super) fn check(output: &Output, expand: impl Fn(&Path) -> PathBuf) -> Result<Self, Failure> {
+        privilege::as_user(|| Destination::check_as_user(output, expand))
+    }
+
+    fn check_as_user(output: &Output, expand: impl Fn(&Path) -> PathBuf) -> Result<Self, Failure> {
         let destination = match output {
             Output::Stdout => return Ok(Destination { path: None, may_replace: false, keeps_old: false }),
             Output::Default => {
@@ -81,21 +86,24 @@ impl Destination {
         let (Some(path), Some(temporary)) = (&self.path, self.temporary()) else {
             return Ok(ProfileFile { out: Out::Stdout(io::stdout()), temporary: None });
         };
-        let file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
-            .open(&temporary)
-            .map_err(|error| write_failure(path, &error))?;
-        give_to_invoking_user(&file);
+        let file = privilege::as_user(|| {
+            let file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o600)
+                .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+                .open(&temporary)?;
+            give_to_invoking_user(&file);
+            Ok(file)
+        });
+        let file = file.map_err(|error| write_failure(path, &error))?;
         Ok(ProfileFile { out: Out::File(file), temporary: Some(temporary) })
     }
 
     /// Removes a created file that was not given its name.
     pub(super) fn discard(&self) {
         if let Some(temporary) = self.temporary() {
-            let _ = fs::remove_file(temporary);
+            let _ = privilege::as_user(|| fs::remove_file(temporary));
         }
     }
 
@@ -112,6 +120,10 @@ impl Destination {
     /// Gives the created file its name, now that the recording has begun. A file that has this name already is put aside
     /// until [`Placed::settle`] or [`Placed::undo`].
     pub(super) fn commit(&self) -> Result<Placed, Failure> {
+        privilege::as_user(|| self.commit_as_user())
+    }
+
+    fn commit_as_user(&self) -> Result<Placed, Failure> {
         let (Some(path), Some(temporary)) = (&self.path, self.temporary()) else {
             return Ok(Placed::default());
         };
@@ -165,22 +177,24 @@ impl Placed {
     /// The new file is written: the one before it goes its way. Later calls do nothing.
     pub(super) fn settle(&mut self) {
         let Some(Before { aside, kept_as }) = self.before.take() else { return };
-        match kept_as {
+        privilege::as_user(|| match kept_as {
             // If it cannot be removed, the user has it twice, which is no loss.
             None => drop(fs::remove_file(aside)),
             Some(kept) => {
                 let is_kept = fs::rename(&aside, &kept).is_ok();
                 self.kept_old = Some(if is_kept { kept } else { aside });
             }
-        }
+        });
     }
 
     /// Removes the file, and puts the one before it back.
     pub(super) fn undo(&self) {
-        if let Some(path) = self.path.as_ref().filter(|_| !self.put_back()) {
-            // What cannot be removed was not made by us, or is gone.
-            let _ = fs::remove_file(path);
-        }
+        privilege::as_user(|| {
+            if let Some(path) = self.path.as_ref().filter(|_| !self.put_back()) {
+                // What cannot be removed was not made by us, or is gone.
+                let _ = fs::remove_file(path);
+            }
+        });
     }
 
     /// Gives the file before it its name again, in place of the new one. Returns whether there is one.
@@ -251,7 +265,7 @@ impl ProfileFile {
     /// Removes a file that was not given its name.
     pub(super) fn remove(&mut self) {
         if let Some(temporary) = &self.temporary {
-            let _ = fs::remove_file(temporary);
+            let _ = privilege::as_user(|| fs::remove_file(temporary));
         }
     }
 }

@@ -96,6 +96,7 @@ pub use wait_table::{WaitRow, WaitTable};
 pub use waker::WokenBy;
 
 use crate::failure::{Failure, status};
+use crate::privilege;
 use crate::profile::{self, FrameId, Integrity, Profile, Unit};
 use crate::safe_text;
 use crate::units;
@@ -218,9 +219,10 @@ impl Recording {
     pub fn load_quietly(input: &Input) -> anyhow::Result<Self> {
         let (profile, integrity) = match input {
             Input::Stdin => {
+                privilege::input_is_open()?;
                 profile::read(std::io::stdin().lock()).context("cannot read a profile from standard input")?
             }
-            Input::File(path) => match profile::read_path(path) {
+            Input::File(path) => match open(path)?.and_then(profile::Opened::read) {
                 Ok(read) => read,
                 Err(profile::ReadError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
                     return Err(missing(path).into());
@@ -338,6 +340,13 @@ impl Recording {
 fn nothing_read(nouns: &str, problem: &str) -> Failure {
     let message = format!("what could be read holds no {nouns}: the file is not whole ({problem})");
     Failure::new(status::NO_MATCH, message).hint("to record again:  prof record -d 10s -p PID")
+}
+
+/// Opens what the user names, with the rights that the user has; nothing that is opened later needs any.
+fn open(path: &Path) -> Result<Result<profile::Opened, profile::ReadError>, Failure> {
+    let opened = privilege::as_user(|| profile::Opened::open(path));
+    privilege::input_is_open()?;
+    Ok(opened)
 }
 
 fn missing(path: &Path) -> Failure {

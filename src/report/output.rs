@@ -6,7 +6,7 @@
 
 use super::options::Destination;
 use crate::failure::{Failure, status};
-use crate::own_file;
+use crate::{own_file, privilege};
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FileType};
 use rustix::io::Errno;
@@ -27,7 +27,7 @@ pub(super) fn check(destination: &Destination) -> Result<(), Failure> {
     let Destination::File { path, force } = destination else { return Ok(()) };
     let shown = path.display();
     let refuse = |why: &str| Failure::new(status::FAILED, format!("cannot write `{shown}`: {why}"));
-    let found = match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+    let found = match privilege::as_user(|| rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode),
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(refuse(&io::Error::from(error).to_string())),
@@ -57,13 +57,17 @@ pub(super) fn write(destination: &Destination, bytes: &[u8]) -> anyhow::Result<(
             .context("cannot write to standard output");
     };
     let cannot = || format!("cannot write `{}`", path.display());
-    let (beside, mut file) = create_beside(path).with_context(cannot)?;
-    let written = file.write_all(bytes).and_then(|()| take_name(&beside, path, *force));
-    if written.is_err() {
-        // Already failing for a better reason.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written.with_context(cannot)
+    let (beside, mut file) = privilege::as_user(|| create_beside(path)).with_context(cannot)?;
+    let written = file.write_all(bytes);
+    let placed = privilege::as_user(|| {
+        let placed = written.and_then(|()| take_name(&beside, path, *force));
+        if placed.is_err() {
+            // Already failing for a better reason.
+            let _ = std::fs::remove_file(&beside);
+        }
+        placed
+    });
+    placed.with_context(cannot)
 }
 
 /// A new file in the folder of `path`.

@@ -65,7 +65,22 @@ impl KernelSymbols {
     /// [`SymbolError::KernelRestricted`] when addresses are hidden from this process, else as
     /// [`KernelSymbols::parse`].
     pub fn load() -> Result<Self, SymbolError> {
-        let file = File::open("/proc/kallsyms")?;
+        Self::load_from(Self::open()?)
+    }
+
+    /// Opens `/proc/kallsyms`: what it shows depends on the rights of who opens it, not of who reads it.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open() -> std::io::Result<File> {
+        File::open("/proc/kallsyms")
+    }
+
+    /// Reads `/proc/kallsyms`.
+    ///
+    /// # Errors
+    /// As [`KernelSymbols::load`].
+    pub fn load_from(file: File) -> Result<Self, SymbolError> {
         Self::parse(BufReader::with_capacity(1 << 18, file), &Limits::default())
     }
 

@@ -20,6 +20,7 @@ mod postgres;
 mod profiler;
 mod real_programs;
 mod refusals;
+mod rights;
 mod running;
 mod stack_shapes;
 #[path = "../support/mod.rs"]

@@ -105,7 +105,10 @@ impl ModuleFiles {
             sender,
             receiver,
             compiling: 0,
-            small_pool: rayon::ThreadPoolBuilder::new().build().ok(),
+            small_pool: rayon::ThreadPoolBuilder::new()
+                .start_handler(|_| super::keep_watching_or_end())
+                .build()
+                .ok(),
             large: Vec::new(),
             large_running: None,
             unfollowed: Vec::new(),

@@ -25,6 +25,7 @@ use super::wait_programs::WaitConfig;
 use super::{descriptors, proc_fs, rights, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
+use crate::privilege;
 use crate::profile::{Meta, Profile, counter};
 use libbpf_rs::OpenObject;
 use publish::Refusals;
@@ -194,7 +195,7 @@ impl<'obj> Session<'obj> {
             collector.copies = Some(super::stack_copies::StackCopies::create(path)?);
         }
         for path in preload {
-            if let Ok(file) = std::fs::File::open(&path) {
+            if let Ok(file) = privilege::as_user(|| std::fs::File::open(&path)) {
                 collector.files.preload(file, &path);
             }
         }

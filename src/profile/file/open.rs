@@ -1,0 +1,52 @@
+//! A profile that lies in a file.
+
+use super::reader::read_sized;
+use super::{Integrity, ReadError};
+use crate::profile::Profile;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// A regular file or a pipe that was opened to be read.
+#[derive(Debug)]
+pub struct Opened {
+    file: File,
+    /// Length of a regular file, bytes.
+    bytes: Option<u64>,
+}
+
+impl Opened {
+    /// Opens what is at `path`, which must be a regular file or a pipe.
+    ///
+    /// # Errors
+    /// When it cannot be opened. The texts do not name the file.
+    pub fn open(path: &Path) -> Result<Self, ReadError> {
+        use std::os::unix::fs::FileTypeExt;
+        let facts = std::fs::metadata(path)?;
+        let kind = facts.file_type();
+        if kind.is_dir() {
+            return Err(ReadError::Directory);
+        }
+        if !kind.is_file() && !kind.is_fifo() {
+            return Err(ReadError::NotAFile);
+        }
+        Ok(Opened { file: File::open(path)?, bytes: kind.is_file().then_some(facts.len()) })
+    }
+
+    /// Reads the profile.
+    ///
+    /// # Errors
+    /// As [`read`](super::read).
+    pub fn read(self) -> Result<(Profile, Integrity), ReadError> {
+        // A hole of many gigabytes behind the profile must not be read just to be counted.
+        read_sized(io::BufReader::with_capacity(1 << 16, self.file), self.bytes)
+    }
+}
+
+/// Reads the profile at `path`, which must be a regular file or a pipe.
+///
+/// # Errors
+/// As [`read`](super::read), and when the file cannot be opened. The texts do not name the file.
+pub fn read_path(path: &Path) -> Result<(Profile, Integrity), ReadError> {
+    Opened::open(path)?.read()
+}
