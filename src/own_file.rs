@@ -30,6 +30,13 @@ fn give_to_invoking_user(file: &File) {
     }
 }
 
+/// Whether files of this user id are of the user's own making: through sudo, or before.
+pub fn is_owner(uid: u32) -> bool {
+    let own = rustix::process::geteuid();
+    let invoking = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
+    own.as_raw() == uid || (rustix::process::getuid().is_root() && invoking() == Some(uid))
+}
+
 /// Gives the file `from` the name `to`, which nothing must have, at no moment.
 ///
 /// # Errors

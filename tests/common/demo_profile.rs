@@ -69,6 +69,7 @@ impl Demo {
             effective_hz: 999,
             clock: "cpu-clock".into(),
             user_only: false,
+            recorder_pid: 4400,
             kernel_addresses: Some(AddressSettings { kptr_restrict: 0, perf_event_paranoid: -1 }),
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");

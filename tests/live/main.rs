@@ -16,6 +16,7 @@ mod machine;
 mod mappings;
 mod oracle;
 mod pane;
+mod places;
 mod postgres;
 mod profiler;
 mod real_programs;

@@ -20,7 +20,7 @@ mod writer;
 #[cfg(test)]
 mod hostile_tests;
 
-pub use open::{Opened, read_path};
+pub use open::{Glance, Opened, read_path, recorder_words};
 pub use reader::read;
 pub use writer::Writer;
 

@@ -74,7 +74,7 @@ pub(super) fn read_sized(
             }
         };
     } else if !has_end {
-        let text = "the recording was not finished: its recorder was killed, or is still running";
+        let text = "the recording was not finished: its recorder was killed";
         integrity.problem = Some(text.into());
     }
     Ok((decoder.profile, integrity))
