@@ -11,6 +11,7 @@ all: build
 build:
 	@scripts/setup.sh build
 	cargo build --release --locked
+	@scripts/doors.sh target/release/prof
 
 demo:
 	@scripts/setup.sh demo
@@ -29,10 +30,14 @@ test-kernels: build
 	@RECORDINGS=$(RECORDINGS) scripts/test-kernels.sh
 
 # Every stack of real programs walked a second time, by elfutils; needs root. Fails if a program is under 99.9 % that is
-# no documented exception. docs/unwinding.md has the results.
-oracle: build
-	@scripts/setup.sh oracle
-	@scripts/oracle.sh
+# no documented exception. docs/unwinding.md has the results. It records with a build of its own, which can copy stacks; the
+# ordinary one takes its place back.
+oracle:
+	@scripts/setup.sh build oracle
+	cargo build --release --locked --features testing
+	cp target/release/prof target/prof-testing
+	cargo build --release --locked
+	@PROF=$(CURDIR)/target/prof-testing scripts/oracle.sh
 
 # The fuzzer of the kernel's walker, made-up stacks for both walkers, and damaged files, for longer than `test` has time
 # for: `make fuzz FUZZ_SECONDS=3600` fuzzes for an hour; FUZZ_FACTOR says how many times as many stacks and files.

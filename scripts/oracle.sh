@@ -6,11 +6,11 @@
 #
 #   scripts/oracle.sh [-v] [PROGRAM…]      all programs, or some (-v: an example of every difference)
 #
-# PROF names another binary than target/release/prof; SECONDS_EACH how long each program runs (default 5).
+# PROF names another binary than target/prof-testing, built with the feature `testing`; SECONDS_EACH how long each program runs (default 5).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
-prof=${PROF:-$PWD/target/release/prof}
+prof=${PROF:-$PWD/target/prof-testing}
 seconds=${SECONDS_EACH:-5}
 verbose=
 if [ "${1:-}" = -v ]; then
@@ -33,12 +33,14 @@ as_postgres() {
 
 # record CMD ARG…: records a command, and what it starts, for the time that each program has.
 record() {
+	rm -f "$work/copies"
 	"$prof" record -q -F 499 -f -o "$work/prof.data" --stack-copies "$work/copies" -- \
 		timeout "$seconds" "$@" >"$work/out" 2>&1
 }
 
 # record_running PATTERN: the same for processes that run already.
 record_running() {
+	rm -f "$work/copies"
 	"$prof" record -q -F 499 -f -o "$work/prof.data" --stack-copies "$work/copies" -d "${seconds}s" \
 		--name "$1" >"$work/out" 2>&1
 }

@@ -28,6 +28,7 @@ test|cmd:g++|g++|gcc-c++|gcc
 test|cmd:readelf|binutils|binutils|binutils
 test|cmd:llvm-symbolizer,llvm-symbolizer-14|llvm|llvm|llvm
 test|cmd:unshare|util-linux|util-linux|util-linux
+test|cmd:setcap|libcap2-bin|libcap|libcap
 test|cmd:tmux|tmux|tmux|tmux
 test|cmd:sqlite3|sqlite3|sqlite|sqlite
 test|file:/usr/lib/postgresql/*/bin/pgbench /usr/bin/pgbench|postgresql|postgresql-server postgresql-contrib|postgresql

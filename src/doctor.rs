@@ -2,9 +2,14 @@
 //! are only read to explain a failure.
 
 use crate::failure::{Failure, status};
-use crate::profile::{Outcome, Profile, ThreadTime};
-use crate::record::{Found, RecordOptions, Session, Start, Target, WaitOptions, find, missing_capabilities};
+use crate::privilege;
+use crate::profile::{AddressSettings, Outcome, Profile, ThreadTime};
+use crate::record::{
+    CAPABILITIES, Found, RecordOptions, Rights, Session, Start, Target, WaitOptions, find, lasting_fix,
+    own_path,
+};
 use crate::safe_text;
+use crate::symbols::{KernelSymbols, SymbolError};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -79,20 +84,28 @@ pub fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let record = RecordOptions { target, waits, ..RecordOptions::default() };
     let found = find(&record)?;
     let mut checks = vec![rights(), type_information()];
+    privilege::keep_attaching()?;
+    // Before the right to see them is given up.
+    let kernel_names = kernel_names();
     checks.extend(recording(&record, &found, options.pid.is_none()));
     if !checks.iter().any(|check| check.verdict == Verdict::Fail) {
-        checks.push(kernel_names());
+        checks.push(kernel_names);
         checks.push(sample_rate());
     }
     Ok(checks)
 }
 
 fn rights() -> Check {
-    let missing = missing_capabilities();
-    if missing.is_empty() {
-        return Check::new("rights", Verdict::Ok, "CAP_BPF and CAP_PERFMON, or root");
+    const NAME: &str = "rights";
+    match Rights::of_this_process() {
+        Rights::All => {
+            let names: Vec<&str> = CAPABILITIES.iter().map(|capability| capability.name).collect();
+            Check::new(NAME, Verdict::Ok, names.join(", "))
+        }
+        Rights::Some(lost) => Check::new(NAME, Verdict::Warn, lost).fix(lasting_fix(&own_path())),
+        Rights::TooFew(missing) => Check::new(NAME, Verdict::Warn, missing)
+            .fix(format!("run as root, or {}", lasting_fix(&own_path()))),
     }
-    Check::new("rights", Verdict::Warn, format!("{} missing", missing.join(" and "))).fix("sudo prof doctor")
 }
 
 fn type_information() -> Check {
@@ -119,6 +132,7 @@ fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check>
         format!("all BPF programs load, in {:.0} ms", session.load_time().as_secs_f64() * 1e3),
     )];
     let recorded = session.begin(None).and_then(|()| {
+        privilege::keep_watching()?;
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end && session.collector.totals.samples < WANTED_STACKS {
             std::thread::sleep(Duration::from_millis(20));
@@ -191,15 +205,30 @@ fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
         .fix("record it: the notes of prof report name the module and the flag that mends it")
 }
 
+const KERNEL_NAMES: &str = "kernel names";
+
+/// The check where addresses are hidden from this process.
+fn hidden_kernel(settings: Option<AddressSettings>) -> Check {
+    match settings {
+        Some(settings) => {
+            let detail = format!("hidden: {}", settings.why_hidden());
+            Check::new(KERNEL_NAMES, Verdict::Warn, detail).fix(settings.fix())
+        }
+        None => {
+            Check::new(KERNEL_NAMES, Verdict::Warn, "hidden; the settings cannot be read").fix("run as root")
+        }
+    }
+}
+
 fn kernel_names() -> Check {
-    match crate::symbols::KernelSymbols::load() {
+    match KernelSymbols::load() {
         Ok(symbols) => Check::new(
-            "kernel names",
+            KERNEL_NAMES,
             Verdict::Ok,
             format!("{} kernel symbols", units::count(symbols.len() as u64)),
         ),
-        Err(error) => Check::new("kernel names", Verdict::Warn, format!("no kernel names: {error}"))
-            .fix("sudo sysctl kernel.kptr_restrict=0"),
+        Err(SymbolError::KernelRestricted) => hidden_kernel(AddressSettings::of_this_kernel()),
+        Err(error) => Check::new(KERNEL_NAMES, Verdict::Warn, format!("no kernel names: {error}")),
     }
 }
 

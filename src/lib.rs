@@ -18,6 +18,8 @@ pub mod failure;
 pub mod file_holes;
 pub mod live;
 pub mod memory_budget;
+pub mod own_file;
+pub mod privilege;
 pub mod profile;
 pub mod record;
 pub mod report;

@@ -120,5 +120,6 @@ fn said_of(saved: &Saved) -> String {
         format!(" (previous kept as {})", safe_text::terminal(&old.display().to_string()))
     });
     let length = units::duration(u64::try_from(saved.duration.as_nanos()).unwrap_or(u64::MAX));
-    format!("saved {}  {length}  {}{kept}", safe_text::terminal(&path), units::bytes(saved.bytes))
+    let why = saved.misplaced.as_ref().map_or(String::new(), |why| format!(": {}", safe_text::terminal(why)));
+    format!("saved {}{why}  {length}  {}{kept}", safe_text::terminal(&path), units::bytes(saved.bytes))
 }

@@ -5,6 +5,7 @@ use prof::cli::{self, Request};
 use prof::doctor::{self, DoctorOptions};
 use prof::failure::{self, status};
 use prof::live;
+use prof::privilege;
 use prof::record::{self, RecordOptions};
 use prof::report;
 use prof::tui;
@@ -14,11 +15,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
-    survive_file_size_limit();
-    let finished = match cli::parse(std::env::args_os()) {
-        Ok(request) => run(&request),
-        Err(stop) => stop.show().map_err(anyhow::Error::from),
-    };
+    let finished = privilege::begin().map_err(anyhow::Error::from).and_then(|()| {
+        survive_file_size_limit();
+        match cli::parse(std::env::args_os()) {
+            Ok(request) => run(&request),
+            Err(stop) => Ok(stop.show()?),
+        }
+    });
     ExitCode::from(finished.unwrap_or_else(|error| {
         let (status, lines) = failure::explain(&error);
         let mut stderr = io::stderr().lock();
@@ -32,6 +35,13 @@ fn main() -> ExitCode {
 
 /// Does what was asked for; returns the exit status.
 fn run(request: &Request) -> anyhow::Result<u8> {
+    match request {
+        Request::Record(_) | Request::Live(_) | Request::Doctor(_) => privilege::for_recording(),
+        Request::Tui(_) | Request::Export(_) | Request::Symbolize(_) => privilege::for_reading(true)?,
+        Request::Overview(_) | Request::Report(_) | Request::Info(_) | Request::Completions(_) => {
+            privilege::for_reading(false)?;
+        }
+    }
     match request {
         Request::Overview(text) => print(text)?,
         Request::Record(options) => return record(options),

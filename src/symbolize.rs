@@ -1,7 +1,8 @@
 //! `prof symbolize`: adds names to a recording that lacks them.
 
 use crate::failure::{Failure, status};
-use crate::profile::{Profile, Writer, read_path};
+use crate::privilege;
+use crate::profile::{Profile, Writer, lock, read_path};
 use crate::record::{Completed, complete_names};
 use crate::report::replace_file;
 use crate::safe_text;
@@ -26,9 +27,20 @@ pub struct SymbolizeOptions {
 ///
 /// When the recording cannot be read or written; it stays as it is then.
 pub fn run(options: &SymbolizeOptions) -> anyhow::Result<String> {
+    // The recording, and the programs in it, are read with the user's own rights.
+    privilege::as_user(|| add_names(options))
+}
+
+fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     let shown = safe_text::terminal(&options.file.display().to_string()).into_owned();
     let (mut profile, integrity) =
         read_path(&options.file).with_context(|| format!("cannot read `{shown}`"))?;
+    if let Some(recorder) = lock::writer_of(&options.file) {
+        let message = format!("cannot add names to `{shown}`: {recorder} is still recording it");
+        return Err(Failure::new(status::FAILED, message)
+            .hint("names come while it is recorded; what is missing at its end can be added then")
+            .into());
+    }
     if integrity.unknown_chunks > 0 || integrity.unknown_fields > 0 {
         // They would be lost.
         return Err(Failure::new(

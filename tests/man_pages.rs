@@ -1,9 +1,11 @@
 //! The manual pages under `man/` are what the command line's definition and the hand-written sections give.
 //!
 //! `UPDATE=1 cargo test --test man_pages` (or `make man`) writes them anew. The sections in `man/sections`
-//! are roff: `<page>.roff` for one page, `_end.roff` for the end of all of them.
+//! are roff: `<page>.roff` for one page, `_end.roff` for the end of all of them. A line `@capabilities@` in them stands for the list
+//! of `prof::record::CAPABILITIES`, which README.md has, too.
 
 use clap_mangen::Man;
+use prof::record::{CAPABILITIES, Capability};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +18,35 @@ fn folder() -> PathBuf {
 fn section(name: &str) -> String {
     let text = fs::read_to_string(folder().join("sections").join(format!("{name}.roff"))).unwrap_or_default();
     // Comments are for whoever edits the sections.
-    text.lines().filter(|line| !line.starts_with(".\\\"")).map(|line| format!("{line}\n")).collect()
+    let lines = text.lines().filter(|line| !line.starts_with(".\\\""));
+    lines
+        .map(|line| if line == "@capabilities@" { capabilities_roff() } else { format!("{line}\n") })
+        .collect()
 }
+
+/// The capabilities that a recording uses, as a list of a manual page.
+fn capabilities_roff() -> String {
+    let item = |capability: &Capability| {
+        let Capability { name, buys, without, .. } = capability;
+        format!(".TP\n.B {name}\n{buys}; without it, {without}\n")
+    };
+    CAPABILITIES.iter().map(item).collect()
+}
+
+/// The same as a table of README.md, with the lines around it.
+fn capabilities_table() -> String {
+    let row = |capability: &Capability| {
+        let Capability { name, buys, without, .. } = capability;
+        format!("| {name} | {buys} | {without} |\n")
+    };
+    let rows: String = CAPABILITIES.iter().map(row).collect();
+    format!(
+        "{TABLE_BEGINS}\n\n| capability | what it buys | without it |\n| --- | --- | --- |\n{rows}\n{TABLE_ENDS}"
+    )
+}
+
+const TABLE_BEGINS: &str = "<!-- capabilities: `make man` writes this table -->";
+const TABLE_ENDS: &str = "<!-- end of capabilities -->";
 
 /// The forms of a command, `man/sections/<page>.synopsis`, one a line: what clap writes by itself lists every option,
 /// without their values.
@@ -93,6 +122,20 @@ fn manual_pages_are_up_to_date() {
     for name in checked_in.keys() {
         assert!(pages.contains_key(name), "man/{name} belongs to no command: run `make man`");
     }
+}
+
+#[test]
+fn the_readme_has_the_list_of_capabilities() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
+    let text = fs::read_to_string(&path).expect("README.md is part of the repository");
+    let (before, rest) = text.split_once(TABLE_BEGINS).expect("the table has a beginning");
+    let (_, after) = rest.split_once(TABLE_ENDS).expect("the table has an end");
+    let wanted = format!("{before}{}{after}", capabilities_table());
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, &wanted).expect("README.md is writable");
+    }
+    let now = fs::read_to_string(&path).expect("README.md is part of the repository");
+    assert!(now == wanted, "the capabilities in README.md are out of date: run `make man`");
 }
 
 #[test]

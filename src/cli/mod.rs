@@ -6,6 +6,7 @@
 mod read;
 mod record;
 mod sampler;
+mod testing;
 mod tui;
 mod value;
 

@@ -43,9 +43,6 @@ pub(super) struct RecordArgs {
     /// Say what is done, and pass on the loaders' own messages
     #[arg(short, long, help_heading = "Output")]
     verbose: bool,
-    /// Save a copy of every sample's registers and stack, which another unwinder can walk (`make oracle`)
-    #[arg(long, value_name = "FILE", hide = true)]
-    stack_copies: Option<PathBuf>,
     /// Accepted for those used to perf: stacks are always recorded
     #[arg(short, hide = true)]
     g: bool,
@@ -63,7 +60,6 @@ impl RecordArgs {
             output,
             quiet: self.quiet,
             verbose: self.verbose,
-            stack_copies: self.stack_copies,
             ..self.sampler.into_options(target, timer, &self.span)
         })
     }

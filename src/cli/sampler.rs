@@ -1,8 +1,9 @@
 //! What is recorded, and how: the options of every command that records.
 
+use super::testing::TestingArgs;
 use super::value::{self, EventName};
 use crate::failure::Failure;
-use crate::record::{CallGraph, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
+use crate::record::{CallGraph, Rate, RecordOptions, Target, WaitOptions};
 use crate::report::Metric;
 use clap::Args;
 use std::ffi::OsString;
@@ -84,9 +85,8 @@ pub(super) struct SamplerArgs {
     /// Most memory that unwind tables may take
     #[arg(long, value_name = "SIZE", value_parser = value::budget_bytes, help = budget_help())]
     table_budget: Option<u64>,
-    /// Take the stacks of waits when they begin, as on kernels before 6.15
-    #[arg(long, hide = true)]
-    wait_stacks_when_leaving: bool,
+    #[command(flatten)]
+    testing: TestingArgs,
 }
 
 /// When it is recorded.
@@ -153,14 +153,14 @@ impl SamplerArgs {
         let waits = WaitOptions {
             min_block: self.min_block,
             max_overhead_ppm: self.max_overhead,
-            stacks: if self.wait_stacks_when_leaving { WaitStacks::WhenLeaving } else { WaitStacks::Auto },
+            ..WaitOptions::default()
         };
         let has_off = match self.event.is_empty() {
             true => target != Target::System,
             false => self.event.contains(&EventName::Off),
         };
         let default = RecordOptions::default();
-        RecordOptions {
+        self.testing.apply(RecordOptions {
             on_cpu: self.event.is_empty() || self.event.contains(&EventName::Cpu),
             waits: has_off.then_some(waits),
             target,
@@ -173,7 +173,7 @@ impl SamplerArgs {
             follow_children: !self.no_children,
             table_budget_bytes: self.table_budget.unwrap_or(default.table_budget_bytes),
             ..default
-        }
+        })
     }
 }
 

@@ -9,14 +9,17 @@
 mod event;
 mod file;
 mod fold;
+mod kernel_addresses;
+pub mod lock;
 mod outcome;
 mod symbols;
 mod table;
 mod wait;
 
 pub use event::{Event, EventId, EventInfo, Sample, Unit};
-pub use file::{Integrity, ReadError, WriteError, Writer, read, read_path};
+pub use file::{Glance, Integrity, Opened, ReadError, WriteError, Writer, read, read_path, recorder_words};
 pub use fold::Folded;
+pub use kernel_addresses::AddressSettings;
 pub use outcome::Outcome;
 pub use symbols::{Function, FunctionId, Location, Symbols};
 pub use table::{
@@ -137,6 +140,10 @@ pub struct Meta {
     pub clock: String,
     /// Whether kernel frames were left out.
     pub user_only: bool,
+    /// Process id of the recorder.
+    pub recorder_pid: u32,
+    /// Who could see the kernel's addresses, if that is known.
+    pub kernel_addresses: Option<AddressSettings>,
 }
 
 /// Facts known when the recording has ended.

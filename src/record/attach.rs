@@ -13,6 +13,7 @@ use crate::bpf::{
     prof_file_key, prof_image, prof_more_tables, prof_process, prof_rescue,
 };
 use crate::failure::{Failure, status};
+use crate::privilege;
 use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType, OpenObject, libbpf_sys};
@@ -344,8 +345,8 @@ fn make_room(rooms: &MapHandle, number: u32) -> io::Result<OwnedFd> {
         ..Default::default()
     };
     let bytes = size_of::<prof_more_tables>() as u32;
-    let room = MapHandle::create(MapType::Array, Some("more_tables"), 4, bytes, 1, &options);
-    let room = room.map_err(io::Error::other)?;
+    let create = || MapHandle::create(MapType::Array, Some("more_tables"), 4, bytes, 1, &options);
+    let room = privilege::make_room(create).map_err(io::Error::other)?;
     let descriptor = room.as_fd().as_raw_fd().to_ne_bytes();
     rooms.update(&number.to_ne_bytes(), &descriptor, MapFlags::ANY).map_err(io::Error::other)?;
     room.as_fd().try_clone_to_owned()

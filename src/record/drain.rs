@@ -321,6 +321,7 @@ impl Worker {
     fn run(mut self) {
         // Without the right to it everything still works.
         let _ = rustix::process::setpriority_process(None, PRIORITY);
+        super::keep_watching_or_end();
         let result = self.until_the_end();
         if let Err(error) = result {
             // Nobody may be there any more.

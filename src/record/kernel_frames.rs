@@ -1,5 +1,6 @@
 //! Kernel addresses as frames that do not tell where the kernel was loaded.
 
+use crate::privilege;
 use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Tables};
 use crate::symbols::KernelSymbols;
 use rustc_hash::FxHashMap;
@@ -36,7 +37,11 @@ impl KernelFrames {
     /// before the first samples are taken.
     pub fn start_loading(&mut self) {
         if let Names::Wanted = self.names {
-            self.names = Names::Loading(std::thread::spawn(|| KernelSymbols::load().ok()));
+            self.names = Names::Loading(std::thread::spawn(|| {
+                let list = KernelSymbols::open().ok()?;
+                privilege::keep_watching().ok()?;
+                KernelSymbols::load_from(list).ok()
+            }));
         }
     }
 

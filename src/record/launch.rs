@@ -1,6 +1,7 @@
 //! A command that is started for the recording: created stopped, released once its tables are loaded.
 
 use crate::failure::{Failure, status};
+use crate::privilege;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::{CString, OsStr, OsString};
@@ -78,7 +79,12 @@ impl Child {
         Child::spawn(command, Some(&nowhere))
     }
 
+    /// The command, and the search for it, have the rights of who asked for it, and none of this program's own.
     fn spawn(command: &[OsString], standard_files: Option<&File>) -> anyhow::Result<Self> {
+        privilege::as_user(|| Child::spawn_as_user(command, standard_files))
+    }
+
+    fn spawn_as_user(command: &[OsString], standard_files: Option<&File>) -> anyhow::Result<Self> {
         let Some(name) = command.first() else {
             return Err(Failure::usage("no command was given").into());
         };
@@ -227,6 +233,10 @@ fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
 /// these need, as far as the dynamic linker's usual places have them. Only a head start: what is
 /// missed is found when it is mapped.
 pub(super) fn files_to_preload(program: &Path) -> Vec<PathBuf> {
+    privilege::as_user(|| files_of_start(program))
+}
+
+fn files_of_start(program: &Path) -> Vec<PathBuf> {
     use crate::unwind::{ElfImage, Limits};
     const PLACES: [&str; 8] = [
         if cfg!(target_arch = "aarch64") { "/lib/aarch64-linux-gnu" } else { "/lib/x86_64-linux-gnu" },

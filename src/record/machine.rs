@@ -2,7 +2,7 @@
 
 use super::options::{Rate, RecordOptions};
 use super::perf_event::SAMPLE_CLOCK;
-use crate::profile::Meta;
+use crate::profile::{AddressSettings, Meta};
 use crate::unwind::architecture::{Architecture, signature_mask_of};
 
 /// Settings of the kernel that limit sampling.
@@ -59,7 +59,7 @@ pub(super) fn signature_mask() -> u64 {
     signature_mask_of(std::ptr::from_ref(&on_the_stack).addr() as u64)
 }
 
-/// What a profile says of the machine.
+/// What a profile says of the machine, and of who recorded on it.
 pub(super) fn system_meta() -> Meta {
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -67,6 +67,8 @@ pub(super) fn system_meta() -> Meta {
         hostname: text(uname.nodename()),
         kernel: text(uname.release()),
         arch: text(uname.machine()),
+        recorder_pid: std::process::id(),
+        kernel_addresses: AddressSettings::of_this_kernel(),
         ..Meta::default()
     }
 }

@@ -53,12 +53,13 @@ mod waits;
 pub use complete::{Completed, complete_names};
 pub use options::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
 pub use proc_fs::parse_maps;
-pub use rights::missing_capabilities;
+pub use rights::{CAPABILITIES, Capability, Rights, lasting_fix, own_path};
 pub use session::{Session, Start};
 pub use sideband::CodeMapping;
 pub use target::{Found, find};
 
 use crate::failure::{Failure, status as exit};
+use crate::privilege;
 use crate::profile::{WriteError, Writer};
 use fresh_rows::MostRows;
 use launch::Child;
@@ -112,6 +113,9 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let signals = Signals::install()?;
     let mut voice =
         Voice::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
+    for notice in &destination.notices {
+        voice.say(&format!("note: {}", crate::safe_text::message(notice)));
+    }
     if !options.verbose {
         libbpf_rs::set_print(None);
     }
@@ -120,6 +124,8 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         (Target::Launch(command), _) | (_, Some(command)) => Some(Child::spawn_stopped(command)?),
         _ => None,
     };
+    privilege::keep_attaching()?;
+    start_pool();
     let launched = matches!(options.target, Target::Launch(_)).then_some(()).and(child.as_ref());
     let preload = launched.map(|child| launch::files_to_preload(&child.program)).unwrap_or_default();
     let launched_pid = launched.map(|child| child.pid);
@@ -132,10 +138,12 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         session.add_launched(pid)?;
     }
 
-    let mut writer = new_writer(destination.create()?, &session, &destination)?;
+    let (file, unplaced) = destination.create()?;
+    let mut writer = Writer::new(file, &session.collector.profile.meta)
+        .map_err(|error| write_error(destination.path(), error))?;
     let has_launched = launched_pid.is_some();
     let started = start(options, &signals, &mut session, &mut child, has_launched)
-        .and_then(|()| Ok(destination.commit()?))
+        .and_then(|()| Ok(unplaced.place()?))
         .and_then(|placed| {
             announce(&mut voice, &mut session, options, &found);
             match child.as_mut().map_or(Ok(()), Child::release) {
@@ -149,7 +157,6 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let placed = match started {
         Ok(placed) => placed,
         Err(error) => {
-            writer.into_inner().remove();
             return match child.filter(|child| has_launched && child.is_released()) {
                 Some(mut child) => {
                     voice.complain(&error);
@@ -159,7 +166,10 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
             };
         }
     };
-    session.prefer_reader();
+    if let (Some(why), Some(path)) = (&placed.misplaced, &placed.path) {
+        let note = format!("note: {why}: this recording goes to `{}`", path.display());
+        voice.say(&crate::safe_text::message(&note));
+    }
     let mut recording = Recording {
         session,
         options,
@@ -198,7 +208,9 @@ fn start(
             session.wait(left.min(PATIENCE), &[])?;
         }
     }
-    session.begin(options.duration)
+    session.begin(options.duration)?;
+    session.prefer_reader();
+    Ok(privilege::keep_recording()?)
 }
 
 /// How often each signal was passed on to a command.
@@ -225,16 +237,16 @@ fn wait_for_command(child: &mut Child, signals: &Signals, sent: &mut SignalsSent
     }
 }
 
-/// Starts the file: the header is the first thing that a full disk refuses.
-fn new_writer(
-    file: ProfileFile,
-    session: &Session<'_>,
-    destination: &Destination,
-) -> anyhow::Result<Writer<ProfileFile>> {
-    Writer::new(file, &session.collector.profile.meta).map_err(|error| {
-        destination.discard();
-        write_error(destination.path(), error)
-    })
+/// Starts the threads that compile tables and look up names, with only the rights that a recording needs to its end.
+fn start_pool() {
+    let pool = rayon::ThreadPoolBuilder::new().start_handler(|_| keep_watching_or_end());
+    // In tests there may be one already.
+    let _ = pool.build_global();
+}
+
+/// Reduces the rights of a thread that works on other users' files.
+fn keep_watching_or_end() {
+    privilege::keep_watching().expect("a thread can give up what its process has given up");
 }
 
 fn write_error(path: Option<&Path>, error: WriteError) -> anyhow::Error {
@@ -410,7 +422,11 @@ impl Recording<'_, '_> {
         }
         let bytes = writer.bytes_written();
         drop(writer);
+        let is_there = self.placed.confirm();
         self.placed.settle();
+        if let Err(lost) = is_there {
+            return self.end_with(lost.into());
+        }
         self.voice.finish(&Summary {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
@@ -423,7 +439,37 @@ impl Recording<'_, '_> {
         if self.options.verbose {
             self.say_details();
         }
-        self.status_of(&ending)
+        match self.misplaced() {
+            Some(failure) => self.end_with(failure.into()),
+            None => self.status_of(&ending),
+        }
+    }
+
+    /// A failure if the file is not where it was meant to be, with its place.
+    fn misplaced(&self) -> Option<Failure> {
+        let (why, path) = (self.placed.misplaced.as_ref()?, self.placed.path.as_ref()?);
+        let path = path.display();
+        Some(
+            Failure::new(exit::FAILED, why.clone())
+                .hint(format!("this recording is `{path}`:  prof report {path}")),
+        )
+    }
+
+    /// Ends with a failure, or, while a launched command goes on, with the command's status.
+    fn end_with(&mut self, error: anyhow::Error) -> anyhow::Result<u8> {
+        match self.child.as_mut() {
+            Some(child) if self.has_launched => {
+                self.voice.complain(&error);
+                Ok(wait_for_command(child, &self.signals, &mut self.signals_sent))
+            }
+            Some(child) => {
+                // The timer has no further use, unless it ended by itself.
+                child.signal(libc::SIGTERM);
+                child.wait();
+                Err(error)
+            }
+            None => Err(error),
+        }
     }
 
     fn name_frames(&mut self, writer: &mut Writer<ProfileFile>) -> Result<(), WriteError> {
@@ -488,30 +534,27 @@ impl Recording<'_, '_> {
         self.session.halt();
         let whole = writer.bytes_written();
         let mut file = writer.into_inner();
-        let path = self.placed.path.clone();
         let mut error = match error.downcast::<WriteError>() {
-            Ok(error) => write_error(path.as_deref(), error),
+            Ok(error) => write_error(self.placed.path.as_deref(), error),
             Err(error) => error,
         };
         if self.has_written_samples {
             file.cut_to(whole);
+            let is_there = self.placed.confirm();
             self.placed.settle();
-            if let (Some(path), Some(failure)) = (path, error.downcast_ref::<Failure>()) {
-                let kept = format!(
-                    "what was recorded before is readable, without names: prof report {}",
-                    path.display()
-                );
+            if let (Some(path), Some(failure)) = (&self.placed.path, error.downcast_ref::<Failure>()) {
+                let kept = match is_there {
+                    Ok(()) => format!(
+                        "what was recorded before is readable, without names: prof report {}",
+                        path.display()
+                    ),
+                    Err(lost) => lost.message,
+                };
                 error = failure.clone().hint(kept).into();
             }
         } else {
             self.placed.undo();
         }
-        match self.child.as_mut().filter(|_| self.has_launched) {
-            Some(child) => {
-                self.voice.complain(&error);
-                Ok(wait_for_command(child, &self.signals, &mut self.signals_sent))
-            }
-            None => Err(error),
-        }
+        self.end_with(error)
     }
 }

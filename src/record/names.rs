@@ -144,6 +144,7 @@ impl Names {
             .num_threads(1)
             .thread_name(|_| "prof-names".to_owned())
             .start_handler(|_| {
+                super::keep_watching_or_end();
                 // Only asking for less can be refused by nobody.
                 let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
             })

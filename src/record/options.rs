@@ -132,6 +132,7 @@ pub struct RecordOptions {
     /// Most memory that unwind tables may take in the kernel, bytes.
     pub table_budget_bytes: u64,
     /// Where a copy of every sample's registers and stack goes, for a second walk by another unwinder.
+    #[cfg(feature = "testing")]
     pub stack_copies: Option<PathBuf>,
 }
 
@@ -152,6 +153,7 @@ impl Default for RecordOptions {
             quiet: false,
             verbose: false,
             table_budget_bytes: 256 << 20,
+            #[cfg(feature = "testing")]
             stack_copies: None,
         }
     }

@@ -87,6 +87,7 @@ impl Patience {
         let (sender, questions) = channel::<Question>();
         let counted = Arc::clone(&self.threads);
         let thread = std::thread::Builder::new().name("prof-files".to_owned()).spawn(move || {
+            super::keep_watching_or_end();
             questions.iter().for_each(|question| question());
             drop(counted);
         });

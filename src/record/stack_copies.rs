@@ -24,7 +24,6 @@ use anyhow::Context;
 use rustc_hash::FxHashMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
 
 /// The text of a process's mappings is read again after this long, ns.
 const REREAD_INTERVAL_NS: u64 = 200_000_000;
@@ -73,13 +72,21 @@ pub struct StackCopies {
 }
 
 impl StackCopies {
-    /// Starts the file.
+    /// Starts the file, which must not be there yet.
     ///
     /// # Errors
     ///
     /// It cannot be created.
-    pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot create `{}`", path.display()))?;
+    #[cfg(feature = "testing")]
+    pub(super) fn create(path: &std::path::Path) -> anyhow::Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let file = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .open(path)
+            .with_context(|| format!("cannot create `{}`", path.display()))?;
         let mut file = BufWriter::with_capacity(1 << 20, file);
         file.write_all(b"PROFCOPY").with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(StackCopies {
@@ -184,5 +191,27 @@ impl StackCopies {
         self.file.write_all(&kind.to_le_bytes())?;
         self.file.write_all(&(bytes.len() as u32).to_le_bytes())?;
         self.file.write_all(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn copies_go_to_a_new_private_file_alone() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("victim"), "precious").expect("writes");
+        std::os::unix::fs::symlink("victim", path("link")).expect("links");
+        std::os::unix::fs::symlink("nothing", path("dangling")).expect("links");
+        for name in ["victim", "link", "dangling"] {
+            assert!(StackCopies::create(&path(name)).is_err(), "{name}");
+        }
+        assert_eq!(fs::read_to_string(path("victim")).expect("reads"), "precious");
+        assert!(!path("nothing").exists());
+        StackCopies::create(&path("new")).expect("creates");
+        assert_eq!(path("new").metadata().expect("exists").mode() & 0o777, 0o600);
     }
 }

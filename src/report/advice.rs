@@ -93,10 +93,15 @@ fn notes_while_naming(
     // A recording that was killed has no names at all, and says so.
     let is_kernel_hidden = hidden_kernel >= 50.0 && profile.end.is_some();
     if is_kernel_hidden {
-        notes.push(format!(
-            "{} of kernel frames have no name: record as root, or sudo sysctl kernel.kptr_restrict=0",
-            honest_percent_text(hidden_kernel)
-        ));
+        let share = honest_percent_text(hidden_kernel);
+        notes.push(match profile.meta.kernel_addresses {
+            Some(settings) => {
+                format!("{share} of kernel frames have no name: {}; {}", settings.why_hidden(), settings.fix())
+            }
+            None => format!(
+                "{share} of kernel frames have no name: record as root, or with CAP_SYSLOG; prof doctor names the setting"
+            ),
+        });
     }
     if percent(to_name, quality.frames) >= NOTABLE_PERCENT {
         // What will not have a name even then is not known yet.

@@ -97,10 +97,12 @@ pub use wait_table::{WaitRow, WaitTable};
 pub use waker::WokenBy;
 
 use crate::failure::{Failure, status};
+use crate::privilege;
 use crate::profile::{self, FrameId, Integrity, Profile, Unit};
 use crate::safe_text;
 use crate::units;
 use anyhow::Context;
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -219,9 +221,10 @@ impl Recording {
     pub fn load_quietly(input: &Input) -> anyhow::Result<Self> {
         let (profile, integrity) = match input {
             Input::Stdin => {
+                privilege::input_is_open()?;
                 profile::read(std::io::stdin().lock()).context("cannot read a profile from standard input")?
             }
-            Input::File(path) => match profile::read_path(path) {
+            Input::File(path) => match open(path)?.and_then(profile::Opened::read) {
                 Ok(read) => read,
                 Err(profile::ReadError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
                     return Err(missing(path).into());
@@ -237,7 +240,8 @@ impl Recording {
                 }
             },
         };
-        Ok(Recording::new(profile, integrity))
+        let has_samples = profile.events.iter().any(|event| !event.is_empty());
+        Ok(Recording::new(profile, with_the_one_before(integrity, input, has_samples)))
     }
 
     /// Says on standard error that the file is not whole: a script that reads standard output must not take
@@ -341,10 +345,30 @@ fn nothing_read(nouns: &str, problem: &str) -> Failure {
     Failure::new(status::NO_MATCH, message).hint("to record again:  prof record -d 10s -p PID")
 }
 
+/// Opens what the user names, with the rights that the user has; nothing that is opened later needs any.
+fn open(path: &Path) -> Result<Result<profile::Opened, profile::ReadError>, Failure> {
+    let opened = privilege::as_user(|| profile::Opened::open(path));
+    privilege::input_is_open()?;
+    Ok(opened)
+}
+
+/// Of a recording that was killed before it had samples, says where the one is that it was to replace.
+fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: bool) -> Integrity {
+    if let (Input::File(path), Some(problem), false) = (input, &mut integrity.problem, has_samples)
+        && let Some(before) = profile::lock::put_aside(path)
+    {
+        let _ = write!(problem, "; the recording before it is `{}`", before.display());
+    }
+    integrity
+}
+
 fn missing(path: &Path) -> Failure {
     let shown = path.display();
     let failure = Failure::new(status::FAILED, format!("cannot read `{shown}`: no such file"));
-    if path == Path::new(DEFAULT_FILE) {
+    if let Some(before) = profile::lock::put_aside(path) {
+        let before = before.display();
+        failure.hint(format!("a recorder that was killed had put it aside:  prof report {before}"))
+    } else if path == Path::new(DEFAULT_FILE) {
         failure.hint("record one first:  prof record -d 10s -p PID, or prof record CMD")
     } else {
         failure.hint("prof report reads what prof record wrote; without a name it reads `prof.data`")

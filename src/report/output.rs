@@ -2,12 +2,13 @@
 //!
 //! The bytes go to a new file beside the destination, which then takes its name: a reader never sees
 //! half a file, and a full disk leaves nothing behind. Links are never followed, folders and devices
-//! never replaced.
+//! never replaced. Like a profile, the file tells what was running: only its owner may read it.
 
 use super::options::Destination;
 use crate::failure::{Failure, status};
+use crate::{own_file, privilege};
 use anyhow::Context;
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write};
@@ -26,7 +27,7 @@ pub(super) fn check(destination: &Destination) -> Result<(), Failure> {
     let Destination::File { path, force } = destination else { return Ok(()) };
     let shown = path.display();
     let refuse = |why: &str| Failure::new(status::FAILED, format!("cannot write `{shown}`: {why}"));
-    let found = match rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW) {
+    let found = match privilege::as_user(|| rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)) {
         Ok(stat) => FileType::from_raw_mode(stat.st_mode),
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(refuse(&io::Error::from(error).to_string())),
@@ -56,15 +57,17 @@ pub(super) fn write(destination: &Destination, bytes: &[u8]) -> anyhow::Result<(
             .context("cannot write to standard output");
     };
     let cannot = || format!("cannot write `{}`", path.display());
-    let (beside, mut file) = create_beside(path).with_context(cannot)?;
-    let written = (file.write_all(bytes))
-        .and_then(|()| give_to_invoking_user(&file))
-        .and_then(|()| take_name(&beside, path, *force));
-    if written.is_err() {
-        // Already failing for a better reason.
-        let _ = std::fs::remove_file(&beside);
-    }
-    written.with_context(cannot)
+    let (beside, mut file) = privilege::as_user(|| create_beside(path)).with_context(cannot)?;
+    let written = file.write_all(bytes);
+    let placed = privilege::as_user(|| {
+        let placed = written.and_then(|()| take_name(&beside, path, *force));
+        if placed.is_err() {
+            // Already failing for a better reason.
+            let _ = std::fs::remove_file(&beside);
+        }
+        placed
+    });
+    placed.with_context(cannot)
 }
 
 /// Replaces the regular file at `path` by one that holds `bytes` and belongs to the same user.
@@ -79,10 +82,9 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let (beside, mut file) = create_beside(path).with_context(cannot)?;
     let keep = |file: &File| -> io::Result<()> {
         rustix::fs::fchmod(file, Mode::from_raw_mode(facts.st_mode & 0o777))?;
-        let (uid, gid) = (Uid::from_raw(facts.st_uid), Gid::from_raw(facts.st_gid));
         // Only root can give a file away; whoever else may write here owns the new one.
-        match rustix::fs::fchown(file, Some(uid), Some(gid)) {
-            Err(error) if rustix::process::geteuid().is_root() => Err(error.into()),
+        match std::os::unix::fs::fchown(file, Some(facts.st_uid), Some(facts.st_gid)) {
+            Err(error) if rustix::process::geteuid().is_root() => Err(error),
             _ => Ok(()),
         }
     };
@@ -104,44 +106,25 @@ fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
         beside_name.push(name);
         beside_name.push(format!(".{process}-{attempt}.tmp"));
         let beside = path.with_file_name(beside_name);
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(CWD, &beside, flags, Mode::from_raw_mode(0o666)) {
-            Ok(fd) => return Ok((beside, File::from(fd))),
-            Err(Errno::EXIST) => {}
-            Err(error) => return Err(error.into()),
+        match own_file::create(&beside) {
+            Ok(file) => return Ok((beside, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
         }
     }
     Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many unfinished files of that name"))
 }
 
-/// Under sudo the file belongs to the user who asked for it.
-fn give_to_invoking_user(file: &File) -> io::Result<()> {
-    let number = |name| std::env::var(name).ok().and_then(|value| value.parse::<u32>().ok());
-    let (Some(uid), Some(gid)) = (number("SUDO_UID"), number("SUDO_GID")) else { return Ok(()) };
-    let is_id = |id: u32| id != u32::MAX;
-    if !rustix::process::geteuid().is_root() || !is_id(uid) || !is_id(gid) {
-        return Ok(());
-    }
-    rustix::fs::fchown(file, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)))?;
-    Ok(())
-}
-
 /// Gives the finished file its name. Without `force` a file that came to be in the meantime stays.
 fn take_name(beside: &Path, path: &Path, force: bool) -> io::Result<()> {
-    let flags = if force { RenameFlags::empty() } else { RenameFlags::NOREPLACE };
-    match rustix::fs::renameat_with(CWD, beside, CWD, path, flags) {
-        // A file system that cannot rename without replacing; a link never replaces either.
-        Err(Errno::INVAL) if !force => {
-            std::fs::hard_link(beside, path)?;
-            std::fs::remove_file(beside)
-        }
-        result => Ok(result?),
-    }
+    if force { std::fs::rename(beside, path) } else { own_file::rename_new(beside, path) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::fs::Mode;
+    use std::os::unix::fs::MetadataExt;
 
     fn file(path: PathBuf, force: bool) -> Destination {
         Destination::File { path, force }
@@ -161,6 +144,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out.svg");
         write(&file(path.clone(), false), b"one").unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600, "others may not read it");
         let error = write(&file(path.clone(), false), b"two").unwrap_err();
         assert!(error.to_string().ends_with("it exists"), "{error}");
         assert_eq!(std::fs::read(&path).unwrap(), b"one");

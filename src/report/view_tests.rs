@@ -3,7 +3,7 @@
 use super::fixture::{Build, ingest};
 use super::*;
 use crate::failure::status;
-use crate::profile::{Outcome, counter};
+use crate::profile::{AddressSettings, Outcome, counter};
 use insta::assert_snapshot;
 
 fn text(options: &ReportOptions) -> String {
@@ -334,6 +334,7 @@ fn notes_name_the_module_and_the_flag_that_mends_it() {
     build.add(task, 59, &["/x:main", "[kernel]:+0x10"]);
     build.add_ended(task, 41, &["/opt/libfoo.so.2:+0x10"], Outcome::NoUnwindInfo);
     build.count(counter::LOST_BAD_RECORD, 100);
+    build.meta().kernel_addresses = Some(AddressSettings { kptr_restrict: 0, perf_event_paranoid: 2 });
     let text = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap();
     let notes = &text[text.find("NOTE").unwrap()..];
     assert_snapshot!(notes);

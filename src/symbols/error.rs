@@ -35,7 +35,7 @@ pub enum SymbolError {
     #[error("stopped before its names were read")]
     Stopped,
     /// All kernel addresses read as zero.
-    #[error("kernel addresses are hidden (run as root, or set kernel.kptr_restrict to 0 or 1)")]
+    #[error("kernel addresses are hidden")]
     KernelRestricted,
     /// The list of kernel symbols holds none.
     #[error("no kernel symbols (the kernel was built without CONFIG_KALLSYMS)")]

@@ -3,8 +3,8 @@
 #![allow(dead_code, reason = "each test and bench uses a part")]
 
 use prof::profile::{
-    End, EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Location, Meta,
-    Module, ModuleId, ModuleKind, Outcome, Profile, Sample, StackId, Task, TaskId, Unit,
+    AddressSettings, End, EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function,
+    Location, Meta, Module, ModuleId, ModuleKind, Outcome, Profile, Sample, StackId, Task, TaskId, Unit,
 };
 
 /// A small random number generator (xorshift64*), so that no dependency's update changes a profile.
@@ -69,6 +69,8 @@ impl Demo {
             effective_hz: 999,
             clock: "cpu-clock".into(),
             user_only: false,
+            recorder_pid: 4400,
+            kernel_addresses: Some(AddressSettings { kptr_restrict: 0, perf_event_paranoid: -1 }),
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");
         let build_id = (0..20).collect();

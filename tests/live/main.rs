@@ -16,10 +16,12 @@ mod machine;
 mod mappings;
 mod oracle;
 mod pane;
+mod places;
 mod postgres;
 mod profiler;
 mod real_programs;
 mod refusals;
+mod rights;
 mod running;
 mod stack_shapes;
 #[path = "../support/mod.rs"]

@@ -11,6 +11,7 @@
 mod chunk;
 mod coding;
 mod header;
+mod open;
 mod reader;
 mod schema;
 mod wire;
@@ -19,7 +20,8 @@ mod writer;
 #[cfg(test)]
 mod hostile_tests;
 
-pub use reader::{read, read_path};
+pub use open::{Glance, Opened, read_path, recorder_words};
+pub use reader::read;
 pub use writer::Writer;
 
 /// Most rows (samples, stacks, strings, …) of one chunk.

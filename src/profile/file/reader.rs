@@ -13,9 +13,7 @@ use crate::profile::{
     Unit, Wait, Waker, WakerKind,
 };
 use prost::Message;
-use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
 
 /// Reads a profile.
 ///
@@ -27,7 +25,10 @@ pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
 }
 
 /// Reads a profile from an input of `total_bytes`, if that is known.
-fn read_sized(input: impl Read, total_bytes: Option<u64>) -> Result<(Profile, Integrity), ReadError> {
+pub(super) fn read_sized(
+    input: impl Read,
+    total_bytes: Option<u64>,
+) -> Result<(Profile, Integrity), ReadError> {
     let mut input = input;
     let header = header::read(&mut input)?;
     let mut chunks = Unpacker::new(input)?;
@@ -73,29 +74,10 @@ fn read_sized(input: impl Read, total_bytes: Option<u64>) -> Result<(Profile, In
             }
         };
     } else if !has_end {
-        let text = "the recording was not finished: its recorder was killed, or is still running";
+        let text = "the recording was not finished: its recorder was killed";
         integrity.problem = Some(text.into());
     }
     Ok((decoder.profile, integrity))
-}
-
-/// Reads the profile at `path`, which must be a regular file or a pipe.
-///
-/// # Errors
-/// As [`read`], and when the file cannot be opened. The texts do not name the file.
-pub fn read_path(path: &Path) -> Result<(Profile, Integrity), ReadError> {
-    use std::os::unix::fs::FileTypeExt;
-    let facts = std::fs::metadata(path)?;
-    let kind = facts.file_type();
-    if kind.is_dir() {
-        return Err(ReadError::Directory);
-    }
-    if !kind.is_file() && !kind.is_fifo() {
-        return Err(ReadError::NotAFile);
-    }
-    let input = io::BufReader::with_capacity(1 << 16, File::open(path)?);
-    // A hole of many gigabytes behind the profile must not be read just to be counted.
-    read_sized(input, kind.is_file().then_some(facts.len()))
 }
 
 /// Why a chunk cannot be used, in words.

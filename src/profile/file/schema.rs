@@ -41,6 +41,12 @@ pub(super) struct Meta {
     pub(super) clock: String,
     #[prost(bool, tag = "16")]
     pub(super) user_only: bool,
+    #[prost(uint32, tag = "17")]
+    pub(super) recorder_pid: u32,
+    #[prost(uint32, optional, tag = "18")]
+    pub(super) kptr_restrict: Option<u32>,
+    #[prost(sint32, optional, tag = "19")]
+    pub(super) perf_event_paranoid: Option<i32>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -330,6 +336,8 @@ impl From<&crate::profile::Meta> for Meta {
             effective_hz,
             clock,
             user_only,
+            recorder_pid,
+            kernel_addresses,
         } = meta.clone();
         Meta {
             prof_version,
@@ -348,6 +356,9 @@ impl From<&crate::profile::Meta> for Meta {
             effective_hz,
             clock,
             user_only,
+            recorder_pid,
+            kptr_restrict: kernel_addresses.map(|settings| settings.kptr_restrict),
+            perf_event_paranoid: kernel_addresses.map(|settings| settings.perf_event_paranoid),
         }
     }
 }
@@ -371,6 +382,13 @@ impl From<Meta> for crate::profile::Meta {
             effective_hz: meta.effective_hz,
             clock: meta.clock,
             user_only: meta.user_only,
+            recorder_pid: meta.recorder_pid,
+            kernel_addresses: meta.kptr_restrict.zip(meta.perf_event_paranoid).map(
+                |(kptr_restrict, perf_event_paranoid)| crate::profile::AddressSettings {
+                    kptr_restrict,
+                    perf_event_paranoid,
+                },
+            ),
         }
     }
 }

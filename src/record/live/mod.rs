@@ -34,6 +34,7 @@ pub use save::Saved;
 
 use super::names::Names;
 use super::options::{RecordOptions, Target};
+use crate::privilege;
 use crate::profile::{FrameId, Integrity, Profile};
 use alive::Alive;
 use archive::Archive;
@@ -143,6 +144,7 @@ impl Live {
         let wishes = Arc::new(Wishes::default());
         let (sender, receiver) = channel();
         let (attached_sender, attached_receiver) = channel();
+        super::start_pool();
         let recorder = {
             let (wishes, sender) = (Arc::clone(&wishes), sender.clone());
             std::thread::Builder::new()
@@ -178,11 +180,15 @@ impl Live {
             sender.clone(),
             attached.meta.effective_hz,
         );
-        let keeper =
-            std::thread::Builder::new().name("prof-keeper".to_owned()).spawn(move || keeper.run(&receiver));
+        let keeper = std::thread::Builder::new().name("prof-keeper".to_owned()).spawn(move || {
+            super::keep_watching_or_end();
+            keeper.run(&receiver);
+        });
         let mut live = Live { attached, events, wishes, sender, threads: vec![recorder] };
         // Without a keeper, dropping `live` ends the recorder.
         live.threads.push(keeper?);
+        // What shows it has no need to look into processes.
+        privilege::keep_own_files()?;
         Ok(live)
     }
 

@@ -2,6 +2,7 @@
 
 use super::delta::{Cursor, Delta};
 use super::keeper::{Message, RecorderEnd};
+use crate::privilege;
 use crate::profile::{EventInfo, Meta};
 use crate::record::descriptors;
 use crate::record::launch::{Child, files_to_preload};
@@ -89,6 +90,7 @@ pub(super) fn run(
             }
             _ => None,
         };
+        privilege::keep_attaching()?;
         let launched = child.as_ref().filter(|_| has_launched);
         let preload = launched.map(|child| files_to_preload(&child.program)).unwrap_or_default();
         let start = Start { options, found: &found, preload, command: command_line, is_watched: true };
@@ -103,6 +105,8 @@ pub(super) fn run(
         if let Some(child) = &mut child {
             child.release()?;
         }
+        session.prefer_reader();
+        privilege::keep_recording()?;
         Ok((session, child))
     });
     let (mut session, mut child) = match begun {
@@ -122,7 +126,6 @@ pub(super) fn run(
     if attached.send(Ok(news)).is_err() {
         return;
     }
-    session.prefer_reader();
     let mut cursor = Cursor::default();
     let end = match until_its_end(options, wishes, &mut session, &mut child, &mut cursor, sender) {
         Ok(Some(reason)) => last_news(&mut session, &mut cursor, reason).map(Some),

@@ -16,6 +16,8 @@ use std::time::Duration;
 pub struct Saved {
     /// Where it is.
     pub path: PathBuf,
+    /// Why it is not where it was meant to be.
+    pub misplaced: Option<String>,
     /// The name under which the file before it was kept.
     pub kept_old: Option<PathBuf>,
     /// Its size, bytes.
@@ -50,22 +52,17 @@ pub(super) fn save(mut profile: Profile, output: &Output) -> anyhow::Result<Save
     let pid = profile.meta.target_pids.first().copied().unwrap_or_else(std::process::id);
     let (name, time) = (profile.meta.target_name.clone(), local_time());
     let destination = Destination::check(output, |path| output::expand(path, pid, &name, &time))?;
-    let mut file = destination.create()?;
-    let written = Writer::new(&mut file, &profile.meta).and_then(|mut writer| {
+    let (file, unplaced) = destination.create()?;
+    let written = Writer::new(file, &profile.meta).and_then(|mut writer| {
         writer.flush(&mut profile, false)?;
         Ok(writer.bytes_written())
     });
-    let bytes = match written {
-        Ok(bytes) => bytes,
-        Err(error) => {
-            file.remove();
-            return Err(write_error(destination.path(), error));
-        }
-    };
-    let mut placed = destination.commit().inspect_err(|_| destination.discard())?;
+    let bytes = written.map_err(|error| write_error(destination.path(), error))?;
+    let mut placed = unplaced.place()?;
     placed.settle();
     Ok(Saved {
         path: placed.path.unwrap_or_default(),
+        misplaced: placed.misplaced,
         kept_old: placed.kept_old,
         bytes,
         duration: Duration::from_nanos(profile.duration_ns()),

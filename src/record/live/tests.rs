@@ -246,7 +246,13 @@ fn what_is_saved_is_what_was_seen() {
     let refused = save(profile.clone(), &output).expect_err("it is there already");
     assert!(refused.to_string().contains("exists already"), "{refused}");
     assert_eq!(folder.path().read_dir().expect("own folder").count(), 1, "nothing is left behind");
-    assert!(save(profile, &Output::File { path: saved.path, force: true }).is_ok());
+    let recorded = std::fs::File::open(&saved.path).expect("it is there");
+    assert!(crate::profile::lock::lock(&recorded));
+    let forced = Output::File { path: saved.path, force: true };
+    let refused = save(profile.clone(), &forced).expect_err("it is being written");
+    assert!(refused.to_string().contains("it is being written by prof"), "{refused}");
+    drop(recorded);
+    assert!(save(profile, &forced).is_ok());
 }
 
 /// Each thread's times, and what is blocked where, in the words of a report.

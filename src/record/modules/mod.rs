@@ -122,7 +122,10 @@ impl ModuleFiles {
     pub fn new(wants_tables: bool) -> Self {
         let (sender, receiver) = channel();
         let generated = ModuleFile::new("[jit]", 0, ModuleKind::Jit);
-        let slow_pool = rayon::ThreadPoolBuilder::new().num_threads(SLOW_THREADS).build();
+        let pool = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            pool.start_handler(|_| super::keep_watching_or_end()).build().ok()
+        };
         ModuleFiles {
             files: vec![Some(Box::new(generated))],
             closed: ModuleFile::new("", 0, ModuleKind::Unknown),
@@ -140,8 +143,8 @@ impl ModuleFiles {
             sender,
             receiver,
             compiling: 0,
-            small_pool: rayon::ThreadPoolBuilder::new().build().ok(),
-            slow_pool: slow_pool.ok(),
+            small_pool: pool(0),
+            slow_pool: pool(SLOW_THREADS),
             large: Vec::new(),
             large_running: None,
             unfollowed: Vec::new(),

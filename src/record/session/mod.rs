@@ -20,12 +20,12 @@ use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process;
 use super::processes::Processes;
 use super::sideband::Sideband;
-use super::stack_copies::StackCopies;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
 use super::{descriptors, proc_fs, rights, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
+use crate::privilege;
 use crate::profile::{Meta, Profile, counter};
 use anyhow::Context;
 use libbpf_rs::OpenObject;
@@ -198,11 +198,12 @@ impl<'obj> Session<'obj> {
         }
 
         collector.files.open_own_vdso();
+        #[cfg(feature = "testing")]
         if let Some(path) = &options.stack_copies {
-            collector.copies = Some(StackCopies::create(path)?);
+            collector.copies = Some(super::stack_copies::StackCopies::create(path)?);
         }
         for path in preload {
-            if let Ok(file) = std::fs::File::open(&path) {
+            if let Ok(file) = privilege::as_user(|| std::fs::File::open(&path)) {
                 collector.files.preload(file, &path);
             }
         }
@@ -223,7 +224,7 @@ impl<'obj> Session<'obj> {
             page_capacity: page_capacity(&collector.files),
             table_budget_bytes: options.table_budget_bytes,
             hz,
-            copy_every_stack: options.stack_copies.is_some(),
+            copy_every_stack: collector.copies.is_some(),
             cpus,
         };
         let [first, second] = objects;

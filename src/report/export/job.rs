@@ -1,6 +1,7 @@
 //! Writing what a screen shows to a new file, whose name is chosen so that nothing is replaced.
 
 use super::render;
+use crate::privilege;
 use crate::report::options::{
     ColorWhen, CommonOptions, Destination, ExportFormat, ExportOptions, ReportOptions, SortKey, View,
 };
@@ -62,7 +63,7 @@ impl ExportJob {
             let path = PathBuf::from(name);
             let destination = Destination::File { path: path.clone(), force: false };
             // Something of that name is there, whatever it is.
-            if std::fs::symlink_metadata(&path).is_ok() {
+            if privilege::as_user(|| std::fs::symlink_metadata(&path)).is_ok() {
                 continue;
             }
             output::write(&destination, &bytes)?;

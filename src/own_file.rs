@@ -1,0 +1,98 @@
+//! Files that are made for the user: new ones that only their owner may read, and that belong to the user who called sudo.
+
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::fchown;
+use std::path::Path;
+
+/// Creates the file, which must not be there yet; links are not followed.
+///
+/// # Errors
+///
+/// When something is there, or the folder cannot be written.
+pub fn create(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?);
+    give_to_invoking_user(&file);
+    Ok(file)
+}
+
+/// Under sudo the file belongs to the user who called it.
+fn give_to_invoking_user(file: &File) {
+    let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok().filter(|&id| id != u32::MAX);
+    if let (Some(uid), Some(gid)) = (id("SUDO_UID"), id("SUDO_GID"))
+        && rustix::process::getuid().is_root()
+    {
+        // Without the right to do so it stays root's: no reason to lose what it will hold.
+        let _ = fchown(file, Some(uid), Some(gid));
+    }
+}
+
+/// Whether files of this user id are of the user's own making: through sudo, or before.
+pub fn is_owner(uid: u32) -> bool {
+    let own = rustix::process::geteuid();
+    let invoking = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
+    own.as_raw() == uid || (rustix::process::getuid().is_root() && invoking() == Some(uid))
+}
+
+/// Gives the file `from` the name `to`, which nothing must have, at no moment.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::AlreadyExists`] when something has it.
+pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // A file system that cannot rename without replacing; a link never replaces either.
+        Err(Errno::INVAL | Errno::NOSYS) => link_new(from, to),
+        result => Ok(result?),
+    }
+}
+
+/// [`rename_new`] by a second name.
+fn link_new(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    // With two names it is where it should be, too.
+    let _ = std::fs::remove_file(from);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn a_new_file_is_private_and_replaces_nothing() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = |name: &str| folder.path().join(name);
+        create(&path("new")).expect("creates");
+        assert_eq!(path("new").metadata().expect("exists").mode() & 0o777, 0o600);
+        fs::write(path("old"), "precious").expect("writes");
+        std::os::unix::fs::symlink("nothing", path("link")).expect("links");
+        for name in ["old", "link", "new"] {
+            let error = create(&path(name)).expect_err("it is there");
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists, "{name}");
+        }
+        assert!(!path("nothing").exists());
+    }
+
+    #[test]
+    fn a_name_that_is_taken_stays_taken() {
+        type Rename = fn(&Path, &Path) -> io::Result<()>;
+        for rename in [rename_new as Rename, link_new] {
+            let folder = tempfile::tempdir().expect("temporary folder");
+            let path = |name: &str| folder.path().join(name);
+            fs::write(path("new"), "new").expect("writes");
+            fs::write(path("old"), "old").expect("writes");
+            let error = rename(&path("new"), &path("old")).expect_err("it is taken");
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert_eq!(fs::read_to_string(path("old")).expect("reads"), "old");
+            rename(&path("new"), &path("free")).expect("renames");
+            assert_eq!(fs::read_to_string(path("free")).expect("reads"), "new");
+            assert!(!path("new").exists());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! What this process may do: a right is in effect only where it is needed, and is given up for good as early as possible.
+//!
+//! A `prof` that was given capabilities (setcap) lends them to everyone who may run it. So none is in effect until it is known
+//! what was asked for ([`begin`]), commands that only read give all of them up before they open anything ([`for_reading`]), and
+//! those that record keep what they still need once everything is attached ([`keep_watching`]). What the user names, a file or a
+//! command, is opened with the user's own rights ([`as_user`]): those of root for root, none of `prof`'s for others.
+//!
+//! Capabilities belong to a thread, and a new thread has those of the one that starts it. Unless [`begin`] was called, as in
+//! the library's tests, nothing here changes anything. docs/security.md has the whole picture.
+
+use crate::failure::{Failure, status};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What the user's own files may take: to write into the folder of the user who called sudo, and to give that user the file.
+/// Only root has these, never who runs a `prof` with capabilities of its own.
+const OWN_FILES: CapabilitySet = CapabilitySet::DAC_READ_SEARCH
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::CHOWN);
+
+/// What a recording needs until its end: to read what processes of other users have mapped and open those files, to open
+/// events on CPUs, and to end a command that became another user. Maps of BPF programs that are there are used by descriptor,
+/// which takes no right, whatever kernel.unprivileged_bpf_disabled says.
+const WATCHING: CapabilitySet = CapabilitySet::SYS_PTRACE
+    .union(CapabilitySet::DAC_READ_SEARCH)
+    .union(CapabilitySet::CHECKPOINT_RESTORE)
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::KILL);
+
+/// What the thread that writes unwind tables needs too, for a moment: to make room for those of programs that come later.
+const MAKING_ROOM: CapabilitySet = CapabilitySet::BPF;
+
+/// What it also needs until it is attached: to load programs, to read the kernel's symbols, to run before others, to raise
+/// limits and lock memory; and what stands for CAP_BPF and CAP_PERFMON in older containers, and above
+/// kernel.perf_event_paranoid 2.
+const ATTACHING: CapabilitySet = CapabilitySet::BPF
+    .union(CapabilitySet::SYSLOG)
+    .union(CapabilitySet::SYS_NICE)
+    .union(CapabilitySet::SYS_RESOURCE)
+    .union(CapabilitySet::IPC_LOCK)
+    .union(CapabilitySet::SYS_ADMIN);
+
+/// Capabilities that were in effect when the program was started and are the user's own: none of those that come from the
+/// program's file.
+static OF_USER: OnceLock<CapabilitySet> = OnceLock::new();
+/// A command that reads writes files, too.
+static WRITES: AtomicBool = AtomicBool::new(false);
+
+/// Takes every right out of effect, until it is known what is asked for. The first thing that the program does.
+///
+/// # Errors
+///
+/// When the program's file is setuid or setgid: files and commands would be opened and run as another user.
+pub fn begin() -> Result<(), Failure> {
+    use rustix::process::{getegid, geteuid, getgid, getuid};
+    if geteuid() != getuid() || getegid() != getgid() {
+        return Err(Failure::new(status::NOT_PERMITTED, "prof does not run setuid or setgid")
+            .hint("take the bit away:  sudo chmod ug-s $(which prof)")
+            .hint("for others than root, capabilities do it: prof doctor"));
+    }
+    let is_lent = !is_root() && is_started_with_more();
+    let sets = match capabilities(None) {
+        Ok(sets) => sets,
+        Err(error) if is_lent => return Err(cannot_give_up(error)),
+        // A sandbox without capabilities.
+        Err(_) => return Ok(()),
+    };
+    let _ = OF_USER.set(if is_lent { CapabilitySet::empty() } else { sets.effective });
+    put_in_effect(CapabilitySet::empty());
+    Ok(())
+}
+
+/// Whether the kernel gave this program more rights than who started it has (AT_SECURE): its file has capabilities.
+fn is_started_with_more() -> bool {
+    // SAFETY: getauxval takes a number and returns one.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// Whether root runs this. Since it does not run setuid, root's rights are root's own, whatever the program's file has.
+fn is_root() -> bool {
+    rustix::process::getuid().is_root()
+}
+
+/// Gives up all rights. Root keeps, not in effect, what it takes to open the file that is named, and with `writes` to write
+/// files.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub fn for_reading(writes: bool) -> Result<(), Failure> {
+    WRITES.store(writes, Ordering::Relaxed);
+    reduce_to(match (is_root(), writes) {
+        (false, _) => CapabilitySet::empty(),
+        (true, false) => CapabilitySet::DAC_READ_SEARCH,
+        (true, true) => OWN_FILES,
+    })
+}
+
+/// Gives up what opening the named file took, now that it is open.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub fn input_is_open() -> Result<(), Failure> {
+    let writes = WRITES.load(Ordering::Relaxed);
+    reduce_to(if writes { own_files() } else { CapabilitySet::empty() })
+}
+
+/// Puts in effect what it takes to attach a recording.
+pub fn for_recording() {
+    put_in_effect(ATTACHING.union(WATCHING));
+}
+
+/// Gives up, on this thread, what attaching a recording does not need. No command is started from it after this.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub fn keep_attaching() -> Result<(), Failure> {
+    reduce_to(ATTACHING.union(WATCHING).union(own_files()))?;
+    put_in_effect(ATTACHING.union(WATCHING));
+    Ok(())
+}
+
+/// Gives up, on this thread, what a recording that is attached does not need.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub fn keep_watching() -> Result<(), Failure> {
+    let kept = watching();
+    reduce_to(kept.union(own_files()))?;
+    put_in_effect(kept);
+    Ok(())
+}
+
+/// [`keep_watching`] for the thread that may [`make_room`].
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub fn keep_recording() -> Result<(), Failure> {
+    let kept = watching();
+    reduce_to(kept.union(MAKING_ROOM).union(own_files()))?;
+    put_in_effect(kept);
+    Ok(())
+}
+
+/// Does `work`, which makes a BPF map, with the right to do so in effect, if it was kept.
+pub fn make_room<T>(work: impl FnOnce() -> T) -> T {
+    with_in_effect(|before| before.union(MAKING_ROOM), work)
+}
+
+/// Gives up, on this thread, everything but what writing the user's own files may take.
+///
+/// # Errors
+///
+/// When rights that are not the user's own cannot be given up.
+pub fn keep_own_files() -> Result<(), Failure> {
+    reduce_to(own_files())
+}
+
+/// [`WATCHING`], with what stands for a part of it that is missing.
+fn watching() -> CapabilitySet {
+    let both = CapabilitySet::PERFMON.union(CapabilitySet::BPF);
+    let has_both = capabilities(None).is_ok_and(|sets| sets.permitted.contains(both));
+    if has_both { WATCHING } else { WATCHING.union(CapabilitySet::SYS_ADMIN) }
+}
+
+fn own_files() -> CapabilitySet {
+    if is_root() { OWN_FILES } else { CapabilitySet::empty() }
+}
+
+/// Does `work` with the user's own rights in effect, as far as they were kept, and no others: for what the user names.
+pub fn as_user<T>(work: impl FnOnce() -> T) -> T {
+    let of_user = OF_USER.get().copied().unwrap_or_else(CapabilitySet::empty);
+    with_in_effect(|_| of_user, work)
+}
+
+/// Does `work` with those rights in effect, as far as they were kept, that `wanted` makes of those that are.
+fn with_in_effect<T>(wanted: impl FnOnce(CapabilitySet) -> CapabilitySet, work: impl FnOnce() -> T) -> T {
+    let (true, Ok(before)) = (OF_USER.get().is_some(), capabilities(None)) else { return work() };
+    /// Puts the rights of before in effect again, also when the work panics.
+    struct Back(CapabilitySet);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            put_in_effect(self.0);
+        }
+    }
+    let _back = Back(before.effective);
+    put_in_effect(wanted(before.effective));
+    work()
+}
+
+/// Puts those of `wanted` that this thread may have in effect, and no others.
+fn put_in_effect(wanted: CapabilitySet) {
+    if OF_USER.get().is_none() {
+        return;
+    }
+    if let Ok(sets) = capabilities(None) {
+        let effective = sets.permitted.intersection(wanted);
+        // Always allowed: it is a part of what is permitted.
+        let _ = set_capabilities(None, CapabilitySets { effective, ..sets });
+    }
+}
+
+/// Gives up all rights of this thread for good but those in `kept`, none of which is in effect, and the right to get others by
+/// starting a program.
+fn reduce_to(kept: CapabilitySet) -> Result<(), Failure> {
+    if OF_USER.get().is_none() {
+        return Ok(());
+    }
+    let _ = set_no_new_privs(true);
+    let _ = clear_ambient_capability_set();
+    empty_bounding_set();
+    let reduced = capabilities(None).and_then(|sets| {
+        let permitted = sets.permitted.intersection(kept);
+        let effective = CapabilitySet::empty();
+        set_capabilities(None, CapabilitySets { effective, permitted, inheritable: effective })
+    });
+    match reduced {
+        // Root has these rights anyway; a sandbox may refuse to change them.
+        Err(error) if !is_root() => Err(cannot_give_up(error)),
+        _ => Ok(()),
+    }
+}
+
+fn cannot_give_up(error: rustix::io::Errno) -> Failure {
+    Failure::new(status::NOT_PERMITTED, format!("cannot give up capabilities: {}", io::Error::from(error)))
+        .hint("a sandbox refuses capset(2): run prof outside of it, or without capabilities")
+}
+
+/// Empties the set of rights that programs started from this thread could get. Only who may set capabilities can.
+fn empty_bounding_set() {
+    put_in_effect(CapabilitySet::SETPCAP);
+    for bit in 0..u64::BITS {
+        let capability = CapabilitySet::from_bits_retain(1 << bit);
+        match capability_is_in_bounding_set(capability) {
+            Ok(true) if remove_capability_from_bounding_set(capability).is_err() => return,
+            Ok(_) => {}
+            // Past the kernel's last capability.
+            Err(_) => return,
+        }
+    }
+}
