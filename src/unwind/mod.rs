@@ -40,6 +40,8 @@ mod known_code;
 mod known_code_aarch64;
 mod known_go_code;
 mod leaf_code;
+mod main_function;
+mod never_return;
 mod sequence;
 mod stack_ends;
 mod vfork;
