@@ -455,6 +455,9 @@ impl Recording<'_, '_> {
         let (rows, took) = self.session.written_rows();
         self.voice
             .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
+        if let Some(line) = self.session.collector.files.describe_cache() {
+            self.voice.say(&format!("  {line}"));
+        }
         let mut lines = status::outcome_lines(&self.session.collector.totals);
         lines.extend(naming.problems.iter().map(|problem| format!("no names from {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());

@@ -20,6 +20,7 @@ mod register_set;
 pub mod registers;
 pub mod rule;
 pub mod table;
+pub mod table_bytes;
 pub mod walk;
 
 mod abstract_frame;

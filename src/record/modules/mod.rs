@@ -4,11 +4,13 @@
 //! still gives its table and its names. One that is rewritten in place (its inode stays) is another file from its next
 //! mapping on; of what it held before nothing is read any more, since only the new bytes are left. Tables are compiled on other threads.
 
+mod cache;
 mod file;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+pub(super) use cache::TableCache;
 pub(super) use file::{FileId, ModuleFile, TableState};
 pub(super) use tables::Wanted;
 
@@ -60,6 +62,8 @@ pub struct ModuleFiles {
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
+    /// Tables of earlier recordings.
+    cache: Option<Arc<TableCache>>,
     /// Most files that are kept open.
     room: usize,
     sender: Sender<(FileId, Result<FirstTable, TableError>)>,
@@ -101,6 +105,7 @@ impl ModuleFiles {
             by_row: FxHashMap::default(),
             limits: Limits::default(),
             wants_tables,
+            cache: None,
             room: descriptors::room_for_files(),
             sender,
             receiver,
@@ -115,6 +120,16 @@ impl ModuleFiles {
             failed: 0,
             failures: Vec::new(),
         }
+    }
+
+    /// Takes tables from a cache, and keeps them there.
+    pub(super) fn use_cache(&mut self, cache: TableCache) {
+        self.cache = Some(Arc::new(cache));
+    }
+
+    /// What came from the cache, for `-v`.
+    pub(super) fn describe_cache(&self) -> Option<String> {
+        self.cache.as_ref().map(|cache| cache.describe())
     }
 
     /// Whether stacks are walked by tables at all.

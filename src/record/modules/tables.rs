@@ -1,6 +1,7 @@
 //! Tables of files: compiled on other threads, small files first, and placed in the kernel as far as there is room.
 
 use super::ModuleFiles;
+use super::cache::{Key, TableCache};
 use super::file::{FileId, TableState};
 use crate::bpf::ImageState;
 use crate::record::kernel_tables::{self, KernelTables, PlaceError};
@@ -27,26 +28,64 @@ pub enum Wanted {
     Whole,
 }
 
-/// The table of a module, with the entries of its separate debug file where it has hardly any of its own.
-fn compile_module(
-    elf: &ElfImage,
-    debug_file: impl FnOnce() -> Option<File>,
+/// A table to be compiled.
+struct Job {
+    elf: Arc<ElfImage>,
+    /// Where the headers are from; `None` for the vDSO.
+    file: Option<Arc<File>>,
+    path: String,
+    seen_in: u32,
     wanted: Wanted,
-    limits: &Limits,
-) -> Result<FirstTable, TableError> {
-    let mut sections = CfiSections::load(elf, limits)?;
-    if sections.lacks_entries(elf)
-        && let Some(file) = debug_file()
-        && let Ok(debug_image) = ElfImage::open(&file, limits)
-    {
-        // Without them the module is no worse off than with no debug file at all.
-        let _ = sections.add_debug_frame(&debug_image, limits);
-    }
-    match wanted {
-        Wanted::First => compile_first(elf, &sections, limits),
-        Wanted::Whole => {
-            compile_sections(elf, &sections, limits).map(|table| FirstTable { table, is_whole: true })
+    limits: Limits,
+    cache: Option<Arc<TableCache>>,
+}
+
+/// A table, and what keeps it in the cache.
+struct Made {
+    table: FirstTable,
+    kept: Option<(Key, Vec<u8>)>,
+}
+
+impl Job {
+    /// The table of the module: that of the cache, or a new one.
+    fn make(&self) -> Result<Made, TableError> {
+        let sections = self.sections()?;
+        let key = || Key::of(self.file.as_ref()?, &self.elf, &sections);
+        let cached = self.cache.as_ref().and_then(|cache| Some((cache, key()?)));
+        if let Some((cache, key)) = &cached
+            && let Some(table) = cache.load(key, &self.limits)
+        {
+            return Ok(Made { table: FirstTable { table, is_whole: true }, kept: None });
         }
+        let table = match self.wanted {
+            Wanted::First => compile_first(&self.elf, &sections, &self.limits)?,
+            Wanted::Whole => {
+                let table = compile_sections(&self.elf, &sections, &self.limits)?;
+                FirstTable { table, is_whole: true }
+            }
+        };
+        let kept = cached.filter(|_| table.is_whole).and_then(|(cache, before)| {
+            // What was read may be of two states of the file.
+            let is_same = key() == Some(before);
+            is_same.then(|| cache.packed(&before, &table.table)).flatten().map(|packed| (before, packed))
+        });
+        Ok(Made { table, kept })
+    }
+
+    /// The unwind sections, with the entries of the separate debug file where there are hardly any.
+    fn sections(&self) -> Result<CfiSections, TableError> {
+        let (elf, limits) = (&self.elf, &self.limits);
+        let mut sections = CfiSections::load(elf, limits)?;
+        let debug_file =
+            || find_debug_file(&root_of(self.seen_in), Path::new(&self.path), self.file.as_ref()?);
+        if sections.lacks_entries(elf)
+            && let Some(file) = debug_file()
+            && let Ok(debug_image) = ElfImage::open(&file, limits)
+        {
+            // Without them the module is no worse off than with no debug file at all.
+            let _ = sections.add_debug_frame(&debug_image, limits);
+        }
+        Ok(sections)
     }
 }
 
@@ -68,15 +107,27 @@ impl ModuleFiles {
     }
 
     fn start_compiling(&self, id: FileId, elf: &Arc<ElfImage>, wanted: Wanted) {
-        let (elf, sender, limits) = (Arc::clone(elf), self.sender.clone(), self.limits.clone());
+        let sender = self.sender.clone();
         let module = self.get(id);
-        let (path, seen_in) = (module.path.clone(), module.seen_in);
-        let file = module.file.clone();
+        let job = Job {
+            elf: Arc::clone(elf),
+            file: module.file.clone(),
+            path: module.path.clone(),
+            seen_in: module.seen_in,
+            wanted,
+            limits: self.limits.clone(),
+            cache: self.cache.clone(),
+        };
         let work = move || {
-            let debug_file = || find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?);
-            let table = compile_module(&elf, debug_file, wanted, &limits);
+            let (table, kept) = match job.make() {
+                Ok(Made { table, kept }) => (Ok(table), kept),
+                Err(error) => (Err(error), None),
+            };
             // The recorder may be gone already: then nobody wants the table.
             let _ = sender.send((id, table));
+            if let (Some(cache), Some((key, packed))) = (&job.cache, kept) {
+                cache.add(&key, &packed);
+            }
         };
         match &self.small_pool {
             Some(pool) if self.large_running != Some(id) && wanted == Wanted::First => pool.spawn(work),
