@@ -379,9 +379,12 @@ impl Collector {
             let address = if is_known { address & 0xfff } else { address };
             return (tables.intern_frame(Frame { module, address, flags }), is_known);
         };
-        let address = address.wrapping_sub(mapped.bias);
+        let is_generated = self.files.is_generated(mapped.file);
+        // Names of generated code are by its addresses.
+        let address = if is_generated { address } else { address.wrapping_sub(mapped.bias) };
         // A signal handler returns to the first instruction of the code that ends it: nothing called that.
         let is_signal_return = is_return_address
+            && !is_generated
             && (self.files.get(mapped.file).table.table())
                 .is_some_and(|table| table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
         let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
@@ -389,7 +392,7 @@ impl Collector {
         if is_present {
             process.frames.insert(key, (frame, mapped.file));
         }
-        if mapped.file == ModuleFiles::GENERATED && process.perf_map.is_none() {
+        if is_generated && process.perf_map.is_none() {
             process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
             let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
             process.lacks_frame_pointers =

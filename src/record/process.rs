@@ -311,6 +311,7 @@ pub(super) fn mapped(
     let bias = match &files.get(file).elf {
         Some(elf) => elf.bias_of_mapping(mapping.start, mapping.end, mapping.file_offset)?,
         None if file == ModuleFiles::GENERATED => 0,
+        None if files.is_generated(file) => mapping.start,
         // Not readable as ELF: offsets in the file are the best addresses there are.
         None => mapping.start.wrapping_sub(mapping.file_offset),
     };

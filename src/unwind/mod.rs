@@ -11,6 +11,7 @@
 //! profiles or processes. All bytes are untrusted: [`Limits`] bound size, rows and time.
 
 pub mod architecture;
+pub mod beam;
 pub mod cfi;
 pub mod compile;
 pub mod elf;
@@ -21,6 +22,7 @@ pub mod registers;
 pub mod rule;
 pub mod table;
 pub mod table_bytes;
+pub mod trampolines;
 pub mod walk;
 
 mod abstract_frame;

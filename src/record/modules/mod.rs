@@ -6,6 +6,7 @@
 
 mod cache;
 mod file;
+mod generated;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,7 @@ use super::file_state::FileState;
 use super::sideband::CodeMapping;
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
-use crate::unwind::{Architecture, ElfImage, ElfType, FirstTable, Limits, Segment, TableError};
+use crate::unwind::{Architecture, ElfImage, ElfType, FirstTable, Limits, Segment, Table, TableError};
 use file::{Unopened, open_mapped_file, read_own_vdso};
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -57,6 +58,8 @@ struct Untold {
 pub struct ModuleFiles {
     files: Vec<ModuleFile>,
     by_key: FxHashMap<FileKey, Seen>,
+    /// Generated code that is known by its bytes, and its tables.
+    known_generated: Vec<(FileId, Table)>,
     /// Files that the kernel side has not heard of.
     untold: Vec<Untold>,
     by_row: FxHashMap<ModuleId, FileId>,
@@ -101,6 +104,7 @@ impl ModuleFiles {
         ModuleFiles {
             files: vec![generated],
             by_key: FxHashMap::default(),
+            known_generated: Vec::new(),
             untold: Vec::new(),
             by_row: FxHashMap::default(),
             limits: Limits::default(),
@@ -171,7 +175,7 @@ impl ModuleFiles {
         }
         let is_vdso = mapping.path == "[vdso]";
         if mapping.inode == 0 && !is_vdso {
-            return Some(Self::GENERATED);
+            return Some(self.generated(pid, mapping));
         }
         let key = FileKey { device: mapping.device, inode: mapping.inode, path: mapping.path.clone() };
         if let Some(&seen) = self.by_key.get(&key) {
