@@ -4,6 +4,7 @@
 //! counted, never dropped.
 
 use super::call_check::{CallChecks, Place};
+use super::jit_names::JitDumps;
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
 use super::proc_fs;
@@ -78,6 +79,7 @@ pub struct Collector {
     tables_tried: u64,
     pub(super) tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
     calls: CallChecks,
+    pub(super) dumps: JitDumps,
     path: Vec<FrameId>,
 }
 
@@ -99,6 +101,7 @@ impl Collector {
             tables_tried: 0,
             tasks: FxHashMap::default(),
             calls: CallChecks::default(),
+            dumps: JitDumps::default(),
             path: Vec::new(),
         }
     }
@@ -388,17 +391,24 @@ impl Collector {
             && (self.files.get(mapped.file).table.table())
                 .is_some_and(|table| table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
         let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
-        let frame = tables.intern_frame(Frame { module: mapped.module, address, flags });
-        if is_present {
+        let frame = Frame { module: mapped.module, address, flags };
+        self.files.hit(mapped.file, sample.time_ns);
+        if is_generated {
+            if process.perf_map.is_none() {
+                process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
+                let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
+                process.lacks_frame_pointers =
+                    process.mappings().iter().any(is_java) && proc_fs::java_lacks_frame_pointers(sample.tgid);
+            }
+            if let Some(frame) = self.dumped_frame(sample, &mapped, lookup, frame) {
+                // What is there may be other code the next time.
+                return (frame, true);
+            }
+        }
+        let frame = self.profile.tables.intern_frame(frame);
+        if is_present && let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns) {
             process.frames.insert(key, (frame, mapped.file));
         }
-        if is_generated && process.perf_map.is_none() {
-            process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
-            let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
-            process.lacks_frame_pointers =
-                process.mappings().iter().any(is_java) && proc_fs::java_lacks_frame_pointers(sample.tgid);
-        }
-        self.files.hit(mapped.file, sample.time_ns);
         (frame, true)
     }
 

@@ -33,6 +33,7 @@ impl Collector {
         self.totals.leaves.clear();
         self.totals.stacks.clear();
         self.processes.forget_rows();
+        self.dumps.forget_rows();
 
         let mut tables = Tables::default();
         for module in old.modules() {

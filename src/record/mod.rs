@@ -12,6 +12,7 @@ mod descriptors;
 mod endings;
 mod file_state;
 mod fresh_rows;
+mod jit_names;
 mod kernel_frames;
 mod kernel_tables;
 mod kernel_types;
@@ -461,6 +462,7 @@ impl Recording<'_, '_> {
         let mut lines = status::outcome_lines(&self.session.collector.totals);
         lines.extend(naming.problems.iter().map(|problem| format!("no names from {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());
+        lines.extend(self.session.collector.dumps.describe());
         for (name, value) in &self.session.collector.profile.counters {
             lines.push(format!("  {name} {value}"));
         }

@@ -1,5 +1,6 @@
 //! A process that is recorded, and what code it has mapped, now and before.
 
+use super::jit_names::DumpOf;
 use super::modules::{FileId, ModuleFiles};
 use super::proc_fs;
 use super::sideband::CodeMapping;
@@ -64,6 +65,12 @@ pub struct Process {
     pub frames: FxHashMap<u64, (FrameId, FileId)>,
     /// Where the names of its generated code are, once it has any.
     pub perf_map: Option<Arc<PerfMapSource>>,
+    /// The dump that names its generated code by time, if there is one.
+    pub(super) jit_dump: Option<DumpOf>,
+    /// When the mappings had last changed in which that was looked for, ns.
+    pub(super) dump_sought_ns: Option<u64>,
+    /// When it was forked, ns, if that was seen.
+    pub(super) forked_ns: Option<u64>,
     /// Its generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
     pub lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
@@ -171,6 +178,7 @@ impl Process {
             exec_seq: self.exec_seq,
             mappings: self.mappings.iter().map(inherit).collect(),
             is_target: self.is_target,
+            forked_ns: Some(time_ns),
             is_inherited: true,
             is_dirty: true,
             ..Process::default()
@@ -186,6 +194,7 @@ impl Process {
     /// Forgets all mappings, as exec does.
     pub fn unmap_all(&mut self, time_ns: u64) {
         self.past.extend(self.mappings.drain(..).map(|mapping| (mapping, time_ns)));
+        (self.jit_dump, self.forked_ns) = (None, None);
         self.changed(time_ns);
     }
 
@@ -236,6 +245,11 @@ impl Process {
     /// Whether `time_ns` is within the time of the present mappings.
     pub fn is_present(&self, time_ns: u64) -> bool {
         time_ns >= self.changed_ns
+    }
+
+    /// When the mappings last changed, ns.
+    pub(super) fn changed_ns(&self) -> u64 {
+        self.changed_ns
     }
 
     /// The present mappings, by start.

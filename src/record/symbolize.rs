@@ -82,6 +82,7 @@ pub(super) fn name_frames(
 ) -> Naming {
     let mut naming = Naming::default();
     name_kernel(collector);
+    collector.finish_dumps();
 
     let UserFrames { by_file, generated } = UserFrames::of(&collector.profile.tables, &collector.files, 0);
     let mut jobs: Vec<Job<'_>> =
@@ -112,7 +113,9 @@ pub(super) fn name_frames(
         naming.problems.extend(problem);
         store(&mut collector.profile, named);
     }
-    for (pid, frames) in generated {
+    for (pid, mut frames) in generated {
+        // Those that a dump has named.
+        frames.retain(|(_, frame)| collector.profile.symbols.locations(*frame).is_empty());
         let source = collector.processes.get(pid).and_then(|process| process.perf_map.as_ref());
         let map = source.and_then(|source| source.read(&Limits::default()).ok().flatten());
         let named = map.map_or_else(Vec::new, |map| name_generated(&map, &frames));

@@ -6,6 +6,7 @@ use crate::bpf::MAX_IMAGES;
 use crate::profile::ModuleKind;
 use crate::record::proc_fs;
 use crate::record::sideband::CodeMapping;
+use crate::symbols::JitDump;
 use crate::unwind::{ElfImage, FirstTable, Table, beam, trampolines};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -29,6 +30,12 @@ impl ModuleFiles {
     /// Whether a file stands for generated code: its addresses are those of the process.
     pub(in crate::record) fn is_generated(&self, id: FileId) -> bool {
         self.get(id).kind == ModuleKind::Jit
+    }
+
+    /// Whether a file is called as jitdumps are, and is no code.
+    pub(in crate::record) fn is_jit_dump(&self, id: FileId) -> bool {
+        let module = self.get(id);
+        module.elf.is_none() && module.file.is_some() && JitDump::is_name(&module.path)
     }
 
     /// CPython's trampolines.

@@ -191,6 +191,7 @@ impl<'obj> Session<'obj> {
         }
         let kernel_frames = KernelFrames::new(!options.user_only || waits.is_some());
         let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
+        collector.dumps.is_watched = is_watched;
         if options.on_cpu {
             collector.add_samples(sampling, period_ns);
         }
@@ -342,6 +343,7 @@ impl<'obj> Session<'obj> {
         for rescue in rescues {
             self.rescues.insert((rescue.time_ns, rescue.cpu), rescue);
         }
+        self.collector.read_dumps(known_until_ns);
         let mut ready = std::mem::take(&mut self.deferred);
         ready.extend(samples);
         ready.sort_by_key(|sample| (sample.time_ns, sample.cpu));
