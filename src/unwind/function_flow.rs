@@ -19,6 +19,9 @@ use super::sequence::Sequences;
 /// Visits of instructions in one function at most, those that are repeated because ways meet included.
 const MAX_VISITS: usize = 400_000;
 
+/// Compilers that optimise align functions to so many bytes, and pad what lies before.
+const FUNCTION_ALIGNMENT: u64 = 16;
+
 /// Where one function starts, and what is known about that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FunctionStart {
@@ -283,7 +286,16 @@ impl Flow<'_> {
         let next = instruction.next_ip();
         let is_direct_call = instruction.code() == Code::Call_rel32_64;
         let is_call = matches!(flow, FlowControl::Call | FlowControl::IndirectCall);
-        if is_direct_call && instruction.near_branch_target() != next {
+        if is_direct_call && instruction.near_branch_target() == next {
+            // A function that follows this one, which it ends; or the address of the code is popped off the stack, which
+            // then holds a word more than a call leaves there.
+            let is_popped = matches!(self.holder.from(next), [0x58..=0x5f, ..] | [0x41, 0x58..=0x5f, ..]);
+            if !is_popped {
+                self.followed.calls.push(next);
+            }
+            return;
+        }
+        if is_direct_call {
             let target = instruction.near_branch_target();
             // A function that never returns is confirmed by what it calls.
             self.has_confirmation |= self.certain.contains(&target) && frame.is_aligned_for_call();
@@ -314,6 +326,8 @@ impl Flow<'_> {
             return;
         }
         if is_call && self.may_not_return(next) {
+            // Padding may also align a loop of this function.
+            self.leaves |= !self.starts_function(next.next_multiple_of(FUNCTION_ALIGNMENT));
             return;
         }
         // Below 2^32 where it matters: no function is that long. 0 is the CFA's.
@@ -350,7 +364,7 @@ impl Flow<'_> {
         if self.start.end.is_some_and(|end| next < end) {
             return false;
         }
-        if self.certain.contains(&next) || self.surroundings.taken.contains(&next) {
+        if self.is_known_start(next) {
             return true;
         }
         let bytes = self.holder.from(next);
@@ -358,14 +372,18 @@ impl Flow<'_> {
             bytes,
             [0x90 | 0xcc, ..] | [0x66, 0x90 | 0x66 | 0x2e, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..]
         );
-        let is_prologue = matches!(
-            bytes,
-            [0x50..=0x57, ..]
-                | [0x41, 0x50..=0x57, ..]
-                | [0x48, 0x83 | 0x81, 0xec, ..]
-                | [0xf3, 0x0f, 0x1e, 0xfa, ..]
-        );
-        is_padding || (is_prologue && (self.surroundings.is_repeated || next.is_multiple_of(16)))
+        let may_start = self.surroundings.is_repeated || next.is_multiple_of(FUNCTION_ALIGNMENT);
+        is_padding || (may_start && is_prologue(bytes))
+    }
+
+    fn is_known_start(&self, address: u64) -> bool {
+        self.certain.contains(&address) || self.surroundings.taken.contains(&address)
+    }
+
+    /// Whether another function seems to start at an address.
+    fn starts_function(&self, address: u64) -> bool {
+        let is_behind = self.start.end.is_some_and(|end| end <= address) || !self.holder.contains(address);
+        is_behind || self.is_known_start(address) || is_prologue(self.holder.from(address))
     }
 
     fn jump_to(&mut self, target: u64, frame: AbstractFrame, is_guessed: bool) {
@@ -513,6 +531,17 @@ impl Flow<'_> {
         spans.retain(|span| span.end > span.start);
         self.followed
     }
+}
+
+/// Whether code begins as functions do that save registers or have a frame.
+fn is_prologue(code: &[u8]) -> bool {
+    matches!(
+        code,
+        [0x50..=0x57, ..]
+            | [0x41, 0x50..=0x57, ..]
+            | [0x48, 0x83 | 0x81, 0xec, ..]
+            | [0xf3, 0x0f, 0x1e, 0xfa, ..]
+    )
 }
 
 /// The number in an instruction that may be an address of code, as compilers write it into those of programs with fixed
