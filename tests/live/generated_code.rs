@@ -80,8 +80,8 @@ fn python_is_whole_through_the_trampolines_of_its_perf_support() {
         report.assert_whole(100);
         assert!(report.complete_percent() >= 99.8, "{option}: {}", report.causes());
         let has_all = |stack: &Stack| {
-            stack.has(&["_start", "py::outermost:<string>", "py::middle:<string>", "py::<lambda>:<string>"])
-                && stack.any_contains("py::innermost")
+            let functions = ["py::outermost", "py::middle", "lambda", "py::innermost"];
+            stack.has(&["_start"]) && functions.iter().all(|function| stack.any_contains(function))
         };
         let share = recording.stacks().percent(has_all);
         assert!(share > 20.0, "{option}: only {share:.1} %; top: {}", report.top());
@@ -145,5 +145,6 @@ fn a_program_without_tables_and_symbols_that_is_not_optimised_is_whole() {
     let Some(program) = Running::fixture("untabled", &["20"]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     recording.report().assert_whole(100);
-    recording.stacks().assert_has(&["_start", "__libc_start_main_impl", "qsort_r"]);
+    // The program has no names of its own.
+    recording.stacks().assert_has(&["__libc_start_call_main", "qsort_r"]);
 }
