@@ -1,8 +1,10 @@
 //! Compiles the BPF programs and generates their skeleton.
 
 use libbpf_cargo::SkeletonBuilder;
+use std::collections::BTreeSet;
 use std::env;
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
 
 fn main() {
     let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -18,4 +20,22 @@ fn main() {
     if let Err(error) = built {
         panic!("cannot build the BPF programs (clang 14 or newer is needed): {error:#}");
     }
+    println!("cargo:rustc-env=PROF_COMPILER_HASH={:016x}", hash_of_compiler());
+}
+
+/// A number that changes with all that unwind tables depend on but the file that they are of: a table of another
+/// compiler is not taken from the cache.
+fn hash_of_compiler() -> u64 {
+    let folder = Path::new("src/unwind");
+    let files = std::fs::read_dir(folder).expect("the sources are there");
+    let mut files: BTreeSet<PathBuf> = files.flatten().map(|entry| entry.path()).collect();
+    // The versions of libraries.
+    files.insert(PathBuf::from("Cargo.lock"));
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        std::fs::read(&file).expect("a source file can be read").hash(&mut hasher);
+        println!("cargo:rerun-if-changed={}", file.display());
+    }
+    println!("cargo:rerun-if-changed={}", folder.display());
+    hasher.finish()
 }

@@ -40,6 +40,7 @@ test|cmd:ld.lld|lld|lld|lld
 test|cmd:mold|mold|mold|mold
 test|cmd:ld.gold|binutils|binutils-gold|binutils
 test|cmd:luajit|luajit|luajit|luajit
+test|cmd:erl|erlang-base|erlang-erts|erlang-core
 test|cmd:javac|default-jdk-headless|java-devel|jdk-openjdk
 test|cmd:musl-gcc|musl-tools|musl-gcc musl-libc-static|musl
 test|cmd:chromium,chromium-browser|chromium|chromium-headless|chromium

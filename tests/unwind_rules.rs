@@ -128,6 +128,12 @@ restorer:
 bare:
     .skip 64, 0x90
     ret
+    .globl lost
+    .type lost, @function
+lost:
+    neg %rsp
+    .skip 64, 0x90
+    ret
     .section .note.GNU-stack,"",@progbits
 "#;
 
@@ -169,7 +175,8 @@ fn every_form_becomes_its_rule() {
     assert_eq!(at("other_base"), Rule::reg(11, 48));
     assert_eq!(at("restorer"), Rule::SIGNAL);
     assert_eq!(at("before_restorer"), Rule::SIGNAL, "handlers' return addresses are looked up here");
-    assert_eq!(table.lookup(symbols["bare"] + 32), Rule::FRAME_POINTER);
+    assert_eq!(table.lookup(symbols["bare"] + 32), Rule::reg(RSP, 8), "its instructions say it");
+    assert_eq!(table.lookup(symbols["lost"] + 32), Rule::FRAME_POINTER);
 }
 
 /// Prints where `main` and the far function are, then its mappings.

@@ -132,6 +132,8 @@ enum prof_image_state {
 	PROF_IMAGE_UNREADABLE = 5, /* the file could not be opened */
 	PROF_IMAGE_GENERATED = 4,  /* as FRAME_POINTERS, for generated code: its end is JIT_END */
 	PROF_IMAGE_VSYSCALL = 6,   /* the kernel's vsyscall page: the return address is at rsp */
+	PROF_IMAGE_UNTOLD = 7,	   /* as GENERATED, before user space has looked at it: it may know
+				    * the code by its bytes */
 };
 
 #define PROF_MAX_IMAGES 16384

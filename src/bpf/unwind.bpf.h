@@ -120,6 +120,8 @@ static long take_mapping(struct task_struct *task, struct vm_area_struct *vma, s
 	s->map_bytes = code.end - code.start;
 	s->map_bias = code.bias;
 	s->image = w->images[code.image & (PROF_MAX_IMAGES - 1)];
+	if (s->image.state == PROF_IMAGE_GENERATED)
+		s->image.state = PROF_IMAGE_UNTOLD;
 	count(PROF_COUNT_FOUND_MAPPING);
 	return 0;
 }
@@ -229,6 +231,8 @@ static __always_inline enum prof_outcome end_of_frame_pointers(struct scratch *s
 {
 	if (s->image.state == PROF_IMAGE_GENERATED)
 		return PROF_OUTCOME_JIT_END;
+	if (s->image.state == PROF_IMAGE_UNTOLD)
+		return PROF_OUTCOME_UNKNOWN_MAPPING;
 	if (s->image.state == PROF_IMAGE_UNREADABLE)
 		return PROF_OUTCOME_FILE_UNREADABLE;
 	return PROF_OUTCOME_NO_UNWIND_INFO;

@@ -81,6 +81,8 @@ pub mod counter {
     pub const RESCUE_REFUSED: &str = "rescue_refused";
     /// Stacks cut where the kernel's walk took an address for code that was mapped there before.
     pub const STALE_MAPPING: &str = "stale_mapping";
+    /// Frames of generated code without a name, because other code was at their address meanwhile.
+    pub const JIT_NAME_UNCERTAIN: &str = "jit_name_uncertain";
     /// Bytes of stack copied for rescue.
     pub const RESCUE_BYTES: &str = "rescue_bytes";
     /// Modules whose unwind table was dropped to stay within the memory budget.

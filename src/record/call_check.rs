@@ -78,7 +78,7 @@ impl CallChecks {
             return false;
         }
         // Built-in functions of a language's runtime jump on into the code that it has generated.
-        callee.file == ModuleFiles::GENERATED
+        files.is_generated(callee.file)
             || (callee.file == caller.file
                 && target <= callee.address
                 && PROLOGUES.iter().any(|prologue| start.windows(4).any(|bytes| bytes == prologue)))

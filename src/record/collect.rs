@@ -4,6 +4,7 @@
 //! counted, never dropped.
 
 use super::call_check::{CallChecks, Place};
+use super::jit_names::JitDumps;
 use super::kernel_frames::KernelFrames;
 use super::modules::ModuleFiles;
 use super::process::{self, Mapped, Process, is_vsyscall};
@@ -81,6 +82,7 @@ pub struct Collector {
     tables_tried: u64,
     pub(super) tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
     calls: CallChecks,
+    pub(super) dumps: JitDumps,
     path: Vec<FrameId>,
 }
 
@@ -102,6 +104,7 @@ impl Collector {
             tables_tried: 0,
             tasks: FxHashMap::default(),
             calls: CallChecks::default(),
+            dumps: JitDumps::default(),
             path: Vec::new(),
         }
     }
@@ -381,24 +384,34 @@ impl Collector {
             let address = if is_known { address & 0xfff } else { address };
             return (tables.intern_frame(Frame { module, address, flags }), is_known);
         };
-        let address = address.wrapping_sub(mapped.bias);
+        let is_generated = self.files.is_generated(mapped.file);
+        // Names of generated code are by its addresses.
+        let address = if is_generated { address } else { address.wrapping_sub(mapped.bias) };
         // A signal handler returns to the first instruction of the code that ends it: nothing called that.
         let is_signal_return = is_return_address
+            && !is_generated
             && (self.files.get(mapped.file).table.table())
                 .is_some_and(|table| table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
         let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
         let module = self.files.profile_module(mapped.file, sample.tgid, tables);
-        let frame = tables.intern_frame(Frame { module, address, flags });
-        if is_present {
+        let frame = Frame { module, address, flags };
+        self.files.hit(mapped.file, sample.time_ns);
+        if is_generated {
+            if process.perf_map.is_none() {
+                process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
+                let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
+                process.lacks_frame_pointers = process.mappings().iter().any(is_java)
+                    && self.files.java_lacks_frame_pointers(sample.tgid);
+            }
+            if let Some(frame) = self.dumped_frame(sample, lookup, frame) {
+                // What is there may be other code the next time.
+                return (frame, true);
+            }
+        }
+        let frame = self.profile.tables.intern_frame(frame);
+        if is_present && let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns) {
             process.frames.insert(key, (frame, mapped.file));
         }
-        if mapped.file == ModuleFiles::GENERATED && process.perf_map.is_none() {
-            process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
-            let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
-            process.lacks_frame_pointers =
-                process.mappings().iter().any(is_java) && self.files.java_lacks_frame_pointers(sample.tgid);
-        }
-        self.files.hit(mapped.file, sample.time_ns);
         (frame, true)
     }
 

@@ -34,6 +34,7 @@ impl Collector {
         let old = self.profile.begin_anew();
         self.tasks.clear();
         self.processes.forget_rows();
+        self.dumps.forget_rows();
 
         let mut tables = std::mem::take(&mut self.profile.tables);
         let mut frames: FxHashMap<FrameId, FrameId> = FxHashMap::default();

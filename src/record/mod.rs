@@ -15,6 +15,7 @@ mod endings;
 mod file_names;
 mod file_state;
 mod fresh_rows;
+mod jit_names;
 mod kernel_frames;
 mod kernel_tables;
 mod kernel_types;
@@ -343,9 +344,13 @@ impl Recording<'_, '_> {
             if last_flush.elapsed() >= FLUSH_INTERVAL {
                 last_flush = Instant::now();
                 let collector = &mut self.session.collector;
+                let has_many_rows = collector.has_many_rows(MOST_ROWS);
+                if has_many_rows {
+                    collector.name_dumped_rows();
+                }
                 self.naming.look(collector, writer)?;
                 writer.flush(&mut collector.profile, true)?;
-                if collector.has_many_rows(MOST_ROWS) {
+                if has_many_rows {
                     collector.forget_rows();
                     writer.begin_anew();
                     self.naming.begin_anew();
@@ -502,9 +507,13 @@ impl Recording<'_, '_> {
         let (rows, took) = self.session.written_rows();
         self.voice
             .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
+        if let Some(line) = self.session.collector.files.describe_cache() {
+            self.voice.say(&format!("  {line}"));
+        }
         let mut lines = status::outcome_lines(&self.session.collector.totals);
         lines.extend(self.naming.problems().iter().map(|problem| format!("names of {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());
+        lines.extend(self.session.collector.dumps.describe());
         for (name, value) in &self.session.collector.profile.counters {
             lines.push(format!("  {name} {value}"));
         }

@@ -101,6 +101,7 @@ impl Naming {
         is_asked: impl Fn() -> bool,
         progress: impl Fn(usize, usize),
     ) -> Result<(), WriteError> {
+        collector.finish_dumps();
         self.take_answers(&mut collector.profile, writer)?;
         self.add_new(collector, writer);
         let deadline = Instant::now() + LAST_PATIENCE;
@@ -146,6 +147,8 @@ impl Naming {
         for (id, locations) in self.names.take(answer) {
             let locations = symbolize::interned(profile, &locations);
             match writer.frame_of(id) {
+                // By a dump, which knows better than a map.
+                Some(frame) if profile.symbols.is_named(frame) => {}
                 Some(frame) => profile.symbols.set_locations(frame, locations),
                 None => former.push((id, locations)),
             }
@@ -164,7 +167,9 @@ impl Naming {
         for (file, frames) in by_file {
             self.names.add_file(file, collector.files.get(file).without_table(), in_file(frames));
         }
-        for (pid, frames) in generated {
+        for (pid, mut frames) in generated {
+            // Those that a dump has named.
+            frames.retain(|(_, frame)| !collector.profile.symbols.is_named(*frame));
             let map = collector.processes.get(pid).and_then(|process| process.perf_map.clone());
             self.names.add_generated(pid, map, in_file(frames));
         }

@@ -1,5 +1,6 @@
 //! A process that is recorded, and what code it has mapped, now and before.
 
+use super::jit_names::DumpOf;
 use super::modules::{FileId, ModuleFiles};
 use super::sideband::CodeMapping;
 use crate::bpf::{FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_START, prof_process};
@@ -61,6 +62,12 @@ pub struct Process {
     pub frames: FxHashMap<u64, (FrameId, FileId)>,
     /// Where the names of its generated code are, once it has any.
     pub perf_map: Option<Arc<PerfMapSource>>,
+    /// The dump that names its generated code by time, if there is one.
+    pub(super) jit_dump: Option<DumpOf>,
+    /// When the mappings had last changed in which that was looked for, ns.
+    pub(super) dump_sought_ns: Option<u64>,
+    /// When it was forked, ns, if that was seen.
+    pub(super) forked_ns: Option<u64>,
     /// Its generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
     pub lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
@@ -168,6 +175,7 @@ impl Process {
             exec_seq: self.exec_seq,
             mappings: self.mappings.iter().map(inherit).collect(),
             is_target: self.is_target,
+            forked_ns: Some(time_ns),
             is_inherited: true,
             is_dirty: true,
             ..Process::default()
@@ -183,6 +191,7 @@ impl Process {
     /// Forgets all mappings, as exec does.
     pub fn unmap_all(&mut self, time_ns: u64) {
         self.past.extend(self.mappings.drain(..).map(|mapping| (mapping, time_ns)));
+        (self.jit_dump, self.forked_ns) = (None, None);
         self.changed(time_ns);
     }
 
@@ -233,6 +242,11 @@ impl Process {
     /// Whether `time_ns` is within the time of the present mappings.
     pub fn is_present(&self, time_ns: u64) -> bool {
         time_ns >= self.changed_ns
+    }
+
+    /// When the mappings last changed, ns.
+    pub(super) fn changed_ns(&self) -> u64 {
+        self.changed_ns
     }
 
     /// The present mappings, by start.
@@ -306,6 +320,7 @@ pub(super) fn mapped(
     let bias = match &files.get(file).elf {
         Some(elf) => elf.bias_of_mapping(mapping.start, mapping.end, mapping.file_offset)?,
         None if file == ModuleFiles::GENERATED => 0,
+        None if files.is_generated(file) => mapping.start,
         // Not readable as ELF: offsets in the file are the best addresses there are.
         None => mapping.start.wrapping_sub(mapping.file_offset),
     };

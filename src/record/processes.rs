@@ -75,6 +75,14 @@ impl Processes {
         self.former_index(pid, time_ns).map(|index| &self.former[index].1).or_else(|| self.by_pid.get(&pid))
     }
 
+    /// As [`Processes::at`], to be changed in what the kernel side is not told of.
+    pub(super) fn at_mut(&mut self, pid: u32, time_ns: u64) -> Option<&mut Process> {
+        match self.former_index(pid, time_ns) {
+            Some(index) => Some(&mut self.former[index].1),
+            None => self.by_pid.get_mut(&pid),
+        }
+    }
+
     /// The process that had the number at `time_ns`; read from /proc when it is new.
     pub(super) fn at_or_read(&mut self, pid: u32, time_ns: u64, files: &mut ModuleFiles) -> &mut Process {
         match self.former_index(pid, time_ns) {

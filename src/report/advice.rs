@@ -167,7 +167,9 @@ fn unnamed_note(quality: &Quality, worst: &WorstModule) -> String {
     let most = honest_percent_text(percent(worst.count, quality.frames));
     let module = module_file(&worst.module);
     let fix = match worst.kind {
-        ModuleKind::Jit => "; let the runtime write /tmp/perf-PID.map (node: --perf-basic-prof)",
+        ModuleKind::Jit => {
+            "; let the runtime write a jitdump or /tmp/perf-PID.map (node: --perf-prof, python: -X perf)"
+        }
         ModuleKind::Elf => "; install its debug symbols or do not strip it",
         _ => "",
     };

@@ -169,11 +169,11 @@ fn insert(ranges: &mut BTreeMap<u64, (u64, (u32, u32))>, start: u64, end: u64, n
 
 /// Whose map it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Owner {
+pub struct Owner {
     /// Effective user id, as seen from here.
-    uid: u32,
+    pub uid: u32,
     /// Process id in the innermost PID namespace of the process.
-    pid: u32,
+    pub pid: u32,
 }
 
 impl Owner {
@@ -213,6 +213,11 @@ impl PerfMapSource {
             Mode::empty(),
         )?;
         Ok(PerfMapSource { root, owner })
+    }
+
+    /// The process, and its user.
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 
     /// Reads the map, if there is one.

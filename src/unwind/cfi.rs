@@ -111,6 +111,11 @@ impl CfiSections {
         Self { architecture: Architecture::X86_64, eh_frame, debug_frame, bases, index: OnceLock::new() }
     }
 
+    /// The bytes of `.eh_frame` and `.debug_frame`.
+    pub fn bytes(&self) -> [&[u8]; 2] {
+        [&self.eh_frame, &self.debug_frame]
+    }
+
     pub(super) fn bases(&self) -> &BaseAddresses {
         &self.bases
     }

@@ -6,9 +6,10 @@ use rayon::prelude::*;
 
 use super::code_bytes::{Code, CodeBytes};
 use super::elf::{ElfImage, Fields, Section, c_string};
-use super::function_flow::FunctionStart;
+use super::function_flow::{FunctionStart, fixed_address};
 use super::limits::Limits;
-use super::sequence::Sequence;
+use super::rule::{RSP, Rule};
+use super::sequence::Sequences;
 
 /// A function's code that is decoded to see whether bytes that look like a call are one.
 const MAX_FUNCTION_BYTES: usize = 4 << 20;
@@ -21,14 +22,17 @@ struct Reference {
     target: u64,
 }
 
-/// Starts in `gaps` (ascending) that code with entries of its own calls, jumps to, or takes the address of.
-/// `functions` are those entries, ascending, and `code` the bytes around them.
+/// Starts in `gaps` (ascending) that code with entries of its own calls, jumps to, or takes the address of: as a plain
+/// number, too, where addresses are fixed. `code` are the bytes around the entries.
 pub(super) fn from_covered_code(
     gaps: &[CodeBytes],
     code: &[CodeBytes],
-    functions: &[Sequence],
+    entries: &Sequences,
+    has_fixed_addresses: bool,
 ) -> Vec<FunctionStart> {
-    let found: Vec<Vec<FunctionStart>> = functions
+    let search = Search { gaps, entries, has_fixed_addresses };
+    let found: Vec<Vec<FunctionStart>> = entries
+        .list
         .par_chunks(256)
         .map(|functions| {
             let mut starts = Vec::new();
@@ -36,9 +40,9 @@ pub(super) fn from_covered_code(
             for function in functions {
                 let Some(bytes) = Code(code).bytes(function.start, function.end) else { continue };
                 references.clear();
-                find_references(bytes, function.start, gaps, &mut references);
+                search.find_references(bytes, function.start, &mut references);
                 if !references.is_empty() && bytes.len() <= MAX_FUNCTION_BYTES {
-                    add_confirmed(bytes, function.start, &references, &mut starts);
+                    search.add_confirmed(bytes, function.start, &references, &mut starts);
                 }
             }
             starts
@@ -47,57 +51,93 @@ pub(super) fn from_covered_code(
     found.concat()
 }
 
-/// Every place where four bytes, taken for a displacement behind a plausible opcode, lead into a gap.
-fn find_references(bytes: &[u8], start: u64, gaps: &[CodeBytes], references: &mut Vec<Reference>) {
-    let (Some(first), Some(last)) = (gaps.first(), gaps.last()) else { return };
-    let (low, size) = (first.start, last.end() - first.start);
-    for (at, window) in bytes.windows(5).enumerate() {
-        // The last byte of the opcode of `call rel32` and `jmp rel32`, or the ModRM byte of a rip-relative `lea`.
-        let [opcode, displacement @ ..] = window else { continue };
-        let is_reference =
-            matches!(opcode, 0xe8 | 0xe9) || (opcode & 0xc7 == 0x05 && at > 0 && bytes[at - 1] == 0x8d);
-        if !is_reference {
-            continue;
-        }
-        let displacement = displacement.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
-        let field = start + at as u64 + 1;
-        let target = field.wrapping_add(4).wrapping_add_signed(i64::from(displacement));
-        if target.wrapping_sub(low) < size && is_in(gaps, target) {
-            references.push(Reference { field, target });
+/// What is looked for in the code of functions with entries.
+#[derive(Clone, Copy)]
+struct Search<'a> {
+    gaps: &'a [CodeBytes],
+    entries: &'a Sequences,
+    has_fixed_addresses: bool,
+}
+
+impl Search<'_> {
+    /// Every place where four bytes, taken for a displacement behind a plausible opcode, lead into a gap.
+    fn find_references(&self, bytes: &[u8], start: u64, references: &mut Vec<Reference>) {
+        let (Some(first), Some(last)) = (self.gaps.first(), self.gaps.last()) else { return };
+        let (low, size) = (first.start, last.end() - first.start);
+        for (at, window) in bytes.windows(5).enumerate() {
+            let [opcode, displacement @ ..] = window else { continue };
+            let number = displacement.first_chunk().map_or(0, |bytes| i32::from_le_bytes(*bytes));
+            let field = start + at as u64 + 1;
+            let target = field.wrapping_add(4).wrapping_add_signed(i64::from(number));
+            if target.wrapping_sub(low) < size {
+                // The last byte of the opcode of `call rel32` and `jmp rel32`, or the ModRM byte of a rip-relative `lea`.
+                let is_lea = || opcode & 0xc7 == 0x05 && at > 0 && bytes[at - 1] == 0x8d;
+                if (matches!(opcode, 0xe8 | 0xe9) || is_lea()) && is_in(self.gaps, target) {
+                    references.push(Reference { field, target });
+                }
+            }
+            let number = u64::from(number.cast_unsigned());
+            if self.has_fixed_addresses && number.wrapping_sub(low) < size && is_in(self.gaps, number) {
+                references.push(Reference { field, target: number });
+            }
         }
     }
+
+    /// Adds those references that are instructions, decoded from the function's start.
+    fn add_confirmed(
+        &self,
+        bytes: &[u8],
+        start: u64,
+        references: &[Reference],
+        starts: &mut Vec<FunctionStart>,
+    ) {
+        let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        let mut rest = references;
+        while let [reference, others @ ..] = rest {
+            if !decoder.can_decode() {
+                break;
+            }
+            decoder.decode_out(&mut instruction);
+            if instruction.next_ip() <= reference.field {
+                continue;
+            }
+            rest = others;
+            let (target, is_certain) = match instruction.code() {
+                Operation::Call_rel32_64 => (instruction.near_branch_target(), true),
+                // Else it leads to a part of the same function, whose frame is already up.
+                Operation::Jmp_rel32_64 if self.is_tail(instruction.ip()) => {
+                    (instruction.near_branch_target(), true)
+                }
+                Operation::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
+                    (instruction.ip_rel_memory_address(), false)
+                }
+                _ => match fixed_address(&instruction).filter(|_| self.has_fixed_addresses) {
+                    Some(address) => (address, false),
+                    None => continue,
+                },
+            };
+            if target == reference.target {
+                starts.push(FunctionStart { address: target, end: None, is_certain });
+            }
+        }
+    }
+
+    /// Whether nothing is on the stack but the return address.
+    fn is_tail(&self, address: u64) -> bool {
+        let rule = self.entries.rule_at(address);
+        rule.is_some_and(|rule| {
+            (rule.kind, rule.cfa_reg, rule.cfa_off) == (TAIL.kind, TAIL.cfa_reg, TAIL.cfa_off)
+        })
+    }
 }
+
+/// Where a function has taken down its frame.
+const TAIL: Rule = Rule::reg(RSP, 8);
 
 fn is_in(gaps: &[CodeBytes], address: u64) -> bool {
     let after = gaps.partition_point(|gap| gap.start <= address);
     after.checked_sub(1).is_some_and(|index| gaps[index].contains(address))
-}
-
-/// Adds those references that are instructions, decoded from the function's start.
-fn add_confirmed(bytes: &[u8], start: u64, references: &[Reference], starts: &mut Vec<FunctionStart>) {
-    let mut decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
-    let mut instruction = Instruction::default();
-    let mut rest = references;
-    while let [reference, others @ ..] = rest {
-        if !decoder.can_decode() {
-            break;
-        }
-        decoder.decode_out(&mut instruction);
-        if instruction.next_ip() <= reference.field {
-            continue;
-        }
-        rest = others;
-        let (target, is_certain) = match instruction.code() {
-            Operation::Call_rel32_64 | Operation::Jmp_rel32_64 => (instruction.near_branch_target(), true),
-            Operation::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
-                (instruction.ip_rel_memory_address(), false)
-            }
-            _ => continue,
-        };
-        if target == reference.target {
-            starts.push(FunctionStart { address: target, end: None, is_certain });
-        }
-    }
 }
 
 /// Code addresses in tables of pointers: what relocations put there, and what is in `.init_array` and `.fini_array`. They are only taken, not certain. Of each table
@@ -152,6 +192,30 @@ pub(super) fn from_relocations(
     starts
 }
 
+/// Code addresses in the data of a module with fixed addresses, which needs no relocations for them.
+pub(super) fn from_fixed_data(image: &ElfImage, gaps: &[CodeBytes], limits: &Limits) -> Vec<FunctionStart> {
+    const WORD_BYTES: u64 = 8;
+    let mut starts = Vec::new();
+    let mut budget = limits.max_scanned_code_bytes;
+    let is_data = |section: &&Section| {
+        section.kind == elf::SHT_PROGBITS.0
+            && section.flags & elf::SHF_ALLOC.0 != 0
+            && section.flags & elf::SHF_EXECINSTR.0 == 0
+            && section.address.is_multiple_of(WORD_BYTES)
+    };
+    for section in image.sections().iter().filter(is_data) {
+        budget = budget.saturating_sub(section.size);
+        if budget == 0 {
+            break;
+        }
+        let Ok(bytes) = image.section_bytes(section, limits) else { continue };
+        let words = bytes.chunks_exact(WORD_BYTES as usize).filter_map(|word| Fields(word).u64(0));
+        let starts_in_gaps = words.filter(|address| is_in(gaps, *address));
+        starts.extend(starts_in_gaps.map(|address| FunctionStart { address, end: None, is_certain: false }));
+    }
+    starts
+}
+
 /// Visits what packed relative relocations put into the first `max_entries` words: it is there already, without the
 /// bias. An even entry is the address of a word; an odd one has a bit for each of the 63 words that follow it (System V
 /// gABI, "Relative Relocation Table").
@@ -198,6 +262,10 @@ pub(super) fn from_init_sections(image: &ElfImage) -> impl Iterator<Item = Funct
 pub(super) fn from_symbols(image: &ElfImage, limits: &Limits) -> Vec<FunctionStart> {
     let mut starts = Vec::new();
     for_each_function(image, limits, |symbol| {
+        // A part of a function that compilers put elsewhere: it is jumped to with the frame up.
+        if memchr::memmem::find(symbol.name, b".cold").is_some() {
+            return;
+        }
         let end = symbol.address.checked_add(symbol.size).filter(|_| symbol.size > 0);
         starts.push(FunctionStart { address: symbol.address, end, is_certain: symbol.has_type });
     });

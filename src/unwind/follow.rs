@@ -10,36 +10,39 @@ use std::collections::BTreeSet;
 
 use iced_x86::InstructionInfoFactory;
 use rayon::prelude::*;
+use rustc_hash::FxHashSet;
 
 use super::abstract_frame::Callees;
 use super::code_bytes::{Code, CodeBytes};
 use super::compile::Span;
-use super::function_flow::{Followed, FunctionStart, Surroundings, follow_function};
+use super::function_flow::{Followed, FunctionStart, ModuleFacts, Surroundings, follow_function};
 use super::rule::{RaKind, Rule};
 
 /// Visits of instructions at most, in all. One takes about 200 ns.
 const MAX_VISITS: usize = 12 << 20;
 /// Functions that one module's code without entries may have.
 const MAX_FUNCTIONS: usize = 1 << 20;
+/// How often a function is followed at most: again only where more is known of what it calls and what lies behind it.
+const MAX_PASSES: usize = 4;
 
 /// Rules for the code that can be followed from the given function starts: ascending, without overlaps.
-pub(super) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>) -> Vec<Span> {
+pub(super) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>, facts: &ModuleFacts<'_>) -> Vec<Span> {
     let (certain, taken): (Vec<_>, Vec<_>) = starts.into_iter().partition(|start| start.is_certain);
     let follow_all = |callees| {
         let mut follower = Follower {
             code: Code(code),
+            facts,
             callees,
             certain: BTreeSet::new(),
             taken: BTreeSet::new(),
-            spans: Vec::new(),
+            functions: Vec::new(),
+            never_return: FxHashSet::default(),
             visits: 0,
             returning: 0,
             taking: 0,
         };
-        follower.run(&certain)?;
-        let certain = disjoint(std::mem::take(&mut follower.spans));
-        follower.run(&taken)?;
-        let taken = disjoint(follower.spans);
+        let certain = disjoint(follower.run(&certain)?);
+        let taken = disjoint(follower.run(&taken)?);
         Ok(with_priority(certain, &taken))
     };
     follow_all(Callees::TakeReturnAddress)
@@ -56,10 +59,14 @@ const OTHER_CONVENTION_SHARE: usize = 64;
 
 struct Follower<'a> {
     code: Code<'a>,
+    facts: &'a ModuleFacts<'a>,
     callees: Callees,
     certain: BTreeSet<u64>,
     taken: BTreeSet<u64>,
-    spans: Vec<Span>,
+    /// What was followed in this run.
+    functions: Vec<(FunctionStart, Followed)>,
+    /// Functions that never return, found by following them.
+    never_return: FxHashSet<u64>,
     visits: usize,
     /// Certain functions that return, and those of them that take their arguments off the stack.
     returning: usize,
@@ -67,15 +74,36 @@ struct Follower<'a> {
 }
 
 impl Follower<'_> {
-    /// Follows functions, and then those that they lead to, until there are no new ones.
-    fn run(&mut self, starts: &[FunctionStart]) -> Result<(), OtherConvention> {
+    /// Follows functions, and then those that they lead to, until there are no new ones. What ran into another function,
+    /// or made no sense, is followed again: perhaps a call that never returns was not known as one.
+    fn run(&mut self, starts: &[FunctionStart]) -> Result<Vec<Span>, OtherConvention> {
         let mut round = self.new_ones(starts);
+        let mut known = 0;
+        for pass in 0..MAX_PASSES {
+            self.run_pass(round, pass > 0)?;
+            let before = std::mem::replace(
+                &mut known,
+                self.certain.len() + self.taken.len() + self.never_return.len(),
+            );
+            let may_differ = known > before && pass + 1 < MAX_PASSES;
+            round = if may_differ { self.take_doubtful() } else { Vec::new() };
+            if round.is_empty() {
+                break;
+            }
+        }
+        Ok(self.functions.drain(..).flat_map(|(_, followed)| followed.spans).collect())
+    }
+
+    fn run_pass(&mut self, mut round: Vec<FunctionStart>, is_repeated: bool) -> Result<(), OtherConvention> {
         while !round.is_empty() && self.visits < MAX_VISITS {
             let surroundings = Surroundings {
                 code: &self.code,
                 certain: &self.certain,
                 taken: &self.taken,
                 callees: self.callees,
+                facts: self.facts,
+                never_return: &self.never_return,
+                is_repeated,
             };
             let results: Vec<Followed> = round
                 .par_iter()
@@ -90,23 +118,41 @@ impl Follower<'_> {
                 return Err(OtherConvention);
             }
             let mut found = Vec::new();
-            for (start, mut followed) in round.iter().zip(results) {
+            for (start, mut followed) in round.into_iter().zip(results) {
                 self.visits += followed.visits;
-                self.spans.append(&mut followed.spans);
+                if followed.never_returns {
+                    self.never_return.insert(start.address);
+                }
                 // What an uncertain function calls is not certain either: it may be data.
                 let is_certain = start.is_certain;
                 let start_at = |address| FunctionStart { address, end: None, is_certain };
-                found.extend(followed.calls.into_iter().map(start_at));
+                found.extend(followed.calls.drain(..).map(start_at));
                 found.extend(
                     followed
                         .taken
-                        .into_iter()
+                        .drain(..)
                         .map(|address| FunctionStart { is_certain: false, ..start_at(address) }),
                 );
+                self.functions.push((start, followed));
             }
             round = self.new_ones(&found);
         }
         Ok(())
+    }
+
+    /// Takes out the functions that made no sense, and those that ran on into another one.
+    fn take_doubtful(&mut self) -> Vec<FunctionStart> {
+        let (certain, taken) = (&self.certain, &self.taken);
+        let doubtful = self.functions.extract_if(.., |(start, followed)| {
+            let inside =
+                start.address.saturating_add(1)..followed.runs_to.max(start.address.saturating_add(1));
+            followed.is_contradicted
+                || certain.range(inside.clone()).next().is_some()
+                || taken.range(inside).next().is_some()
+        });
+        let mut starts: Vec<FunctionStart> = doubtful.map(|(start, _)| start).collect();
+        starts.sort_unstable_by_key(|start| start.address);
+        starts
     }
 
     fn new_ones(&mut self, starts: &[FunctionStart]) -> Vec<FunctionStart> {
@@ -243,7 +289,7 @@ mod tests {
     fn rules_of(bytes: &[u8], starts: &[(u64, bool)]) -> Vec<Span> {
         let code = [CodeBytes { start: 0x1000, bytes: bytes.to_vec() }];
         let start = |&(address, is_certain)| FunctionStart { address, end: None, is_certain };
-        follow(&code, starts.iter().map(start).collect())
+        follow(&code, starts.iter().map(start).collect(), &ModuleFacts::default())
     }
 
     #[test]
@@ -444,10 +490,19 @@ mod tests {
         assert_eq!(rules_of(&[0x90, 0xc3], &[(0x1000, false)]), [span(0x1000, 0x1002, A)]);
     }
 
+    /// `sub $24, %rsp; call` of what lies behind it, which is called with an empty frame, and ends in `pop %rbx; ret`.
+    #[test]
+    fn a_call_of_the_next_instruction_is_the_end_of_a_function() {
+        let code = [0x48, 0x83, 0xec, 0x18, 0xe8, 0, 0, 0, 0, 0x53, 0x5b, 0xc3];
+        let expected = [span(0x1000, 0x1004, A), span(0x1004, 0x1009, Rule::reg(7, 32))];
+        let next = [span(0x1009, 0x100a, A), span(0x100a, 0x100b, B), span(0x100b, 0x100c, A)];
+        assert_eq!(rules_of(&code, &[(0x1000, true)]), [&expected[..], &next].concat());
+    }
+
     #[test]
     fn a_frame_pointer_is_believed_more_than_rsp_behind_a_call() {
         // push rbp; mov rbp, rsp; push 0; call …; leave; ret: what is called may have taken the 0 off the stack.
-        let code = [0x55, 0x48, 0x89, 0xe5, 0x6a, 0, 0xe8, 0, 0, 0, 0, 0xc9, 0xc3];
+        let code = [0x55, 0x48, 0x89, 0xe5, 0x6a, 0, 0xe8, 0xf5, 0xff, 0xff, 0xff, 0xc9, 0xc3];
         let spans = rules_of(&code, &[(0x1000, true)]);
         let body = Rule::reg(6, 16).with_rbp_at_cfa(-16);
         assert_eq!(spans[2..], [span(0x1004, 0x100c, body), span(0x100c, 0x100d, A)]);

@@ -6,16 +6,21 @@ use std::collections::{BTreeSet, BinaryHeap};
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::abstract_frame::{AbstractFrame, AtReturn, Callees};
-use super::code_bytes::{Code as CodeRanges, CodeBytes};
+use super::code_bytes::{Code as CodeRanges, CodeBytes, ENDBR64};
 use super::compile::Span;
+use super::never_return::NeverReturn;
 use super::register_set::{RegisterSet, kept_by};
-use super::rule::Rule;
+use super::rule::{Rule, RuleKind};
+use super::sequence::Sequences;
 
 /// Visits of instructions in one function at most, those that are repeated because ways meet included.
 const MAX_VISITS: usize = 400_000;
+
+/// Compilers that optimise align functions to so many bytes, and pad what lies before.
+const FUNCTION_ALIGNMENT: u64 = 16;
 
 /// Where one function starts, and what is known about that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,22 @@ pub(super) struct Followed {
     pub(super) returns: bool,
     /// And takes its arguments off the stack then (`ret n`).
     pub(super) takes_arguments: bool,
+    /// Something on the way says that the function does not begin so, or that what follows a call is not its own.
+    pub(super) is_contradicted: bool,
+    /// No way leads back to the caller.
+    pub(super) never_returns: bool,
+    /// The address behind the instructions that follow its first one without a gap.
+    pub(super) runs_to: u64,
+}
+
+/// What the rest of a module says about its code without entries.
+#[derive(Debug, Default)]
+pub(super) struct ModuleFacts<'a> {
+    /// The entries that there are.
+    pub(super) entries: Option<&'a Sequences>,
+    pub(super) never_return: NeverReturn,
+    /// The module is linked for fixed addresses: instructions may have them as plain numbers.
+    pub(super) has_fixed_addresses: bool,
 }
 
 /// What is known of the module around a function.
@@ -54,6 +75,11 @@ pub(super) struct Surroundings<'a> {
     /// The other ones that are known.
     pub(super) taken: &'a BTreeSet<u64>,
     pub(super) callees: Callees,
+    pub(super) facts: &'a ModuleFacts<'a>,
+    /// Functions without names that never return.
+    pub(super) never_return: &'a FxHashSet<u64>,
+    /// The function was followed before, and did not make sense: where a function may begin behind a call, it ends.
+    pub(super) is_repeated: bool,
 }
 
 /// Follows one function.
@@ -66,12 +92,13 @@ pub(super) fn follow_function(
     surroundings: &Surroundings<'_>,
     info: &mut InstructionInfoFactory,
 ) -> Followed {
-    let &Surroundings { code, certain, taken, callees } = surroundings;
+    let &Surroundings { code, certain, taken, callees, .. } = surroundings;
     let Some(holder) = code.holder(start.address) else { return Followed::default() };
     let next = |starts: &BTreeSet<u64>| starts.range(start.address.saturating_add(1)..).next().copied();
     let limit = [next(certain), next(taken), start.end].into_iter().flatten().min();
     let mut flow = Flow {
         start,
+        surroundings,
         code,
         holder,
         certain,
@@ -89,6 +116,7 @@ pub(super) fn follow_function(
         has_confirmation: false,
         is_contradicted: false,
         is_guess_contradicted: false,
+        leaves: false,
         followed: Followed::default(),
         info,
     };
@@ -112,6 +140,7 @@ struct Node {
 
 struct Flow<'a> {
     start: &'a FunctionStart,
+    surroundings: &'a Surroundings<'a>,
     code: &'a CodeRanges<'a>,
     holder: &'a CodeBytes,
     certain: &'a BTreeSet<u64>,
@@ -135,6 +164,8 @@ struct Flow<'a> {
     has_confirmation: bool,
     is_contradicted: bool,
     is_guess_contradicted: bool,
+    /// Some way leads out of the function.
+    leaves: bool,
     followed: Followed,
     info: &'a mut InstructionInfoFactory,
 }
@@ -208,6 +239,7 @@ impl Flow<'_> {
         match instruction.flow_control() {
             FlowControl::Return => {
                 self.ends.push(next);
+                self.leaves = true;
                 match frame.at_return() {
                     AtReturn::Consistent => {
                         self.has_confirmation = true;
@@ -224,14 +256,15 @@ impl Flow<'_> {
             }
             FlowControl::UnconditionalBranch => {
                 self.ends.push(next);
-                self.jump_to(instruction.near_branch_target(), frame);
+                self.jump_to(instruction.near_branch_target(), frame, is_guessed);
             }
             FlowControl::ConditionalBranch => {
-                self.jump_to(instruction.near_branch_target(), frame.clone());
+                self.jump_to(instruction.near_branch_target(), frame.clone(), is_guessed);
                 self.arrive(next, frame);
             }
             FlowControl::IndirectBranch => {
                 self.ends.push(next);
+                self.leaves = true;
                 self.has_confirmation |= frame == AbstractFrame::at_entry();
                 // A tail call to an address that was taken before (musl's `__libc_start_main`).
                 let is_tail_call =
@@ -253,11 +286,23 @@ impl Flow<'_> {
         let next = instruction.next_ip();
         let is_direct_call = instruction.code() == Code::Call_rel32_64;
         let is_call = matches!(flow, FlowControl::Call | FlowControl::IndirectCall);
-        if is_direct_call && instruction.near_branch_target() != next {
+        if is_direct_call && instruction.near_branch_target() == next {
+            // A function that follows this one, which it ends; or the address of the code is popped off the stack, which
+            // then holds a word more than a call leaves there.
+            let is_popped = matches!(self.holder.from(next), [0x58..=0x5f, ..] | [0x41, 0x58..=0x5f, ..]);
+            if !is_popped {
+                self.followed.calls.push(next);
+            }
+            return;
+        }
+        if is_direct_call {
             let target = instruction.near_branch_target();
             // A function that never returns is confirmed by what it calls.
             self.has_confirmation |= self.certain.contains(&target) && frame.is_aligned_for_call();
             self.followed.calls.push(target);
+        }
+        if let Some(address) = self.fixed_address(instruction) {
+            self.followed.taken.push(address);
         }
         if instruction.code() == Code::Lea_r64_m && instruction.is_ip_rel_memory_operand() {
             let target = instruction.ip_rel_memory_address();
@@ -276,7 +321,13 @@ impl Flow<'_> {
             kept = kept_by(self.code, instruction.near_branch_target(), self.info);
         }
         self.nodes[index].kept = kept;
+        if is_call && self.never_returns(instruction) {
+            self.ends.push(next);
+            return;
+        }
         if is_call && self.may_not_return(next) {
+            // Padding may also align a loop of this function.
+            self.leaves |= !self.starts_function(next.next_multiple_of(FUNCTION_ALIGNMENT));
             return;
         }
         // Below 2^32 where it matters: no function is that long. 0 is the CFA's.
@@ -285,32 +336,69 @@ impl Flow<'_> {
         self.arrive(next, after);
     }
 
+    /// The address in code without entries that an instruction has as a number, in a module with fixed addresses.
+    fn fixed_address(&self, instruction: &Instruction) -> Option<u64> {
+        let Surroundings { facts, code, .. } = self.surroundings;
+        let address = fixed_address(instruction).filter(|_| facts.has_fixed_addresses)?;
+        code.holder(address).map(|_| address)
+    }
+
+    /// Whether a call is one of a function that is known never to return.
+    fn never_returns(&self, call: &Instruction) -> bool {
+        let Surroundings { facts, never_return, .. } = self.surroundings;
+        match call.code() {
+            Code::Call_rel32_64 => {
+                let target = call.near_branch_target();
+                facts.never_return.is_function(target) || never_return.contains(&target)
+            }
+            Code::Call_rm64 if call.is_ip_rel_memory_operand() => {
+                facts.never_return.is_slot(call.ip_rel_memory_address())
+            }
+            _ => false,
+        }
+    }
+
     /// Whether a call may be the last instruction of its function, because the callee never returns. If another way
     /// leads to the next instruction, that one decides.
     fn may_not_return(&self, next: u64) -> bool {
         if self.start.end.is_some_and(|end| next < end) {
             return false;
         }
+        if self.is_known_start(next) {
+            return true;
+        }
         let bytes = self.holder.from(next);
         let is_padding = matches!(
             bytes,
             [0x90 | 0xcc, ..] | [0x66, 0x90 | 0x66 | 0x2e, ..] | [0x0f, 0x1f, ..] | [0x66, 0x0f, 0x1f, ..]
         );
-        let is_prologue = matches!(
-            bytes,
-            [0x50..=0x57, ..]
-                | [0x41, 0x50..=0x57, ..]
-                | [0x48, 0x83 | 0x81, 0xec, ..]
-                | [0xf3, 0x0f, 0x1e, 0xfa, ..]
-        );
-        is_padding || (is_prologue && next.is_multiple_of(16))
+        let may_start = self.surroundings.is_repeated || next.is_multiple_of(FUNCTION_ALIGNMENT);
+        is_padding || (may_start && is_prologue(bytes))
     }
 
-    fn jump_to(&mut self, target: u64, frame: AbstractFrame) {
+    fn is_known_start(&self, address: u64) -> bool {
+        self.certain.contains(&address) || self.surroundings.taken.contains(&address)
+    }
+
+    /// Whether another function seems to start at an address.
+    fn starts_function(&self, address: u64) -> bool {
+        let is_behind = self.start.end.is_some_and(|end| end <= address) || !self.holder.contains(address);
+        is_behind || self.is_known_start(address) || is_prologue(self.holder.from(address))
+    }
+
+    fn jump_to(&mut self, target: u64, frame: AbstractFrame, is_guessed: bool) {
         let is_outside =
             !self.holder.contains(target) || (target != self.start.address && self.certain.contains(&target));
         if !is_outside {
             self.arrive(target, frame);
+            return;
+        }
+        self.leaves = true;
+        if let Some(agrees) = self.agrees_with_entry(target, &frame) {
+            self.has_confirmation |= agrees;
+            if !agrees {
+                self.contradict(is_guessed);
+            }
             return;
         }
         // A tail call: the other function finds what this one found.
@@ -326,11 +414,21 @@ impl Flow<'_> {
         }
     }
 
+    /// Where code with entries is jumped to, whether its entry has the CFA where `frame` has it. `None` where one of the
+    /// two does not say it by the stack pointer.
+    fn agrees_with_entry(&self, target: u64, frame: &AbstractFrame) -> Option<bool> {
+        let said = self.surroundings.facts.entries?.rule_at(target)?;
+        let found = frame.rule(RegisterSet::EMPTY)?;
+        let is_comparable = said.kind == RuleKind::Reg && found.kind == RuleKind::Reg;
+        (is_comparable && said.cfa_reg == found.cfa_reg).then_some(said.cfa_off == found.cfa_off)
+    }
+
     /// A way leads to `address` with `frame`.
     fn arrive(&mut self, address: u64, frame: AbstractFrame) {
         // Between its start and its limit there is no other function.
         let is_own = self.start.address <= address && address < self.limit;
         if !is_own && (!self.holder.contains(address) || self.certain.contains(&address)) {
+            self.leaves = true;
             return;
         }
         // Fewer than MAX_VISITS times two.
@@ -375,7 +473,9 @@ impl Flow<'_> {
             ends.extend(self.ends.drain(..));
             let Some(&address) = ends.range(from..self.limit.max(from)).next() else { return };
             from = address + 1;
-            if self.by_address.contains_key(&address) {
+            // Where exceptions land there is an `endbr64`, and the frame is that of a call.
+            let is_landing = self.holder.from(address).starts_with(&ENDBR64);
+            if is_landing || self.by_address.contains_key(&address) {
                 continue;
             }
             self.arrive(address, frame.clone());
@@ -391,12 +491,15 @@ impl Flow<'_> {
         let is_counted = is_believed && self.start.is_certain && !self.is_guess_contradicted;
         self.followed.returns &= is_counted;
         self.followed.takes_arguments &= is_counted;
+        self.followed.is_contradicted = self.is_contradicted;
+        self.followed.never_returns = is_believed && !self.leaves && !self.is_guess_contradicted;
         if !is_believed {
             return self.followed;
         }
         let keeps_guesses = !self.is_guess_contradicted;
         self.nodes.retain(|node| keeps_guesses || !node.is_guessed);
         self.nodes.sort_unstable_by_key(|node| node.address);
+        self.followed.runs_to = self.start.address;
         let spans = &mut self.followed.spans;
         let mut covered = 0;
         let mut known: Option<(&AbstractFrame, RegisterSet, Option<Rule>)> = None;
@@ -411,6 +514,9 @@ impl Flow<'_> {
             }
             let end = start + u64::from(node.length);
             covered = end;
+            if start == self.followed.runs_to {
+                self.followed.runs_to = end;
+            }
             let rule = match known {
                 Some((frame, kept, rule)) if kept == node.kept && frame.is_shared_with(&node.frame) => rule,
                 _ => node.frame.rule(node.kept),
@@ -425,4 +531,32 @@ impl Flow<'_> {
         spans.retain(|span| span.end > span.start);
         self.followed
     }
+}
+
+/// Whether code begins as functions do that save registers or have a frame.
+fn is_prologue(code: &[u8]) -> bool {
+    matches!(
+        code,
+        [0x50..=0x57, ..]
+            | [0x41, 0x50..=0x57, ..]
+            | [0x48, 0x83 | 0x81, 0xec, ..]
+            | [0xf3, 0x0f, 0x1e, 0xfa, ..]
+    )
+}
+
+/// The number in an instruction that may be an address of code, as compilers write it into those of programs with fixed
+/// addresses.
+pub(super) fn fixed_address(instruction: &Instruction) -> Option<u64> {
+    match instruction.code() {
+        Code::Mov_r32_imm32 | Code::Mov_rm64_imm32 | Code::Mov_rm32_imm32 | Code::Mov_r64_imm64 => {
+            Some(instruction.immediate(1))
+        }
+        Code::Pushq_imm32 => Some(instruction.immediate(0)),
+        Code::Lea_r64_m if is_absolute(instruction) => Some(instruction.memory_displacement64()),
+        _ => None,
+    }
+}
+
+fn is_absolute(instruction: &Instruction) -> bool {
+    instruction.memory_base() == Register::None && instruction.memory_index() == Register::None
 }

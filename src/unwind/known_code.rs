@@ -9,15 +9,19 @@
 
 use super::architecture::Architecture;
 use super::code_bytes::{CodeBytes, ENDBR64, LINKAGE_TABLES, code_ranges, gaps, is_linkage_stub, is_padding};
-use super::code_starts::{from_covered_code, from_init_sections, from_relocations, from_symbols};
+use super::code_starts::{
+    from_covered_code, from_fixed_data, from_init_sections, from_relocations, from_symbols,
+};
 use super::compile::{Span, TableError};
-use super::elf::{ElfImage, Section, Segment};
+use super::elf::{ElfImage, ElfType, Section, Segment};
 use super::exception_return;
 use super::follow::follow;
-use super::function_flow::FunctionStart;
+use super::function_flow::{FunctionStart, ModuleFacts};
 use super::go_table::GoTable;
 use super::known_code_aarch64;
 use super::limits::Limits;
+use super::main_function;
+use super::never_return::NeverReturn;
 use super::rule::{RSP, Rule};
 use super::sequence::{Sequence, Sequences, is_covered};
 use super::vfork;
@@ -52,7 +56,8 @@ const CONTEXT_START_BYTES: usize = 26;
 /// A module with more functions than this is not searched for it: the C library, and programs that hold it, have less.
 const MAX_CONTEXT_CANDIDATES: usize = 65_536;
 /// Every program and library has some code without entries that the compiler's start-up files bring along, found by
-/// the relocations of `.init_array`. The code with entries is searched for calls only where there is more, in bytes.
+/// the relocations of `.init_array`. The code with entries is searched for calls only where there is more, in bytes, or
+/// other code.
 const MAX_STARTUP_BYTES: usize = 512;
 /// Of so many relocations those of `.init_array` are searched for where there is no more: large libraries have a
 /// million of them.
@@ -243,21 +248,53 @@ impl KnownCode {
         self.overrides.append(&mut self.fills);
 
         let mut starts: Vec<FunctionStart> = from_init_sections(image).collect();
-        let is_startup = unknown <= MAX_STARTUP_BYTES;
-        let max_relocations = if is_startup { MAX_STARTUP_RELOCATIONS } else { usize::MAX };
-        starts.extend(from_relocations(image, &without, max_relocations, limits));
-        starts.extend(entries.damaged.iter().map(|&(start, end)| FunctionStart {
-            address: start,
-            end: Some(end),
-            is_certain: true,
-        }));
-        if !is_startup {
-            let with: Vec<CodeBytes> = code.iter().filter_map(&mut read).collect();
-            starts.push(FunctionStart { address: image.entry(), end: None, is_certain: true });
-            starts.extend(from_symbols(image, limits));
-            starts.extend(from_covered_code(&without, &with, covered));
+        let certain = |address| FunctionStart { address, end: None, is_certain: true };
+        starts.extend(main_function::find(image, limits).map(certain));
+        starts.extend(
+            entries.damaged.iter().map(|&(start, end)| FunctionStart { end: Some(end), ..certain(start) }),
+        );
+        if unknown <= MAX_STARTUP_BYTES {
+            let mut startup = starts.clone();
+            startup.extend(from_relocations(image, &without, MAX_STARTUP_RELOCATIONS, limits));
+            self.fills =
+                follow(&without, startup, &ModuleFacts { entries: Some(entries), ..ModuleFacts::default() });
+            if self.knows_all(&without) {
+                return;
+            }
         }
-        self.fills = follow(&without, starts);
+        let has_fixed_addresses = image.elf_type() == ElfType::Executable;
+        let with: Vec<CodeBytes> = code.iter().filter_map(&mut read).collect();
+        starts.push(certain(image.entry()));
+        starts.extend(from_symbols(image, limits));
+        starts.extend(from_relocations(image, &without, usize::MAX, limits));
+        if has_fixed_addresses {
+            starts.extend(from_fixed_data(image, &without, limits));
+        }
+        starts.extend(from_covered_code(&without, &with, entries, has_fixed_addresses));
+        let never_return = NeverReturn::find(image, limits);
+        self.fills = follow(
+            &without,
+            starts,
+            &ModuleFacts { entries: Some(entries), never_return, has_fixed_addresses },
+        );
+    }
+
+    /// Whether all bytes without entries have rules by now, but for what pads functions.
+    fn knows_all(&self, without: &[CodeBytes]) -> bool {
+        let is_known = |address: u64| {
+            [&self.fills, &self.overrides].into_iter().any(|spans| {
+                let after = spans.partition_point(|span| span.start <= address);
+                after.checked_sub(1).is_some_and(|index| address < spans[index].end)
+            })
+        };
+        without.iter().all(|code| {
+            let unknown: Vec<u8> = (code.start..)
+                .zip(&code.bytes)
+                .filter(|(at, _)| !is_known(*at))
+                .map(|(_, byte)| *byte)
+                .collect();
+            is_padding(&unknown)
+        })
     }
 
     /// glibc's `__clone` and `__clone3` have no entry around their system call, as it would be wrong in the new thread,

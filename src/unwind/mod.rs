@@ -11,6 +11,7 @@
 //! profiles or processes. All bytes are untrusted: [`Limits`] bound size, rows and time.
 
 pub mod architecture;
+pub mod beam;
 pub mod cfi;
 pub mod compile;
 pub mod elf;
@@ -20,6 +21,8 @@ mod register_set;
 pub mod registers;
 pub mod rule;
 pub mod table;
+pub mod table_bytes;
+pub mod trampolines;
 pub mod walk;
 
 mod abstract_frame;
@@ -40,6 +43,8 @@ mod known_code;
 mod known_code_aarch64;
 mod known_go_code;
 mod leaf_code;
+mod main_function;
+mod never_return;
 mod sequence;
 mod stack_ends;
 mod vfork;

@@ -73,6 +73,21 @@ impl Sequences {
         rows.get(first..first + sequence.count as usize).unwrap_or(&[])
     }
 
+    /// The sequence that holds an address, once all are sorted.
+    pub(super) fn holder(&self, address: u64) -> Option<&Sequence> {
+        let after = self.list.partition_point(|sequence| sequence.start <= address);
+        self.list.get(after.checked_sub(1)?).filter(|sequence| address < sequence.end)
+    }
+
+    /// The rule that an entry gives for an address, once all are sorted.
+    pub(super) fn rule_at(&self, address: u64) -> Option<Rule> {
+        let sequence = self.holder(address)?;
+        let rows = self.rows(sequence);
+        let after = rows.partition_point(|row| sequence.start + u64::from(row.distance) <= address);
+        let row = rows.get(after.checked_sub(1)?)?;
+        self.chunks.get(Self::chunk_of(sequence))?.rules.rules().get(usize::from(row.rule)).copied()
+    }
+
     /// The sequences that have a row with a rule, each with its rows by address.
     pub(super) fn with_rule(&self, wanted: Rule) -> impl Iterator<Item = (&Sequence, Vec<(u64, Rule)>)> {
         let number = |chunk: &Chunk| chunk.rules.rules().iter().position(|rule| *rule == wanted);

@@ -187,3 +187,32 @@ fn a_command_ignores_the_signals_that_it_was_to_ignore() {
         assert_eq!(text(&output), expected, "{ignored} {}", messages(&output));
     }
 }
+
+#[test]
+fn the_second_recording_of_a_command_takes_its_tables_from_the_first() {
+    let Some(_turn) = turn() else { return };
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let said = |environment: &[(&str, &str)]| {
+        let mut command = prof();
+        command
+            .env_remove("PROF_NO_CACHE")
+            .env("XDG_CACHE_HOME", folder.path())
+            .envs(environment.iter().copied());
+        let output = folder.path().join("prof.data");
+        command.args(["record", "-v", "-f", "-o"]).arg(output).args(["--", "/bin/sh", "-c", ":"]);
+        let output = command.output().expect("`timeout` can be run");
+        assert!(output.status.success(), "{}", messages(&output));
+        messages(&output)
+    };
+    let first = said(&[]);
+    assert!(first.contains("unwind tables: 0 from the cache, ") && !first.contains(", 0 added"), "{first}");
+    let second = said(&[]);
+    assert!(!second.contains("unwind tables: 0 from") && second.contains(", 0 added to it"), "{second}");
+    let without = said(&[("PROF_NO_CACHE", "1")]);
+    assert!(without.contains("unwind tables are not cached: PROF_NO_CACHE is set"), "{without}");
+    // Where it cannot be, tables are made all the same.
+    let nowhere = said(&[("XDG_CACHE_HOME", "/proc/nowhere")]);
+    assert!(nowhere.contains("unwind tables are not cached: `/proc/nowhere`"), "{nowhere}");
+    let homeless = said(&[("XDG_CACHE_HOME", ""), ("HOME", "")]);
+    assert!(homeless.contains("neither XDG_CACHE_HOME nor HOME"), "{homeless}");
+}

@@ -10,6 +10,7 @@ mod commands;
 mod descriptors;
 mod fixture;
 mod fixtures_recorded;
+mod generated_code;
 mod languages;
 mod layouts;
 mod machine;

@@ -21,6 +21,8 @@ pub(crate) fn prof() -> Command {
 pub(crate) fn prof_at(binary: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--foreground", "--kill-after=5", "60"]).arg(binary);
+    // Tests neither write into a user's home nor depend on what was recorded before.
+    command.env("PROF_NO_CACHE", "1");
     command
 }
 

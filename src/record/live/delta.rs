@@ -7,7 +7,7 @@ use crate::record::collect::Collector;
 use crate::record::fresh_rows::MostRows;
 use crate::record::modules::{FileId, ModuleFile};
 use crate::record::session::Session;
-use crate::record::symbolize::{Addresses, Named, UserFrames, kernel_location};
+use crate::record::symbolize::{Addresses, Named, UserFrames, kernel_location, locations_of};
 use crate::symbols::{PerfMapSource, ResolvedLocation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -101,6 +101,9 @@ impl Cursor {
             frames: tables.frames().len(),
             stacks: tables.stacks().len(),
         };
+        let profile = &collector.profile;
+        let named = collector.dumps.named.drain(..).map(|id| (id, locations_of(profile, id)));
+        delta.named.extend(named);
         if delta.frames.is_empty() {
             return;
         }

@@ -68,6 +68,8 @@ pub struct ModuleFile {
     pub(super) kind: ModuleKind,
     /// It is on a server, or made by a program: reading it may take for ever.
     pub(super) is_remote: bool,
+    /// It has hardly any unwind entries of its own: those of its separate debug file are looked for.
+    pub(super) needs_debug_file: bool,
     /// The state of `file` before anything was read from it.
     pub(super) state: Option<FileState>,
     /// Its table is larger than all the room there is.

@@ -6,12 +6,15 @@
 //! more, since only the new bytes are left. Tables are compiled on other threads, and files opened on another one, too: one
 //! that never opens holds nobody.
 
+mod cache;
 mod closing;
 mod file;
+mod generated;
 mod tables;
 #[cfg(test)]
 mod tests;
 
+pub(super) use cache::TableCache;
 pub(super) use file::{FileId, ModuleFile, TableState};
 use tables::Compiled;
 pub(super) use tables::Wanted;
@@ -22,7 +25,7 @@ use super::sideband::CodeMapping;
 use super::{descriptors, proc_fs};
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
-use crate::unwind::{ElfImage, ElfType, Limits, Segment};
+use crate::unwind::{ElfImage, ElfType, Limits, Segment, Table};
 use file::{Unopened, open_mapped_file, read_own_vdso};
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -77,11 +80,15 @@ pub struct ModuleFiles {
     open: usize,
     /// Asks what may take long to answer.
     pub(super) patience: Patience,
+    /// Generated code that is known by its bytes, and its tables.
+    known_generated: Vec<(FileId, Table)>,
     /// Files that the kernel side has not heard of.
     untold: Vec<Untold>,
     by_row: FxHashMap<ModuleId, FileId>,
     limits: Limits,
     wants_tables: bool,
+    /// Tables of earlier recordings.
+    cache: Option<Arc<TableCache>>,
     /// Most files that are kept open.
     room: usize,
     sender: Sender<Compiled>,
@@ -135,10 +142,12 @@ impl ModuleFiles {
             images: 1,
             open: 0,
             patience: Patience::default(),
+            known_generated: Vec::new(),
             untold: Vec::new(),
             by_row: FxHashMap::default(),
             limits: Limits::default(),
             wants_tables,
+            cache: None,
             room: descriptors::room_for_files(),
             sender,
             receiver,
@@ -156,6 +165,16 @@ impl ModuleFiles {
             failed: 0,
             failures: Vec::new(),
         }
+    }
+
+    /// Takes tables from a cache, and keeps them there.
+    pub(super) fn use_cache(&mut self, cache: TableCache) {
+        self.cache = Some(Arc::new(cache));
+    }
+
+    /// What came from the cache, for `-v`.
+    pub(super) fn describe_cache(&self) -> Option<String> {
+        self.cache.as_ref().map(|cache| cache.describe())
     }
 
     /// Whether stacks are walked by tables at all.
@@ -214,7 +233,7 @@ impl ModuleFiles {
         }
         let is_vdso = mapping.path == "[vdso]";
         if mapping.inode == 0 && !is_vdso {
-            return Some(Self::GENERATED);
+            return Some(self.generated(pid, mapping));
         }
         let key = FileKey { device: mapping.device, inode: mapping.inode, path: mapping.path.clone() };
         if let Some(&seen) = self.by_key.get(&key) {

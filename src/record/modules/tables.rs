@@ -1,10 +1,11 @@
 //! Tables of files: compiled on other threads, small files first, and placed in the kernel as far as there is room.
 
 use super::ModuleFiles;
+use super::cache::{Key, TableCache};
 use super::file::{FileId, TableState};
 use crate::bpf::ImageState;
 use crate::deadline::Deadline;
-use crate::memory_budget::MemoryBudget;
+use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::record::kernel_tables::{KernelTables, PlaceError};
 use crate::record::table_space::GRACE;
 use crate::symbols::find_debug_file;
@@ -45,48 +46,102 @@ pub(super) enum Lane {
     Following,
     /// Files that may take for ever to read.
     Slow,
+    /// Tables that are made from what is known of generated code.
+    Known,
 }
 
 /// What came of a file.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    id: FileId,
-    lane: Lane,
+    pub id: FileId,
+    pub lane: Lane,
     /// `None`: it has hardly any entries of its own, and its separate debug file may have them.
-    table: Option<Result<FirstTable, TableError>>,
+    pub table: Option<Result<FirstTable, TableError>>,
 }
 
-/// The table of a module by its own entries, or those of its debug file too.
-fn compile_module(
-    elf: &ElfImage,
-    debug_file: Option<impl FnOnce() -> Option<Arc<File>>>,
+/// A table to be compiled.
+struct Job {
+    elf: Arc<ElfImage>,
+    /// Where the headers are from; `None` for the vDSO.
+    file: Option<Arc<File>>,
+    path: String,
+    seen_in: u32,
+    /// Whether its separate debug file may be looked for: its folders may be a program's.
+    may_search: bool,
     wanted: Wanted,
-    limits: &Limits,
-) -> Option<Result<FirstTable, TableError>> {
-    // Held until the table is there.
-    let wait = Deadline::after(MAX_WAIT, &Arc::default());
-    let mut room = match MemoryBudget::shared().reserve(CfiSections::memory_bytes(elf, limits), &wait) {
-        Ok(room) => room,
-        Err(refused) => return Some(Err(refused.into())),
-    };
-    let mut sections = match CfiSections::load(elf, limits) {
-        Ok(sections) => sections,
-        Err(error) => return Some(Err(error.into())),
-    };
-    if sections.lacks_entries(elf)
-        && let Some(file) = debug_file?()
-        && let Ok(debug_image) = ElfImage::open(&file, limits)
-        && room.grow(CfiSections::memory_bytes(&debug_image, limits)).is_ok()
-    {
-        // Without them the module is no worse off than with no debug file at all.
-        let _ = sections.add_debug_frame(&debug_image, limits);
+    limits: Limits,
+    cache: Option<Arc<TableCache>>,
+}
+
+/// A table, and what keeps it in the cache.
+struct Made {
+    table: FirstTable,
+    kept: Option<(Key, Vec<u8>)>,
+}
+
+impl Job {
+    /// The table of the module: that of the cache, or a new one. `None`: it has hardly any entries of its own, and its
+    /// separate debug file may have them.
+    fn make(&self) -> Option<Result<Made, TableError>> {
+        // Held until the table is there.
+        let wait = Deadline::after(MAX_WAIT, &Arc::default());
+        let bytes = CfiSections::memory_bytes(&self.elf, &self.limits);
+        let mut room = match MemoryBudget::shared().reserve(bytes, &wait) {
+            Ok(room) => room,
+            Err(refused) => return Some(Err(refused.into())),
+        };
+        Some(match self.sections(&mut room).transpose()? {
+            Ok(sections) => self.table(&sections),
+            Err(error) => Err(error),
+        })
     }
-    Some(match wanted {
-        Wanted::First => compile_first(elf, &sections, limits),
-        Wanted::Whole => {
-            compile_sections(elf, &sections, limits).map(|table| FirstTable { table, is_whole: true })
+
+    fn table(&self, sections: &CfiSections) -> Result<Made, TableError> {
+        let key = || Key::of(self.file.as_ref()?, &self.elf, sections);
+        let cached = self.cache.as_ref().and_then(|cache| Some((cache, key()?)));
+        if let Some((cache, key)) = &cached
+            && let Some(table) = cache.load(key, &self.limits)
+        {
+            return Ok(Made { table: FirstTable { table, is_whole: true }, kept: None });
         }
-    })
+        let table = match self.wanted {
+            Wanted::First => compile_first(&self.elf, sections, &self.limits)?,
+            Wanted::Whole => {
+                let table = compile_sections(&self.elf, sections, &self.limits)?;
+                FirstTable { table, is_whole: true }
+            }
+        };
+        let kept = cached.filter(|_| table.is_whole).and_then(|(cache, before)| {
+            // What was read may be of two states of the file.
+            let is_same = key() == Some(before);
+            is_same.then(|| cache.packed(&before, &table.table)).flatten().map(|packed| (before, packed))
+        });
+        Ok(Made { table, kept })
+    }
+
+    /// The unwind sections, with the entries of the separate debug file where there are hardly any; `None` where that may
+    /// not be looked for.
+    fn sections(&self, room: &mut Reservation) -> Result<Option<CfiSections>, TableError> {
+        let (elf, limits) = (&self.elf, &self.limits);
+        let mut sections = CfiSections::load(elf, limits)?;
+        if !sections.lacks_entries(elf) {
+            return Ok(Some(sections));
+        }
+        if !self.may_search {
+            return Ok(None);
+        }
+        let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
+        let debug_file =
+            || find_debug_file(&root_of(self.seen_in), Path::new(&self.path), self.file.as_ref()?, &search);
+        if let Some(file) = debug_file()
+            && let Ok(debug_image) = ElfImage::open(&file, limits)
+            && room.grow(CfiSections::memory_bytes(&debug_image, limits)).is_ok()
+        {
+            // Without them the module is no worse off than with no debug file at all.
+            let _ = sections.add_debug_frame(&debug_image, limits);
+        }
+        Ok(Some(sections))
+    }
 }
 
 impl ModuleFiles {
@@ -112,22 +167,34 @@ impl ModuleFiles {
     fn start_compiling(&self, id: FileId, lane: Lane, wanted: Wanted) {
         let module = self.get(id);
         let Some(elf) = module.elf.clone() else { return };
-        let (sender, limits) = (self.sender.clone(), self.limits.clone());
-        let (path, seen_in) = (module.path.clone(), module.seen_in);
-        let file = module.file.clone();
+        let sender = self.sender.clone();
+        let job = Job {
+            elf,
+            file: module.file.clone(),
+            path: module.path.clone(),
+            seen_in: module.seen_in,
+            may_search: lane == Lane::Slow || module.needs_debug_file,
+            wanted,
+            limits: self.limits.clone(),
+            cache: self.cache.clone(),
+        };
+        let may_search = job.may_search;
         let work = move || {
-            // Its folders may be a program's.
-            let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
-            let debug_file = (lane == Lane::Slow)
-                .then_some(|| find_debug_file(&root_of(seen_in), Path::new(&path), file.as_ref()?, &search));
-            let table = compile_module(&elf, debug_file, wanted, &limits);
+            let (table, kept) = match job.make() {
+                Some(Ok(Made { table, kept })) => (Some(Ok(table)), kept),
+                Some(Err(error)) => (Some(Err(error)), None),
+                None => (None, None),
+            };
             // The recorder may be gone already: then nobody wants the table.
             let _ = sender.send(Compiled { id, lane, table });
+            if let (Some(cache), Some((key, packed))) = (&job.cache, kept) {
+                cache.add(&key, &packed);
+            }
         };
         let pool = match lane {
+            _ if may_search => self.slow_pool.as_ref(),
             Lane::Small => self.small_pool.as_ref(),
-            Lane::Slow => self.slow_pool.as_ref(),
-            Lane::Large | Lane::Following => None,
+            Lane::Large | Lane::Following | Lane::Slow | Lane::Known => None,
         };
         match pool {
             Some(pool) => pool.spawn(work),
@@ -179,11 +246,16 @@ impl ModuleFiles {
                     self.start_next_large();
                 }
                 Lane::Following => self.following = None,
-                Lane::Slow => {}
+                Lane::Slow | Lane::Known => {}
             }
             match table {
                 Some(table) => self.take_compiled(id, table, kernel),
-                None => self.start_compiling(id, Lane::Slow, Wanted::First),
+                None => {
+                    if let Some(module) = self.get_mut(id) {
+                        module.needs_debug_file = true;
+                    }
+                    self.start_compiling(id, Lane::Slow, Wanted::First);
+                }
             }
             self.start_next_following();
         }

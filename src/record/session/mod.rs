@@ -14,7 +14,7 @@ use super::drain::{Batch, Drain, wait_for};
 use super::endings::Endings;
 use super::kernel_frames::KernelFrames;
 use super::machine::{effective_hz, online_cpus, system_meta};
-use super::modules::{ModuleFiles, Wanted};
+use super::modules::{ModuleFiles, TableCache, Wanted};
 use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process;
@@ -190,9 +190,16 @@ impl<'obj> Session<'obj> {
         }
         let period_ns = perf_event::period_ns(hz);
         let sampling = format!("{SAMPLE_CLOCK} at {hz} Hz per CPU");
-        let files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
+        let mut files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
+        if files.wants_tables() {
+            match TableCache::open() {
+                Ok(cache) => files.use_cache(cache),
+                Err(why) => files.failures.push(format!("unwind tables are not cached: {why}")),
+            }
+        }
         let kernel_frames = KernelFrames::new(!options.user_only || waits.is_some());
         let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
+        collector.dumps.is_watched = is_watched;
         if options.on_cpu {
             collector.add_samples(sampling, period_ns);
         }
@@ -402,6 +409,7 @@ impl<'obj> Session<'obj> {
         for rescue in rescues {
             self.rescues.insert((rescue.time_ns, rescue.cpu), rescue);
         }
+        self.collector.read_dumps(known_until_ns);
         let mut ready = std::mem::take(&mut self.deferred);
         ready.extend(samples);
         ready.sort_by_key(|sample| (sample.time_ns, sample.cpu));

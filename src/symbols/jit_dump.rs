@@ -1,0 +1,487 @@
+//! `jit-PID.dump`: names, lines and times of generated code, as runtimes write them for perf.
+//!
+//! A header and a sequence of records: code was loaded, or has moved; lines of the code that is loaded next; unwind
+//! entries of that; the end. The format is that of the kernel's `tools/perf/Documentation/jitdump-specification.txt`. A
+//! runtime says that it writes one by mapping the file as code, so it is found among the mappings of the process, in
+//! whatever namespace that is.
+//!
+//! The file grows while it is read, and belongs to a stranger: it is read by position and never mapped, only as far as
+//! records are whole; code bytes in it are skipped, and everything is bounded by [`Limits`].
+
+use super::Limits;
+use super::source::cut_text;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+
+/// First word of a file that was written by a little-endian processor ("JiTD").
+const MAGIC: u32 = 0x4a69_5444;
+const VERSION: u32 = 1;
+const HEADER_BYTES: u64 = 40;
+/// The times are not of CLOCK_MONOTONIC, but the processor's own.
+const ARCHITECTURE_TIMES: u64 = 1;
+const RECORD_HEADER_BYTES: u64 = 16;
+/// The fixed parts of records, without their headers.
+const LOAD_BYTES: u64 = 40;
+const MOVE_BYTES: u64 = 48;
+const DEBUG_BYTES: u64 = 16;
+const DEBUG_ENTRY_BYTES: usize = 16;
+/// A record of lines that is longer is skipped.
+const MAX_DEBUG_BYTES: u64 = 16 << 20;
+/// Lines that are kept, of all code together.
+const MAX_LINES: usize = 8 << 20;
+const ELF_HEADER_BYTES: u32 = 0x40;
+/// Stands for the name of the file before.
+const SAME_FILE: &[u8] = b"\xff";
+/// Code that overlaps an address and is gone: no more is looked at.
+const MAX_CANDIDATES: usize = 256;
+/// What is read at once at least.
+const WINDOW_BYTES: usize = 64 << 10;
+
+/// A piece of text in the arena.
+type Text = (u32, u32);
+
+/// Where a line begins, from the start of its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Line {
+    offset: u32,
+    line: u32,
+    file: Text,
+}
+
+/// Code that was at one place for some time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Code {
+    start: u64,
+    end: u64,
+    /// CLOCK_MONOTONIC, ns.
+    since_ns: u64,
+    /// `u64::MAX` while it is there.
+    until_ns: u64,
+    name: Text,
+    lines: (u32, u32),
+    /// 0 if no other code was at any of its addresses before, else a number that no other code has.
+    reuse: u32,
+}
+
+/// What a place in generated code is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JitName<'a> {
+    /// The function.
+    pub name: &'a str,
+    /// Its source file, if it is known.
+    pub file: Option<&'a str>,
+    /// The line; 0 if it is not known.
+    pub line: u32,
+    /// 0 for the first code at its addresses, a number of its own for each that has followed.
+    pub reuse: u32,
+}
+
+/// What reading on has found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Progress {
+    /// Records read.
+    pub records: usize,
+    /// There are more than were asked for.
+    pub has_more: bool,
+}
+
+/// What a dump says, as far as it was read.
+#[derive(Debug)]
+pub struct JitDump {
+    file: Arc<File>,
+    /// Where the next record begins; 0 before the header.
+    at: u64,
+    window: Window,
+    /// Process id of the writer, in its own namespace.
+    pid: u32,
+    has_times: bool,
+    /// The time of the last record.
+    known_until_ns: u64,
+    codes: Vec<Code>,
+    /// What is there now, by start, without overlaps.
+    present: BTreeMap<u64, u32>,
+    /// What is gone, by start.
+    past: BTreeMap<u64, Vec<u32>>,
+    longest_past: u64,
+    text: String,
+    lines: Vec<Line>,
+    /// Lines of the code that is loaded next: its address, and which.
+    next_lines: Option<(u64, (u32, u32))>,
+    last_file: Option<(Vec<u8>, Text)>,
+    bad_records: u64,
+    is_over: bool,
+    is_cut: bool,
+}
+
+impl JitDump {
+    /// The dump in an opened file of a process whose effective user is `uid`. Nothing is read yet.
+    ///
+    /// # Errors
+    ///
+    /// It is no regular file, or belongs to neither the user nor root.
+    pub fn new(file: Arc<File>, uid: u32) -> io::Result<Self> {
+        let facts = file.metadata()?;
+        if !facts.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "jitdump is not a regular file"));
+        }
+        if facts.uid() != uid && facts.uid() != 0 {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "jitdump belongs to another user"));
+        }
+        Ok(JitDump {
+            file,
+            at: 0,
+            window: Window::default(),
+            pid: 0,
+            has_times: true,
+            known_until_ns: 0,
+            codes: Vec::new(),
+            present: BTreeMap::new(),
+            past: BTreeMap::new(),
+            longest_past: 0,
+            text: String::new(),
+            lines: Vec::new(),
+            next_lines: None,
+            last_file: None,
+            bad_records: 0,
+            is_over: false,
+            is_cut: false,
+        })
+    }
+
+    /// Whether a file is called as dumps are: `jit-PID.dump`.
+    pub fn is_name(path: &str) -> bool {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let pid = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
+        pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
+    }
+
+    /// Process id of the writer, in its own namespace, as the file says it; 0 before anything was read.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// All that was written up to this time, CLOCK_MONOTONIC, ns, has been read.
+    pub fn known_until_ns(&self) -> u64 {
+        if self.has_times { self.known_until_ns } else { 0 }
+    }
+
+    /// Pieces of code that were loaded so far.
+    pub fn len(&self) -> usize {
+        self.codes.len()
+    }
+
+    /// Whether no code was loaded.
+    pub fn is_empty(&self) -> bool {
+        self.codes.is_empty()
+    }
+
+    /// Records that were not of the form.
+    pub fn bad_records(&self) -> u64 {
+        self.bad_records
+    }
+
+    /// Whether the dump is longer than the limits allow, or cannot be read on.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Reads up to `max_records` records more, as far as they are whole.
+    pub fn read_more(&mut self, max_records: usize, limits: &Limits) -> Progress {
+        let mut progress = Progress::default();
+        let Ok(size) = self.file.metadata().map(|facts| facts.len()) else { return progress };
+        self.window.forget();
+        if self.at == 0 && !self.read_header(size) {
+            return progress;
+        }
+        while !self.is_over && progress.records < max_records {
+            let Some(header) = self.bytes(self.at, RECORD_HEADER_BYTES, size) else { return progress };
+            let (kind, length) = (u32_at(header, 0), u64::from(u32_at(header, 4)));
+            let time_ns = u64_at(header, 8);
+            if length < RECORD_HEADER_BYTES {
+                // There is no next one.
+                self.bad_records += 1;
+                (self.is_over, self.is_cut) = (true, true);
+                return progress;
+            }
+            if self.at.checked_add(length).is_none_or(|end| end > size) {
+                return progress;
+            }
+            let (body, length_of_body) = (self.at + RECORD_HEADER_BYTES, length - RECORD_HEADER_BYTES);
+            if self.read_record(kind, time_ns, body, length_of_body, size, limits).is_none() {
+                self.bad_records += 1;
+            }
+            self.known_until_ns = self.known_until_ns.max(time_ns);
+            self.at += length;
+            progress.records += 1;
+        }
+        progress.has_more = !self.is_over && self.at + RECORD_HEADER_BYTES <= size;
+        progress
+    }
+
+    fn read_header(&mut self, size: u64) -> bool {
+        let Some(header) = self.bytes(0, HEADER_BYTES, size) else { return false };
+        let (magic, version, length) = (u32_at(header, 0), u32_at(header, 4), u64::from(u32_at(header, 8)));
+        let (pid, flags) = (u32_at(header, 20), u64_at(header, 32));
+        if magic != MAGIC || version != VERSION || length < HEADER_BYTES {
+            self.bad_records += 1;
+            (self.is_over, self.is_cut) = (true, true);
+            return false;
+        }
+        (self.pid, self.at, self.has_times) = (pid, length, flags & ARCHITECTURE_TIMES == 0);
+        true
+    }
+
+    /// `None` for a record that is not of the form.
+    fn read_record(
+        &mut self,
+        kind: u32,
+        time_ns: u64,
+        body: u64,
+        length: u64,
+        size: u64,
+        limits: &Limits,
+    ) -> Option<()> {
+        match kind {
+            0 => self.read_load(time_ns, body, length, size, limits),
+            1 => self.read_move(time_ns, body, length, size, limits),
+            2 => self.read_lines(body, length, size, limits),
+            3 => {
+                self.is_over = true;
+                Some(())
+            }
+            // Unwind entries, and what later versions may add.
+            _ => Some(()),
+        }
+    }
+
+    fn read_load(&mut self, time_ns: u64, body: u64, length: u64, size: u64, limits: &Limits) -> Option<()> {
+        let lines = self.next_lines.take();
+        // The name is followed by the code; what is cut of a long name is not looked for.
+        let name_bytes = length.checked_sub(LOAD_BYTES)?.min(limits.max_name_bytes as u64 + 1);
+        let bytes = self.bytes(body, LOAD_BYTES + name_bytes, size)?;
+        let (start, code_size) = (u64_at(bytes, 16), u64_at(bytes, 24));
+        let name = &bytes[LOAD_BYTES as usize..];
+        let name = name.iter().position(|&byte| byte == 0).map_or(name, |end| &name[..end]).to_vec();
+        let end = start.checked_add(code_size).filter(|&end| end > start)?;
+        let name = self.add_text(&name, limits)?;
+        let lines = lines.filter(|(address, _)| *address == start).map_or((0, 0), |(_, lines)| lines);
+        self.add(Code { start, end, since_ns: time_ns, until_ns: u64::MAX, name, lines, reuse: 0 }, limits)
+    }
+
+    fn read_move(&mut self, time_ns: u64, body: u64, length: u64, size: u64, limits: &Limits) -> Option<()> {
+        (length >= MOVE_BYTES).then_some(())?;
+        let bytes = self.bytes(body, MOVE_BYTES, size)?;
+        let (old, new, code_size) = (u64_at(bytes, 16), u64_at(bytes, 24), u64_at(bytes, 32));
+        let end = new.checked_add(code_size).filter(|&end| end > new)?;
+        let number = *self.present.get(&old)?;
+        let code = *self.codes.get(number as usize)?;
+        self.end(number, time_ns);
+        self.add(Code { start: new, end, since_ns: time_ns, until_ns: u64::MAX, ..code }, limits)
+    }
+
+    fn read_lines(&mut self, body: u64, length: u64, size: u64, limits: &Limits) -> Option<()> {
+        self.next_lines = None;
+        (DEBUG_BYTES..=MAX_DEBUG_BYTES).contains(&length).then_some(())?;
+        let bytes = self.bytes(body, length, size)?.to_vec();
+        let (start, count) = (u64_at(&bytes, 0), u64_at(&bytes, 8));
+        let first = self.lines.len();
+        let mut rest = &bytes[DEBUG_BYTES as usize..];
+        for _ in 0..count {
+            if self.lines.len() >= MAX_LINES {
+                self.is_cut = true;
+                break;
+            }
+            let Some((line, after)) = self.read_line(start, rest, limits) else {
+                self.lines.truncate(first);
+                return None;
+            };
+            rest = after;
+            self.lines.extend(line);
+        }
+        let lines = &mut self.lines[first..];
+        lines.sort_by_key(|line| line.offset);
+        // V8 adds the ELF header that perf puts before the code.
+        if lines.first().is_some_and(|line| line.offset == ELF_HEADER_BYTES) {
+            lines.iter_mut().for_each(|line| line.offset -= ELF_HEADER_BYTES);
+        }
+        self.next_lines = Some((start, (first as u32, self.lines.len() as u32)));
+        Some(())
+    }
+
+    /// One line of the code at `start`, and what follows it. Erlang's has some that begin before the code: they are left out.
+    fn read_line<'b>(
+        &mut self,
+        start: u64,
+        bytes: &'b [u8],
+        limits: &Limits,
+    ) -> Option<(Option<Line>, &'b [u8])> {
+        let (entry, rest) = bytes.split_at_checked(DEBUG_ENTRY_BYTES)?;
+        let name_end = rest.iter().position(|&byte| byte == 0)?;
+        let file = self.file_text(&rest[..name_end], limits)?;
+        let offset = u64_at(entry, 0).checked_sub(start).and_then(|offset| u32::try_from(offset).ok());
+        let line = offset.map(|offset| Line { offset, line: u32_at(entry, 8), file });
+        Some((line, &rest[name_end + 1..]))
+    }
+
+    /// A file of lines: many have the same one. `None` for what is no name: V8 of node 20 writes memory that it has freed,
+    /// of another length, for what its second compiler makes.
+    fn file_text(&mut self, name: &[u8], limits: &Limits) -> Option<Text> {
+        if let Some((last, text)) = &self.last_file
+            && (name == SAME_FILE || name == &last[..])
+        {
+            return Some(*text);
+        }
+        std::str::from_utf8(name).ok().filter(|name| !name.chars().any(char::is_control))?;
+        let text = self.add_text(name, limits)?;
+        self.last_file = Some((name.to_vec(), text));
+        Some(text)
+    }
+
+    fn add_text(&mut self, bytes: &[u8], limits: &Limits) -> Option<Text> {
+        let text = String::from_utf8_lossy(bytes);
+        let text = cut_text(&text, limits.max_name_bytes);
+        if self.text.len().saturating_add(text.len()) as u64 > limits.max_perf_map_bytes {
+            self.is_cut = true;
+            return None;
+        }
+        let place = (u32::try_from(self.text.len()).ok()?, u32::try_from(text.len()).ok()?);
+        self.text.push_str(text);
+        Some(place)
+    }
+
+    /// Adds code that is there from its time on; what it overlaps is gone then.
+    fn add(&mut self, mut code: Code, limits: &Limits) -> Option<()> {
+        if self.codes.len() >= limits.max_perf_map_entries {
+            (self.is_over, self.is_cut) = (true, true);
+            return None;
+        }
+        let mut is_again = self.was_something_at(code.start, code.end);
+        loop {
+            let before = self.present.range(..code.end).next_back().map(|(_, &number)| number);
+            let overlaps = |&number: &u32| self.codes[number as usize].end > code.start;
+            let Some(number) = before.filter(overlaps) else { break };
+            is_again = true;
+            self.end(number, code.since_ns);
+        }
+        // At most `max_perf_map_entries`.
+        let number = self.codes.len() as u32;
+        code.reuse = if is_again { number.saturating_add(1) } else { 0 };
+        self.present.insert(code.start, number);
+        self.codes.push(code);
+        Some(())
+    }
+
+    /// Code is gone from a time on.
+    fn end(&mut self, number: u32, time_ns: u64) {
+        let code = &mut self.codes[number as usize];
+        code.until_ns = time_ns;
+        self.present.remove(&code.start);
+        self.longest_past = self.longest_past.max(code.end - code.start);
+        self.past.entry(code.start).or_default().push(number);
+    }
+
+    /// Whether code that is gone was at some of these addresses, as far as is looked.
+    fn was_something_at(&self, start: u64, end: u64) -> bool {
+        let from = start.saturating_sub(self.longest_past);
+        let numbers = self.past.range(from..end).rev().flat_map(|(_, numbers)| numbers.iter());
+        let mut looked_at = 0;
+        numbers.into_iter().any(|&number| {
+            looked_at += 1;
+            looked_at > MAX_CANDIDATES || self.codes[number as usize].end > start
+        })
+    }
+
+    /// Code around an address that is gone, the newest first for each start.
+    fn past_at(&self, address: u64) -> impl Iterator<Item = u32> + '_ {
+        let from = address.saturating_sub(self.longest_past);
+        let numbers = self.past.range(from..=address).rev().flat_map(|(_, numbers)| numbers.iter().rev());
+        numbers.copied().take(MAX_CANDIDATES).filter(move |&number| address < self.codes[number as usize].end)
+    }
+
+    /// The code that was at an address all the time from `first_ns` to `last_ns`.
+    fn find(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<&Code> {
+        let holds = |code: &&Code| {
+            // Some writers tell of code when it runs already: then nothing else was there before.
+            let is_early = code.since_ns <= first_ns || code.reuse == 0;
+            is_early && last_ns < code.until_ns
+        };
+        let present =
+            self.present.range(..=address).next_back().map(|(_, &number)| &self.codes[number as usize]);
+        let present = present.filter(|code| address < code.end);
+        if !self.has_times {
+            // Only what was the first and is the last is certain.
+            return present.filter(|code| code.reuse == 0);
+        }
+        present
+            .filter(holds)
+            .or_else(|| self.past_at(address).map(|number| &self.codes[number as usize]).find(holds))
+    }
+
+    /// What the code at an address was called all the time from `first_ns` to `last_ns`. `None` where that is not known,
+    /// or was not one.
+    pub fn lookup(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<JitName<'_>> {
+        let code = self.find(address, first_ns, last_ns)?;
+        let text = |(at, len): Text| self.text.get(at as usize..(at + len) as usize);
+        let lines = self.lines.get(code.lines.0 as usize..code.lines.1 as usize).unwrap_or(&[]);
+        let after = lines.partition_point(|line| u64::from(line.offset) <= address - code.start);
+        let line = after.checked_sub(1).map(|index| lines[index]);
+        let name = text(code.name).filter(|name| !name.is_empty())?;
+        let file = line.and_then(|line| text(line.file)).filter(|file| !file.is_empty());
+        Some(JitName { name, file, line: file.and(line).map_or(0, |line| line.line), reuse: code.reuse })
+    }
+
+    /// Bytes of the file, all of which lie below `size`.
+    fn bytes(&mut self, at: u64, len: u64, size: u64) -> Option<&[u8]> {
+        let end = at.checked_add(len).filter(|&end| end <= size)?;
+        self.window.read(&self.file, at, (end - at) as usize, size)
+    }
+}
+
+/// A part of the file.
+#[derive(Debug, Default)]
+struct Window {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    /// What was read may have changed since.
+    fn forget(&mut self) {
+        self.bytes.clear();
+    }
+
+    fn read(&mut self, file: &File, at: u64, len: usize, size: u64) -> Option<&[u8]> {
+        let holds = |window: &Window| {
+            let from = at.checked_sub(window.start)?;
+            let from = usize::try_from(from).ok()?;
+            window.bytes.get(from..from.checked_add(len)?)?;
+            Some(from)
+        };
+        if holds(self).is_none() {
+            let most = usize::try_from(size - at).unwrap_or(usize::MAX);
+            self.bytes.resize(len.max(WINDOW_BYTES).min(most), 0);
+            self.start = at;
+            if file.read_exact_at(&mut self.bytes, at).is_err() {
+                self.bytes.clear();
+            }
+        }
+        let from = holds(self)?;
+        Some(&self.bytes[from..from + len])
+    }
+}
+
+/// A number in bytes that are long enough.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}
+
+#[cfg(test)]
+#[path = "jit_dump_tests.rs"]
+mod tests;
