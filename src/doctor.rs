@@ -1,16 +1,17 @@
 //! `prof doctor`: does it work here, and if not, what mends it? Every check tries the real thing; settings
 //! are only read to explain a failure.
 
+mod container;
+
 use crate::failure::{Failure, status};
 use crate::profile::{Outcome, Profile, ThreadTime};
-use crate::record::{Found, RecordOptions, Session, Start, Target, WaitOptions, find, missing_capabilities};
+use crate::record::{Found, RecordOptions, Session, Start, Target, WaitOptions, find, sysctl_advice};
 use crate::safe_text;
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -74,33 +75,22 @@ const TEST_DEPTH: u32 = 16;
 ///
 /// Only when the process to try does not exist; everything else is a check that failed.
 pub fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
+    let mut checks = container::checks();
+    let has_failed = |checks: &[Check]| checks.iter().any(|check| check.verdict == Verdict::Fail);
+    if has_failed(&checks) {
+        return Ok(checks);
+    }
     let target = Target::Pids(vec![options.pid.unwrap_or_else(std::process::id)]);
     let waits = Some(WaitOptions::default());
     let record = RecordOptions { target, waits, ..RecordOptions::default() };
     let found = find(&record)?;
-    let mut checks = vec![rights(), type_information()];
+    checks.extend(options.pid.and_then(container::target));
     checks.extend(recording(&record, &found, options.pid.is_none()));
-    if !checks.iter().any(|check| check.verdict == Verdict::Fail) {
-        checks.push(kernel_names());
+    if !has_failed(&checks) {
+        checks.push(container::kernel_names());
         checks.push(sample_rate());
     }
     Ok(checks)
-}
-
-fn rights() -> Check {
-    let missing = missing_capabilities();
-    if missing.is_empty() {
-        return Check::new("rights", Verdict::Ok, "CAP_BPF and CAP_PERFMON, or root");
-    }
-    Check::new("rights", Verdict::Warn, format!("{} missing", missing.join(" and "))).fix("sudo prof doctor")
-}
-
-fn type_information() -> Check {
-    if Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Check::new("btf", Verdict::Ok, "the kernel describes its types");
-    }
-    Check::new("btf", Verdict::Fail, "the kernel has no BTF type information")
-        .fix("use a kernel built with CONFIG_DEBUG_INFO_BTF")
 }
 
 /// Loads and attaches everything, and records some stacks.
@@ -191,24 +181,12 @@ fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
         .fix("record it: the notes of prof report name the module and the flag that mends it")
 }
 
-fn kernel_names() -> Check {
-    match crate::symbols::KernelSymbols::load() {
-        Ok(symbols) => Check::new(
-            "kernel names",
-            Verdict::Ok,
-            format!("{} kernel symbols", units::count(symbols.len() as u64)),
-        ),
-        Err(error) => Check::new("kernel names", Verdict::Warn, format!("no kernel names: {error}"))
-            .fix("sudo sysctl kernel.kptr_restrict=0"),
-    }
-}
-
 fn sample_rate() -> Check {
     let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap_or_default();
     match limit.trim().parse::<u64>() {
         Ok(hz) if hz < 999 => {
             Check::new("sample rate", Verdict::Warn, format!("the kernel allows at most {hz} Hz"))
-                .fix("sudo sysctl kernel.perf_event_max_sample_rate=100000")
+                .fix(sysctl_advice("kernel.perf_event_max_sample_rate=100000"))
         }
         Ok(hz) => Check::new("sample rate", Verdict::Ok, format!("up to {} Hz", units::count(hz))),
         Err(_) => Check::new("sample rate", Verdict::Warn, "the kernel's limit cannot be read"),
@@ -273,7 +251,7 @@ pub fn render(checks: &[Check], as_json: bool) -> anyhow::Result<(String, u8)> {
             Verdict::Warn => "warn",
             Verdict::Fail => "FAIL",
         };
-        writeln!(text, "{verdict:<5} {:<13} {}", check.name, safe_text::message(&check.detail))?;
+        writeln!(text, "{verdict:<5} {:<16} {}", check.name, safe_text::message(&check.detail))?;
         if let Some(fix) = &check.fix {
             writeln!(text, "      fix: {}", safe_text::message(fix))?;
         }
@@ -297,7 +275,7 @@ mod tests {
         assert_eq!(exit, 5);
         assert_eq!(
             text,
-            "ok    btf           there\nFAIL  programs      refused\n      fix: sudo\nprof does not work here\n"
+            "ok    btf              there\nFAIL  programs         refused\n      fix: sudo\nprof does not work here\n"
         );
         let (json, _) = render(&checks, true).expect("renders");
         let value: serde_json::Value = serde_json::from_str(&json).expect("is JSON");

@@ -152,6 +152,8 @@ pub enum Counter {
     Account = 28,
     /// Accounts sent: one for each, in the end.
     AccountSent = 29,
+    /// Of those filtered, threads past their end in a PID namespace, where they have no number any more.
+    Numberless = 30,
 }
 
 /// `enum prof_outcome`.

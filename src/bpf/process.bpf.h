@@ -13,11 +13,15 @@ static __always_inline __u64 kernel_stamp(void)
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	__u32 child_tgid = child->tgid, child_tid = child->pid, parent_tgid = parent->tgid;
+	__u32 child_tgid, parent_tgid;
 	struct prof_process *mappings;
 
-	if (child_tid != child_tgid)
+	if (child->pid != child->tgid)
 		return 0; /* a thread */
+	child_tgid = numbers_of(child).tgid;
+	if (in_namespace && !child_tgid)
+		return 0; /* outside of the namespace */
+	parent_tgid = numbers_of(parent).tgid;
 	mappings = bpf_map_lookup_elem(&processes, &parent_tgid);
 	if (mappings && (follow_children || filter == PROF_FILTER_NONE)) {
 		if (bpf_map_update_elem(&processes, &child_tgid, mappings, BPF_ANY))
@@ -36,7 +40,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
-	__u32 tgid = task->tgid, zero = 0, exec_seq;
+	__u32 tgid = numbers_of(task).tgid, zero = 0, exec_seq;
 	struct prof_process *process = bpf_map_lookup_elem(&processes, &tgid);
 	struct prof_process *empty = bpf_map_lookup_elem(&no_mappings, &zero);
 

@@ -9,6 +9,7 @@
 #include "prof.h"
 #include "scratch.bpf.h"
 #include "maps.bpf.h"
+#include "namespace.bpf.h"
 #ifdef __TARGET_ARCH_arm64
 #include "arch_arm64.bpf.h"
 #else
@@ -21,8 +22,8 @@
 #include "rescue.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
-#include "oncpu.bpf.h"
 #include "thread.bpf.h"
+#include "oncpu.bpf.h"
 #include "offcpu.bpf.h"
 #include "asleep.bpf.h"
 

@@ -21,7 +21,10 @@ struct thread_state {
 	__u64 switches;
 	__u64 told_ns;	      /* when the wait left whose stack was sent while it went on */
 	__u64 blocked_weight; /* what the blocked part will stand for, decided when it was woken */
-	__u32 tid;	      /* its number; exec gives it another one before this here follows */
+	/* Its numbers, as prof has them: exec gives it another tid before this here follows, and
+	 * in a PID namespace it has none any more when it leaves its CPU for the last time. */
+	__u32 tgid;
+	__u32 tid;
 	__u32 waker_tid;
 	__u32 waker_tgid;
 	__u32 early_factor; /* one of so many waits has its stack sent when it begins, and this one
@@ -41,6 +44,22 @@ struct {
 	__type(key, int);
 	__type(value, struct thread_state);
 } thread_states SEC(".maps");
+
+/* The numbers of the current thread: those by which it is recorded once it has given up its own. */
+static __always_inline struct numbers recorded_numbers(struct task_struct *current)
+{
+	struct numbers numbers = numbers_of(current);
+	struct thread_state *state;
+
+	if (!in_namespace || numbers.tid)
+		return numbers;
+	state = bpf_task_storage_get(&thread_states, current, NULL, 0);
+	if (state) {
+		numbers.tgid = state->tgid;
+		numbers.tid = state->tid;
+	}
+	return numbers;
+}
 
 /* The time that counts: none before the recording, and none after it. 0: not yet. */
 static __always_inline __u64 time_in_span(void)
@@ -66,13 +85,12 @@ static __always_inline bool is_over_at(__u64 time)
 
 /* Whether a thread's time is recorded. That of one that is dead, and off its CPU for good, is over,
  * however long nobody looks after it. */
-static __always_inline bool is_recorded(struct task_struct *task)
+static __always_inline bool is_recorded(struct task_struct *task, struct numbers numbers)
 {
-	__u32 tid = task->pid, tgid = task->tgid;
-
-	if (!tid || (task->flags & PF_KTHREAD) || (task->exit_state && !task->on_cpu))
+	if (!numbers.tid || (task->flags & PF_KTHREAD) || (task->exit_state && !task->on_cpu))
 		return false;
-	return filter == PROF_FILTER_NONE || is_target(bpf_map_lookup_elem(&processes, &tgid), tid);
+	return filter == PROF_FILTER_NONE ||
+	       is_target(bpf_map_lookup_elem(&processes, &numbers.tgid), numbers.tid);
 }
 
 /* What is known of a thread that is recorded, which may be nothing yet; NULL for all others. All
@@ -81,14 +99,19 @@ static __always_inline bool is_recorded(struct task_struct *task)
 static __always_inline struct thread_state *new_state_of(struct task_struct *task)
 {
 	struct thread_state *state = bpf_task_storage_get(&thread_states, task, NULL, 0);
+	struct numbers numbers;
 
-	if (state || !is_recorded(task) || is_over_at(task->start_time))
+	if (state)
 		return state;
+	numbers = numbers_of(task);
+	if (!is_recorded(task, numbers) || is_over_at(task->start_time))
+		return NULL;
 	state = bpf_task_storage_get(&thread_states, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!state)
 		return NULL;
 	count(PROF_COUNT_ACCOUNT);
-	state->tid = task->pid;
+	state->tgid = numbers.tgid;
+	state->tid = numbers.tid;
 	/* What it waits for already is kept, though its stack was not taken. */
 	state->early_factor = 1;
 	/* One whose start was missed. */
@@ -228,7 +251,7 @@ static __always_inline void send_thread_time(struct thread_state *state, struct 
 	}
 	count(PROF_COUNT_ACCOUNT_SENT);
 	state->has_ended = 1;
-	time->tgid = task->tgid;
+	time->tgid = state->tgid;
 	time->tid = state->tid;
 	time->has_ended = has_ended;
 	time->pad = 0;
@@ -249,8 +272,9 @@ static __always_inline void renumber(struct thread_state *state, struct task_str
 				     __u64 now)
 {
 	__u64 since = state->in_ns ? state->in_ns : known_since(state);
+	__u32 tid = numbers_of(task).tid;
 
-	if (state->tid != (__u32)task->pid) {
+	if (tid && state->tid != tid) {
 		state->on_cpu_ns += now > since ? now - since : 0;
 		send_thread_time(state, task, now, true);
 		if (state->has_ended) {
@@ -264,7 +288,7 @@ static __always_inline void renumber(struct thread_state *state, struct task_str
 			__builtin_memset(state->short_waits, 0, sizeof(state->short_waits));
 		}
 		state->in_ns = now;
-		state->tid = task->pid;
+		state->tid = tid;
 	}
 }
 

@@ -8,6 +8,7 @@ mod call_check;
 mod capacity;
 mod collect;
 mod cost;
+mod cpu_use;
 mod descriptors;
 mod endings;
 mod file_state;
@@ -19,6 +20,7 @@ mod launch;
 pub mod live;
 mod machine;
 mod modules;
+mod namespaces;
 mod open_waits;
 mod options;
 mod output;
@@ -29,6 +31,7 @@ mod process;
 mod processes;
 mod rescue;
 mod rights;
+mod seccomp;
 mod session;
 mod sideband;
 mod signals;
@@ -41,15 +44,25 @@ mod wait_reason;
 mod waiting;
 mod waits;
 
+pub use kernel_types::TypesLack;
+pub use namespaces::{
+    Kind as NamespaceKind, Place as NamespacePlace, apart as namespaces_apart, check as check_namespaces,
+    clock_offset_ns, own as own_namespace,
+};
 pub use options::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
+pub use proc_fs::innermost_number;
 pub use proc_fs::parse_maps;
-pub use rights::missing_capabilities;
+pub use rights::{
+    CONTAINER_OPTIONS, Refusal, is_in_container, is_sysctl_read_only, missing_capabilities,
+    missing_useful_capabilities, sysctl_advice,
+};
+pub use seccomp::filtered_calls;
 pub use session::{Session, Start};
 pub use sideband::CodeMapping;
 pub use target::{Found, find};
 
 use crate::failure::{Failure, status as exit};
-use crate::profile::{WriteError, Writer};
+use crate::profile::{WriteError, Writer, counter};
 use launch::Child;
 use output::{Destination, Placed, ProfileFile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -397,6 +410,9 @@ impl Recording<'_, '_> {
                 Ok(self.name_frames())
             })
             .and_then(|naming| {
+                let launched = self.child.as_ref().filter(|_| self.has_launched);
+                let ended = launched.and_then(|child| Some((child.pid, child.cpu_time?)));
+                self.session.close_books(self.has_launched, ended)?;
                 let command_status = self.child.as_mut().filter(|_| self.has_launched).and_then(Child::poll);
                 if let Some(end) = &mut self.session.collector.profile.end {
                     end.command_status = command_status;
@@ -420,6 +436,9 @@ impl Recording<'_, '_> {
             kept_old: self.placed.kept_old.as_deref(),
             bytes,
         });
+        if let Some(failure) = self.unrecorded() {
+            self.voice.complain(&failure.into());
+        }
         if self.options.verbose {
             self.say_details(&naming);
         }
@@ -468,17 +487,29 @@ impl Recording<'_, '_> {
 
     /// The exit status: that of a launched command, once it has ended.
     fn status_of(&mut self, ending: &Ending) -> anyhow::Result<u8> {
-        let Some(child) = self.child.as_mut() else { return Ok(ending.status) };
+        let own_status = match self.unrecorded() {
+            Some(failure) if ending.status == exit::OK => failure.status,
+            _ => ending.status,
+        };
+        let Some(child) = self.child.as_mut() else { return Ok(own_status) };
         if !self.has_launched {
             // The timer has no further use, unless it ended by itself.
             child.signal(libc::SIGTERM);
             child.wait();
-            return Ok(ending.status);
+            return Ok(own_status);
         }
         if child.poll().is_none() {
             self.voice.say("the command goes on; waiting for its end");
         }
-        Ok(wait_for_command(child, &self.signals, &mut self.signals_sent))
+        let status = wait_for_command(child, &self.signals, &mut self.signals_sent);
+        Ok(if status == exit::OK { own_status } else { status })
+    }
+
+    /// Why a target that ran has no sample.
+    fn unrecorded(&self) -> Option<Failure> {
+        let profile = &self.session.collector.profile;
+        let used_ns = Some(profile.counter(counter::UNRECORDED_NS)).filter(|used_ns| *used_ns > 0)?;
+        Some(cpu_use::failure(&profile.meta.target, used_ns, |name| profile.counter(name)))
     }
 
     /// The recording cannot go on. What the file holds in whole chunks is kept if there are samples in it. A launched

@@ -2,8 +2,8 @@
 
 use super::attach::{KernelSide, load_failure};
 use super::kernel_types::{KERNEL_TYPES, KernelTypeNames};
+use super::namespaces::monotonic_ns;
 use super::options::{WaitOptions, WaitStacks};
-use super::session::monotonic_ns;
 use super::wait_reason;
 use crate::bpf::{Counter, OpenProfSkel, OpenWaitEvent, prof_span};
 use libbpf_rs::Link;

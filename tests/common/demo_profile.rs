@@ -69,6 +69,7 @@ impl Demo {
             effective_hz: 999,
             clock: "cpu-clock".into(),
             user_only: false,
+            pid_namespace: 4_026_532_211,
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");
         let build_id = (0..20).collect();

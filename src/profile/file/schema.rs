@@ -41,6 +41,8 @@ pub(super) struct Meta {
     pub(super) clock: String,
     #[prost(bool, tag = "16")]
     pub(super) user_only: bool,
+    #[prost(uint64, tag = "17")]
+    pub(super) pid_namespace: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -293,7 +295,7 @@ pub(super) struct KnownFields {
 /// The fields that this version knows of a chunk.
 pub(super) fn known_fields(kind: Kind) -> KnownFields {
     let (highest, row) = match kind {
-        Kind::Meta => (16, None),
+        Kind::Meta => (17, None),
         Kind::Strings => (3, None),
         Kind::Modules => (2, Some((2, 4))),
         Kind::Tasks => (2, Some((2, 5))),
@@ -330,6 +332,7 @@ impl From<&crate::profile::Meta> for Meta {
             effective_hz,
             clock,
             user_only,
+            pid_namespace,
         } = meta.clone();
         Meta {
             prof_version,
@@ -348,6 +351,7 @@ impl From<&crate::profile::Meta> for Meta {
             effective_hz,
             clock,
             user_only,
+            pid_namespace,
         }
     }
 }
@@ -371,6 +375,7 @@ impl From<Meta> for crate::profile::Meta {
             effective_hz: meta.effective_hz,
             clock: meta.clock,
             user_only: meta.user_only,
+            pid_namespace: meta.pid_namespace,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
 //! known.
 
+mod books;
 mod publish;
 mod stop;
 
@@ -13,8 +14,10 @@ use super::capacity::{page_capacity, row_capacity};
 use super::collect::Collector;
 use super::endings::Endings;
 use super::kernel_frames::KernelFrames;
+use super::kernel_types::TypesLack;
 use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::{ModuleFiles, Wanted};
+use super::namespaces::{self, Translation, monotonic_ns};
 use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process;
@@ -23,10 +26,11 @@ use super::sideband::{self, Sideband};
 use super::stack_copies::StackCopies;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
-use super::{descriptors, proc_fs, rights, waiting};
+use super::{descriptors, proc_fs, rights, seccomp, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{Meta, Profile, counter};
+use books::Books;
 use libbpf_rs::OpenObject;
 use publish::Refusals;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -71,6 +75,7 @@ pub struct Session<'obj> {
     stop_ns: Option<u64>,
     refusals: Refusals,
     endings: Endings,
+    books: Books,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
     /// What was decided at the start that the user should know.
@@ -95,12 +100,6 @@ pub struct Start<'a> {
     pub is_watched: bool,
 }
 
-/// CLOCK_MONOTONIC now, ns: the clock of all samples.
-pub(super) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 impl<'obj> Session<'obj> {
     /// Attaches to the target. Sampling begins with [`Session::begin`].
     ///
@@ -112,6 +111,11 @@ impl<'obj> Session<'obj> {
         let Start { options, found, preload, command, is_watched } = start;
         let began = Instant::now();
         let mut notices = Vec::new();
+        if let Some(lack) = TypesLack::of_this_kernel() {
+            return Err(Failure::new(status::FAILED, format!("cannot load the samplers: {}", lack.why()))
+                .hint(lack.cure())
+                .into());
+        }
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
         let samplers = cpus
@@ -151,6 +155,7 @@ impl<'obj> Session<'obj> {
             effective_hz: hz,
             clock: SAMPLE_CLOCK.to_owned(),
             user_only: options.user_only,
+            pid_namespace: namespaces::pid_namespace(),
             ..system_meta()
         };
         let mut waits = None;
@@ -210,6 +215,7 @@ impl<'obj> Session<'obj> {
             follow_children: options.follow_children,
             follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
             on_cpu: options.on_cpu,
+            translation: Translation::of_self(),
             waits,
             row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
             page_capacity: page_capacity(&collector.files),
@@ -249,6 +255,7 @@ impl<'obj> Session<'obj> {
             stop_ns: None,
             refusals: Refusals::default(),
             endings: Endings::default(),
+            books: Books::default(),
             stamps: 0,
             notices,
             is_budget_reached: false,
@@ -283,6 +290,7 @@ impl<'obj> Session<'obj> {
             .map_or(0, |since| since.as_nanos() as u64);
         self.collector.set_start(self.start_ns);
         self.kernel.attach_samplers(std::mem::take(&mut self.samplers))?;
+        self.open_books()?;
         self.collector.kernel.start_loading();
         Ok(())
     }
@@ -481,6 +489,9 @@ fn known<'a>(
 fn sampler_failure(cpu: u32, found: &Found, error: &std::io::Error) -> Failure {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => rights::not_permitted(&format!("cannot sample {}", found.label)),
+        _ if seccomp::filtered_calls().contains(&"perf_event_open") => {
+            rights::not_permitted(&format!("cannot sample {}", found.label))
+        }
         _ if descriptors::is_lack(error) => descriptors::lack(&format!("cannot sample CPU {cpu}")),
         _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
             .hint("see what this kernel lacks: prof doctor"),

@@ -1,10 +1,11 @@
 //! The end of a session: what is left is taken, and what was lost is counted.
 
-use super::{Session, TABLE_PATIENCE, monotonic_ns};
+use super::{Session, TABLE_PATIENCE};
 use crate::bpf::Counter;
 use crate::profile::{End, counter};
 use crate::record::attach::CounterValues;
 use crate::record::modules::Wanted;
+use crate::record::namespaces::monotonic_ns;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -68,6 +69,7 @@ impl Session<'_> {
         for (name, counter) in [
             ("kernel_hits", Counter::Hit),
             ("kernel_filtered", Counter::Filtered),
+            ("kernel_numberless", Counter::Numberless),
             ("kernel_idle", Counter::Idle),
             ("kernel_sent", Counter::Sent),
             ("fork_failed", Counter::ForkFailed),
