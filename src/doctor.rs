@@ -1,21 +1,18 @@
 //! `prof doctor`: does it work here, and if not, what mends it? Every check tries the real thing; settings
 //! are only read to explain a failure.
 
+mod container;
+
 use crate::failure::{Failure, status};
 use crate::privilege;
-use crate::profile::{AddressSettings, Outcome, Profile, ThreadTime};
-use crate::record::{
-    CAPABILITIES, Found, RecordOptions, Rights, Session, Start, Target, WaitOptions, find, lasting_fix,
-    own_path,
-};
+use crate::profile::{Outcome, Profile, ThreadTime};
+use crate::record::{Found, RecordOptions, Session, Start, Target, WaitOptions, find, sysctl_advice};
 use crate::safe_text;
-use crate::symbols::{KernelSymbols, SymbolError};
 use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -79,41 +76,25 @@ const TEST_DEPTH: u32 = 16;
 ///
 /// Only when the process to try does not exist; everything else is a check that failed.
 pub fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
+    let mut checks = container::checks();
+    let has_failed = |checks: &[Check]| checks.iter().any(|check| check.verdict == Verdict::Fail);
+    if has_failed(&checks) {
+        return Ok(checks);
+    }
     let target = Target::Pids(vec![options.pid.unwrap_or_else(std::process::id)]);
     let waits = Some(WaitOptions::default());
     let record = RecordOptions { target, waits, ..RecordOptions::default() };
     let found = find(&record)?;
-    let mut checks = vec![rights(), type_information()];
+    checks.extend(options.pid.and_then(container::target));
     privilege::keep_attaching()?;
     // Before the right to see them is given up.
-    let kernel_names = kernel_names();
+    let kernel_names = container::kernel_names();
     checks.extend(recording(&record, &found, options.pid.is_none()));
-    if !checks.iter().any(|check| check.verdict == Verdict::Fail) {
+    if !has_failed(&checks) {
         checks.push(kernel_names);
         checks.push(sample_rate());
     }
     Ok(checks)
-}
-
-fn rights() -> Check {
-    const NAME: &str = "rights";
-    match Rights::of_this_process() {
-        Rights::All => {
-            let names: Vec<&str> = CAPABILITIES.iter().map(|capability| capability.name).collect();
-            Check::new(NAME, Verdict::Ok, names.join(", "))
-        }
-        Rights::Some(lost) => Check::new(NAME, Verdict::Warn, lost).fix(lasting_fix(&own_path())),
-        Rights::TooFew(missing) => Check::new(NAME, Verdict::Warn, missing)
-            .fix(format!("run as root, or {}", lasting_fix(&own_path()))),
-    }
-}
-
-fn type_information() -> Check {
-    if Path::new("/sys/kernel/btf/vmlinux").exists() {
-        return Check::new("btf", Verdict::Ok, "the kernel describes its types");
-    }
-    Check::new("btf", Verdict::Fail, "the kernel has no BTF type information")
-        .fix("use a kernel built with CONFIG_DEBUG_INFO_BTF")
 }
 
 /// Loads and attaches everything, and records some stacks.
@@ -205,39 +186,12 @@ fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
         .fix("record it: the notes of prof report name the module and the flag that mends it")
 }
 
-const KERNEL_NAMES: &str = "kernel names";
-
-/// The check where addresses are hidden from this process.
-fn hidden_kernel(settings: Option<AddressSettings>) -> Check {
-    match settings {
-        Some(settings) => {
-            let detail = format!("hidden: {}", settings.why_hidden());
-            Check::new(KERNEL_NAMES, Verdict::Warn, detail).fix(settings.fix())
-        }
-        None => {
-            Check::new(KERNEL_NAMES, Verdict::Warn, "hidden; the settings cannot be read").fix("run as root")
-        }
-    }
-}
-
-fn kernel_names() -> Check {
-    match KernelSymbols::load() {
-        Ok(symbols) => Check::new(
-            KERNEL_NAMES,
-            Verdict::Ok,
-            format!("{} kernel symbols", units::count(symbols.len() as u64)),
-        ),
-        Err(SymbolError::KernelRestricted) => hidden_kernel(AddressSettings::of_this_kernel()),
-        Err(error) => Check::new(KERNEL_NAMES, Verdict::Warn, format!("no kernel names: {error}")),
-    }
-}
-
 fn sample_rate() -> Check {
     let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap_or_default();
     match limit.trim().parse::<u64>() {
         Ok(hz) if hz < 999 => {
             Check::new("sample rate", Verdict::Warn, format!("the kernel allows at most {hz} Hz"))
-                .fix("sudo sysctl kernel.perf_event_max_sample_rate=100000")
+                .fix(sysctl_advice("kernel.perf_event_max_sample_rate=100000"))
         }
         Ok(hz) => Check::new("sample rate", Verdict::Ok, format!("up to {} Hz", units::count(hz))),
         Err(_) => Check::new("sample rate", Verdict::Warn, "the kernel's limit cannot be read"),
@@ -302,7 +256,7 @@ pub fn render(checks: &[Check], as_json: bool) -> anyhow::Result<(String, u8)> {
             Verdict::Warn => "warn",
             Verdict::Fail => "FAIL",
         };
-        writeln!(text, "{verdict:<5} {:<13} {}", check.name, safe_text::message(&check.detail))?;
+        writeln!(text, "{verdict:<5} {:<16} {}", check.name, safe_text::message(&check.detail))?;
         if let Some(fix) = &check.fix {
             writeln!(text, "      fix: {}", safe_text::message(fix))?;
         }
@@ -326,7 +280,7 @@ mod tests {
         assert_eq!(exit, 5);
         assert_eq!(
             text,
-            "ok    btf           there\nFAIL  programs      refused\n      fix: sudo\nprof does not work here\n"
+            "ok    btf              there\nFAIL  programs         refused\n      fix: sudo\nprof does not work here\n"
         );
         let (json, _) = render(&checks, true).expect("renders");
         let value: serde_json::Value = serde_json::from_str(&json).expect("is JSON");

@@ -29,7 +29,7 @@ int threads_at_start(struct bpf_iter__task *ctx)
 		begin_old_thread(task);
 	} else if (span.start_ns && !state->in_ns && !state->out_ns) {
 		/* It may have called exec since it was looked at first. */
-		state->tid = task->pid;
+		state->tid = numbers_of(task).tid;
 		if (!task->on_cpu) {
 			state->task_state = task->__state;
 			state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
@@ -86,12 +86,13 @@ static __always_inline bool send_asleep_copy(struct scratch *s, struct task_stru
 }
 
 /* Sends the wait of a thread that has not come to its end. */
-static __always_inline void send_open_wait(struct scratch *s, struct task_struct *task, __u32 kind)
+static __always_inline void send_open_wait(struct scratch *s, struct task_struct *task,
+					   const struct thread_state *state, __u32 kind)
 {
 	long found;
 
 	s->wait.kind = kind;
-	begin_sample(s, bpf_ktime_get_ns(), task->tgid, task->pid);
+	begin_sample(s, bpf_ktime_get_ns(), state->tgid, state->tid);
 	bpf_probe_read_kernel(s->sample.comm, sizeof(s->sample.comm), task->comm);
 	s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
 	found = bpf_get_task_stack(task, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
@@ -147,7 +148,7 @@ int threads_at_end(struct bpf_iter__task *ctx)
 		state->out_ns = stop;
 		state->task_state = 0;
 		if (is_sent) {
-			send_open_wait(s, task, PROF_WAIT_OPEN);
+			send_open_wait(s, task, state, PROF_WAIT_OPEN);
 			bpf_seq_write(ctx->meta->seq, &byte, 1);
 		}
 	}
@@ -193,8 +194,8 @@ int threads_waiting(struct bpf_iter__task *ctx)
 		if (!open.factor)
 			return 0;
 	}
-	open.tgid = task->tgid;
-	open.tid = task->pid;
+	open.tgid = state->tgid;
+	open.tid = state->tid;
 	open.start_ns = left;
 	open.wake_ns = task_state ? state->wake_ns : left;
 	if (state->told_ns != left) {
@@ -210,7 +211,7 @@ int threads_waiting(struct bpf_iter__task *ctx)
 		s->wait.waker = PROF_WAKER_NONE;
 		s->wait.reason = task_state ? block_reason(task, task_state, state->in_iowait) :
 					      PROF_REASON_NO_CPU;
-		send_open_wait(s, task, PROF_WAIT_STILL);
+		send_open_wait(s, task, state, PROF_WAIT_STILL);
 	}
 	bpf_seq_write(ctx->meta->seq, &open, sizeof(open));
 	return 0;

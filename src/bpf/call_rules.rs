@@ -22,7 +22,7 @@ enum Place {
 }
 
 /// Every section with programs.
-const PLACES: [(&str, Place); 10] = [
+const PLACES: [(&str, Place); 11] = [
     ("tp_btf/sched_switch", Place::Switch),
     ("tp_btf/sched_waking", Place::Switch),
     ("tp_btf/sched_wakeup_new", Place::Switch),
@@ -33,6 +33,7 @@ const PLACES: [(&str, Place); 10] = [
     ("tp_btf/task_newtask", Place::Free),
     ("iter/task", Place::Free),
     ("iter.s/task", Place::Free),
+    ("syscall", Place::Free),
 ];
 
 /// Helpers, by the numbers of `include/uapi/linux/bpf.h`.

@@ -42,9 +42,9 @@ const COPY_HEADER_BYTES: usize = offset_of!(prof_stack_copy, stack);
 pub struct SampleEvent {
     /// CLOCK_MONOTONIC, ns.
     pub time_ns: u64,
-    /// Process id in the initial namespace.
+    /// Process id in the PID namespace of this process.
     pub tgid: u32,
-    /// Thread id in the initial namespace.
+    /// Thread id there.
     pub tid: u32,
     /// The CPU.
     pub cpu: u32,
@@ -112,7 +112,7 @@ pub struct RescueEvent {
     pub time_ns: u64,
     /// The CPU: that of the sample it belongs to.
     pub cpu: u32,
-    /// Process id in the initial namespace.
+    /// Process id in the PID namespace of this process.
     pub tgid: u32,
     /// User frames of the sample that stay: those below the registers' frame.
     pub frames_before: usize,

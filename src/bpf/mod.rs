@@ -167,6 +167,8 @@ pub enum Counter {
     AccountSent = 29,
     /// Switches of threads that are recorded without an account.
     SwitchNoState = 30,
+    /// Of those filtered, threads past their end in a PID namespace, where they have no number any more.
+    Numberless = 31,
 }
 
 /// `enum prof_outcome`.

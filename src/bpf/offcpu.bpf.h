@@ -202,18 +202,18 @@ static __always_inline void count_run(__u64 start)
 static __always_inline void send_current(void *ctx, struct scratch *s, __u64 now, bool has_user,
 					 enum place place)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-	__u32 tgid = id >> 32;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct numbers numbers = recorded_numbers(task);
 	long found;
 
-	begin_sample(s, now, tgid, (__u32)id);
+	begin_sample(s, now, numbers.tgid, numbers.tid);
 	s->sample.flags = PROF_SAMPLE_KERNEL_MODE;
 	found = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
 	if (found > 0)
 		s->kernel_count = found / 8;
 	if (has_user)
-		take_user_stack(s, NULL, bpf_get_current_task_btf(),
-				bpf_map_lookup_elem(&processes, &tgid), place);
+		take_user_stack(s, NULL, task, bpf_map_lookup_elem(&processes, &numbers.tgid),
+				place);
 	else
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 	send_wait(s, finish_sample(s), place);
@@ -253,8 +253,9 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
 	struct thread_state *state = state_of(task);
-	__u64 now, left, length, id;
 	struct wait_budget *budget;
+	__u64 now, left, length;
+	struct numbers numbers;
 	struct scratch *s;
 	__u32 zero = 0;
 
@@ -284,21 +285,25 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	count_run(now);
 	if (!state->is_decided || !state->blocked_weight)
 		return 0;
-	id = bpf_get_current_pid_tgid();
-	state->waker_tid = (__u32)id;
-	state->waker_tgid = id >> 32;
+	/* Of one that is not in the namespace of prof nothing but its name and the kernel's part of
+	 * its stack are taken. */
+	numbers = recorded_numbers(bpf_get_current_task_btf());
+	state->waker_tid = numbers.tid;
+	state->waker_tgid = numbers.tgid;
 	state->waker = is_interrupt(ctx, budget) ? PROF_WAKER_INTERRUPT : PROF_WAKER_THREAD;
 	bpf_get_current_comm(state->waker_comm, sizeof(state->waker_comm));
 	s = bpf_map_lookup_elem(&waker_scratches, &zero);
 	if (!s)
 		return 0;
 	s->wait.kind = PROF_WAIT_WAKER;
-	s->wait.other_tid = task->pid;
+	s->wait.other_tid = numbers_of(task).tid;
 	s->wait.waker = state->waker;
 	s->wait.wake_ns = now;
 	s->wait.blocked_weight = 0;
 	s->wait.no_cpu_weight = 0;
-	send_current(ctx, s, now, state->waker == PROF_WAKER_THREAD, PLACE_SWITCH);
+	send_current(ctx, s, now,
+		     state->waker == PROF_WAKER_THREAD && (!in_namespace || numbers.tid),
+		     PLACE_SWITCH);
 	pay(budget, now);
 	return 0;
 }
@@ -590,7 +595,7 @@ int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct tas
 	if (state && enter(next, state, budget, now)) {
 		/* The stack was sent before: only the thread has to be named. */
 		s->wait = budget->pending;
-		begin_sample(s, now, next->tgid, next->pid);
+		begin_sample(s, now, state->tgid, state->tid);
 		bpf_probe_read_kernel(s->sample.comm, sizeof(s->sample.comm), next->comm);
 		s->outcome = PROF_OUTCOME_UNSET;
 		send_wait(s, finish_sample(s), PLACE_SWITCH);

@@ -40,27 +40,30 @@ SEC("perf_event")
 int on_cpu(struct bpf_perf_event_data *ctx)
 {
 	__u64 start_ns = bpf_ktime_get_ns();
-	__u64 id = bpf_get_current_pid_tgid();
-	__u32 tid = (__u32)id, tgid = id >> 32, zero = 0;
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct prof_process *process;
+	struct numbers numbers;
+	__u32 bytes, zero = 0;
 	struct scratch *s;
-	__u32 bytes;
 
 	count(PROF_COUNT_HIT);
-	if (!tid) {
+	if (!task->pid) {
 		count(PROF_COUNT_IDLE);
 		return 0;
 	}
-	process = bpf_map_lookup_elem(&processes, &tgid);
-	if (!is_target(process, tid)) {
+	numbers = recorded_numbers(task);
+	process = bpf_map_lookup_elem(&processes, &numbers.tgid);
+	if (!is_target(process, numbers.tid)) {
 		count(PROF_COUNT_FILTERED);
+		if (in_namespace && !numbers.tid && !BPF_CORE_READ(task, thread_pid))
+			count(PROF_COUNT_NUMBERLESS);
 		return 0;
 	}
 	s = bpf_map_lookup_elem(&scratches, &zero);
 	if (!s)
 		return 0;
 
-	begin_sample(s, start_ns, tgid, tid);
+	begin_sample(s, start_ns, numbers.tgid, numbers.tid);
 	if (!is_user_mode(ctx)) {
 		long found = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
 
@@ -68,7 +71,7 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		if (found > 0)
 			s->kernel_count = found / 8;
 	}
-	take_user_stack(s, ctx, bpf_get_current_task_btf(), process, PLACE_TICK);
+	take_user_stack(s, ctx, task, process, PLACE_TICK);
 	bytes = finish_sample(s);
 	if (send_sample(s->sample.cpu, &s->sample, sizeof(s->sample) + bytes))
 		count(PROF_COUNT_RING_FULL);

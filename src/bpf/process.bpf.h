@@ -12,9 +12,12 @@ static __always_inline __u64 kernel_stamp(void)
 /* A forked child has its parent's mappings. */
 static __always_inline void inherit(struct task_struct *child)
 {
-	__u32 child_tgid = child->tgid, parent_tgid = bpf_get_current_pid_tgid() >> 32;
+	__u32 child_tgid = numbers_of(child).tgid;
+	__u32 parent_tgid = numbers_of(bpf_get_current_task_btf()).tgid;
 	struct prof_process *mappings;
 
+	if (in_namespace && !child_tgid)
+		return; /* outside of the namespace */
 	mappings = bpf_map_lookup_elem(&processes, &parent_tgid);
 	if (mappings && (follow_children || filter == PROF_FILTER_NONE)) {
 		if (bpf_map_update_elem(&processes, &child_tgid, mappings, BPF_ANY))
@@ -44,7 +47,7 @@ int BPF_PROG(on_fork, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
-	__u32 tgid = task->tgid, zero = 0, exec_seq;
+	__u32 tgid = numbers_of(task).tgid, zero = 0, exec_seq;
 	struct prof_process *process = bpf_map_lookup_elem(&processes, &tgid);
 	struct prof_process *empty = bpf_map_lookup_elem(&no_mappings, &zero);
 

@@ -9,6 +9,7 @@
 #include "prof.h"
 #include "scratch.bpf.h"
 #include "maps.bpf.h"
+#include "namespace.bpf.h"
 #ifdef __TARGET_ARCH_arm64
 #include "arch_arm64.bpf.h"
 #else

@@ -419,6 +419,14 @@ struct prof_span {
 	__u64 open_room;  /* so many waits that are not over may still send their stack */
 };
 
+/* The PID namespace that prof runs in, if it is not the initial one. Written by the kernel side. */
+struct prof_namespace {
+	__u64 address; /* in the kernel */
+	__u64 time_ns; /* when it was found, CLOCK_MONOTONIC of the initial time namespace */
+	__u32 level;   /* how far below the initial one */
+	__u32 number;  /* of the thread that asked, in it */
+};
+
 /* ---- Counters ------------------------------------------------------------------------------ */
 
 /* Per-CPU counters: hit = filtered + idle + sent + ring_full. */
@@ -456,6 +464,7 @@ enum prof_counter {
 	PROF_COUNT_ACCOUNT = 28,   /* accounts of threads' times begun */
 	PROF_COUNT_ACCOUNT_SENT = 29,	 /* and sent: one for each, in the end */
 	PROF_COUNT_SWITCH_NO_STATE = 30, /* switches of threads that are recorded without one */
+	PROF_COUNT_NUMBERLESS = 31,	 /* filtered: past their end, in a PID namespace */
 	PROF_COUNT_MAX = 32,
 };
 

@@ -9,9 +9,12 @@ static __always_inline bool waits_fill_up(void)
 	return wait_wake_bytes && bpf_ringbuf_query(&waits, BPF_RB_AVAIL_DATA) >= wait_wake_bytes;
 }
 
-/* Whether a thread is one of those that are recorded. `process` is its process's entry. */
+/* Whether a thread is one of those that are recorded. `process` is its process's entry. A thread
+ * that has no number in the namespace of prof is none of them, whoever is recorded. */
 static __always_inline bool is_target(struct prof_process *process, __u32 tid)
 {
+	if (in_namespace && !tid)
+		return false;
 	if (filter == PROF_FILTER_PROCESS)
 		return process && process->exec_seq != PROF_EXEC_PENDING;
 	return filter != PROF_FILTER_THREAD || bpf_map_lookup_elem(&threads, &tid);

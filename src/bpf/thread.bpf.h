@@ -26,7 +26,10 @@ struct thread_state {
 	__u64 switches;
 	__u64 told_ns;	      /* when the wait left whose stack was sent while it went on */
 	__u64 blocked_weight; /* what the blocked part will stand for, decided when it was woken */
-	__u32 tid;	      /* its number; exec gives it another one before this here follows */
+	/* Its numbers, as prof has them: exec gives it another tid before this here follows, and
+	 * in a PID namespace it has none any more when it leaves its CPU for the last time. */
+	__u32 tgid;
+	__u32 tid;
 	__u32 waker_tid;
 	__u32 waker_tgid;
 	__u32 early_factor; /* one of so many waits has its stack sent when it begins, and this one
@@ -46,6 +49,22 @@ struct {
 	__type(key, int);
 	__type(value, struct thread_state);
 } thread_states SEC(".maps");
+
+/* The numbers of the current thread: those by which it is recorded once it has given up its own. */
+static __always_inline struct numbers recorded_numbers(struct task_struct *current)
+{
+	struct numbers numbers = numbers_of(current);
+	struct thread_state *state;
+
+	if (!in_namespace || numbers.tid)
+		return numbers;
+	state = bpf_task_storage_get(&thread_states, current, NULL, 0);
+	if (state) {
+		numbers.tgid = state->tgid;
+		numbers.tid = state->tid;
+	}
+	return numbers;
+}
 
 /* The time that counts: none before the recording, and none after it. 0: not yet. */
 static __always_inline __u64 time_in_span(void)
@@ -71,13 +90,12 @@ static __always_inline bool is_over_at(__u64 time)
 
 /* Whether a thread's time is recorded. That of one that is dead, and off its CPU for good, is over,
  * however long nobody looks after it. */
-static __always_inline bool is_recorded(struct task_struct *task)
+static __always_inline bool is_recorded(struct task_struct *task, struct numbers numbers)
 {
-	__u32 tid = task->pid, tgid = task->tgid;
-
-	if (!tid || (task->flags & PF_KTHREAD) || (task->exit_state && !task->on_cpu))
+	if (!numbers.tid || (task->flags & PF_KTHREAD) || (task->exit_state && !task->on_cpu))
 		return false;
-	return filter == PROF_FILTER_NONE || is_target(bpf_map_lookup_elem(&processes, &tgid), tid);
+	return filter == PROF_FILTER_NONE ||
+	       is_target(bpf_map_lookup_elem(&processes, &numbers.tgid), numbers.tid);
 }
 
 /* The account of a thread; NULL if it has none. */
@@ -89,7 +107,7 @@ static __always_inline struct thread_state *state_of(struct task_struct *task)
 /* Whether a thread is to have an account. */
 static __always_inline bool wants_state(struct task_struct *task)
 {
-	return *(volatile __u64 *)&span.is_open && is_recorded(task) &&
+	return *(volatile __u64 *)&span.is_open && is_recorded(task, numbers_of(task)) &&
 	       !is_over_at(task->start_time);
 }
 
@@ -97,7 +115,10 @@ static __always_inline bool wants_state(struct task_struct *task)
  * locks. */
 static __always_inline bool begin_state(struct task_struct *task, struct thread_state *first)
 {
-	first->tid = task->pid;
+	struct numbers numbers = numbers_of(task);
+
+	first->tgid = numbers.tgid;
+	first->tid = numbers.tid;
 	/* What it waits for already is kept, though its stack was not taken. */
 	first->early_factor = 1;
 	if (!bpf_task_storage_get(&thread_states, task, first, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
@@ -293,7 +314,7 @@ static __always_inline void send_thread_time(struct thread_state *state, struct 
 	}
 	count(PROF_COUNT_ACCOUNT_SENT);
 	state->has_ended = 1;
-	time->tgid = task->tgid;
+	time->tgid = state->tgid;
 	time->tid = state->tid;
 	time->has_ended = has_ended;
 	time->pad = 0;
@@ -314,8 +335,9 @@ static __always_inline void renumber(struct thread_state *state, struct task_str
 				     __u64 now)
 {
 	__u64 since = state->in_ns ? state->in_ns : known_since(state);
+	__u32 tid = numbers_of(task).tid;
 
-	if (state->tid != (__u32)task->pid) {
+	if (tid && state->tid != tid) {
 		state->on_cpu_ns += now > since ? now - since : 0;
 		send_thread_time(state, task, now, true);
 		if (state->has_ended) {
@@ -329,7 +351,7 @@ static __always_inline void renumber(struct thread_state *state, struct task_str
 			__builtin_memset(state->short_waits, 0, sizeof(state->short_waits));
 		}
 		state->in_ns = now;
-		state->tid = task->pid;
+		state->tid = tid;
 	}
 }
 

@@ -239,6 +239,18 @@ struct thread_struct {
 	unsigned long fsbase;
 } __attribute__((preserve_access_index));
 
+/* include/linux/pid.h: as it is since 4.15, when `pid_chain` left it; no CO-RE, since its size is
+ * used. */
+struct upid {
+	int nr;
+	void *ns;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+} __attribute__((preserve_access_index));
+
 /* include/linux/sched.h */
 struct sched_entity {
 	__u64 sum_exec_runtime;
@@ -250,6 +262,8 @@ struct task_struct {
 	unsigned int flags;
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
 	unsigned int __state;
 	int exit_state;
 	void *stack;

@@ -24,7 +24,7 @@ pub enum WaitKind {
 pub struct WaitEvent {
     /// What the record is.
     pub kind: WaitKind,
-    /// Who ended the wait; of [`WaitKind::Waker`] the thread that was woken.
+    /// Who ended the wait, 0 for a thread outside of the PID namespace; of [`WaitKind::Waker`] the thread that was woken.
     pub other_tid: u32,
     /// Process of `other_tid`.
     pub other_tgid: u32,

@@ -57,6 +57,9 @@ pub struct Profile {
 /// more than are kept. Such a frame's address is their number.
 pub const FRAMES_LEFT_OUT: &str = "[frames left out]";
 
+/// Name of the process of threads that the PID namespace of the recorder does not have: their numbers are 0.
+pub const OUTSIDE: &str = "[outside this PID namespace]";
+
 /// Names of the counters that `prof` itself writes. Readers show unknown names as they are.
 pub mod counter {
     /// Samples that did not fit into a ring buffer.
@@ -71,6 +74,10 @@ pub mod counter {
     pub const WAITS_UNMATCHED: &str = "waits_unmatched";
     /// Threads of whose time nothing is known.
     pub const LOST_THREAD_TIMES: &str = "lost_thread_times";
+    /// Threads that were there when the recording began, and of whose time nothing was told.
+    pub const THREADS_UNACCOUNTED: &str = "threads_unaccounted";
+    /// CPU time that the target used by the kernel's own books while it was recorded, and of which there is no sample, ns.
+    pub const UNRECORDED_NS: &str = "unrecorded_ns";
     /// Ring-buffer records that could not be decoded.
     pub const LOST_BAD_RECORD: &str = "lost_bad_record";
     /// Side-band records that the kernel dropped (mappings may have been missed).
@@ -124,7 +131,7 @@ pub struct Meta {
     pub cpus: u32,
     /// Wall-clock time of the start, ns since the Unix epoch.
     pub start_unix_ns: u64,
-    /// CLOCK_MONOTONIC at the start, ns. Sample times are relative to this.
+    /// CLOCK_MONOTONIC of the initial time namespace at the start, ns. Sample times are relative to this.
     pub start_mono_ns: u64,
     /// What was recorded, for people: `ingest (pid 4312)`, `-a`, `ls -l`.
     pub target: String,
@@ -146,6 +153,8 @@ pub struct Meta {
     pub recorder_pid: u32,
     /// Who could see the kernel's addresses, if that is known.
     pub kernel_addresses: Option<AddressSettings>,
+    /// Inode of the PID namespace whose numbers processes and threads have; 0 for the initial one.
+    pub pid_namespace: u64,
 }
 
 /// Facts known when the recording has ended.

@@ -99,9 +99,9 @@ pub struct Module {
 /// the same number one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Task {
-    /// Process id in the initial namespace.
+    /// Process id in the recorder's PID namespace ([`super::Meta::pid_namespace`]); 0 with `tid` for one outside of it.
     pub pid: u32,
-    /// Thread id in the initial namespace.
+    /// Thread id there.
     pub tid: u32,
     /// Counts reuses of `tid` seen in this recording, from 0.
     pub generation: u32,

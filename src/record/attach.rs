@@ -3,7 +3,7 @@
 use super::capacity::max_walked_frames;
 use super::drain::Rings;
 use super::kernel_tables::{KernelTables, TableMaps};
-use super::kernel_types::KERNEL_TYPES;
+use super::namespaces::{self, Translation};
 use super::perf_event::SidebandRing;
 use super::span::Span;
 use super::stopper::Stopper;
@@ -40,6 +40,8 @@ pub(super) struct KernelConfig {
     pub table_budget_bytes: u64,
     /// Whether running threads are sampled.
     pub on_cpu: bool,
+    /// What has to be translated.
+    pub translation: Translation,
     /// How waits are recorded, if they are.
     pub waits: Option<WaitConfig>,
     /// Sampling rate, Hz: rings are sized by it.
@@ -111,6 +113,9 @@ impl<'obj> KernelSide<'obj> {
         let mut open = ProfSkelBuilder::default().open(object).map_err(|error| load_failure(&error))?;
         configure(&mut open, config).map_err(|error| load_failure(&error))?;
         let skeleton = open.load().map_err(|error| load_failure(&error))?;
+        if config.translation.is_needed() {
+            namespaces::agree_with_kernel(&skeleton)?;
+        }
         let load_time = start.elapsed();
         let maps = &skeleton.maps;
         let table_maps = TableMaps {
@@ -295,6 +300,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
     };
     wait_programs::configure(open, config.waits.as_ref(), config.cpus.len())?;
     open.progs.on_cpu.set_autoload(config.on_cpu);
+    open.progs.find_namespace.set_autoload(config.translation.is_needed());
     let maps = &mut open.maps;
     maps.rows.set_value_size(config.row_capacity * 4)?;
     maps.pages.set_value_size(config.page_capacity * size_of::<KernelPage>() as u32)?;
@@ -321,6 +327,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
     }
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
         rodata.filter = config.filter as u32;
+        rodata.in_namespace = config.translation.has_own_numbers;
         #[cfg(target_arch = "aarch64")]
         {
             rodata.signature_mask = super::machine::signature_mask();
@@ -371,12 +378,8 @@ unsafe fn bytes_of<T>(value: &T) -> &[u8] {
 /// "No such process", a missing right "ulimit -l").
 pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
     let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
-        || error.to_string().contains("Operation not permitted");
-    if !std::path::Path::new(KERNEL_TYPES).exists() {
-        return Failure::new(status::FAILED, "cannot load the samplers: this kernel has no BTF type information")
-            .hint("use a kernel built with CONFIG_DEBUG_INFO_BTF (Linux 6.1 or newer; every current distribution has it)")
-            .into();
-    }
+        || error.to_string().contains("Operation not permitted")
+        || super::seccomp::filtered_calls().contains(&"bpf");
     if is_denied {
         return super::rights::not_permitted("cannot load the samplers").into();
     }

@@ -19,7 +19,7 @@ use crate::bpf::{
 };
 use crate::profile::{
     EventId, EventInfo, FRAMES_LEFT_OUT, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Location,
-    Module, ModuleKind, Outcome, Profile, Sample, StackId, Task, TaskId, Unit, counter,
+    Module, ModuleKind, OUTSIDE, Outcome, Profile, Sample, StackId, Task, TaskId, Unit, counter,
 };
 use crate::safe_text;
 use crate::symbols::PerfMapSource;
@@ -32,6 +32,8 @@ use std::sync::Arc;
 const LEAF: u64 = 1 << 61;
 /// A process is read again after an unknown address, but not more often than this, ns.
 const REREAD_INTERVAL_NS: u64 = 100_000_000;
+/// Names of threads outside of the PID namespace that are told apart.
+const MOST_OUTSIDE: usize = 4096;
 
 /// Sums for the end of the recording, kept since the samples themselves go to the file.
 #[derive(Debug, Default)]
@@ -81,6 +83,8 @@ pub struct Collector {
     /// Tables that had been compiled when the waiting rescues were tried last.
     tables_tried: u64,
     pub(super) tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
+    /// Generations of threads that the PID namespace of this process does not have, by name.
+    outside: FxHashMap<Vec<u8>, u32>,
     calls: CallChecks,
     pub(super) dumps: JitDumps,
     path: Vec<FrameId>,
@@ -103,6 +107,7 @@ impl Collector {
             waiting: WaitingRescues::default(),
             tables_tried: 0,
             tasks: FxHashMap::default(),
+            outside: FxHashMap::default(),
             calls: CallChecks::default(),
             dumps: JitDumps::default(),
             path: Vec::new(),
@@ -134,7 +139,8 @@ impl Collector {
         if sample.rescue_refused {
             self.profile.count(counter::RESCUE_REFUSED, 1);
         }
-        if self.is_interrupted_waker(&sample) {
+        // Number 0 is the idle task's, and in a PID namespace that of all who are outside of it: nothing is known of those.
+        if sample.tgid == 0 || self.is_interrupted_waker(&sample) {
             self.store(&SampleEvent { user: Vec::new(), ..sample }, Outcome::NoUserStack, false);
             return;
         }
@@ -419,6 +425,19 @@ impl Collector {
         self.task_at(sample.time_ns, sample.tgid, sample.tid, &sample.comm)
     }
 
+    /// A thread that the PID namespace of this process does not have. It has no numbers here: those of one name are one,
+    /// and are told from others by their generation.
+    pub(super) fn task_outside(&mut self, comm: &[u8]) -> TaskId {
+        let is_new = !self.outside.contains_key(comm);
+        let comm = if is_new && self.outside.len() >= MOST_OUTSIDE { &b"others"[..] } else { comm };
+        let next = self.outside.len() as u32;
+        let generation = *self.outside.entry(comm.to_vec()).or_insert(next);
+        let tables = &mut self.profile.tables;
+        let comm = tables.intern_string(&safe_text::from_bytes(comm));
+        let process = tables.intern_string(OUTSIDE);
+        tables.intern_task(Task { comm, process, generation, ..Task::default() })
+    }
+
     /// The thread that had these numbers and this name at `time_ns`.
     pub(super) fn task_at(&mut self, time_ns: u64, tgid: u32, tid: u32, comm: &[u8]) -> TaskId {
         let process = self.processes.at(tgid, time_ns);
@@ -513,6 +532,22 @@ mod tests {
             left_out: left_out as u32,
             wait: None,
         }
+    }
+
+    #[test]
+    fn threads_outside_of_the_namespace_are_told_apart_by_name_and_bounded() {
+        let (files, kernel) = (ModuleFiles::new(false), KernelFrames::new(false));
+        let mut collector = Collector::new(Profile::default(), files, kernel);
+        let mut generation = |name: String| {
+            let task = collector.task_outside(name.as_bytes());
+            let row = *collector.profile.tables.task(task);
+            assert_eq!((row.pid, row.tid), (0, 0));
+            row.generation
+        };
+        assert_eq!(["sshd", "bash", "sshd"].map(|name| generation(name.to_owned())), [0, 1, 0]);
+        let most = (0..2 * MOST_OUTSIDE).map(|number| generation(format!("worker/{number}"))).max();
+        assert_eq!(most, Some(MOST_OUTSIDE as u32), "the last one is all others");
+        assert_eq!(generation("bash".to_owned()), 1);
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! recording thread, which may be behind. If that is far behind, the rings are left to fill up, and the kernel side counts
 //! what is lost. It also ends sampling when the time is over.
 
+use super::namespaces::monotonic_ns;
 use super::perf_event::SidebandRing;
-use super::session::monotonic_ns;
 use super::sideband::{self, Sideband};
 use super::stopper::Stopper;
 use crate::bpf::{DecodeError, RescueEvent, Ring, SampleEvent, StackCopyEvent, ThreadTimeEvent, WaitEvent};

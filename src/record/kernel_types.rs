@@ -4,9 +4,67 @@
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
 
 /// Types of the running kernel.
 pub(super) const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
+
+/// Why there are no types of the kernel to be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TypesLack {
+    /// The kernel has none.
+    NotBuilt,
+    /// sysfs is not mounted.
+    NoSysfs,
+    /// Something else is mounted over them, or over a folder above.
+    Hidden,
+}
+
+impl TypesLack {
+    /// What the types of this kernel lack, if they cannot be used.
+    pub fn of_this_kernel() -> Option<Self> {
+        let file = Path::new(KERNEL_TYPES);
+        if std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() > 0) {
+            return None;
+        }
+        let is_sysfs = |path: &Path| rustix::fs::statfs(path).is_ok_and(|about| about.f_type == SYSFS_MAGIC);
+        let folder = file.parent().filter(|folder| folder.exists());
+        Some(match folder {
+            _ if !is_sysfs(Path::new("/sys")) => TypesLack::NoSysfs,
+            Some(_) => TypesLack::Hidden,
+            None if is_sysfs(Path::new("/sys/kernel")) => TypesLack::NotBuilt,
+            None => TypesLack::Hidden,
+        })
+    }
+
+    /// In words.
+    pub fn why(self) -> String {
+        match self {
+            TypesLack::NotBuilt => "this kernel has no BTF type information".to_owned(),
+            TypesLack::NoSysfs => format!(
+                "the kernel's BTF type information cannot be seen: no sysfs is mounted (`{KERNEL_TYPES}`)"
+            ),
+            TypesLack::Hidden => format!(
+                "the kernel's BTF type information is hidden here: something is mounted over `{KERNEL_TYPES}`"
+            ),
+        }
+    }
+
+    /// What to do.
+    pub fn cure(self) -> &'static str {
+        match self {
+            TypesLack::NotBuilt => {
+                "use a kernel built with CONFIG_DEBUG_INFO_BTF (Linux 6.1 or newer; every current distribution has it)"
+            }
+            TypesLack::NoSysfs | TypesLack::Hidden => {
+                "start the container with -v /sys/kernel/btf:/sys/kernel/btf:ro, or run prof on the host"
+            }
+        }
+    }
+}
+
+/// `SYSFS_MAGIC` of include/uapi/linux/magic.h.
+const SYSFS_MAGIC: rustix::fs::FsWord = 0x6265_6572;
 
 /// `BTF_MAGIC`.
 const MAGIC: u16 = 0xeb9f;

@@ -1,5 +1,6 @@
 //! A command that is started for the recording: created stopped, released once its tables are loaded.
 
+use super::proc_fs::{self, CpuTime};
 use crate::failure::{Failure, status};
 use crate::privilege;
 use rustix::io::Errno;
@@ -24,6 +25,8 @@ pub(super) struct Child {
     status: Option<i32>,
     /// Becomes readable when it ends; `None` where the kernel has no such thing.
     ended: Option<OwnedFd>,
+    /// CPU time that it had used when it ended.
+    pub cpu_time: Option<CpuTime>,
 }
 
 /// Finds the program of a command as execvp(3) does.
@@ -142,6 +145,7 @@ impl Child {
             failure: File::from(failure_read),
             status: None,
             ended: Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
+            cpu_time: None,
         })
     }
 
@@ -187,7 +191,9 @@ impl Child {
     }
 
     fn reap(&mut self, flags: libc::c_int) -> Option<i32> {
-        if self.status.is_none() {
+        if self.status.is_none() && self.has_ended(flags) {
+            // The kernel forgets that with the process.
+            self.cpu_time = proc_fs::cpu_time(self.pid);
             let mut raw = 0;
             let reaped = loop {
                 // SAFETY: `raw` is a valid place for the status; the pid is our own unreaped child.
@@ -205,6 +211,26 @@ impl Child {
             }
         }
         self.status
+    }
+
+    /// Whether it has ended, which stays to be asked for.
+    fn has_ended(&self, flags: libc::c_int) -> bool {
+        loop {
+            // SAFETY: all zeros are valid for the structure, which the call fills; the pid is our own unreaped child.
+            let (result, info) = unsafe {
+                let mut info: libc::siginfo_t = std::mem::zeroed();
+                let options = libc::WEXITED | libc::WNOWAIT | flags;
+                (libc::waitid(libc::P_PID, self.pid, &raw mut info, options), info)
+            };
+            let error = (result < 0).then(std::io::Error::last_os_error);
+            match error.and_then(|error| error.raw_os_error()) {
+                Some(libc::EINTR) => {}
+                // Somebody else has waited for it; waitpid says the same.
+                Some(_) => return true,
+                // SAFETY: of an ended child the kernel gives the pid; else the field is as it was, zero.
+                None => return unsafe { info.si_pid() } != 0,
+            }
+        }
     }
 
     /// Sends the command a signal.
@@ -292,6 +318,17 @@ mod tests {
         assert_eq!(run(&["sh", "-c", "exit 7"]), Some(7));
         assert_eq!(run(&["sh", "-c", "kill -TERM $$"]), Some(143));
         assert_eq!(run(&["true"]), Some(0));
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_command_is_known_when_it_has_ended() {
+        let script = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
+        let command: Vec<OsString> = ["sh", "-c", script].iter().map(OsString::from).collect();
+        let mut child = Child::spawn_stopped(&command).expect("spawns");
+        child.release().expect("executes");
+        assert_eq!(child.wait(), Some(0));
+        let time = child.cpu_time.expect("it was there to be read");
+        assert!(time.sampled_ns(false, false) > 0, "{time:?}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod capacity;
 mod collect;
 mod complete;
 mod cost;
+mod cpu_use;
 mod descriptors;
 mod drain;
 mod endings;
@@ -24,6 +25,7 @@ pub mod live;
 mod machine;
 mod modules;
 mod names;
+mod namespaces;
 mod naming;
 mod open_waits;
 mod options;
@@ -36,6 +38,7 @@ mod process;
 mod processes;
 mod rescue;
 mod rights;
+mod seccomp;
 mod session;
 mod sideband;
 mod signals;
@@ -52,16 +55,26 @@ mod waiting;
 mod waits;
 
 pub use complete::{Completed, complete_names};
+pub use kernel_types::TypesLack;
+pub use namespaces::{
+    Kind as NamespaceKind, Place as NamespacePlace, apart as namespaces_apart, check as check_namespaces,
+    clock_offset_ns, own as own_namespace,
+};
 pub use options::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
+pub use proc_fs::innermost_number;
 pub use proc_fs::parse_maps;
-pub use rights::{CAPABILITIES, Capability, Rights, lasting_fix, own_path};
+pub use rights::{
+    CAPABILITIES, CONTAINER_OPTIONS, Capability, Refusal, Rights, is_in_container, is_sysctl_read_only,
+    lacks as lacks_capability, lasting_fix, own_path, sysctl_advice,
+};
+pub use seccomp::filtered_calls;
 pub use session::{Session, Start};
 pub use sideband::CodeMapping;
 pub use target::{Found, find};
 
 use crate::failure::{Failure, status as exit};
 use crate::privilege;
-use crate::profile::{WriteError, Writer};
+use crate::profile::{WriteError, Writer, counter};
 use fresh_rows::MostRows;
 use launch::Child;
 use naming::Naming;
@@ -415,6 +428,9 @@ impl Recording<'_, '_> {
                 Ok(self.name_frames(&mut writer)?)
             })
             .and_then(|()| {
+                let launched = self.child.as_ref().filter(|_| self.has_launched);
+                let ended = launched.and_then(|child| Some((child.pid, child.cpu_time?)));
+                self.session.close_books(self.has_launched, ended)?;
                 let command_status = self.child.as_mut().filter(|_| self.has_launched).and_then(Child::poll);
                 if let Some(end) = &mut self.session.collector.profile.end {
                     end.command_status = command_status;
@@ -441,6 +457,9 @@ impl Recording<'_, '_> {
             kept_old: self.placed.kept_old.as_deref(),
             bytes,
         });
+        if let Some(failure) = self.unrecorded() {
+            self.voice.complain(&failure.into());
+        }
         if self.options.verbose {
             self.say_details();
         }
@@ -524,17 +543,29 @@ impl Recording<'_, '_> {
 
     /// The exit status: that of a launched command, once it has ended.
     fn status_of(&mut self, ending: &Ending) -> anyhow::Result<u8> {
-        let Some(child) = self.child.as_mut() else { return Ok(ending.status) };
+        let own_status = match self.unrecorded() {
+            Some(failure) if ending.status == exit::OK => failure.status,
+            _ => ending.status,
+        };
+        let Some(child) = self.child.as_mut() else { return Ok(own_status) };
         if !self.has_launched {
             // The timer has no further use, unless it ended by itself.
             child.signal(libc::SIGTERM);
             child.wait();
-            return Ok(ending.status);
+            return Ok(own_status);
         }
         if child.poll().is_none() {
             self.voice.say("the command goes on; waiting for its end");
         }
-        Ok(wait_for_command(child, &self.signals, &mut self.signals_sent))
+        let status = wait_for_command(child, &self.signals, &mut self.signals_sent);
+        Ok(if status == exit::OK { own_status } else { status })
+    }
+
+    /// Why a target that ran has no sample.
+    fn unrecorded(&self) -> Option<Failure> {
+        let profile = &self.session.collector.profile;
+        let used_ns = Some(profile.counter(counter::UNRECORDED_NS)).filter(|used_ns| *used_ns > 0)?;
+        Some(cpu_use::failure(&profile.meta.target, used_ns, |name| profile.counter(name)))
     }
 
     /// The recording cannot go on. What the file holds in whole chunks is kept if there are samples in it. A launched

@@ -92,6 +92,11 @@ pub(super) fn process_of_thread(tid: u32) -> io::Result<Option<u32>> {
     Ok(status_field(tid, "Tgid")?.and_then(|value| value.parse().ok()))
 }
 
+/// Number of a process in the PID namespace that it is in itself.
+pub fn innermost_number(pid: u32) -> Option<u32> {
+    status_field(pid, "NSpid").ok()??.split_ascii_whitespace().next_back()?.parse().ok()
+}
+
 /// File name of the executable.
 pub(super) fn executable_name(pid: u32) -> Option<String> {
     let target = fs::read_link(path(pid, "exe")).ok()?;
@@ -133,6 +138,71 @@ pub(super) fn scheduler_times(pid: u32, tid: u32) -> io::Result<SchedulerTimes> 
 fn parse_scheduler_times(text: &str) -> Option<SchedulerTimes> {
     let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
     Some(SchedulerTimes { on_cpu_ns: numbers.next()??, no_cpu_ns: numbers.next()??, runs: numbers.next()?? })
+}
+
+/// CPU time that the kernel's books have of a process or thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct CpuTime {
+    /// In its own code.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+    /// The same of children that have ended, with theirs.
+    pub children_user_ns: u64,
+    /// As the other.
+    pub children_system_ns: u64,
+}
+
+impl CpuTime {
+    fn each(&self, other: &CpuTime, with: impl Fn(u64, u64) -> u64) -> CpuTime {
+        CpuTime {
+            user_ns: with(self.user_ns, other.user_ns),
+            system_ns: with(self.system_ns, other.system_ns),
+            children_user_ns: with(self.children_user_ns, other.children_user_ns),
+            children_system_ns: with(self.children_system_ns, other.children_system_ns),
+        }
+    }
+
+    /// What was added since `before`.
+    pub(super) fn since(&self, before: &CpuTime) -> CpuTime {
+        self.each(before, u64::saturating_sub)
+    }
+
+    /// Both.
+    pub(super) fn plus(&self, other: &CpuTime) -> CpuTime {
+        self.each(other, u64::saturating_add)
+    }
+
+    /// The part that a sampler sees, ns.
+    pub(super) fn sampled_ns(&self, has_children: bool, user_only: bool) -> u64 {
+        let children = if has_children { (self.children_user_ns, self.children_system_ns) } else { (0, 0) };
+        let system_ns = if user_only { 0 } else { self.system_ns.saturating_add(children.1) };
+        self.user_ns.saturating_add(children.0).saturating_add(system_ns)
+    }
+}
+
+/// CPU time of all threads of a process, also of one that has ended and was not waited for. To a tick.
+pub(super) fn cpu_time(pid: u32) -> Option<CpuTime> {
+    parse_cpu_time(&read(pid, "stat").ok()?)
+}
+
+/// CPU time of a thread.
+pub(super) fn cpu_time_of_thread(tid: u32) -> Option<CpuTime> {
+    // The file of a thread has its own times only under its process.
+    let stat = read(tid, &format!("task/{tid}/stat")).ok()?;
+    let time = parse_cpu_time(&stat)?;
+    Some(CpuTime { children_user_ns: 0, children_system_ns: 0, ..time })
+}
+
+fn parse_cpu_time(stat: &[u8]) -> Option<CpuTime> {
+    let ns_per_tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+    let field = |number| stat_field(stat, number)?.checked_mul(ns_per_tick);
+    Some(CpuTime {
+        user_ns: field(14)?,
+        system_ns: field(15)?,
+        children_user_ns: field(16)?,
+        children_system_ns: field(17)?,
+    })
 }
 
 /// How long ago a thread began, to a hundredth of a second.
@@ -230,6 +300,18 @@ mod tests {
         assert_eq!((start_ticks(stat), start_ticks(b"7 (a"), start_ticks(b"")), (Some(4242), None, None));
         let pid = std::process::id();
         assert!(age(pid, pid).is_some_and(|age| age < Duration::from_secs(86_400)));
+    }
+
+    #[test]
+    fn cpu_times_are_those_of_the_books() {
+        let stat = b"7 (a) b) S 1 1 1 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 4242 0 0";
+        let time = parse_cpu_time(stat).expect("all fields");
+        let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        assert_eq!((time.user_ns, time.system_ns), (50 * tick_ns, 60 * tick_ns));
+        assert_eq!((time.children_user_ns, time.children_system_ns), (7 * tick_ns, 8 * tick_ns));
+        assert_eq!(time.sampled_ns(true, true), 57 * tick_ns);
+        assert_eq!((parse_cpu_time(b"7 (a"), cpu_time(u32::MAX)), (None, None));
+        assert!(cpu_time(std::process::id()).is_some());
     }
 
     #[test]

@@ -3,8 +3,20 @@
 //! [`CAPABILITIES`] is the one list: README.md and the manual page of `prof record` have it from here (tests/man_pages.rs),
 //! and so have errors and `prof doctor`.
 
+use super::namespaces::{self, Kind, Place};
+use super::seccomp;
 use crate::failure::{Failure, status};
 use rustix::thread::{CapabilitySet, capabilities};
+use std::path::Path;
+
+/// What the container has to be started with, for the container engines that there are.
+pub const CONTAINER_OPTIONS: &str = "--cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE --cap-add SYSLOG";
+
+/// The value of a field of /proc/self/status, with its colon.
+pub(super) fn status_field(name: &str) -> Option<String> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+}
 
 /// A capability that a recording uses.
 #[derive(Debug, Clone, Copy)]
@@ -113,6 +125,11 @@ impl Rights {
     }
 }
 
+/// Whether this process lacks a capability of [`CAPABILITIES`], by its name.
+pub fn lacks(name: &str) -> bool {
+    missing(permitted()).any(|capability| capability.name == name)
+}
+
 /// The commands that give a `prof` at `program` its capabilities, for members of the group `prof`: whoever runs it can look
 /// into all processes.
 pub fn lasting_fix(program: &str) -> String {
@@ -135,31 +152,137 @@ pub fn own_path() -> String {
         .unwrap_or_else(|| "$(which prof)".to_owned())
 }
 
-/// A failure of `what` because a right is missing; names the right and the ways to get it.
-pub(super) fn not_permitted(what: &str) -> Failure {
-    let why = match missing_needed(permitted()) {
-        missing if missing.is_empty() => why_refused(),
-        missing => format!("{} missing", missing.join(" and ")),
-    };
-    let mut failure = Failure::new(status::NOT_PERMITTED, format!("{what}: {why}"))
-        .hint("now:      run the same command with sudo")
-        .hint(format!("lasting:  {}", lasting_fix(&own_path())));
-    for capability in &CAPABILITIES {
-        failure = failure.hint(format!("          {} {}", capability.name, capability.buys));
-    }
-    failure.hint("details:  prof doctor")
+/// Whether this process is in a container, by what those of Docker, Podman, Kubernetes and systemd have in common.
+pub fn is_in_container() -> bool {
+    let is_other = |kind| matches!(namespaces::own(kind), Place::Other(_));
+    is_other(Kind::Pid)
+        || is_other(Kind::Cgroup)
+        // A machine may be made of a container's files.
+        || (is_other(Kind::Mount)
+            && ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"]
+                .iter()
+                .any(|file| Path::new(file).exists()))
 }
 
-/// Why the kernel refuses someone who has what is needed.
-fn why_refused() -> String {
-    let paranoid =
-        crate::profile::AddressSettings::of_this_kernel().map(|settings| settings.perf_event_paranoid);
-    match paranoid.filter(|&paranoid| paranoid > 2 && !permitted().contains(CapabilitySet::SYS_ADMIN)) {
-        Some(paranoid) => format!(
-            "kernel.perf_event_paranoid is {paranoid}: above 2 only root may sample (sudo sysctl kernel.perf_event_paranoid=2)"
-        ),
-        None => "the kernel refused (a container's seccomp profile or kernel lockdown does that)".to_owned(),
+/// Why the kernel refuses BPF programs and perf events.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Capabilities count in the initial user namespace only.
+    UserNamespace,
+    /// These are missing.
+    Capabilities(Vec<&'static str>),
+    /// A filter refuses these system calls.
+    Seccomp(Vec<&'static str>),
+    /// `kernel.perf_event_paranoid` has this value, which only CAP_SYS_ADMIN is above.
+    Paranoid(i32),
+    /// By none of these.
+    Unknown,
+}
+
+impl Refusal {
+    /// For this process, which was refused something.
+    pub fn of_self() -> Self {
+        if matches!(namespaces::own(Kind::User), Place::Other(_)) {
+            return Refusal::UserNamespace;
+        }
+        let missing = missing_needed(permitted());
+        if !missing.is_empty() {
+            return Refusal::Capabilities(missing);
+        }
+        let filtered = seccomp::filtered_calls();
+        if !filtered.is_empty() {
+            return Refusal::Seccomp(filtered);
+        }
+        let settings = crate::profile::AddressSettings::of_this_kernel();
+        match settings.map(|settings| settings.perf_event_paranoid) {
+            Some(value) if value > 2 && !permitted().contains(CapabilitySet::SYS_ADMIN) => {
+                Refusal::Paranoid(value)
+            }
+            _ => Refusal::Unknown,
+        }
     }
+
+    /// The reason, in words that can follow a colon.
+    pub fn why(&self) -> String {
+        match self {
+            Refusal::UserNamespace => {
+                "prof runs in a user namespace, whose capabilities count for neither BPF programs nor perf events".to_owned()
+            }
+            Refusal::Capabilities(missing) => format!("{} missing", missing.join(" and ")),
+            Refusal::Seccomp(calls) => format!("a seccomp filter refuses {}", calls.join(" and ")),
+            Refusal::Paranoid(value) => {
+                format!("kernel.perf_event_paranoid is {value}, which asks for CAP_SYS_ADMIN")
+            }
+            Refusal::Unknown => "the kernel refused (lockdown or another security module does that)".to_owned(),
+        }
+    }
+
+    /// What to do, most useful first; each where or how, and what.
+    pub fn cures(&self) -> Vec<(&'static str, String)> {
+        let is_root = rustix::process::geteuid().is_root();
+        match self {
+            Refusal::UserNamespace => vec![
+                ("now", "run the same command outside of it, as root".to_owned()),
+                (
+                    "rootful",
+                    format!("sudo podman run … or docker run --userns=host …, with {CONTAINER_OPTIONS}"),
+                ),
+            ],
+            Refusal::Capabilities(_) if is_in_container() => vec![
+                ("container", format!("start it with {CONTAINER_OPTIONS}")),
+                ("host", "or run prof there: it sees the processes of all containers".to_owned()),
+            ],
+            Refusal::Capabilities(_) if is_root => {
+                let who = "a service (CapabilityBoundingSet=), setpriv or capsh has taken them from root: run prof outside";
+                vec![("now", who.to_owned())]
+            }
+            Refusal::Capabilities(_) => vec![
+                ("now", "run the same command with sudo".to_owned()),
+                ("lasting", lasting_fix(&own_path())),
+            ],
+            Refusal::Seccomp(_) => vec![
+                (
+                    "container",
+                    "start it with --security-opt seccomp=unconfined, or with a profile that allows both"
+                        .to_owned(),
+                ),
+                ("service", "SystemCallFilter=bpf perf_event_open".to_owned()),
+            ],
+            Refusal::Paranoid(_) => vec![("now", sysctl_advice("kernel.perf_event_paranoid=2"))],
+            Refusal::Unknown => Vec::new(),
+        }
+    }
+}
+
+/// How a setting of the kernel is changed from here: in a container /proc/sys is read-only, as a rule.
+pub fn sysctl_advice(setting: &str) -> String {
+    if is_sysctl_read_only() {
+        format!("on the host: sudo sysctl {setting}")
+    } else {
+        format!("sudo sysctl {setting}")
+    }
+}
+
+/// Whether /proc/sys cannot be written.
+pub fn is_sysctl_read_only() -> bool {
+    rustix::fs::statvfs("/proc/sys")
+        .is_ok_and(|about| about.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
+}
+
+/// A failure of `what` because a right is missing; names the right and the ways to get it.
+pub(super) fn not_permitted(what: &str) -> Failure {
+    let refusal = Refusal::of_self();
+    let failure = Failure::new(status::NOT_PERMITTED, format!("{what}: {}", refusal.why()));
+    let cure = |failure: Failure, (place, cure): (&str, String)| {
+        failure.hint(format!("{:<11}{cure}", format!("{place}:")))
+    };
+    let mut failure = refusal.cures().into_iter().fold(failure, cure);
+    if matches!(refusal, Refusal::Capabilities(_)) {
+        for capability in &CAPABILITIES {
+            failure = failure.hint(format!("           {} {}", capability.name, capability.buys));
+        }
+    }
+    cure(failure, ("details", "prof doctor".to_owned()))
 }
 
 #[cfg(test)]
@@ -201,5 +324,22 @@ mod tests {
         for capability in &CAPABILITIES {
             assert!(fix.contains(&capability.name.to_lowercase()), "{fix}");
         }
+    }
+
+    #[test]
+    fn every_reason_but_the_unknown_has_a_cure() {
+        let known = [
+            Refusal::UserNamespace,
+            Refusal::Capabilities(vec!["CAP_BPF"]),
+            Refusal::Seccomp(vec!["bpf"]),
+            Refusal::Paranoid(3),
+        ];
+        for refusal in known {
+            assert!(!refusal.cures().is_empty(), "{refusal:?}");
+        }
+        assert_eq!(
+            Refusal::Seccomp(vec!["perf_event_open", "bpf"]).why(),
+            "a seccomp filter refuses perf_event_open and bpf"
+        );
     }
 }

@@ -69,6 +69,10 @@ const PROT_EXEC: u32 = 4;
 pub(super) fn decode(kind: u32, misc: u16, bytes: &[u8]) -> Option<(u64, Sideband)> {
     let (body, id) = bytes.split_at_checked(bytes.len().checked_sub(SAMPLE_ID_BYTES)?)?;
     let time_ns = u64_at(id, 8)?;
+    // Of whom: what the record begins with, if it is of a process.
+    if kind != bindings::PERF_RECORD_LOST && is_outside(u32_at(body, 0)?) {
+        return None;
+    }
     let event = match kind {
         bindings::PERF_RECORD_MMAP2 => {
             if u32_at(body, 56)? & PROT_EXEC == 0 {
@@ -103,6 +107,12 @@ pub(super) fn decode(kind: u32, misc: u16, bytes: &[u8]) -> Option<(u64, Sideban
         _ => return None,
     };
     Some((time_ns, event))
+}
+
+/// Whether a record is of a process that the PID namespace of this one does not have. The kernel gives the others the
+/// numbers they have in the namespace of who opened the event (`perf_event_pid_type`, kernel/events/core.c).
+fn is_outside(pid: u32) -> bool {
+    pid == 0 || pid == u32::MAX
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
@@ -156,6 +166,27 @@ mod tests {
         assert_eq!((mapping.start, mapping.end, mapping.file_offset), (0x1000, 0x3000, 0x3000));
         assert_eq!((mapping.device, mapping.inode, &*mapping.path), ((254, 1), 99, "/lib/x.so"));
         assert_eq!(decode(bindings::PERF_RECORD_MMAP2, 0, &mmap2(1, b"/x\0")), None);
+    }
+
+    #[test]
+    fn processes_outside_of_the_pid_namespace_are_no_events() {
+        // The kernel gives them these numbers.
+        for pid in [0, u32::MAX] {
+            let mut bytes = mmap2(5, b"/lib/x.so\0\0\0\0\0\0\0");
+            bytes[..4].copy_from_slice(&pid.to_ne_bytes());
+            assert_eq!(decode(bindings::PERF_RECORD_MMAP2, 0, &bytes), None);
+            let body: Vec<u8> = [pid, 7, pid, 7].into_iter().flat_map(u32::to_ne_bytes).collect();
+            for kind in [bindings::PERF_RECORD_FORK, bindings::PERF_RECORD_EXIT] {
+                assert_eq!(decode(kind, 0, &with_id(body.clone(), 5)), None);
+            }
+        }
+        // A child that comes into the namespace from outside.
+        let body: Vec<u8> = [9u32, 0, 9, 0].into_iter().flat_map(u32::to_ne_bytes).collect();
+        let forked = decode(bindings::PERF_RECORD_FORK, 0, &with_id(body, 5));
+        assert_eq!(forked, Some((5, Sideband::Forked { pid: 9, tid: 9, parent_pid: 0 })));
+        let lost: Vec<u8> = [0u64, 3].into_iter().flat_map(u64::to_ne_bytes).collect();
+        let lost = decode(bindings::PERF_RECORD_LOST, 0, &with_id(lost, 5));
+        assert_eq!(lost, Some((5, Sideband::Lost(3))), "it begins with a number of the event");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! When a recording begins and ends, as the BPF programs see it: a few words of memory shared with them.
 
-use super::session::monotonic_ns;
+use super::namespaces::monotonic_ns;
 use crate::bpf::{bss, prof_span};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;

@@ -177,7 +177,9 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         let modules = units::counted(*unread_modules, "module");
         lines.push(format!("  names    {modules} not read in full: -v says why"));
     }
-    if samples == 0 && totals.waits == 0 {
+    if samples == 0 && profile.counter(counter::UNRECORDED_NS) > 0 {
+        // What is wrong is said in words of its own.
+    } else if samples == 0 && totals.waits == 0 {
         lines.push(
             "  no sample: the target ran too little while it was sampled (a higher -F sees more)".to_owned(),
         );
@@ -193,14 +195,25 @@ fn waits_line(profile: &Profile, totals: &Totals) -> Option<String> {
     let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).fold(0, u64::saturating_add);
     let (on_cpu, no_cpu) = (sum(|time| time.on_cpu_ns), sum(|time| time.no_cpu_ns));
     let blocked = sum(|time| time.blocked_ns);
+    let unaccounted = profile.counter(counter::THREADS_UNACCOUNTED);
+    let unaccounted_ns = unaccounted.saturating_mul(profile.duration_ns());
+    let threads = (profile.thread_times.len() as u64).saturating_add(unaccounted);
+    let missing = match unaccounted {
+        0 => String::new(),
+        _ => format!(
+            " + not accounted {} ({})",
+            units::duration(unaccounted_ns),
+            units::counted(unaccounted, "thread")
+        ),
+    };
     Some(format!(
-        "  off-CPU  {}: on-CPU {} + no CPU {} + blocked {} = {} of {}   lost {}",
+        "  off-CPU  {}: on-CPU {} + no CPU {} + blocked {}{missing} = {} of {}   lost {}",
         units::counted(totals.waits, "wait"),
         units::duration(on_cpu),
         units::duration(no_cpu),
         units::duration(blocked),
-        units::duration(on_cpu.saturating_add(no_cpu).saturating_add(blocked)),
-        units::counted(profile.thread_times.len() as u64, "thread"),
+        units::duration([no_cpu, blocked, unaccounted_ns].into_iter().fold(on_cpu, u64::saturating_add)),
+        units::counted(threads, "thread"),
         units::count(profile.counter(counter::LOST_WAITS)),
     ))
 }
@@ -320,6 +333,27 @@ pub(super) fn outcome_lines(totals: &Totals) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::profile::{EventInfo, Meta};
+
+    #[test]
+    fn threads_that_gave_no_account_are_not_accounted_for() {
+        let mut profile = Profile::new(Meta::default());
+        profile.add_event(EventInfo { name: "off-cpu".to_owned(), ..EventInfo::default() });
+        profile.end = Some(crate::profile::End { duration_ns: 4_000_000_000, ..Default::default() });
+        profile.thread_times.push(ThreadTime {
+            on_cpu_ns: 1_000_000_000,
+            blocked_ns: 3_000_000_000,
+            ..ThreadTime::default()
+        });
+        let totals = Totals::default();
+        let line = waits_line(&profile, &totals).expect("waits are recorded");
+        assert!(line.contains("+ blocked 3.00 s = 4.00 s of 1 thread"), "{line}");
+        profile.count(counter::THREADS_UNACCOUNTED, 13);
+        let line = waits_line(&profile, &totals).expect("waits are recorded");
+        assert!(
+            line.contains("+ blocked 3.00 s + not accounted 52.0 s (13 threads) = 56.0 s of 14 threads"),
+            "{line}"
+        );
+    }
 
     #[test]
     fn the_status_line_counts_what_is_recorded() {

@@ -1,8 +1,8 @@
 //! The end of sampling: whoever decides it first, the thread that empties the rings when the time is over, or the one that
 //! records.
 
+use super::namespaces::monotonic_ns;
 use super::perf_event;
-use super::session::monotonic_ns;
 use super::span::Span;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! From what the user named to processes and threads.
 
-use super::descriptors;
 use super::options::{RecordOptions, Target};
 use super::proc_fs;
+use super::{descriptors, namespaces};
 use crate::bpf::Filter;
 use crate::failure::{Failure, status};
 
@@ -38,6 +38,7 @@ impl Target {
 ///
 /// A [`Failure`] when a process or thread does not exist, or no process has the name.
 pub fn find(options: &RecordOptions) -> anyhow::Result<Found> {
+    namespaces::check()?;
     match &options.target {
         Target::Pids(pids) => of_pids(pids.clone()),
         Target::Tids(tids) => of_tids(tids),
@@ -48,7 +49,10 @@ pub fn find(options: &RecordOptions) -> anyhow::Result<Found> {
                 .map(|pid| proc_fs::threads(pid).map_or(0, |threads| threads.len() as u32));
             Ok(Found {
                 threads: threads.sum(),
-                label: "all processes".to_owned(),
+                label: match namespaces::pid_namespace() {
+                    0 => "all processes".to_owned(),
+                    _ => "all processes of this PID namespace".to_owned(),
+                },
                 name: "all".to_owned(),
                 ..Found::default()
             })
@@ -67,8 +71,17 @@ pub fn find(options: &RecordOptions) -> anyhow::Result<Found> {
 }
 
 fn no_such_process(what: &str) -> Failure {
-    Failure::new(status::FAILED, format!("cannot record {what}: no such process"))
-        .hint("list processes: ps -e; or record by name: prof record --name REGEX")
+    let failure = Failure::new(status::FAILED, format!("cannot record {what}: no such process"))
+        .hint("list processes: ps -e; or record by name: prof record --name REGEX");
+    where_others_are(failure)
+}
+
+/// Says of something that is not there where it may be.
+fn where_others_are(failure: Failure) -> Failure {
+    match namespaces::pid_namespace() {
+        0 => failure,
+        _ => failure.hint("prof sees the processes of its own PID namespace: for others run it on the host, or with --pid=host"),
+    }
 }
 
 fn of_pids(mut pids: Vec<u32>) -> anyhow::Result<Found> {
@@ -103,9 +116,9 @@ fn of_tids(tids: &[u32]) -> anyhow::Result<Found> {
     let mut found = Found { tids: tids.to_vec(), threads: tids.len() as u32, ..Found::default() };
     for &tid in tids {
         let Ok(Some(pid)) = proc_fs::process_of_thread(tid) else {
-            return Err(Failure::new(status::FAILED, format!("cannot record tid {tid}: no such thread"))
-                .hint("list threads: ps -eL")
-                .into());
+            let failure = Failure::new(status::FAILED, format!("cannot record tid {tid}: no such thread"))
+                .hint("list threads: ps -eL");
+            return Err(where_others_are(failure).into());
         };
         found.pids.push(pid);
     }
@@ -132,12 +145,12 @@ fn with_name(pattern: &str) -> anyhow::Result<Vec<u32>> {
     };
     let pids: Vec<u32> = proc_fs::processes()?.into_iter().filter(matches).collect();
     if pids.is_empty() {
-        return Err(Failure::new(
+        let failure = Failure::new(
             status::FAILED,
             format!("cannot record --name `{pattern}`: no process has such a name"),
         )
-        .hint("list names: ps -eo pid,comm")
-        .into());
+        .hint("list names: ps -eo pid,comm");
+        return Err(where_others_are(failure).into());
     }
     Ok(pids)
 }

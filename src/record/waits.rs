@@ -193,7 +193,10 @@ impl Collector {
         let known_waker = match WakerKind::from_code(wait.waker) {
             WakerKind::None => Waker::default(),
             kind => {
-                let task = self.task_at(wait.wake_ns, wait.other_tgid, wait.other_tid, &wait.other_comm);
+                let task = match wait.other_tid {
+                    0 if self.profile.meta.pid_namespace != 0 => self.task_outside(&wait.other_comm),
+                    tid => self.task_at(wait.wake_ns, wait.other_tgid, tid, &wait.other_comm),
+                };
                 Waker { kind, task: Some(task), stack: None }
             }
         };
@@ -310,7 +313,7 @@ impl<'a> Iterator for KernelNames<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Meta, Profile};
+    use crate::profile::{Meta, OUTSIDE, Profile};
     use crate::record::kernel_frames::KernelFrames;
     use crate::record::modules::ModuleFiles;
 
@@ -365,6 +368,25 @@ mod tests {
         collector.add(record(WaitKind::Ended, Vec::new()), None);
         let rows = rows(&collector);
         assert!(rows[0].stack.is_some() && rows[0].wait.unwrap().waker.stack.is_some(), "{rows:?}");
+    }
+
+    #[test]
+    fn a_waker_outside_of_the_namespace_is_no_process() {
+        let mut collector = collector();
+        collector.profile.meta.pid_namespace = 4_026_532_211;
+        collector.processes.is_system_wide = true;
+        let mut waker = record(WaitKind::Waker, Vec::new());
+        (waker.tgid, waker.tid) = (0, 0);
+        collector.add(waker, None);
+        assert!(collector.processes.get(0).is_none(), "it would be told to the kernel side");
+        let mut end = record(WaitKind::Ended, vec![0x1000]);
+        let wait = end.wait.as_mut().unwrap();
+        (wait.other_tgid, wait.other_tid) = (0, 0);
+        collector.add(end, None);
+        let task = rows(&collector)[0].wait.and_then(|wait| wait.waker.task).expect("it has a name");
+        let (task, tables) = (collector.profile.tables.task(task), &collector.profile.tables);
+        assert_eq!((task.pid, task.tid), (0, 0));
+        assert_eq!((tables.string(task.comm), tables.string(task.process)), ("waker", OUTSIDE));
     }
 
     /// They wait for a table, or for a copy of the stack, by which they come after what needs them.

@@ -22,6 +22,12 @@ pub(super) fn missing_part(profile: &Profile, integrity: &Integrity) -> Option<S
     })
 }
 
+/// Says that the target ran, although nothing was recorded of it.
+pub(super) fn unrecorded(profile: &Profile) -> Option<String> {
+    let used_ns = Some(profile.counter(counter::UNRECORDED_NS)).filter(|used_ns| *used_ns > 0)?;
+    Some(format!("the target used {} of CPU time, of which nothing was recorded", duration(used_ns)))
+}
+
 /// Says that the file called `name` is not whole.
 pub(super) fn not_whole(name: &str, problem: &str) -> String {
     format!("{name} is not whole ({problem}): this shows what could be read")
@@ -78,6 +84,15 @@ fn notes_while_naming(
             duration(profile.counter(counter::LOST_WAIT_NS))
         ));
     }
+    let unaccounted = profile.counter(counter::THREADS_UNACCOUNTED);
+    if unaccounted > 0 {
+        notes.push(format!(
+            "{} of the target gave no account of their time, which is not in any row: the kernel showed nothing of \
+             them; prof doctor -p PID tells more",
+            counted(unaccounted, "thread")
+        ));
+    }
+    notes.extend(unrecorded(profile));
     let rootless = quality.rootless_percent();
     if rootless >= NOTABLE_PERCENT {
         notes.push(cut_note(rootless, profile, quality));

@@ -42,6 +42,7 @@ struct Info {
     effective_hz: u32,
     clock: String,
     user_only: bool,
+    pid_namespace: u64,
     end_reason: Option<String>,
     command_status: Option<i32>,
     threads: Option<u32>,
@@ -138,6 +139,7 @@ pub(super) fn render_json(recording: &Recording) -> anyhow::Result<String> {
         effective_hz: meta.effective_hz,
         clock: meta.clock.clone(),
         user_only: meta.user_only,
+        pid_namespace: meta.pid_namespace,
         end_reason: end.map(|end| end.reason.clone()),
         command_status: end.and_then(|end| end.command_status),
         threads: end.map(|end| end.threads),
@@ -269,6 +271,12 @@ pub(super) fn render_text(recording: &Recording) -> String {
     facts.add("recorded", &date_text(meta.start_unix_ns));
     facts.add("on", &[&*meta.hostname, &meta.kernel, &meta.arch].join(" "));
     facts.add("CPUs", &count(meta.cpus.into()));
+    if meta.pid_namespace != 0 {
+        facts.add(
+            "numbers",
+            &format!("of processes are those of PID namespace {}, where prof ran", meta.pid_namespace),
+        );
+    }
     facts.add("by", &format!("prof {}", meta.prof_version));
     let clamped = if meta.requested_hz > meta.effective_hz {
         format!(" ({} Hz asked for)", count(meta.requested_hz.into()))
@@ -304,13 +312,12 @@ pub(super) fn render_text(recording: &Recording) -> String {
     if let Some(totals) = totals(recording) {
         facts.add("time", &text::totals_text(&totals, false));
         let threads = counted(totals.threads.len() as u64, "thread");
-        facts.add(
-            "",
-            &format!(
-                "of {threads}, {}",
-                if totals.is_by_scheduler { "by the scheduler" } else { "by samples and waits" }
-            ),
-        );
+        let by = if totals.is_by_scheduler { "by the scheduler" } else { "by samples and waits" };
+        let missing = match totals.unaccounted_threads {
+            0 => String::new(),
+            missing => format!("; no account of {}", counted(missing, "thread")),
+        };
+        facts.add("", &format!("of {threads}, {by}{missing}"));
     }
     for (name, value) in profile.counters.iter().filter(|(_, value)| **value > 0) {
         facts.add("counter", &format!("{name} {}", count(*value)));
@@ -381,6 +388,10 @@ fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
     }
     let Some(selection) = unfiltered(recording, event) else { return };
     let quality = &selection.quality;
+    if quality.samples == 0 {
+        facts.add("stacks", &format!("none, lost {}", count(quality.lost)));
+        return;
+    }
     facts.add(
         "stacks",
         &format!(

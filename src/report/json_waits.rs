@@ -26,13 +26,21 @@ pub(super) struct TotalsFields {
     is_by_scheduler: bool,
     /// Of the threads those whose times are sums of samples and waits: kernel threads, for one.
     threads_by_samples: u64,
+    /// Threads that were there at the start and of whose time there is no account.
+    #[serde(skip_serializing_if = "is_zero")]
+    threads_unaccounted: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl TotalsFields {
     pub(super) fn of(totals: &Totals) -> Self {
         let threads = totals.threads.len() as u64;
         let sum = Self::of_times(&totals.times, threads, totals.threads_by_samples());
-        TotalsFields { is_by_scheduler: totals.is_by_scheduler, ..sum }
+        let threads_unaccounted = totals.unaccounted_threads;
+        TotalsFields { is_by_scheduler: totals.is_by_scheduler, threads_unaccounted, ..sum }
     }
 
     pub(super) fn of_times(times: &Times, threads: u64, threads_by_samples: u64) -> Self {
@@ -47,6 +55,7 @@ impl TotalsFields {
             sampled_on_cpu_ns: times.sampled_ns,
             is_by_scheduler: threads_by_samples == 0,
             threads_by_samples,
+            threads_unaccounted: 0,
         }
     }
 }

@@ -58,6 +58,8 @@ mod property_tests;
 #[cfg(test)]
 mod timeline_tests;
 #[cfg(test)]
+mod unaccounted_tests;
+#[cfg(test)]
 mod view_tests;
 #[cfg(test)]
 mod wait_view_tests;
@@ -98,7 +100,7 @@ pub use waker::WokenBy;
 
 use crate::failure::{Failure, status};
 use crate::privilege;
-use crate::profile::{self, FrameId, Integrity, Profile, Unit};
+use crate::profile::{self, FrameId, Integrity, Profile, Unit, counter};
 use crate::safe_text;
 use crate::units;
 use anyhow::Context;
@@ -331,8 +333,18 @@ impl Recording {
         if let Some(problem) = advice::missing_part(&self.profile, &self.integrity) {
             return nothing_read(&format!("{noun}s"), &problem);
         }
+        let unaccounted = self.profile.counter(counter::THREADS_UNACCOUNTED);
+        if selection.shown.sampled.is_none() && unaccounted > 0 {
+            let threads = units::counted(unaccounted, "thread");
+            let message = format!("the recording holds no waits, and no account of the time of {threads}");
+            return Failure::new(status::NO_MATCH, message).hint("to see why:  prof doctor -p PID");
+        }
         if selection.shown.sampled.is_none() {
             return Failure::new(status::NO_MATCH, "the recording holds no waits: the target did not wait");
+        }
+        if let Some(why) = advice::unrecorded(&self.profile) {
+            return Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
+                .hint("to see why:  prof doctor");
         }
         Failure::new(status::NO_MATCH, "the recording holds no samples: the target did not run")
             .hint("a program that waits uses no CPU; record while it works")

@@ -154,6 +154,11 @@ impl FilterOptions {
         self.hide.is_some() || self.drops_by_code()
     }
 
+    /// Whether samples and waits are dropped for their threads.
+    pub(super) fn is_on_threads(&self) -> bool {
+        self.thread.is_some() || !(self.pids.is_empty() && self.tids.is_empty() && self.threads.is_empty())
+    }
+
     /// Whether samples and waits are dropped for their functions or frames.
     pub(super) fn drops_by_code(&self) -> bool {
         self.focus.is_some() || self.ignore.is_some() || self.space != Space::All || !self.stacks.is_empty()

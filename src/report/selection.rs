@@ -180,7 +180,7 @@ impl<'p> Selection<'p> {
     /// How many threads the view is about: with the `totals` of their time all that lived, else those that ran.
     pub fn thread_count(&self, totals: Option<&Totals>) -> u64 {
         if let Some(totals) = totals {
-            return totals.threads.len() as u64;
+            return totals.thread_count();
         }
         let thread = |group: &Group| {
             let task = self.profile.tables.task(group.task);

@@ -7,7 +7,7 @@ use super::metric::{Shown, waits_of};
 use super::options::{CommonOptions, FilterOptions};
 use super::selection::Selection;
 use crate::failure::Failure;
-use crate::profile::{Reason, StringId, TaskId};
+use crate::profile::{Reason, StringId, TaskId, counter};
 use std::collections::BTreeMap;
 
 /// Sums for one thread or several, ns.
@@ -86,6 +86,13 @@ pub struct ThreadTimes {
     pub is_by_scheduler: bool,
 }
 
+impl ThreadTimes {
+    /// It was seen running, and the scheduler's account of it never began: waits are of that.
+    fn is_only_sampled(&self) -> bool {
+        !self.is_by_scheduler && self.times.no_cpu_ns == 0 && self.times.all_blocked_ns == 0
+    }
+}
+
 /// The times of all threads that pass the filters on threads and time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Totals {
@@ -95,12 +102,21 @@ pub struct Totals {
     pub times: Times,
     /// The times are the scheduler's, of all threads of which it has any; else sums of samples and waits.
     pub is_by_scheduler: bool,
+    /// Threads that were there at the start and of which the scheduler has none, though it should: their whole time is
+    /// not accounted for.
+    pub unaccounted_threads: u64,
 }
 
 impl Totals {
     /// How many of the threads have times that are sums of samples and waits.
     pub fn threads_by_samples(&self) -> u64 {
         self.threads.iter().filter(|thread| !thread.is_by_scheduler).count() as u64
+    }
+
+    /// How many threads there are, with those of which there is no account. Of these some may have samples, and are rows.
+    pub fn thread_count(&self) -> u64 {
+        let sampled = self.threads.iter().filter(|thread| thread.is_only_sampled()).count() as u64;
+        self.threads.len() as u64 + self.unaccounted_threads.saturating_sub(sampled)
     }
 
     /// The totals of `recording`, as far as the filters leave something of it; `None` when it has no waits.
@@ -148,10 +164,15 @@ impl Totals {
         let threads: Vec<ThreadTimes> = threads.into_values().collect();
         let mut times = Times::default();
         threads.iter().for_each(|thread| times.add(&thread.times));
-        if threads.iter().any(|thread| thread.times.lifetime_ns == 0) {
-            times.lifetime_ns = known_lifetime(&threads);
+        // Of which threads nothing is known, nothing is known by name.
+        let counted = profile.counter(counter::THREADS_UNACCOUNTED);
+        let whole_ns = filter.time().overlap_ns(0, profile.duration_ns()).unwrap_or(0);
+        let unaccounted_threads = if options.is_on_threads() { 0 } else { counted };
+        if unaccounted_threads > 0 || threads.iter().any(|thread| thread.times.lifetime_ns == 0) {
+            let lost_ns = whole_ns.saturating_mul(unaccounted_threads);
+            times.lifetime_ns = known_lifetime(&threads, lost_ns);
         }
-        Ok(Some(Totals { threads, times, is_by_scheduler }))
+        Ok(Some(Totals { threads, times, is_by_scheduler, unaccounted_threads }))
     }
 
     /// The totals of what the filters on functions and frames leave, of which the scheduler knows nothing.
@@ -166,7 +187,7 @@ impl Totals {
         let threads: Vec<ThreadTimes> = threads.into_values().collect();
         let mut times = Times::default();
         threads.iter().for_each(|thread| times.add(&thread.times));
-        Ok(Totals { threads, times, is_by_scheduler: false })
+        Ok(Totals { threads, times, is_by_scheduler: false, unaccounted_threads: 0 })
     }
 }
 
@@ -199,14 +220,19 @@ fn add_group(threads: &mut BTreeMap<(u32, u32), ThreadTimes>, recording: &Record
     }
 }
 
-/// The lifetime of all threads, where that of some is not known: what is known of those is all their time.
-fn known_lifetime(threads: &[ThreadTimes]) -> u64 {
-    if threads.iter().all(|thread| thread.times.lifetime_ns == 0) {
+/// The lifetime of all threads, where that of some is not known: what is known of those is all their time. `lost_ns` is
+/// that of threads without an account.
+fn known_lifetime(threads: &[ThreadTimes], lost_ns: u64) -> u64 {
+    if lost_ns == 0 && threads.iter().all(|thread| thread.times.lifetime_ns == 0) {
         return 0;
     }
-    (threads.iter()).fold(0, |sum: u64, thread| {
-        let own =
-            if thread.times.lifetime_ns == 0 { thread.times.sum_ns() } else { thread.times.lifetime_ns };
+    (threads.iter()).fold(lost_ns, |sum: u64, thread| {
+        let own = match thread.times.lifetime_ns {
+            // It is one of those.
+            0 if lost_ns > 0 && thread.is_only_sampled() => 0,
+            0 => thread.times.sum_ns(),
+            known => known,
+        };
         sum.saturating_add(own)
     })
 }

@@ -3,7 +3,7 @@
 use super::code::{Code, is_own};
 use super::label::{code_kind, module_text};
 use super::name::module_file;
-use crate::profile::{FrameSpace, ModuleKind, Profile, Reason, StackId, Waker, WakerKind};
+use crate::profile::{FrameSpace, ModuleKind, OUTSIDE, Profile, Reason, StackId, Waker, WakerKind};
 use crate::units::{count, percent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ pub struct WokenBy {
     /// What it was.
     pub kind: WakerKind,
     /// In a few words: its function, `[softirq]`, `[timer]`, `[irq]`, or its name: in brackets for a kernel thread, with
-    /// `(exit)` for one whose end it was, with the process for one of whose code nothing is known. Foreign text.
+    /// `(exit)` for one whose end it was, with `(outside)` for one that the recorder's PID namespace does not have, with the process for one of whose code nothing is known. Foreign text.
     pub name: String,
     /// Name of the thread; empty for interrupts, and where threads of several names were in the function. Foreign text.
     pub thread: String,
@@ -40,8 +40,11 @@ enum Place {
 /// A function that a waking thread was in, and where that is.
 type WakingFunction = (String, Place);
 
-/// Name of waking threads, and whether they are of [`strangers`].
-type WakingThread<'p> = (&'p str, bool);
+/// Name of waking threads, and whether the recorder's PID namespace does not have them.
+type WakingName<'p> = (&'p str, bool);
+
+/// The same, and whether they are of [`strangers`].
+type WakingThread<'p> = (WakingName<'p>, bool);
 
 /// How often one thread's wake-ups were made in each function; `None` for those of which no stack is known.
 type WakeUps = FxHashMap<Option<WakingFunction>, u64>;
@@ -52,7 +55,7 @@ pub(super) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)
     let mut interrupts: FxHashMap<(WakerKind, &str), u64> = FxHashMap::default();
     let mut threads: FxHashMap<WakingThread<'_>, WakeUps> = FxHashMap::default();
     let strangers = strangers(profile, wakers);
-    let mut stranger_pids: FxHashMap<&str, FxHashSet<u32>> = FxHashMap::default();
+    let mut stranger_pids: FxHashMap<WakingName<'_>, FxHashSet<u32>> = FxHashMap::default();
     let mut all = 0u64;
     for (waker, count) in wakers {
         let add = |sum: &mut u64| *sum = sum.saturating_add(*count);
@@ -67,6 +70,7 @@ pub(super) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)
             WakerKind::Thread => {
                 let row = waker.task.map(|task| profile.tables.task(task));
                 let comm = row.map_or("", |row| profile.tables.string(row.comm));
+                let comm = (comm, row.is_some_and(|row| profile.tables.string(row.process) == OUTSIDE));
                 let is_stranger = row.is_some_and(|row| strangers.contains(&row.pid));
                 if let Some(row) = row.filter(|_| is_stranger) {
                     stranger_pids.entry(comm).or_default().insert(row.pid);
@@ -87,7 +91,7 @@ pub(super) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)
         })
         .collect();
     for ((comm, is_stranger), functions) in threads {
-        let pids = stranger_pids.get(comm).filter(|_| is_stranger);
+        let pids = stranger_pids.get(&comm).filter(|_| is_stranger);
         found.extend(of_thread(comm, functions, all, pids));
     }
     by_function(found)
@@ -114,7 +118,12 @@ fn by_function(mut found: Vec<WokenBy>) -> Vec<WokenBy> {
 
 /// The functions of a thread with their shares; those wake-ups of which no stack is known are spread over them.
 /// Strangers are told by their processes.
-fn of_thread(comm: &str, functions: WakeUps, all: u64, strangers: Option<&FxHashSet<u32>>) -> Vec<WokenBy> {
+fn of_thread(
+    (comm, is_outside): WakingName<'_>,
+    functions: WakeUps,
+    all: u64,
+    strangers: Option<&FxHashSet<u32>>,
+) -> Vec<WokenBy> {
     let share: f64 = functions.values().map(|count| percent(*count, all)).sum();
     let known: u64 = functions.iter().filter(|(name, _)| name.is_some()).map(|(_, count)| *count).sum();
     let woken_by = |name: String, function: Option<String>, share_percent| WokenBy {
@@ -126,6 +135,7 @@ fn of_thread(comm: &str, functions: WakeUps, all: u64, strangers: Option<&FxHash
     };
     if known == 0 {
         let name = match strangers.map(|pids| (pids.len() as u64, pids.iter().next())) {
+            _ if is_outside => format!("{comm} (outside)"),
             Some((1, Some(pid))) => format!("{comm} ({pid})"),
             Some((pids, _)) => {
                 format!("{comm} ({} processes)", count(pids))
@@ -141,7 +151,9 @@ fn of_thread(comm: &str, functions: WakeUps, all: u64, strangers: Option<&FxHash
         .map(|((function, place), count)| {
             let name = match place {
                 Place::Program => function.clone(),
+                Place::SystemCall if is_outside => format!("{comm} (outside)"),
                 Place::SystemCall => comm.to_owned(),
+                Place::Exit if is_outside => format!("{comm} (exit, outside)"),
                 Place::Exit => format!("{comm} (exit)"),
                 Place::KernelThread => kernel_thread(comm),
             };
@@ -264,6 +276,38 @@ mod tests {
             .map(|by| (by.name.as_str(), by.function.as_deref(), by.share_percent.round()))
             .collect();
         assert_eq!(woken, [("python3 (77)", None, 80.0), ("os_write", Some("os_write"), 20.0)]);
+    }
+
+    #[test]
+    fn a_waker_outside_of_the_namespace_has_a_name_and_no_number() {
+        let mut build = Build::new();
+        let waiter = build.task(1, 1, "reader", "reader");
+        let [outside, end, flusher] = [(0, "sshd"), (1, "child"), (2, "jbd2/sda1-8")]
+            .map(|(generation, name)| build.next_task(0, 0, generation, name, OUTSIDE));
+        let inside = build.task(7, 7, "sshd", "sshd");
+        let write = build.stack(&["[kernel]:do_syscall_64", "[kernel]:pipe_write"]);
+        let exit = build.stack(&["[kernel]:do_syscall_64", "[kernel]:do_exit"]);
+        let commit = build.stack(&["[kernel]:kthread", "[kernel]:kjournald2"]);
+        let wakers = [(outside, write), (outside, None), (inside, write), (end, exit), (flusher, commit)];
+        for (number, (task, stack)) in (0..).zip(wakers) {
+            let waker = Waker { kind: WakerKind::Thread, task: Some(task), stack };
+            build.thinned_wait(
+                waiter,
+                Reason::Pipe,
+                [number, 1_000, 1_000],
+                &["/bin/reader:read_all"],
+                waker,
+            );
+        }
+        let recording = build.finish();
+        let options = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
+        let table = WaitTable::new(&recording.select(&options).unwrap(), SortKey::SelfWeight);
+        let mut woken: Vec<_> =
+            table.rows[0].woken_by.iter().map(|by| (by.name.as_str(), by.share_percent.round())).collect();
+        woken.sort_by_key(|by| by.0);
+        let expected =
+            [("[jbd2]", 20.0), ("child (exit, outside)", 20.0), ("sshd", 20.0), ("sshd (outside)", 40.0)];
+        assert_eq!(woken, expected);
     }
 
     #[test]

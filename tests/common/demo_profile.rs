@@ -71,6 +71,7 @@ impl Demo {
             user_only: false,
             recorder_pid: 4400,
             kernel_addresses: Some(AddressSettings { kptr_restrict: 0, perf_event_paranoid: -1 }),
+            pid_namespace: 4_026_532_211,
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");
         let build_id = (0..20).collect();

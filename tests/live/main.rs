@@ -7,6 +7,7 @@
 
 mod accounts;
 mod commands;
+mod containers;
 mod descriptors;
 mod fixture;
 mod fixtures_recorded;
@@ -32,6 +33,7 @@ mod targets;
 mod terminal;
 mod terminal_given_back;
 mod terminal_live;
+mod unrecorded;
 mod waits;
 mod waits_in_rust;
 mod waits_recorded;

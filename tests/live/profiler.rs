@@ -56,9 +56,17 @@ impl Recording {
         status: i32,
         arguments: impl IntoIterator<Item = S>,
     ) -> Recording {
+        Recording::made_by(status, |file| {
+            let mut command = prof();
+            command.arg("record").arg("-o").arg(file).args(arguments);
+            command
+        })
+    }
+
+    /// By a command that writes the file it is given, and has to end with `status`.
+    pub(crate) fn made_by(status: i32, command_for: impl FnOnce(&Path) -> Command) -> Recording {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let mut command = prof();
-        command.arg("record").arg("-o").arg(folder.path().join("prof.data")).args(arguments);
+        let mut command = command_for(&folder.path().join("prof.data"));
         let output = command.output().expect("`timeout` can be run");
         let messages = messages(&output);
         assert_eq!(output.status.code(), Some(status), "{command:?} said:\n{messages}");

@@ -302,7 +302,7 @@ fn a_known_field_number_is_the_highest_of_its_message() {
     for kind in [Kind::Meta, Kind::End] {
         let payload = match kind {
             Kind::Meta => {
-                schema::Meta { user_only: true, clock: "x".into(), ..Default::default() }.encode_to_vec()
+                schema::Meta { pid_namespace: 1, clock: "x".into(), ..Default::default() }.encode_to_vec()
             }
             _ => schema::End { command_status: Some(1), ..Default::default() }.encode_to_vec(),
         };

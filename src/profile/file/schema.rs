@@ -47,6 +47,8 @@ pub(super) struct Meta {
     pub(super) kptr_restrict: Option<u32>,
     #[prost(sint32, optional, tag = "19")]
     pub(super) perf_event_paranoid: Option<i32>,
+    #[prost(uint64, tag = "20")]
+    pub(super) pid_namespace: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -299,7 +301,7 @@ pub(super) struct KnownFields {
 /// The fields that this version knows of a chunk.
 pub(super) fn known_fields(kind: Kind) -> KnownFields {
     let (highest, row) = match kind {
-        Kind::Meta => (16, None),
+        Kind::Meta => (20, None),
         Kind::Strings => (3, None),
         Kind::Modules => (2, Some((2, 4))),
         Kind::Tasks => (2, Some((2, 5))),
@@ -338,6 +340,7 @@ impl From<&crate::profile::Meta> for Meta {
             user_only,
             recorder_pid,
             kernel_addresses,
+            pid_namespace,
         } = meta.clone();
         Meta {
             prof_version,
@@ -359,6 +362,7 @@ impl From<&crate::profile::Meta> for Meta {
             recorder_pid,
             kptr_restrict: kernel_addresses.map(|settings| settings.kptr_restrict),
             perf_event_paranoid: kernel_addresses.map(|settings| settings.perf_event_paranoid),
+            pid_namespace,
         }
     }
 }
@@ -389,6 +393,7 @@ impl From<Meta> for crate::profile::Meta {
                     perf_event_paranoid,
                 },
             ),
+            pid_namespace: meta.pid_namespace,
         }
     }
 }

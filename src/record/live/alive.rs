@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Reading the times of all threads again is not worth more of a CPU than one part of so many.
 const PATIENCE: u32 = 250;
+/// The longest time between two readings, whatever they cost.
+const LONGEST_REST: Duration = Duration::from_secs(3);
 
 /// A thread that lives, or did when it was last looked at.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +57,7 @@ impl Alive {
         if self.next_scan.is_some_and(|next| Instant::now() < next) {
             return;
         }
-        let begun = Instant::now();
+        let begun = cpu_time();
         let since_ns = self.last_scan_ns;
         let mut threads = FxHashMap::default();
         let seen = self.known_until_ns.keys().map(|(pid, _)| *pid);
@@ -83,7 +85,7 @@ impl Alive {
         self.threads = threads;
         self.known_until_ns.retain(|thread, _| self.threads.contains_key(thread));
         self.last_scan_ns = Some(now_ns);
-        self.next_scan = Some(Instant::now() + begun.elapsed() * PATIENCE);
+        self.next_scan = Some(Instant::now() + rest_after(cpu_time().saturating_sub(begun)));
     }
 
     /// Adds the times of all threads to `profile`, but for those whose end it knows.
@@ -110,6 +112,17 @@ impl Alive {
             profile.thread_times.push(thread.time(task, known_until_ns));
         }
     }
+}
+
+/// CPU time of this thread: on a busy machine a reading takes longer, and costs no more.
+fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+/// How long nothing is read after a reading that took so much CPU time.
+fn rest_after(took: Duration) -> Duration {
+    took.saturating_mul(PATIENCE).min(LONGEST_REST)
 }
 
 impl Thread {

@@ -4,6 +4,7 @@
 //! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
 //! known.
 
+mod books;
 mod publish;
 mod stop;
 
@@ -13,8 +14,10 @@ use super::collect::Collector;
 use super::drain::{Batch, Drain, wait_for};
 use super::endings::Endings;
 use super::kernel_frames::KernelFrames;
+use super::kernel_types::TypesLack;
 use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::{ModuleFiles, TableCache, Wanted};
+use super::namespaces::{self, Translation, monotonic_ns};
 use super::options::{CallGraph, Rate, RecordOptions, Target};
 use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process;
@@ -22,12 +25,13 @@ use super::processes::Processes;
 use super::sideband::Sideband;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
-use super::{descriptors, proc_fs, rights, waiting};
+use super::{descriptors, proc_fs, rights, seccomp, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::privilege;
 use crate::profile::{Meta, Profile, counter};
 use anyhow::Context;
+use books::Books;
 use libbpf_rs::OpenObject;
 use publish::Refusals;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -77,6 +81,7 @@ pub struct Session<'obj> {
     stop_ns: Option<u64>,
     refusals: Refusals,
     endings: Endings,
+    books: Books,
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
     /// What was decided at the start that the user should know.
@@ -103,12 +108,6 @@ pub struct Start<'a> {
     pub is_watched: bool,
 }
 
-/// CLOCK_MONOTONIC now, ns: the clock of all samples.
-pub(super) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
 impl<'obj> Session<'obj> {
     /// Attaches to the target. Sampling begins with [`Session::begin`].
     ///
@@ -120,6 +119,11 @@ impl<'obj> Session<'obj> {
         let Start { options, found, preload, command, is_watched } = start;
         let began = Instant::now();
         let mut notices = Vec::new();
+        if let Some(lack) = TypesLack::of_this_kernel() {
+            return Err(Failure::new(status::FAILED, format!("cannot load the samplers: {}", lack.why()))
+                .hint(lack.cure())
+                .into());
+        }
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
         let samplers = cpus
@@ -159,6 +163,7 @@ impl<'obj> Session<'obj> {
             effective_hz: hz,
             clock: SAMPLE_CLOCK.to_owned(),
             user_only: options.user_only,
+            pid_namespace: namespaces::pid_namespace(),
             ..system_meta()
         };
         let mut waits = None;
@@ -226,6 +231,7 @@ impl<'obj> Session<'obj> {
             follow_children: options.follow_children,
             follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
             on_cpu: options.on_cpu,
+            translation: Translation::of_self(),
             waits,
             row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
             page_capacity: page_capacity(&collector.files),
@@ -268,6 +274,7 @@ impl<'obj> Session<'obj> {
             stop_ns: None,
             refusals: Refusals::default(),
             endings: Endings::default(),
+            books: Books::default(),
             stamps: 0,
             notices,
             is_budget_reached: false,
@@ -307,6 +314,7 @@ impl<'obj> Session<'obj> {
             let length_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
             self.drain.set_deadline(self.start_ns.saturating_add(length_ns));
         }
+        self.open_books()?;
         self.collector.kernel.start_loading();
         Ok(())
     }
@@ -545,6 +553,9 @@ fn known<'a>(
 fn sampler_failure(cpu: u32, found: &Found, error: &std::io::Error) -> Failure {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => rights::not_permitted(&format!("cannot sample {}", found.label)),
+        _ if seccomp::filtered_calls().contains(&"perf_event_open") => {
+            rights::not_permitted(&format!("cannot sample {}", found.label))
+        }
         _ if descriptors::is_lack(error) => descriptors::lack(&format!("cannot sample CPU {cpu}")),
         _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
             .hint("see what this kernel lacks: prof doctor"),

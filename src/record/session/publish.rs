@@ -3,12 +3,13 @@
 //! It has room for so many, and memory may be short. What it does not take is counted, and no reason to end: a process is
 //! tried again, and of a file that it does not know user space tells it each mapping.
 
-use super::{Session, monotonic_ns};
+use super::Session;
 use crate::failure::{Failure, status};
 use crate::profile::counter;
 use crate::record::attach::KernelSide;
 use crate::record::collect::Collector;
 use crate::record::modules::{ModuleFiles, Wanted};
+use crate::record::namespaces::monotonic_ns;
 use crate::record::process::{self, Process};
 use std::time::Duration;
 

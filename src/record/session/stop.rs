@@ -73,6 +73,7 @@ impl Session<'_> {
         for (name, counter) in [
             ("kernel_hits", Counter::Hit),
             ("kernel_filtered", Counter::Filtered),
+            ("kernel_numberless", Counter::Numberless),
             ("kernel_idle", Counter::Idle),
             ("kernel_sent", Counter::Sent),
             ("fork_failed", Counter::ForkFailed),

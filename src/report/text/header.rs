@@ -97,7 +97,10 @@ fn sums(selection: &Selection<'_>) -> Option<String> {
 
 fn quality_line(recording: &Recording, selection: &Selection<'_>) -> Vec<String> {
     let quality = &selection.quality;
-    let mut parts = vec![format!("stacks {} complete", honest_percent_text(quality.complete_percent()))];
+    let mut parts = vec![match quality.samples {
+        0 => "no stacks".to_owned(),
+        _ => format!("stacks {} complete", honest_percent_text(quality.complete_percent())),
+    }];
     if quality.frames > 0 {
         parts.push(format!("symbols {}", honest_percent_text(100.0 - quality.unnamed_percent())));
     }
