@@ -14,6 +14,7 @@ pub mod bpf;
 pub mod cli;
 pub mod doctor;
 pub mod failure;
+pub mod fit;
 pub mod live;
 pub mod profile;
 pub mod record;

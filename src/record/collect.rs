@@ -11,6 +11,7 @@ use super::process::{self, Mapped, Process, is_vsyscall};
 use super::processes::Processes;
 use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
+use super::title;
 use super::waiting::{self, WaitingRescues};
 use super::waits::Waits;
 use crate::bpf::{
@@ -77,6 +78,8 @@ pub struct Collector {
     /// Tables that had been compiled when the waiting rescues were tried last.
     tables_tried: u64,
     pub(super) tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
+    /// Titles of processes, by number and generation.
+    titles: FxHashMap<(u32, u32), Option<String>>,
     calls: CallChecks,
     path: Vec<FrameId>,
 }
@@ -98,6 +101,7 @@ impl Collector {
             waiting: WaitingRescues::default(),
             tables_tried: 0,
             tasks: FxHashMap::default(),
+            titles: FxHashMap::default(),
             calls: CallChecks::default(),
             path: Vec::new(),
         }
@@ -403,6 +407,18 @@ impl Collector {
         self.task_at(sample.time_ns, sample.tgid, sample.tid, &sample.comm)
     }
 
+    /// Looks at the title of a process again: many set it only once they have begun. The next row of its first thread, called
+    /// `comm`, has it.
+    pub(super) fn renew_title(&mut self, time_ns: u64, tgid: u32, comm: &[u8]) {
+        let generation = self.processes.at(tgid, time_ns).map_or(0, |process| process.generation);
+        let title = title::of(tgid, &safe_text::from_bytes(comm));
+        let known = self.titles.entry((tgid, generation)).or_default();
+        if title.is_some() && *known != title {
+            *known = title;
+            self.tasks.remove(&(tgid, tgid, generation, comm.to_vec()));
+        }
+    }
+
     /// The thread that had these numbers and this name at `time_ns`.
     pub(super) fn task_at(&mut self, time_ns: u64, tgid: u32, tid: u32, comm: &[u8]) -> TaskId {
         let process = self.processes.at(tgid, time_ns);
@@ -411,11 +427,15 @@ impl Collector {
         if let Some(&task) = self.tasks.get(&key) {
             return task;
         }
+        let has_ended = process.is_some_and(|process| process.has_ended);
         let comm = safe_text::from_bytes(comm);
         let process_name = match process {
             Some(process) if tid != tgid && !process.comm.is_empty() => process.comm.clone(),
             _ => comm.clone(),
         };
+        let find_title = || if has_ended { None } else { title::of(tgid, &process_name) };
+        let title = self.titles.entry((tgid, generation)).or_insert_with(find_title);
+        let process_name = title.clone().unwrap_or(process_name);
         let tables = &mut self.profile.tables;
         let comm = tables.intern_string(&comm);
         let process = tables.intern_string(&process_name);

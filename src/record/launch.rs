@@ -20,6 +20,8 @@ pub(super) struct Child {
     gate: Option<File>,
     failure: File,
     status: Option<i32>,
+    /// The signal that killed it.
+    signal: Option<i32>,
 }
 
 /// Finds the program of a command as execvp(3) does.
@@ -132,6 +134,7 @@ impl Child {
             gate: Some(File::from(gate_write)),
             failure: File::from(failure_read),
             status: None,
+            signal: None,
         })
     }
 
@@ -166,6 +169,11 @@ impl Child {
         self.reap(libc::WNOHANG)
     }
 
+    /// The signal that killed the command, once it has ended.
+    pub(super) fn killed_by(&self) -> Option<i32> {
+        self.signal
+    }
+
     /// Waits for the command's end.
     pub(super) fn wait(&mut self) -> Option<i32> {
         self.reap(0)
@@ -187,6 +195,7 @@ impl Child {
                 self.status = Some(libc::WEXITSTATUS(raw));
             } else if reaped > 0 && libc::WIFSIGNALED(raw) {
                 self.status = Some(128 + libc::WTERMSIG(raw));
+                self.signal = Some(libc::WTERMSIG(raw));
             }
         }
         self.status

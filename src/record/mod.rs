@@ -3,9 +3,11 @@
 //! [`run`] is the list of steps; each lives in a file of its own. It uses `bpf`, `unwind`, `profile` and
 //! `symbols`, which do not know each other.
 
+mod announce;
 mod attach;
 mod call_check;
 mod capacity;
+mod children;
 mod collect;
 mod cost;
 mod descriptors;
@@ -18,6 +20,7 @@ mod kernel_types;
 mod launch;
 pub mod live;
 mod machine;
+mod memory_limit;
 mod modules;
 mod open_waits;
 mod options;
@@ -34,27 +37,34 @@ mod sideband;
 mod signals;
 mod stack_copies;
 mod status;
+mod stop_reason;
 mod symbolize;
 mod target;
+mod title;
+mod unaccounted;
 mod wait_programs;
 mod wait_reason;
 mod waiting;
 mod waits;
 
-pub use options::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
+pub use cost::CostOf;
+pub use machine::MAX_CPU_CLOCK_HZ;
+pub use options::{CallGraph, Children, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
 pub use proc_fs::parse_maps;
 pub use rights::missing_capabilities;
 pub use session::{Session, Start};
 pub use sideband::CodeMapping;
-pub use target::{Found, find};
+pub use target::{Found, count_named, find};
 
 use crate::failure::{Failure, status as exit};
 use crate::profile::{WriteError, Writer};
+use announce::announce;
 use launch::Child;
 use output::{Destination, Placed, ProfileFile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signals::Signals;
 use status::{Summary, Voice};
+use stop_reason::StopReason;
 use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
@@ -251,35 +261,6 @@ fn local_time() -> String {
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
-fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOptions, found: &Found) {
-    let profile = &session.collector.profile;
-    let mut events = Vec::new();
-    if profile.event_named("on-cpu").is_some() {
-        events.push(format!("on-CPU {} Hz", profile.meta.effective_hz));
-    }
-    if profile.event_named("off-cpu").is_some() {
-        events.push("off-CPU".to_owned());
-    }
-    let events = events.join(" and ");
-    let threads = match options.target {
-        Target::Launch(_) => String::new(),
-        _ => format!(", {}", crate::units::counted(u64::from(found.threads), "thread")),
-    };
-    let label = crate::safe_text::terminal(&found.label).into_owned();
-    let how_to_stop = match (&options.target, options.duration) {
-        (Target::Launch(_), _) => "stops with the command".to_owned(),
-        (_, Some(duration)) => format!("stops after {}", humantime::format_duration(duration)),
-        (_, None) => "Ctrl-C stops".to_owned(),
-    };
-    voice.say(&format!("recording {label}{threads}, {events}; {how_to_stop}"));
-    for notice in std::mem::take(&mut session.notices) {
-        voice.say(&format!("note: {notice}"));
-    }
-    if options.verbose {
-        voice.say(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
-    }
-}
-
 /// Waits until there is something to take, or for `patience`. Returns whether a ring is filling up.
 fn wait(session: &Session<'_>, patience: Duration) -> anyhow::Result<bool> {
     let mut fds: Vec<PollFd<'_>> =
@@ -307,21 +288,14 @@ struct Recording<'a, 'obj> {
     has_written_samples: bool,
 }
 
-/// Why a recording ended.
-struct Ending {
-    reason: &'static str,
-    /// Exit status of `prof` itself.
-    status: u8,
-}
-
 impl Recording<'_, '_> {
     /// Takes samples until there is a reason to stop.
-    fn until_its_end(&mut self, writer: &mut Writer<ProfileFile>) -> anyhow::Result<Ending> {
+    fn until_its_end(&mut self, writer: &mut Writer<ProfileFile>) -> anyhow::Result<StopReason> {
         let mut last_take = Instant::now();
         let mut last_flush = Instant::now();
         loop {
-            if let Some(ending) = self.ending() {
-                return Ok(ending);
+            if let Some(reason) = self.stop_reason() {
+                return Ok(reason);
             }
             let patience = TAKE_INTERVAL.saturating_sub(last_take.elapsed()).max(Duration::from_millis(1));
             let is_filling = wait(&self.session, patience)?;
@@ -349,29 +323,33 @@ impl Recording<'_, '_> {
         }
     }
 
-    fn ending(&mut self) -> Option<Ending> {
-        let ended = |reason| Some(Ending { reason, status: exit::OK });
+    fn stop_reason(&mut self) -> Option<StopReason> {
         if let Some(child) = &mut self.child
             && child.poll().is_some()
         {
-            return ended("command ended");
+            return Some(StopReason::CommandEnded);
         }
         if let Some(signal) = self.signals.end_signal() {
             match &self.child {
                 // The signal is the command's; its end ends the recording.
                 Some(child) if self.has_launched => forward(child, &self.signals, &mut self.signals_sent),
-                _ => return Some(Ending { reason: "terminated", status: (128 + signal) as u8 }),
+                _ => return Some(StopReason::Signal(signal)),
             }
         }
         let interrupts_to_stop = if self.has_launched { 2 } else { 1 };
         if self.signals.interrupts() >= interrupts_to_stop {
-            return ended("interrupted");
+            return Some(StopReason::Interrupted);
         }
         if self.options.duration.is_some_and(|duration| self.session.elapsed() >= duration) {
-            return ended("duration reached");
+            return Some(StopReason::DurationReached);
         }
         if !self.has_launched && self.session.target_has_ended() {
-            return ended("target ended");
+            let has_begun = self.session.collector.totals.samples + self.session.collector.totals.waits > 0;
+            return Some(if self.session.elapsed() < TAKE_INTERVAL && !has_begun {
+                StopReason::TargetGone
+            } else {
+                StopReason::TargetEnded
+            });
         }
         None
     }
@@ -380,26 +358,29 @@ impl Recording<'_, '_> {
     fn finish(
         mut self,
         mut writer: Writer<ProfileFile>,
-        result: anyhow::Result<Ending>,
+        result: anyhow::Result<StopReason>,
     ) -> anyhow::Result<u8> {
-        let ending = match result {
-            Ok(ending) => ending,
+        let reason = match result {
+            Ok(reason) => reason,
             Err(error) => return self.give_up(writer, error),
         };
-        if ending.reason == "interrupted" {
+        if reason == StopReason::Interrupted {
             self.voice.say("stopping... (interrupt again: save without names)");
         }
         let completed = self
             .session
-            .stop(ending.reason)
+            .stop(&reason.text())
             .and_then(|()| {
                 writer.flush(&mut self.session.collector.profile, true)?;
                 Ok(self.name_frames())
             })
             .and_then(|naming| {
-                let command_status = self.child.as_mut().filter(|_| self.has_launched).and_then(Child::poll);
+                let launched = self.child.as_mut().filter(|_| self.has_launched);
+                let (command_status, command_signal) =
+                    launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
                 if let Some(end) = &mut self.session.collector.profile.end {
-                    end.command_status = command_status;
+                    (end.command_status, end.command_signal) = (command_status, command_signal);
+                    end.notices.extend(naming.notices.iter().cloned());
                     (end.cpu_ns, end.max_rss_bytes) = cost::own();
                 }
                 writer.flush(&mut self.session.collector.profile, true)?;
@@ -423,7 +404,7 @@ impl Recording<'_, '_> {
         if self.options.verbose {
             self.say_details(&naming);
         }
-        self.status_of(&ending)
+        self.status_of(reason)
     }
 
     fn name_frames(&mut self) -> Naming {
@@ -467,13 +448,17 @@ impl Recording<'_, '_> {
     }
 
     /// The exit status: that of a launched command, once it has ended.
-    fn status_of(&mut self, ending: &Ending) -> anyhow::Result<u8> {
-        let Some(child) = self.child.as_mut() else { return Ok(ending.status) };
+    fn status_of(&mut self, reason: StopReason) -> anyhow::Result<u8> {
+        let own = match reason {
+            StopReason::Signal(signal) => (128 + signal) as u8,
+            _ => exit::OK,
+        };
+        let Some(child) = self.child.as_mut() else { return Ok(own) };
         if !self.has_launched {
             // The timer has no further use, unless it ended by itself.
             child.signal(libc::SIGTERM);
             child.wait();
-            return Ok(ending.status);
+            return Ok(own);
         }
         if child.poll().is_none() {
             self.voice.say("the command goes on; waiting for its end");

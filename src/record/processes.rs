@@ -43,6 +43,12 @@ impl Processes {
         living.map(|(&pid, process)| (pid, touch(touched, pid, process)))
     }
 
+    /// Processes that are recorded and have not ended.
+    pub(super) fn living_targets(&self) -> impl Iterator<Item = u32> {
+        let living = self.by_pid.iter().filter(|(_, process)| process.is_target && !process.has_ended);
+        living.map(|(&pid, _)| pid)
+    }
+
     /// Has `tell` tell the kernel side of each target that has changed since it was told last. One that is still dirty
     /// after that comes again the next time. Returns those that were refused, and why, each once until it is taken.
     pub(super) fn tell_changed(

@@ -2,9 +2,9 @@
 
 use super::collect::Collector;
 use super::modules::{FileId, ModuleFile, ModuleFiles};
-use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
+use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables, counter};
 use crate::symbols::{
-    Limits, PerfMap, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
+    Limits, PerfMap, PerfMapSource, ResolvedLocation, demangle, find_debug_file, symbolize_bytes, symbolize_elf,
 };
 use crate::unwind::{self, CfiSections, ElfImage, GoTable};
 use rayon::prelude::*;
@@ -25,6 +25,8 @@ pub(super) struct Naming {
     pub was_stopped: bool,
     /// What could not be read, for `-v`.
     pub problems: Vec<String>,
+    /// What whoever reads the profile should know of it.
+    pub notices: Vec<String>,
 }
 
 /// The frames of one module, waiting for names.
@@ -114,8 +116,15 @@ pub(super) fn name_frames(
     }
     for (pid, frames) in generated {
         let source = collector.processes.get(pid).and_then(|process| process.perf_map.as_ref());
-        let map = source.and_then(|source| source.read(&Limits::default()).ok().flatten());
-        let named = map.map_or_else(Vec::new, |map| name_generated(&map, &frames));
+        let named = match source.map(|source| read_perf_map(source, &frames)) {
+            Some(Ok(named)) => named,
+            Some(Err(refused)) => {
+                collector.profile.count(counter::PERF_MAPS_REFUSED, 1);
+                naming.notices.push(refused);
+                Vec::new()
+            }
+            None => Vec::new(),
+        };
         naming.named_modules += usize::from(!named.is_empty());
         store(&mut collector.profile, named);
         progress(done.fetch_add(1, Ordering::Relaxed) + 1, total);
@@ -204,8 +213,21 @@ fn place_unnamed(file: &ModuleFile, addresses: &[u64], locations: &mut [Vec<Reso
     }
 }
 
+/// What frames of generated code are called by the map of their process.
+///
+/// # Errors
+///
+/// What is to be said of a map that is there and is not read.
+pub(super) fn read_perf_map(source: &PerfMapSource, frames: &[(u64, FrameId)]) -> Result<Named, String> {
+    match source.read(&Limits::default()) {
+        Ok(Some(map)) => Ok(name_generated(&map, frames)),
+        Ok(None) => Ok(Vec::new()),
+        Err(error) => Err(format!("`{}` was not read for names: {error}", source.path())),
+    }
+}
+
 /// What frames of generated code are called; those without a name are left out.
-pub(super) fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
+fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
     frames
         .iter()
         .filter_map(|(address, frame)| {

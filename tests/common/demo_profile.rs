@@ -69,6 +69,8 @@ impl Demo {
             effective_hz: 999,
             clock: "cpu-clock".into(),
             user_only: false,
+            is_command: false,
+            notices: Vec::new(),
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");
         let build_id = (0..20).collect();
@@ -144,6 +146,9 @@ impl Demo {
             max_rss_bytes: 27 << 20,
             threads: 1,
             command_status: None,
+            recording_cpu_ns: Some(8_000_000),
+            command_signal: None,
+            notices: Vec::new(),
         });
     }
 

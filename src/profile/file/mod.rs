@@ -19,7 +19,7 @@ mod writer;
 #[cfg(test)]
 mod hostile_tests;
 
-pub use reader::{read, read_path};
+pub use reader::{read, read_path, read_stream};
 pub use writer::Writer;
 
 /// Most rows (samples, stacks, strings, …) of one chunk.

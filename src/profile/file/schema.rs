@@ -41,6 +41,10 @@ pub(super) struct Meta {
     pub(super) clock: String,
     #[prost(bool, tag = "16")]
     pub(super) user_only: bool,
+    #[prost(string, repeated, tag = "17")]
+    pub(super) notices: Vec<String>,
+    #[prost(bool, tag = "18")]
+    pub(super) is_command: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -281,6 +285,12 @@ pub(super) struct End {
     pub(super) threads: u32,
     #[prost(sint32, optional, tag = "8")]
     pub(super) command_status: Option<i32>,
+    #[prost(uint64, optional, tag = "9")]
+    pub(super) recording_cpu_ns: Option<u64>,
+    #[prost(sint32, optional, tag = "10")]
+    pub(super) command_signal: Option<i32>,
+    #[prost(string, repeated, tag = "11")]
+    pub(super) notices: Vec<String>,
 }
 
 /// The highest field number of a chunk's message that this version knows, and the same for the rows
@@ -293,7 +303,7 @@ pub(super) struct KnownFields {
 /// The fields that this version knows of a chunk.
 pub(super) fn known_fields(kind: Kind) -> KnownFields {
     let (highest, row) = match kind {
-        Kind::Meta => (16, None),
+        Kind::Meta => (18, None),
         Kind::Strings => (3, None),
         Kind::Modules => (2, Some((2, 4))),
         Kind::Tasks => (2, Some((2, 5))),
@@ -305,7 +315,7 @@ pub(super) fn known_fields(kind: Kind) -> KnownFields {
         Kind::Samples => (20, None),
         Kind::ThreadTimes => (1, Some((1, 11))),
         Kind::Counters => (1, Some((1, 2))),
-        Kind::End => (8, None),
+        Kind::End => (11, None),
     };
     KnownFields { highest, row }
 }
@@ -330,6 +340,8 @@ impl From<&crate::profile::Meta> for Meta {
             effective_hz,
             clock,
             user_only,
+            is_command,
+            notices,
         } = meta.clone();
         Meta {
             prof_version,
@@ -348,6 +360,8 @@ impl From<&crate::profile::Meta> for Meta {
             effective_hz,
             clock,
             user_only,
+            notices,
+            is_command,
         }
     }
 }
@@ -371,6 +385,8 @@ impl From<Meta> for crate::profile::Meta {
             effective_hz: meta.effective_hz,
             clock: meta.clock,
             user_only: meta.user_only,
+            notices: meta.notices,
+            is_command: meta.is_command,
         }
     }
 }
@@ -387,8 +403,23 @@ impl From<&crate::profile::End> for End {
             max_rss_bytes,
             threads,
             command_status,
+            recording_cpu_ns,
+            command_signal,
+            notices,
         } = end.clone();
-        End { duration_ns, reason, cpu_ns, bpf_ns, bpf_runs, max_rss_bytes, threads, command_status }
+        End {
+            duration_ns,
+            reason,
+            cpu_ns,
+            bpf_ns,
+            bpf_runs,
+            max_rss_bytes,
+            threads,
+            command_status,
+            recording_cpu_ns,
+            command_signal,
+            notices,
+        }
     }
 }
 
@@ -403,6 +434,9 @@ impl From<End> for crate::profile::End {
             max_rss_bytes: end.max_rss_bytes,
             threads: end.threads,
             command_status: end.command_status,
+            recording_cpu_ns: end.recording_cpu_ns,
+            command_signal: end.command_signal,
+            notices: end.notices,
         }
     }
 }

@@ -7,8 +7,8 @@
 use super::keeper::Message;
 use crate::profile::FrameId;
 use crate::record::modules::{FileId, ModuleFile};
-use crate::record::symbolize::{Addresses, Named, name_generated, name_module};
-use crate::symbols::{Limits, PerfMapSource};
+use crate::record::symbolize::{Addresses, Named, name_module, read_perf_map};
+use crate::symbols::PerfMapSource;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,6 +58,8 @@ pub(super) struct Answer {
     pub origin: Origin,
     pub named: Named,
     pub took: Duration,
+    /// What is to be said of names that are there and are not read.
+    pub refused: Option<String>,
 }
 
 /// All frames without names.
@@ -150,9 +152,12 @@ impl Names {
             let (sender, stop) = (self.sender.clone(), Arc::clone(&self.stop));
             rayon::spawn(move || {
                 let begun = Instant::now();
-                let named = look_up(&source, frames, &stop);
+                let (named, refused) = match look_up(&source, frames, &stop) {
+                    Ok(named) => (named, None),
+                    Err(refused) => (Vec::new(), Some(refused)),
+                };
                 // Nobody may be there any more to whom the names matter.
-                let _ = sender.send(Message::Named(Answer { origin, named, took: begun.elapsed() }));
+                let _ = sender.send(Message::Named(Answer { origin, named, took: begun.elapsed(), refused }));
             });
         }
     }
@@ -205,14 +210,11 @@ fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     (took * times).max(least).min(LONGEST_WAIT)
 }
 
-fn look_up(source: &Source, mut frames: Addresses, stop: &Arc<AtomicBool>) -> Named {
+fn look_up(source: &Source, mut frames: Addresses, stop: &Arc<AtomicBool>) -> Result<Named, String> {
     match source {
         // What cannot be read has no names.
-        Source::File(file) => name_module(file, &mut frames, stop).unwrap_or_default(),
-        Source::Map(map) => match map.read(&Limits::default()) {
-            Ok(Some(map)) => name_generated(&map, &frames),
-            _ => Vec::new(),
-        },
+        Source::File(file) => Ok(name_module(file, &mut frames, stop).unwrap_or_default()),
+        Source::Map(map) => read_perf_map(map, &frames),
     }
 }
 

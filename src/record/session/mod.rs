@@ -15,7 +15,7 @@ use super::endings::Endings;
 use super::kernel_frames::KernelFrames;
 use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::{ModuleFiles, Wanted};
-use super::options::{CallGraph, Rate, RecordOptions, Target};
+use super::options::{CallGraph, Children, Rate, RecordOptions, Target};
 use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process;
 use super::processes::Processes;
@@ -23,7 +23,8 @@ use super::sideband::{self, Sideband};
 use super::stack_copies::StackCopies;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
-use super::{descriptors, proc_fs, rights, waiting};
+use super::children::{self, Family};
+use super::{cost, descriptors, memory_limit, proc_fs, rights, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::profile::{Meta, Profile, counter};
@@ -78,6 +79,11 @@ pub struct Session<'obj> {
     is_budget_reached: bool,
     /// There were too many open files.
     is_limit_reached: bool,
+    /// Children that are there already and are not recorded are worth a word: the name of their parent, and whether that is
+    /// the only process.
+    parent: Option<(String, bool)>,
+    /// CPU time of this process when sampling began, and when it ended.
+    used_ns: (u64, Option<u64>),
 }
 
 /// How a session is started.
@@ -111,7 +117,8 @@ impl<'obj> Session<'obj> {
     pub fn attach(objects: &'obj mut [MaybeUninit<OpenObject>; 2], start: Start<'_>) -> anyhow::Result<Self> {
         let Start { options, found, preload, command, is_watched } = start;
         let began = Instant::now();
-        let mut notices = Vec::new();
+        let mut notices = found.notices.clone();
+        notices.extend(memory_limit::notice());
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
         let samplers = cpus
@@ -151,6 +158,7 @@ impl<'obj> Session<'obj> {
             effective_hz: hz,
             clock: SAMPLE_CLOCK.to_owned(),
             user_only: options.user_only,
+            is_command: matches!(options.target, Target::Launch(_)),
             ..system_meta()
         };
         let mut waits = None;
@@ -207,7 +215,7 @@ impl<'obj> Session<'obj> {
 
         let mut config = KernelConfig {
             filter: options.target.filter(),
-            follow_children: options.follow_children,
+            follow_children: options.children != Children::None,
             follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
             on_cpu: options.on_cpu,
             waits,
@@ -244,7 +252,7 @@ impl<'obj> Session<'obj> {
             deferred: Vec::new(),
             rescues: FxHashMap::default(),
             is_system_wide,
-            follows_children: options.follow_children || is_system_wide,
+            follows_children: options.children != Children::None || is_system_wide,
             start_ns: monotonic_ns(),
             stop_ns: None,
             refusals: Refusals::default(),
@@ -253,6 +261,10 @@ impl<'obj> Session<'obj> {
             notices,
             is_budget_reached: false,
             is_limit_reached: false,
+            parent: matches!(options.target, Target::Pids(_) | Target::Name(_))
+                .then(|| (found.name.clone(), found.pids.len() == 1))
+                .filter(|_| options.children != Children::None),
+            used_ns: (0, None),
         };
         session.publish_roots()?;
         let (patience, wanted) = match options.target {
@@ -283,8 +295,36 @@ impl<'obj> Session<'obj> {
             .map_or(0, |since| since.as_nanos() as u64);
         self.collector.set_start(self.start_ns);
         self.kernel.attach_samplers(std::mem::take(&mut self.samplers))?;
+        self.used_ns = (cost::own().0, None);
         self.collector.kernel.start_loading();
+        self.note_unrecorded_children();
+        self.collector.profile.meta.notices = self.notices.clone();
         Ok(())
+    }
+
+    /// Says that processes that were named have children that are there already: who names a server's first process means
+    /// those that do its work.
+    fn note_unrecorded_children(&mut self) {
+        let Some((name, is_one)) = self.parent.take() else { return };
+        // The kernel's threads are all children of one of them, and none does the work of another.
+        let roots: Vec<u32> = self.roots.iter().copied().filter(|pid| !proc_fs::is_of_kernel(*pid)).collect();
+        let is_recorded =
+            |pid: &u32| self.collector.processes.get(*pid).is_some_and(|process| process.is_target);
+        let family = Family::now();
+        let found: Vec<u32> = family.descendants(&roots).into_iter().filter(|pid| !is_recorded(pid)).collect();
+        let children = family.count_children(&roots, &found);
+        self.notices.extend(children::unrecorded(&name, is_one, found.len(), children));
+    }
+
+    /// Whether a thread of a process that is recorded is, too.
+    pub(super) fn is_wanted(&self, tid: u32) -> bool {
+        self.tids.is_empty() || self.tids.contains(&tid)
+    }
+
+    /// What this process has used while it recorded, ns.
+    fn recording_cpu_ns(&self) -> u64 {
+        let (begin_ns, end_ns) = self.used_ns;
+        end_ns.unwrap_or_else(|| cost::own().0).saturating_sub(begin_ns)
     }
 
     /// Makes a process that is about to call exec a target: a launched command.
