@@ -6,7 +6,9 @@ mod container;
 use crate::failure::{Failure, status};
 use crate::privilege;
 use crate::profile::{Outcome, Profile, ThreadTime};
-use crate::record::{Found, RecordOptions, Session, Start, Target, WaitOptions, find, sysctl_advice};
+use crate::record::{
+    Found, MAX_CPU_CLOCK_HZ, RecordOptions, Session, Start, Target, WaitOptions, find, sysctl_advice,
+};
 use crate::safe_text;
 use crate::units;
 use serde::Serialize;
@@ -161,7 +163,8 @@ fn failed(name: &'static str, error: &anyhow::Error) -> Check {
 fn clock(profile: &Profile) -> Check {
     let (clock, hz) = (&profile.meta.clock, profile.meta.effective_hz);
     let detail = format!(
-        "{clock} at {hz} Hz; the kernel's code with interrupts off is seen where it allows them again"
+        "{clock} at {} Hz; the kernel's code with interrupts off is seen where it allows them again",
+        units::count(hz.into())
     );
     Check::new("clock", Verdict::Ok, detail)
 }
@@ -193,7 +196,10 @@ fn sample_rate() -> Check {
             Check::new("sample rate", Verdict::Warn, format!("the kernel allows at most {hz} Hz"))
                 .fix(sysctl_advice("kernel.perf_event_max_sample_rate=100000"))
         }
-        Ok(hz) => Check::new("sample rate", Verdict::Ok, format!("up to {} Hz", units::count(hz))),
+        Ok(hz) => {
+            let most = hz.min(MAX_CPU_CLOCK_HZ.into());
+            Check::new("sample rate", Verdict::Ok, format!("up to {} Hz", units::count(most)))
+        }
         Err(_) => Check::new("sample rate", Verdict::Warn, "the kernel's limit cannot be read"),
     }
 }
@@ -235,8 +241,11 @@ fn descend(depth: u32, stop: &AtomicBool) {
     }
 }
 
-/// The checks as text, or as JSON, and the exit status that they mean.
-pub fn render(checks: &[Check], as_json: bool) -> anyhow::Result<(String, u8)> {
+/// Where what was seen begins in a line.
+const DETAIL_COLUMN: usize = 20;
+
+/// The checks as text in lines of at most `width` columns, or as JSON, and the exit status that they mean.
+pub fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::Result<(String, u8)> {
     let has_failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
     let exit = if has_failed { status::NOT_PERMITTED } else { status::OK };
     if as_json {
@@ -256,8 +265,17 @@ pub fn render(checks: &[Check], as_json: bool) -> anyhow::Result<(String, u8)> {
             Verdict::Warn => "warn",
             Verdict::Fail => "FAIL",
         };
-        writeln!(text, "{verdict:<5} {:<16} {}", check.name, safe_text::message(&check.detail))?;
+        let detail = safe_text::message(&check.detail);
+        for (index, line) in
+            safe_text::wrapped(&detail, width.saturating_sub(DETAIL_COLUMN)).iter().enumerate()
+        {
+            match index {
+                0 => writeln!(text, "{verdict:<5} {:<16} {line}", check.name)?,
+                _ => writeln!(text, "{:DETAIL_COLUMN$}{line}", "")?,
+            }
+        }
         if let Some(fix) = &check.fix {
+            // It is to be copied: never broken.
             writeln!(text, "      fix: {}", safe_text::message(fix))?;
         }
     }
@@ -276,13 +294,13 @@ mod tests {
             Check::new("btf", Verdict::Ok, "there"),
             Check::new("programs", Verdict::Fail, "refused").fix("sudo"),
         ];
-        let (text, exit) = render(&checks, false).expect("renders");
+        let (text, exit) = render(&checks, false, 80).expect("renders");
         assert_eq!(exit, 5);
         assert_eq!(
             text,
             "ok    btf              there\nFAIL  programs         refused\n      fix: sudo\nprof does not work here\n"
         );
-        let (json, _) = render(&checks, true).expect("renders");
+        let (json, _) = render(&checks, true, 80).expect("renders");
         let value: serde_json::Value = serde_json::from_str(&json).expect("is JSON");
         assert_eq!(value["schema"], "prof.doctor/1");
         assert_eq!(value["works"], false);

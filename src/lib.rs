@@ -16,6 +16,7 @@ pub mod deadline;
 pub mod doctor;
 pub mod failure;
 pub mod file_holes;
+pub mod fit;
 pub mod live;
 pub mod memory_budget;
 pub mod own_file;

@@ -1,9 +1,10 @@
 //! `prof tui TARGET`: a recording that is shown while it goes on. Joins [`crate::record::live`], which records, and
 //! [`crate::tui`], which draws; neither waits for the other.
 
+use crate::profile::CpuShares;
 use crate::record::RecordOptions;
 use crate::record::live::{INTERVALS, Live, LiveEvent, Saved, Snapshot};
-use crate::report::Recording;
+use crate::report::{Recording, ending_words};
 use crate::safe_text;
 use crate::tui::{self, Feed, FeedSender, LiveCommand, LiveStatus, Seen, Source, TuiOptions};
 use crate::units;
@@ -81,14 +82,16 @@ fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &FeedSender) -> bool
         }
         LiveEvent::Notice(text) => tell.send(Feed::Note(text)),
         LiveEvent::Ended(ended) => {
-            let why = ended.failure.unwrap_or(ended.reason);
+            let why = ended.failure.or(ending_words(&ended.snapshot.profile)).unwrap_or(ended.reason);
             tell.send(picture(*ended.snapshot)) && tell.send(Feed::Ended { why })
         }
     }
 }
 
 fn picture(snapshot: Snapshot) -> Feed {
-    let recording = Recording::new(snapshot.profile, snapshot.integrity);
+    let cost = snapshot.cost;
+    let late_cost = CpuShares::of(cost.cpu_ns, cost.bpf_ns, cost.length_ns);
+    let recording = Recording::new(snapshot.profile, snapshot.integrity).with_late_cost(late_cost);
     Feed::Recording(Arc::new(recording.with_names_to_come(snapshot.unnamed)))
 }
 
@@ -115,7 +118,8 @@ fn carry_out(live: &Live, orders: &Receiver<LiveCommand>, output: &crate::record
 }
 
 fn said_of(saved: &Saved) -> String {
-    let path = saved.path.display().to_string();
+    // Where that is depends on where this program was started.
+    let path = std::path::absolute(&saved.path).unwrap_or_else(|_| saved.path.clone()).display().to_string();
     let kept = saved.kept_old.as_ref().map_or(String::new(), |old| {
         format!(" (previous kept as {})", safe_text::terminal(&old.display().to_string()))
     });

@@ -8,8 +8,9 @@ use prof::live;
 use prof::privilege;
 use prof::record::{self, RecordOptions};
 use prof::report;
+use prof::safe_text;
 use prof::tui;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -25,7 +26,8 @@ fn main() -> ExitCode {
     ExitCode::from(finished.unwrap_or_else(|error| {
         let (status, lines) = failure::explain(&error);
         let mut stderr = io::stderr().lock();
-        for line in lines {
+        let is_terminal = stderr.is_terminal();
+        for line in lines.iter().map(|line| safe_text::for_locale(line, is_terminal)) {
             // Nobody is left to tell when standard error is gone.
             let _ = writeln!(stderr, "{line}");
         }
@@ -67,8 +69,10 @@ fn command_line() -> Vec<String> {
 }
 
 fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
-    let (text, status) = doctor::render(&doctor::examine(options)?, options.json)?;
-    print(&text)?;
+    let width = report::Screen::new(report::ColorWhen::Never, false).page(None).width;
+    let (text, status) = doctor::render(&doctor::examine(options)?, options.json, width)?;
+    let is_terminal = io::stdout().is_terminal();
+    print(&if options.json { text.into() } else { safe_text::for_locale(&text, is_terminal) })?;
     Ok(status)
 }
 

@@ -34,6 +34,71 @@ pub fn terminal(text: &str) -> Cow<'_, str> {
     escape(text, SHOWN_CHARS)
 }
 
+/// The words of a command line as a shell takes them: what has blanks or other signs is quoted, what has line breaks or
+/// control characters is written as `$'a\nb'`.
+pub fn shell_line<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+    words.into_iter().map(shell_word).collect::<Vec<_>>().join(" ")
+}
+
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "_@%+=:,./-".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    if !word.chars().any(is_unsafe) {
+        return format!("'{}'", word.replace('\'', r"'\''"));
+    }
+    let escaped = word.chars().map(|c| match c {
+        '\n' => r"\n".to_owned(),
+        '\t' => r"\t".to_owned(),
+        '\\' | '\'' => format!("\\{c}"),
+        c if is_unsafe(c) && c.is_ascii() => format!("\\x{:02x}", u32::from(c)),
+        c if is_unsafe(c) => format!("\\U{:08x}", u32::from(c)),
+        c => c.to_string(),
+    });
+    format!("$'{}'", escaped.collect::<String>())
+}
+
+/// Whether the locale is one of UTF-8, by the variables of the environment.
+pub fn is_utf8_locale(variable: impl Fn(&str) -> Option<String>) -> bool {
+    let value = |name| variable(name).filter(|value| !value.is_empty());
+    let locale = value("LC_ALL").or_else(|| value("LC_CTYPE")).or_else(|| value("LANG")).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// Text of `prof` as the locale has it: ASCII where that is not one of UTF-8. Where the environment says nothing of it, that
+/// is so on a terminal. What stands for a cut stays one column wide; letters of names are written by their numbers, so that
+/// names that differ still do.
+pub fn for_locale(text: &str, is_terminal: bool) -> Cow<'_, str> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let is_set = || {
+        ["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| variable(name).is_some_and(|set| !set.is_empty()))
+    };
+    if text.is_ascii() || is_utf8_locale(variable) || !(is_terminal || is_set()) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(in_ascii(text))
+}
+
+/// `text` without any character that is not ASCII.
+pub fn in_ascii(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '…' => out.push('~'),
+            // It stands behind a space everywhere.
+            '±' if out.ends_with(' ') => {
+                out.pop();
+                out.push_str("+-");
+            }
+            c if c.is_ascii() => out.push(c),
+            c => push_escaped(&mut out, c),
+        }
+    }
+    out
+}
+
 /// A message of `prof` that may quote foreign names, for a terminal: one line, not cut.
 pub fn message(text: &str) -> Cow<'_, str> {
     escape(text, usize::MAX)
@@ -203,6 +268,22 @@ mod tests {
         assert_eq!(terminal("\u{fffe}\u{1ffff}"), "\\u{fffe}\\u{1ffff}");
         assert!(matches!(terminal("std::vector<int>::push_back"), Cow::Borrowed(_)));
         assert_eq!(terminal("größe 関数"), "größe 関数");
+    }
+
+    #[test]
+    fn a_command_line_can_be_typed_again() {
+        assert_eq!(shell_line(["ls", "-l", "/tmp"]), "ls -l /tmp");
+        assert_eq!(shell_line(["sh", "-c", "a; b 'c'", ""]), r"sh -c 'a; b '\''c'\''' ''");
+        let script = shell_line(["ruby", "-e", "x = 'a\\b'\nputs x\t\x1b\u{202e}"]);
+        assert_eq!(script, r"ruby -e $'x = \'a\\b\'\nputs x\t\x1b\U0000202e'");
+        assert_eq!(terminal(&script), script, "nothing in it has to be escaped again");
+    }
+
+    #[test]
+    fn a_locale_without_utf8_gets_ascii() {
+        assert_eq!(in_ascii("  SELF%     ±  a…b"), "  SELF%    +-  a~b");
+        assert_eq!(in_ascii("größe 関数"), "gr\\xf6\\xdfe \\u{95a2}\\u{6570}");
+        assert_ne!(in_ascii("関"), in_ascii("数"));
     }
 
     #[test]

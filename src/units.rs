@@ -1,6 +1,6 @@
 //! Numbers for people: every one with its unit.
 
-use crate::profile::Unit;
+use crate::profile::{CpuShares, Unit};
 
 const NS_PER_US: u64 = 1_000;
 const NS_PER_MS: u64 = 1_000_000;
@@ -60,6 +60,16 @@ pub fn duration_of(ns: u64, whole_ns: u64) -> String {
     duration(ns)
 }
 
+/// A duration in a column of times that stay in one unit where their sum is some seconds: `0.05 s`, `0.002 s`, `<0.001 s`.
+pub fn duration_in(ns: u64, whole_ns: u64) -> String {
+    match ns {
+        _ if whole_ns < NS_PER_S => duration(ns),
+        1..500_000 => "<0.001 s".to_owned(),
+        500_000..5_000_000 => format!("{:.3} s", ns as f64 / NS_PER_S as f64),
+        _ => duration_of(ns, whole_ns),
+    }
+}
+
 /// A duration in at most seven columns: `6.0 ms`, `41 ms`, `536 us`.
 pub fn duration_brief(ns: u64) -> String {
     let (unit_ns, unit) = match ns {
@@ -91,6 +101,14 @@ pub fn bytes(n: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// The name of a signal: `SIGSEGV`.
+pub fn signal(number: i32) -> String {
+    match signal_hook::low_level::signal_name(number) {
+        Some(name) => name.to_owned(),
+        None => format!("signal {number}"),
+    }
+}
+
 /// A weight of an event in the event's unit, in a column whose sum is `whole`.
 pub fn weight(unit: Unit, weight: u64, whole: u64) -> String {
     match unit {
@@ -118,6 +136,12 @@ pub fn honest_percent_text(percent: f64) -> String {
         p if (99.95..100.0).contains(&p) => ">99.9%".to_owned(),
         p => percent_text(p),
     }
+}
+
+/// What `prof` used of one CPU: `prof 0.4% + BPF 0.3% of a CPU`.
+pub fn cpu_shares(shares: CpuShares) -> String {
+    let [own, bpf] = [shares.cpu_percent, shares.bpf_percent].map(honest_percent_text);
+    format!("prof {own} + BPF {bpf} of a CPU")
 }
 
 /// Half the width of the 95 % interval around a share, in percentage points, when `samples` samples
@@ -178,6 +202,14 @@ mod tests {
     }
 
     #[test]
+    fn a_column_of_times_has_one_unit() {
+        let texts =
+            [0, 400_000, 2_130_000, 50_000_000, 1_500_000_000].map(|ns| duration_in(ns, 2 * NS_PER_S));
+        assert_eq!(texts, ["0.00 s", "<0.001 s", "0.002 s", "0.05 s", "1.50 s"]);
+        assert_eq!(duration_in(2_130_000, 900_000_000), "2.13 ms");
+    }
+
+    #[test]
     fn sizes_have_units() {
         assert_eq!(bytes(999), "999 B");
         assert_eq!(bytes(3_100_000), "3.1 MB");
@@ -190,6 +222,13 @@ mod tests {
         assert_eq!(honest_percent_text(99.97), ">99.9%");
         assert_eq!(honest_percent_text(100.0), "100.0%");
         assert_eq!(honest_percent_text(0.01), "<0.1%");
+    }
+
+    #[test]
+    fn both_parts_of_the_cost_are_shares_of_one_cpu() {
+        let shares = CpuShares::of(40_000_000, 1_000_000, 10_000_000_000).expect("there was time");
+        assert_eq!(cpu_shares(shares), "prof 0.4% + BPF <0.1% of a CPU");
+        assert_eq!(CpuShares::of(1, 1, 0), None);
     }
 
     #[test]

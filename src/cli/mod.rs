@@ -3,9 +3,11 @@
 //! Nothing else in the crate knows the argument parser; man pages and completions are generated from
 //! [`command`].
 
+mod explain;
 mod read;
 mod record;
 mod sampler;
+mod target;
 mod testing;
 mod tui;
 mod value;
@@ -15,11 +17,14 @@ use crate::failure::Failure;
 use crate::live::LiveOptions;
 use crate::record::RecordOptions;
 use crate::report::{ExportOptions, InfoOptions, ReportOptions};
+use crate::safe_text;
 use crate::symbolize::SymbolizeOptions;
 use crate::tui::TuiOptions;
 use crate::tui::action::Tab;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
 
 /// What `prof` alone prints.
 const OVERVIEW: &str = "\
@@ -32,7 +37,7 @@ prof: where did this program's time go?
   prof export -o flame.svg    a flame graph for a browser
 
 record and report need no preparation of the program: no rebuild, no frame pointers.
-also   prof info, prof symbolize, prof doctor, prof completions
+also   prof live, prof top, prof info, prof symbolize, prof doctor, prof completions
 help   prof help, prof help record, man prof
 ";
 
@@ -90,8 +95,16 @@ impl Stop {
     pub fn show(self) -> Result<u8, Failure> {
         match self {
             Stop::Shown(error) => {
+                let (is_stderr, text) = (error.use_stderr(), error.to_string());
+                let is_terminal =
+                    if is_stderr { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+                let shown = safe_text::for_locale(&text, is_terminal);
                 // A closed pipe is no reason for another message.
-                let _ = error.print();
+                let _ = match shown {
+                    Cow::Borrowed(_) => error.print(),
+                    Cow::Owned(text) if is_stderr => io::stderr().lock().write_all(text.as_bytes()),
+                    Cow::Owned(text) => io::stdout().lock().write_all(text.as_bytes()),
+                };
                 Ok(u8::try_from(error.exit_code()).unwrap_or(crate::failure::status::USAGE))
             }
             Stop::Failed(failure) => Err(failure),
@@ -127,7 +140,6 @@ enum Verb {
     Tui(Box<tui::TuiArgs>),
     Live(Box<tui::LiveArgs>),
     /// Show the hottest functions of a program while it runs: prof live on its second view
-    #[command(hide = true)]
     Top(Box<tui::LiveArgs>),
     Export(Box<read::ExportArgs>),
     Info(read::InfoArgs),
@@ -146,7 +158,7 @@ enum Verb {
   prof doctor -p 4312             can it walk the stacks of that process?")]
 struct DoctorArgs {
     /// Also walk stacks of this process
-    #[arg(short, long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(short, long, value_name = "PID", value_parser = value::one_pid, allow_negative_numbers = true)]
     pid: Option<u32>,
     /// Print `prof.doctor/1` as JSON
     #[arg(long)]
@@ -183,10 +195,22 @@ fn completions(shell: clap_complete::Shell) -> String {
 ///
 /// When there is nothing to do: help was asked for, or the arguments are wrong.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Stop> {
-    let cli = Cli::try_parse_from(arguments).map_err(Stop::Shown)?;
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let cli =
+        Cli::try_parse_from(&arguments).map_err(|error| match explain::explain(&arguments, &error) {
+            Some(failure) => Stop::Failed(failure),
+            None => Stop::Shown(error),
+        })?;
+    let has_dashes = |command: &[OsString]| {
+        let before = arguments.len().checked_sub(command.len() + 1).and_then(|at| arguments.get(at));
+        before.is_some_and(|word| word == "--")
+    };
     Ok(match cli.verb {
         None => Request::Overview(OVERVIEW),
-        Some(Verb::Record(args)) => Request::Record(args.into_options()?),
+        Some(Verb::Record(args)) => {
+            let is_marked = has_dashes(args.command());
+            Request::Record(args.into_options(is_marked)?)
+        }
         Some(Verb::Report(args)) => Request::Report(args.into_options()),
         Some(Verb::Tui(args)) => args.into_request()?,
         Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live")?,

@@ -1,5 +1,6 @@
 //! The commands that read a profile: `prof report`, `prof export`, `prof info`.
 
+use super::value::Ids;
 use super::{HELP_TEMPLATE, Stop, value};
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
@@ -79,13 +80,13 @@ pub(super) struct CommonArgs {
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     thread: Option<String>,
     /// Only these processes
-    #[arg(long, value_name = "PID,…", value_delimiter = ',')]
-    pid: Vec<u32>,
+    #[arg(long, value_name = "PID,…", value_parser = value::pids, allow_negative_numbers = true)]
+    pid: Vec<Ids>,
     /// Only these threads
-    #[arg(long, value_name = "TID,…", value_delimiter = ',')]
-    tid: Vec<u32>,
+    #[arg(long, value_name = "TID,…", value_parser = value::tids, allow_negative_numbers = true)]
+    tid: Vec<Ids>,
     /// Only samples taken on these CPUs
-    #[arg(long, value_name = "CPU,…", value_delimiter = ',')]
+    #[arg(long, value_name = "CPU,…", value_delimiter = ',', value_parser = value::cpu, allow_negative_numbers = true)]
     cpu: Vec<u16>,
     /// Only this part of the recording: 2s..5s, 2s.. or ..5s
     #[arg(long, value_name = "FROM..TO", value_parser = value::time_range)]
@@ -122,8 +123,8 @@ impl CommonArgs {
                 ignore: self.ignore,
                 hide: self.hide,
                 thread: self.thread,
-                pids: self.pid,
-                tids: self.tid,
+                pids: value::all_ids(self.pid),
+                tids: value::all_ids(self.tid),
                 cpus: self.cpu,
                 time: self.time.unwrap_or_default(),
                 space,
@@ -184,10 +185,12 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "KEY", default_value = "self", help_heading = "Output", value_parser = value::sort_key())]
     sort: SortKey,
     /// Most rows, 0 for all
-    #[arg(short = 'n', value_name = "N", help_heading = "Output", help = rows_help())]
+    #[arg(short = 'n', value_name = "N", help_heading = "Output", help = rows_help(), value_parser = value::rows,
+        allow_negative_numbers = true)]
     rows: Option<usize>,
     /// Leave out rows and branches with less than this share of all
-    #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, help = min_help())]
+    #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, help = min_help(),
+        allow_negative_numbers = true)]
     min_pct: Option<f64>,
     /// Print `prof.report/1` as JSON
     #[arg(long, group = "machine", help_heading = "Output")]
@@ -282,7 +285,7 @@ pub(super) struct ExportArgs {
     #[arg(long, help_heading = "Output")]
     no_meta: bool,
     /// Flame graph: do not draw boxes with less than this share of all
-    #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent)]
+    #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, allow_negative_numbers = true)]
     min_pct: Option<f64>,
     #[command(flatten)]
     time: TimeArgs,
@@ -292,7 +295,7 @@ pub(super) struct ExportArgs {
 
 impl ExportArgs {
     pub(super) fn into_options(self) -> Result<ExportOptions, Stop> {
-        let is_stdout = self.output.as_os_str() == "-";
+        let is_stdout = value::is_stdout(&self.output);
         let format = match self.format {
             Some(format) => format,
             None if is_stdout => {

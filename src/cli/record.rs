@@ -1,7 +1,8 @@
 //! `prof record`.
 
-use super::sampler::{RunningArgs, SamplerArgs, SpanArgs};
-use super::{HELP_TEMPLATE, Stop};
+use super::sampler::{SamplerArgs, SpanArgs};
+use super::target::{self, RunningArgs};
+use super::{HELP_TEMPLATE, Stop, value};
 use crate::record::{Output, RecordOptions};
 use clap::Args;
 use std::ffi::OsString;
@@ -49,17 +50,25 @@ pub(super) struct RecordArgs {
 }
 
 impl RecordArgs {
-    pub(super) fn into_options(self) -> Result<RecordOptions, Stop> {
+    /// The command, empty if there is none.
+    pub(super) fn command(&self) -> &[OsString] {
+        &self.command
+    }
+
+    /// `has_dashes`: `--` stood before the command, so that nothing behind it was meant for this program.
+    pub(super) fn into_options(self, has_dashes: bool) -> Result<RecordOptions, Stop> {
+        let stray_options = if has_dashes { Vec::new() } else { target::stray_options(&self.command) };
         let (target, timer) = self.running.into_target(self.command, "record")?;
         let output = match self.output {
             None => Output::Default,
-            Some(path) if path.as_os_str() == "-" => Output::Stdout,
+            Some(path) if value::is_stdout(&path) => Output::Stdout,
             Some(path) => Output::File { path, force: self.force },
         };
         Ok(RecordOptions {
             output,
             quiet: self.quiet,
             verbose: self.verbose,
+            stray_options,
             ..self.sampler.into_options(target, timer, &self.span)
         })
     }

@@ -3,57 +3,11 @@
 use super::testing::TestingArgs;
 use super::value::{self, EventName};
 use crate::failure::Failure;
-use crate::record::{CallGraph, Rate, RecordOptions, Target, WaitOptions};
+use crate::record::{CallGraph, Children, Rate, RecordOptions, Target, WaitOptions};
 use crate::report::Metric;
 use clap::Args;
 use std::ffi::OsString;
 use std::time::Duration;
-
-/// Processes and threads that run.
-#[derive(Debug, Args)]
-pub(super) struct RunningArgs {
-    /// Record these processes with all their threads
-    #[arg(short, long, value_name = "PID,…", value_delimiter = ',', group = "running", help_heading = "Target",
-        value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) pid: Vec<u32>,
-    /// Record just these threads
-    #[arg(short, long, value_name = "TID,…", value_delimiter = ',', group = "running", help_heading = "Target",
-        value_parser = clap::value_parser!(u32).range(1..))]
-    pub(super) tid: Vec<u32>,
-    /// Record all processes whose name matches
-    #[arg(long, value_name = "REGEX", group = "running", help_heading = "Target", value_parser = value::pattern)]
-    pub(super) name: Option<String>,
-    /// Record every process of the machine
-    #[arg(short, long, group = "running", help_heading = "Target")]
-    pub(super) all: bool,
-}
-
-impl RunningArgs {
-    /// What is recorded, and the command that ends the recording when it ends.
-    ///
-    /// # Errors
-    ///
-    /// A usage failure when there is neither a target nor a command; `verb` is what was typed.
-    pub(super) fn into_target(
-        self,
-        command: Vec<OsString>,
-        verb: &str,
-    ) -> Result<(Target, Option<Vec<OsString>>), Failure> {
-        let command = (!command.is_empty()).then_some(command);
-        let running = match (self.name, self.all) {
-            _ if !self.pid.is_empty() => Some(Target::Pids(self.pid)),
-            _ if !self.tid.is_empty() => Some(Target::Tids(self.tid)),
-            (Some(name), _) => Some(Target::Name(name)),
-            (None, true) => Some(Target::System),
-            (None, false) => None,
-        };
-        match (running, command) {
-            (Some(target), timer) => Ok((target, timer)),
-            (None, Some(command)) => Ok((Target::Launch(command), None)),
-            (None, None) => Err(no_target(verb)),
-        }
-    }
-}
 
 /// How it is recorded.
 #[derive(Debug, Args)]
@@ -63,10 +17,12 @@ pub(super) struct SamplerArgs {
     #[arg(short, long, value_name = "EVENT,…", value_delimiter = ',', value_parser = value::event)]
     event: Vec<EventName>,
     /// Samples per second and CPU, or max for the kernel's limit
-    #[arg(short = 'F', long, value_name = "HZ|max", value_parser = value::rate, long_help = rate_help())]
+    #[arg(short = 'F', long, value_name = "HZ|max", value_parser = value::rate, long_help = rate_help(),
+        allow_negative_numbers = true)]
     frequency: Option<Rate>,
     /// Shorter waits are summed up by thread and reason, without their stacks
-    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = value::duration_with_unit)]
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = value::duration_with_unit,
+        allow_hyphen_values = true)]
     min_block: Duration,
     /// What taking stacks of waits may cost, of each CPU's time; past it only some are taken, drawn by lot
     /// and standing for the others. 0 is no limit
@@ -79,6 +35,10 @@ pub(super) struct SamplerArgs {
     /// Leave out the kernel: no samples in it and no kernel frames
     #[arg(long)]
     user_only: bool,
+    /// Record the children that a recorded process has already, too, and theirs; those that it starts from then on are
+    /// always recorded
+    #[arg(long, conflicts_with = "no_children")]
+    children: bool,
     /// Do not record processes that a recorded process starts
     #[arg(long)]
     no_children: bool,
@@ -93,10 +53,10 @@ pub(super) struct SamplerArgs {
 #[derive(Debug, Args)]
 pub(super) struct SpanArgs {
     /// Stop after this long
-    #[arg(short, long, value_name = "TIME", value_parser = value::positive_duration)]
+    #[arg(short, long, value_name = "TIME", value_parser = value::positive_duration, allow_hyphen_values = true)]
     pub(super) duration: Option<Duration>,
     /// Start sampling this long after everything is set up
-    #[arg(short = 'D', long, value_name = "TIME", value_parser = value::duration)]
+    #[arg(short = 'D', long, value_name = "TIME", value_parser = value::duration, allow_hyphen_values = true)]
     pub(super) delay: Option<Duration>,
 }
 
@@ -170,16 +130,13 @@ impl SamplerArgs {
             rate: self.frequency.unwrap_or(Rate::Default),
             call_graph: self.call_graph,
             user_only: self.user_only,
-            follow_children: !self.no_children,
+            children: match (self.children, self.no_children) {
+                (true, _) => Children::All,
+                (_, true) => Children::None,
+                _ => Children::New,
+            },
             table_budget_bytes: self.table_budget.unwrap_or(default.table_budget_bytes),
             ..default
         })
     }
-}
-
-fn no_target(verb: &str) -> Failure {
-    Failure::usage("nothing to record")
-        .hint(format!("a running process:  prof {verb} -p PID"))
-        .hint(format!("a command:          prof {verb} CMD ARG"))
-        .hint(format!("the whole machine:  prof {verb} -a"))
 }

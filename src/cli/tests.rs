@@ -85,7 +85,7 @@ fn record_options_are_translated() {
     assert_eq!(options.duration, Some(Duration::from_secs(90)));
     assert_eq!(options.delay, Some(Duration::from_millis(500)));
     assert_eq!(options.call_graph, CallGraph::FramePointer);
-    assert!(options.user_only && !options.follow_children && options.verbose && !options.quiet);
+    assert!(options.user_only && options.verbose && !options.quiet);
     assert_eq!(options.output, Output::File { path: "out.data".into(), force: true });
     assert_eq!(options.table_budget_bytes, 1 << 30);
     assert_eq!(recorded("prof record -o - -a").output, Output::Stdout);
@@ -125,7 +125,7 @@ fn what_cannot_be_recorded_is_refused_with_a_reason() {
         ("prof record -d 0 -p 1", "must be longer than 0"),
         ("prof record -d 1e300 -p 1", "write 30s"),
         ("prof record -d soon -p 1", "write 30s"),
-        ("prof record -p 0", "0 is not in 1.."),
+        ("prof record -p 0", "`0` is no process id"),
         ("prof record -p 1 -a", "cannot be used with"),
         ("prof record --name ( ls", "not a regular expression: unclosed group"),
         ("prof record --table-budget 1kB -a", "at least 1MiB"),
@@ -136,6 +136,135 @@ fn what_cannot_be_recorded_is_refused_with_a_reason() {
         assert_eq!(status, 2, "{line}");
         assert!(text.contains(expected), "{line}: {text}");
     }
+}
+
+#[test]
+fn ids_may_be_separated_by_whatever_pgrep_prints() {
+    let pids = |text: &str| {
+        let Ok(Request::Record(options)) = parse(["prof", "record", "-p", text].map(OsString::from)) else {
+            panic!("{text:?}")
+        };
+        options.target
+    };
+    for text in ["21,22", "21 22", "21\n22\n", " 21, 22 ", "21\t22,"] {
+        assert_eq!(pids(text), Target::Pids(vec![21, 22]), "{text:?}");
+    }
+    assert_eq!(recorded("prof record -p 1 -p 2,3").target, Target::Pids(vec![1, 2, 3]));
+    assert_eq!(reported("prof report --pid 1,2 --pid 3").common.filter.pids, [1, 2, 3]);
+    let Ok(Request::Live(options)) = parse(["prof", "tui", "-p", "21\n22"].map(OsString::from)) else {
+        panic!("not live")
+    };
+    assert_eq!(options.record.target, Target::Pids(vec![21, 22]));
+}
+
+/// Message and hints of a command line that is refused.
+fn explained(line: &[&str]) -> String {
+    match parse(line.iter().map(OsString::from)) {
+        Err(Stop::Shown(error)) => error.to_string(),
+        Err(Stop::Failed(failure)) => [&[failure.message], &failure.hints[..]].concat().join("\n"),
+        Ok(request) => panic!("{line:?}: {request:?}"),
+    }
+}
+
+#[test]
+fn what_a_shell_makes_of_pgrep_is_explained() {
+    for verb in ["record", "live", "top"] {
+        // Two numbers without quotes: the second one would be a command.
+        let text = explained(&["prof", verb, "-p", "21", "22", "23"]);
+        assert!(text.contains("`22` looks like another process id"), "{text}");
+        assert!(text.contains("-p 21,22,23") && text.contains("\"$(pgrep "), "{text}");
+        let text = explained(&["prof", verb, "-t", "21", "22"]);
+        assert!(text.contains("`22` looks like another thread id") && text.contains("-t 21,22"), "{text}");
+    }
+    let text = explained(&["prof", "tui", "-p", "21", "22"]);
+    assert!(text.contains("`22` looks like another process id") && text.contains("-p 21,22"), "{text}");
+    // No process of that name: nothing, or nothing between quotes.
+    for line in
+        [&["prof", "record", "-p"][..], &["prof", "record", "-p", ""], &["prof", "tui", "-p", "-d", "1s"]]
+    {
+        let text = explained(line);
+        assert!(text.contains("no process id") && text.contains("pgrep"), "{line:?}: {text}");
+    }
+    // A program of that name can still be started.
+    assert_eq!(recorded("prof record -p 1 ./22").timer, Some(words("./22")));
+}
+
+#[test]
+fn a_name_where_an_id_belongs_points_to_the_option_for_names() {
+    let text = explained(&["prof", "record", "-p", "no-such-process"]);
+    assert!(text.contains("`no-such-process` is no process id"), "{text}");
+    assert!(text.contains("--name '^no-such-process$' (no process has that name)"), "{text}");
+    assert!(explained(&["prof", "record", "-t", "abc"]).contains("`abc` is no thread id"));
+}
+
+#[test]
+fn what_is_planned_is_refused_as_such() {
+    let text = explained(&["prof", "diff", "a.data", "b.data"]);
+    assert!(text.contains("prof diff: comparing recordings is not in this version"), "{text}");
+    let text = explained(&["prof", "tui", "a.data", "b.data"]);
+    assert!(text.contains("takes one profile") && text.contains("`b.data`"), "{text}");
+    assert!(explained(&["prof", "recrod", "ls"]).contains("'record'"), "a slip is still one");
+}
+
+#[test]
+fn numbers_that_cannot_be_are_refused_in_words() {
+    for (line, expected) in [
+        ("prof record -p -1", "`-1` is no process id"),
+        ("prof record -d -1 -p 1", "write 30s"),
+        ("prof record -D -1s -p 1", "write 30s"),
+        ("prof record -F -5 -p 1", "samples per second"),
+        ("prof report -n -1", "write a number of rows"),
+        ("prof report -n abc", "write a number of rows"),
+        ("prof report --pid abc", "`abc` is no process id"),
+        ("prof report --cpu x", "write CPU numbers"),
+        ("prof report --min-pct -1", "from 0 to 100"),
+        ("prof doctor -p abc", "`abc` is no process id"),
+    ] {
+        let (status, text) = refused(line);
+        assert_eq!(status, 2, "{line}");
+        assert!(text.contains(expected), "{line}: {text}");
+        assert!(!text.contains("'-- -") && !text.contains("invalid digit"), "{line}: {text}");
+    }
+}
+
+#[test]
+fn children_that_are_there_already_are_recorded_when_asked_for() {
+    use crate::record::Children;
+    assert_eq!(recorded("prof record -p 1").children, Children::New);
+    assert_eq!(recorded("prof record -p 1 --children").children, Children::All);
+    assert_eq!(recorded("prof record -p 1 --no-children").children, Children::None);
+    assert_eq!(refused("prof record -p 1 --children --no-children").0, 2);
+    let Ok(Request::Live(options)) = parsed("prof live --children -p 7") else { panic!("not live") };
+    assert_eq!(options.record.children, Children::All);
+}
+
+#[test]
+fn options_behind_the_command_are_noticed() {
+    let stray = |line: &str| recorded(line).stray_options;
+    assert_eq!(stray("prof record ./busy 0.1 -o out.data"), ["-o out.data"]);
+    assert_eq!(stray("prof record ./busy -d 10s"), ["-d 10s"]);
+    assert_eq!(stray("prof record ./busy -F 99 --user-only"), ["-F 99", "--user-only"]);
+    assert_eq!(stray("prof record -p 5 sleep 10 -d 5s"), ["-d 5s"]);
+    assert_eq!(stray("prof record ./busy --duration=10s"), ["--duration=10s"]);
+    // What may well be meant for the command, or was said to be.
+    for line in [
+        "prof record gcc -o x x.c",
+        "prof record ls -d -p",
+        "prof record -- ./busy 0.1 -o out.data",
+        "prof record grep -e cpu-clock -F 9 --quiet",
+        "prof record ./busy",
+    ] {
+        assert_eq!(stray(line), [""; 0], "{line}");
+    }
+}
+
+#[test]
+fn standard_output_can_be_named_by_its_file() {
+    assert_eq!(recorded("prof record -o /dev/stdout -a").output, Output::Stdout);
+    let Ok(Request::Export(options)) = parsed("prof export -o /dev/stdout --format svg") else {
+        panic!("no export")
+    };
+    assert_eq!(options.destination, Destination::Stdout);
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! The commands that show a profile in the terminal: `prof tui`, `prof live`, `prof top`.
 
 use super::read::{CommonArgs, InputArgs, TimeArgs};
-use super::sampler::{RunningArgs, SamplerArgs, SpanArgs};
+use super::sampler::{SamplerArgs, SpanArgs};
+use super::target::RunningArgs;
+use super::value::Ids;
 use super::{HELP_TEMPLATE, Request, value};
 use crate::failure::Failure;
 use crate::live::LiveOptions;
@@ -46,13 +48,13 @@ pub(super) struct TuiArgs {
 #[derive(Debug, Args)]
 struct WatchedArgs {
     /// Watch these processes with all their threads
-    #[arg(id = "watched_pid", short = 'p', value_name = "PID,…", value_delimiter = ',', group = "watched",
-        conflicts_with = "file", help_heading = "Live target", value_parser = clap::value_parser!(u32).range(1..))]
-    pid: Vec<u32>,
+    #[arg(id = "watched_pid", short = 'p', value_name = "PID,…", group = "watched", conflicts_with = "file",
+        help_heading = "Live target", value_parser = value::pids, allow_negative_numbers = true)]
+    pid: Vec<Ids>,
     /// Watch just these threads
-    #[arg(id = "watched_tid", short = 't', value_name = "TID,…", value_delimiter = ',', group = "watched",
-        conflicts_with = "file", help_heading = "Live target", value_parser = clap::value_parser!(u32).range(1..))]
-    tid: Vec<u32>,
+    #[arg(id = "watched_tid", short = 't', value_name = "TID,…", group = "watched", conflicts_with = "file",
+        help_heading = "Live target", value_parser = value::tids, allow_negative_numbers = true)]
+    tid: Vec<Ids>,
     /// Watch all processes whose name matches
     #[arg(long, value_name = "REGEX", group = "watched", conflicts_with = "file", help_heading = "Live target",
         value_parser = value::pattern)]
@@ -119,7 +121,7 @@ impl TuiArgs {
         let tui = self.display.into_options(common, Tab::default());
         if !is_live {
             if self.span.duration.is_some() || self.span.delay.is_some() {
-                return Err(Failure::usage("--duration and --delay are of a recording, and here is none")
+                return Err(Failure::usage("--duration and --delay need a live target")
                     .hint("with a target:       prof tui -d 10s -p PID")
                     .hint("a part of a profile:  prof tui --time 2s..5s"));
             }

@@ -1,9 +1,10 @@
 //! Values of options: text to numbers, durations, sizes and choices. Messages complete the parser's
 //! own `invalid value 'X' for '-d <TIME>': …`.
 
-use crate::record::{CallGraph, Rate};
+use crate::record::{self, CallGraph, Rate};
 use crate::report::{ColorWhen, ExportFormat, Grouping, NameStyle, SortKey, TimeRange};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::path::Path;
 use std::time::Duration;
 
 /// Longest time that makes sense anywhere: a hundred days.
@@ -101,6 +102,90 @@ pub(super) fn time_range(text: &str) -> Result<TimeRange, String> {
         }
         range => Ok(range),
     }
+}
+
+/// The ids in one argument: `pgrep` and `pidof` print several, in lines or between blanks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ids(Vec<u32>);
+
+/// The ids of all arguments of an option.
+pub(super) fn all_ids(arguments: Vec<Ids>) -> Vec<u32> {
+    arguments.into_iter().flat_map(|ids| ids.0).collect()
+}
+
+/// Process ids. A name points to the option that takes one.
+pub(super) fn pids(text: &str) -> Result<Ids, String> {
+    ids(text).map_err(|problem| match problem {
+        IdProblem::Word(word) if word.starts_with(|letter: char| letter.is_alphabetic()) => {
+            let processes = match record::count_named(&word) {
+                0 => "no process has that name".to_owned(),
+                1 => "1 process".to_owned(),
+                count => format!("{} processes", crate::units::count(count as u64)),
+            };
+            format!(
+                "`{word}` is no process id; by name: --name '^{}$' ({processes})",
+                regex::escape(&word).replace("\\-", "-")
+            )
+        }
+        problem => problem.text("process"),
+    })
+}
+
+/// One process id.
+pub(super) fn one_pid(text: &str) -> Result<u32, String> {
+    match pids(text)?.0.as_slice() {
+        [pid] => Ok(*pid),
+        _ => Err("one process id only".to_owned()),
+    }
+}
+
+/// Thread ids.
+pub(super) fn tids(text: &str) -> Result<Ids, String> {
+    ids(text).map_err(|problem| problem.text("thread"))
+}
+
+/// Why a text holds no ids.
+enum IdProblem {
+    /// A word that is none.
+    Word(String),
+    /// There is nothing in it.
+    Nothing,
+}
+
+impl IdProblem {
+    fn text(&self, noun: &str) -> String {
+        match self {
+            IdProblem::Word(word) => format!("`{word}` is no {noun} id"),
+            IdProblem::Nothing => {
+                format!("no {noun} id in it: what should print it, such as pgrep, found none")
+            }
+        }
+    }
+}
+
+fn ids(text: &str) -> Result<Ids, IdProblem> {
+    let words = text.split(|letter: char| letter == ',' || letter.is_whitespace());
+    let ids = words.filter(|word| !word.is_empty()).map(|word| match word.parse::<u32>() {
+        Ok(id) if id > 0 => Ok(id),
+        _ => Err(IdProblem::Word(word.to_owned())),
+    });
+    let ids = ids.collect::<Result<Vec<u32>, _>>()?;
+    if ids.is_empty() { Err(IdProblem::Nothing) } else { Ok(Ids(ids)) }
+}
+
+/// The number of a CPU.
+pub(super) fn cpu(text: &str) -> Result<u16, String> {
+    text.trim().parse().map_err(|_| "write CPU numbers, such as 0,3".to_owned())
+}
+
+/// A number of rows.
+pub(super) fn rows(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "write a number of rows, 0 for all".to_owned())
+}
+
+/// Whether a file is standard output.
+pub(super) fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-" || path == Path::new("/dev/stdout")
 }
 
 /// A sampling rate in Hz, or `max`.

@@ -17,7 +17,9 @@ mod table;
 mod wait;
 
 pub use event::{Event, EventId, EventInfo, Sample, Unit};
-pub use file::{Glance, Integrity, Opened, ReadError, WriteError, Writer, read, read_path, recorder_words};
+pub use file::{
+    Glance, Integrity, Opened, ReadError, WriteError, Writer, read, read_path, read_stream, recorder_words,
+};
 pub use fold::Folded;
 pub use kernel_addresses::AddressSettings;
 pub use outcome::Outcome;
@@ -59,6 +61,8 @@ pub const FRAMES_LEFT_OUT: &str = "[frames left out]";
 
 /// Name of the process of threads that the PID namespace of the recorder does not have: their numbers are 0.
 pub const OUTSIDE: &str = "[outside this PID namespace]";
+/// What generated code is called that has no names: addresses in it mean nothing to anyone, and each is another one.
+pub const UNNAMED_CODE: &str = "[jit] (no names)";
 
 /// Names of the counters that `prof` itself writes. Readers show unknown names as they are.
 pub mod counter {
@@ -112,6 +116,8 @@ pub mod counter {
     pub const PROCESSES_REFUSED: &str = "processes_refused";
     /// Files that the kernel side did not take.
     pub const FILES_REFUSED: &str = "files_refused";
+    /// Files with the names of generated code that were there and were not read, such as those of another user.
+    pub const PERF_MAPS_REFUSED: &str = "perf_maps_refused";
 }
 
 /// Facts about the recording that are known when it starts.
@@ -155,6 +161,10 @@ pub struct Meta {
     pub kernel_addresses: Option<AddressSettings>,
     /// Inode of the PID namespace whose numbers processes and threads have; 0 for the initial one.
     pub pid_namespace: u64,
+    /// What was recorded is a command that was started for it.
+    pub is_command: bool,
+    /// What was decided at the start that whoever reads the profile should know. Quotes foreign names.
+    pub notices: Vec<String>,
 }
 
 /// Facts known when the recording has ended.
@@ -162,10 +172,12 @@ pub struct Meta {
 pub struct End {
     /// Length of the recording, ns.
     pub duration_ns: u64,
-    /// Why it ended: `interrupt`, `duration`, `target exited`, …
+    /// Why it ended: `interrupted`, `duration reached`, `target ended`, …
     pub reason: String,
-    /// CPU time used by `prof` itself, user + system, ns.
+    /// CPU time used by `prof` itself, user + system, ns: before, while and after it recorded.
     pub cpu_ns: u64,
+    /// The part of `cpu_ns` that was used while it recorded; `None` in files of versions that did not tell them apart.
+    pub recording_cpu_ns: Option<u64>,
     /// Run time of the BPF programs, ns; 0 when it could not be measured.
     pub bpf_ns: u64,
     /// Runs of the BPF programs behind `bpf_ns`.
@@ -176,6 +188,42 @@ pub struct End {
     pub threads: u32,
     /// Exit status of a launched command, as a shell would report it.
     pub command_status: Option<i32>,
+    /// The signal that killed a launched command.
+    pub command_signal: Option<i32>,
+    /// What was found at the end that whoever reads the profile should know. Quotes foreign names.
+    pub notices: Vec<String>,
+}
+
+/// What `prof` itself used in a time, as shares of one CPU, percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuShares {
+    /// Its own threads.
+    pub cpu_percent: f64,
+    /// The BPF programs, which run on the CPUs of what is recorded.
+    pub bpf_percent: f64,
+}
+
+impl CpuShares {
+    /// Those of so much CPU time in `length_ns`; `None` of no time at all.
+    pub fn of(cpu_ns: u64, bpf_ns: u64, length_ns: u64) -> Option<Self> {
+        let percent = |ns: u64| ns as f64 * 100.0 / length_ns as f64;
+        (length_ns > 0).then(|| CpuShares { cpu_percent: percent(cpu_ns), bpf_percent: percent(bpf_ns) })
+    }
+}
+
+impl End {
+    /// The reason of a picture of a recording that goes on.
+    pub const STILL_RECORDING: &str = "still recording";
+
+    /// What `prof` used while it recorded; `None` where that is not known.
+    pub fn while_recording(&self) -> Option<CpuShares> {
+        CpuShares::of(self.recording_cpu_ns?, self.bpf_ns, self.duration_ns)
+    }
+
+    /// CPU time that `prof` used before it recorded and after that, ns; `None` where that is not known.
+    pub fn before_after_ns(&self) -> Option<u64> {
+        Some(self.cpu_ns.saturating_sub(self.recording_cpu_ns?))
+    }
 }
 
 impl Profile {
@@ -209,6 +257,11 @@ impl Profile {
     /// The value of the counter `name`, 0 when it was never counted.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// What was decided or found that whoever reads the profile should know. Quotes foreign names.
+    pub fn notices(&self) -> impl Iterator<Item = &String> {
+        self.meta.notices.iter().chain(self.end.iter().flat_map(|end| &end.notices))
     }
 
     /// Length of the recording in ns: from the end record, else the time of the last sample.

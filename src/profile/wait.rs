@@ -9,7 +9,8 @@ pub enum Reason {
     /// Blocked, for none of the reasons below.
     #[default]
     Other,
-    /// For a lock or a condition variable (futex, or a lock inside the kernel).
+    /// For a lock: of the program, of a file or inside the kernel. In a file also for whatever else is made of a futex, which
+    /// the names of functions tell apart.
     Lock,
     /// For a disk: reading, writing, or for data to be safe there.
     Disk,
@@ -29,13 +30,18 @@ pub enum Reason {
     NoCpu,
     /// Stopped by a signal or a debugger, or frozen.
     Stopped,
+    /// For a condition variable, or a monitor's: for another thread to say that something has come about.
+    Condvar,
+    /// For another thread, by a futex that is no lock's and no condition variable's, as far as is known: a semaphore, the
+    /// end of a thread.
+    Futex,
     /// A reason that this version does not know.
     Unknown(u8),
 }
 
 impl Reason {
-    /// All reasons this version writes.
-    pub const ALL: [Reason; 11] = [
+    /// All reasons that this version knows.
+    pub const ALL: [Reason; 13] = [
         Reason::Other,
         Reason::Lock,
         Reason::Disk,
@@ -47,9 +53,11 @@ impl Reason {
         Reason::Child,
         Reason::NoCpu,
         Reason::Stopped,
+        Reason::Condvar,
+        Reason::Futex,
     ];
 
-    /// The stored number; `enum prof_reason` in `src/bpf/prof.h`.
+    /// The stored number; up to that of [`Reason::Stopped`] `enum prof_reason` in `src/bpf/prof.h`.
     pub fn code(self) -> u8 {
         match self {
             Reason::Other => 0,
@@ -63,6 +71,8 @@ impl Reason {
             Reason::Child => 8,
             Reason::NoCpu => 9,
             Reason::Stopped => 10,
+            Reason::Condvar => 11,
+            Reason::Futex => 12,
             Reason::Unknown(code) => code,
         }
     }
@@ -86,6 +96,8 @@ impl Reason {
             Reason::Child => "child",
             Reason::NoCpu => "no CPU",
             Reason::Stopped => "stopped",
+            Reason::Condvar => "condvar",
+            Reason::Futex => "futex",
             Reason::Unknown(_) => "unknown",
         }
     }
@@ -188,6 +200,13 @@ pub struct ThreadTime {
     pub has_ended: bool,
     /// Of its waits those that are no samples, each reason once.
     pub short_waits: Vec<ShortWaits>,
+}
+
+impl ThreadTime {
+    /// Whether it was there and nothing is known of its time.
+    pub fn is_unknown(&self) -> bool {
+        self.to_ns > self.from_ns && self.on_cpu_ns == 0 && self.no_cpu_ns == 0 && self.blocked_ns == 0
+    }
 }
 
 #[cfg(test)]

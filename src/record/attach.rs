@@ -383,6 +383,9 @@ pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
     if is_denied {
         return super::rights::not_permitted("cannot load the samplers").into();
     }
+    if let Some(why) = too_old(&rustix::system::uname().release().to_string_lossy()) {
+        return Failure::new(status::FAILED, why).hint(format!("what it refused: {error:#}")).into();
+    }
     if error.to_string().contains("Too many open files") {
         return super::descriptors::lack("cannot load the samplers").into();
     }
@@ -404,4 +407,34 @@ pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
         .into()
 }
 
+/// The first version of the kernel that prof is made for.
+const FIRST_KERNEL: (u32, u32) = (6, 1);
+
+/// `5.15` of `5.15.0-91-generic`.
+fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// What is to be said where the kernel is too old; `None` where it is not, or its version is not known.
+fn too_old(release: &str) -> Option<String> {
+    let (major, minor) = kernel_version(release).filter(|version| *version < FIRST_KERNEL)?;
+    let (first_major, first_minor) = FIRST_KERNEL;
+    Some(format!("prof needs Linux {first_major}.{first_minor} or later, and this is {major}.{minor}"))
+}
+
 const _: () = assert!(size_of::<prof_image>() == 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_named_in_one_sentence() {
+        let said = too_old("5.15.0-91-generic");
+        assert_eq!(said.as_deref(), Some("prof needs Linux 6.1 or later, and this is 5.15"));
+        for release in ["6.1.0-18-amd64", "6.18.5", "10.0", "unknown"] {
+            assert_eq!(too_old(release), None, "{release}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ use super::process::{self, Mapped, Process, is_vsyscall};
 use super::processes::Processes;
 use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
+use super::title;
 use super::waiting::{self, WaitingRescues};
 use super::waits::Waits;
 use crate::bpf::{
@@ -85,6 +86,8 @@ pub struct Collector {
     pub(super) tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
     /// Generations of threads that the PID namespace of this process does not have, by name.
     outside: FxHashMap<Vec<u8>, u32>,
+    /// Titles of processes, by number and generation.
+    titles: FxHashMap<(u32, u32), Option<String>>,
     calls: CallChecks,
     pub(super) dumps: JitDumps,
     path: Vec<FrameId>,
@@ -108,6 +111,7 @@ impl Collector {
             tables_tried: 0,
             tasks: FxHashMap::default(),
             outside: FxHashMap::default(),
+            titles: FxHashMap::default(),
             calls: CallChecks::default(),
             dumps: JitDumps::default(),
             path: Vec::new(),
@@ -438,6 +442,18 @@ impl Collector {
         tables.intern_task(Task { comm, process, generation, ..Task::default() })
     }
 
+    /// Looks at the title of a process again: many set it only once they have begun. The next row of its first thread, called
+    /// `comm`, has it.
+    pub(super) fn renew_title(&mut self, time_ns: u64, tgid: u32, comm: &[u8]) {
+        let generation = self.processes.at(tgid, time_ns).map_or(0, |process| process.generation);
+        let title = title::of(tgid, &safe_text::from_bytes(comm));
+        let known = self.titles.entry((tgid, generation)).or_default();
+        if title.is_some() && *known != title {
+            *known = title;
+            self.tasks.remove(&(tgid, tgid, generation, comm.to_vec()));
+        }
+    }
+
     /// The thread that had these numbers and this name at `time_ns`.
     pub(super) fn task_at(&mut self, time_ns: u64, tgid: u32, tid: u32, comm: &[u8]) -> TaskId {
         let process = self.processes.at(tgid, time_ns);
@@ -446,11 +462,15 @@ impl Collector {
         if let Some(&task) = self.tasks.get(&key) {
             return task;
         }
+        let has_ended = process.is_some_and(|process| process.has_ended);
         let comm = safe_text::from_bytes(comm);
         let process_name = match process {
             Some(process) if tid != tgid && !process.comm.is_empty() => process.comm.clone(),
             _ => comm.clone(),
         };
+        let find_title = || if has_ended { None } else { title::of(tgid, &process_name) };
+        let title = self.titles.entry((tgid, generation)).or_insert_with(find_title);
+        let process_name = title.clone().unwrap_or(process_name);
         let tables = &mut self.profile.tables;
         let comm = tables.intern_string(&comm);
         let process = tables.intern_string(&process_name);

@@ -27,6 +27,8 @@ pub(super) struct Child {
     ended: Option<OwnedFd>,
     /// CPU time that it had used when it ended.
     pub cpu_time: Option<CpuTime>,
+    /// The signal that killed it.
+    signal: Option<i32>,
 }
 
 /// Finds the program of a command as execvp(3) does.
@@ -146,6 +148,7 @@ impl Child {
             status: None,
             ended: Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()),
             cpu_time: None,
+            signal: None,
         })
     }
 
@@ -185,6 +188,11 @@ impl Child {
         self.ended.as_ref().map(AsFd::as_fd)
     }
 
+    /// The signal that killed the command, once it has ended.
+    pub(super) fn killed_by(&self) -> Option<i32> {
+        self.signal
+    }
+
     /// Waits for the command's end.
     pub(super) fn wait(&mut self) -> Option<i32> {
         self.reap(0)
@@ -208,6 +216,7 @@ impl Child {
                 self.status = Some(libc::WEXITSTATUS(raw));
             } else if reaped > 0 && libc::WIFSIGNALED(raw) {
                 self.status = Some(128 + libc::WTERMSIG(raw));
+                self.signal = Some(libc::WTERMSIG(raw));
             }
         }
         self.status

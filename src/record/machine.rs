@@ -9,7 +9,7 @@ use crate::unwind::architecture::{Architecture, signature_mask_of};
 const MAX_SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 /// `cpu-clock` drops ticks without a word when they come faster than it can serve them: at 30 kHz 0.4 %, at 100 kHz
 /// 16 % of the time was missing (Linux 6.18, virtual machine), at 10 kHz none.
-const MAX_CPU_CLOCK_HZ: u32 = 20_000;
+pub const MAX_CPU_CLOCK_HZ: u32 = 20_000;
 
 /// The rate in force: what was asked for, within what the kernel allows.
 pub(super) fn effective_hz(options: &RecordOptions, notices: &mut Vec<String>) -> u32 {
@@ -28,6 +28,7 @@ pub(super) fn effective_hz(options: &RecordOptions, notices: &mut Vec<String>) -
         Rate::Max => limit,
     };
     if asked > limit {
+        let [asked, limit] = [asked, limit].map(|hz| crate::units::count(hz.into()));
         notices.push(format!("{asked} Hz is above the limit of {limit} Hz ({why}): sampling at {limit} Hz"));
     }
     asked.min(limit)

@@ -3,9 +3,11 @@
 //! [`run`] is the list of steps; each lives in a file of its own. It uses `bpf`, `unwind`, `profile` and
 //! `symbols`, which do not know each other.
 
+mod announce;
 mod attach;
 mod call_check;
 mod capacity;
+mod children;
 mod collect;
 mod complete;
 mod cost;
@@ -23,6 +25,7 @@ mod kernel_types;
 mod launch;
 pub mod live;
 mod machine;
+mod memory_limit;
 mod modules;
 mod names;
 mod namespaces;
@@ -45,22 +48,26 @@ mod signals;
 mod span;
 mod stack_copies;
 mod status;
+mod stop_reason;
 mod stopper;
 mod symbolize;
 mod table_space;
 mod target;
+mod title;
 mod wait_programs;
 mod wait_reason;
 mod waiting;
 mod waits;
 
 pub use complete::{Completed, complete_names};
+pub use cost::CostOf;
 pub use kernel_types::TypesLack;
+pub use machine::MAX_CPU_CLOCK_HZ;
 pub use namespaces::{
     Kind as NamespaceKind, Place as NamespacePlace, apart as namespaces_apart, check as check_namespaces,
     clock_offset_ns, own as own_namespace,
 };
-pub use options::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
+pub use options::{CallGraph, Children, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
 pub use proc_fs::innermost_number;
 pub use proc_fs::parse_maps;
 pub use rights::{
@@ -70,11 +77,12 @@ pub use rights::{
 pub use seccomp::filtered_calls;
 pub use session::{Session, Start};
 pub use sideband::CodeMapping;
-pub use target::{Found, find};
+pub use target::{Found, count_named, find};
 
 use crate::failure::{Failure, status as exit};
 use crate::privilege;
 use crate::profile::{WriteError, Writer, counter};
+use announce::announce;
 use fresh_rows::MostRows;
 use launch::Child;
 use naming::Naming;
@@ -85,6 +93,7 @@ use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use stop_reason::StopReason;
 
 /// A reason to end is looked for this often, if nothing comes.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -289,35 +298,6 @@ fn local_time() -> String {
     format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
 }
 
-fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOptions, found: &Found) {
-    let profile = &session.collector.profile;
-    let mut events = Vec::new();
-    if profile.event_named("on-cpu").is_some() {
-        events.push(format!("on-CPU {} Hz", profile.meta.effective_hz));
-    }
-    if profile.event_named("off-cpu").is_some() {
-        events.push("off-CPU".to_owned());
-    }
-    let events = events.join(" and ");
-    let threads = match options.target {
-        Target::Launch(_) => String::new(),
-        _ => format!(", {}", crate::units::counted(u64::from(found.threads), "thread")),
-    };
-    let label = crate::safe_text::terminal(&found.label).into_owned();
-    let how_to_stop = match (&options.target, options.duration) {
-        (Target::Launch(_), _) => "stops with the command".to_owned(),
-        (_, Some(duration)) => format!("stops after {}", humantime::format_duration(duration)),
-        (_, None) => "Ctrl-C stops".to_owned(),
-    };
-    voice.say(&format!("recording {label}{threads}, {events}; {how_to_stop}"));
-    for notice in std::mem::take(&mut session.notices) {
-        voice.say(&format!("note: {notice}"));
-    }
-    if options.verbose {
-        voice.say(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
-    }
-}
-
 /// A recording that takes samples.
 struct Recording<'a, 'obj> {
     session: Session<'obj>,
@@ -334,20 +314,13 @@ struct Recording<'a, 'obj> {
     has_written_samples: bool,
 }
 
-/// Why a recording ended.
-struct Ending {
-    reason: &'static str,
-    /// Exit status of `prof` itself.
-    status: u8,
-}
-
 impl Recording<'_, '_> {
     /// Takes samples until there is a reason to stop.
-    fn until_its_end(&mut self, writer: &mut Writer<ProfileFile>) -> anyhow::Result<Ending> {
+    fn until_its_end(&mut self, writer: &mut Writer<ProfileFile>) -> anyhow::Result<StopReason> {
         let mut last_flush = Instant::now();
         loop {
-            if let Some(ending) = self.ending() {
-                return Ok(ending);
+            if let Some(reason) = self.stop_reason() {
+                return Ok(reason);
             }
             let others: Vec<_> = self.child.iter().filter_map(Child::ended_fd).collect();
             self.session.wait(PATIENCE, &others)?;
@@ -379,29 +352,33 @@ impl Recording<'_, '_> {
         }
     }
 
-    fn ending(&mut self) -> Option<Ending> {
-        let ended = |reason| Some(Ending { reason, status: exit::OK });
+    fn stop_reason(&mut self) -> Option<StopReason> {
         if let Some(child) = &mut self.child
             && child.poll().is_some()
         {
-            return ended("command ended");
+            return Some(StopReason::CommandEnded);
         }
         if let Some(signal) = self.signals.end_signal() {
             match &self.child {
                 // The signal is the command's; its end ends the recording.
                 Some(child) if self.has_launched => forward(child, &self.signals, &mut self.signals_sent),
-                _ => return Some(Ending { reason: "terminated", status: (128 + signal) as u8 }),
+                _ => return Some(StopReason::Signal(signal)),
             }
         }
         let interrupts_to_stop = if self.has_launched { 2 } else { 1 };
         if self.signals.interrupts() >= interrupts_to_stop {
-            return ended("interrupted");
+            return Some(StopReason::Interrupted);
         }
         if self.options.duration.is_some_and(|duration| self.session.elapsed() >= duration) {
-            return ended("duration reached");
+            return Some(StopReason::DurationReached);
         }
         if !self.has_launched && self.session.target_has_ended() {
-            return ended("target ended");
+            let has_begun = self.session.collector.totals.samples + self.session.collector.totals.waits > 0;
+            return Some(if self.session.elapsed() < PATIENCE && !has_begun {
+                StopReason::TargetGone
+            } else {
+                StopReason::TargetEnded
+            });
         }
         None
     }
@@ -410,18 +387,18 @@ impl Recording<'_, '_> {
     fn finish(
         mut self,
         mut writer: Writer<ProfileFile>,
-        result: anyhow::Result<Ending>,
+        result: anyhow::Result<StopReason>,
     ) -> anyhow::Result<u8> {
-        let ending = match result {
-            Ok(ending) => ending,
+        let reason = match result {
+            Ok(reason) => reason,
             Err(error) => return self.give_up(writer, error),
         };
-        if ending.reason == "interrupted" {
+        if reason == StopReason::Interrupted {
             self.voice.say("stopping... (interrupt again: save without names)");
         }
         let completed = self
             .session
-            .stop(ending.reason)
+            .stop(&reason.text())
             .and_then(|()| {
                 // What was recorded is in the file before anything else is done.
                 writer.flush(&mut self.session.collector.profile, true)?;
@@ -431,9 +408,15 @@ impl Recording<'_, '_> {
                 let launched = self.child.as_ref().filter(|_| self.has_launched);
                 let ended = launched.and_then(|child| Some((child.pid, child.cpu_time?)));
                 self.session.close_books(self.has_launched, ended)?;
-                let command_status = self.child.as_mut().filter(|_| self.has_launched).and_then(Child::poll);
+                let launched = self.child.as_mut().filter(|_| self.has_launched);
+                let (command_status, command_signal) =
+                    launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
+                let refused = self.naming.refused();
+                let profile = &mut self.session.collector.profile;
+                profile.count(counter::PERF_MAPS_REFUSED, refused.len() as u64);
                 if let Some(end) = &mut self.session.collector.profile.end {
-                    end.command_status = command_status;
+                    (end.command_status, end.command_signal) = (command_status, command_signal);
+                    end.notices.extend(refused.iter().cloned());
                     (end.cpu_ns, end.max_rss_bytes) = cost::own();
                 }
                 Ok(writer.flush(&mut self.session.collector.profile, true)?)
@@ -452,6 +435,7 @@ impl Recording<'_, '_> {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
             cut_short: self.naming.cut_short(),
+            refused: self.naming.refused(),
             unread_modules: self.naming.unread_files(),
             path: self.placed.path.as_deref(),
             kept_old: self.placed.kept_old.as_deref(),
@@ -465,7 +449,7 @@ impl Recording<'_, '_> {
         }
         match self.misplaced() {
             Some(failure) => self.end_with(failure.into()),
-            None => self.status_of(&ending),
+            None => self.status_of(reason),
         }
     }
 
@@ -542,10 +526,11 @@ impl Recording<'_, '_> {
     }
 
     /// The exit status: that of a launched command, once it has ended.
-    fn status_of(&mut self, ending: &Ending) -> anyhow::Result<u8> {
-        let own_status = match self.unrecorded() {
-            Some(failure) if ending.status == exit::OK => failure.status,
-            _ => ending.status,
+    fn status_of(&mut self, reason: StopReason) -> anyhow::Result<u8> {
+        let own_status = match (reason, self.unrecorded()) {
+            (StopReason::Signal(signal), _) => (128 + signal) as u8,
+            (_, Some(failure)) => failure.status,
+            _ => exit::OK,
         };
         let Some(child) = self.child.as_mut() else { return Ok(own_status) };
         if !self.has_launched {

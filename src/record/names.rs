@@ -6,11 +6,11 @@
 
 use super::file_names::FileNames;
 use super::modules::{FileId, ModuleFile};
-use super::symbolize::{Addresses, Named, name_generated};
+use super::symbolize::{Addresses, Named, read_perf_map};
 use crate::deadline::Deadline;
 use crate::memory_budget::MemoryBudget;
 use crate::profile::FrameId;
-use crate::symbols::{Limits, PerfMapSource};
+use crate::symbols::PerfMapSource;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,6 +80,8 @@ pub(super) struct Answer {
     kept: Option<Box<FileNames>>,
     /// What could not be read.
     problems: Vec<String>,
+    /// What is to be said of names that are there and are not read.
+    pub refused: Option<String>,
 }
 
 /// Takes answers, on any thread.
@@ -105,6 +107,8 @@ pub(super) struct Names {
     longest_wait: Duration,
     /// What could not be read, each once.
     problems: Vec<String>,
+    /// What is to be said of maps of generated code that were not read, each once.
+    refused: Vec<String>,
     /// Of which it could not.
     unread: FxHashSet<Origin>,
     stop: Arc<AtomicBool>,
@@ -132,6 +136,7 @@ impl Names {
             background: None,
             longest_wait: Duration::from_secs(60),
             problems: Vec::new(),
+            refused: Vec::new(),
             unread: FxHashSet::default(),
             stop: Arc::default(),
         }
@@ -159,6 +164,11 @@ impl Names {
     /// What could not be read of files, each with its path.
     pub(super) fn problems(&self) -> &[String] {
         &self.problems
+    }
+
+    /// What is to be said of maps of generated code that were not read.
+    pub(super) fn refused(&self) -> &[String] {
+        &self.refused
     }
 
     /// How many files could not be read in full.
@@ -271,8 +281,8 @@ impl Names {
             let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
             let work = move || {
                 let begun = Instant::now();
-                let (named, kept, problems) = look_up(&source, kept, frames, &stop);
-                deliver(Answer { origin, look, named, took: begun.elapsed(), kept, problems });
+                let Looked { named, kept, problems, refused } = look_up(&source, kept, frames, &stop);
+                deliver(Answer { origin, look, named, took: begun.elapsed(), kept, problems, refused });
             };
             match background {
                 Some(background) => background.spawn(work),
@@ -298,6 +308,9 @@ impl Names {
         }
         if !answer.problems.is_empty() {
             self.unread.insert(answer.origin);
+        }
+        if let Some(refused) = answer.refused.filter(|refused| !self.refused.contains(refused)) {
+            self.refused.push(refused);
         }
         for problem in answer.problems {
             if !self.problems.contains(&problem) {
@@ -359,36 +372,42 @@ fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     took.saturating_mul(times).max(least)
 }
 
-/// Looks names up in `source`, by what is `kept` of the last look into it. Returns also what to keep for the next one, and
-/// what could not be read.
+/// What came of a look.
+#[derive(Default)]
+struct Looked {
+    named: Named,
+    /// What to keep for the next one.
+    kept: Option<Box<FileNames>>,
+    /// What could not be read.
+    problems: Vec<String>,
+    /// What is to be said of names that are there and are not read.
+    refused: Option<String>,
+}
+
+/// Looks names up in `source`, by what is `kept` of the last look into it.
 fn look_up(
     source: &Source,
     kept: Option<Box<FileNames>>,
     mut frames: Addresses,
     stop: &Arc<AtomicBool>,
-) -> (Named, Option<Box<FileNames>>, Vec<String>) {
+) -> Looked {
     let deadline = Deadline::after(LONGEST_LOOK, stop);
-    let none = |problem| (Vec::new(), None, vec![problem]);
     match source {
         Source::File(file) => {
+            let said = |problem: String| format!("{}: {problem}", file.path);
             let opened = kept.map_or_else(|| FileNames::open(file, &deadline).map(Box::new), Ok);
-            let mut names = match opened {
-                Ok(names) => names,
-                Err(problem) => return none(format!("{}: {problem}", file.path)),
-            };
-            match names.name(file, &mut frames, &deadline) {
-                Ok(named) => {
-                    let problems =
-                        names.problems().iter().map(|problem| format!("{}: {problem}", file.path)).collect();
-                    (named, Some(names), problems)
+            let looked = opened.and_then(|mut names| Ok((names.name(file, &mut frames, &deadline)?, names)));
+            match looked {
+                Ok((named, names)) => {
+                    let problems = names.problems().into_iter().map(said).collect();
+                    Looked { named, kept: Some(names), problems, refused: None }
                 }
-                Err(problem) => none(format!("{}: {problem}", file.path)),
+                Err(problem) => Looked { problems: vec![said(problem)], ..Looked::default() },
             }
         }
-        Source::Map(map) => match map.read(&Limits::default(), &deadline) {
-            Ok(Some(map)) => (name_generated(&map, &frames), None, Vec::new()),
-            // What cannot be read has no names.
-            _ => (Vec::new(), None, Vec::new()),
+        Source::Map(map) => match read_perf_map(map, &frames, &deadline) {
+            Ok(named) => Looked { named, ..Looked::default() },
+            Err(refused) => Looked { refused: Some(refused), ..Looked::default() },
         },
     }
 }

@@ -61,6 +61,11 @@ impl Naming {
         self.names.problems()
     }
 
+    /// What is to be said of maps of generated code that were not read.
+    pub(super) fn refused(&self) -> &[String] {
+        self.names.refused()
+    }
+
     /// How many files could not be read in full.
     pub(super) fn unread_files(&self) -> u64 {
         self.names.unread_files()

@@ -83,6 +83,18 @@ impl Default for WaitOptions {
     }
 }
 
+/// Which children of recorded processes are recorded, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Children {
+    /// Those that are started while the recording goes on.
+    #[default]
+    New,
+    /// Those, and the ones that are there already, with theirs.
+    All,
+    /// None.
+    None,
+}
+
 /// Where the profile goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
@@ -121,8 +133,8 @@ pub struct RecordOptions {
     pub call_graph: CallGraph,
     /// Leave out samples in the kernel, and kernel frames.
     pub user_only: bool,
-    /// Also record processes that a recorded process starts.
-    pub follow_children: bool,
+    /// Which children of recorded processes are recorded, too.
+    pub children: Children,
     /// Where the profile goes.
     pub output: Output,
     /// Print nothing but errors.
@@ -134,6 +146,8 @@ pub struct RecordOptions {
     /// Where a copy of every sample's registers and stack goes, for a second walk by another unwinder.
     #[cfg(feature = "testing")]
     pub stack_copies: Option<PathBuf>,
+    /// Options of `prof record` that were typed behind the command, which gets them.
+    pub stray_options: Vec<String>,
 }
 
 impl Default for RecordOptions {
@@ -148,13 +162,14 @@ impl Default for RecordOptions {
             delay: None,
             call_graph: CallGraph::default(),
             user_only: false,
-            follow_children: true,
+            children: Children::default(),
             output: Output::Default,
             quiet: false,
             verbose: false,
             table_budget_bytes: 256 << 20,
             #[cfg(feature = "testing")]
             stack_copies: None,
+            stray_options: Vec::new(),
         }
     }
 }

@@ -97,6 +97,14 @@ pub fn innermost_number(pid: u32) -> Option<u32> {
     status_field(pid, "NSpid").ok()??.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
+/// The arguments of a process as it has them now, each ended by a NUL.
+pub(super) fn command_line(pid: u32) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // What a title needs; some command lines are megabytes.
+    fs::File::open(path(pid, "cmdline"))?.take(4096).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// File name of the executable.
 pub(super) fn executable_name(pid: u32) -> Option<String> {
     let target = fs::read_link(path(pid, "exe")).ok()?;
@@ -116,6 +124,11 @@ pub(super) fn threads(pid: u32) -> io::Result<Vec<u32>> {
     Ok(fs::read_dir(path(pid, "task"))?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .collect())
+}
+
+/// The parent of a process.
+pub(super) fn parent(pid: u32) -> Option<u32> {
+    stat_field(&read(pid, "stat").ok()?, 4)?.try_into().ok()
 }
 
 /// What the scheduler says of a thread.

@@ -2,7 +2,8 @@
 
 use super::collect::Totals;
 use super::naming::CutShort;
-use crate::profile::{Outcome, Profile, ThreadTime, counter};
+use super::stop_reason::StopReason;
+use crate::profile::{End, ModuleKind, Outcome, Profile, ThreadTime, UNNAMED_CODE, counter};
 use crate::safe_text;
 use crate::units;
 use rustc_hash::FxHashMap;
@@ -33,6 +34,8 @@ pub(super) struct Summary<'a> {
     pub totals: &'a Totals,
     /// Why names that could be had are missing, if they are.
     pub cut_short: Option<CutShort>,
+    /// What is to be said of maps of generated code that were not read.
+    pub refused: &'a [String],
     /// Modules whose names could not be read in full.
     pub unread_modules: u64,
     /// Where the profile is; `None` for standard output.
@@ -62,6 +65,7 @@ impl Voice {
             return;
         }
         self.end_status();
+        let line = safe_text::for_locale(line, io::stderr().is_terminal());
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 
@@ -120,7 +124,7 @@ pub(super) fn taken(profile: &Profile, totals: &Totals) -> String {
 
 /// The lines that end a recording.
 pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
-    let Summary { profile, totals, cut_short, unread_modules, path, kept_old, bytes } = summary;
+    let Summary { profile, totals, cut_short, refused, unread_modules, path, kept_old, bytes } = summary;
     let mut lines = Vec::new();
     let end = profile.end.clone().unwrap_or_default();
     let samples = totals.samples;
@@ -144,26 +148,22 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
     let lost = profile.counter(counter::LOST_RING_FULL) + profile.counter(counter::LOST_BAD_RECORD);
     if profile.event_named("on-cpu").is_some() {
         lines.push(format!(
-            "  on-CPU   {} samples = {} over {}   lost {}",
-            units::count(samples),
+            "  on-CPU   {} = {} over {}   lost {}",
+            units::counted(samples, "sample"),
             units::duration(totals.weight_ns),
             units::counted(u64::from(end.threads), "thread"),
             units::count(lost),
         ));
     }
     lines.extend(waits_line(profile, totals));
+    lines.extend(threads_line(profile));
     if samples > 0 {
         lines.push(quality_line(profile, totals, *cut_short));
         lines.extend(hottest_line(profile, totals));
         lines.extend(cause_line(totals));
     }
-    let cpu_share = units::percent(end.cpu_ns + end.bpf_ns, end.duration_ns.max(1));
-    lines.push(format!(
-        "  prof     {} CPU time + {} in the kernel programs = {cpu_share:.1}% of one CPU, {} memory",
-        units::duration(end.cpu_ns),
-        units::duration(end.bpf_ns),
-        units::bytes(end.max_rss_bytes),
-    ));
+    lines.push(cost_line(&end));
+    lines.extend(ending_line(&end));
     let file = path.filter(|path| path.as_os_str() != "prof.data");
     let file =
         file.map_or(String::new(), |path| format!(" {}", safe_text::terminal(&path.display().to_string())));
@@ -177,45 +177,111 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         let modules = units::counted(*unread_modules, "module");
         lines.push(format!("  names    {modules} not read in full: -v says why"));
     }
+    lines.extend(refused.iter().map(|notice| format!("  note     {}", safe_text::message(notice))));
     if samples == 0 && profile.counter(counter::UNRECORDED_NS) > 0 {
         // What is wrong is said in words of its own.
     } else if samples == 0 && totals.waits == 0 {
-        lines.push(
-            "  no sample: the target ran too little while it was sampled (a higher -F sees more)".to_owned(),
-        );
+        lines.push(no_sample_line(profile));
     } else if path.is_some() {
         lines.push(format!("next: prof report{file} | prof export{file} -o flame.svg"));
     }
     lines
 }
 
-/// What became of the time of all threads, when waits were recorded.
+/// What prof itself used: while it recorded, and apart from that.
+fn cost_line(end: &End) -> String {
+    let shares = end.while_recording().map_or(String::new(), |shares| {
+        format!("{} while recording, ", units::cpu_shares(shares).trim_start_matches("prof "))
+    });
+    let around = units::duration(end.before_after_ns().unwrap_or(end.cpu_ns));
+    format!(
+        "  prof     {shares}{around} of CPU time before and after, {} memory",
+        units::bytes(end.max_rss_bytes)
+    )
+}
+
+/// How it ended, where that is not what was asked for.
+fn ending_line(end: &End) -> Option<String> {
+    let is_asked_for =
+        ["command ended", "duration reached", "interrupted", "stopped"].contains(&&*end.reason);
+    let command = match (end.command_signal, end.command_status) {
+        (Some(signal), _) => Some(format!("the command was killed by {}", units::signal(signal))),
+        (None, Some(status)) if status != 0 => Some(format!("the command exited with {status}")),
+        _ => None,
+    };
+    let reason = (!is_asked_for).then(|| end.reason.replace("target ended", "the target ended"));
+    let parts: Vec<String> = reason.into_iter().chain(command).collect();
+    (!parts.is_empty()).then(|| format!("  end      {}", parts.join(", ")))
+}
+
+/// Why there is nothing in it, as far as that is known.
+fn no_sample_line(profile: &Profile) -> String {
+    let end = profile.end.clone().unwrap_or_default();
+    let period_ns = 1_000_000_000 / u64::from(profile.meta.effective_hz.max(1));
+    let ran_ns = profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
+    let accounted = profile.thread_times.iter().any(|time| !time.is_unknown());
+    let why = if end.reason == StopReason::TargetGone.text() {
+        "there was nothing left to record".to_owned()
+    } else if accounted && ran_ns > 0 {
+        let period = units::duration(period_ns);
+        format!("the target ran for {} in all, and samples are {period} apart", units::duration(ran_ns))
+    } else if accounted {
+        "the target did not run".to_owned()
+    } else {
+        format!(
+            "the target ran for less than the {} between two samples, if at all",
+            units::duration(period_ns)
+        )
+    };
+    format!("  no sample: {why}")
+}
+
+/// The waits, when they were recorded.
 fn waits_line(profile: &Profile, totals: &Totals) -> Option<String> {
     profile.event_named("off-cpu")?;
     let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).fold(0, u64::saturating_add);
-    let (on_cpu, no_cpu) = (sum(|time| time.on_cpu_ns), sum(|time| time.no_cpu_ns));
-    let blocked = sum(|time| time.blocked_ns);
-    let unaccounted = profile.counter(counter::THREADS_UNACCOUNTED);
-    let unaccounted_ns = unaccounted.saturating_mul(profile.duration_ns());
-    let threads = (profile.thread_times.len() as u64).saturating_add(unaccounted);
-    let missing = match unaccounted {
-        0 => String::new(),
-        _ => format!(
-            " + not accounted {} ({})",
-            units::duration(unaccounted_ns),
-            units::counted(unaccounted, "thread")
-        ),
-    };
     Some(format!(
-        "  off-CPU  {}: on-CPU {} + no CPU {} + blocked {}{missing} = {} of {}   lost {}",
+        "  off-CPU  {} = {} blocked + {} without a CPU   lost {}",
         units::counted(totals.waits, "wait"),
-        units::duration(on_cpu),
-        units::duration(no_cpu),
-        units::duration(blocked),
-        units::duration([no_cpu, blocked, unaccounted_ns].into_iter().fold(on_cpu, u64::saturating_add)),
-        units::counted(threads, "thread"),
+        units::duration(sum(|time| time.blocked_ns)),
+        units::duration(sum(|time| time.no_cpu_ns)),
         units::count(profile.counter(counter::LOST_WAITS)),
     ))
+}
+
+/// What became of the time of all threads, when waits were recorded.
+fn threads_line(profile: &Profile) -> Option<String> {
+    profile.event_named("off-cpu")?;
+    let (unknown, known): (Vec<&ThreadTime>, Vec<&ThreadTime>) =
+        profile.thread_times.iter().partition(|time| time.is_unknown());
+    let sum = |of: fn(&ThreadTime) -> u64| known.iter().map(|time| of(time)).fold(0, u64::saturating_add);
+    let on_cpu = sum(|time| time.on_cpu_ns);
+    let off_cpu = sum(|time| time.no_cpu_ns.saturating_add(time.blocked_ns));
+    let mut line = format!(
+        "  threads  {} on-CPU + {} off-CPU = {} of {}",
+        units::duration(on_cpu),
+        units::duration(off_cpu),
+        units::duration(on_cpu.saturating_add(off_cpu)),
+        units::counted(known.len() as u64, "thread"),
+    );
+    if !unknown.is_empty() {
+        let lives = unknown.iter().map(|time| time.to_ns.saturating_sub(time.from_ns));
+        line.push_str(&format!(
+            "; {} of {} not accounted",
+            units::duration(lives.fold(0, u64::saturating_add)),
+            units::counted(unknown.len() as u64, "thread")
+        ));
+    }
+    let unaccounted = profile.counter(counter::THREADS_UNACCOUNTED);
+    if unaccounted > 0 {
+        let unaccounted_ns = unaccounted.saturating_mul(profile.duration_ns());
+        line.push_str(&format!(
+            "; {} of {} not accounted",
+            units::duration(unaccounted_ns),
+            units::counted(unaccounted, "thread")
+        ));
+    }
+    Some(line)
 }
 
 fn quality_line(profile: &Profile, totals: &Totals, cut_short: Option<CutShort>) -> String {
@@ -312,7 +378,11 @@ fn leaf_name(profile: &Profile, frame: crate::profile::FrameId) -> String {
         Some(location) => profile.tables.string(profile.symbols.function(location.function).name).to_owned(),
         None => {
             let frame = profile.tables.frame(frame);
-            let path = profile.tables.string(profile.tables.module(frame.module).path);
+            let module = profile.tables.module(frame.module);
+            if module.kind == ModuleKind::Jit {
+                return UNNAMED_CODE.to_owned();
+            }
+            let path = profile.tables.string(module.path);
             let file = path.rsplit('/').next().unwrap_or(path);
             format!("{file}+{:#x}", frame.address)
         }
@@ -344,15 +414,11 @@ mod tests {
             blocked_ns: 3_000_000_000,
             ..ThreadTime::default()
         });
-        let totals = Totals::default();
-        let line = waits_line(&profile, &totals).expect("waits are recorded");
-        assert!(line.contains("+ blocked 3.00 s = 4.00 s of 1 thread"), "{line}");
+        let line = threads_line(&profile).expect("waits are recorded");
+        assert_eq!(line, "  threads  1.00 s on-CPU + 3.00 s off-CPU = 4.00 s of 1 thread");
         profile.count(counter::THREADS_UNACCOUNTED, 13);
-        let line = waits_line(&profile, &totals).expect("waits are recorded");
-        assert!(
-            line.contains("+ blocked 3.00 s + not accounted 52.0 s (13 threads) = 56.0 s of 14 threads"),
-            "{line}"
-        );
+        let line = threads_line(&profile).expect("waits are recorded");
+        assert!(line.ends_with("= 4.00 s of 1 thread; 52.0 s of 13 threads not accounted"), "{line}");
     }
 
     #[test]

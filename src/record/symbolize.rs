@@ -2,8 +2,9 @@
 //! kernel.
 
 use super::modules::{FileId, ModuleFiles};
+use crate::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
-use crate::symbols::{PerfMap, ResolvedLocation, demangle};
+use crate::symbols::{Limits, PerfMap, PerfMapSource, ResolvedLocation, demangle};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
@@ -47,8 +48,25 @@ impl UserFrames {
     }
 }
 
+/// What frames of generated code are called by the map of their process.
+///
+/// # Errors
+///
+/// What is to be said of a map that is there and is not read.
+pub(super) fn read_perf_map(
+    source: &PerfMapSource,
+    frames: &[(u64, FrameId)],
+    deadline: &Deadline,
+) -> Result<Named, String> {
+    match source.read(&Limits::default(), deadline) {
+        Ok(Some(map)) => Ok(name_generated(&map, frames)),
+        Ok(None) => Ok(Vec::new()),
+        Err(error) => Err(format!("`{}` was not read for names: {error}", source.path())),
+    }
+}
+
 /// What frames of generated code are called; those without a name are left out.
-pub(super) fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
+fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
     frames
         .iter()
         .filter_map(|(address, frame)| {

@@ -1,6 +1,7 @@
 //! From what the user named to processes and threads.
 
-use super::options::{RecordOptions, Target};
+use super::children::Family;
+use super::options::{Children, RecordOptions, Target};
 use super::proc_fs;
 use super::{descriptors, namespaces};
 use crate::bpf::Filter;
@@ -19,6 +20,8 @@ pub struct Found {
     pub label: String,
     /// For titles: `ingest`.
     pub name: String,
+    /// What was found that the user should know.
+    pub notices: Vec<String>,
 }
 
 impl Target {
@@ -40,9 +43,9 @@ impl Target {
 pub fn find(options: &RecordOptions) -> anyhow::Result<Found> {
     namespaces::check()?;
     match &options.target {
-        Target::Pids(pids) => of_pids(pids.clone()),
+        Target::Pids(pids) => of_pids(pids.clone(), options.children),
         Target::Tids(tids) => of_tids(tids),
-        Target::Name(pattern) => of_pids(with_name(pattern)?),
+        Target::Name(pattern) => of_pids(with_name(pattern)?, options.children),
         Target::System => {
             let threads = proc_fs::processes()?
                 .into_iter()
@@ -62,7 +65,7 @@ pub fn find(options: &RecordOptions) -> anyhow::Result<Found> {
             let program = std::path::Path::new(words.first().map_or("", String::as_str));
             Ok(Found {
                 threads: 1,
-                label: words.join(" "),
+                label: crate::safe_text::shell_line(words.iter().map(String::as_str)),
                 name: program.file_name().unwrap_or_default().to_string_lossy().into_owned(),
                 ..Found::default()
             })
@@ -84,13 +87,13 @@ fn where_others_are(failure: Failure) -> Failure {
     }
 }
 
-fn of_pids(mut pids: Vec<u32>) -> anyhow::Result<Found> {
+fn of_pids(mut pids: Vec<u32>, children: Children) -> anyhow::Result<Found> {
     pids.sort_unstable();
     pids.dedup();
-    let mut threads = 0;
+    let named = pids.clone();
     for &pid in &pids {
-        let of_process = match proc_fs::threads(pid) {
-            Ok(threads) => threads,
+        match proc_fs::threads(pid) {
+            Ok(_) => {}
             Err(error) if descriptors::is_lack(&error) => {
                 return Err(descriptors::lack(&format!("cannot record pid {pid}")).into());
             }
@@ -101,15 +104,57 @@ fn of_pids(mut pids: Vec<u32>) -> anyhow::Result<Found> {
                 .hint(format!("record the thread: prof record -t {pid}"))
                 .into());
         }
-        threads += of_process.len() as u32;
     }
-    let name = proc_fs::comm(pids[0]).map_err(|_| no_such_process(&format!("pid {}", pids[0])))?;
-    let label = match pids.as_slice() {
-        [pid] => format!("{name} (pid {pid})"),
-        [first, rest @ ..] => format!("{name} (pid {first} and {} more)", rest.len()),
-        [] => String::new(),
+    let notices = leave_out_zombies(&mut pids)?;
+    if children == Children::All {
+        pids.extend(Family::now().descendants(&pids));
+        pids.sort_unstable();
+    }
+    let threads =
+        pids.iter().map(|pid| proc_fs::threads(*pid).map_or(0, |threads| threads.len() as u32)).sum();
+    let first = named.iter().copied().find(|pid| pids.contains(pid)).unwrap_or(pids[0]);
+    let name = proc_fs::comm(first).map_err(|_| no_such_process(&format!("pid {first}")))?;
+    let label = match pids.len() - 1 {
+        0 => format!("{name} (pid {first})"),
+        more => format!("{name} (pid {first} and {} more)", crate::units::count(more as u64)),
     };
-    Ok(Found { pids, tids: Vec::new(), threads, label, name })
+    Ok(Found { pids, tids: Vec::new(), threads, label, name, notices })
+}
+
+/// Takes processes that have ended out of `pids`: they are there until their parents ask for their exit status, and never
+/// run again. Returns what is to be said of them.
+///
+/// # Errors
+///
+/// A [`Failure`] when no other is left.
+fn leave_out_zombies(pids: &mut Vec<u32>) -> Result<Vec<String>, Failure> {
+    let (living, ended): (Vec<u32>, Vec<u32>) =
+        pids.iter().partition(|pid| proc_fs::live_thread(**pid).is_some());
+    let Some(&first) = ended.first() else { return Ok(Vec::new()) };
+    let name =
+        |pid| proc_fs::comm(pid).map_or_else(|_| format!("pid {pid}"), |name| format!("{name} (pid {pid})"));
+    let parent = proc_fs::parent(first).filter(|parent| *parent > 0).map_or(String::new(), |parent| {
+        format!(": a zombie, which its parent {} has not waited for", name(parent))
+    });
+    if living.is_empty() {
+        return Err(Failure::new(
+            status::FAILED,
+            format!("cannot record {}: it has ended{parent}", name(first)),
+        )
+        .hint("a process that has ended never runs again; record its parent, or a new one from its start"));
+    }
+    *pids = living;
+    let others = match ended.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {} more", crate::units::count(more as u64)),
+    };
+    let verb = if ended.len() == 1 { "has ended" } else { "have ended" };
+    Ok(vec![format!("{}{others} {verb}{parent}: left out", name(first))])
+}
+
+/// How many processes, other than this one, have this very name.
+pub fn count_named(name: &str) -> usize {
+    with_name(&format!("^{}$", regex::escape(name))).map_or(0, |pids| pids.len())
 }
 
 fn of_tids(tids: &[u32]) -> anyhow::Result<Found> {

@@ -139,6 +139,25 @@ pub(super) fn refine(found: Reason, in_kernel: Option<Reason>) -> Reason {
     }
 }
 
+/// What a wait was for by how it ended: one for another thread that an interrupt ended was for time to pass, since only a timer
+/// does that.
+pub(super) fn by_its_end(reason: Reason, waker: WakerKind, is_timer: Option<bool>) -> Reason {
+    let is_interrupt = matches!(waker, WakerKind::Interrupt | WakerKind::SoftInterrupt);
+    match reason {
+        Reason::Lock if is_interrupt && is_timer != Some(false) => Reason::Sleep,
+        reason => reason,
+    }
+}
+
+/// Whether a waker is a timer's, by the kernel functions that it is in; `None` where their names are not known.
+pub(super) fn is_timer<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Option<bool> {
+    const TIMERS: [&str; 5] =
+        ["hrtimer_", "__hrtimer_", "call_timer_fn", "run_timer_softirq", "process_timeout"];
+    let named = functions.filter(|name| !name.is_empty());
+    let is_known = named.clone().next().is_some();
+    is_known.then(|| named.into_iter().any(|name| TIMERS.iter().any(|start| name.starts_with(start))))
+}
+
 /// What a waker is by the kernel functions that it is in, leaf first: an interrupt, or what was `found`.
 pub(super) fn waker_kind<'a>(found: WakerKind, functions: impl Iterator<Item = &'a str>) -> WakerKind {
     for name in functions {
@@ -224,6 +243,27 @@ mod tests {
         assert_eq!(kind(WakerKind::Thread, &timer), WakerKind::Interrupt);
         assert_eq!(kind(WakerKind::Interrupt, &["hrtimer_wakeup"]), WakerKind::Interrupt);
         assert_eq!(kind(WakerKind::Thread, &["futex_wake", "do_futex"]), WakerKind::Thread);
+    }
+
+    #[test]
+    fn a_wait_for_another_thread_that_a_timer_ends_is_for_time_to_pass() {
+        let timer = ["hrtimer_wakeup", "__hrtimer_run_queues", "__sysvec_apic_timer_interrupt"];
+        let signal = ["signal_wake_up_state", "sock_def_readable", "handle_softirqs"];
+        assert_eq!(is_timer(timer.into_iter()), Some(true));
+        assert_eq!(is_timer(signal.into_iter()), Some(false));
+        assert_eq!(is_timer(["", ""].into_iter()), None, "names are hidden");
+        let ended = |reason, waker, is_timer| by_its_end(reason, waker, is_timer);
+        assert_eq!(ended(Reason::Lock, WakerKind::Interrupt, Some(true)), Reason::Sleep);
+        assert_eq!(ended(Reason::Lock, WakerKind::SoftInterrupt, Some(true)), Reason::Sleep);
+        assert_eq!(ended(Reason::Lock, WakerKind::Interrupt, None), Reason::Sleep);
+        assert_eq!(ended(Reason::Lock, WakerKind::SoftInterrupt, Some(false)), Reason::Lock);
+        assert_eq!(
+            ended(Reason::Lock, WakerKind::Thread, Some(true)),
+            Reason::Lock,
+            "it runs in a timer's thread"
+        );
+        assert_eq!(ended(Reason::Lock, WakerKind::None, None), Reason::Lock);
+        assert_eq!(ended(Reason::Poll, WakerKind::Interrupt, Some(true)), Reason::Poll);
     }
 
     #[test]

@@ -23,7 +23,7 @@ const MAX_HELD_BYTES: usize = 32 << 20;
 pub(super) struct Waits {
     event: EventId,
     /// What those did who ended a wait: by the thread that was woken, and when.
-    wakers: Pending<(Option<StackId>, WakerKind)>,
+    wakers: Pending<WakerStack>,
     /// Stacks of waits that are not over: by thread and start.
     early: Pending<EarlyStack>,
     /// Records of wakers and stacks that have come and are not stored yet, for want of a table or of a copy.
@@ -33,6 +33,15 @@ pub(super) struct Waits {
     held_bytes: usize,
     /// Waits that are not over and can be looked at.
     pub(super) open: OpenWaits,
+}
+
+/// What is known of who ended a wait.
+#[derive(Debug, Clone, Copy)]
+struct WakerStack {
+    stack: Option<StackId>,
+    kind: WakerKind,
+    /// A timer, of an interrupt whose functions are known.
+    is_timer: Option<bool>,
 }
 
 /// What is known of a wait that is not over.
@@ -159,8 +168,9 @@ impl Collector {
         match wait.kind {
             WaitKind::Waker => {
                 let kind = self.waker_kind(&sample.kernel, wait);
+                let is_timer = self.with_kernel_names(&sample.kernel, |names| wait_reason::is_timer(names));
                 if let Some(waits) = self.waits.as_mut() {
-                    waits.wakers.insert(wait.other_tid, wait.wake_ns, (stack, kind));
+                    waits.wakers.insert(wait.other_tid, wait.wake_ns, WakerStack { stack, kind, is_timer });
                 }
             }
             WaitKind::Stack => {
@@ -210,11 +220,12 @@ impl Collector {
         }
         let EarlyStack { stack, outcome, reason } =
             early.unwrap_or(EarlyStack { stack, outcome, reason: in_kernel });
-        let reason = wait_reason::refine(found, reason);
-        let waker = match waits.wakers.take(sample.tid, wait.wake_ns) {
-            Some((stack, kind)) => Waker { stack, kind, ..known_waker },
-            None => known_waker,
+        let (waker, is_timer) = match waits.wakers.take(sample.tid, wait.wake_ns) {
+            Some(WakerStack { stack, kind, is_timer }) => (Waker { stack, kind, ..known_waker }, is_timer),
+            None => (known_waker, None),
         };
+        let reason = wait_reason::refine(found, reason);
+        let reason = wait_reason::by_its_end(reason, waker.kind, is_timer);
         let event = waits.event;
         let mut push = |from_ns: u64, to_ns: u64, weight: u64, reason, waker| {
             if weight == 0 {
@@ -239,6 +250,9 @@ impl Collector {
 
     /// Stores the time of a thread that has ended, or is there at the end.
     pub(super) fn add_thread_time(&mut self, time: &ThreadTimeEvent) {
+        if time.tid == time.tgid && !time.has_ended {
+            self.renew_title(time.to_ns, time.tgid, &time.comm);
+        }
         let task = self.task_at(time.to_ns, time.tgid, time.tid, &time.comm);
         let short_waits = (time.short_waits.iter().enumerate())
             .filter(|(_, (count, _))| *count > 0)
@@ -273,7 +287,7 @@ impl Collector {
     /// Has the stacks that wait for their records be those that `renumber` makes of them.
     pub(super) fn renumber_waiting(&mut self, mut renumber: impl FnMut(StackId) -> StackId) {
         let Some(waits) = self.waits.as_mut() else { return };
-        let wakers = waits.wakers.values_mut().map(|(stack, _)| stack);
+        let wakers = waits.wakers.values_mut().map(|waker| &mut waker.stack);
         let early = waits.early.values_mut().map(|early| &mut early.stack);
         for stack in wakers.chain(early).chain(waits.open.stacks()).flatten() {
             *stack = renumber(*stack);

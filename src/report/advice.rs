@@ -4,9 +4,10 @@ use super::metric::Metric;
 use super::name::module_file;
 use super::options::CommonOptions;
 use super::quality::{Quality, WorstModule};
+use super::runtime::Runtime;
 use super::selection::Selection;
 use super::{Recording, waits_beside};
-use crate::profile::{FoundBy, Integrity, ModuleKind, Outcome, Profile, counter};
+use crate::profile::{End, FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
 use crate::units::{counted, duration, honest_percent_text, percent};
 
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
@@ -42,6 +43,8 @@ pub(super) fn report_notes(
     let quality = &selection.quality;
     let to_name = recording.frames_to_name(quality);
     let mut notes = notes_while_naming(&recording.profile, &recording.integrity, quality, to_name);
+    notes.extend(unaccounted_note(&recording.profile));
+    notes.extend(recording.profile.notices().cloned());
     if selection.is_all_idle(&options.filter) {
         let (waits, time) =
             (counted(selection.hidden_idle.count(), "wait"), duration(selection.hidden_idle.weight));
@@ -51,6 +54,19 @@ pub(super) fn report_notes(
         notes.extend(waits_beside::note(recording, selection.total, options));
     }
     notes
+}
+
+/// That there are threads of whose time nothing is known.
+pub(super) fn unaccounted_note(profile: &Profile) -> Option<String> {
+    // Of a thread that goes on waiting the time is known later.
+    profile.end.as_ref().filter(|end| end.reason != End::STILL_RECORDING)?;
+    let unknown: Vec<&ThreadTime> = profile.thread_times.iter().filter(|time| time.is_unknown()).collect();
+    let lives = unknown.iter().map(|time| time.to_ns.saturating_sub(time.from_ns));
+    let time = duration(lives.fold(0, u64::saturating_add));
+    let threads = counted(unknown.len() as u64, "thread");
+    (!unknown.is_empty()).then(|| {
+        format!("the kernel said nothing of {threads}: {time} of their time are not accounted for, and may hold anything")
+    })
 }
 
 /// The notes for a recording, most important first. They quote foreign names.
@@ -130,7 +146,7 @@ fn notes_while_naming(
         && percent(worst.count, quality.frames) >= NOTABLE_PERCENT
         && !(is_kernel_hidden && worst.kind == ModuleKind::Kernel)
     {
-        notes.push(unnamed_note(quality, worst));
+        notes.push(unnamed_note(profile, quality, worst));
     }
     notes
 }
@@ -165,6 +181,11 @@ fn cut_note(truncated_percent: f64, profile: &Profile, quality: &Quality) -> Str
              and CAP_CHECKPOINT_RESTORE"
         }
         Outcome::Compat32 => "; only 64-bit programs are supported",
+        _ if worst.kind == ModuleKind::Jit || worst.outcome == Outcome::JitEnd => {
+            let cure = quality.runtimes.cut.and_then(Runtime::cure_for_stacks);
+            note.push_str(&cure.map_or(String::new(), |cure| format!("; {cure}")));
+            ""
+        }
         _ => "",
     };
     note.push_str(fix);
@@ -177,16 +198,19 @@ fn is_walked_by_frame_pointers_only(profile: &Profile) -> bool {
     has(FoundBy::FramePointer) && !has(FoundBy::Cfi)
 }
 
-fn unnamed_note(quality: &Quality, worst: &WorstModule) -> String {
+fn unnamed_note(profile: &Profile, quality: &Quality, worst: &WorstModule) -> String {
     let share = honest_percent_text(quality.unnamed_percent());
     let most = honest_percent_text(percent(worst.count, quality.frames));
     let module = module_file(&worst.module);
     let fix = match worst.kind {
-        ModuleKind::Jit => {
-            "; let the runtime write a jitdump or /tmp/perf-PID.map (node: --perf-prof, python: -X perf)"
-        }
-        ModuleKind::Elf => "; install its debug symbols or do not strip it",
-        _ => "",
+        // Why that was not read is another note.
+        ModuleKind::Jit if profile.counter(counter::PERF_MAPS_REFUSED) > 0 => String::new(),
+        ModuleKind::Jit => match quality.runtimes.unnamed {
+            Some(runtime) => runtime.cure_for_names().map_or(String::new(), |cure| format!("; {cure}")),
+            None => "; let what generates it write /tmp/perf-PID.map".to_owned(),
+        },
+        ModuleKind::Elf => "; install its debug symbols or do not strip it".to_owned(),
+        _ => String::new(),
     };
     format!("{share} of frames have no name, {most} in {module}{fix}")
 }

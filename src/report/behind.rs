@@ -78,7 +78,7 @@ impl Behind {
         let mut count = 0u64;
         let mut largest: BinaryHeap<Reverse<(Order, usize)>> = BinaryHeap::new();
         selection.for_each_sample(|index, sample, amount| {
-            let Some(group) = groups.get(&key(sample)) else { return };
+            let Some(group) = groups.get(&key(sample, &selection)) else { return };
             count += 1;
             let order = (amount.weight, sample.time_ns, Reverse((sample.wait.is_some(), index)));
             // Most samples are smaller than all that are kept.
@@ -107,7 +107,7 @@ impl Behind {
                     samples: sample.folded.map_or(1, |folded| folded.samples),
                     thread: recording.profile.tables.string(task.comm).to_owned(),
                     tid: task.tid,
-                    activity: Activity::of(&sample),
+                    activity: selection.reasons.activity(&sample),
                     weight,
                     duration_ns: sample.wait.map(|wait| wait.duration_ns),
                     stack,
@@ -119,8 +119,8 @@ impl Behind {
     }
 }
 
-fn key(sample: &Sample) -> (TaskId, Option<StackId>, Outcome, Activity) {
-    (sample.task, sample.stack, sample.outcome, Activity::of(sample))
+fn key(sample: &Sample, selection: &Selection<'_>) -> (TaskId, Option<StackId>, Outcome, Activity) {
+    (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample))
 }
 
 fn steps(selection: &Selection<'_>, group: usize) -> Vec<StackStep> {

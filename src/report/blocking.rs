@@ -1,64 +1,12 @@
 //! How a thread came to wait: the functions between its root and the call that blocks, and whether that call is one
 //! with which programs wait for work.
 
-use super::code::{Code, is_own, rust_library_file};
+use super::code::{Code, is_own};
 use super::label::{LabelKind, code_kind, module_text};
 use super::name::module_stem;
+use super::waiting_calls::{WaitingCall, is_kernel_lock};
 use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId};
 use rustc_hash::FxHashMap;
-
-/// Calls that wait until somebody brings work, by a part of their name: conditions, semaphores, parked threads, and
-/// the end of another thread.
-const PARKS: [&str; 22] = [
-    "pthread_cond_",
-    "cond_wait",
-    "condvar",
-    "Condvar",
-    "condition_variable",
-    "sem_wait",
-    "sem_timedwait",
-    "sem_clockwait",
-    "pthread_join",
-    "pthread_clockjoin",
-    "pthread_timedjoin",
-    "thread::park",
-    "thread_parking",
-    "Parker::park",
-    "runtime.futexsleep",
-    "runtime.notesleep",
-    "runtime.notetsleep",
-    "runtime.mPark",
-    "WaitOnAddress",
-    "absl::CondVar::",
-    "absl::Notification::",
-    "__cnd_wait",
-];
-
-/// Calls that wait for one certain lock, by a part of their name: whoever waits there has work to do.
-const LOCKS: [&str; 18] = [
-    "mutex_lock",
-    "mutex_cond_lock",
-    "lll_lock",
-    "lock_slow",
-    "lock_contended",
-    "rwlock",
-    "Mutex::lock",
-    "Mutex>::lock",
-    "RwLock",
-    "runtime.lock2",
-    "take_gil",
-    "PyThread_acquire_lock",
-    "PyMutex_Lock",
-    "Mutex::Lock",
-    "spin_lock",
-    "__cxa_guard_acquire",
-    "pthread_once",
-    "down_read",
-];
-
-/// The same by files of Rust's standard library, for inlined functions of which only line tables are there.
-const PARK_FILES: [&str; 2] = ["/condvar", "/thread_parking/"];
-const LOCK_FILES: [&str; 3] = ["/mutex/", "/mutex.rs", "/rwlock"];
 
 /// Calls that wait for the next client.
 const ACCEPTS: [&str; 7] =
@@ -192,8 +140,9 @@ struct FrameFacts {
     is_interpreter: bool,
     /// The interpreter's function that runs those of the program.
     is_evaluator: bool,
-    parks: bool,
-    locks: bool,
+    /// A function of the kernel that waits for a lock.
+    is_kernel_lock: bool,
+    waiting: WaitingCall,
     accepts: bool,
     awaits_signal: bool,
     awaits_answer: bool,
@@ -218,20 +167,32 @@ pub(super) struct Blocking {
     pub(super) in_loop: bool,
     /// A kernel thread whose main function waits.
     pub(super) is_kernel_loop: bool,
-    parks: bool,
-    locks: bool,
+    /// What the call that blocks is.
+    waiting: WaitingCall,
+    /// It is inside of a lock of the kernel.
+    is_kernel_lock: bool,
     accepts: bool,
     awaits_signal: bool,
     awaits_answer: bool,
 }
 
 impl Blocking {
+    /// What a wait for `reason` is judged as: one that is over because nobody has brought work in time is not another one
+    /// than those that somebody ended.
+    pub(super) fn judged_as(&self, reason: Reason) -> Reason {
+        match reason {
+            Reason::Sleep if self.waiting.parks => Reason::Condvar,
+            reason => reason,
+        }
+    }
+
     /// Whether the call is one with which programs wait for work, whoever calls it.
     pub(super) fn may_be_idle(&self, reason: Reason) -> bool {
         match reason {
             _ if self.awaits_answer => false,
-            Reason::Poll | Reason::Sleep => true,
-            Reason::Lock => self.parks && !self.locks,
+            Reason::Poll => true,
+            Reason::Sleep => !self.waiting.locks,
+            Reason::Condvar | Reason::Futex => self.waiting.parks && !self.waiting.locks,
             Reason::Network => self.accepts,
             Reason::Pipe | Reason::Other => self.accepts || self.awaits_signal || self.is_kernel_loop,
             _ => false,
@@ -304,6 +265,18 @@ impl<'p> BlockingCalls<'p> {
         blocking
     }
 
+    /// What a wait is that was recorded as one for a lock: a futex has many uses, and who calls it says which. A condition
+    /// variable that takes its lock again waits for a lock, and so does a lock that is made of a condition variable.
+    pub(super) fn of_lock(&mut self, stack: StackId) -> Reason {
+        let blocking = self.of(stack);
+        match blocking.waiting {
+            _ if blocking.is_kernel_lock => Reason::Lock,
+            WaitingCall { locks: true, .. } => Reason::Lock,
+            WaitingCall { is_condition: true, .. } => Reason::Condvar,
+            _ => Reason::Futex,
+        }
+    }
+
     /// `stack` without its kernel frames.
     pub(super) fn user_part(&self, stack: StackId) -> Option<StackId> {
         let tables = &self.profile.tables;
@@ -342,9 +315,9 @@ impl<'p> BlockingCalls<'p> {
             let facts = self.frame(row.frame);
             blocking.awaits_answer |= facts.awaits_answer;
             loops += u32::from(facts.enters_loop);
+            blocking.is_kernel_lock |= facts.is_kernel_lock;
             if is_call {
-                blocking.parks |= facts.parks;
-                blocking.locks |= facts.locks;
+                blocking.waiting = blocking.waiting.and(facts.waiting);
                 blocking.accepts |= facts.accepts;
                 blocking.awaits_signal |= facts.awaits_signal;
                 blocking.in_loop |= facts.is_loop;
@@ -353,7 +326,8 @@ impl<'p> BlockingCalls<'p> {
                 if blocking.own_frames == 0 && blocking.user != Some(id) {
                     blocking.call_site = Some(CallSite::at(id));
                 }
-                is_call = false;
+                // What is known to wait is part of the call, whosever code it is: a runtime's monitors.
+                is_call &= facts.waiting.is_any();
                 blocking.own_frames += 1;
                 blocking.entry = Some(row.frame);
             }
@@ -411,21 +385,17 @@ impl<'p> BlockingCalls<'p> {
         }
         for location in locations {
             let name = tables.string(self.profile.symbols.function(location.function).name);
-            let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
             let file = tables.string(location.file);
             facts.is_own |= is_own(Code { name, file, is_inlined: location.is_inlined, ..unnamed });
             let is_one_of = |names: &[&str]| is_one_of(name, names);
             facts.accepts |= is_one_of(&ACCEPTS);
             facts.awaits_signal |= is_one_of(&SIGNALS);
             if facts.is_kernel {
+                facts.is_kernel_lock |= is_kernel_lock(name);
                 facts.starts_kernel_thread |= name == "kthread";
                 facts.schedules |= name.contains("schedule");
             } else {
-                let is_in = |parts: &[&str]| {
-                    rust_library_file(file).is_some_and(|file| parts.iter().any(|part| file.contains(part)))
-                };
-                facts.parks |= has(&PARKS) || is_in(&PARK_FILES);
-                facts.locks |= has(&LOCKS) || is_in(&LOCK_FILES);
+                facts.waiting = facts.waiting.and(WaitingCall::of(name, file));
                 facts.awaits_answer |= is_one_of(&ANSWERS) || name.contains(ANSWERING);
                 facts.enters_loop |= is_one_of(&LOOP_ENTRIES);
                 facts.is_loop |= facts.enters_loop || is_one_of(&LOOPS);

@@ -133,7 +133,9 @@ pub(super) fn is_own(code: Code<'_>) -> bool {
     let Code { kind, module, name, file, is_inlined } = code;
     match kind {
         LabelKind::Library | LabelKind::Program if is_runtime_file(file, is_inlined) => false,
-        LabelKind::Library => !is_runtime_library(module) && !is_runtime_function(name),
+        LabelKind::Library => {
+            !is_runtime_library(module) && !is_runtime_function(name) && !is_java_primitive(module, name)
+        }
         LabelKind::Program => !is_runtime_function(name) && !is_c_library_function(name),
         LabelKind::Jit => true,
         _ => false,
@@ -175,6 +177,29 @@ fn is_runtime_library(path: &str) -> bool {
     // Old C libraries are called libc-2.31.so.
     let stem = stem.split_once("-2.").map_or(stem, |(name, _)| name);
     RUNTIME_LIBRARIES.contains(&stem)
+}
+
+/// Whether a function is one with which the Java machine's own threads and monitors wait: as much as `pthread_cond_wait` is.
+fn is_java_primitive(module: &str, name: &str) -> bool {
+    const PREFIXES: [&str; 8] = [
+        "os::PlatformEvent::",
+        "PlatformEvent::",
+        "os::PlatformMonitor::",
+        "PlatformMonitor::",
+        "Parker::",
+        "Monitor::",
+        "Mutex::",
+        "Semaphore::",
+    ];
+    module_stem(module) == "libjvm" && PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether code is that of the C library, linked to a program or in it.
+pub(super) fn is_c_library(code: Code<'_>) -> bool {
+    match code.kind {
+        LabelKind::Library => is_runtime_library(code.module) || is_c_library_function(code.name),
+        _ => is_c_library_function(code.name),
+    }
 }
 
 fn is_runtime_function(name: &str) -> bool {

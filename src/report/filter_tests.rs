@@ -198,7 +198,7 @@ fn a_wait_whose_frames_are_all_hidden_is_no_page_fault() {
     assert!(text.contains("[hidden]") && !text.contains("page fault"), "{text}");
     let tree = ReportOptions { view: View::Tree, ..options };
     let text = render(&recording, &tree, &Page::PLAIN).unwrap();
-    assert!(text.contains("[hidden]") && text.contains("[lock]"), "{text}");
+    assert!(text.contains("[hidden]") && text.contains("[futex]"), "{text}");
 }
 
 #[test]

@@ -217,13 +217,16 @@ impl Build {
     pub(crate) fn finish(mut self) -> Recording {
         self.profile.end = Some(End {
             duration_ns: 10_000_000_000,
-            reason: "duration".into(),
+            reason: "duration reached".into(),
             cpu_ns: 40_000_000,
             bpf_ns: 10_000_000,
             bpf_runs: 10_000,
             max_rss_bytes: 31_000_000,
             threads: 3,
             command_status: None,
+            recording_cpu_ns: Some(20_000_000),
+            command_signal: None,
+            notices: Vec::new(),
         });
         self.cut_off(Integrity { is_complete: true, bytes_read: 12_345, ..Integrity::default() })
     }

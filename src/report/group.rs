@@ -9,7 +9,8 @@ use super::filter::SampleFilter;
 use super::label::Step;
 use super::metric::{Shown, waits_of};
 use super::options::FilterOptions;
-use crate::profile::{Event, Outcome, Profile, Reason, Sample, StackId, TaskId};
+use super::reasons::{self, Reasons};
+use crate::profile::{Event, Outcome, Profile, Reason, StackId, TaskId};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -26,11 +27,6 @@ pub enum Activity {
 }
 
 impl Activity {
-    /// That of a sample.
-    pub fn of(sample: &Sample) -> Self {
-        sample.wait.map_or(Activity::Running, |wait| Activity::Waiting(wait.reason))
-    }
-
     /// Why it waited.
     pub fn reason(self) -> Option<Reason> {
         match self {
@@ -87,7 +83,7 @@ pub(super) fn groups_of(recording: &Recording, shown: &Shown<'_>, filter: &Sampl
     // One view of a profile without waits needs its groups once: keeping them would be a copy in vain.
     let is_kept = waits_of(profile).is_some() || recording.known_groups().is_some();
     if !is_kept || !shown.is_time_of(profile) || !filter.is_by_thread() {
-        return count_equal(profile, shown, filter);
+        return count_equal(profile, recording.reasons(), shown, filter);
     }
     let is_shown = |group: &&Group| match group.activity {
         Activity::Running => shown.sampled.is_some(),
@@ -97,11 +93,11 @@ pub(super) fn groups_of(recording: &Recording, shown: &Shown<'_>, filter: &Sampl
     groups.filter(is_shown).copied().collect()
 }
 
-/// All running and waiting time of `profile`.
-pub(super) fn all_groups(profile: &Profile) -> Vec<Group> {
+/// All running and waiting time of `profile`, whose waits have these reasons.
+pub(super) fn all_groups(profile: &Profile, reasons: &Reasons) -> Vec<Group> {
     // Without patterns there is nothing that could be wrong with the options.
     let filter = SampleFilter::new(&FilterOptions::default(), &profile.tables);
-    filter.map_or(Vec::new(), |filter| count_equal(profile, &Shown::time_of(profile), &filter))
+    filter.map_or(Vec::new(), |filter| count_equal(profile, reasons, &Shown::time_of(profile), &filter))
 }
 
 /// Fewer samples than this are not worth a thread.
@@ -115,11 +111,16 @@ pub(super) fn parts_of(event: &Event) -> Vec<Range<usize>> {
 }
 
 /// Counts equal samples of a part of `event`.
-fn count_part(event: &Event, rows: Range<usize>, filter: &SampleFilter) -> FxHashMap<Key, Amount> {
+fn count_part(
+    event: &Event,
+    rows: Range<usize>,
+    reasons: &Reasons,
+    filter: &SampleFilter,
+) -> FxHashMap<Key, Amount> {
     let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
     for sample in rows.map(|row| event.sample(row)) {
         if let Some(amount) = filter.amount(&sample) {
-            let key = (sample.task, sample.stack, sample.outcome, Activity::of(&sample));
+            let key = (sample.task, sample.stack, sample.outcome, reasons.activity(&sample));
             counts.entry(key).or_default().add(amount);
         }
     }
@@ -127,11 +128,11 @@ fn count_part(event: &Event, rows: Range<usize>, filter: &SampleFilter) -> FxHas
 }
 
 /// Counts equal samples of `shown` that pass `filter`, in the order of (stack, outcome, activity, task).
-fn count_equal(profile: &Profile, shown: &Shown<'_>, filter: &SampleFilter) -> Vec<Group> {
+fn count_equal(profile: &Profile, reasons: &Reasons, shown: &Shown<'_>, filter: &SampleFilter) -> Vec<Group> {
     let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
     for event in shown.sampled.into_iter().chain(shown.waits) {
         let parts: Vec<FxHashMap<Key, Amount>> =
-            parts_of(event).into_par_iter().map(|part| count_part(event, part, filter)).collect();
+            parts_of(event).into_par_iter().map(|part| count_part(event, part, reasons, filter)).collect();
         for part in parts {
             if counts.is_empty() {
                 counts = part;
@@ -146,7 +147,7 @@ fn count_equal(profile: &Profile, shown: &Shown<'_>, filter: &SampleFilter) -> V
         for time in &profile.thread_times {
             for short in &time.short_waits {
                 if let Some(amount) = filter.short_waits(time, short) {
-                    let activity = Activity::WaitingShortly(short.reason);
+                    let activity = Activity::WaitingShortly(reasons::of_short(short.reason));
                     counts.entry((time.task, None, Outcome::NoUserStack, activity)).or_default().add(amount);
                 }
             }

@@ -19,6 +19,9 @@
 //!    One that sleeps or is parked can do so anywhere. There, the thread must also never leave
 //!    the loop's function, as far as its samples show; and a sleep must be that function's own.
 //!
+//! Sleeps of the first thread of a command that was started for the recording are never idle: they are what it does. Nor
+//! are those deep inside of the program (three of its functions and more) of threads whose work tells nothing.
+//!
 //! Work is the running time and the waits that cannot be idle, apart from those inside of the blocking call. How long a
 //! wait lasts plays no part.
 
@@ -44,6 +47,9 @@ const RARE_PERCENT: f64 = 5.0;
 const LEFT_PERCENT: f64 = 1.0;
 /// A thread that is parked with more frames of the program's own than this is in the middle of something.
 const MOST_OWN_FRAMES_OF_PARK: u32 = 6;
+
+/// A thread that hardly works and sleeps with more frames of the program's own than this does so in the middle of something.
+const MOST_OWN_FRAMES_OF_SLEEP: u32 = 2;
 
 /// Most entries of all tallies together: about 1 GB. 10,000 threads with 1,000 frames each have a third of that.
 const MOST_ENTRIES: usize = 1 << 25;
@@ -185,7 +191,11 @@ struct Candidate {
     task: TaskId,
     stack: StackId,
     reason: Reason,
+    /// What the rules take it for.
+    judged_as: Reason,
     user: StackId,
+    /// Frames of the program's own code.
+    own_frames: u32,
     /// Where it waits: what it is judged by, with all that wait there.
     place: Place,
     amount: Amount,
@@ -280,7 +290,8 @@ impl<'p> Judge<'p> {
             let call_site = blocking.call_site.unwrap_or(CallSite::at(user));
             if let Activity::Waiting(reason) = group.activity
                 && blocking.may_be_idle(reason)
-                && (reason != Reason::Lock
+                && !is_commands_own_sleep(profile, group.task, blocking.judged_as(reason))
+                && (!matches!(blocking.judged_as(reason), Reason::Condvar | Reason::Futex)
                     || blocking.own_frames <= MOST_OWN_FRAMES_OF_PARK
                     || blocking.in_loop)
             {
@@ -290,7 +301,18 @@ impl<'p> Judge<'p> {
                     (process, if call_site.builtin.is_some() { call_site } else { CallSite::at(user) });
                 let is_known = blocking.own_frames == 0 || blocking.in_loop;
                 let (task, amount) = (group.task, group.amount);
-                thread.candidates.push(Candidate { task, stack, reason, user, place, amount, is_known });
+                let (judged_as, own_frames) = (blocking.judged_as(reason), blocking.own_frames);
+                thread.candidates.push(Candidate {
+                    task,
+                    stack,
+                    reason,
+                    judged_as,
+                    user,
+                    own_frames,
+                    place,
+                    amount,
+                    is_known,
+                });
                 judge.places.entry(place).or_default().insert(number);
             } else if !matches!(group.activity, Activity::Waiting(Reason::NoCpu | Reason::Stopped)) {
                 // Waiting for a CPU, or in a debugger, says nothing of what the thread wanted.
@@ -347,7 +369,7 @@ impl<'p> Judge<'p> {
         let threads = std::mem::take(&mut self.threads);
         let nowhere = BTreeSet::new();
         for candidate in threads.iter().flat_map(|thread| &thread.candidates) {
-            let key = (candidate.place, candidate.reason);
+            let key = (candidate.place, candidate.judged_as);
             let is_idle = candidate.is_known
                 || *verdicts.entry(key).or_insert_with(|| {
                     let there = places.get(&candidate.place).unwrap_or(&nowhere);
@@ -385,9 +407,9 @@ impl<'p> Judge<'p> {
         turning: usize,
     ) -> bool {
         let user = candidate.user;
-        let is_anywhere = matches!(candidate.reason, Reason::Sleep | Reason::Lock);
+        let is_anywhere = matches!(candidate.judged_as, Reason::Sleep | Reason::Condvar | Reason::Futex);
         let is_own_call =
-            candidate.reason != Reason::Sleep || self.calls.own_frames_below(user, turning) <= 1;
+            candidate.judged_as != Reason::Sleep || self.calls.own_frames_below(user, turning) <= 1;
         !is_anywhere || (is_own_call && stay_under(self.profile, threads, there, user, turning))
     }
 
@@ -403,8 +425,23 @@ impl<'p> Judge<'p> {
             .flat_map(|number| roles.get(&threads[*number].role).into_iter().flatten().copied())
             .collect();
         let work = SharedWork::of(theirs.iter().map(|number| &threads[*number].work));
-        !work.is_enough() || work.turning(self.profile, candidate.place.1).is_some()
+        // Where nothing else is known, a sleep deep inside of the program is part of what it does.
+        let is_deep = candidate.judged_as == Reason::Sleep && candidate.own_frames > MOST_OWN_FRAMES_OF_SLEEP;
+        if !work.is_enough() {
+            return !is_deep;
+        }
+        work.turning(self.profile, candidate.place.1).is_some()
     }
+}
+
+/// Whether a wait is a sleep of the first thread of a command that was started for the recording: that is what the command
+/// does, however little else.
+fn is_commands_own_sleep(profile: &Profile, task: TaskId, judged_as: Reason) -> bool {
+    let (meta, task) = (&profile.meta, profile.tables.task(task));
+    judged_as == Reason::Sleep
+        && meta.is_command
+        && task.tid == task.pid
+        && meta.target_pids.contains(&task.pid)
 }
 
 /// Whether nearly all samples of the threads `there` were taken under the outer `frames` of `stack`.

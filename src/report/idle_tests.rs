@@ -5,7 +5,7 @@
 use super::Recording;
 use super::fixture::Build;
 use super::fixture_waits::MS;
-use crate::profile::{Reason, TaskId};
+use crate::profile::{Reason, TaskId, Wait};
 
 const LIBC: &str = "/usr/lib/libc.so.6";
 
@@ -67,8 +67,12 @@ impl Case {
             })
             .collect();
         let recording: Recording = self.build.finish();
-        let idle = recording.idle_waits();
-        stacks.into_iter().map(|(task, reason, stack)| idle.is_idle(task, stack, reason)).collect()
+        let (idle, reasons) = (recording.idle_waits(), recording.reasons());
+        let shown = |reason, stack| reasons.reason(&Wait { reason, ..Wait::default() }, stack);
+        stacks
+            .into_iter()
+            .map(|(task, reason, stack)| idle.is_idle(task, stack, shown(reason, stack)))
+            .collect()
     }
 }
 
@@ -232,6 +236,56 @@ fn a_sleep_in_the_middle_of_work_is_not_idle() {
         .waits(task, Reason::Sleep, 30, &format!("{handler} retry @usleep #do_nanosleep"))
         .waits(task, Reason::Lock, 30, &format!("{handler} future_get @pthread_cond_wait #futex_wait"));
     assert_eq!(case.idle(), [true, false, false]);
+}
+
+/// A program that mostly sleeps: `main` → `handle` → `slow_disk` → `usleep`.
+const SLOW_DISK: &str = "_start @main main handle slow_disk @usleep #do_nanosleep";
+
+#[test]
+fn a_sleep_deep_inside_of_a_program_that_hardly_works_is_not_idle() {
+    assert!(!is_idle(Reason::Sleep, SLOW_DISK, &[]));
+    // A thread whose main function sleeps itself, or by a function for it.
+    assert!(is_idle(Reason::Sleep, "@start_thread ticker @usleep #do_nanosleep", &[]));
+    assert!(is_idle(Reason::Sleep, "@start_thread ticker sleep_ms @usleep #do_nanosleep", &[]));
+}
+
+#[test]
+fn a_command_that_was_started_for_the_recording_never_sleeps_for_nothing() {
+    let idle = |is_command: bool, tid: u32| {
+        let mut case = Case::new();
+        let task = case.thread(tid, "program");
+        let meta = case.build.meta();
+        (meta.is_command, meta.target_pids) = (is_command, vec![100]);
+        case.waits(task, Reason::Sleep, 20, "_start @main main @usleep #do_nanosleep").waits(
+            task,
+            Reason::Poll,
+            20,
+            "_start @main main @poll #do_poll",
+        );
+        case.idle()
+    };
+    assert_eq!(idle(false, 100), [true, true]);
+    assert_eq!(idle(true, 100), [false, true], "its first thread sleeps for its own sake");
+    assert_eq!(idle(true, 101), [true, true], "the others may wait for work");
+}
+
+/// Some of its waits end because nobody has brought work in time.
+#[test]
+fn a_pool_that_waits_for_work_with_a_limit_is_idle_whoever_ends_the_wait() {
+    let mut case = Case::new();
+    let task = case.thread(1, "worker");
+    let pop = "@start_thread worker run_loop queue_pop @pthread_cond_timedwait #futex_wait";
+    case.runs(task, 50, "@start_thread worker run_loop handle parse")
+        .runs(task, 50, "@start_thread worker run_loop handle store")
+        .waits(task, Reason::Lock, 30, pop)
+        .waits(task, Reason::Sleep, 30, pop)
+        .waits(
+            task,
+            Reason::Sleep,
+            30,
+            "@start_thread worker run_loop handle @pthread_mutex_timedlock #futex_wait",
+        );
+    assert_eq!(case.idle(), [true, true, false], "nobody idles for a certain lock");
 }
 
 #[test]

@@ -7,10 +7,10 @@ use super::options::{ColorWhen, CommonOptions, FilterOptions, InfoOptions};
 use super::selection::Selection;
 use super::terminal::Screen;
 use super::totals::Totals;
-use super::{Recording, advice, label, text};
+use super::{Recording, advice, ending, label, text};
 use crate::profile::{Event, FrameId, ModuleKind, Profile};
-use crate::safe_text;
 use crate::units::{bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight};
+use crate::{safe_text, units};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -45,6 +45,8 @@ struct Info {
     pid_namespace: u64,
     end_reason: Option<String>,
     command_status: Option<i32>,
+    command_signal: Option<String>,
+    notices: Vec<String>,
     threads: Option<u32>,
     cost: Cost,
     file: FileFields,
@@ -112,7 +114,10 @@ struct ModuleFields {
 pub fn info(options: &InfoOptions) -> anyhow::Result<()> {
     let recording = Recording::load(&options.input)?;
     let screen = Screen::new(ColorWhen::Never, !options.json);
-    screen.print(&if options.json { render_json(&recording)? } else { render_text(&recording) })
+    match options.json {
+        true => screen.print_document(&render_json(&recording)?),
+        false => screen.print(&render_text(&recording)),
+    }
 }
 
 /// The facts as `prof.info/1`.
@@ -142,6 +147,8 @@ pub(super) fn render_json(recording: &Recording) -> anyhow::Result<String> {
         pid_namespace: meta.pid_namespace,
         end_reason: end.map(|end| end.reason.clone()),
         command_status: end.and_then(|end| end.command_status),
+        command_signal: end.and_then(|end| end.command_signal).map(units::signal),
+        notices: profile.notices().cloned().collect(),
         threads: end.map(|end| end.threads),
         cost: Cost::of(recording),
         file: file_fields(recording),
@@ -267,7 +274,7 @@ pub(super) fn render_text(recording: &Recording) -> String {
     let profile = &recording.profile;
     let meta = &profile.meta;
     facts.add("target", &meta.target);
-    facts.add("command", &meta.command.join(" "));
+    facts.add("command", &safe_text::shell_line(meta.command.iter().map(String::as_str)));
     facts.add("recorded", &date_text(meta.start_unix_ns));
     facts.add("on", &[&*meta.hostname, &meta.kernel, &meta.arch].join(" "));
     facts.add("CPUs", &count(meta.cpus.into()));
@@ -290,20 +297,13 @@ pub(super) fn render_text(recording: &Recording) -> String {
     if meta.user_only {
         facts.add("", "without kernel frames (--user-only)");
     }
-    let reason = profile.end.as_ref().map_or("no end record", |end| end.reason.as_str());
+    let reason = ending::words(profile).unwrap_or_else(|| "no end record".to_owned());
     facts.add("length", &format!("{} ({reason})", duration(profile.duration_ns())));
     if let Some(end) = &profile.end {
         facts.add("threads", &count(end.threads.into()));
-        if let Some(status) = end.command_status {
-            facts.add("status", &format!("the command exited with {status}"));
-        }
-        let cost = format!(
-            "{} CPU, {} in BPF programs, {} of memory at most",
-            duration(end.cpu_ns),
-            duration(end.bpf_ns),
-            bytes(end.max_rss_bytes)
-        );
-        facts.add("cost", &cost);
+        facts.add("cost", &recording.cost_lines().join(", "));
+        let parts = [duration(end.cpu_ns), duration(end.bpf_ns)];
+        facts.add("", &format!("{} CPU in all, {} in BPF programs", parts[0], parts[1]));
     }
     add_file(&mut facts, recording);
     for event in &profile.events {
@@ -333,6 +333,7 @@ pub(super) fn render_text(recording: &Recording) -> String {
         let more = count((modules.len() - MOST_MODULES) as u64);
         facts.add("", &format!("... {more} more modules (--json lists all)"));
     }
+    profile.notices().for_each(|notice| facts.add("NOTE", notice));
     notes(recording).iter().for_each(|note| facts.add("NOTE", note));
     facts.out
 }

@@ -4,14 +4,15 @@ use super::amount::Amount;
 use super::call_tree::{CallTree, Direction};
 use super::filter::pattern;
 use super::function_table::FunctionTable;
-use super::json_waits::{TotalsFields, WaitFields, wait_rows};
+use super::hidden_idle::HiddenIdle;
+use super::json_waits::{HiddenIdleFields, TotalsFields, WaitFields, wait_rows};
 use super::label::{LabelId, LabelKind};
 use super::options::{ReportOptions, View};
 use super::selection::Selection;
 use super::totals::Totals;
 use super::{Recording, advice, peek, text, threads};
 use crate::failure::Failure;
-use crate::profile::{FoundBy, FrameId};
+use crate::profile::{End, FoundBy, FrameId};
 use crate::safe_text;
 use crate::units::percent;
 use rustc_hash::FxHashMap;
@@ -34,6 +35,8 @@ struct Report {
     recorded_total_ns: u64,
     recorded_samples: u64,
     is_complete_file: bool,
+    /// Why the recording ended, and how its command did.
+    ended: Option<Ended>,
     quality: QualityFields,
     cost: Cost,
     notes: Vec<String>,
@@ -43,6 +46,9 @@ struct Report {
     /// Idle waits that the filters on samples keep and that are hidden.
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden_idle_ns: Option<u64>,
+    /// The same with their places, as far as the filters on functions keep them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hidden_idle: Option<HiddenIdleFields>,
     rows: Rows,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeRow>>,
@@ -93,18 +99,54 @@ impl QualityFields {
 /// What the recording cost; `null` in a file without an end record.
 #[derive(Debug, Serialize)]
 pub(super) struct Cost {
+    /// `null` in files of versions that did not tell it apart.
+    while_recording: Option<CostShares>,
+    /// CPU time before and after the recording.
+    before_after_ns: Option<u64>,
+    /// CPU time in all.
     cpu_ns: Option<u64>,
     bpf_ns: Option<u64>,
     max_rss_bytes: Option<u64>,
 }
 
+/// Shares of one CPU while the recording went on.
+#[derive(Debug, Serialize)]
+struct CostShares {
+    cpu_pct: f64,
+    bpf_pct: f64,
+}
+
 impl Cost {
     pub(super) fn of(recording: &Recording) -> Self {
         let end = recording.profile.end.as_ref();
+        let shares = end.and_then(End::while_recording);
         Cost {
+            while_recording: shares
+                .map(|shares| CostShares { cpu_pct: shares.cpu_percent, bpf_pct: shares.bpf_percent }),
+            before_after_ns: end.and_then(End::before_after_ns),
             cpu_ns: end.map(|end| end.cpu_ns),
             bpf_ns: end.map(|end| end.bpf_ns),
             max_rss_bytes: end.map(|end| end.max_rss_bytes),
+        }
+    }
+}
+
+/// How the recording ended.
+#[derive(Debug, Serialize)]
+pub(super) struct Ended {
+    reason: String,
+    /// Of a launched command, as a shell has it.
+    command_status: Option<i32>,
+    /// The signal that killed it.
+    command_signal: Option<String>,
+}
+
+impl Ended {
+    fn of(end: &End) -> Self {
+        Ended {
+            reason: end.reason.clone(),
+            command_status: end.command_status,
+            command_signal: end.command_signal.map(crate::units::signal),
         }
     }
 }
@@ -222,9 +264,11 @@ pub(super) fn report(
         recorded_total_ns: selection.whole.weight,
         recorded_samples: selection.whole.samples,
         is_complete_file: recording.integrity.is_complete && profile.end.is_some(),
+        ended: profile.end.as_ref().map(Ended::of),
         quality: QualityFields::of(selection),
         cost: Cost::of(recording),
         notes: advice::report_notes(recording, selection, &options.common),
+        hidden_idle: HiddenIdle::of(recording, selection, &options.common).as_ref().map(HiddenIdleFields::of),
         hidden_idle_ns: selection.shown.waits.map(|_| selection.hidden_idle.weight),
         rows: match view {
             View::Waits => Rows::Waits(wait_rows(selection, options)),

@@ -1,5 +1,6 @@
 //! Parts of `prof.report/1` that are about waits.
 
+use super::hidden_idle::{HiddenIdle, IdlePlace};
 use super::label::LabelId;
 use super::options::ReportOptions;
 use super::selection::{Selection, short_waits_name_of};
@@ -97,6 +98,38 @@ struct WakerFields {
     thread: String,
     function: Option<String>,
     share_pct: f64,
+}
+
+/// Idle waits that are in no row.
+#[derive(Debug, Serialize)]
+pub(super) struct HiddenIdleFields {
+    wait_ns: u64,
+    count: u64,
+    places: Vec<IdlePlaceFields>,
+}
+
+#[derive(Debug, Serialize)]
+struct IdlePlaceFields {
+    function: String,
+    reason: &'static str,
+    wait_ns: u64,
+    count: u64,
+}
+
+impl HiddenIdleFields {
+    pub(super) fn of(hidden: &HiddenIdle) -> Self {
+        let place = |place: &IdlePlace| IdlePlaceFields {
+            function: place.function.clone(),
+            reason: place.reason.label(),
+            wait_ns: place.amount.weight,
+            count: place.amount.count(),
+        };
+        HiddenIdleFields {
+            wait_ns: hidden.amount.weight,
+            count: hidden.amount.count(),
+            places: hidden.places.iter().map(place).collect(),
+        }
+    }
 }
 
 /// The rows of the table of waits.

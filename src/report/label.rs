@@ -5,7 +5,10 @@
 
 use super::name;
 use super::options::{Grouping, NameStyle};
-use crate::profile::{FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task};
+use super::short_names;
+use crate::profile::{
+    FRAMES_LEFT_OUT, FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task, UNNAMED_CODE,
+};
 use rustc_hash::FxHashMap;
 
 /// Index of a [`Label`].
@@ -64,6 +67,8 @@ pub struct Label {
     pub line: Option<Source>,
     /// What is named.
     pub kind: LabelKind,
+    /// Its short name, as long as no other label has the same; empty before [`Labels::settle_names`].
+    short: String,
 }
 
 impl Label {
@@ -86,9 +91,7 @@ impl Label {
     pub fn text(&self, style: NameStyle) -> String {
         let name = match (style, self.kind) {
             (NameStyle::Raw, _) => self.raw_name.clone(),
-            (NameStyle::Short, LabelKind::Program | LabelKind::Library) if !self.is_address() => {
-                name::short(&self.name)
-            }
+            (NameStyle::Short, _) if !self.short.is_empty() => self.short.clone(),
             _ => self.name.clone(),
         };
         match &self.line {
@@ -116,8 +119,14 @@ impl Label {
         (&self.name, &self.module, self.line.as_ref().map(|source| (source.file.as_str(), source.line)))
     }
 
-    fn is_address(&self) -> bool {
+    pub(super) fn is_address(&self) -> bool {
         self.name.contains("+0x")
+    }
+
+    /// A label of that name.
+    #[cfg(test)]
+    pub(super) fn for_tests(name: &str, kind: LabelKind) -> Self {
+        Label { kind, ..bare_label(name.to_owned(), kind) }
     }
 }
 
@@ -184,6 +193,7 @@ enum Key {
     Function { name: StringId, module: StringId },
     Line { name: StringId, module: StringId, file: StringId, line: u32 },
     Address { module: StringId, address: u64 },
+    UnnamedCode { module: StringId },
     Module { module: StringId },
     Task { pid: u32, tid: u32, generation: u32, name: StringId },
     Cut { outcome: Outcome, place: Option<(StringId, Option<u64>)> },
@@ -309,6 +319,7 @@ impl Labels {
                 line: location.line,
             },
             (_, Some(function), _) => Key::Function { name: function.name, module: module.path },
+            (_, None, _) if module.kind == ModuleKind::Jit => Key::UnnamedCode { module: module.path },
             (_, None, _) => Key::Address { module: module.path, address: row.lookup_address() },
         };
         self.intern(key, || {
@@ -318,6 +329,7 @@ impl Labels {
                 (Key::Module { .. }, _) | (_, None) => {
                     let name = match key {
                         Key::Address { address, .. } => place_text(&path, Some(address)),
+                        Key::UnnamedCode { .. } => UNNAMED_CODE.to_owned(),
                         _ => name::module_file(&path).to_owned(),
                     };
                     (name.clone(), name)
@@ -335,7 +347,9 @@ impl Labels {
                 _ => None,
             };
             let kind = code_kind(module.kind, &path, row.flags.space);
-            Label { name, raw_name, module: path, line, kind }
+            // What stands for frames left out is in no module.
+            let module = if name == FRAMES_LEFT_OUT { String::new() } else { path };
+            Label { name, raw_name, module, line, kind, short: String::new() }
         })
     }
 
@@ -381,7 +395,7 @@ impl Labels {
             let name = format!("{name} ({id})");
             let module =
                 if is_thread { profile.tables.string(task.process).to_owned() } else { String::new() };
-            Label { raw_name: name.clone(), name, module, line: None, kind: LabelKind::Task }
+            Label { module, ..bare_label(name, LabelKind::Task) }
         });
         self.plain_step(label)
     }
@@ -427,15 +441,29 @@ impl Labels {
     pub(super) fn folded_step(&mut self, filter: usize, module: &str) -> Option<Step> {
         let like = self.labels.iter().find(|label| label.module == module)?;
         let label = Label {
-            name: name::module_file(module).to_owned(),
-            raw_name: name::module_file(module).to_owned(),
             module: module.to_owned(),
-            line: None,
-            kind: like.kind,
+            ..bare_label(name::module_file(module).to_owned(), like.kind)
         };
         let is_kernel = label.kind == LabelKind::Kernel;
         let label = self.intern(Key::Folded { filter }, || label);
         Some(Step { is_kernel, ..self.plain_step(label) })
+    }
+
+    /// Gives all labels so far short names, each its own as far as their full names are.
+    pub(super) fn settle_names(&mut self) {
+        let shorts = short_names::of(&self.labels);
+        self.labels.iter_mut().zip(shorts).for_each(|(label, short)| label.short = short);
+    }
+
+    /// Whether some label is of generated code that has no names.
+    pub(super) fn has_unnamed_code(&self) -> bool {
+        self.labels.iter().any(|label| label.kind == LabelKind::Jit && label.name == UNNAMED_CODE)
+    }
+
+    /// Whether a step is in generated code that has no names.
+    pub(super) fn is_unnamed_code(&self, step: &Step) -> bool {
+        let label = self.get(step.label);
+        label.kind == LabelKind::Jit && label.name == UNNAMED_CODE
     }
 
     /// All places, by id.
@@ -476,7 +504,7 @@ pub(crate) fn thread_name(name: &str, tid: Option<u32>) -> String {
 
 /// A label of something that is no code.
 fn bare_label(name: String, kind: LabelKind) -> Label {
-    Label { raw_name: name.clone(), name, module: String::new(), line: None, kind }
+    Label { raw_name: name.clone(), name, module: String::new(), line: None, kind, short: String::new() }
 }
 
 /// The kind of code in a module, `path` as [`module_text`] writes it.

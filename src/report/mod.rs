@@ -10,12 +10,14 @@ mod blocking;
 mod call_tree;
 mod coarse;
 mod code;
+mod ending;
 mod export;
 mod filter;
 mod flame;
 mod function_table;
 mod group;
 mod heat_map;
+mod hidden_idle;
 mod idle;
 mod info;
 mod json;
@@ -27,8 +29,11 @@ mod options;
 mod output;
 mod peek;
 mod quality;
+mod reasons;
+mod runtime;
 mod sandwich;
 mod selection;
+mod short_names;
 mod spread;
 mod stack_filter;
 mod terminal;
@@ -40,15 +45,20 @@ mod totals;
 mod tsv;
 mod wait_site;
 mod wait_table;
+mod waiting_calls;
 mod waits_beside;
 mod waker;
 
+#[cfg(test)]
+mod account_tests;
 #[cfg(test)]
 mod filter_tests;
 #[cfg(test)]
 pub(crate) mod fixture;
 #[cfg(test)]
 pub(crate) mod fixture_waits;
+#[cfg(test)]
+mod generated_code_tests;
 #[cfg(test)]
 mod hostile_tests;
 #[cfg(test)]
@@ -68,6 +78,7 @@ pub use amount::Amount;
 pub use behind::{Behind, BehindSample, StackStep};
 pub use call_tree::{CallTree, Direction, Node, NodeId};
 pub use coarse::{CoarsePart, CoarseTime};
+pub(crate) use ending::words as ending_words;
 pub use export::{ExportJob, ExportShape, export, folded};
 pub use flame::{BoxOf, FlameBox, flame_boxes};
 pub use function_table::{FunctionTable, Row};
@@ -87,11 +98,14 @@ pub use options::{
 pub use output::replace_file;
 pub use peek::{Peek, peek};
 pub use quality::{Quality, WorstModule};
+pub use reasons::Reasons;
 pub use sandwich::Sandwich;
 pub use selection::Selection;
 pub use terminal::Screen;
 pub use text::{Page, event_title};
-pub use threads::{ThreadRow, TopWait, thread_rows, thread_rows_with_times, threads, threads_with_times};
+pub use threads::{
+    ThreadRow, TopWait, thread_rows, thread_rows_with_times, thread_title, threads, threads_with_times,
+};
 pub use timeline::{Busy, Timeline, TimelineRow};
 pub use totals::{ThreadTimes, Times, Totals};
 pub use wait_site::WaitSite;
@@ -100,7 +114,7 @@ pub use waker::WokenBy;
 
 use crate::failure::{Failure, status};
 use crate::privilege;
-use crate::profile::{self, FrameId, Integrity, Profile, Unit, counter};
+use crate::profile::{self, CpuShares, FrameId, Integrity, Profile, counter};
 use crate::safe_text;
 use crate::units;
 use anyhow::Context;
@@ -116,12 +130,14 @@ pub struct Recording {
     pub profile: Profile,
     /// How much of the file could be read.
     pub integrity: Integrity,
+    /// Why threads waited, once somebody asked.
+    reasons: OnceLock<Reasons>,
     /// All running and waiting time, once somebody asked.
     groups: OnceLock<Vec<Group>>,
     /// Which waits are idle, once somebody asked.
     idle: OnceLock<IdleWaits>,
-    /// What it cost, once somebody asked.
-    cost: OnceLock<Option<String>>,
+    /// What it cost in the last seconds, of a recording that goes on.
+    late_cost: Option<CpuShares>,
     /// Of which part only sums are left, once somebody asked.
     coarse: OnceLock<CoarseTime>,
     /// Frames whose names are still being read.
@@ -135,9 +151,10 @@ impl Recording {
         Recording {
             profile,
             integrity,
+            reasons: OnceLock::new(),
             groups: OnceLock::new(),
             idle: OnceLock::new(),
-            cost: OnceLock::new(),
+            late_cost: None,
             coarse: OnceLock::new(),
             names_to_come: Vec::new(),
         }
@@ -148,34 +165,53 @@ impl Recording {
         Recording { names_to_come: frames, ..self }
     }
 
+    /// The same, of a recording that goes on: with what it cost in the last seconds.
+    pub fn with_late_cost(self, late_cost: Option<CpuShares>) -> Self {
+        Recording { late_cost, ..self }
+    }
+
     /// Of the frames of all samples those whose names are still being read.
     pub fn frames_to_name(&self, quality: &Quality) -> u64 {
         let samples = |frame: &FrameId| quality.samples_of_frame.get(frame.index()).copied().unwrap_or(0);
         self.names_to_come.iter().map(samples).fold(0, u64::saturating_add)
     }
 
-    /// What the recording cost, for one line: prof's own CPU time as a share of what the target ran, whatever part of that
-    /// is looked at; of a target that has hardly run, the time itself. `None` when it is not known.
-    pub fn cost_words(&self) -> Option<&str> {
-        self.cost.get_or_init(|| self.cost_of_whole()).as_deref()
+    /// What recording cost, for one line: what `prof` used of a CPU while it recorded, and the CPU time that it took before
+    /// and after. Of a recording that goes on it is that of the last seconds. `None` when it is not known.
+    pub fn cost_words(&self) -> Option<String> {
+        if let Some(late) = self.late_cost {
+            return Some(units::cpu_shares(late));
+        }
+        let end = self.profile.end.as_ref()?;
+        let Some(shares) = end.while_recording() else {
+            let all_ns = end.cpu_ns.saturating_add(end.bpf_ns);
+            return (all_ns > 0).then(|| format!("prof {} CPU in all", units::duration(all_ns)));
+        };
+        let around = end
+            .before_after_ns()
+            .map_or(String::new(), |ns| format!(", {} before and after", units::duration(ns)));
+        Some(format!("{}{around}", units::cpu_shares(shares)))
     }
 
-    fn cost_of_whole(&self) -> Option<String> {
-        let end = self.profile.end.as_ref()?;
-        let cost_ns = end.cpu_ns.saturating_add(end.bpf_ns);
-        let by_scheduler =
-            self.profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
-        let sampled = || {
-            let event =
-                self.profile.event_named("on-cpu").filter(|event| event.info().unit == Unit::Nanoseconds)?;
-            Some(event.samples().map(|sample| sample.weight).fold(0, u64::saturating_add))
-        };
-        let ran_ns = if by_scheduler > 0 { by_scheduler } else { sampled()? };
-        match ran_ns {
-            0 => None,
-            _ if cost_ns > ran_ns => Some(format!("prof cost {} CPU", units::duration(cost_ns))),
-            _ => Some(format!("prof cost {}", units::honest_percent_text(units::percent(cost_ns, ran_ns)))),
+    /// The same in several lines, with what belongs to no share.
+    pub fn cost_lines(&self) -> Vec<String> {
+        let Some(end) = &self.profile.end else { return Vec::new() };
+        let mut lines = Vec::new();
+        lines.extend(self.late_cost.map(|late| format!("{} in the last 10 s", units::cpu_shares(late))));
+        lines.extend(end.while_recording().map(|all| format!("{} while recording", units::cpu_shares(all))));
+        lines.extend(end.before_after_ns().map(|ns| match self.late_cost {
+            Some(_) => format!("{} of CPU time for setting up", units::duration(ns)),
+            None => format!("{} of CPU time before and after", units::duration(ns)),
+        }));
+        if end.max_rss_bytes > 0 {
+            lines.push(format!("{} of memory at most", units::bytes(end.max_rss_bytes)));
         }
+        lines
+    }
+
+    /// Why threads waited. Decided when asked for the first time; the profile must not change afterwards.
+    pub fn reasons(&self) -> &Reasons {
+        self.reasons.get_or_init(|| Reasons::of(&self.profile))
     }
 
     /// Which waits are idle. Decided when asked for the first time; the profile must not change afterwards.
@@ -200,7 +236,7 @@ impl Recording {
 
     /// All running and waiting time, equal samples counted together.
     fn groups(&self) -> &[Group] {
-        self.groups.get_or_init(|| group::all_groups(&self.profile))
+        self.groups.get_or_init(|| group::all_groups(&self.profile, self.reasons()))
     }
 
     /// Reads the profile.
@@ -224,7 +260,8 @@ impl Recording {
         let (profile, integrity) = match input {
             Input::Stdin => {
                 privilege::input_is_open()?;
-                profile::read(std::io::stdin().lock()).context("cannot read a profile from standard input")?
+                profile::read_stream(std::io::stdin().lock())
+                    .context("cannot read a profile from standard input")?
             }
             Input::File(path) => match open(path)?.and_then(profile::Opened::read) {
                 Ok(read) => read,
@@ -279,11 +316,25 @@ impl Recording {
     pub fn shown(&self, metric: Option<Metric>) -> Result<Shown<'_>, Failure> {
         Shown::of(&self.profile, metric).map_err(|failure| {
             let problem = advice::missing_part(&self.profile, &self.integrity);
+            if let Some(why) = self.why_no_waits().filter(|_| metric != Some(Metric::OnCpu)) {
+                return Failure::new(status::NO_MATCH, format!("the recording holds no waits: {why}"));
+            }
             match problem.filter(|_| self.profile.events.is_empty()) {
                 Some(problem) => nothing_read("samples", &problem),
                 None => failure,
             }
         })
+    }
+
+    /// Why waits were not recorded although they were asked for: what was said at the start.
+    fn why_no_waits(&self) -> Option<&String> {
+        if metric::waits_of(&self.profile).is_some() {
+            return None;
+        }
+        let is_why = |notice: &&String| {
+            notice.contains("not while it waits") || notice.contains("off-CPU time is not")
+        };
+        self.profile.meta.notices.iter().find(is_why)
     }
 
     /// The samples that pass the filters.
@@ -339,6 +390,9 @@ impl Recording {
             let message = format!("the recording holds no waits, and no account of the time of {threads}");
             return Failure::new(status::NO_MATCH, message).hint("to see why:  prof doctor -p PID");
         }
+        if let Some(why) = advice::unaccounted_note(&self.profile) {
+            return Failure::new(status::NO_MATCH, format!("the recording holds no {noun}s: {why}"));
+        }
         if selection.shown.sampled.is_none() {
             return Failure::new(status::NO_MATCH, "the recording holds no waits: the target did not wait");
         }
@@ -346,7 +400,12 @@ impl Recording {
             return Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
                 .hint("to see why:  prof doctor");
         }
-        Failure::new(status::NO_MATCH, "the recording holds no samples: the target did not run")
+        let ran_ns = self.profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
+        let why = match ran_ns {
+            0 => "the target did not run".to_owned(),
+            _ => format!("the target ran for {} in all", units::duration(ran_ns)),
+        };
+        Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
             .hint("a program that waits uses no CPU; record while it works")
     }
 }
@@ -383,7 +442,7 @@ fn missing(path: &Path) -> Failure {
     } else if path == Path::new(DEFAULT_FILE) {
         failure.hint("record one first:  prof record -d 10s -p PID, or prof record CMD")
     } else {
-        failure.hint("prof report reads what prof record wrote; without a name it reads `prof.data`")
+        failure.hint("profiles are written by prof record; where no file is named, `prof.data` is read")
     }
 }
 
@@ -416,5 +475,9 @@ pub fn report(options: &ReportOptions) -> anyhow::Result<()> {
         Format::Text => screen.page(options.common.names),
         Format::Json | Format::Tsv => Page::PLAIN,
     };
-    screen.print(&render(&recording, options, &page)?)
+    let rendered = render(&recording, options, &page)?;
+    match options.format {
+        Format::Text => screen.print(&rendered),
+        Format::Json | Format::Tsv => screen.print_document(&rendered),
+    }
 }

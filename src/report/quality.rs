@@ -2,6 +2,8 @@
 
 use super::group::Group;
 use super::label::module_text;
+use super::metric::Shown;
+use super::runtime::Runtimes;
 use super::selection::outermost_user_frame;
 use crate::profile::{FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
 use crate::units::percent;
@@ -31,6 +33,8 @@ pub struct Quality {
     pub worst_cut: Option<WorstModule>,
     /// The module with most unnamed frames.
     pub worst_unnamed: Option<WorstModule>,
+    /// Whose generated code it is where such is at fault.
+    pub(super) runtimes: Runtimes,
     /// Kernel frames of all samples.
     pub kernel_frames: u64,
     /// Kernel frames of all samples that have no name.
@@ -55,14 +59,16 @@ pub struct WorstModule {
 }
 
 impl Quality {
-    /// The quality of `groups`, which may be waits or not.
-    pub(super) fn of(profile: &Profile, groups: &[Group], has_waits: bool) -> Self {
-        let lost_waits = if has_waits { profile.counter(counter::LOST_WAITS) } else { 0 };
+    /// The quality of `groups`, which are of the events that are `shown`.
+    pub(super) fn of(profile: &Profile, groups: &[Group], shown: &Shown<'_>) -> Self {
+        let lost_waits = if shown.waits.is_some() { profile.counter(counter::LOST_WAITS) } else { 0 };
+        // What was lost of running time is no loss of waits.
+        let lost_samples = match shown.sampled {
+            Some(_) => [counter::LOST_RING_FULL, counter::LOST_BAD_RECORD].map(|name| profile.counter(name)),
+            None => [0, 0],
+        };
         let mut quality = Quality {
-            lost: profile
-                .counter(counter::LOST_RING_FULL)
-                .saturating_add(profile.counter(counter::LOST_BAD_RECORD))
-                .saturating_add(lost_waits),
+            lost: lost_samples.into_iter().fold(lost_waits, u64::saturating_add),
             lost_waits,
             ..Quality::default()
         };
@@ -104,6 +110,14 @@ impl Quality {
         quality.worst_cut = (cut.iter())
             .max_by_key(|((module, outcome), count)| (**count, Reverse((path(module), outcome))))
             .map(|((module, outcome), count)| worst(profile, *module, *outcome, *count));
+        let is_generated = |worst: &Option<WorstModule>| {
+            worst
+                .as_ref()
+                .is_some_and(|worst| worst.kind == ModuleKind::Jit || worst.outcome == Outcome::JitEnd)
+        };
+        if is_generated(&quality.worst_cut) || is_generated(&quality.worst_unnamed) {
+            quality.runtimes = Runtimes::of(profile, groups);
+        }
         quality
     }
 

@@ -9,6 +9,7 @@ use super::label::{LabelKind, Labels, Step};
 use super::metric::Shown;
 use super::options::{CommonOptions, FilterOptions, Grouping, Space};
 use super::quality::Quality;
+use super::reasons::Reasons;
 use super::stack_filter::StackFilters;
 use super::totals::Totals;
 use crate::failure::Failure;
@@ -34,6 +35,8 @@ pub struct Selection<'p> {
     pub hidden_idle: Amount,
     /// Which waits are idle, where they are shown among the others.
     pub(super) shown_idle: Option<&'p IdleWaits>,
+    /// Why threads waited.
+    pub(super) reasons: &'p Reasons,
     /// How far to trust the samples that passed the filters on samples.
     pub quality: Quality,
     /// Each thread is for itself.
@@ -45,6 +48,8 @@ pub struct Selection<'p> {
     /// Which frames are hidden by their functions, where steps are of something else and functions are hidden.
     hidden_frames: Option<Vec<bool>>,
     stacks: StackFilters,
+    /// Some frames are in generated code that has no names.
+    has_unnamed_code: bool,
 }
 
 impl<'p> Selection<'p> {
@@ -77,8 +82,10 @@ impl<'p> Selection<'p> {
         let mut labels = Labels::new(profile, options.grouping, options.inline);
         let hidden = options.filter.hide.is_some().then(|| labels.nothing_step(true));
         name_groups(profile, &mut labels, &mut groups, &short_waits_name(&shown));
-        let quality = Quality::of(profile, &groups, shown.waits.is_some());
+        let quality = Quality::of(profile, &groups, &shown);
         let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
+        labels.settle_names();
+        let has_unnamed_code = labels.has_unnamed_code();
         let filter = LabelFilter::new(&options.filter, &labels)?;
         let mut selection = Selection {
             profile,
@@ -89,6 +96,7 @@ impl<'p> Selection<'p> {
             whole,
             hidden_idle,
             shown_idle,
+            reasons: recording.reasons(),
             quality,
             each_thread: options.each_thread,
             groups: Vec::new(),
@@ -97,6 +105,7 @@ impl<'p> Selection<'p> {
             hidden,
             hidden_frames: None,
             stacks,
+            has_unnamed_code,
         };
         selection.keep(&groups);
         Ok(selection)
@@ -126,6 +135,8 @@ impl<'p> Selection<'p> {
         }
         let hidden = hides.then(|| labels.nothing_step(true));
         let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
+        labels.settle_names();
+        let has_unnamed_code = labels.has_unnamed_code();
         let space = if has_frames { options.filter.space } else { Space::All };
         let filter = LabelFilter::new(&FilterOptions { space, ..FilterOptions::default() }, &labels)?;
         let mut selection = Selection {
@@ -137,6 +148,7 @@ impl<'p> Selection<'p> {
             hidden,
             hidden_frames,
             stacks,
+            has_unnamed_code,
             ..self
         };
         selection.keep(&groups);
@@ -299,6 +311,9 @@ impl<'p> Selection<'p> {
         path.extend(group.tail.filter(|step| !is_hidden(step)));
         if matches!(self.labels.grouping(), Grouping::Module) {
             path.dedup_by_key(|step| step.label);
+        } else if self.has_unnamed_code {
+            // Of calls inside of code without names nothing is known but that they are there.
+            path.dedup_by(|next, last| next.label == last.label && self.labels.is_unnamed_code(next));
         }
         self.stacks.apply(path, group.task)
     }

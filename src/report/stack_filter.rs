@@ -218,7 +218,7 @@ mod tests {
             Some(Metric::Wall),
             vec![StackFilter::CollapseFunction(key("take", "/x"))],
         );
-        assert_eq!(found, ["main;take 2", "main;take;[lock] 9"]);
+        assert_eq!(found, ["main;take 2", "main;take;[futex] 9"]);
     }
 
     #[test]

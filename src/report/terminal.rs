@@ -2,6 +2,7 @@
 
 use super::options::{ColorWhen, NameStyle};
 use super::text::Page;
+use crate::safe_text;
 use anyhow::Context;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};
@@ -48,20 +49,30 @@ impl Screen {
         }
     }
 
-    /// Prints `text`, through the pager when it has more lines than the terminal.
+    /// Prints a document for a program as it is.
+    ///
+    /// # Errors
+    ///
+    /// When standard output cannot be written.
+    pub fn print_document(&self, text: &str) -> anyhow::Result<()> {
+        let mut stdout = io::stdout().lock();
+        (stdout.write_all(text.as_bytes()))
+            .and_then(|()| stdout.flush())
+            .context("cannot write to standard output")
+    }
+
+    /// Prints `text` for people, through the pager when it has more lines than the terminal.
     ///
     /// # Errors
     ///
     /// When standard output cannot be written. A reader that leaves early is a broken pipe.
     pub fn print(&self, text: &str) -> anyhow::Result<()> {
+        let text = &safe_text::for_locale(text, self.size.is_some());
         let is_long = self.size.is_some_and(|(_, rows)| text.lines().count() >= rows);
         if self.may_page && is_long && page_through(text) {
             return Ok(());
         }
-        let mut stdout = io::stdout().lock();
-        (stdout.write_all(text.as_bytes()))
-            .and_then(|()| stdout.flush())
-            .context("cannot write to standard output")
+        self.print_document(text)
     }
 }
 

@@ -42,10 +42,22 @@ pub struct ThreadRow {
 }
 
 impl ThreadRow {
+    /// What the row is called: the name of the threads, or where it says more the title of their process, which begins with
+    /// that name. Foreign text.
+    pub fn title(&self) -> &str {
+        thread_title(&self.thread, &self.process)
+    }
+
     /// The time that they were not idle, ns.
     pub fn busy_ns(&self) -> u64 {
         self.times.map_or(0, |times| times.sum_ns().saturating_sub(times.idle_ns()))
     }
+}
+
+/// What threads of this name in a process of that one are called: see [`ThreadRow::title`].
+pub fn thread_title<'n>(thread: &'n str, process: &'n str) -> &'n str {
+    let is_title = process.strip_prefix(thread).is_some_and(|rest| rest.starts_with(": "));
+    if is_title { process } else { thread }
 }
 
 /// The waits for one reason at one place.

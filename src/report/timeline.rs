@@ -8,7 +8,7 @@
 use super::Recording;
 use super::coarse::CoarseTime;
 use super::filter::SampleFilter;
-use super::group::{Activity, Key, parts_of};
+use super::group::{Key, parts_of};
 use super::heat_map::HeatMap;
 use super::metric::{Metric, Shown};
 use super::options::{CommonOptions, FilterOptions, TimeRange};
@@ -208,13 +208,19 @@ impl<'r> Passing<'r> {
             return false;
         }
         if let Some(keys) = &self.keys
-            && !keys.contains(&(sample.task, sample.stack, sample.outcome, Activity::of(sample)))
+            && !keys.contains(&(
+                sample.task,
+                sample.stack,
+                sample.outcome,
+                self.recording.reasons().activity(sample),
+            ))
         {
             return false;
         }
         match &sample.wait {
             Some(wait) if !self.shows_idle => {
-                !self.recording.idle_waits().is_idle(sample.task, sample.stack, wait.reason)
+                let reason = self.recording.reasons().reason(wait, sample.stack);
+                !self.recording.idle_waits().is_idle(sample.task, sample.stack, reason)
             }
             _ => true,
         }

@@ -1,6 +1,6 @@
 //! Where a thread waited, in a few words: the program's own function that made the call, and its caller.
 
-use super::code::{Code, is_own};
+use super::code::{Code, is_c_library, is_own};
 use super::group::Activity;
 use super::label::{LabelId, LabelKind, Labels, Step};
 use crate::profile::Profile;
@@ -29,6 +29,8 @@ pub(super) struct WaitSites<'l> {
     labels: &'l Labels,
     /// For each place in the source, as a function that has a frame, and as one that is inlined.
     is_own: Vec<[bool; 2]>,
+    /// For each label, whether it is the C library's.
+    is_c_library: Vec<bool>,
 }
 
 impl<'l> WaitSites<'l> {
@@ -42,7 +44,13 @@ impl<'l> WaitSites<'l> {
                     .map(|is_inlined| is_own(Code { kind: label.kind, module, name, file, is_inlined }))
             })
             .collect();
-        WaitSites { labels, is_own }
+        let is_c_library = (labels.iter())
+            .map(|label| {
+                let (kind, module, name) = (label.kind, label.module.as_str(), label.name.as_str());
+                is_c_library(Code { kind, module, name, file: "", is_inlined: false })
+            })
+            .collect();
+        WaitSites { labels, is_own, is_c_library }
     }
 
     fn is_own(&self, step: &Step) -> bool {
@@ -81,7 +89,13 @@ impl<'l> WaitSites<'l> {
             self.kind(*label) == LabelKind::Kernel && !self.labels.get(*label).name.contains("schedule")
         };
         let is_reason = |label: &LabelId| matches!(self.kind(*label), LabelKind::Wait(_));
-        (self.call(path))
+        let is_runtime = |label: &LabelId| {
+            !self.is_c_library[label.index()]
+                && matches!(self.kind(*label), LabelKind::Program | LabelKind::Library | LabelKind::Jit)
+        };
+        // Of a language's runtime the function says more than that of the C library which it calls.
+        (path.iter().rev().map(|step| step.label).find(is_runtime))
+            .or_else(|| self.call(path))
             .or_else(|| steps.clone().find(says_where))
             .or_else(|| steps.find(|label| !is_reason(label)))
     }

@@ -92,7 +92,7 @@ impl WaitTable {
             }
         });
         selection.for_each_wait(|sample, wait, amount| {
-            let key = (sample.task, sample.stack, sample.outcome, Activity::Waiting(wait.reason));
+            let key = (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample));
             let Some(number) = row_of.get(&key) else { return };
             let sum = &mut sums[*number];
             sum.lengths.push((wait.duration_ns, amount.count_thousandths));

@@ -54,8 +54,12 @@ pub(super) fn note(recording: &Recording, running: Amount, options: &CommonOptio
         }
         WaitSite::NoCpu | WaitSite::Short => None,
     };
-    let ((reason, site), waited) = (sums.into_iter())
-        .max_by_key(|((reason, site), sum)| (sum.time_ns, Reverse((*reason, place(*site)))))?;
+    // Who waits for a condition, or for other threads, mostly waits for what those do: that is the time to look at.
+    let is_for_others = |reason: Reason| matches!(reason, Reason::Condvar | Reason::Futex);
+    let is_notable = |sum: &Waited| percent(sum.time_ns, running.weight) >= NOTABLE_PERCENT;
+    let ((reason, site), waited) = (sums.into_iter()).max_by_key(|((reason, site), sum)| {
+        (!is_for_others(*reason) && is_notable(sum), sum.time_ns, Reverse((*reason, place(*site))))
+    })?;
     if percent(waited.time_ns, running.weight) < NOTABLE_PERCENT {
         return None;
     }
@@ -71,9 +75,9 @@ fn threads_text(recording: &Recording, waited: &Waited) -> String {
         (Some(name), None) => {
             let name = recording.profile.tables.string(*name);
             if threads == 1 {
-                format!("thread {name}")
+                format!("thread `{name}`")
             } else {
-                format!("{} named {name}", counted(threads, "thread"))
+                format!("{} named `{name}`", counted(threads, "thread"))
             }
         }
         _ => counted(threads, "thread"),
@@ -92,6 +96,8 @@ fn reason_text(reason: Reason) -> &'static str {
         Reason::Child => "for a child",
         Reason::NoCpu => "to be given a CPU",
         Reason::Stopped => "while stopped",
+        Reason::Condvar => "to be notified",
+        Reason::Futex => "for other threads",
         _ => "for something else",
     }
 }

@@ -220,14 +220,23 @@ impl PerfMapSource {
         self.owner
     }
 
+    /// Path of the map as the process has it.
+    pub fn path(&self) -> String {
+        format!("/{}", map_path(self.owner))
+    }
+
     /// Reads the map, if there is one.
     ///
     /// # Errors
     /// When the file is a link, not a regular file, larger than [`Limits::max_perf_map_bytes`], or owned by
-    /// neither the process's user nor root.
+    /// neither the process's user nor root. The error says so without the file's name.
     pub fn read(&self, limits: &Limits, deadline: &Deadline) -> io::Result<Option<PerfMap>> {
         open_map(&self.root, self.owner, limits, deadline)
     }
+}
+
+fn map_path(owner: Owner) -> String {
+    format!("tmp/perf-{}.map", owner.pid)
 }
 
 /// Opens and reads the map of `owner` under the directory `root`.
@@ -239,7 +248,7 @@ fn open_map(
 ) -> io::Result<Option<PerfMap>> {
     let opened = rustix::fs::openat2(
         root,
-        format!("tmp/perf-{}.map", owner.pid),
+        map_path(owner),
         OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY,
         Mode::empty(),
         ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
@@ -247,17 +256,22 @@ fn open_map(
     let file = match opened {
         Ok(file) => File::from(file),
         Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(rustix::io::Errno::LOOP) => {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link"));
+        }
         Err(error) => return Err(error.into()),
     };
     let facts = file.metadata()?;
     if !facts.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "perf map is not a regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
     }
     if facts.uid() != owner.uid && facts.uid() != 0 {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "perf map belongs to another user"));
+        let whose = format!("it belongs to user {}, the process to user {}", facts.uid(), owner.uid);
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, whose));
     }
     if facts.len() > limits.max_perf_map_bytes {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "perf map is too large"));
+        let most = format!("it is larger than {} MiB", limits.max_perf_map_bytes >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, most));
     }
     Ok(Some(PerfMap::parse(BufReader::with_capacity(1 << 17, file), limits, deadline)))
 }

@@ -5,7 +5,7 @@ use super::app::App;
 use super::picture::Picture;
 use super::spot::Spot;
 use super::theme::Theme;
-use crate::report::{BoxOf, FlameBox, LabelId, LabelKind, NodeId, flame_boxes};
+use crate::report::{BoxOf, FlameBox, LabelId, LabelKey, LabelKind, Node, NodeId, flame_boxes};
 use crate::safe_text;
 use crate::units::{count, counted};
 use ratatui::Frame;
@@ -26,20 +26,40 @@ pub struct FlameState {
     pub scroll: u32,
     /// The order that was chosen: by weight, else by name.
     pub by_weight: Option<bool>,
+    /// What it was before the other end of the stacks came on top, and the function that was selected then.
+    turned: Option<Box<(Option<LabelKey>, FlameState)>>,
 }
 
 impl FlameState {
-    /// The other end of the stacks is on top now: paths mean nothing any more, but the selected function still does.
+    /// The other end of the stacks is on top now: paths mean nothing any more, but the selected function still does. Where it
+    /// was turned round before and is still on that function, it is as it was.
     pub fn turn_round(&mut self, picture: &Picture) {
-        let function = self.selected.path.pop().map(|crumb| crumb.label);
-        *self = FlameState { by_weight: self.by_weight, ..FlameState::default() };
-        let is_it = |id: &&NodeId| {
-            let label = picture.labels.get(picture.tree.node(**id).label);
+        let function = self.selected.path.last().map(|crumb| crumb.label.clone());
+        let by_weight = self.by_weight;
+        let now = std::mem::take(self);
+        match now.turned {
+            Some(before) if before.0 == function => {
+                *self = FlameState { by_weight, turned: None, ..before.1 };
+                return;
+            }
+            _ => {}
+        }
+        self.by_weight = by_weight;
+        let is_it = |id: NodeId| {
+            let label = picture.labels.get(picture.tree.node(id).label);
             function.as_ref().is_some_and(|key| label.is(key))
         };
-        if let Some(id) = picture.tree.roots().iter().find(is_it) {
-            self.selected = Spot::of(picture, &BoxOf::Node(*id));
+        let root = picture.tree.roots().iter().copied().find(|id| is_it(*id));
+        // A function that calls others only is no leaf: then it is where most of it is.
+        let anywhere = || {
+            let is_thread = |node: &Node| picture.labels.get(node.label).kind == LabelKind::Task;
+            let nodes = picture.tree.nodes().filter(|(id, node)| is_it(*id) && !is_thread(node));
+            nodes.max_by_key(|(id, node)| (node.total.weight, std::cmp::Reverse(*id))).map(|(id, _)| id)
+        };
+        if let Some(id) = root.or_else(anywhere) {
+            self.selected = Spot::of(picture, &BoxOf::Node(id));
         }
+        self.turned = Some(Box::new((function, FlameState { turned: None, ..now })));
     }
 }
 

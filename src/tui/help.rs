@@ -188,15 +188,22 @@ fn mouse_words(app: &App) -> Vec<&'static str> {
 
 fn note_lines(picture: Option<&Picture>, dot: &str, columns: usize) -> Vec<String> {
     let Some(picture) = picture else { return vec!["there is no picture yet".to_owned()] };
-    if picture.notes.is_empty() {
-        return vec!["nothing is wrong with it".to_owned()];
-    }
     let mut lines = Vec::new();
+    if picture.notes.is_empty() {
+        lines.push("nothing is wrong with it".to_owned());
+    }
     for note in &picture.notes {
         let note = safe_text::message(note);
         for (index, line) in wrapped(&note, columns.saturating_sub(2)).into_iter().enumerate() {
             lines.push(format!("{} {line}", if index == 0 { dot } else { " " }));
         }
+    }
+    let cost = picture.recording.cost_lines();
+    if !cost.is_empty() {
+        lines.push(String::new());
+        lines.push("what recording costs".to_owned());
+        let cost = cost.iter().flat_map(|line| wrapped(line, columns.saturating_sub(2)));
+        lines.extend(cost.map(|line| format!("  {line}")));
     }
     lines
 }

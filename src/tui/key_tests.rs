@@ -196,8 +196,12 @@ fn a_key_of_another_view_says_which() {
     assert_eq!(screen.app.toast.as_deref(), Some("i invert: only in 1 Flame"));
     screen.keys("5y");
     assert_eq!(screen.app.toast.as_deref(), Some("y name: only in 1 Flame, 2 Top, 3 Callers, 4 Time"));
-    screen.keys("b");
-    assert_eq!(screen.app.toast.as_deref(), Some("this key has no meaning: ? shows those that have"));
+    screen.keys("B");
+    assert_eq!(screen.app.toast.as_deref(), Some("unbound key; ? lists the keys"));
+    for planned in ["6", "a", "e"] {
+        screen.keys(planned);
+        assert_eq!(screen.app.toast.as_deref(), Some("source and machine code are not in this version"));
+    }
     screen.keys("1g\u{1b}");
     assert_eq!(screen.app.toast.as_deref(), Some("there is nothing to go back from: q quits"));
 }

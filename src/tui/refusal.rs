@@ -9,12 +9,18 @@ use super::list::ListState;
 use super::query::Query;
 use super::threads_view::ThreadsState;
 use super::time_view::TimeState;
+use crossterm::event::KeyCode;
 
 /// What a key means that has no meaning in this view and state: mostly to say why.
 pub(super) fn action_of(app: &App, chord: Chord) -> Action {
     let mut found = key::TABLE.iter().filter(|entry| key::bindings(entry).any(|(known, _)| *known == chord));
     let Some(entry) = found.next() else {
-        return Action::Nothing("this key has no meaning: ? shows those that have".to_owned());
+        // Keys of views that are planned.
+        return Action::Nothing(match chord.0 {
+            KeyCode::Char('6' | 'a' | 'e') => "source and machine code are not in this version".to_owned(),
+            KeyCode::Char('b') => "comparing two profiles is not in this version".to_owned(),
+            _ => "unbound key; ? lists the keys".to_owned(),
+        });
     };
     let what = format!("{} {}", entry.keys, entry.words);
     let what = what.trim_end();

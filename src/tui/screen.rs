@@ -175,20 +175,36 @@ fn header(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'
     if !picture.event.has_waits && meta.effective_hz > 0 {
         event.push_str(&format!(" {} Hz", count(meta.effective_hz.into())));
     }
+    // Without the line of tabs, this one says which view it is.
+    let has_tabs = app.areas().is_some_and(|areas| areas.tabs.is_some());
+    let heading =
+        if has_tabs { " prof ".to_owned() } else { format!(" {} {} ", app.tab.digit(), app.tab.name()) };
+    // Of a file it matters most how far to trust it, of a recording that goes on what that costs.
+    let is_live = app.live.is_some();
+    let trust = |is_flawless: bool| match (is_flawless, is_live) {
+        (true, _) => 6,
+        (false, true) => 4,
+        (false, false) => 2,
+    };
+    let stacks = format!("stacks {}", honest_percent_text(quality.complete_percent()));
     let lost_text = match quality.lost {
         0 => "lost 0".to_owned(),
         _ => format!("lost {}", honest_percent_text(lost)),
     };
-    let parts = |target: &str, is_short: bool| {
+    let parts = |target: &str, is_short: bool, has_rate: bool| {
         let cost = picture.recording.cost_words().unwrap_or_default();
-        let cost = if is_short { cost.trim_start_matches("prof ") } else { cost };
+        // In fewer words, without what is no share.
+        let shares = cost.split_once(',').map_or(&*cost, |(shares, _)| shares);
+        let cost =
+            if is_short { shares.trim_start_matches("prof ").trim_end_matches(" of a CPU") } else { shares };
         [
-            (2, theme.fit(target, (columns / 3).max(12))),
+            (1, theme.fit(target, (columns / 3).max(12))),
             (5, if threads > 0 { counted(threads, "thread") } else { String::new() }),
-            (3, live_words(app).unwrap_or_else(|| duration(picture.duration_ns))),
-            (0, event.clone()),
-            (1, lost_text.clone()),
-            (4, cost.to_owned()),
+            (if is_live { 2 } else { 3 }, live_words(app).unwrap_or_else(|| duration(picture.duration_ns))),
+            (0, if has_rate { event.clone() } else { picture.event.name.clone() }),
+            (trust(quality.complete_percent() >= 99.95), stacks.clone()),
+            (trust(quality.lost == 0).min(4), lost_text.clone()),
+            (if is_live { 3 } else { 4 }, cost.to_owned()),
         ]
     };
     let notes = match picture.notes.len() {
@@ -196,19 +212,20 @@ fn header(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'
         n => format!("! {} ", counted(n as u64, "note")),
     };
     let notes = Span::styled(notes, theme.note());
-    let room = columns.saturating_sub(7 + notes.width());
-    // What the recording costs is said in fewer words before it is left out.
+    let room = columns.saturating_sub(1 + heading.len() + notes.width());
+    // What the recording costs is said in fewer words before anything is left out; and of the target less.
     let short = target.split(" (").next().unwrap_or(&target);
-    let texts = [(&*target, false), (&*target, true), (short, true)].map(|(target, is_short)| {
-        let parts = parts(target, is_short);
-        let all: Vec<&str> = parts.iter().filter(|(rank, _)| *rank <= 4).map(|(_, text)| &**text).collect();
-        let is_whole = safe_text::width(&all.join("  ")) < room;
-        (is_whole, fitting(&parts, "  ", room))
-    });
-    let [(_, most), ..] = &texts;
-    let line = texts.iter().find(|(is_whole, _)| *is_whole).map_or(most, |(_, line)| line);
-    let line = theme.fit(line, columns.saturating_sub(6 + notes.width()));
-    both_ends(vec![Span::styled(" prof ", theme.heading()), Span::raw(line)], notes, columns)
+    let texts = [(&*target, false, true), (&*target, true, true), (short, true, true), (short, true, false)];
+    let texts = texts.map(|(target, is_short, has_rate)| parts(target, is_short, has_rate));
+    let fits = |parts: &[(u8, String)], most: u8| {
+        let kept = parts.iter().filter(|(rank, text)| *rank <= most && !text.is_empty());
+        safe_text::width(&kept.map(|(_, text)| &**text).collect::<Vec<_>>().join("  ")) < room
+    };
+    let found =
+        [5, 4, 3, 2, 1].into_iter().find_map(|most| texts.iter().find(|parts| fits(&parts[..], most)));
+    let line = fitting(found.unwrap_or(&texts[texts.len() - 1]), "  ", room);
+    let line = theme.fit(&line, columns.saturating_sub(heading.len() + notes.width()));
+    both_ends(vec![Span::styled(heading, theme.heading()), Span::raw(line)], notes, columns)
 }
 
 fn live_words(app: &App) -> Option<String> {
@@ -304,22 +321,42 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     if app.tab == Tab::Flame {
         parts.push((3, flame_view::order_words(app).to_owned()));
     }
+    if app.tab == Tab::Threads {
+        parts.push((3, threads_view::order_words(app).to_owned()));
+    }
     fitting(&parts, "  ", columns).trim_start().to_owned()
 }
 
-/// The line of keys: those with a hint, as many as fit; the help is always among them.
+/// The keys of the line of hints, the most useful first: of those that do not fit, the last go.
+const HINTS: [&str; 19] = [
+    "Enter", "Esc", "/", "Tab 1-5", "f", "u U", "T", "Spc", "w", "[ ]", "H", "m", "s", "i", "x", "K", "v",
+    "q", "?",
+];
+/// Those that are always there.
+const LAST_HINTS: [&str; 2] = ["q", "?"];
+
+/// The line of keys: those with a hint, as many as fit; the end and the help are always among them.
 fn hints(app: &App, theme: &Theme, columns: usize) -> Line<'static> {
-    let all: Vec<String> = key::entries(app)
-        .filter(|entry| !entry.hint.is_empty())
-        .map(|entry| format!("{} {}", entry.keys, entry.hint))
-        .collect();
-    let help = all.iter().find(|text| text.ends_with("help")).cloned().unwrap_or_default();
+    let is_frozen = app.live.as_ref().is_some_and(|live| live.is_frozen);
+    let has_filters = !app.undo.is_empty();
+    let text = |entry: &key::Entry| match entry.keys {
+        "Spc" if is_frozen => "Spc go on".to_owned(),
+        "Tab 1-5" => format!("1-5 {}", entry.hint),
+        "u U" => format!("u {}", entry.hint),
+        keys => format!("{keys} {}", entry.hint),
+    };
+    let shown = |keys: &&str| {
+        let entry = key::entries(app).find(|entry| entry.keys == *keys && !entry.hint.is_empty())?;
+        (entry.keys != "u U" || has_filters).then(|| text(entry))
+    };
+    let last: Vec<String> = LAST_HINTS.iter().filter_map(shown).collect();
+    let last = last.join("  ");
     let mut line = String::new();
-    for text in all.iter().filter(|text| **text != help) {
-        if line.len() + 2 + text.len() + 2 + help.len() <= columns.saturating_sub(1) {
-            line.push_str(text);
+    for text in HINTS.iter().filter(|keys| !LAST_HINTS.contains(keys)).filter_map(|keys| shown(keys)) {
+        if 1 + line.len() + text.len() + 2 + last.len() <= columns {
+            line.push_str(&text);
             line.push_str("  ");
         }
     }
-    Line::from(format!(" {line}{help}")).style(theme.faint())
+    Line::from(format!(" {line}{last}")).style(theme.faint())
 }

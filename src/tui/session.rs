@@ -205,6 +205,8 @@ impl Session {
                 }
             }
             Message::Done(Done::Exported(Ok((path, what)))) => {
+                // Where that is depends on where this program was started.
+                let path = std::path::absolute(&path).unwrap_or(path);
                 self.app.tell(format!("wrote {}: {what}", path.display()));
             }
             Message::Done(Done::Exported(Err(why))) => self.app.tell(why),

@@ -128,7 +128,8 @@ impl Theme {
     pub fn of_terminal(color: ColorWhen, ascii: bool) -> Self {
         let variable = |name: &str| std::env::var(name).ok();
         let depth = ColorDepth::of_environment(color, variable);
-        let glyphs = if ascii || !is_utf8(variable) { Glyphs::ASCII } else { Glyphs::UNICODE };
+        let glyphs =
+            if ascii || !safe_text::is_utf8_locale(variable) { Glyphs::ASCII } else { Glyphs::UNICODE };
         let is_light = depth != ColorDepth::None && is_light(background(), variable("COLORFGBG").as_deref());
         Theme { depth, is_light, glyphs }
     }
@@ -171,7 +172,8 @@ impl Theme {
                 '±' => out.push_str(self.glyphs.plus_minus),
                 '×' => out.push_str(self.glyphs.times),
                 c if c.is_ascii() => out.push(c),
-                _ => out.push('?'),
+                // By their numbers, names that differ still do.
+                c => out.push_str(&safe_text::in_ascii(c.encode_utf8(&mut [0; 4]))),
             }
             out
         })
@@ -193,9 +195,17 @@ impl Theme {
         }
     }
 
-    /// What is selected: `style` turned round.
+    /// What is selected: `style` turned round; on a dark background black on white, since a box turned round would be a hole in
+    /// the picture.
     pub fn selected(&self, style: Style) -> Style {
-        style.add_modifier(Modifier::REVERSED | Modifier::BOLD)
+        let (white, black) = match self.depth {
+            ColorDepth::None => return style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
+            _ if self.is_light => return style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
+            ColorDepth::Basic => (Color::White, Color::Black),
+            ColorDepth::Indexed => (Color::Indexed(231), Color::Indexed(16)),
+            ColorDepth::True => (Color::Rgb(0xff, 0xff, 0xff), Color::Rgb(0, 0, 0)),
+        };
+        style.bg(white).fg(black).add_modifier(Modifier::BOLD)
     }
 
     /// What a search matches.
@@ -250,14 +260,6 @@ impl Theme {
             ColorDepth::True => Style::new().fg(rgb_color(hue.rgb)),
         }
     }
-}
-
-/// Whether the locale is one of UTF-8.
-fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
-    let set = ["LC_ALL", "LC_CTYPE", "LANG"];
-    let locale = set.into_iter().filter_map(variable).find(|value| !value.is_empty()).unwrap_or_default();
-    let locale = locale.to_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
 }
 
 /// The background that the terminal answers (OSC 11), if it does.
@@ -402,7 +404,9 @@ mod tests {
     #[test]
     fn only_utf8_locales_show_utf8() {
         let locale = |set: &[(&str, &str)]| {
-            is_utf8(|name| set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+            safe_text::is_utf8_locale(|name| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
         };
         assert!(locale(&[("LANG", "en_US.UTF-8")]));
         assert!(locale(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")]));

@@ -10,15 +10,15 @@ use super::table::{self, Column, Placed};
 use super::theme::Theme;
 use crate::report::{LabelId, ThreadFilter, ThreadKey, ThreadRow, Times, TopWait, short, thread_name};
 use crate::safe_text;
-use crate::units::{count, duration, duration_of, percent, percent_text};
+use crate::units::{count, duration, duration_in, duration_of, percent, percent_text};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::cmp::Reverse;
 
-/// Most columns for the name of a thread; the kernel keeps no more than 15.
-const NAME_COLUMNS: usize = 20;
+/// Most columns for the name of a thread: the kernel keeps 15, the titles of processes are longer.
+const NAME_COLUMNS: usize = 28;
 /// From this width on there is room for the process.
 const ROOMY_COLUMNS: usize = 100;
 
@@ -151,6 +151,16 @@ fn selected_row<'p>(app: &App, picture: &'p Picture) -> Option<&'p ThreadRow> {
     picture.threads.get(*order.get(app.threads.list.cursor(order.len()))?)
 }
 
+/// The order of the rows, in words.
+pub fn order_words(app: &App) -> &'static str {
+    match (app.threads.sort, app.threads.is_reversed) {
+        (ThreadSort::Busy, false) => "busiest first",
+        (ThreadSort::Busy, true) => "busiest last",
+        (_, false) => "sorted",
+        (_, true) => "sorted, reversed",
+    }
+}
+
 /// No function is selected here.
 pub fn selected(_app: &App, _picture: &Picture) -> Vec<LabelId> {
     Vec::new()
@@ -257,7 +267,7 @@ fn only_this(app: &mut App, picture: &Picture) {
 }
 
 fn thread_text(row: &ThreadRow, times: &str) -> String {
-    threads_words(&row.thread, row.tid, row.threads, times)
+    threads_words(row.title(), row.tid, row.threads, times)
 }
 
 /// Draws the view into `area`.
@@ -265,6 +275,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, the
     let placed = placed(picture, area.width.into());
     let order = order(app, picture);
     let sorted = match app.threads.sort {
+        ThreadSort::Busy if !has_times(picture) => Some(Id::Time),
         ThreadSort::Busy => None,
         ThreadSort::OnCpu => Some(Id::OnCpu),
         ThreadSort::NoCpu => Some(Id::NoCpu),
@@ -273,8 +284,12 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, the
         ThreadSort::Count => Some(Id::Count),
         ThreadSort::Name => Some(Id::Thread),
     };
-    let heading =
-        |id: Id, text: &'static str| table::sorted_heading(text, sorted == Some(id), app.threads.is_reversed);
+    // By default it is the sum of three columns.
+    let is_busy = app.threads.sort == ThreadSort::Busy;
+    let is_part = |id: Id| is_busy && matches!(id, Id::OnCpu | Id::NoCpu | Id::Blocked);
+    let heading = |id: Id, text: &'static str| {
+        table::sorted_heading(text, sorted == Some(id) || is_part(id), app.threads.is_reversed)
+    };
     let list = (app.threads.list, order.len());
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         let row = &picture.threads[order[at]];
@@ -287,7 +302,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, the
 fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, id: Id, width: usize) -> String {
     let whole_ns = picture.totals.as_ref().map_or(0, |totals| totals.times.sum_ns());
     let time = |part: fn(&Times) -> u64| {
-        row.times.as_ref().map_or("-".to_owned(), |times| duration_of(part(times), whole_ns))
+        row.times.as_ref().map_or("-".to_owned(), |times| duration_in(part(times), whole_ns))
     };
     match id {
         Id::Thread => thread_text(row, theme.glyphs.times),

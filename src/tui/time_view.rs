@@ -11,7 +11,7 @@ use super::query::BehindQuery;
 use super::theme::Theme;
 use super::time_axis::TimeAxis;
 use super::time_draw::{busy_in, draw_bars, draw_heat, whole_ns};
-use crate::report::{Activity, HeatGrid, LabelId, ThreadKey, TimeRange, Timeline, TimelineRow};
+use crate::report::{Activity, HeatGrid, LabelId, ThreadKey, TimeRange, Timeline, TimelineRow, thread_title};
 use crate::safe_text;
 use crate::units::{count, duration, percent, percent_text};
 use ratatui::Frame;
@@ -111,7 +111,7 @@ pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
     if row.is_rest {
         return format!("{} others", count(row.threads));
     }
-    threads_words(&row.thread, row.tid, row.threads, times)
+    threads_words(thread_title(&row.thread, &row.process), row.tid, row.threads, times)
 }
 
 /// Where the parts of the view are.

@@ -263,6 +263,19 @@ fn inverting_keeps_the_selected_function() {
 }
 
 #[test]
+fn inverting_twice_leads_back_to_where_it_was() {
+    let mut screen = screen();
+    // A function that is no leaf, in a zoom.
+    screen.keys("↓↓\n↓");
+    let (zoom, selected) = (screen.zoom(), screen.selected());
+    assert!(selected.len() > 2 && !zoom.is_empty());
+    screen.keys("i");
+    assert_eq!(screen.selected().last(), selected.last(), "the function stays selected");
+    screen.keys("i");
+    assert_eq!((screen.zoom(), screen.selected()), (zoom, selected));
+}
+
+#[test]
 fn the_pointer_selects_and_zooms() {
     let mut screen = screen();
     let body = screen.app.areas().unwrap().body;

@@ -72,6 +72,8 @@ impl Demo {
             recorder_pid: 4400,
             kernel_addresses: Some(AddressSettings { kptr_restrict: 0, perf_event_paranoid: -1 }),
             pid_namespace: 4_026_532_211,
+            is_command: false,
+            notices: Vec::new(),
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");
         let build_id = (0..20).collect();
@@ -147,6 +149,9 @@ impl Demo {
             max_rss_bytes: 27 << 20,
             threads: 1,
             command_status: None,
+            recording_cpu_ns: Some(8_000_000),
+            command_signal: None,
+            notices: Vec::new(),
         });
     }
 

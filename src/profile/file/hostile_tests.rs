@@ -296,15 +296,25 @@ fn a_payload_that_is_no_message_is_refused() {
     assert!(problem.contains("UTF-8"), "{problem}");
 }
 
+/// A pipe whose other end goes on for ever, as `cat damaged.data /dev/zero` does.
+#[test]
+fn nothing_behind_damage_is_read_of_a_stream() {
+    let end = schema::End { duration_ns: 5, ..Default::default() };
+    let mut bytes = File::with_one_row_each().with(Kind::End, &end).bytes;
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let endless = std::io::Read::chain(bytes.as_slice(), std::io::repeat(0));
+    let (profile, integrity) = crate::profile::read_stream(endless).unwrap();
+    assert!(integrity.problem.is_some() && !profile.events.is_empty());
+}
+
 #[test]
 fn a_known_field_number_is_the_highest_of_its_message() {
     // Every field set, so that each is written: none of them may count as unknown.
     for kind in [Kind::Meta, Kind::End] {
         let payload = match kind {
-            Kind::Meta => {
-                schema::Meta { pid_namespace: 1, clock: "x".into(), ..Default::default() }.encode_to_vec()
-            }
-            _ => schema::End { command_status: Some(1), ..Default::default() }.encode_to_vec(),
+            Kind::Meta => schema::Meta { is_command: true, ..Default::default() }.encode_to_vec(),
+            _ => schema::End { notices: vec!["x".into()], ..Default::default() }.encode_to_vec(),
         };
         let known = schema::known_fields(kind);
         assert_eq!(super::wire::unknown_fields(&payload, &known), Some(0));

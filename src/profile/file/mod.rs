@@ -21,7 +21,7 @@ mod writer;
 mod hostile_tests;
 
 pub use open::{Glance, Opened, read_path, recorder_words};
-pub use reader::read;
+pub use reader::{read, read_stream};
 pub use writer::Writer;
 
 /// Most rows (samples, stacks, strings, …) of one chunk.

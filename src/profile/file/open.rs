@@ -1,7 +1,7 @@
 //! A profile that lies in a file: opened, and looked at without reading all of it.
 
 use super::chunk::{Kind, Next, Unpacker};
-use super::reader::read_sized;
+use super::reader::{Rest, read_with};
 use super::{Integrity, ReadError, header, schema};
 use crate::profile::Profile;
 use crate::profile::lock::is_written;
@@ -42,8 +42,8 @@ impl Opened {
     /// As [`read`](super::read).
     pub fn read(self) -> Result<(Profile, Integrity), ReadError> {
         // A hole of many gigabytes behind the profile must not be read just to be counted.
-        let (profile, mut integrity) =
-            read_sized(io::BufReader::with_capacity(1 << 16, &self.file), self.bytes)?;
+        let input = io::BufReader::with_capacity(1 << 16, &self.file);
+        let (profile, mut integrity) = read_with(input, self.bytes.map_or(Rest::Unknown, Rest::Known))?;
         if profile.end.is_none() && self.bytes.is_some() && is_written(&self.file) {
             let recorder = recorder_words(profile.meta.recorder_pid);
             integrity.problem = Some(format!("{recorder} is still recording it"));

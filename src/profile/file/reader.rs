@@ -21,14 +21,29 @@ use std::io::{self, Read};
 /// When not even the header can be read. Damage behind the header is no error: the profile then
 /// holds what came before it, and [`Integrity`] says what is missing.
 pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
-    read_sized(input, None)
+    read_with(input, Rest::Counted)
 }
 
-/// Reads a profile from an input of `total_bytes`, if that is known.
-pub(super) fn read_sized(
-    input: impl Read,
-    total_bytes: Option<u64>,
-) -> Result<(Profile, Integrity), ReadError> {
+/// As [`read`], from an input that may never end: nothing behind damage is read.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_stream(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
+    read_with(input, Rest::Unknown)
+}
+
+/// What is known of an input behind damage.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Rest {
+    /// The input has so many bytes.
+    Known(u64),
+    /// It is read to be counted.
+    Counted,
+    /// It may never end.
+    Unknown,
+}
+
+pub(super) fn read_with(input: impl Read, rest: Rest) -> Result<(Profile, Integrity), ReadError> {
     let mut input = input;
     let header = header::read(&mut input)?;
     let mut chunks = Unpacker::new(input)?;
@@ -66,12 +81,13 @@ pub(super) fn read_sized(
     integrity.unknown_fields = decoder.unknown_fields;
     integrity.is_complete = has_end && integrity.problem.is_none();
     if integrity.problem.is_some() {
-        integrity.bytes_skipped = match total_bytes {
-            Some(total) => total.saturating_sub(integrity.bytes_read),
+        integrity.bytes_skipped = match rest {
+            Rest::Known(total) => total.saturating_sub(integrity.bytes_read),
             // Read only to be counted; what cannot be read any more cannot be counted either.
-            None => {
+            Rest::Counted => {
                 integrity.bytes_skipped + io::copy(&mut chunks.into_inner(), &mut io::sink()).unwrap_or(0)
             }
+            Rest::Unknown => integrity.bytes_skipped,
         };
     } else if !has_end {
         let text = "the recording was not finished: its recorder was killed";

@@ -49,6 +49,10 @@ pub(super) struct Meta {
     pub(super) perf_event_paranoid: Option<i32>,
     #[prost(uint64, tag = "20")]
     pub(super) pid_namespace: u64,
+    #[prost(string, repeated, tag = "21")]
+    pub(super) notices: Vec<String>,
+    #[prost(bool, tag = "22")]
+    pub(super) is_command: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -289,6 +293,12 @@ pub(super) struct End {
     pub(super) threads: u32,
     #[prost(sint32, optional, tag = "8")]
     pub(super) command_status: Option<i32>,
+    #[prost(uint64, optional, tag = "9")]
+    pub(super) recording_cpu_ns: Option<u64>,
+    #[prost(sint32, optional, tag = "10")]
+    pub(super) command_signal: Option<i32>,
+    #[prost(string, repeated, tag = "11")]
+    pub(super) notices: Vec<String>,
 }
 
 /// The highest field number of a chunk's message that this version knows, and the same for the rows
@@ -301,7 +311,7 @@ pub(super) struct KnownFields {
 /// The fields that this version knows of a chunk.
 pub(super) fn known_fields(kind: Kind) -> KnownFields {
     let (highest, row) = match kind {
-        Kind::Meta => (20, None),
+        Kind::Meta => (22, None),
         Kind::Strings => (3, None),
         Kind::Modules => (2, Some((2, 4))),
         Kind::Tasks => (2, Some((2, 5))),
@@ -313,7 +323,7 @@ pub(super) fn known_fields(kind: Kind) -> KnownFields {
         Kind::Samples => (20, None),
         Kind::ThreadTimes => (1, Some((1, 11))),
         Kind::Counters => (1, Some((1, 2))),
-        Kind::End => (8, None),
+        Kind::End => (11, None),
     };
     KnownFields { highest, row }
 }
@@ -341,6 +351,8 @@ impl From<&crate::profile::Meta> for Meta {
             recorder_pid,
             kernel_addresses,
             pid_namespace,
+            is_command,
+            notices,
         } = meta.clone();
         Meta {
             prof_version,
@@ -363,6 +375,8 @@ impl From<&crate::profile::Meta> for Meta {
             kptr_restrict: kernel_addresses.map(|settings| settings.kptr_restrict),
             perf_event_paranoid: kernel_addresses.map(|settings| settings.perf_event_paranoid),
             pid_namespace,
+            notices,
+            is_command,
         }
     }
 }
@@ -394,6 +408,8 @@ impl From<Meta> for crate::profile::Meta {
                 },
             ),
             pid_namespace: meta.pid_namespace,
+            notices: meta.notices,
+            is_command: meta.is_command,
         }
     }
 }
@@ -410,8 +426,23 @@ impl From<&crate::profile::End> for End {
             max_rss_bytes,
             threads,
             command_status,
+            recording_cpu_ns,
+            command_signal,
+            notices,
         } = end.clone();
-        End { duration_ns, reason, cpu_ns, bpf_ns, bpf_runs, max_rss_bytes, threads, command_status }
+        End {
+            duration_ns,
+            reason,
+            cpu_ns,
+            bpf_ns,
+            bpf_runs,
+            max_rss_bytes,
+            threads,
+            command_status,
+            recording_cpu_ns,
+            command_signal,
+            notices,
+        }
     }
 }
 
@@ -426,6 +457,9 @@ impl From<End> for crate::profile::End {
             max_rss_bytes: end.max_rss_bytes,
             threads: end.threads,
             command_status: end.command_status,
+            recording_cpu_ns: end.recording_cpu_ns,
+            command_signal: end.command_signal,
+            notices: end.notices,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::profile::{Profile, StringId, Task, TaskId, ThreadTime};
 use crate::record::proc_fs::{self, SchedulerTimes};
+use crate::record::title;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::time::{Duration, Instant};
 
@@ -152,7 +153,10 @@ fn new_task(profile: &mut Profile, pid: u32, tid: u32) -> TaskId {
         let comm = proc_fs::comm(id).unwrap_or_default();
         profile.tables.intern_string(&comm)
     };
-    let (comm, process) = (name(tid), name(pid));
+    let (comm, mut process) = (name(tid), name(pid));
+    if let Some(title) = title::of(pid, profile.tables.string(process)) {
+        process = profile.tables.intern_string(&title);
+    }
     profile.tables.intern_task(Task { pid, tid, generation: 0, comm, process })
 }
 

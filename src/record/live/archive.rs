@@ -8,6 +8,7 @@ use crate::profile::{
     End, Event, EventId, EventInfo, Frame, FrameId, Meta, Module, ModuleId, Profile, Sample, StackId,
     StringId, Task, TaskId, ThreadTime, Waker, counter,
 };
+use crate::record::cost::{self, CostOf, LateCost};
 use crate::record::names::Names;
 use crate::record::symbolize::{self, Named};
 use std::collections::BTreeMap;
@@ -52,6 +53,7 @@ pub(super) struct Archive {
     epoch: u64,
     /// Something was added, named or folded since a copy was taken.
     has_news: bool,
+    late_cost: LateCost,
 }
 
 /// Samples that are folded apart from the archive, which goes on meanwhile.
@@ -95,6 +97,7 @@ impl Archive {
             folding: None,
             epoch: 0,
             has_news: false,
+            late_cost: LateCost::default(),
         }
     }
 
@@ -149,6 +152,7 @@ impl Archive {
         let Delta { starts_anew, counters, end, lost, .. } = &delta;
         let starts_anew = *starts_anew;
         (self.counters, self.end, self.lost) = (counters.clone(), end.clone(), *lost);
+        self.late_cost.note(end.duration_ns, cost::own().0, end.bpf_ns);
         self.add_rows(&delta);
         let frame = |id: FrameId, numbers: &Numbers| numbers.frames.get(id.index()).copied();
         let named = delta.named.into_iter();
@@ -371,16 +375,24 @@ impl Archive {
         self.alive = None;
     }
 
+    /// The cost of the last ten seconds, that of the screen among it.
+    pub(super) fn cost_of_late(&self) -> CostOf {
+        self.late_cost.of_late()
+    }
+
     /// A copy of everything as a profile of a recording that ended now. Samples are shared, not copied.
     pub(super) fn profile(&self, reason: &str) -> Profile {
         let mut profile = self.profile.clone();
-        let (cpu_ns, max_rss_bytes) = crate::record::cost::own();
+        let (_, max_rss_bytes) = cost::own();
+        // What was used while it recorded counts from when time began anew; what it took to begin does so always.
+        let before_ns = self.end_before.recording_cpu_ns.unwrap_or(0);
         profile.end = Some(End {
             duration_ns: self.duration_ns(),
             reason: reason.to_owned(),
-            cpu_ns: cpu_ns.saturating_sub(self.end_before.cpu_ns),
+            cpu_ns: self.end.cpu_ns.saturating_sub(before_ns),
             bpf_ns: self.end.bpf_ns.saturating_sub(self.end_before.bpf_ns),
             bpf_runs: self.end.bpf_runs.saturating_sub(self.end_before.bpf_runs),
+            recording_cpu_ns: self.end.recording_cpu_ns.map(|used_ns| used_ns.saturating_sub(before_ns)),
             max_rss_bytes,
             ..self.end.clone()
         });

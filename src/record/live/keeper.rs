@@ -5,8 +5,9 @@ use super::delta::Delta;
 use super::mailbox::LiveEvents;
 use super::recorder::Wishes;
 use super::{Ended, LiveEvent, Snapshot, Status};
-use crate::profile::{FrameId, Integrity, Profile};
+use crate::profile::{End, FrameId, Integrity, Profile, counter};
 use crate::record::names::{Answer, Urgency};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -66,6 +67,7 @@ pub(super) struct RecorderEnd {
     pub reason: String,
     pub news: Option<Box<Delta>>,
     pub command_status: Option<i32>,
+    pub command_signal: Option<i32>,
     pub failure: Option<anyhow::Error>,
 }
 
@@ -92,6 +94,8 @@ pub(super) struct Keeper {
     is_end_told: bool,
     /// Snapshots that wait for names, and who waits for them.
     incomplete: Vec<(Box<Profile>, Sender<Box<Profile>>)>,
+    /// What was said of names that are not read; the map of a process is looked at again and again.
+    refused: BTreeSet<String>,
 }
 
 /// Whoever waits for events hears that none will come, even after a panic.
@@ -127,6 +131,7 @@ impl Keeper {
             end: None,
             is_end_told: false,
             incomplete: Vec::new(),
+            refused: BTreeSet::new(),
         }
     }
 
@@ -154,7 +159,12 @@ impl Keeper {
     pub(super) fn take(&mut self, message: Message) {
         match message {
             Message::Delta(delta) => self.apply(*delta),
-            Message::Named(answer) => {
+            Message::Named(mut answer) => {
+                if let Some(refused) =
+                    answer.refused.take().filter(|refused| self.refused.insert(refused.clone()))
+                {
+                    self.events.send(LiveEvent::Notice(refused));
+                }
                 let named = self.archive.names.take(answer);
                 self.archive.name(named);
             }
@@ -271,7 +281,7 @@ impl Keeper {
     }
 
     fn reason(&self) -> &str {
-        self.end.as_ref().map_or("still recording", |(end, _)| &end.reason)
+        self.end.as_ref().map_or(End::STILL_RECORDING, |(end, _)| &end.reason)
     }
 
     /// A picture of everything so far.
@@ -280,7 +290,14 @@ impl Keeper {
         self.last_snapshot = Some(Instant::now());
         self.snapshots += 1;
         self.archive.scan_threads();
-        let profile = self.archive.profile(self.reason());
+        let mut profile = self.archive.profile(self.reason());
+        if let (Some((recorder, _)), Some(end)) = (&self.end, &mut profile.end) {
+            (end.command_status, end.command_signal) = (recorder.command_status, recorder.command_signal);
+        }
+        if let Some(end) = &mut profile.end {
+            end.notices.extend(self.refused.iter().cloned());
+        }
+        profile.count(counter::PERF_MAPS_REFUSED, self.refused.len() as u64);
         let folder = &self.archive.folder;
         let unnamed: Vec<FrameId> = self.archive.names.to_come().collect();
         self.lacks_names = !unnamed.is_empty();
@@ -293,6 +310,7 @@ impl Keeper {
             coarse: folder.coarse().to_vec(),
             dropped: folder.dropped,
             begins: Duration::from_nanos(folder.begins_ns),
+            cost: self.archive.cost_of_late(),
         }
     }
 

@@ -32,6 +32,7 @@ pub use recorder::Attached;
 pub use rehearsal::{Rehearsal, own_memory_kb};
 pub use save::Saved;
 
+use super::cost::CostOf;
 use super::names::Names;
 use super::options::{RecordOptions, Target};
 use crate::privilege;
@@ -81,6 +82,8 @@ pub struct Snapshot {
     pub begins: Duration,
     /// Frames whose names are still being read.
     pub unnamed: Vec<FrameId>,
+    /// What it cost in the last ten seconds.
+    pub cost: CostOf,
     /// Waits that are not over are in it up to the last look at them, those of less than a tenth of a second not at all,
     /// nor short ones of threads that still live: that time of theirs is not accounted for.
     pub lacks_short_waits: bool,

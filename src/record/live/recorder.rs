@@ -8,6 +8,7 @@ use crate::record::descriptors;
 use crate::record::launch::{Child, files_to_preload};
 use crate::record::options::{RecordOptions, Target};
 use crate::record::session::{Session, Start};
+use crate::record::stop_reason::StopReason;
 use crate::record::{PATIENCE, target};
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,6 +65,7 @@ impl Drop for PanicNote<'_> {
                 reason: "the recording failed".to_owned(),
                 news: None,
                 command_status: None,
+                command_signal: None,
                 failure: Some(anyhow::anyhow!("the recording thread has failed")),
             };
             let _ = self.0.send(Message::Ended(Box::new(end)));
@@ -141,18 +143,22 @@ pub(super) fn run(
         return;
     }
     session.halt();
-    let command_status = child.as_mut().filter(|_| has_launched).and_then(Child::poll);
+    let launched = child.as_mut().filter(|_| has_launched);
+    let (command_status, command_signal) =
+        launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
     let end = match end {
         Ok(news) => RecorderEnd {
             reason: news.as_ref().map(|delta| delta.end.reason.clone()).unwrap_or_default(),
             news,
             command_status,
+            command_signal,
             failure: None,
         },
         Err(error) => RecorderEnd {
             reason: "the recording failed".to_owned(),
             news: None,
             command_status,
+            command_signal,
             failure: Some(error),
         },
     };
@@ -191,7 +197,7 @@ fn until_its_end(
     child: &mut Option<Child>,
     cursor: &mut Cursor,
     sender: &Sender<Message>,
-) -> anyhow::Result<Option<&'static str>> {
+) -> anyhow::Result<Option<StopReason>> {
     let mut last_news = Instant::now();
     let mut next_look = Instant::now() + FIRST_LOOK;
     loop {
@@ -199,16 +205,16 @@ fn until_its_end(
             return Ok(None);
         }
         if wishes.stop.load(Ordering::Relaxed) {
-            return Ok(Some("stopped"));
+            return Ok(Some(StopReason::Stopped));
         }
         if child.as_mut().is_some_and(|child| child.poll().is_some()) {
-            return Ok(Some("command ended"));
+            return Ok(Some(StopReason::CommandEnded));
         }
         if !matches!(options.target, Target::Launch(_)) && session.target_has_ended() {
-            return Ok(Some("target ended"));
+            return Ok(Some(StopReason::TargetEnded));
         }
         if options.duration.is_some_and(|duration| session.elapsed() >= duration) {
-            return Ok(Some("duration reached"));
+            return Ok(Some(StopReason::DurationReached));
         }
         let others: Vec<_> = child.iter().filter_map(Child::ended_fd).collect();
         session.wait(PATIENCE, &others)?;
@@ -237,7 +243,11 @@ fn until_its_end(
 }
 
 /// Stops; returns what has come since the last news, waits that were not over among it.
-fn last_news(session: &mut Session<'_>, cursor: &mut Cursor, reason: &str) -> anyhow::Result<Box<Delta>> {
-    session.stop(reason)?;
+fn last_news(
+    session: &mut Session<'_>,
+    cursor: &mut Cursor,
+    reason: StopReason,
+) -> anyhow::Result<Box<Delta>> {
+    session.stop(&reason.text())?;
     Ok(Box::new(cursor.take(session, false)?))
 }

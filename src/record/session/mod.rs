@@ -10,6 +10,7 @@ mod stop;
 
 use super::attach::{KernelConfig, KernelSide};
 use super::capacity::{page_capacity, row_capacity};
+use super::children::{self, Family};
 use super::collect::Collector;
 use super::drain::{Batch, Drain, wait_for};
 use super::endings::Endings;
@@ -18,14 +19,14 @@ use super::kernel_types::TypesLack;
 use super::machine::{effective_hz, online_cpus, system_meta};
 use super::modules::{ModuleFiles, TableCache, Wanted};
 use super::namespaces::{self, Translation, monotonic_ns};
-use super::options::{CallGraph, Rate, RecordOptions, Target};
+use super::options::{CallGraph, Children, Rate, RecordOptions, Target};
 use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
 use super::process;
 use super::processes::Processes;
 use super::sideband::Sideband;
 use super::target::Found;
 use super::wait_programs::WaitConfig;
-use super::{descriptors, proc_fs, rights, seccomp, waiting};
+use super::{cost, descriptors, memory_limit, proc_fs, rights, seccomp, waiting};
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
 use crate::failure::{Failure, status};
 use crate::privilege;
@@ -91,6 +92,11 @@ pub struct Session<'obj> {
     last_closing_ns: u64,
     /// There were too many open files.
     is_limit_reached: bool,
+    /// Children that are there already and are not recorded are worth a word: the name of their parent, and whether that is
+    /// the only process.
+    parent: Option<(String, bool)>,
+    /// CPU time of this process when sampling began, and when it ended.
+    used_ns: (u64, Option<u64>),
 }
 
 /// How a session is started.
@@ -118,7 +124,8 @@ impl<'obj> Session<'obj> {
     pub fn attach(objects: &'obj mut [MaybeUninit<OpenObject>; 2], start: Start<'_>) -> anyhow::Result<Self> {
         let Start { options, found, preload, command, is_watched } = start;
         let began = Instant::now();
-        let mut notices = Vec::new();
+        let mut notices = found.notices.clone();
+        notices.extend(memory_limit::notice());
         if let Some(lack) = TypesLack::of_this_kernel() {
             return Err(Failure::new(status::FAILED, format!("cannot load the samplers: {}", lack.why()))
                 .hint(lack.cure())
@@ -164,6 +171,7 @@ impl<'obj> Session<'obj> {
             clock: SAMPLE_CLOCK.to_owned(),
             user_only: options.user_only,
             pid_namespace: namespaces::pid_namespace(),
+            is_command: matches!(options.target, Target::Launch(_)),
             ..system_meta()
         };
         let mut waits = None;
@@ -228,7 +236,7 @@ impl<'obj> Session<'obj> {
 
         let mut config = KernelConfig {
             filter: options.target.filter(),
-            follow_children: options.follow_children,
+            follow_children: options.children != Children::None,
             follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
             on_cpu: options.on_cpu,
             translation: Translation::of_self(),
@@ -269,7 +277,7 @@ impl<'obj> Session<'obj> {
             deferred: Vec::new(),
             rescues: FxHashMap::default(),
             is_system_wide,
-            follows_children: options.follow_children || is_system_wide,
+            follows_children: options.children != Children::None || is_system_wide,
             start_ns: monotonic_ns(),
             stop_ns: None,
             refusals: Refusals::default(),
@@ -280,6 +288,10 @@ impl<'obj> Session<'obj> {
             is_budget_reached: false,
             last_closing_ns: 0,
             is_limit_reached: false,
+            parent: matches!(options.target, Target::Pids(_) | Target::Name(_))
+                .then(|| (found.name.clone(), found.pids.len() == 1))
+                .filter(|_| options.children != Children::None),
+            used_ns: (0, None),
         };
         session.publish_roots()?;
         let (patience, wanted) = match options.target {
@@ -315,8 +327,32 @@ impl<'obj> Session<'obj> {
             self.drain.set_deadline(self.start_ns.saturating_add(length_ns));
         }
         self.open_books()?;
+        self.used_ns = (cost::own().0, None);
         self.collector.kernel.start_loading();
+        self.note_unrecorded_children();
+        self.collector.profile.meta.notices = self.notices.clone();
         Ok(())
+    }
+
+    /// Says that processes that were named have children that are there already: who names a server's first process means
+    /// those that do its work.
+    fn note_unrecorded_children(&mut self) {
+        let Some((name, is_one)) = self.parent.take() else { return };
+        // The kernel's threads are all children of one of them, and none does the work of another.
+        let roots: Vec<u32> = self.roots.iter().copied().filter(|pid| !proc_fs::is_of_kernel(*pid)).collect();
+        let is_recorded =
+            |pid: &u32| self.collector.processes.get(*pid).is_some_and(|process| process.is_target);
+        let family = Family::now();
+        let found: Vec<u32> =
+            family.descendants(&roots).into_iter().filter(|pid| !is_recorded(pid)).collect();
+        let children = family.count_children(&roots, &found);
+        self.notices.extend(children::unrecorded(&name, is_one, found.len(), children));
+    }
+
+    /// What this process has used while it recorded, ns.
+    fn recording_cpu_ns(&self) -> u64 {
+        let (begin_ns, end_ns) = self.used_ns;
+        end_ns.unwrap_or_else(|| cost::own().0).saturating_sub(begin_ns)
     }
 
     /// Makes a process that is about to call exec a target: a launched command.

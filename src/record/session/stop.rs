@@ -4,6 +4,7 @@ use super::{Session, TABLE_PATIENCE};
 use crate::bpf::Counter;
 use crate::profile::{End, counter};
 use crate::record::attach::CounterValues;
+use crate::record::cost;
 use crate::record::modules::Wanted;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,6 +25,8 @@ impl Session<'_> {
             duration_ns: self.elapsed().as_nanos() as u64,
             bpf_ns: kernel.bpf_ns(),
             bpf_runs: kernel.bpf_runs(),
+            cpu_ns: cost::own().0,
+            recording_cpu_ns: Some(self.recording_cpu_ns()),
             threads: self.collector.totals.threads.len() as u32,
             ..End::default()
         };
@@ -32,6 +35,7 @@ impl Session<'_> {
 
     /// Stops sampling and takes what is left. The end record still lacks the cost of what follows.
     pub fn stop(&mut self, reason: &str) -> anyhow::Result<()> {
+        self.used_ns.1 = Some(cost::own().0);
         let counters = self.kernel.counters();
         let stop_ns = self.kernel.stopper.stop();
         let mut batches = Vec::new();
@@ -60,6 +64,7 @@ impl Session<'_> {
         let files = &self.collector.files;
         let (evicted, failed, unopened) = (files.evicted, files.failed, files.without_descriptor());
         let duration_ns = self.elapsed().as_nanos() as u64;
+        let recording_cpu_ns = Some(self.recording_cpu_ns());
         let profile = &mut self.collector.profile;
         for (name, value) in lost_by_kernel(&counters).into_iter().chain([never_sent(&counters)]) {
             profile.count(name, value);
@@ -93,6 +98,8 @@ impl Session<'_> {
             reason: reason.to_owned(),
             bpf_ns: counters.bpf_ns(),
             bpf_runs: counters.bpf_runs(),
+            cpu_ns: cost::own().0,
+            recording_cpu_ns,
             threads: self.collector.totals.threads.len() as u32,
             ..End::default()
         });

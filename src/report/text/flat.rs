@@ -1,16 +1,14 @@
 //! The flat report: a row for each function, and the call paths that carry most.
 
+use super::paths::heaviest_paths;
 use super::{CutBy, FAINT, HEADING, Page, more_line, padded, push_line};
-use crate::report::call_tree::{CallTree, Direction};
+use crate::fit::{fit_apart, fit_name};
 use crate::report::function_table::{FunctionTable, Row};
-use crate::report::label::{LabelId, LabelKind};
 use crate::report::metric::Metric;
 use crate::report::options::{Grouping, NameStyle, ReportOptions, SortKey};
 use crate::report::selection::Selection;
 use crate::safe_text;
 use crate::units::{count, percent, percent_text, weight};
-use rustc_hash::FxHashMap;
-use std::cmp::Reverse;
 
 /// Most columns for the module.
 const MODULE_COLUMNS: usize = 16;
@@ -24,12 +22,10 @@ const NUMBER_COLUMNS: usize = 35;
 const WIDE_NUMBER_COLUMNS: usize = 62;
 /// A wide page leaves at least this to a name that needs it.
 const MIN_WIDE_NAME_COLUMNS: usize = 31;
-/// Paths under the table.
-const MOST_PATHS: usize = 5;
-/// Paths that are shown when all are light.
-const MOST_LIGHT_PATHS: usize = 3;
-/// Share of all, in percent, below which a path is not worth a line beside heavier ones.
-const MIN_PATH_PERCENT: f64 = 1.0;
+/// On a page that is narrower there is no room for the error and the time.
+const NARROW_COLUMNS: usize = 60;
+/// Columns of the numbers and of the spaces between columns there.
+const FEW_NUMBER_COLUMNS: usize = 18;
 
 pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let table = FunctionTable::new(selection, options.sort);
@@ -45,11 +41,13 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     }
     let noun = options.common.grouping.noun();
     let columns = Columns::new(selection, shown, page, noun);
-    push_line(out, &page.styled(HEADING, &heading(page, columns, noun)));
+    if !shown.is_empty() {
+        push_line(out, &page.styled(HEADING, &heading(page, columns, noun)));
+    }
     let mut sum = 0u64;
-    for row in shown {
+    for (row, name) in shown.iter().zip(names(selection, shown, columns, page)) {
         sum = sum.saturating_add(row.own.weight);
-        push_line(out, &line(selection, row, sum, columns, page));
+        push_line(out, &line(selection, row, &name, sum, columns, page));
     }
     let left_out = table.rows.len() - shown.len();
     if left_out > 0 {
@@ -67,6 +65,8 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
 /// Widths of the columns that hold text; 0 for a column that is left out.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
+    /// Some name is wider than its column and is not cut: then it has to come last.
+    is_name_last: bool,
     name: usize,
     module: usize,
     source: usize,
@@ -89,7 +89,11 @@ impl Columns {
             }
         };
         let all = widest(&|row| page.name(label(row), usize::MAX)).max(noun.len());
-        let numbers = if page.is_wide() { WIDE_NUMBER_COLUMNS } else { NUMBER_COLUMNS };
+        let numbers = match page.is_wide() {
+            true => WIDE_NUMBER_COLUMNS,
+            false if is_narrow(page) => FEW_NUMBER_COLUMNS,
+            false => NUMBER_COLUMNS,
+        };
         let mut room = page.width.saturating_sub(numbers + module).max(12);
         let mut source = 0;
         // A line is in its own name.
@@ -103,11 +107,23 @@ impl Columns {
                 room = room.saturating_sub(source + 2).max(name);
             }
         }
-        Columns { name: all.min(room), module, source }
+        let is_name_last = !page.cut_names && !page.is_wide() && module > 0 && all > room;
+        Columns { is_name_last, name: all.min(room), module, source }
     }
 }
 
 const SOURCE: &str = "SOURCE";
+
+fn is_narrow(page: &Page) -> bool {
+    page.cut_names && page.width < NARROW_COLUMNS
+}
+
+/// The names of `shown`, which differ where the functions do.
+fn names(selection: &Selection<'_>, shown: &[Row], columns: Columns, page: &Page) -> Vec<String> {
+    let texts = shown.iter().map(|row| page.name(selection.labels.get(row.label), usize::MAX));
+    let texts: Vec<String> = texts.collect();
+    if page.cut_names { fit_apart(&texts, columns.name, fit_name) } else { texts }
+}
 
 /// What the column behind the name holds.
 fn second_heading(noun: &str) -> &'static str {
@@ -121,19 +137,24 @@ fn source_text(row: &Row, page: &Page, columns: usize) -> String {
 
 fn heading(page: &Page, columns: Columns, noun: &str) -> String {
     let second = if columns.module == 0 { "" } else { second_heading(noun) };
-    let noun = padded(&noun.to_uppercase(), columns.name);
+    let noun = noun.to_uppercase();
+    let noun = if columns.is_name_last { noun } else { padded(&noun, columns.name) };
     if page.is_wide() {
         let source = if columns.source == 0 { "" } else { SOURCE };
         format!(
             "  SELF%     ±    SUM%  TOTAL%      SELF   SAMPLES  THREADS  {noun}  {}  {source}",
             padded(second, columns.module)
         )
+    } else if is_narrow(page) {
+        format!("  SELF%  TOTAL%  {noun}  {second}")
+    } else if columns.is_name_last {
+        format!("  SELF%     ±  TOTAL%      SELF  {}  {noun}", padded(second, columns.module))
     } else {
         format!("  SELF%     ±  TOTAL%      SELF  {noun}  {second}")
     }
 }
 
-fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: &Page) -> String {
+fn line(selection: &Selection<'_>, row: &Row, name: &str, sum: u64, columns: Columns, page: &Page) -> String {
     let total = selection.total;
     let label = selection.labels.get(row.label);
     let own_percent = percent(row.own.weight, total.weight);
@@ -141,8 +162,15 @@ fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: 
     let error = format!("{:.1}", selection.error_points(row.own));
     let all = percent_text(percent(row.total.weight, total.weight));
     let time = weight(selection.shown.unit, row.own.weight, total.weight);
-    let name = padded(&page.name(label, columns.name), columns.name);
     let module = if columns.module == 0 { String::new() } else { page.module(label, columns.module) };
+    if columns.is_name_last {
+        let module = page.styled(FAINT, &padded(&module, columns.module));
+        return format!("{own:>7} {error:>5} {all:>7} {time:>9}  {module}  {name}");
+    }
+    let name = padded(name, columns.name);
+    if is_narrow(page) {
+        return format!("{own:>7} {all:>7}  {name}  {}", page.styled(FAINT, &module));
+    }
     if !page.is_wide() {
         let module = page.styled(FAINT, &module);
         return format!("{own:>7} {error:>5} {all:>7} {time:>9}  {name}  {module}");
@@ -155,76 +183,4 @@ fn line(selection: &Selection<'_>, row: &Row, sum: u64, columns: Columns, page: 
     format!(
         "{own:>7} {error:>5} {sum:>7} {all:>7} {time:>9} {samples:>9} {threads:>8}  {name}  {module}  {source}"
     )
-}
-
-fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
-    let tree = CallTree::new(selection, Direction::TopDown);
-    let share = |weight| percent(weight, selection.total.weight);
-    let mut paths = shown_paths(&tree, selection);
-    let heavy = paths.partition_point(|(_, weight)| share(*weight) >= MIN_PATH_PERCENT);
-    paths.truncate(if heavy > 0 { heavy.min(MOST_PATHS) } else { MOST_LIGHT_PATHS });
-    if paths.is_empty() {
-        return;
-    }
-    push_line(out, &page.styled(HEADING, "HEAVIEST PATHS"));
-    for (path, weight) in paths {
-        let mut line = format!("{:>7}  ", percent_text(share(weight)));
-        // Paths are an overview: their names are short whatever the table's are.
-        let style = if page.names == NameStyle::Full { NameStyle::Short } else { page.names };
-        for (index, label) in path.into_iter().map(|label| selection.labels.get(label)).enumerate() {
-            if index > 0 && label.kind == LabelKind::Cut {
-                line.push_str(" < [truncated]");
-                break;
-            }
-            let text = label.text(style);
-            let name = safe_text::terminal(&text);
-            let name = safe_text::fit_middle(&name, page.width / 2);
-            let separator = if index == 0 { "" } else { " < " };
-            let needed = safe_text::width(&line) + separator.len() + safe_text::width(&name);
-            if index > 0 && needed + 4 > page.width {
-                line.push_str(" < …");
-                break;
-            }
-            line.push_str(separator);
-            line.push_str(&name);
-        }
-        push_line(out, &line);
-    }
-}
-
-/// Paths that are looked at for those that carry most.
-const MOST_CANDIDATES: usize = 1000;
-
-/// The paths that carry most, heaviest first: their labels, the leaf first, as they are shown, and their weights.
-fn shown_paths(tree: &CallTree, selection: &Selection<'_>) -> Vec<(Vec<LabelId>, u64)> {
-    let mut numbers: FxHashMap<Vec<LabelId>, usize> = FxHashMap::default();
-    let mut shown: Vec<(Vec<LabelId>, u64)> = Vec::new();
-    let candidates = tree.heaviest_paths().into_iter().filter(|(id, _)| tree.node(*id).depth > 0);
-    for (id, weight) in candidates.take(MOST_CANDIDATES) {
-        let mut path: Vec<LabelId> = tree.path(id).map(|node| node.label).collect();
-        // A function that calls itself is written once.
-        path.dedup();
-        leave_out_way_to_sleep(&mut path, selection);
-        match numbers.get(&path) {
-            Some(number) => shown[*number].1 = shown[*number].1.saturating_add(weight),
-            None => {
-                numbers.insert(path.clone(), shown.len());
-                shown.push((path, weight));
-            }
-        }
-    }
-    shown.sort_by_key(|(_, weight)| Reverse(*weight));
-    shown
-}
-
-/// How the kernel puts a thread to sleep says less than the reason that stands before it: of waits that the program made,
-/// those frames are left out.
-fn leave_out_way_to_sleep(path: &mut Vec<LabelId>, selection: &Selection<'_>) {
-    let kind = |label: &LabelId| selection.labels.get(*label).kind;
-    let is_wait = path.first().is_some_and(|label| matches!(kind(label), LabelKind::Wait(_)));
-    let kernel = path.iter().skip(1).take_while(|label| kind(label) == LabelKind::Kernel).count();
-    let is_programs = path.get(1 + kernel).is_some_and(|label| kind(label) != LabelKind::Cut);
-    if is_wait && is_programs {
-        path.drain(1..=kernel);
-    }
 }

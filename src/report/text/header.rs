@@ -6,7 +6,7 @@ use crate::report::metric::Metric;
 use crate::report::options::{CommonOptions, FilterOptions};
 use crate::report::selection::Selection;
 use crate::report::totals::Totals;
-use crate::report::{Recording, advice, filter};
+use crate::report::{Recording, advice, ending, filter};
 use crate::safe_text::{self, wrapped};
 use crate::units::{count, counted, duration, honest_percent_text, percent, weight};
 
@@ -29,12 +29,12 @@ pub(in crate::report) fn header(
     page: &Page,
 ) -> String {
     let mut out = String::new();
-    push_joined(&mut out, &target_line(recording, selection, totals), page.width);
+    push_joined(&mut out, &target_line(recording, selection, totals, page), page.width);
     if let Some(totals) = totals {
         let line = totals_text(totals, !filters.idle);
         wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
     }
-    push_joined(&mut out, &quality_line(recording, selection), page.width);
+    push_joined(&mut out, &quality_line(recording, selection, page), page.width);
     if let Some(words) = filter::description(filters) {
         let total = selection.total;
         let whole = selection.whole;
@@ -51,12 +51,19 @@ pub(in crate::report) fn header(
     out
 }
 
-fn target_line(recording: &Recording, selection: &Selection<'_>, totals: Option<&Totals>) -> Vec<String> {
+fn target_line(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    totals: Option<&Totals>,
+    page: &Page,
+) -> Vec<String> {
     let meta = &recording.profile.meta;
     let shown = &selection.shown;
     let duration_ns = recording.profile.duration_ns();
     let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
-    let mut parts = vec![safe_text::terminal(target).into_owned(), event_title(shown.name)];
+    let target = safe_text::terminal(target);
+    let most = if page.cut_names { page.width } else { usize::MAX };
+    let mut parts = vec![safe_text::fit_tail(&target, most).into_owned(), event_title(shown.name)];
     let mut length = match totals {
         Some(totals) if shown.waits.is_some() => {
             whole_text(totals, selection.thread_count(Some(totals)), duration_ns)
@@ -95,7 +102,7 @@ fn sums(selection: &Selection<'_>) -> Option<String> {
     }
 }
 
-fn quality_line(recording: &Recording, selection: &Selection<'_>) -> Vec<String> {
+fn quality_line(recording: &Recording, selection: &Selection<'_>, page: &Page) -> Vec<String> {
     let quality = &selection.quality;
     let mut parts = vec![match quality.samples {
         0 => "no stacks".to_owned(),
@@ -105,7 +112,14 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>) -> Vec<String>
         parts.push(format!("symbols {}", honest_percent_text(100.0 - quality.unnamed_percent())));
     }
     parts.push(format!("lost {}", count(quality.lost)));
-    parts.extend(recording.cost_words().map(str::to_owned));
+    let ending = ending::words(&recording.profile).map(|words| safe_text::terminal(&words).into_owned());
+    // Side by side, wherever that is.
+    let last: Vec<String> = recording.cost_words().into_iter().chain(ending).collect();
+    match page.width >= Page::PLAIN.width {
+        true => parts.push(last.join("  ")),
+        false => parts.extend(last),
+    }
+    parts.retain(|part| !part.is_empty());
     parts
 }
 
@@ -133,7 +147,7 @@ pub(in crate::report) fn notes_block(
     options: &CommonOptions,
     page: &Page,
 ) -> String {
-    let mut out = String::new();
+    let mut out = String::from("\n");
     for note in advice::report_notes(recording, selection, options) {
         let note = safe_text::message(&note);
         for (index, line) in wrapped(&note, page.width.saturating_sub(6).max(20)).iter().enumerate() {
@@ -146,7 +160,7 @@ pub(in crate::report) fn notes_block(
         let line = format!("NOTE  {}: shares are rough (see the ± column)", counted(samples, "sample"));
         push_line(&mut out, &page.styled(FAINT, &line));
     }
-    out
+    if out.len() > 1 { out } else { String::new() }
 }
 
 /// With fewer samples a share of one half is known to no better than ±10 points.

@@ -5,6 +5,7 @@
 mod column;
 mod flat;
 mod header;
+mod paths;
 mod peek;
 mod thread_times;
 mod threads;
@@ -16,6 +17,7 @@ pub use header::event_title;
 pub(super) use peek::no_match;
 pub(super) use totals::totals_text;
 
+use super::hidden_idle::HiddenIdle;
 use super::label::{Label, LabelKind};
 use super::name;
 use super::options::{NameStyle, ReportOptions, View};
@@ -23,6 +25,7 @@ use super::selection::Selection;
 use super::totals::Totals;
 use super::{Recording, call_tree::Direction};
 use crate::failure::Failure;
+use crate::fit::fit_name;
 use crate::safe_text;
 use anstyle::{AnsiColor, Style};
 use std::borrow::Cow;
@@ -60,8 +63,12 @@ impl Page {
     /// The name of `label`, safe, cut to `columns` on a terminal.
     fn name(&self, label: &Label, columns: usize) -> String {
         let text = label.text(self.names);
-        let text = safe_text::terminal(&text);
-        self.fit(&text, columns).into_owned()
+        self.fit_name(&safe_text::terminal(&text), columns).into_owned()
+    }
+
+    /// The name of a function, which must be safe, cut to `columns` on a terminal.
+    fn fit_name<'t>(&self, text: &'t str, columns: usize) -> Cow<'t, str> {
+        if self.cut_names { fit_name(text, columns) } else { Cow::Borrowed(text) }
     }
 
     /// The module of `label` for a column, safe, cut to `columns` on a terminal.
@@ -125,6 +132,11 @@ pub(super) fn report(
             }
             None => threads::threads(&mut out, selection, options, page),
         },
+    }
+    if matches!(view, View::Overview | View::Flat | View::Waits)
+        && let Some(hidden) = HiddenIdle::of(recording, selection, &options.common)
+    {
+        waits::hidden_idle(&hidden, page).iter().for_each(|line| push_line(&mut out, line));
     }
     out.push_str(&header::notes_block(recording, selection, &options.common, page));
     Ok(out)

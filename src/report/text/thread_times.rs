@@ -9,10 +9,10 @@ use crate::report::threads::{self, ThreadRow, TopWait};
 use crate::report::totals::{Times, Totals};
 use crate::report::{Recording, name};
 use crate::safe_text;
-use crate::units::{count, duration_of, percent};
+use crate::units::{count, duration_in, duration_of, percent};
 
-/// Most columns for the name of a thread or process; the kernel keeps no more than 15.
-const MOST_NAME_COLUMNS: usize = 16;
+/// Most columns for the name of a thread or process: the kernel keeps 15, the titles of processes are longer.
+const MOST_NAME_COLUMNS: usize = 24;
 /// From this width on there is room for the process.
 const ROOMY_COLUMNS: usize = 100;
 /// The name of the longest wait keeps at least this many columns.
@@ -46,12 +46,14 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
     let named = |text: &str| page.fit(&super::threads::shown_name(text), MOST_NAME_COLUMNS).into_owned();
     let whole_ns = totals.times.sum_ns();
     let time = |part: fn(&Times) -> u64| {
-        cells(&|row| row.times.map_or("-".to_owned(), |times| duration_of(part(&times), whole_ns)))
+        cells(&|row| row.times.map_or("-".to_owned(), |times| duration_in(part(&times), whole_ns)))
     };
     let thread = |row: &ThreadRow| super::threads::shown_thread(row, MOST_NAME_COLUMNS, page);
     let mut columns = vec![Column::text("THREAD", cells(&thread))];
     // Where all have the name of their process, it says nothing.
-    if page.width >= ROOMY_COLUMNS || shown.windows(2).any(|pair| pair[0].process != pair[1].process) {
+    let is_told = |row: &ThreadRow| row.title() == row.process;
+    let differ = shown.windows(2).any(|pair| pair[0].process != pair[1].process);
+    if page.width >= ROOMY_COLUMNS || (differ && !shown.iter().all(is_told)) {
         columns.push(Column::text("PROCESS", cells(&|row| named(&row.process))));
     }
     columns.push(Column::number("N", cells(&|row| count(row.threads))));
@@ -90,5 +92,5 @@ fn wait(top: Option<&TopWait>, whole_ns: u64, room: usize, page: &Page) -> Strin
     };
     let name = safe_text::terminal(&name);
     let left = room.saturating_sub(reason.len() + time.len() + 2).max(4);
-    format!("{reason} {} {time}", page.fit(&name, left))
+    format!("{reason} {} {time}", page.fit_name(&name, left))
 }

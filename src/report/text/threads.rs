@@ -8,8 +8,8 @@ use crate::safe_text;
 use crate::units::{count, percent, percent_text, weight};
 use std::borrow::Cow;
 
-/// Most columns for the name of a thread; the kernel keeps no more than 15.
-const MOST_NAME_COLUMNS: usize = 16;
+/// Most columns for the name of a thread: the kernel keeps 15, the titles of processes are longer.
+const MOST_NAME_COLUMNS: usize = 24;
 /// The same on a page below [`ROOMY_COLUMNS`].
 const NARROW_NAME_COLUMNS: usize = 12;
 /// From this width on, names have all the room they can need; where they are not cut, too.
@@ -39,7 +39,7 @@ impl Columns {
             let names = shown.iter().map(|row| safe_text::width(&name(row)));
             names.max().unwrap_or(0).max(heading.len()).min(most)
         };
-        let thread = widest(THREAD, |row| shown_name(&row.thread).into_owned() + &tid_text(row));
+        let thread = widest(THREAD, |row| shown_name(row.title()).into_owned() + &tid_text(row));
         let process = widest(PROCESS, |row| shown_name(&row.process).into_owned());
         let used = thread + process + NUMBER_COLUMNS + SHARE_COLUMNS;
         Columns { thread, process, hottest: page.width.saturating_sub(used).max(12) }
@@ -63,7 +63,7 @@ fn tid_text(row: &ThreadRow) -> String {
 pub(super) fn shown_thread(row: &ThreadRow, columns: usize, page: &Page) -> String {
     let tid = tid_text(row);
     let room = columns.saturating_sub(tid.len());
-    format!("{}{tid}", page.fit(&shown_name(&row.thread), room))
+    format!("{}{tid}", page.fit(&shown_name(row.title()), room))
 }
 
 /// What a row stands for.

@@ -2,14 +2,16 @@
 
 use super::column::{Column, push_table};
 use super::{CutBy, FAINT, Page, more_line, push_line};
+use crate::fit::{fit_apart, fit_name};
 use crate::profile::Reason;
+use crate::report::hidden_idle::HiddenIdle;
 use crate::report::options::ReportOptions;
 use crate::report::selection::{Selection, short_waits_name_of};
 use crate::report::wait_site::WaitSite;
 use crate::report::wait_table::{WaitRow, WaitTable};
 use crate::report::{LabelId, NameStyle, name};
 use crate::safe_text;
-use crate::units::{count, duration_brief, duration_of, percent, percent_text};
+use crate::units::{count, counted, duration, duration_brief, duration_of, percent, percent_text};
 
 /// The site keeps at least this many columns.
 const MIN_SITE_COLUMNS: usize = 22;
@@ -25,6 +27,9 @@ const MOST_WAKER_COLUMNS: usize = 20;
 const NARROW_WAKER_COLUMNS: usize = 14;
 /// Most columns for the call.
 const MOST_CALL_COLUMNS: usize = 16;
+/// Places of idle waits that are named in a line, at most, and the columns for each.
+const MOST_IDLE_PLACES: usize = 5;
+const MOST_IDLE_COLUMNS: usize = 32;
 /// With less than this, a cut caller says nothing.
 const MIN_CALLER_COLUMNS: usize = 6;
 
@@ -32,7 +37,9 @@ pub(super) fn waits(out: &mut String, selection: &Selection<'_>, options: &Repor
     let table = WaitTable::new(selection, options.sort);
     let most = options.rows.unwrap_or(ReportOptions::DEFAULT_ROWS);
     let shown = table.shown(most, options.min_percent.unwrap_or(0.0), options.sort, selection.total);
-    push_table(out, &columns(selection, shown, page), page);
+    if !shown.is_empty() {
+        push_table(out, &columns(selection, shown, page), page);
+    }
     let left_out = &table.rows[shown.len()..];
     if !left_out.is_empty() {
         let rest = left_out.iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
@@ -43,6 +50,31 @@ pub(super) fn waits(out: &mut String, selection: &Selection<'_>, options: &Repor
     if shown.iter().any(is_thinned) {
         push_line(out, &page.styled(FAINT, "  ± is the 95 % error of thinning: not all waits were kept"));
     }
+}
+
+/// The lines that stand for idle waits, which are in no row: how long they were, and where.
+pub(super) fn hidden_idle(hidden: &HiddenIdle, page: &Page) -> Vec<String> {
+    let all = counted(hidden.amount.count(), "wait");
+    let mut text = format!("... {} idle in {all}, hidden", duration(hidden.amount.weight));
+    for (index, place) in hidden.places.iter().take(MOST_IDLE_PLACES).enumerate() {
+        let name = if page.names == NameStyle::Full { &place.function } else { &place.short };
+        let name = safe_text::terminal(name);
+        let (name, time) = (page.fit_name(&name, MOST_IDLE_COLUMNS), duration(place.amount.weight));
+        let separator = if index == 0 { ": " } else { ", " };
+        text.push_str(&format!("{separator}{name} {time} ({})", place.reason.label()));
+    }
+    let more = hidden.places.len().saturating_sub(MOST_IDLE_PLACES);
+    if more > 0 {
+        text.push_str(&format!(", {}", counted(more as u64, "more place")));
+    }
+    text.push_str("; --idle shows them");
+    let room = if page.cut_names { page.width.saturating_sub(6) } else { usize::MAX };
+    let lines = safe_text::wrapped(&text, room).into_iter().enumerate();
+    lines
+        .map(|(index, line)| {
+            page.styled(FAINT, &format!("{}{line}", if index == 0 { "  " } else { "      " }))
+        })
+        .collect()
 }
 
 /// Whether the row's time is an estimate.
@@ -95,12 +127,16 @@ fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Col
         };
         columns.push(Column::text("CALL", cells(&call)));
     }
-    let most = if page.is_wide() { MOST_WAKER_COLUMNS } else { NARROW_WAKER_COLUMNS };
-    let wakers = Column::text("WOKEN BY", cells(&|row| waker_text(row, page, most)));
     let used: usize = columns.iter().map(|column| column.width + 2).sum::<usize>();
+    // Who woke the thread has what the sites leave, and at least its own share.
+    let widest = |texts: Vec<String>| texts.iter().map(|text| safe_text::width(text)).max().unwrap_or(0);
+    let all_sites =
+        widest(shown.iter().map(|row| site_text(selection, row, page, usize::MAX, false)).collect());
+    let least = if page.is_wide() { MOST_WAKER_COLUMNS } else { NARROW_WAKER_COLUMNS };
+    let most = page.width.saturating_sub(used + all_sites.max(MIN_SITE_COLUMNS) + 2).max(least);
+    let wakers = Column::text("WOKEN BY", cells(&|row| waker_text(row, page, most)));
     let room = page.width.saturating_sub(used + wakers.width.min(most) + 2).max(MIN_SITE_COLUMNS);
-    let mut sites =
-        Column::text("BLOCKED IN < CALLED BY", cells(&|row| site_text(selection, row, page, room)));
+    let mut sites = Column::text("BLOCKED IN < CALLED BY", site_texts(selection, shown, page, room));
     // Where names are not cut, a long one pushes only its own line out of the columns.
     let most_columns = if page.cut_names { room } else { room.max(PLAIN_SITE_COLUMNS) };
     sites.width = sites.width.min(most_columns.max(sites.heading.len()));
@@ -123,7 +159,26 @@ fn name_of(selection: &Selection<'_>, label: LabelId, page: &Page, columns: usiz
     page.name(selection.labels.get(label), columns)
 }
 
-fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize) -> String {
+/// The sites of `shown`, which differ where the rows do: where two functions have one name, or are cut to one, their callers
+/// have their share of the room.
+fn site_texts(selection: &Selection<'_>, shown: &[WaitRow], page: &Page, room: usize) -> Vec<String> {
+    let mut texts: Vec<String> =
+        shown.iter().map(|row| site_text(selection, row, page, room, false)).collect();
+    if !page.cut_names {
+        return texts;
+    }
+    for at in 0..texts.len() {
+        let same: Vec<usize> = (at..texts.len()).filter(|other| texts[*other] == texts[at]).collect();
+        let has_others = same.iter().any(|other| shown[*other].site != shown[at].site);
+        for other in same.into_iter().filter(|_| has_others) {
+            texts[other] = site_text(selection, &shown[other], page, room, true);
+        }
+    }
+    fit_apart(&texts, room, fit_name)
+}
+
+/// With `is_shared` the caller has its share of the room, whatever the function needs.
+fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize, is_shared: bool) -> String {
     let (blocked_in, called_by) = match row.site {
         WaitSite::NoCpu => return "runnable, not scheduled".to_owned(),
         WaitSite::Short => {
@@ -133,7 +188,8 @@ fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize)
         WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
     };
     let nowhere = if row.reason == Reason::Fault { "page fault" } else { "[no stack]" };
-    let site = blocked_in.map_or(nowhere.to_owned(), |label| name_of(selection, label, page, room));
+    let own_room = if is_shared && called_by.is_some() { room / 2 } else { room };
+    let site = blocked_in.map_or(nowhere.to_owned(), |label| name_of(selection, label, page, own_room));
     let left = room.saturating_sub(safe_text::width(&site) + 3);
     match called_by {
         Some(caller) if !page.cut_names || left >= MIN_CALLER_COLUMNS => {
@@ -153,5 +209,5 @@ fn waker_text(row: &WaitRow, page: &Page, columns: usize) -> String {
     let text = safe_text::terminal(&text);
     let share =
         if first.share_percent >= 99.5 { String::new() } else { format!(" {:.0}%", first.share_percent) };
-    format!("{}{share}", page.fit(&text, columns.saturating_sub(share.len())))
+    format!("{}{share}", page.fit_name(&text, columns.saturating_sub(share.len())))
 }

@@ -1,0 +1,53 @@
+//! What is said instead of the parser's own words where these do not help: ids that a shell has split, commands and
+//! profiles that belong to another version.
+
+use super::target;
+use crate::failure::Failure;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
+
+/// Commands that are planned.
+const TO_COME: [(&str, &str); 7] = [
+    ("diff", "comparing recordings"),
+    ("annotate", "annotated source and machine code"),
+    ("import", "reading other profilers' files"),
+    ("symbolize", "looking names up later"),
+    ("bench", "comparing runs"),
+    ("agent", "recording for ever"),
+    ("push", "sending profiles to a server"),
+];
+
+/// A better message for what the parser has refused, if there is one.
+pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
+    target::explain(arguments, error).or_else(|| to_come(error)).or_else(|| second_profile(arguments, error))
+}
+
+fn about(error: &clap::Error, kind: ContextKind) -> &str {
+    match error.get(kind) {
+        Some(ContextValue::String(text)) => text.as_str(),
+        _ => "",
+    }
+}
+
+fn to_come(error: &clap::Error) -> Option<Failure> {
+    let typed = about(error, ContextKind::InvalidSubcommand);
+    let (verb, what) =
+        TO_COME.iter().find(|(verb, _)| error.kind() == ErrorKind::InvalidSubcommand && *verb == typed)?;
+    Some(
+        Failure::usage(format!("prof {verb}: {what} is not in this version"))
+            .hint("what there is:  prof help"),
+    )
+}
+
+/// A view of two profiles, which is one of their difference.
+fn second_profile(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
+    let verb = arguments.get(1)?.to_str().filter(|verb| ["tui", "report", "info"].contains(verb))?;
+    let second = about(error, ContextKind::InvalidArg);
+    let is_second = error.kind() == ErrorKind::UnknownArgument
+        && !second.starts_with('-')
+        && arguments[2..].iter().filter(|word| !word.to_string_lossy().starts_with('-')).count() >= 2;
+    is_second.then(|| {
+        Failure::usage(format!("prof {verb} takes one profile, and `{second}` is another one"))
+            .hint("comparing two profiles is not in this version: show one after the other")
+    })
+}
