@@ -7,11 +7,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Commands that are planned.
-const TO_COME: [(&str, &str); 7] = [
+const TO_COME: [(&str, &str); 6] = [
     ("diff", "comparing recordings"),
     ("annotate", "annotated source and machine code"),
     ("import", "reading other profilers' files"),
-    ("symbolize", "looking names up later"),
     ("bench", "comparing runs"),
     ("agent", "recording for ever"),
     ("push", "sending profiles to a server"),

@@ -70,7 +70,7 @@ mod tests {
             ("nginx: worker process", "nginx", Some("nginx: worker process")),
             ("gunicorn: worker [app]", "gunicorn", Some("gunicorn: worker [app]")),
             ("/usr/bin/python3\0-m\0http.server", "python3", None),
-            ("sleep\0100", "sleep", None),
+            ("sleep\x00100", "sleep", None),
             ("postgres: ", "postgres", None),
             ("", "kworker/0:1", None),
             (": x", "", None),

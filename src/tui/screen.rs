@@ -352,7 +352,7 @@ fn hints(app: &App, theme: &Theme, columns: usize) -> Line<'static> {
     let last: Vec<String> = LAST_HINTS.iter().filter_map(shown).collect();
     let last = last.join("  ");
     let mut line = String::new();
-    for text in HINTS.iter().filter(|keys| !LAST_HINTS.contains(keys)).filter_map(|keys| shown(keys)) {
+    for text in HINTS.iter().filter(|keys| !LAST_HINTS.contains(keys)).filter_map(shown) {
         if 1 + line.len() + text.len() + 2 + last.len() <= columns {
             line.push_str(&text);
             line.push_str("  ");
