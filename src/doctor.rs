@@ -242,7 +242,7 @@ fn descend(depth: u32, stop: &AtomicBool) {
 }
 
 /// Where what was seen begins in a line.
-const DETAIL_COLUMN: usize = 20;
+const DETAIL_COLUMN: usize = 23;
 
 /// The checks as text in lines of at most `width` columns, or as JSON, and the exit status that they mean.
 pub fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::Result<(String, u8)> {

@@ -81,7 +81,7 @@ pub use target::{Found, count_named, find};
 
 use crate::failure::{Failure, status as exit};
 use crate::privilege;
-use crate::profile::{WriteError, Writer, counter};
+use crate::profile::{self, End, WriteError, Writer, counter};
 use announce::announce;
 use fresh_rows::MostRows;
 use launch::Child;
@@ -270,6 +270,11 @@ fn start_pool() {
 /// Reduces the rights of a thread that works on other users' files.
 fn keep_watching_or_end() {
     privilege::keep_watching().expect("a thread can give up what its process has given up");
+}
+
+/// The innermost reason of a failure, in words.
+fn cause_of(error: &anyhow::Error) -> String {
+    error.downcast_ref::<Failure>().map_or_else(|| format!("{error:#}"), |failure| failure.message.clone())
 }
 
 fn write_error(path: Option<&Path>, error: WriteError) -> anyhow::Error {
@@ -564,15 +569,18 @@ impl Recording<'_, '_> {
             Err(error) => error,
         };
         if self.has_written_samples {
-            file.cut_to(whole);
+            let end = End {
+                reason: format!("writing the file failed: {}", cause_of(&error)),
+                duration_ns: self.session.elapsed().as_nanos() as u64,
+                threads: self.session.collector.totals.threads.len() as u32,
+                ..End::default()
+            };
+            file.cut_to(whole, &profile::end_chunk(&end).unwrap_or_default());
             let is_there = self.placed.confirm();
             self.placed.settle();
             if let (Some(path), Some(failure)) = (&self.placed.path, error.downcast_ref::<Failure>()) {
                 let kept = match is_there {
-                    Ok(()) => format!(
-                        "what was recorded before is readable, without names: prof report {}",
-                        path.display()
-                    ),
+                    Ok(()) => format!("what was recorded before is readable: prof report {}", path.display()),
                     Err(lost) => lost.message,
                 };
                 error = failure.clone().hint(kept).into();

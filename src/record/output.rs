@@ -20,7 +20,7 @@ use crate::privilege;
 use crate::profile::lock::{self, Sibling};
 use placed::New;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 const DEFAULT_NAME: &str = "prof.data";
@@ -177,10 +177,14 @@ pub(super) enum ProfileFile {
 
 impl ProfileFile {
     /// Cuts the file to its first `bytes` bytes, the last border between whole chunks.
-    pub(super) fn cut_to(&mut self, bytes: u64) {
-        if let ProfileFile::File(file) = &self {
+    /// Then `end` is appended, if there is room for it: what was cut off may have been larger.
+    pub(super) fn cut_to(&mut self, bytes: u64, end: &[u8]) {
+        if let ProfileFile::File(file) = self {
             // On a full disk cutting still works; if not, readers stop at the damage by themselves.
-            let _ = file.set_len(bytes);
+            let is_cut = file.set_len(bytes).and_then(|()| file.seek(SeekFrom::Start(bytes)));
+            if is_cut.is_ok() && file.write_all(end).is_err() {
+                let _ = file.set_len(bytes);
+            }
         }
     }
 }

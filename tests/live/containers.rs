@@ -353,7 +353,8 @@ fn the_doctor_says_by_which_number_a_target_in_a_container_calls_itself() {
     let container = container.ended_by(rustix::process::Signal::KILL);
     let pid = container.descendant("shares");
     let output = prof().args(["doctor", "-p", &pid.to_string()]).output().expect("`timeout` can be run");
-    let said = text(&output);
+    // Its lines are as wide as a terminal.
+    let said = text(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(
         said.contains("is in other namespaces than prof: pid, mount; its own number there is 1"),
         "{said}"

@@ -74,7 +74,7 @@ fn python_is_whole_through_the_trampolines_of_its_perf_support() {
         let python = python.to_str().expect("its path is text").to_owned();
         let recording = Recording::with(["--", &python, "-X", option, "-c", &script]);
         let report = recording.report();
-        for pid in recording.info()["target_pids"].as_array().into_iter().flatten() {
+        for pid in recording.info_document()["target_pids"].as_array().into_iter().flatten() {
             for name in [format!("perf-{pid}.map"), format!("jit-{pid}.dump")] {
                 let _ = std::fs::remove_file(PathBuf::from("/tmp").join(name));
             }

@@ -12,6 +12,7 @@ mod descriptors;
 mod fixture;
 mod fixtures_recorded;
 mod generated_code;
+mod held_up;
 mod languages;
 mod layouts;
 mod machine;

@@ -1,9 +1,12 @@
 //! Runs `prof` as a user would, and reads back what it recorded through its own reports.
 
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use std::ffi::OsStr;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The binary under test.
@@ -73,9 +76,49 @@ impl Recording {
         Recording { folder, messages, output: output.stdout }
     }
 
-    /// Records a process for `seconds`.
+    /// Records a process for `seconds` ("2s"), and for as long as it has meanwhile waited for a CPU that others had.
     pub(crate) fn of_pid(pid: u32, seconds: &str) -> Recording {
-        Recording::with(["-p", &pid.to_string(), "-d", seconds])
+        Recording::of_pid_with(pid, seconds, &[])
+    }
+
+    /// As [`Recording::of_pid`], with further options.
+    pub(crate) fn of_pid_with(pid: u32, seconds: &str, options: &[&str]) -> Recording {
+        let seconds: f64 = seconds.strip_suffix('s').and_then(|number| number.parse().ok()).expect("seconds");
+        let wanted = Duration::from_secs_f64(seconds);
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let mut command = prof();
+        command.arg("record").args(["-p", &pid.to_string()]).args(options);
+        command.arg("-o").arg(folder.path().join("prof.data")).stderr(Stdio::piped());
+        let mut recorder = command.spawn().expect("`timeout` can be run");
+        let mut lines = BufReader::new(recorder.stderr.take().expect("it is piped")).lines();
+        let mut messages = String::new();
+        let mut until = |is_last: &dyn Fn(&str) -> bool| {
+            for line in lines.by_ref().map_while(Result::ok) {
+                messages.push_str(&line);
+                messages.push('\n');
+                if is_last(&line) {
+                    return;
+                }
+            }
+        };
+        until(&|line| line.starts_with("recording "));
+        let (begun, queued) = (Instant::now(), time_in_queues(pid));
+        let left = || {
+            // Longer than so many times the program itself may not live.
+            let kept_waiting = (time_in_queues(pid).saturating_sub(queued)).min(wanted * 4);
+            (wanted + kept_waiting).saturating_sub(begun.elapsed())
+        };
+        while !left().is_zero() && Path::new(&format!("/proc/{pid}")).exists() {
+            std::thread::sleep(left().min(Duration::from_millis(50)));
+        }
+        let _ = rustix::process::kill_process(
+            Pid::from_raw(recorder.id() as i32).expect("a process id"),
+            Signal::INT,
+        );
+        until(&|_| false);
+        let status = recorder.wait().expect("own child");
+        assert!(status.success(), "{command:?} said:\n{messages}");
+        Recording { folder, messages, output: Vec::new() }
     }
 
     /// The file.
@@ -105,9 +148,13 @@ impl Recording {
 
     /// The counters of `prof info`.
     pub(crate) fn info(&self) -> Value {
+        self.info_document()["counters"].clone()
+    }
+
+    /// All of `prof info`.
+    pub(crate) fn info_document(&self) -> Value {
         let output = self.read("info", &["--json"]);
-        let info: Value = serde_json::from_slice(&output.stdout).expect("`info --json` prints JSON");
-        info["counters"].clone()
+        serde_json::from_slice(&output.stdout).expect("`info --json` prints JSON")
     }
 
     /// `prof info` as people see it.
@@ -130,6 +177,16 @@ impl Recording {
     pub(crate) fn export(&self, out: &Path) {
         self.read("export", &["-o", out.to_str().expect("a temporary path is text")]);
     }
+}
+
+/// The longest time that a thread of a process has waited for a CPU since it began.
+fn time_in_queues(pid: u32) -> Duration {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let queued = threads.filter_map(|thread| {
+        let text = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_ascii_whitespace().nth(1)?.parse().ok()
+    });
+    Duration::from_nanos(queued.max().unwrap_or(0))
 }
 
 /// What `report --json` printed.

@@ -120,7 +120,7 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
 
 /// Asks again and again, for ten seconds, until there is an answer.
 pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(40);
     loop {
         if let Some(answer) = ask() {
             return answer;

@@ -16,6 +16,15 @@ const EMPTY_STRING: usize = 1;
 /// Text bytes after which a chunk of strings is closed.
 const TEXT_PER_CHUNK: usize = 1 << 20;
 
+/// The chunk that ends a file whose writer has failed, behind the last whole chunk.
+///
+/// # Errors
+///
+/// When there is no memory for it.
+pub fn end_chunk(end: &crate::profile::End) -> Result<Vec<u8>, WriteError> {
+    Ok(Packer::new()?.pack(Kind::End, &schema::End::from(end).encode_to_vec())?.to_vec())
+}
+
 /// Appends a growing [`Profile`] to a file.
 ///
 /// It remembers, for each table, how many rows the file has ("written"), and what the coders of the
