@@ -250,7 +250,8 @@ impl<'obj> KernelSide<'obj> {
         let per_cpu = self.skeleton.maps.counters.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
         for cpu in per_cpu.unwrap_or_default() {
             for (sum, word) in sums.0.iter_mut().zip(cpu.chunks_exact(8)) {
-                *sum += word.try_into().map_or(0, u64::from_ne_bytes);
+                // What one CPU has counted another may take back: only the sum is a number.
+                *sum = sum.wrapping_add(word.try_into().map_or(0, u64::from_ne_bytes));
             }
         }
         Ok(sums)

@@ -80,8 +80,17 @@ const CONDITION_FILES: [&str; 1] = ["/condvar"];
 const LOCK_FILES: [&str; 3] = ["/mutex/", "/mutex.rs", "/rwlock"];
 
 /// Functions of the kernel that wait for a lock: its own, a file's, or a futex with an owner.
-const KERNEL_LOCKS: [&str; 7] =
-    ["__mutex_lock", "rwsem_down_", "__rt_mutex_", "rt_mutex_", "flock_lock", "fcntl_setlk", "futex_lock_pi"];
+const KERNEL_LOCKS: [&str; 9] = [
+    "__mutex_lock",
+    "rwsem_down_",
+    "__rt_mutex_",
+    "rt_mutex_",
+    "flock_lock",
+    "locks_lock_inode",
+    "do_lock_file",
+    "fcntl_setlk",
+    "futex_lock_pi",
+];
 
 /// What the name of a function says of the wait inside of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 /// After such work there is a rest of so many times its length: it takes 3 % of the time at most.
 const REST: u32 = 30;
+/// The longest rest, whatever the work has cost.
+const LONGEST_REST: Duration = Duration::from_secs(3);
 
 /// When the next picture may be computed.
 #[derive(Debug, Default)]
@@ -12,15 +14,21 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A picture was computed from `began` to `ended`.
-    pub(super) fn worked(&mut self, began: Instant, ended: Instant) {
-        self.rests_until = ended.checked_add(ended.saturating_duration_since(began).saturating_mul(REST));
+    /// A picture was computed until `ended`, which took so much CPU time: on a busy machine it takes longer, and costs no more.
+    pub(super) fn worked(&mut self, cpu_time: Duration, ended: Instant) {
+        self.rests_until = ended.checked_add(cpu_time.saturating_mul(REST).min(LONGEST_REST));
     }
 
     /// How much longer the rest is.
     pub(super) fn left(&self, now: Instant) -> Duration {
         self.rests_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
     }
+}
+
+/// CPU time of this process: a picture is computed by several threads, beside which not much goes on.
+pub(super) fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 #[cfg(test)]
@@ -33,9 +41,11 @@ mod tests {
         let start = Instant::now();
         assert_eq!(pace.left(start), Duration::ZERO, "nothing has been done yet");
         let ended = start + Duration::from_millis(40);
-        pace.worked(start, ended);
+        pace.worked(Duration::from_millis(40), ended);
         assert_eq!(pace.left(ended), Duration::from_millis(1200));
         assert_eq!(pace.left(ended + Duration::from_millis(1100)), Duration::from_millis(100));
         assert_eq!(pace.left(ended + Duration::from_secs(2)), Duration::ZERO);
+        pace.worked(Duration::from_secs(10), ended);
+        assert_eq!(pace.left(ended), LONGEST_REST, "a picture comes in the end");
     }
 }

@@ -15,6 +15,7 @@ use crate::units::{count, counted, duration, honest_percent_text, percent};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
+use std::time::Duration;
 
 /// The smallest screen that can be drawn on, columns and rows.
 pub const SMALLEST: (u16, u16) = (40, 10);
@@ -236,7 +237,16 @@ fn live_words(app: &App) -> Option<String> {
         (None, true) => "FROZEN",
         (None, false) => "LIVE",
     };
-    Some(format!("{:02}:{:02}  {state}", seconds / 60, seconds % 60))
+    let age = age_of_picture(app).map_or(String::new(), |age| format!(" {} s ago", age.as_secs()));
+    Some(format!("{:02}:{:02}  {state}{age}", seconds / 60, seconds % 60))
+}
+
+/// How far the picture is behind, where that is more than two times between pictures; seconds at least.
+fn age_of_picture(app: &App) -> Option<Duration> {
+    let live = app.live.as_ref().filter(|live| live.ended.is_none() && !live.is_frozen)?;
+    let shown = Duration::from_nanos(app.picture.as_ref()?.duration_ns);
+    let age = live.status.elapsed.saturating_sub(shown);
+    (age > (live.refresh * 2).max(Duration::from_secs(2))).then_some(age)
 }
 
 /// The texts of the tabs: where there is no room for all names, that of the open one and the digits of the others.

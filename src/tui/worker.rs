@@ -1,6 +1,6 @@
 //! The thread that computes: of several queries only the newest counts, and the screen never waits for it.
 
-use super::pace::Pace;
+use super::pace::{Pace, cpu_time};
 use super::picture::Picture;
 use super::query::Query;
 use super::renaming;
@@ -196,7 +196,7 @@ fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
         }
         let is_asked = asked.query.is_some();
         query = asked.query.or(query);
-        let began = Instant::now();
+        let (began, used) = (Instant::now(), cpu_time());
         if let (Some(recording), Some(query)) = (&recording, &mut query)
             && (is_asked || (has_grown && pace.left(began).is_zero()))
         {
@@ -215,7 +215,7 @@ fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
                 }
                 Err(failure) => tell(Done::Problem(Box::new(query.clone()), failure)),
             }
-            pace.worked(began, Instant::now());
+            pace.worked(cpu_time().saturating_sub(used), Instant::now());
         }
         for (job, recording, what) in asked.exports {
             let written = job.run(&recording).map(|path| (path, what));

@@ -83,8 +83,7 @@ impl Recording {
 
     /// As [`Recording::of_pid`], with further options.
     pub(crate) fn of_pid_with(pid: u32, seconds: &str, options: &[&str]) -> Recording {
-        let seconds: f64 = seconds.strip_suffix('s').and_then(|number| number.parse().ok()).expect("seconds");
-        let wanted = Duration::from_secs_f64(seconds);
+        let wanted = humantime::parse_duration(seconds).expect("a duration");
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let mut command = prof();
         command.arg("record").args(["-p", &pid.to_string()]).args(options);

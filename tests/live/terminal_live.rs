@@ -91,7 +91,8 @@ fn drive(terminal: &Terminal, known: &Known) {
 fn save(terminal: &Terminal) {
     let saved = terminal.file("prof.data");
     terminal.press(&["C-s"]);
-    terminal.wait_for("saved prof.data");
+    // With the folder that it is in.
+    terminal.wait_for("/prof.data");
     let began = Instant::now();
     while !saved.exists() {
         assert!(began.elapsed() < PATIENCE, "nothing is saved:\n{}", terminal.screen());

@@ -26,17 +26,17 @@ fn blocked_in_and_called_by_are_the_programs_own_functions() {
         let rows = report.0["rows"].as_array().expect("a table of waits");
         let text = |value: &serde_json::Value| last_part(value.as_str().unwrap_or_default());
         let waits: BTreeSet<(String, String)> = (rows.iter())
-            .filter(|row| ["lock", "sleep"].map(Into::into).contains(&row["reason"]))
+            .filter(|row| ["lock", "condvar", "futex", "sleep"].map(Into::into).contains(&row["reason"]))
             .map(|row| (text(&row["reason"]), text(&row["function"])))
             .collect();
         // With full debug information, a closure may have the name that its function has in the symbol table.
         for (reason, function) in [
-            ("lock", "take_job"),
+            ("condvar", "take_job"),
             ("lock", "add_slowly"),
             ("sleep", "add_slowly"),
-            ("lock", "receive"),
+            ("futex", "receive"),
             ("sleep", "fill"),
-            ("lock", "main"),
+            ("futex", "main"),
         ] {
             let wait = (reason.to_owned(), function.to_owned());
             assert!(waits.contains(&wait), "{}: {wait:?} is not in {rows:#?}", program.display());
