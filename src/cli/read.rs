@@ -145,8 +145,8 @@ impl CommonArgs {
 /// SELF is the time that a function ran itself, TOTAL adds everything called from it ("flat" and "cum" in
 /// pprof). ± is the 95 % sampling error of SELF% in percentage points; samples that follow each other are
 /// alike, so it is a lower bound. "stacks" is the share of stacks that reach their thread's root, "symbols"
-/// the share of frames that have a name, "prof cost" the CPU time of prof itself as a share of the
-/// target's.
+/// the share of frames that have a name, "prof" what prof itself used: as a share of one CPU while it recorded, in user space
+/// and in its BPF programs, and the CPU time before and after.
 ///
 /// With --off-cpu each row is a place where threads waited: for how long, how often, why, in which function of the
 /// program, and who woke them. The line above adds up to the time of all threads. Idle waits, in which a thread has

@@ -191,13 +191,10 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
 /// What prof itself used: while it recorded, and apart from that.
 fn cost_line(end: &End) -> String {
     let shares = end.while_recording().map_or(String::new(), |shares| {
-        format!("{} while recording, ", units::cpu_shares(shares).trim_start_matches("prof "))
+        format!("{}, ", units::cpu_shares(shares).trim_start_matches("prof "))
     });
     let around = units::duration(end.before_after_ns().unwrap_or(end.cpu_ns));
-    format!(
-        "  prof     {shares}{around} of CPU time before and after, {} memory",
-        units::bytes(end.max_rss_bytes)
-    )
+    format!("  prof     {shares}{around} before and after, {} memory", units::bytes(end.max_rss_bytes))
 }
 
 /// How it ended, where that is not what was asked for.

@@ -145,6 +145,37 @@ const _: () = {
     assert!(offset_of!(Rule, rbp_off) == 12);
 };
 
+impl RuleKind {
+    /// All of them, by their numbers.
+    pub const ALL: [RuleKind; 14] = [
+        RuleKind::None,
+        RuleKind::Reg,
+        RuleKind::Deref,
+        RuleKind::Plt,
+        RuleKind::Signal,
+        RuleKind::Stop,
+        RuleKind::FramePointer,
+        RuleKind::User,
+        RuleKind::DerefIndex,
+        RuleKind::FramePointerRoot,
+        RuleKind::Landing,
+        RuleKind::Goroutine,
+        RuleKind::GoCall,
+        RuleKind::NewThread,
+    ];
+}
+
+impl RbpKind {
+    /// All of them, by their numbers.
+    pub const ALL: [RbpKind; 4] = [RbpKind::Same, RbpKind::AtCfa, RbpKind::AtRbp, RbpKind::Lost];
+}
+
+impl RaKind {
+    /// All of them, by their numbers.
+    pub const ALL: [RaKind; 6] =
+        [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp, RaKind::Jump, RaKind::Last];
+}
+
 impl Rule {
     /// No unwind information.
     pub const NONE: Self = Self::of_kind(RuleKind::None);
@@ -336,6 +367,14 @@ mod tests {
 
     #[test]
     fn numbers_agree_with_the_shared_header() {
+        let kinds = RuleKind::ALL.iter().map(|kind| *kind as usize);
+        let frames = RbpKind::ALL.iter().map(|kind| *kind as usize);
+        let returns = RaKind::ALL.iter().map(|kind| *kind as usize);
+        assert!(
+            kinds.eq(0..14) && frames.eq(0..4) && returns.eq(0..6),
+            "a list is not in the order of its numbers"
+        );
+
         let header = include_str!("../bpf/prof.h");
         for (name, number) in [
             ("PROF_RULE_NONE", RuleKind::None as u8),

@@ -99,28 +99,9 @@ fn rule_to_bytes(rule: Rule) -> [u8; RULE_BYTES] {
 fn rule_from_bytes(bytes: &[u8]) -> Option<Rule> {
     /// More registers than a processor has that is known here.
     const MAX_REGISTER: u8 = 64;
-    const KINDS: [RuleKind; 14] = [
-        RuleKind::None,
-        RuleKind::Reg,
-        RuleKind::Deref,
-        RuleKind::Plt,
-        RuleKind::Signal,
-        RuleKind::Stop,
-        RuleKind::FramePointer,
-        RuleKind::User,
-        RuleKind::DerefIndex,
-        RuleKind::FramePointerRoot,
-        RuleKind::Landing,
-        RuleKind::Goroutine,
-        RuleKind::GoCall,
-        RuleKind::NewThread,
-    ];
-    const RBP_KINDS: [RbpKind; 4] = [RbpKind::Same, RbpKind::AtCfa, RbpKind::AtRbp, RbpKind::Lost];
-    const RA_KINDS: [RaKind; 6] =
-        [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp, RaKind::Jump, RaKind::Last];
     let fields = Fields(bytes);
     let &[kind, rbp_kind, ra_kind, cfa_reg, aux_reg, is_base_kept, ..] = bytes else { return None };
-    let kind = *KINDS.get(usize::from(kind))?;
+    let kind = *RuleKind::ALL.get(usize::from(kind))?;
     // For the goroutine's rules they are numbers of words.
     let are_registers = kind != RuleKind::Goroutine;
     if is_base_kept > 1 || (are_registers && cfa_reg.max(aux_reg) > MAX_REGISTER) {
@@ -128,8 +109,8 @@ fn rule_from_bytes(bytes: &[u8]) -> Option<Rule> {
     }
     Some(Rule {
         kind,
-        rbp_kind: *RBP_KINDS.get(usize::from(rbp_kind))?,
-        ra_kind: *RA_KINDS.get(usize::from(ra_kind))?,
+        rbp_kind: *RbpKind::ALL.get(usize::from(rbp_kind))?,
+        ra_kind: *RaKind::ALL.get(usize::from(ra_kind))?,
         cfa_reg,
         aux_reg,
         is_base_kept: is_base_kept == 1,

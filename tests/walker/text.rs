@@ -38,25 +38,6 @@ pub(crate) struct Recorded {
     pub(crate) frames: Vec<(u64, String)>,
 }
 
-const KINDS: [RuleKind; 14] = [
-    RuleKind::None,
-    RuleKind::Reg,
-    RuleKind::Deref,
-    RuleKind::Plt,
-    RuleKind::Signal,
-    RuleKind::Stop,
-    RuleKind::FramePointer,
-    RuleKind::User,
-    RuleKind::DerefIndex,
-    RuleKind::FramePointerRoot,
-    RuleKind::Landing,
-    RuleKind::Goroutine,
-    RuleKind::GoCall,
-    RuleKind::NewThread,
-];
-const RBP_KINDS: [RbpKind; 4] = [RbpKind::Same, RbpKind::AtCfa, RbpKind::AtRbp, RbpKind::Lost];
-const RA_KINDS: [RaKind; 6] =
-    [RaKind::AtCfa, RaKind::InReg, RaKind::Offset, RaKind::BesideRbp, RaKind::Jump, RaKind::Last];
 const STATES: [ImageState; 6] = [
     ImageState::NotLoaded,
     ImageState::Ready,
@@ -150,9 +131,9 @@ impl Recorded {
                 let numbers: Option<Vec<i32>> = fields.iter().map(|field| field.parse().ok()).collect();
                 let [kind, rbp, ra, cfa_reg, aux_reg, aux, cfa_off, rbp_off] = numbers?.try_into().ok()?;
                 let mut rule = Rule::NONE;
-                rule.kind = KINDS.into_iter().find(|known| *known as i32 == kind)?;
-                rule.rbp_kind = RBP_KINDS.into_iter().find(|known| *known as i32 == rbp)?;
-                rule.ra_kind = RA_KINDS.into_iter().find(|known| *known as i32 == ra)?;
+                rule.kind = RuleKind::ALL.into_iter().find(|known| *known as i32 == kind)?;
+                rule.rbp_kind = RbpKind::ALL.into_iter().find(|known| *known as i32 == rbp)?;
+                rule.ra_kind = RaKind::ALL.into_iter().find(|known| *known as i32 == ra)?;
                 (rule.cfa_reg, rule.aux_reg) = (cfa_reg.try_into().ok()?, aux_reg.try_into().ok()?);
                 (rule.aux, rule.cfa_off, rule.rbp_off) = (aux.try_into().ok()?, cfa_off, rbp_off);
                 rule.is_base_kept = is_base_kept;
