@@ -156,64 +156,144 @@ int threads_at_end(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* While a recording is watched: writes a struct prof_open_wait for each wait that is not over, and
- * sends the stack of those that are new. Changes nothing of what is recorded: a wait that ends
- * meanwhile is told of by its end. */
+/* What `threads_watched` writes. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct prof_watched);
+} watched_scratch SEC(".maps");
+
+/* So often an account that changes meanwhile is read again. */
+#define WATCHED_TRIES 3
+
+/* Reads the account of a thread as it is at `now`, without its wait that is not over; returns when
+ * that began, 0 if the thread runs. The thread may go on meanwhile. */
+static __always_inline __u64 read_account(struct task_struct *task,
+					  volatile struct thread_state *state, __u64 now,
+					  struct prof_thread_time *time)
+{
+	__u64 run_ns = task->se.sum_exec_runtime, in_ns = state->in_ns, out_ns = state->out_ns;
+	__u64 since = in_ns ? in_ns : known_since((const struct thread_state *)state);
+	__u64 ran = run_ns > state->run_ns ? run_ns - state->run_ns : 0, left;
+
+	time->on_cpu_ns = state->on_cpu_ns;
+	time->no_cpu_ns = state->no_cpu_ns;
+	time->blocked_ns = state->blocked_ns;
+	time->switches = state->switches;
+	if (!task->on_cpu) {
+		if (out_ns)
+			return out_ns;
+		if (!in_ns)
+			return since;
+		/* The kernel has not told of the switch: as left_unseen. */
+		left = in_ns + ran < now ? in_ns + ran : now;
+		time->on_cpu_ns += left - in_ns;
+		return left;
+	}
+	if (out_ns && out_ns < now) {
+		/* The same of the switch to it: as entered_unseen. */
+		if (ran > now - out_ns)
+			ran = now - out_ns;
+		time->on_cpu_ns += ran;
+		if (state->task_state)
+			time->blocked_ns += now - out_ns - ran;
+		else
+			time->no_cpu_ns += now - out_ns - ran;
+		return 0;
+	}
+	time->on_cpu_ns += now > since ? now - since : 0;
+	return 0;
+}
+
+/* While a recording is watched: writes a struct prof_watched for each thread, and sends the stack
+ * of its wait that is not over, if that is new. Changes nothing of what is recorded: a wait that
+ * ends meanwhile is told of by its end. */
 SEC("iter.s/task")
-int threads_waiting(struct bpf_iter__task *ctx)
+int threads_watched(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
-	struct prof_open_wait open = {};
-	__u64 now = time_in_span(), left;
+	__u64 now = time_in_span(), left = 0, woken;
+	__u32 zero = 0, task_state, state_now, factor = 1;
 	struct thread_state *state;
-	__u32 zero = 0, task_state, state_now;
+	struct prof_watched *watched;
 	struct scratch *s;
 
-	if (!task || !now || task->on_cpu)
+	if (!task || !now)
 		return 0;
 	state = state_of(task);
 	s = bpf_map_lookup_elem(&asleep_scratch, &zero);
-	if (!state || state->has_ended || !s)
+	watched = bpf_map_lookup_elem(&watched_scratch, &zero);
+	if (!state || state->has_ended || !s || !watched)
 		return 0;
-	left = left_at(state, true);
-	task_state = state->task_state;
+	for (__u32 i = 0; i < WATCHED_TRIES; i++) {
+		__u64 in_ns = *(volatile __u64 *)&state->in_ns;
+		__u64 out_ns = *(volatile __u64 *)&state->out_ns;
+
+		now = time_in_span();
+		left = read_account(task, state, now, &watched->time);
+		if (in_ns == *(volatile __u64 *)&state->in_ns &&
+		    out_ns == *(volatile __u64 *)&state->out_ns)
+			break;
+	}
+	watched->time.tgid = state->tgid;
+	watched->time.tid = state->tid;
+	watched->time.has_ended = false;
+	watched->time.from_ns = known_since(state);
+	watched->time.to_ns = now;
+	bpf_probe_read_kernel(watched->time.comm, sizeof(watched->time.comm), task->comm);
+	__builtin_memcpy(watched->time.short_waits, state->short_waits,
+			 sizeof(watched->time.short_waits));
+	watched->open_ns = 0;
+	watched->wake_ns = 0;
+	watched->factor = 0;
+	watched->does = PROF_DOES_RUN;
+	if (!left) {
+		bpf_seq_write(ctx->meta->seq, watched, sizeof(*watched));
+		return 0;
+	}
 	/* Of its own: clang would make one load of both states, which the verifier refuses (6.18).
 	 */
+	task_state = state->task_state;
 	state_now = *(volatile unsigned int *)&task->__state;
-	if (!left) {
-		/* The kernel has not told of the switch: as left_unseen. */
-		left = state->in_ns + (task->se.sum_exec_runtime - state->run_ns);
+	if (state->in_ns && !state->out_ns)
 		task_state = state_now;
+	woken = task_state ? state->wake_ns : left;
+	watched->does = task_state && !woken ? PROF_DOES_WAIT : PROF_DOES_WANT_CPU;
+	/* Others do not count when they end. */
+	if (stack_when_leaving && state->out_ns)
+		factor = state->early_factor;
+	if (now > left + PROF_OPEN_LEAST_NS && factor) {
+		watched->open_ns = left;
+		watched->wake_ns = woken;
+		watched->factor = factor;
+		watched->reason = task_state ? block_reason(task, task_state, state->in_iowait) :
+					       PROF_REASON_NO_CPU;
+		if (state->told_ns != left && span.open_room) {
+			span.open_room--;
+			state->told_ns = left;
+			s->wait.start_ns = left;
+			s->wait.wake_ns = now;
+			s->wait.end_ns = now;
+			s->wait.blocked_weight = 0;
+			s->wait.no_cpu_weight = 0;
+			s->wait.waker = PROF_WAKER_NONE;
+			s->wait.reason = watched->reason;
+			send_open_wait(s, task, state, PROF_WAIT_STILL);
+		}
 	}
-	if (now < left + PROF_OPEN_LEAST_NS)
-		return 0;
-	open.factor = 1;
-	if (stack_when_leaving && state->out_ns) {
-		/* Others do not count when they end. */
-		open.factor = state->early_factor;
-		if (!open.factor)
-			return 0;
+	if (!watched->open_ns && factor) {
+		/* No picture has it yet. */
+		watched->time.to_ns = left < now ? left : now;
+	} else {
+		if (!woken || woken > now)
+			woken = now;
+		if (woken < left)
+			woken = left;
+		watched->time.blocked_ns += woken > left ? woken - left : 0;
+		watched->time.no_cpu_ns += now > woken ? now - woken : 0;
 	}
-	open.tgid = state->tgid;
-	open.tid = state->tid;
-	open.start_ns = left;
-	open.wake_ns = task_state ? state->wake_ns : left;
-	if (state->told_ns != left) {
-		if (!span.open_room)
-			return 0;
-		span.open_room--;
-		state->told_ns = left;
-		s->wait.start_ns = left;
-		s->wait.wake_ns = now;
-		s->wait.end_ns = now;
-		s->wait.blocked_weight = 0;
-		s->wait.no_cpu_weight = 0;
-		s->wait.waker = PROF_WAKER_NONE;
-		s->wait.reason = task_state ? block_reason(task, task_state, state->in_iowait) :
-					      PROF_REASON_NO_CPU;
-		send_open_wait(s, task, state, PROF_WAIT_STILL);
-	}
-	bpf_seq_write(ctx->meta->seq, &open, sizeof(open));
+	bpf_seq_write(ctx->meta->seq, watched, sizeof(*watched));
 	return 0;
 }
 

@@ -11,7 +11,7 @@ mod wait_event;
 
 pub use event::{DecodeError, RescueEvent, SampleEvent, StackCopyEvent};
 pub use ring::Ring;
-pub use wait_event::{OpenWaitEvent, REASONS, ThreadTimeEvent, WaitEvent, WaitKind};
+pub use wait_event::{Doing, OpenWait, REASONS, ThreadTimeEvent, WaitEvent, WaitKind, WatchedThreadEvent};
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
@@ -19,8 +19,8 @@ mod skeleton {
 }
 
 pub use skeleton::types::{
-    bss, prof_counters, prof_file, prof_file_key, prof_image, prof_more_tables, prof_open_wait, prof_process,
-    prof_rescue, prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait,
+    bss, prof_counters, prof_file, prof_file_key, prof_image, prof_more_tables, prof_process, prof_rescue,
+    prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait, prof_watched,
 };
 pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 

@@ -34,7 +34,7 @@ struct {
 	struct prof_stack_copy stack_copy[0];
 	struct prof_file_key file_key[0];
 	struct prof_thread_time thread_time[0];
-	struct prof_open_wait open_wait[0];
+	struct prof_watched watched[0];
 	struct prof_more_tables more_tables[0];
 } kept_types;
 
@@ -46,7 +46,8 @@ _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_
 _Static_assert(sizeof(struct prof_wait) == 72, "as in src/bpf/wait_event.rs");
 _Static_assert(sizeof(struct prof_thread_time) == 80 + 16 * PROF_REASONS,
 	       "as in src/bpf/wait_event.rs");
-_Static_assert(sizeof(struct prof_open_wait) == 32, "as in src/bpf/wait_event.rs");
+_Static_assert(sizeof(struct prof_watched) == sizeof(struct prof_thread_time) + 24,
+	       "as in src/bpf/wait_event.rs");
 _Static_assert(sizeof(struct prof_row) == 4, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_page) == 4 + 4 * PROF_PAGE_SLICES, "as in src/unwind/table.rs");
 _Static_assert(sizeof(struct prof_more_tables) ==

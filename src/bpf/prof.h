@@ -374,16 +374,6 @@ struct prof_wait {
 	__u8 other_comm[PROF_COMM_BYTES];
 };
 
-/* A wait that is not over, of a recording that is watched. Its stack was sent before, once. */
-struct prof_open_wait {
-	__u32 tgid;
-	__u32 tid;
-	__u64 start_ns; /* CLOCK_MONOTONIC */
-	__u64 wake_ns;	/* end of the blocked part; 0 if that goes on */
-	__u32 factor;	/* it stands for so many */
-	__u32 pad;
-};
-
 /* Waits that are not over are told of from this length on: shorter ones may be left out when they
  * end, by lot. */
 #define PROF_OPEN_LEAST_NS 100000000ULL
@@ -408,6 +398,26 @@ struct prof_thread_time {
 	__u64 switches;
 	__u8 comm[PROF_COMM_BYTES];
 	struct prof_short_waits short_waits[PROF_REASONS];
+};
+
+/* What a thread does that is looked at. */
+enum prof_does {
+	PROF_DOES_RUN = 1,
+	PROF_DOES_WAIT = 2,
+	PROF_DOES_WANT_CPU = 3,
+};
+
+/* A thread of a recording that is watched: its account so far, and its wait that is not over, whose
+ * stack is sent once, when there is room for it. */
+struct prof_watched {
+	/* Up to now; of a thread whose wait is younger than PROF_OPEN_LEAST_NS, up to its start. */
+	struct prof_thread_time time;
+	__u64 open_ns; /* when the wait began, CLOCK_MONOTONIC; 0: there is none to tell of */
+	__u64 wake_ns; /* end of the blocked part; 0 if that goes on */
+	__u32 factor;  /* it stands for so many */
+	__u8 does;     /* enum prof_does */
+	__u8 reason;   /* enum prof_reason of the blocked part */
+	__u8 pad[2];
 };
 
 /* When the recording of waits begins and ends, CLOCK_MONOTONIC, ns. Written by user space. */

@@ -1,7 +1,7 @@
 //! Waits and the times of threads as the kernel side sends them.
 
 use super::event::Fields;
-use super::{DecodeError, SampleEvent, prof_open_wait, prof_thread_time, prof_wait};
+use super::{DecodeError, SampleEvent, prof_thread_time, prof_wait, prof_watched};
 use std::mem::offset_of;
 
 /// `enum prof_wait_kind`: what a record of the ring of waits is.
@@ -79,38 +79,6 @@ impl WaitEvent {
     }
 }
 
-/// A wait that is not over, of a recording that is watched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenWaitEvent {
-    /// Process of the thread.
-    pub tgid: u32,
-    /// The thread that waits.
-    pub tid: u32,
-    /// When it began to, CLOCK_MONOTONIC, ns.
-    pub start_ns: u64,
-    /// When the blocked part ended; `None` while it goes on.
-    pub wake_ns: Option<u64>,
-    /// It stands for so many.
-    pub factor: u32,
-}
-
-impl OpenWaitEvent {
-    /// Decodes what the kernel side has written of all threads; the rest of a record is left out.
-    pub fn decode_all(bytes: &[u8]) -> Vec<Self> {
-        let decode = |bytes: &[u8]| {
-            let mut at = Fields::of(bytes, size_of::<prof_open_wait>()).ok()?;
-            Some(OpenWaitEvent {
-                tgid: at.u32(offset_of!(prof_open_wait, tgid)),
-                tid: at.u32(offset_of!(prof_open_wait, tid)),
-                start_ns: at.u64(offset_of!(prof_open_wait, start_ns)),
-                wake_ns: Some(at.u64(offset_of!(prof_open_wait, wake_ns))).filter(|wake_ns| *wake_ns > 0),
-                factor: at.u32(offset_of!(prof_open_wait, factor)),
-            })
-        };
-        bytes.chunks_exact(size_of::<prof_open_wait>()).filter_map(decode).collect()
-    }
-}
-
 /// `PROF_REASONS`: reasons that short waits are summed up by.
 pub const REASONS: usize = 11;
 
@@ -162,8 +130,68 @@ impl ThreadTimeEvent {
     }
 }
 
+/// `enum prof_does`: what a thread does that is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It is on a CPU.
+    Running,
+    /// It is blocked.
+    Blocked,
+    /// It could run.
+    WantsCpu,
+}
+
+/// A wait that is not over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenWait {
+    /// When it began, CLOCK_MONOTONIC, ns.
+    pub start_ns: u64,
+    /// When the blocked part ended; `None` while it goes on.
+    pub wake_ns: Option<u64>,
+    /// It stands for so many.
+    pub factor: u32,
+    /// `enum prof_reason` of the blocked part.
+    pub reason: u8,
+}
+
+/// A thread of a recording that is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedThreadEvent {
+    /// Its account so far, with its wait that is not over if that is `open`, and up to its start otherwise.
+    pub time: ThreadTimeEvent,
+    /// The wait, if it is long enough to be told of.
+    pub open: Option<OpenWait>,
+    /// What it does at the end of its account.
+    pub doing: Doing,
+}
+
+const WATCHED_BYTES: usize = size_of::<prof_watched>();
+
+impl WatchedThreadEvent {
+    /// Decodes what the kernel side has written of all threads; the rest of a record is left out.
+    pub fn decode_all(bytes: &[u8]) -> Vec<Self> {
+        let decode = |bytes: &[u8]| {
+            let mut at = Fields::of(bytes, WATCHED_BYTES).ok()?;
+            let start_ns = at.u64(offset_of!(prof_watched, open_ns));
+            let wake_ns = Some(at.u64(offset_of!(prof_watched, wake_ns))).filter(|wake_ns| *wake_ns > 0);
+            let factor = at.u32(offset_of!(prof_watched, factor));
+            let reason = bytes[offset_of!(prof_watched, reason)];
+            let doing = match bytes[offset_of!(prof_watched, does)] {
+                2 => Doing::Blocked,
+                3 => Doing::WantsCpu,
+                _ => Doing::Running,
+            };
+            let time = ThreadTimeEvent::decode(bytes).ok()?;
+            let open = (start_ns > 0).then_some(OpenWait { start_ns, wake_ns, factor, reason });
+            Some(WatchedThreadEvent { time, open, doing })
+        };
+        bytes.chunks_exact(WATCHED_BYTES).filter_map(decode).collect()
+    }
+}
+
 const _: () = {
     assert!(WAIT_BYTES == 72);
-    assert!(size_of::<prof_open_wait>() == 32);
+    assert!(offset_of!(prof_watched, time) == 0);
+    assert!(WATCHED_BYTES == size_of::<prof_thread_time>() + 24);
     assert!(size_of::<prof_thread_time>() == 80 + 16 * REASONS);
 };

@@ -24,6 +24,7 @@ mod kernel_tables;
 mod kernel_types;
 mod launch;
 pub mod live;
+mod living;
 mod machine;
 mod memory_limit;
 mod modules;

@@ -4,7 +4,6 @@ use super::sideband::CodeMapping;
 use std::fs;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Most bytes read of one file of /proc: a process with 65,530 mappings (the kernel's limit) of long
 /// names stays below.
@@ -131,28 +130,6 @@ pub(super) fn parent(pid: u32) -> Option<u32> {
     stat_field(&read(pid, "stat").ok()?, 4)?.try_into().ok()
 }
 
-/// What the scheduler says of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct SchedulerTimes {
-    /// Time on a CPU, ns.
-    pub on_cpu_ns: u64,
-    /// Time that it could have run, ns.
-    pub no_cpu_ns: u64,
-    /// How often it came on a CPU.
-    pub runs: u64,
-}
-
-/// The times of a thread since it began.
-pub(super) fn scheduler_times(pid: u32, tid: u32) -> io::Result<SchedulerTimes> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat"))?;
-    parse_scheduler_times(&text).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
-}
-
-fn parse_scheduler_times(text: &str) -> Option<SchedulerTimes> {
-    let mut numbers = text.split_ascii_whitespace().map(|number| number.parse().ok());
-    Some(SchedulerTimes { on_cpu_ns: numbers.next()??, no_cpu_ns: numbers.next()??, runs: numbers.next()?? })
-}
-
 /// CPU time that the kernel's books have of a process or thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct CpuTime {
@@ -216,21 +193,6 @@ fn parse_cpu_time(stat: &[u8]) -> Option<CpuTime> {
         children_user_ns: field(16)?,
         children_system_ns: field(17)?,
     })
-}
-
-/// How long ago a thread began, to a hundredth of a second.
-pub(super) fn age(pid: u32, tid: u32) -> Option<Duration> {
-    let text = std::fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
-    let start_ns =
-        start_ticks(&text)?.checked_mul(1_000_000_000 / rustix::param::clock_ticks_per_second())?;
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
-    now.checked_sub(Duration::from_nanos(start_ns))
-}
-
-/// When a thread began, ticks since the system's start.
-fn start_ticks(text: &[u8]) -> Option<u64> {
-    stat_field(text, 22)
 }
 
 /// Whether a process is the kernel's own (`PF_KTHREAD` of include/linux/sched.h).
@@ -305,17 +267,6 @@ mod tests {
     }
 
     #[test]
-    fn what_the_scheduler_says_is_parsed() {
-        let times = parse_scheduler_times("120 30 7\n");
-        assert_eq!(times, Some(SchedulerTimes { on_cpu_ns: 120, no_cpu_ns: 30, runs: 7 }));
-        assert_eq!((parse_scheduler_times("120 30"), parse_scheduler_times("a b c")), (None, None));
-        let stat = b"7 (a) b) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4242 0 0";
-        assert_eq!((start_ticks(stat), start_ticks(b"7 (a"), start_ticks(b"")), (Some(4242), None, None));
-        let pid = std::process::id();
-        assert!(age(pid, pid).is_some_and(|age| age < Duration::from_secs(86_400)));
-    }
-
-    #[test]
     fn cpu_times_are_those_of_the_books() {
         let stat = b"7 (a) b) S 1 1 1 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 1 0 4242 0 0";
         let time = parse_cpu_time(stat).expect("all fields");
@@ -355,7 +306,7 @@ mod tests {
         let pid = child.id();
         // Until its exec it is this process's image.
         let has = (0..1000).any(|_| {
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(std::time::Duration::from_millis(1));
             comm(pid).is_ok_and(|name| name == "sleep") && has_small_stacks(pid)
         });
         child.kill().expect("own child");

@@ -4,7 +4,7 @@ use super::attach::{KernelSide, load_failure};
 use super::kernel_types::{KERNEL_TYPES, KernelTypeNames};
 use super::options::{WaitOptions, WaitStacks};
 use super::wait_reason;
-use crate::bpf::{Counter, OpenProfSkel, OpenWaitEvent};
+use crate::bpf::{Counter, OpenProfSkel, WatchedThreadEvent};
 use libbpf_rs::Link;
 use std::io::Read as _;
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ pub(super) fn configure(
     programs.on_switch_early.set_autoload(is_early);
     programs.threads_at_start.set_autoload(has_waits);
     programs.threads_at_end.set_autoload(has_waits);
-    programs.threads_waiting.set_autoload(config.is_some_and(|config| config.is_watched));
+    programs.threads_watched.set_autoload(config.is_some_and(|config| config.is_watched));
     let Some(config) = config else {
         return open.maps.wait_rescue_ring.set_max_entries(UNUSED_RING_BYTES);
     };
@@ -160,13 +160,14 @@ impl KernelSide<'_> {
         self.look_at_threads()
     }
 
-    /// The waits that are not over. The stacks of those that are new are on their way, as far as there is room for them.
-    pub(super) fn open_waits(&mut self) -> anyhow::Result<Vec<OpenWaitEvent>> {
+    /// All threads with accounts: their times, and their waits that are not over. The stacks of those that are new are on
+    /// their way, as far as there is room for them.
+    pub(super) fn watched_threads(&mut self) -> anyhow::Result<Vec<WatchedThreadEvent>> {
         self.stopper.span().set_room_for_open_waits(THREADS_PER_TAKE.into());
-        let link = self.skeleton.progs.threads_waiting.attach()?;
+        let link = self.skeleton.progs.threads_watched.attach()?;
         let mut bytes = Vec::new();
         libbpf_rs::Iter::new(&link)?.read_to_end(&mut bytes)?;
-        Ok(OpenWaitEvent::decode_all(&bytes))
+        Ok(WatchedThreadEvent::decode_all(&bytes))
     }
 
     /// Closes the waits that were not over when sampling was stopped, and the times of all threads. After every few that

@@ -1,6 +1,7 @@
 //! Waits as the kernel side sent them → rows of the profile.
 
 use super::collect::Collector;
+use super::living::Living;
 use super::open_waits::{OpenStack, OpenWaits};
 use super::pending::Pending;
 use super::wait_reason;
@@ -33,6 +34,8 @@ pub(super) struct Waits {
     held_bytes: usize,
     /// Waits that are not over and can be looked at.
     pub(super) open: OpenWaits,
+    /// Threads that the last look has found, of a recording that is watched.
+    pub(super) living: Option<Vec<Living>>,
 }
 
 /// What is known of who ended a wait.
@@ -127,6 +130,7 @@ impl Collector {
             held: Vec::new(),
             held_bytes: 0,
             open: OpenWaits::default(),
+            living: None,
         });
     }
 
@@ -253,7 +257,12 @@ impl Collector {
         if time.tid == time.tgid && !time.has_ended {
             self.renew_title(time.to_ns, time.tgid, &time.comm);
         }
-        let task = self.task_at(time.to_ns, time.tgid, time.tid, &time.comm);
+        let time = self.thread_time(time);
+        self.profile.thread_times.push(time);
+    }
+
+    /// The time of a thread with the numbers of the profile.
+    pub(super) fn thread_time(&mut self, time: &ThreadTimeEvent) -> ThreadTime {
         let short_waits = (time.short_waits.iter().enumerate())
             .filter(|(_, (count, _))| *count > 0)
             .map(|(code, &(count, time_ns))| ShortWaits {
@@ -262,8 +271,8 @@ impl Collector {
                 time_ns,
             })
             .collect();
-        self.profile.thread_times.push(ThreadTime {
-            task,
+        ThreadTime {
+            task: self.task_at(time.to_ns, time.tgid, time.tid, &time.comm),
             from_ns: time.from_ns.saturating_sub(self.start_ns),
             to_ns: time.to_ns.saturating_sub(self.start_ns),
             on_cpu_ns: time.on_cpu_ns,
@@ -272,7 +281,7 @@ impl Collector {
             switches: time.switches,
             has_ended: time.has_ended,
             short_waits,
-        });
+        }
     }
 
     /// A wait that is not over, whose stack is known.

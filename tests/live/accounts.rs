@@ -3,15 +3,20 @@
 use super::fixture;
 use super::machine::{StolenTime, now_ns, turn};
 use super::postgres::Postgres;
-use super::profiler::Recording;
+use super::profiler::{Recording, prof, text};
 use super::running::Running;
 use super::waits_recorded::Waits;
-use prof::profile::ThreadTime;
+use prof::profile::{Profile, Reason, ThreadTime};
+use prof::record::live::{Live, LiveEvent};
+use prof::record::{Output, RecordOptions, Target, WaitOptions};
+use std::collections::HashMap;
 use std::ops::Range;
+use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, iter};
 
 /// What the kernel has of a thread.
@@ -165,12 +170,14 @@ fn assert_booked(what: &str, pids: &[u32], threads: Option<usize>) {
     let no_cpu_ns = sum(|time| time.no_cpu_ns);
     let less_ns = allowed_ns(books.no_cpu_ns, times.len() as u64);
     assert!(no_cpu_ns + less_ns >= books.no_cpu_ns, "{said}; without one {no_cpu_ns} ns");
-    assert_sum_is_printed(what, &recording, &waits);
+    assert_sum_is_printed(what, &recording.file(), &waits);
 }
 
 /// Asserts that the report prints the times that the recording has, and that they are all there is.
-fn assert_sum_is_printed(what: &str, recording: &Recording, waits: &Waits) {
-    let sums = recording.report_text(&["--off-cpu", "--idle"]);
+fn assert_sum_is_printed(what: &str, file: &Path, waits: &Waits) {
+    let report =
+        prof().args(["report", "--off-cpu", "--idle"]).arg(file).output().expect("`timeout` can be run");
+    let sums = text(&report);
     let line =
         sums.lines().find(|line| line.starts_with("on-CPU ")).unwrap_or_else(|| panic!("{what}: {sums}"));
     let numbers: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
@@ -223,4 +230,90 @@ fn dead_threads_have_no_time() {
         let own: Vec<_> = times.iter().filter(is_own).collect();
         assert!(own.len() == 1 && own[0].on_cpu_ns < own[0].blocked_ns / 2, "{seconds} s: {own:?}");
     }
+}
+
+/// Asserts of a picture that no account is behind what was seen of its thread.
+fn assert_consistent(profile: &Profile) {
+    let mut seen: HashMap<u32, [u64; 3]> = HashMap::new();
+    let tid = |task| profile.tables.task(task).tid;
+    let off_cpu = profile.event_named("off-cpu").expect("waits are recorded");
+    for sample in off_cpu.samples() {
+        let Some(wait) = sample.wait else { continue };
+        let [blocked_ns, no_cpu_ns, last_ns] = seen.entry(tid(sample.task)).or_default();
+        *if wait.reason == Reason::NoCpu { no_cpu_ns } else { blocked_ns } += wait.duration_ns;
+        *last_ns = (sample.time_ns + wait.duration_ns).max(*last_ns);
+    }
+    for time in &profile.thread_times {
+        let sum_ns = time.on_cpu_ns + time.no_cpu_ns + time.blocked_ns;
+        assert_eq!(sum_ns, time.to_ns - time.from_ns, "{time:?}");
+        let [blocked_ns, no_cpu_ns, last_ns] = seen.remove(&tid(time.task)).unwrap_or_default();
+        assert!(
+            blocked_ns <= time.blocked_ns && no_cpu_ns <= time.no_cpu_ns && last_ns <= time.to_ns,
+            "blocked {blocked_ns}, no CPU {no_cpu_ns}, until {last_ns}: {time:?}"
+        );
+    }
+    assert!(seen.is_empty(), "waits of threads without an account: {seen:?}");
+    let on_cpu = profile.event_named("on-cpu").expect("running threads are sampled");
+    let accounted_ns: u64 = profile.thread_times.iter().map(|time| time.on_cpu_ns).sum();
+    let (samples, sampled_ns) = (on_cpu.observations(), on_cpu.total_weight());
+    // By chance a thread is hit more often than it ran: five times the standard error of a count.
+    let chance_ns = sampled_ns as f64 / (samples.max(1) as f64).sqrt() * 5.0;
+    assert!(
+        sampled_ns as f64 <= accounted_ns as f64 + chance_ns,
+        "{sampled_ns} ns by samples, {accounted_ns} ns"
+    );
+}
+
+/// On a busy machine, with far more threads than could be read one after the other.
+#[test]
+fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("crowd") else { return };
+    let crowd = Running::start_ready(&mut Command::new(program));
+    let _jobs: Vec<Running> =
+        (0..3).map(|_| Running::start(Command::new("sh").args(["-c", "while :; do :; done"]))).collect();
+    let (stolen, reader) = (StolenTime::watch(), Reader::start(&[crowd.pid()]));
+    let options = RecordOptions {
+        target: Target::Pids(vec![crowd.pid()]),
+        waits: Some(WaitOptions { max_overhead_ppm: 0, ..WaitOptions::default() }),
+        ..RecordOptions::default()
+    };
+    let live = Live::start(options, Vec::new()).expect("the fixture can be attached");
+    let (began, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+    let mut pictures = 0;
+    let last = loop {
+        assert!(Instant::now() < deadline, "no picture after {pictures}");
+        if let Ok(LiveEvent::Snapshot(picture)) = live.events().recv_timeout(Duration::from_millis(200)) {
+            assert_consistent(&picture.profile);
+            pictures += 1;
+            if began.elapsed() >= Duration::from_secs(7) && pictures >= 4 {
+                break picture.profile;
+            }
+        }
+    };
+    // Until when the account of one that runs or has waited for long goes.
+    let until_ns = last.thread_times.iter().map(|time| time.to_ns).max().unwrap_or(0);
+    std::thread::sleep(Duration::from_millis(50));
+    let start_ns = last.meta.start_mono_ns;
+    let (books, gap_ns) = reader.in_span(&(start_ns..start_ns + until_ns));
+    let stolen_ns = stolen.most_ns();
+    let times = &last.thread_times;
+    assert_eq!(times.len(), 1001, "each thread has an account");
+    let sum = |of: fn(&ThreadTime) -> u64| times.iter().map(of).sum::<u64>();
+    let lived_ns = sum(|time| time.to_ns - time.from_ns);
+    // Of a wait that has just begun no account has anything.
+    assert!(lived_ns + 100_000_000 * 1001 >= until_ns * 1001, "{lived_ns} of {until_ns} each");
+    let on_cpu_ns = sum(|time| time.on_cpu_ns);
+    let cpus = u64::from(last.meta.cpus);
+    let most_ns = books.on_cpu_ns / 50 + 2_000_000 + stolen_ns + gap_ns / 2 * cpus;
+    let choosing_ns = sum(|time| time.switches) * CHOOSING_NS;
+    let said = format!("on CPU {on_cpu_ns} ns, {books:?} by the kernel, read every {gap_ns} ns at most");
+    assert!(on_cpu_ns.abs_diff(books.on_cpu_ns) <= most_ns + choosing_ns, "{said}");
+    // What is saved says the same.
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let output = Output::File { path: folder.path().join("seen"), force: false };
+    let saved = live.save(last, &output).expect("it can be saved");
+    let waits = Waits::read(&saved.path);
+    assert_eq!(waits.profile.thread_times.iter().map(|time| time.on_cpu_ns).sum::<u64>(), on_cpu_ns);
+    assert_sum_is_printed("saved", &saved.path, &waits);
 }

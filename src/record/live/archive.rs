@@ -1,6 +1,6 @@
 //! What was seen so far, in memory: the recorder's news under numbers of its own, bounded however long it goes on.
 
-use super::alive::Alive;
+use super::accounts::Accounts;
 use super::delta::Delta;
 use super::fold::Folder;
 use super::renumber::renumbered;
@@ -9,6 +9,7 @@ use crate::profile::{
     StringId, Task, TaskId, ThreadTime, Waker, counter,
 };
 use crate::record::cost::{self, CostOf, LateCost};
+use crate::record::living::Living;
 use crate::record::names::Names;
 use crate::record::symbolize::{self, Named};
 use std::collections::BTreeMap;
@@ -32,8 +33,8 @@ pub(super) struct Archive {
     /// Frames without names.
     pub names: Names,
     pub folder: Folder,
-    /// Threads that live, when waits are recorded and it is not everything.
-    alive: Option<Alive>,
+    /// The times of threads that live, when waits are recorded.
+    accounts: Accounts,
     /// Time that was cleared away, ns since the recorder's start.
     cleared_ns: u64,
     /// Counters now, and when it was cleared.
@@ -74,7 +75,7 @@ impl Fold {
 
 impl Archive {
     /// An archive for a recording with these facts and events.
-    pub(super) fn new(meta: Meta, events: Vec<EventInfo>, alive: Option<Alive>, names: Names) -> Self {
+    pub(super) fn new(meta: Meta, events: Vec<EventInfo>, names: Names) -> Self {
         let mut profile = Profile::new(meta);
         events.into_iter().for_each(|info| {
             profile.add_event(info);
@@ -84,7 +85,7 @@ impl Archive {
             numbers: Numbers::default(),
             names,
             folder: Folder::default(),
-            alive,
+            accounts: Accounts::default(),
             cleared_ns: 0,
             counters: BTreeMap::new(),
             counters_before: BTreeMap::new(),
@@ -173,11 +174,20 @@ impl Archive {
             let frames = unnamed(frames, self);
             self.names.add_generated(pid, source, frames);
         }
+        if let Some(living) = delta.living {
+            self.look(living);
+        }
+        let mut seen = Vec::new();
         for (event, samples) in delta.samples.into_iter().enumerate() {
             self.has_news |= !samples.is_empty();
             for sample in samples {
+                let sample = self.numbered(sample);
+                seen.push(sample);
                 self.add_sample(EventId(event as u32), sample);
             }
+        }
+        if self.is_looked_at() {
+            self.accounts.follow(&mut seen, &self.profile);
         }
         for time in delta.thread_times {
             self.add_thread_time(time);
@@ -191,15 +201,18 @@ impl Archive {
         }
     }
 
+    /// The threads that live were looked at.
+    fn look(&mut self, mut living: Vec<Living>) {
+        for one in &mut living {
+            one.time.task = self.numbers.tasks[one.time.task.index()];
+        }
+        self.accounts.look(living, &self.profile);
+    }
+
     /// Those that were known are over, or among these.
     fn set_open_waits(&mut self, waits: Vec<Sample>) {
         let waits: Vec<Sample> = waits.into_iter().map(|wait| self.numbered(wait)).collect();
         self.has_news |= waits != self.open_waits;
-        for wait in &waits {
-            if let Some(wait) = after(*wait, self.cleared_ns) {
-                self.note_alive(&wait);
-            }
-        }
         self.open_waits = waits;
     }
 
@@ -239,35 +252,20 @@ impl Archive {
         sample
     }
 
-    /// What the thread of a sample did is known up to its end.
-    fn note_alive(&mut self, sample: &Sample) {
-        if let Some(alive) = &mut self.alive {
-            let task = self.profile.tables.task(sample.task);
-            let duration_ns = sample.wait.map_or(0, |wait| wait.duration_ns);
-            alive.note(task.pid, task.tid, sample.time_ns.saturating_add(duration_ns));
-        }
-    }
-
     fn add_sample(&mut self, event: EventId, sample: Sample) {
-        if let Some(sample) = after(self.numbered(sample), self.cleared_ns) {
-            self.note_alive(&sample);
+        if let Some(sample) = after(sample, self.cleared_ns) {
             self.profile.events[event.index()].push(sample);
             self.observed += 1;
         }
     }
 
     fn add_thread_time(&mut self, time: ThreadTime) {
-        // What of it was before is not known: what was since is the sum of its samples and waits.
-        if time.from_ns < self.cleared_ns {
-            return;
+        let task = self.numbers.tasks[time.task.index()];
+        let tid = self.profile.tables.task(task).tid;
+        if let Some(time) = self.accounts.end(tid, ThreadTime { task, ..time }) {
+            self.has_news = true;
+            self.profile.thread_times.push(time);
         }
-        self.has_news = true;
-        self.profile.thread_times.push(ThreadTime {
-            task: self.numbers.tasks[time.task.index()],
-            from_ns: time.from_ns - self.cleared_ns,
-            to_ns: time.to_ns.saturating_sub(self.cleared_ns),
-            ..time
-        });
     }
 
     /// Enters names of frames.
@@ -335,7 +333,13 @@ impl Archive {
     /// Drops rows that no sample has any more.
     fn drop_unused_rows(&mut self) {
         self.epoch += 1;
-        let new = renumbered(&self.profile);
+        // Those of threads that live are rows for as long as it takes.
+        let ended = self.profile.thread_times.len();
+        let living = self.accounts.tasks().map(|task| ThreadTime { task: *task, ..ThreadTime::default() });
+        self.profile.thread_times.extend(living);
+        let mut new = renumbered(&self.profile);
+        let living = new.profile.thread_times.split_off(ended);
+        self.accounts.tasks().zip(living).for_each(|(task, time)| *task = time.task);
         self.names.renumber(|frame| new.frames.get(frame.index()).copied().flatten());
         self.profile = new.profile;
     }
@@ -346,33 +350,28 @@ impl Archive {
         let events = self.profile.events.iter_mut();
         events.for_each(crate::profile::Event::clear);
         self.profile.thread_times.clear();
-        if let Some(alive) = &mut self.alive {
-            alive.clear();
-        }
         let meta = &mut self.profile.meta;
         let more_ns = self.end.duration_ns - self.cleared_ns.min(self.end.duration_ns);
         meta.start_mono_ns = meta.start_mono_ns.saturating_add(more_ns);
         meta.start_unix_ns = meta.start_unix_ns.saturating_add(more_ns);
         self.cleared_ns = self.end.duration_ns;
+        self.accounts.clear(self.cleared_ns);
         self.counters_before = self.counters.clone();
         self.end_before = self.end.clone();
         self.lost_before = self.lost;
         self.observed = 0;
         self.folder = Folder::new(self.folder.limits);
         self.has_news = true;
-        self.scan_threads();
-    }
-
-    /// Looks at the times of threads that live.
-    pub(super) fn scan_threads(&mut self) {
-        let now_ns = self.duration_ns();
-        let Some(alive) = &mut self.alive else { return };
-        alive.scan(&self.profile.meta.target_pids, now_ns);
     }
 
     /// No thread lives any more whose time is not known.
     pub(super) fn forget_living(&mut self) {
-        self.alive = None;
+        self.accounts.forget();
+    }
+
+    /// Whether the threads that live are looked at.
+    pub(super) fn is_looked_at(&self) -> bool {
+        self.profile.event_named("off-cpu").is_some()
     }
 
     /// The cost of the last ten seconds, that of the screen among it.
@@ -404,9 +403,7 @@ impl Archive {
             let open = self.open_waits.iter().filter_map(|wait| after(*wait, self.cleared_ns));
             open.for_each(|wait| event.push(wait));
         }
-        if let Some(alive) = &self.alive {
-            alive.add_to(&mut profile);
-        }
+        profile.thread_times.extend(self.accounts.times());
         profile.count(counter::SAMPLES_DROPPED, self.folder.dropped);
         profile.count(counter::DROPPED_NS, self.folder.dropped_weight);
         profile

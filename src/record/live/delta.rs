@@ -5,6 +5,7 @@ use crate::profile::{
 };
 use crate::record::collect::Collector;
 use crate::record::fresh_rows::MostRows;
+use crate::record::living::Living;
 use crate::record::modules::{FileId, ModuleFile};
 use crate::record::session::Session;
 use crate::record::symbolize::{Addresses, Named, UserFrames, kernel_location, locations_of};
@@ -30,6 +31,8 @@ pub(super) struct Delta {
     pub samples: Vec<Vec<Sample>>,
     /// Waits that are not over, up to the last look at them.
     pub open_waits: Vec<Sample>,
+    /// The threads that live, if they were looked at.
+    pub living: Option<Vec<Living>>,
     /// Times of threads that have ended.
     pub thread_times: Vec<ThreadTime>,
     /// Names that are known at once.
@@ -61,7 +64,8 @@ pub(super) struct Cursor {
 impl Cursor {
     /// Takes what is new out of `session`. Begins anew with its rows if they are many, or if that is asked for.
     pub(super) fn take(&mut self, session: &mut Session<'_>, begin_anew: bool) -> anyhow::Result<Delta> {
-        let mut delta = Delta { open_waits: session.collector.open_waits(), ..Delta::default() };
+        let open_waits = session.collector.open_waits();
+        let mut delta = Delta { open_waits, living: session.collector.take_living(), ..Delta::default() };
         if begin_anew || session.collector.has_many_rows(MOST_ROWS) {
             // What is there is handed over first: its numbers are the old ones.
             delta.samples = take_samples(&mut session.collector);

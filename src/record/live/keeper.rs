@@ -28,6 +28,8 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 const FOLD_INTERVAL: Duration = Duration::from_secs(10);
 /// Without news a picture is made only after so many intervals.
 const QUIET_INTERVALS: u32 = 10;
+/// A picture waits this much longer for the threads to be looked at.
+const LOOK_PATIENCE: Duration = Duration::from_secs(3);
 /// The last picture waits this long for names.
 const LAST_NAMES: Duration = Duration::from_secs(3);
 /// So many rows of tables make it worth looking for those that are no longer needed.
@@ -46,6 +48,14 @@ pub(super) enum Message {
     Ask(Request),
     /// The recorder has ended.
     Ended(Box<RecorderEnd>),
+}
+
+/// When it is asked whether there is to be a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    /// The threads that live have just been looked at.
+    Look,
+    Other,
 }
 
 /// What can be asked for.
@@ -137,7 +147,6 @@ impl Keeper {
 
     /// Works until it is told to quit.
     pub(super) fn run(mut self, receiver: &Receiver<Message>) {
-        self.archive.scan_threads();
         loop {
             let patience = self.next_due().saturating_duration_since(Instant::now());
             let mut next = match receiver.recv_timeout(patience) {
@@ -176,6 +185,9 @@ impl Keeper {
             Message::Ask(Request::Clear) => {
                 self.archive.clear();
                 self.wishes.begin_anew.store(true, Ordering::Relaxed);
+                // Who asked sees it at once, and what comes then as soon as at the start.
+                self.show();
+                (self.started, self.last_snapshot) = (Instant::now(), None);
             }
             Message::Ask(Request::Interval(interval)) => {
                 self.interval = interval;
@@ -197,8 +209,12 @@ impl Keeper {
         for notice in delta.notices.drain(..) {
             self.events.send(LiveEvent::Notice(notice));
         }
-        let starts_anew = delta.starts_anew;
+        let (starts_anew, has_looked) = (delta.starts_anew, delta.living.is_some());
         self.archive.apply(delta);
+        // Right after a look at the threads all that is in a picture is of one moment.
+        if has_looked && self.end.is_none() && self.is_snapshot_due(Moment::Look) {
+            self.show();
+        }
         let rows = self.archive.table_rows();
         if starts_anew {
             self.table_rows = rows;
@@ -242,10 +258,15 @@ impl Keeper {
         if self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL) {
             self.tell_status();
         }
-        if self.is_snapshot_due() {
-            let snapshot = self.snapshot();
-            self.events.send(LiveEvent::Snapshot(Box::new(snapshot)));
+        if self.is_snapshot_due(Moment::Other) {
+            self.show();
         }
+    }
+
+    /// Has a picture of everything so far shown.
+    fn show(&mut self) {
+        let snapshot = self.snapshot();
+        self.events.send(LiveEvent::Snapshot(Box::new(snapshot)));
     }
 
     /// Has the past folded, beside everything else.
@@ -259,14 +280,23 @@ impl Keeper {
         });
     }
 
-    fn is_snapshot_due(&self) -> bool {
+    fn is_snapshot_due(&self, moment: Moment) -> bool {
+        let patience = match moment {
+            Moment::Look => Duration::ZERO,
+            Moment::Other if self.archive.is_looked_at() => LOOK_PATIENCE,
+            Moment::Other => Duration::ZERO,
+        };
         let Some(last) = self.last_snapshot else {
             let age = self.started.elapsed();
             let is_named = self.archive.names.is_idle();
-            let is_early = age >= if is_named { FIRST_EARLY } else { FIRST_UNNAMED };
-            return (is_early && self.archive.rows() > 0) || age >= FIRST_LATE;
+            let is_early = age >= patience + if is_named { FIRST_EARLY } else { FIRST_UNNAMED };
+            return (is_early && self.archive.rows() > 0) || age >= patience + FIRST_LATE;
         };
-        last.elapsed() >= self.patience()
+        match moment {
+            // It comes as often, give or take how long it took.
+            Moment::Look => last.elapsed() >= self.patience() / 4 * 3,
+            Moment::Other => last.elapsed() >= self.patience() + patience,
+        }
     }
 
     /// How long after a picture the next one is made.
@@ -289,7 +319,6 @@ impl Keeper {
         self.archive.forget_news();
         self.last_snapshot = Some(Instant::now());
         self.snapshots += 1;
-        self.archive.scan_threads();
         let mut profile = self.archive.profile(self.reason());
         if let (Some((recorder, _)), Some(end)) = (&self.end, &mut profile.end) {
             (end.command_status, end.command_signal) = (recorder.command_status, recorder.command_signal);
@@ -303,7 +332,6 @@ impl Keeper {
         self.lacks_names = !unnamed.is_empty();
         Snapshot {
             number: self.snapshots,
-            lacks_short_waits: self.end.is_none() && profile.event_named("off-cpu").is_some(),
             profile,
             integrity: Integrity { is_complete: true, ..Integrity::default() },
             unnamed,
@@ -331,8 +359,7 @@ impl Keeper {
         let Some((end, since)) = &self.end else { return };
         if self.is_end_told {
             if self.archive.has_news() {
-                let snapshot = self.snapshot();
-                self.events.send(LiveEvent::Snapshot(Box::new(snapshot)));
+                self.show();
             }
             return;
         }

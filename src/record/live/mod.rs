@@ -12,7 +12,7 @@
 //! that was not taken is replaced by the next one. Memory stays bounded: the past is folded, rows that nothing refers to
 //! any more are dropped.
 
-mod alive;
+mod accounts;
 mod archive;
 mod delta;
 mod fold;
@@ -37,7 +37,6 @@ use super::names::Names;
 use super::options::{RecordOptions, Target};
 use crate::privilege;
 use crate::profile::{FrameId, Integrity, Profile};
-use alive::Alive;
 use archive::Archive;
 use keeper::{Keeper, Message, Request};
 use recorder::Wishes;
@@ -84,9 +83,6 @@ pub struct Snapshot {
     pub unnamed: Vec<FrameId>,
     /// What it cost in the last ten seconds.
     pub cost: CostOf,
-    /// Waits that are not over are in it up to the last look at them, those of less than a tenth of a second not at all,
-    /// nor short ones of threads that still live: that time of theirs is not accounted for.
-    pub lacks_short_waits: bool,
 }
 
 /// How a live recording goes.
@@ -137,12 +133,6 @@ impl Live {
     /// Those of `prof record`: nothing was started then.
     pub fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
         libbpf_rs::set_print(None);
-        let alive = match &options.target {
-            // Whoever else there is costs too much.
-            Target::System => None,
-            Target::Tids(tids) => Some(Alive::new(tids.clone())),
-            _ => Some(Alive::new(Vec::new())),
-        };
         let launches = matches!(options.target, Target::Launch(_));
         let wishes = Arc::new(Wishes::default());
         let (sender, receiver) = channel();
@@ -171,11 +161,7 @@ impl Live {
             events.send(LiveEvent::Notice(notice.clone()));
         }
         let names = names_for(&sender);
-        let archive = {
-            let has_waits = attached.events.iter().any(|event| event.name == "off-cpu");
-            let alive = alive.filter(|_| has_waits);
-            Archive::new(attached.meta.clone(), attached.events.clone(), alive, names)
-        };
+        let archive = Archive::new(attached.meta.clone(), attached.events.clone(), names);
         let keeper = Keeper::new(
             archive,
             events.clone(),

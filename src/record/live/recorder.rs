@@ -15,10 +15,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// The first look at waits that are not over.
+/// The first look at the threads that live.
 const FIRST_LOOK: Duration = Duration::from_millis(150);
+/// Until the first pictures have been made there is a look this often.
+const EARLY_LOOKS: Duration = Duration::from_millis(150);
+const EARLY: Duration = Duration::from_millis(1200);
 /// Such a look is not worth more of a CPU than one part of so many.
 const LOOK_PATIENCE: u32 = 250;
+/// The longest time between two looks, whatever they cost.
+const LONGEST_REST: Duration = Duration::from_secs(3);
 /// What is new is handed over at once; that nothing is new, this often.
 const QUIET_INTERVAL: Duration = Duration::from_millis(300);
 
@@ -198,8 +203,9 @@ fn until_its_end(
     cursor: &mut Cursor,
     sender: &Sender<Message>,
 ) -> anyhow::Result<Option<StopReason>> {
-    let mut last_news = Instant::now();
-    let mut next_look = Instant::now() + FIRST_LOOK;
+    let mut begun = Instant::now();
+    let mut last_news = begun;
+    let mut next_look = begun + FIRST_LOOK;
     loop {
         if wishes.abandon.load(Ordering::Relaxed) {
             return Ok(None);
@@ -219,10 +225,16 @@ fn until_its_end(
         let others: Vec<_> = child.iter().filter_map(Child::ended_fd).collect();
         session.wait(PATIENCE, &others)?;
         let now = Instant::now();
-        let has_looked = now >= next_look;
+        let begins_anew = wishes.begin_anew.swap(false, Ordering::Relaxed);
+        let has_looked = begins_anew || now >= next_look;
         if has_looked {
-            session.look_at_open_waits()?;
-            next_look = now + wishes.interval().max(now.elapsed() * LOOK_PATIENCE);
+            let before = cpu_time();
+            session.watch_threads()?;
+            if begins_anew {
+                begun = now;
+            }
+            let interval = if now - begun < EARLY { EARLY_LOOKS } else { wishes.interval() };
+            next_look = now + rest_after(cpu_time().saturating_sub(before)).max(interval);
             // The stacks of those that are new.
             session.take()?;
         }
@@ -235,11 +247,22 @@ fn until_its_end(
             continue;
         }
         last_news = Instant::now();
-        let delta = cursor.take(session, wishes.begin_anew.swap(false, Ordering::Relaxed))?;
+        let delta = cursor.take(session, begins_anew)?;
         if sender.send(Message::Delta(Box::new(delta))).is_err() {
             return Ok(None);
         }
     }
+}
+
+/// CPU time of this thread: on a busy machine a look takes longer, and costs no more.
+fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+/// How long the threads are not looked at after a look that took so much CPU time.
+fn rest_after(took: Duration) -> Duration {
+    took.saturating_mul(LOOK_PATIENCE).min(LONGEST_REST)
 }
 
 /// Stops; returns what has come since the last news, waits that were not over among it.
@@ -250,4 +273,16 @@ fn last_news(
 ) -> anyhow::Result<Box<Delta>> {
     session.stop(&reason.text())?;
     Ok(Box::new(cursor.take(session, false)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_a_small_part_of_the_time_and_come_all_the_same() {
+        assert_eq!(rest_after(Duration::from_millis(2)), Duration::from_millis(500));
+        assert_eq!(rest_after(Duration::from_secs(1)), LONGEST_REST);
+        assert!(cpu_time() > Duration::ZERO);
+    }
 }

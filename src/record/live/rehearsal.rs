@@ -46,7 +46,7 @@ impl Rehearsal {
             period,
         };
         let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
-        let archive = Archive::new(Meta::default(), events, None, names_for(&sender));
+        let archive = Archive::new(Meta::default(), events, names_for(&sender));
         let keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), sender, 999);
         Rehearsal { keeper, inbox, stacks: 0, made: 0, threads: threads.max(1), now_ns: 0 }
     }

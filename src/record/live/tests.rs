@@ -8,10 +8,12 @@ use super::names_for;
 use super::recorder::Wishes;
 use super::save::save;
 use super::*;
+use crate::bpf::Doing;
 use crate::profile::{
     End, Event, EventInfo, Folded, Frame, FrameId, Meta, Module, ModuleId, ModuleKind, Reason, Sample, Stack,
     StackId, StringId, Task, TaskId, ThreadTime, Unit, Wait,
 };
+use crate::record::living::Living;
 use crate::record::options::Output;
 use crate::record::symbolize::kernel_location;
 use std::sync::mpsc::Receiver;
@@ -26,7 +28,7 @@ fn event(name: &str, period: u64) -> EventInfo {
 fn archive() -> (Archive, Receiver<Message>) {
     let (sender, receiver) = channel();
     let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
-    (Archive::new(Meta::default(), events, None, names_for(&sender)), receiver)
+    (Archive::new(Meta::default(), events, names_for(&sender)), receiver)
 }
 
 /// A keeper, and where what it has done on other threads comes back.
@@ -323,8 +325,36 @@ fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
     assert_eq!((first.number, second.number), (1, 2));
     assert_eq!((first.profile.events[0].len(), second.profile.events[0].len()), (50_000, 50_001));
     assert_eq!(second.profile.duration_ns(), 2 * SECOND_NS);
-    assert!(second.lacks_short_waits);
     drop(receiver);
+}
+
+#[test]
+fn who_clears_sees_it_at_once() {
+    let (mut archive, _names) = archive();
+    archive.apply(beginning(1));
+    archive.apply(news(SECOND_NS, vec![running(5, 1)], vec![]));
+    let events = LiveEvents::default();
+    let (mut keeper, _receiver) = keeper(archive, events.clone());
+    keeper.take(Message::Ask(Request::Clear));
+    let Ok(LiveEvent::Snapshot(snapshot)) = events.try_recv() else { panic!("there is a picture") };
+    assert_eq!(snapshot.profile.events[0].len(), 0);
+}
+
+#[test]
+fn a_picture_is_made_right_after_a_look_at_the_threads() {
+    let (mut archive, _names) = archive();
+    archive.apply(beginning(1));
+    let events = LiveEvents::default();
+    let (mut keeper, _receiver) = keeper(archive, events.clone());
+    std::thread::sleep(Duration::from_millis(700));
+    let more = |living| Delta { living, ..news(SECOND_NS, vec![running(5, 1)], vec![]) };
+    keeper.take(Message::Delta(Box::new(more(None))));
+    assert!(events.try_recv().is_err(), "its threads were not looked at");
+    let time = ThreadTime { to_ns: SECOND_NS, on_cpu_ns: SECOND_NS, ..ThreadTime::default() };
+    let living = vec![Living { time, doing: Doing::Running }];
+    keeper.take(Message::Delta(Box::new(more(Some(living)))));
+    let Ok(LiveEvent::Snapshot(snapshot)) = events.try_recv() else { panic!("there is a picture") };
+    assert_eq!(snapshot.profile.thread_times.len(), 1);
 }
 
 #[test]

@@ -484,11 +484,12 @@ impl<'obj> Session<'obj> {
         self.rescues.get(&key).is_some_and(is_its_own).then(|| self.rescues.remove(&key)).flatten()
     }
 
-    /// Looks at the waits that are not over: [`Collector::open_waits`] has them once what was sent of them is taken.
-    pub(super) fn look_at_open_waits(&mut self) -> anyhow::Result<()> {
+    /// Looks at the threads that live: the collector has their times, and [`Collector::open_waits`] their waits once what was
+    /// sent of them is taken.
+    pub(super) fn watch_threads(&mut self) -> anyhow::Result<()> {
         if self.waits.is_some_and(|waits| waits.is_watched) {
-            let found = self.kernel.open_waits()?;
-            self.collector.waits_are_open(found, monotonic_ns());
+            let threads = self.kernel.watched_threads()?;
+            self.collector.threads_are_watched(threads);
         }
         Ok(())
     }

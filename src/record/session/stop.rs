@@ -50,7 +50,7 @@ impl Session<'_> {
         let counters = self.kernel.counters().or(counters)?;
         self.stop_ns = Some(stop_ns);
         self.place_tables(Duration::from_millis(500), Wanted::Whole);
-        self.collector.waits_are_open(Vec::new(), stop_ns);
+        self.collector.threads_are_watched(Vec::new());
         batches.extend(self.drain.receive_all()?);
         self.add(batches);
         if self.collector.waits_for_tables() {

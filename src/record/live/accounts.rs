@@ -1,0 +1,248 @@
+//! Where the time of threads went that still live: their accounts as the kernel side has them, looked at together, and
+//! brought up to what was seen of them since.
+
+use crate::bpf::Doing;
+use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
+use crate::record::living::Living;
+use rustc_hash::FxHashMap;
+
+/// The accounts of all threads that live. Times are since the recorder's start.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    /// By thread id.
+    living: FxHashMap<u32, Living>,
+    /// Those of threads that lived when time began anew, as they were then, by thread id and start.
+    before: FxHashMap<(u32, u64), ThreadTime>,
+    /// When time began anew, ns.
+    cleared_ns: u64,
+}
+
+impl Accounts {
+    /// A look has found `found`: whoever is not among them has ended.
+    pub(super) fn look(&mut self, found: Vec<Living>, profile: &Profile) {
+        self.living.clear();
+        for living in found {
+            self.living.insert(profile.tables.task(living.time.task).tid, living);
+        }
+    }
+
+    /// What has come since the last look: no account is behind what was seen of its thread.
+    pub(super) fn follow(&mut self, samples: &mut [Sample], profile: &Profile) {
+        samples.sort_by_key(end_ns);
+        for sample in samples {
+            let tid = profile.tables.task(sample.task).tid;
+            if let Some(living) = self.living.get_mut(&tid) {
+                living.follow(sample);
+            }
+        }
+    }
+
+    /// A thread has ended: `time` is all of it. Returns what of it counts, with times since time began anew.
+    pub(super) fn end(&mut self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
+        if self.living.get(&tid).is_some_and(|living| living.time.to_ns <= time.to_ns) {
+            self.living.remove(&tid);
+        }
+        let since = self.since_cleared(tid, time);
+        since.filter(|time| time.to_ns > 0 || self.cleared_ns == 0)
+    }
+
+    /// Nobody lives any more.
+    pub(super) fn forget(&mut self) {
+        self.living.clear();
+    }
+
+    /// Time begins anew at `now_ns`, later than everything that was followed.
+    pub(super) fn clear(&mut self, now_ns: u64) {
+        self.cleared_ns = now_ns;
+        self.before.clear();
+        for (&tid, living) in &mut self.living {
+            living.go_on(now_ns);
+            self.before.insert((tid, living.time.from_ns), living.time.clone());
+        }
+    }
+
+    /// The times of all threads since time began anew.
+    pub(super) fn times(&self) -> Vec<ThreadTime> {
+        let mut living: Vec<_> = self.living.iter().collect();
+        living.sort_unstable_by_key(|(tid, _)| **tid);
+        living.into_iter().filter_map(|(&tid, living)| self.since_cleared(tid, living.time.clone())).collect()
+    }
+
+    /// The rows of threads in `profile` get other numbers; `renumber` has them until then.
+    pub(super) fn tasks(&mut self) -> impl Iterator<Item = &mut TaskId> {
+        let living = self.living.values_mut().map(|living| &mut living.time.task);
+        living.chain(self.before.values_mut().map(|time| &mut time.task))
+    }
+
+    /// What of a thread's time is after time began anew; `None` when nothing is.
+    fn since_cleared(&self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
+        let from_ns = time.from_ns.max(self.cleared_ns);
+        let life_ns = time.to_ns.checked_sub(from_ns)?;
+        let shift = |time: ThreadTime| ThreadTime {
+            from_ns: from_ns - self.cleared_ns,
+            to_ns: time.to_ns - self.cleared_ns,
+            ..time
+        };
+        if time.from_ns >= self.cleared_ns {
+            return Some(shift(time));
+        }
+        // Of a thread that was not known then it cannot be said what it did since.
+        let before = self.before.get(&(tid, time.from_ns))?;
+        let on_cpu_ns = time.on_cpu_ns.saturating_sub(before.on_cpu_ns).min(life_ns);
+        let no_cpu_ns = time.no_cpu_ns.saturating_sub(before.no_cpu_ns).min(life_ns - on_cpu_ns);
+        let mut short_waits = time.short_waits.clone();
+        for short in &mut short_waits {
+            if let Some(before) = before.short_waits.iter().find(|before| before.reason == short.reason) {
+                short.count = short.count.saturating_sub(before.count);
+                short.time_ns = short.time_ns.saturating_sub(before.time_ns);
+            }
+        }
+        short_waits.retain(|short| short.count > 0);
+        Some(shift(ThreadTime {
+            on_cpu_ns,
+            no_cpu_ns,
+            blocked_ns: life_ns - on_cpu_ns - no_cpu_ns,
+            switches: time.switches.saturating_sub(before.switches),
+            short_waits,
+            ..time
+        }))
+    }
+}
+
+/// When a sample or wait was over, ns.
+fn end_ns(sample: &Sample) -> u64 {
+    sample.time_ns.saturating_add(sample.wait.map_or(0, |wait| wait.duration_ns))
+}
+
+impl Living {
+    /// It did what it does until `now_ns`.
+    fn go_on(&mut self, now_ns: u64) {
+        let time = &mut self.time;
+        let part_ns = now_ns.saturating_sub(time.to_ns);
+        match self.doing {
+            Doing::Running => time.on_cpu_ns += part_ns,
+            Doing::Blocked => time.blocked_ns += part_ns,
+            Doing::WantsCpu => time.no_cpu_ns += part_ns,
+        }
+        time.to_ns = time.to_ns.max(now_ns);
+    }
+
+    /// A sample or wait of it has come. What is between waits is running.
+    fn follow(&mut self, sample: &Sample) {
+        let time = &mut self.time;
+        if end_ns(sample) <= time.to_ns {
+            return;
+        }
+        let start_ns = sample.time_ns.max(time.to_ns);
+        time.on_cpu_ns += start_ns - time.to_ns;
+        let part_ns = end_ns(sample) - start_ns;
+        match sample.wait.map(|wait| wait.reason) {
+            None => {}
+            Some(Reason::NoCpu) => time.no_cpu_ns += part_ns,
+            Some(_) => time.blocked_ns += part_ns,
+        }
+        time.to_ns = end_ns(sample);
+        self.doing = Doing::Running;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Meta, ShortWaits, Task, Wait};
+
+    /// A profile with thread 7.
+    fn profile() -> Profile {
+        let mut profile = Profile::new(Meta::default());
+        profile.tables.intern_task(Task { pid: 7, tid: 7, ..Task::default() });
+        profile
+    }
+
+    fn time(from_ns: u64, to_ns: u64, [on_cpu_ns, no_cpu_ns, blocked_ns]: [u64; 3]) -> ThreadTime {
+        let task = TaskId(0);
+        ThreadTime { task, from_ns, to_ns, on_cpu_ns, no_cpu_ns, blocked_ns, ..ThreadTime::default() }
+    }
+
+    fn wait(from_ns: u64, to_ns: u64, reason: Reason) -> Sample {
+        let duration_ns = to_ns - from_ns;
+        let wait = Some(Wait { duration_ns, reason, ..Wait::default() });
+        Sample { time_ns: from_ns, wait, weight: duration_ns, ..Sample::default() }
+    }
+
+    fn living(time: ThreadTime, doing: Doing) -> Vec<Living> {
+        vec![Living { time, doing }]
+    }
+
+    /// From, to, and where the time between went.
+    fn parts(accounts: &Accounts) -> Vec<[u64; 5]> {
+        let parts = |time: ThreadTime| {
+            assert_eq!(
+                time.on_cpu_ns + time.no_cpu_ns + time.blocked_ns,
+                time.to_ns - time.from_ns,
+                "{time:?}"
+            );
+            [time.from_ns, time.to_ns, time.on_cpu_ns, time.no_cpu_ns, time.blocked_ns]
+        };
+        accounts.times().into_iter().map(parts).collect()
+    }
+
+    #[test]
+    fn an_account_is_never_behind_the_samples_and_waits_of_its_thread() {
+        let (mut accounts, profile) = (Accounts::default(), profile());
+        accounts.look(living(time(0, 1_000, [400, 100, 500]), Doing::Running), &profile);
+        let running = Sample { time_ns: 2_500, ..Sample::default() };
+        let mut news = [
+            running,
+            wait(1_500, 2_000, Reason::Lock),
+            wait(2_000, 2_100, Reason::NoCpu),
+            // These the account has.
+            wait(300, 800, Reason::Lock),
+            Sample { time_ns: 900, ..Sample::default() },
+        ];
+        accounts.follow(&mut news, &profile);
+        assert_eq!(parts(&accounts), [[0, 2_500, 1_300, 200, 1_000]]);
+        // The next look knows better.
+        accounts.look(living(time(0, 3_000, [1_700, 250, 1_050]), Doing::Blocked), &profile);
+        assert_eq!(parts(&accounts), [[0, 3_000, 1_700, 250, 1_050]]);
+    }
+
+    #[test]
+    fn a_wait_of_which_the_account_has_a_part_counts_once() {
+        let (mut accounts, profile) = (Accounts::default(), profile());
+        accounts.look(living(time(0, 1_000, [400, 0, 600]), Doing::Blocked), &profile);
+        accounts.follow(&mut [wait(400, 1_700, Reason::Sleep)], &profile);
+        assert_eq!(parts(&accounts), [[0, 1_700, 400, 0, 1_300]]);
+    }
+
+    #[test]
+    fn after_time_began_anew_only_what_was_since_counts() {
+        let (mut accounts, profile) = (Accounts::default(), profile());
+        let short = |count| vec![ShortWaits { reason: Reason::Lock, count, time_ns: count * 10 }];
+        let with =
+            |time: ThreadTime, count| ThreadTime { short_waits: short(count), switches: count, ..time };
+        accounts.look(living(with(time(0, 1_000, [400, 0, 600]), 5), Doing::Blocked), &profile);
+        accounts.clear(1_200);
+        assert_eq!(parts(&accounts), [[0, 0, 0, 0, 0]]);
+        let now = with(time(0, 3_000, [1_000, 200, 1_800]), 8);
+        accounts.look(living(now.clone(), Doing::Running), &profile);
+        assert_eq!(parts(&accounts), [[0, 1_800, 600, 200, 1_000]]);
+        let times = accounts.times();
+        assert_eq!((times[0].switches, &times[0].short_waits), (3, &short(3)));
+        let ended = accounts.end(7, ThreadTime { has_ended: true, ..now }).expect("it lived since");
+        assert_eq!((ended.to_ns, ended.on_cpu_ns, ended.blocked_ns), (1_800, 600, 1_000));
+        assert_eq!(parts(&accounts), [[0; 5]; 0], "it has ended");
+        // What began since is whole, and what was not known before is not known since.
+        let young = accounts.end(7, time(2_000, 2_500, [500, 0, 0])).expect("it lived since");
+        assert_eq!((young.from_ns, young.to_ns, young.on_cpu_ns), (800, 1_300, 500));
+        assert_eq!(accounts.end(7, time(600, 2_500, [1_900, 0, 0])), None);
+        assert_eq!(accounts.end(7, time(0, 1_100, [1_100, 0, 0])), None, "it ended before");
+    }
+
+    #[test]
+    fn the_end_of_a_thread_whose_number_another_one_has_by_now_ends_nobody_else() {
+        let (mut accounts, profile) = (Accounts::default(), profile());
+        accounts.look(living(time(1_500, 2_000, [500, 0, 0]), Doing::Running), &profile);
+        assert!(accounts.end(7, time(0, 1_400, [1_400, 0, 0])).is_some());
+        assert_eq!(parts(&accounts), [[1_500, 2_000, 500, 0, 0]]);
+    }
+}
