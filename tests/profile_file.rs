@@ -583,6 +583,35 @@ fn a_name_that_comes_after_a_new_beginning_is_that_of_its_frame() {
     assert_eq!(names, [None, Some("late"), Some("present")]);
 }
 
+/// Rows of a report are told apart by the numbers of their texts.
+#[test]
+fn what_has_one_name_before_and_after_the_rows_began_anew_is_one_function() {
+    let mut profile = Profile::new(Meta::default());
+    let mut writer = Writer::new(Vec::new(), &profile.meta).unwrap();
+    for address in [10, 20] {
+        let module = profile.tables.intern_module(Module::default());
+        let frame = profile.tables.intern_frame(Frame { module, address, flags: FrameFlags::default() });
+        let name = profile.tables.intern_string("work");
+        let function = profile.symbols.intern_function(Function { name, raw_name: name });
+        let location = Location { function, file: name, line: 7, is_inlined: false };
+        profile.symbols.set_locations(frame, vec![location]);
+        profile.tables.intern_task(Task { comm: name, process: name, ..Task::default() });
+        writer.flush(&mut profile, true).unwrap();
+        profile.begin_anew();
+        writer.begin_anew();
+    }
+    let (back, integrity) = read(writer.into_inner().as_slice()).unwrap();
+    assert_eq!(integrity.bytes_skipped, 0, "{integrity:?}");
+    let location = |id| back.symbols.locations(FrameId(id))[0];
+    let texts = |id| {
+        let function = back.symbols.function(location(id).function);
+        let task = back.tables.tasks()[id as usize];
+        [function.name, function.raw_name, location(id).file, task.comm, task.process]
+    };
+    assert_eq!(texts(0), texts(1));
+    assert_eq!(back.tables.string(texts(1)[0]), "work");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -282,17 +282,12 @@ int threads_watched(struct bpf_iter__task *ctx)
 			send_open_wait(s, task, state, PROF_WAIT_STILL);
 		}
 	}
-	if (!watched->open_ns && factor) {
-		/* No picture has it yet. */
-		watched->time.to_ns = left < now ? left : now;
-	} else {
-		if (!woken || woken > now)
-			woken = now;
-		if (woken < left)
-			woken = left;
-		watched->time.blocked_ns += woken > left ? woken - left : 0;
-		watched->time.no_cpu_ns += now > woken ? now - woken : 0;
-	}
+	if (!woken || woken > now)
+		woken = now;
+	if (woken < left)
+		woken = left;
+	watched->time.blocked_ns += woken > left ? woken - left : 0;
+	watched->time.no_cpu_ns += now > woken ? now - woken : 0;
 	bpf_seq_write(ctx->meta->seq, watched, sizeof(*watched));
 	return 0;
 }

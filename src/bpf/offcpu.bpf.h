@@ -262,6 +262,9 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (!state)
 		return 0;
 	now = time_in_span();
+	/* Who waits at the end waits still, whoever wakes it then. */
+	if (is_over_at(now))
+		return 0;
 	/* Where the kernel did not tell of the switch: the state is still that in which it left. */
 	if (now && state->in_ns && !state->out_ns && !task->on_cpu && task->__state) {
 		left = left_unseen(state, task->se.sum_exec_runtime, now);

@@ -410,9 +410,10 @@ enum prof_does {
 /* A thread of a recording that is watched: its account so far, and its wait that is not over, whose
  * stack is sent once, when there is room for it. */
 struct prof_watched {
-	/* Up to now; of a thread whose wait is younger than PROF_OPEN_LEAST_NS, up to its start. */
+	/* Up to now, with the wait that is not over. */
 	struct prof_thread_time time;
-	__u64 open_ns; /* when the wait began, CLOCK_MONOTONIC; 0: there is none to tell of */
+	__u64 open_ns; /* when the wait began, CLOCK_MONOTONIC; 0: there is none, or it is younger
+			  than PROF_OPEN_LEAST_NS */
 	__u64 wake_ns; /* end of the blocked part; 0 if that goes on */
 	__u32 factor;  /* it stands for so many */
 	__u8 does;     /* enum prof_does */

@@ -157,7 +157,7 @@ pub struct OpenWait {
 /// A thread of a recording that is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedThreadEvent {
-    /// Its account so far, with its wait that is not over if that is `open`, and up to its start otherwise.
+    /// Its account so far, with its wait that is not over.
     pub time: ThreadTimeEvent,
     /// The wait, if it is long enough to be told of.
     pub open: Option<OpenWait>,

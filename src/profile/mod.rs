@@ -233,6 +233,20 @@ impl Profile {
         Profile { meta, ..Profile::default() }
     }
 
+    /// The frame that stands for `count` frames left out, or for some when that is 0; its address is their number.
+    pub fn frame_left_out(&mut self, count: u32) -> FrameId {
+        let name = self.tables.intern_string(FRAMES_LEFT_OUT);
+        let module = self.tables.intern_module(Module { path: name, ..Module::default() });
+        let frame = Frame { module, address: u64::from(count), flags: FrameFlags::default() };
+        let frame = self.tables.intern_frame(frame);
+        if !self.symbols.is_named(frame) {
+            let function = self.symbols.intern_function(Function { name, raw_name: name });
+            let location = Location { function, ..Location::default() };
+            self.symbols.set_locations(frame, vec![location]);
+        }
+        frame
+    }
+
     /// Forgets all rows but modules, which keep their ids, with the samples and names that refer to them: a recorder that
     /// runs for days has handed them over. Returns the tables as they were. See [`Writer::begin_anew`].
     pub fn begin_anew(&mut self) -> Tables {

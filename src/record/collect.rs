@@ -19,8 +19,8 @@ use crate::bpf::{
     WaitKind, outcome,
 };
 use crate::profile::{
-    EventId, EventInfo, FRAMES_LEFT_OUT, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Location,
-    Module, ModuleKind, OUTSIDE, Outcome, Profile, Sample, StackId, Task, TaskId, Unit, counter,
+    EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, OUTSIDE,
+    Outcome, Profile, Sample, StackId, Task, TaskId, Unit, counter,
 };
 use crate::safe_text;
 use crate::symbols::PerfMapSource;
@@ -55,6 +55,8 @@ pub struct Totals {
     pub stacks: FxHashMap<StackId, u64>,
     /// Frames of all samples whose stacks were forgotten: those with a name, and all.
     pub former_frames: (u64, u64),
+    /// Frames that were forgotten before they had a name: weight as leaves, ns, and how often they were in a sample.
+    pub former_unnamed: FxHashMap<Frame, (u64, u64)>,
     /// Rows of waits.
     pub waits: u64,
     /// Threads seen.
@@ -328,16 +330,7 @@ impl Collector {
         let profile = &mut self.profile;
         profile.count(counter::STACKS_CUT, 1);
         profile.count(counter::FRAMES_LEFT_OUT, u64::from(count));
-        let name = profile.tables.intern_string(FRAMES_LEFT_OUT);
-        let module = profile.tables.intern_module(Module { path: name, ..Module::default() });
-        let frame = Frame { module, address: u64::from(count), flags: FrameFlags::default() };
-        let frame = profile.tables.intern_frame(frame);
-        if !profile.symbols.is_named(frame) {
-            let function = profile.symbols.intern_function(Function { name, raw_name: name });
-            let location = Location { function, ..Location::default() };
-            profile.symbols.set_locations(frame, vec![location]);
-        }
-        frame
+        profile.frame_left_out(count)
     }
 
     /// Whether the call before the return address in the frame `caller` may have led to the frame `callee`.

@@ -469,12 +469,15 @@ impl Recording<'_, '_> {
         )
     }
 
-    /// Ends with a failure, or, while a launched command goes on, with the command's status.
+    /// Ends with a failure, after a launched command that goes on; that has its own status unless it succeeds.
     fn end_with(&mut self, error: anyhow::Error) -> anyhow::Result<u8> {
         match self.child.as_mut() {
             Some(child) if self.has_launched => {
                 self.voice.complain(&error);
-                Ok(wait_for_command(child, &self.signals, &mut self.signals_sent))
+                match wait_for_command(child, &self.signals, &mut self.signals_sent) {
+                    0 => Ok(exit::FAILED),
+                    status => Ok(status),
+                }
             }
             Some(child) => {
                 // The timer has no further use, unless it ended by itself.

@@ -3,7 +3,7 @@
 use super::collect::Totals;
 use super::naming::CutShort;
 use super::stop_reason::StopReason;
-use crate::profile::{End, ModuleKind, Outcome, Profile, ThreadTime, UNNAMED_CODE, counter};
+use crate::profile::{End, Frame, FrameId, ModuleKind, Outcome, Profile, ThreadTime, UNNAMED_CODE, counter};
 use crate::safe_text;
 use crate::units;
 use rustc_hash::FxHashMap;
@@ -237,8 +237,13 @@ fn no_sample_line(profile: &Profile) -> String {
 fn waits_line(profile: &Profile, totals: &Totals) -> Option<String> {
     profile.event_named("off-cpu")?;
     let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).fold(0, u64::saturating_add);
+    let thinned = profile.counter(counter::WAITS_THINNED);
+    let thinned = match thinned {
+        0 => String::new(),
+        _ => format!(" kept, {} thinned out", units::count(thinned)),
+    };
     Some(format!(
-        "  off-CPU  {} = {} blocked + {} without a CPU   lost {}",
+        "  off-CPU  {}{thinned} = {} blocked + {} without a CPU   lost {}",
         units::counted(totals.waits, "wait"),
         units::duration(sum(|time| time.blocked_ns)),
         units::duration(sum(|time| time.no_cpu_ns)),
@@ -303,13 +308,28 @@ fn quality_line(profile: &Profile, totals: &Totals, cut_short: Option<CutShort>)
 /// How many frames of all samples have a name, and how many frames there are: as the report counts them.
 fn named_frames(profile: &Profile, totals: &Totals) -> (u64, u64) {
     let (mut named, mut frames) = totals.former_frames;
-    for (&stack, &samples) in &totals.stacks {
-        for frame in profile.tables.stack_frames(stack) {
-            frames += samples;
-            named += if profile.symbols.is_named(frame) { samples } else { 0 };
-        }
+    for (frame, samples) in samples_by_frame(profile, totals) {
+        frames += samples;
+        named += if profile.symbols.is_named(frame) { samples } else { 0 };
+    }
+    // Some that had no name then have come again, and have one.
+    if !totals.former_unnamed.is_empty() {
+        let known = (0..).map(FrameId).zip(profile.tables.frames());
+        let known = known.filter(|(id, _)| profile.symbols.is_named(*id));
+        named += known.filter_map(|(_, frame)| Some(totals.former_unnamed.get(frame)?.1)).sum::<u64>();
     }
     (named, frames)
+}
+
+/// How often each frame is in a sample.
+fn samples_by_frame(profile: &Profile, totals: &Totals) -> FxHashMap<FrameId, u64> {
+    let mut by_frame = FxHashMap::default();
+    for (&stack, &samples) in &totals.stacks {
+        for frame in profile.tables.stack_frames(stack) {
+            *by_frame.entry(frame).or_default() += samples;
+        }
+    }
+    by_frame
 }
 
 /// The reason that most incomplete stacks have, when there are any.
@@ -333,6 +353,15 @@ fn cause_line(totals: &Totals) -> Option<String> {
 fn hottest_line(profile: &Profile, totals: &Totals) -> Option<String> {
     let mut by_name = totals.former_leaves.clone();
     totals.add_leaves_to(&mut by_name, profile);
+    if !totals.former_unnamed.is_empty() {
+        let known: FxHashMap<&Frame, FrameId> =
+            profile.tables.frames().iter().zip((0..).map(FrameId)).collect();
+        for (frame, (weight, _)) in totals.former_unnamed.iter().filter(|(_, (weight, _))| *weight > 0) {
+            let name =
+                known.get(frame).map_or_else(|| bare_name(profile, frame), |id| leaf_name(profile, *id));
+            *by_name.entry(name).or_default() += weight;
+        }
+    }
     let (name, weight) =
         by_name.iter().max_by_key(|(name, weight)| (**weight, std::cmp::Reverse((*name).clone())))?;
     Some(format!(
@@ -344,6 +373,8 @@ fn hottest_line(profile: &Profile, totals: &Totals) -> Option<String> {
 
 /// Most names of forgotten frames that are kept.
 const MOST_FORMER: usize = 4096;
+/// Most forgotten frames without names that are kept.
+const MOST_UNNAMED: usize = 1 << 16;
 
 impl Totals {
     fn add_leaves_to(&self, by_name: &mut FxHashMap<String, u64>, profile: &Profile) {
@@ -354,7 +385,21 @@ impl Totals {
 
     /// The rows of `profile` are about to be forgotten.
     pub(super) fn forget_rows(&mut self, profile: &Profile) {
-        self.former_frames = named_frames(profile, self);
+        let mut leaves = std::mem::take(&mut self.leaves);
+        for (frame, samples) in samples_by_frame(profile, self) {
+            self.former_frames.1 += samples;
+            if profile.symbols.is_named(frame) {
+                self.former_frames.0 += samples;
+            } else {
+                let row = *profile.tables.frame(frame);
+                if self.former_unnamed.len() < MOST_UNNAMED || self.former_unnamed.contains_key(&row) {
+                    let (weight, times) = self.former_unnamed.entry(row).or_default();
+                    *weight += leaves.remove(&frame).unwrap_or(0);
+                    *times += samples;
+                }
+            }
+        }
+        self.leaves = leaves;
         let mut former = std::mem::take(&mut self.former_leaves);
         self.add_leaves_to(&mut former, profile);
         if former.len() > MOST_FORMER {
@@ -370,20 +415,22 @@ impl Totals {
     }
 }
 
-fn leaf_name(profile: &Profile, frame: crate::profile::FrameId) -> String {
+fn leaf_name(profile: &Profile, frame: FrameId) -> String {
     match profile.symbols.locations(frame).first() {
         Some(location) => profile.tables.string(profile.symbols.function(location.function).name).to_owned(),
-        None => {
-            let frame = profile.tables.frame(frame);
-            let module = profile.tables.module(frame.module);
-            if module.kind == ModuleKind::Jit {
-                return UNNAMED_CODE.to_owned();
-            }
-            let path = profile.tables.string(module.path);
-            let file = path.rsplit('/').next().unwrap_or(path);
-            format!("{file}+{:#x}", frame.address)
-        }
+        None => bare_name(profile, profile.tables.frame(frame)),
     }
+}
+
+/// What a frame without a name is called.
+fn bare_name(profile: &Profile, frame: &Frame) -> String {
+    let module = profile.tables.module(frame.module);
+    if module.kind == ModuleKind::Jit {
+        return UNNAMED_CODE.to_owned();
+    }
+    let path = profile.tables.string(module.path);
+    let file = path.rsplit('/').next().unwrap_or(path);
+    format!("{file}+{:#x}", frame.address)
 }
 
 /// A word on every outcome, for `-v`.

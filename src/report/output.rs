@@ -11,11 +11,14 @@ use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Names that are tried for the file beside the destination.
 const MOST_ATTEMPTS: u32 = 100;
+
+/// What is written at a time.
+const BUFFER_BYTES: usize = 256 << 10;
 
 /// Whether `destination` could be written, as far as can be told without touching it: asked first, so
 /// that no work is done in vain.
@@ -43,22 +46,26 @@ pub(super) fn check(destination: &Destination) -> Result<(), Failure> {
     }
 }
 
-/// Writes `bytes` to `destination`.
+/// Has `write` write to `destination`.
 ///
 /// # Errors
 ///
 /// As [`check`], and when the disk is full or the folder cannot be written; nothing half-written stays.
-pub(super) fn write(destination: &Destination, bytes: &[u8]) -> anyhow::Result<()> {
+pub(super) fn write_with(
+    destination: &Destination,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
     check(destination)?;
+    let write = |out: &mut dyn Write| {
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
+        write(&mut out).and_then(|()| out.flush())
+    };
     let Destination::File { path, force } = destination else {
-        let mut stdout = io::stdout().lock();
-        return (stdout.write_all(bytes))
-            .and_then(|()| stdout.flush())
-            .context("cannot write to standard output");
+        return write(&mut io::stdout().lock()).context("cannot write to standard output");
     };
     let cannot = || format!("cannot write `{}`", path.display());
     let (beside, mut file) = privilege::as_user(|| create_beside(path)).with_context(cannot)?;
-    let written = file.write_all(bytes);
+    let written = write(&mut file);
     let placed = privilege::as_user(|| {
         let placed = written.and_then(|()| take_name(&beside, path, *force));
         if placed.is_err() {
@@ -74,7 +81,7 @@ pub(super) fn write(destination: &Destination, bytes: &[u8]) -> anyhow::Result<(
 ///
 /// # Errors
 ///
-/// As [`write`].
+/// As [`write_with`].
 pub fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     check(&Destination::File { path: path.to_owned(), force: true })?;
@@ -125,6 +132,10 @@ mod tests {
     use super::*;
     use rustix::fs::Mode;
     use std::os::unix::fs::MetadataExt;
+
+    fn write(destination: &Destination, bytes: &[u8]) -> anyhow::Result<()> {
+        write_with(destination, |out| out.write_all(bytes))
+    }
 
     fn file(path: PathBuf, force: bool) -> Destination {
         Destination::File { path, force }

@@ -13,6 +13,8 @@ use crate::profile::{
     Unit, Wait, Waker, WakerKind,
 };
 use prost::Message;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Read};
 
 /// Reads a profile.
@@ -136,6 +138,11 @@ fn row_count(rows: u32) -> Result<usize, Damage> {
 #[derive(Debug, Default)]
 struct Decoder {
     profile: Profile,
+    /// For each string the first one with the same text.
+    first_of: Vec<StringId>,
+    /// Strings by the hashes of their texts, which nobody can foresee.
+    known_texts: HashMap<u64, StringId>,
+    hashes: RandomState,
     addresses: AddressCoder,
     depths: Vec<u16>,
     stack_frames: NoveltyCoder,
@@ -182,7 +189,7 @@ impl Budget {
 
 /// Bytes that rows take in memory, tables and lists around them included.
 mod row_bytes {
-    pub(super) const STRING: u64 = 48;
+    pub(super) const STRING: u64 = 76;
     pub(super) const MODULE: u64 = 96;
     pub(super) const TASK: u64 = 48;
     pub(super) const FRAME: u64 = 40;
@@ -243,20 +250,40 @@ impl Decoder {
             let (text, after) = rest
                 .split_at_checked(length as usize)
                 .ok_or_else(|| Damage(format!("a string of {length} bytes does not end in its text")))?;
+            self.note_text(text);
             self.profile.tables.push_string(text.into());
             rest = after;
         }
         check(rest.is_empty(), || format!("{} bytes of text are in no string", rest.len()))
     }
 
+    /// Notes the text of the next string.
+    fn note_text(&mut self, text: &str) {
+        if self.first_of.is_empty() {
+            // The empty one is there from the start.
+            self.first_of.push(StringId::default());
+            self.known_texts.insert(self.hashes.hash_one(""), StringId::default());
+        }
+        let id = StringId(self.first_of.len() as u32);
+        let known = *self.known_texts.entry(self.hashes.hash_one(text)).or_insert(id);
+        let is_same = known == id || self.profile.tables.string(known) == text;
+        self.first_of.push(if is_same { known } else { id });
+    }
+
+    /// The string with this number in the file: the first one with its text, since one that begins anew with its rows writes
+    /// them again, and rows are compared by numbers.
+    fn text(&self, id: u32) -> Result<StringId, Damage> {
+        let id = below(id, self.string_count(), "string")?;
+        Ok(self.first_of.get(id as usize).copied().unwrap_or(StringId(id)))
+    }
+
     fn modules(&mut self, chunk: schema::Modules) -> Result<(), Damage> {
         let have = self.profile.tables.modules().len();
         self.grow(chunk.first_id, have, chunk.rows.len(), row_bytes::MODULE)?;
-        let strings = self.string_count();
         for row in chunk.rows {
             self.memory.spend(row.build_id.len(), 1)?;
             let module = Module {
-                path: StringId(below(row.path, strings, "string")?),
+                path: self.text(row.path)?,
                 build_id: row.build_id,
                 kind: ModuleKind::from_code(narrow(row.kind, "module kind")?),
                 instance: row.instance,
@@ -269,14 +296,13 @@ impl Decoder {
     fn tasks(&mut self, chunk: schema::Tasks) -> Result<(), Damage> {
         let have = self.profile.tables.tasks().len();
         self.grow(chunk.first_id, have, chunk.rows.len(), row_bytes::TASK)?;
-        let strings = self.string_count();
         for row in chunk.rows {
             let task = Task {
                 pid: row.pid,
                 tid: row.tid,
                 generation: row.generation,
-                comm: StringId(below(row.comm, strings, "string")?),
-                process: StringId(below(row.process, strings, "string")?),
+                comm: self.text(row.comm)?,
+                process: self.text(row.process)?,
             };
             self.profile.tables.push_task(task);
         }
@@ -343,14 +369,10 @@ impl Decoder {
         self.grow(chunk.first_id, self.profile.symbols.functions().len(), rows, row_bytes::FUNCTION)?;
         let names = column(&chunk.name, rows, 0, "name")?.iter(rows);
         let raw_names = column(&chunk.raw_name, rows, 0, "raw_name")?.iter(rows);
-        let strings = self.string_count();
         for (code, raw_delta) in names.zip(raw_names) {
             let name = self.function_names.decode(code);
             let raw_name = name.wrapping_add(raw_delta.cast_unsigned());
-            let function = Function {
-                name: StringId(below(name, strings, "string")?),
-                raw_name: StringId(below(raw_name, strings, "string")?),
-            };
+            let function = Function { name: self.text(name)?, raw_name: self.text(raw_name)? };
             self.profile.symbols.push_function(function);
         }
         Ok(())
@@ -368,7 +390,6 @@ impl Decoder {
         let lines = column(&chunk.line, total, 0, "line")?;
         let frame_count = self.profile.tables.frames().len();
         let function_count = self.profile.symbols.functions().len();
-        let string_count = self.string_count();
         let mut at = 0;
         let mut locations = Vec::new();
         for (code, count) in frames.zip(counts) {
@@ -381,7 +402,7 @@ impl Decoder {
                 let function = self.named_functions.decode(functions.get(at));
                 let function = FunctionId(below(function, function_count, "function")?);
                 let (file, line) = self.places.decode(function, files.get(at), lines.get(at));
-                below(file.0, string_count, "string")?;
+                let file = self.text(file.0)?;
                 let is_inlined = (place + 1 < count) != (unlike_place.get(at) != 0);
                 locations.push(Location { function, file, line, is_inlined });
                 at += 1;

@@ -2,10 +2,11 @@
 
 use super::accounts::Accounts;
 use super::delta::Delta;
-use super::fold::Folder;
+use super::fold::{Folder, Limits};
 use super::renumber::renumbered;
+use super::stacks::Stacks;
 use crate::profile::{
-    End, Event, EventId, EventInfo, Frame, FrameId, Meta, Module, ModuleId, Profile, Sample, StackId,
+    End, Event, EventId, EventInfo, Frame, FrameId, Meta, Module, ModuleId, Outcome, Profile, Sample,
     StringId, Task, TaskId, ThreadTime, Waker, counter,
 };
 use crate::record::cost::{self, CostOf, LateCost};
@@ -21,7 +22,7 @@ struct Numbers {
     modules: Vec<ModuleId>,
     tasks: Vec<TaskId>,
     frames: Vec<FrameId>,
-    stacks: Vec<StackId>,
+    stacks: Stacks,
 }
 
 /// All that was seen since the start, or since it was cleared.
@@ -33,6 +34,8 @@ pub(super) struct Archive {
     /// Frames without names.
     pub names: Names,
     pub folder: Folder,
+    /// Its limits, while they are tighter because stacks hardly ever repeat.
+    usual_limits: Option<Limits>,
     /// The times of threads that live, when waits are recorded.
     accounts: Accounts,
     /// Time that was cleared away, ns since the recorder's start.
@@ -85,6 +88,7 @@ impl Archive {
             numbers: Numbers::default(),
             names,
             folder: Folder::default(),
+            usual_limits: None,
             accounts: Accounts::default(),
             cleared_ns: 0,
             counters: BTreeMap::new(),
@@ -189,12 +193,17 @@ impl Archive {
         if self.is_looked_at() {
             self.accounts.follow(&mut seen, &self.profile);
         }
+        if self.usual_limits.is_none() && !self.has_whole_stacks() {
+            self.usual_limits = Some(std::mem::replace(&mut self.folder.limits, Limits::TIGHT));
+        }
         for time in delta.thread_times {
             self.add_thread_time(time);
         }
         self.set_open_waits(delta.open_waits);
         if starts_anew {
-            self.numbers = Numbers::default();
+            let mut stacks = std::mem::take(&mut self.numbers.stacks);
+            stacks.begin_anew();
+            self.numbers = Numbers { stacks, ..Numbers::default() };
             // The next news have them under new numbers.
             self.open_waits.clear();
             self.drop_unused_rows();
@@ -233,21 +242,24 @@ impl Archive {
             let module = numbers.modules[frame.module.index()];
             numbers.frames.push(tables.intern_frame(Frame { module, ..*frame }));
         }
-        for stack in &delta.stacks {
-            let parent = stack.parent.map(|parent| numbers.stacks[parent.index()]);
-            numbers.stacks.push(tables.intern_stack(parent, numbers.frames[stack.frame.index()]));
-        }
+        numbers.stacks.extend(&delta.stacks);
     }
 
     /// A sample of the recorder, with the numbers of here.
-    fn numbered(&self, sample: Sample) -> Sample {
-        let numbers = &self.numbers;
-        let stack = |id: Option<StackId>| id.map(|id| numbers.stacks[id.index()]);
-        let mut sample =
-            Sample { task: numbers.tasks[sample.task.index()], stack: stack(sample.stack), ..sample };
+    fn numbered(&mut self, sample: Sample) -> Sample {
+        let Numbers { stacks, frames, tasks, .. } = &mut self.numbers;
+        let mut outcome = sample.outcome;
+        let stack = sample.stack.map(|id| {
+            let (here, becomes) = stacks.of(id, outcome, frames, &mut self.profile);
+            outcome = becomes;
+            here
+        });
+        let mut sample = Sample { task: tasks[sample.task.index()], stack, outcome, ..sample };
         if let Some(wait) = &mut sample.wait {
-            let task = wait.waker.task.map(|id| numbers.tasks[id.index()]);
-            wait.waker = Waker { task, stack: stack(wait.waker.stack), ..wait.waker };
+            let task = wait.waker.task.map(|id| tasks[id.index()]);
+            let stack =
+                wait.waker.stack.map(|id| stacks.of(id, Outcome::Complete, frames, &mut self.profile).0);
+            wait.waker = Waker { task, stack, ..wait.waker };
         }
         sample
     }
@@ -316,8 +328,10 @@ impl Archive {
             event.samples().skip(before).for_each(|sample| folded.push(sample));
             *event = folded;
         }
-        let dropped = self.folder.dropped;
+        let (dropped, limits) = (self.folder.dropped, self.folder.limits);
         self.folder = fold.folder;
+        // They may have become others meanwhile.
+        self.folder.limits = limits;
         self.has_news = true;
         let begins_ns = self.folder.begins_ns;
         self.profile.thread_times.retain(|time| time.to_ns >= begins_ns);
@@ -356,17 +370,23 @@ impl Archive {
         meta.start_unix_ns = meta.start_unix_ns.saturating_add(more_ns);
         self.cleared_ns = self.end.duration_ns;
         self.accounts.clear(self.cleared_ns);
+        self.numbers.stacks.clear();
         self.counters_before = self.counters.clone();
         self.end_before = self.end.clone();
         self.lost_before = self.lost;
         self.observed = 0;
-        self.folder = Folder::new(self.folder.limits);
+        self.folder = Folder::new(self.usual_limits.take().unwrap_or(self.folder.limits));
         self.has_news = true;
     }
 
     /// No thread lives any more whose time is not known.
     pub(super) fn forget_living(&mut self) {
         self.accounts.forget();
+    }
+
+    /// Whether new stacks are kept whole.
+    pub(super) fn has_whole_stacks(&self) -> bool {
+        self.numbers.stacks.are_whole()
     }
 
     /// Whether the threads that live are looked at.
@@ -404,6 +424,7 @@ impl Archive {
             open.for_each(|wait| event.push(wait));
         }
         profile.thread_times.extend(self.accounts.times());
+        profile.count(counter::STACKS_CUT, self.numbers.stacks.cut);
         profile.count(counter::SAMPLES_DROPPED, self.folder.dropped);
         profile.count(counter::DROPPED_NS, self.folder.dropped_weight);
         profile

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Whoever takes the news has to number all rows again when the recorder begins anew: seldom.
-const MOST_ROWS: MostRows = MostRows { stacks: 1 << 20, frames: 1 << 19, tasks: 1 << 16 };
+const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 1 << 16 };
 
 /// News of a recording. Numbers of rows are those of the recorder.
 #[derive(Debug, Default)]

@@ -38,8 +38,13 @@ pub(super) struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         // A row is up to 100 bytes.
-        Limits { rows: 500_000, recent_rows: 250_000 }
+        Limits { rows: 200_000, recent_rows: 100_000 }
     }
+}
+
+impl Limits {
+    /// Where stacks hardly ever repeat: each row takes as long to be drawn as many that do.
+    pub(super) const TIGHT: Limits = Limits { rows: 40_000, recent_rows: 20_000 };
 }
 
 /// Samples older than `before_ns` are in buckets of `bucket_ns`.

@@ -33,7 +33,10 @@ const LOOK_PATIENCE: Duration = Duration::from_secs(3);
 /// The last picture waits this long for names.
 const LAST_NAMES: Duration = Duration::from_secs(3);
 /// So many rows of tables make it worth looking for those that are no longer needed.
-const MANY_TABLE_ROWS: usize = 2 << 20;
+const MANY_TABLE_ROWS: usize = 1 << 19;
+
+/// Said when new stacks are no longer kept whole.
+const STACKS_DIFFER: &str = "stacks hardly ever repeat: of new ones the outer and inner frames are kept, of the past less than a minute in full";
 
 /// What reaches the keeper.
 #[derive(Debug)]
@@ -98,6 +101,8 @@ pub(super) struct Keeper {
     snapshots: u64,
     /// The last snapshot was made while names were being read.
     lacks_names: bool,
+    /// Time begins anew once the threads have been looked at.
+    clears_at_look: bool,
     /// Rows of tables when unused ones were dropped last.
     table_rows: usize,
     end: Option<(Box<RecorderEnd>, Instant)>,
@@ -137,6 +142,7 @@ impl Keeper {
             last_fold: Instant::now(),
             snapshots: 0,
             lacks_names: false,
+            clears_at_look: false,
             table_rows: 0,
             end: None,
             is_end_told: false,
@@ -185,6 +191,7 @@ impl Keeper {
             Message::Ask(Request::Clear) => {
                 self.archive.clear();
                 self.wishes.begin_anew.store(true, Ordering::Relaxed);
+                self.clears_at_look = self.archive.is_looked_at();
                 // Who asked sees it at once, and what comes then as soon as at the start.
                 self.show();
                 (self.started, self.last_snapshot) = (Instant::now(), None);
@@ -210,7 +217,15 @@ impl Keeper {
             self.events.send(LiveEvent::Notice(notice));
         }
         let (starts_anew, has_looked) = (delta.starts_anew, delta.living.is_some());
+        let were_whole = self.archive.has_whole_stacks();
         self.archive.apply(delta);
+        if were_whole && !self.archive.has_whole_stacks() {
+            self.events.send(LiveEvent::Notice(STACKS_DIFFER.to_owned()));
+        }
+        if has_looked && std::mem::take(&mut self.clears_at_look) {
+            // What was seen in the meantime goes with the rest: of now it is known what every thread has done so far.
+            self.archive.clear();
+        }
         // Right after a look at the threads all that is in a picture is of one moment.
         if has_looked && self.end.is_none() && self.is_snapshot_due(Moment::Look) {
             self.show();

@@ -22,6 +22,7 @@ mod recorder;
 mod rehearsal;
 mod renumber;
 mod save;
+mod stacks;
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,9 @@ use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::record::kernel_tables::{KernelTables, PlaceError};
 use crate::record::table_space::GRACE;
 use crate::symbols::find_debug_file;
-use crate::unwind::{CfiSections, ElfImage, FirstTable, Limits, TableError, compile_first, compile_sections};
+use crate::unwind::{
+    CfiSections, ElfImage, FirstTable, Limits, Table, TableError, compile_first, compile_sections,
+};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -295,6 +297,14 @@ impl ModuleFiles {
                 let _ = kernel.place(image, &table);
                 module.table = TableState::First(Arc::new(table));
                 self.unfollowed.push(id);
+            }
+            Err(error @ (TableError::TooLarge { .. } | TableError::NoMemory(_))) => {
+                // It has entries that are not known: following frame pointers through such code would skip callers
+                // unnoticed, where a table without rows ends the stack.
+                module.table = TableState::Compiled(Arc::new(Table::default()));
+                self.failures.push(format!("no unwind table for {}: {error}", module.path));
+                self.failed += 1;
+                self.place(id, kernel);
             }
             Err(error) => {
                 module.table = TableState::Missing;

@@ -1,6 +1,6 @@
 //! Writing what a screen shows to a new file, whose name is chosen so that nothing is replaced.
 
-use super::render;
+use super::Rendered;
 use crate::privilege;
 use crate::report::options::{
     ColorWhen, CommonOptions, Destination, ExportFormat, ExportOptions, ReportOptions, SortKey, View,
@@ -56,7 +56,7 @@ impl ExportJob {
     ///
     /// When no sample matches or the file cannot be written.
     pub fn run(&self, recording: &Recording) -> anyhow::Result<PathBuf> {
-        let bytes = self.bytes(recording)?;
+        let rendered = self.rendered(recording)?;
         for number in 1..MOST_NAMES {
             let mut name = self.stem.clone().into_os_string();
             name.push(format!("-{number}.{}", self.shape.ending()));
@@ -66,13 +66,13 @@ impl ExportJob {
             if privilege::as_user(|| std::fs::symlink_metadata(&path)).is_ok() {
                 continue;
             }
-            output::write(&destination, &bytes)?;
+            output::write_with(&destination, |out| rendered.write(out))?;
             return Ok(path);
         }
         anyhow::bail!("cannot write `{}`: too many files of that name", self.stem.display())
     }
 
-    fn bytes(&self, recording: &Recording) -> anyhow::Result<Vec<u8>> {
+    fn rendered(&self, recording: &Recording) -> anyhow::Result<Rendered> {
         let format = match self.shape {
             ExportShape::Svg => ExportFormat::Svg,
             ExportShape::Folded => ExportFormat::Folded,
@@ -86,10 +86,11 @@ impl ExportJob {
                     pager: false,
                     ..ReportOptions::default()
                 };
-                return Ok(crate::report::render(recording, &options, &Page::PLAIN)?.into_bytes());
+                let text = crate::report::render(recording, &options, &Page::PLAIN)?;
+                return Ok(Rendered::Bytes(text.into_bytes()));
             }
         };
-        render(
+        Rendered::new(
             recording,
             &ExportOptions {
                 common: self.common.clone(),

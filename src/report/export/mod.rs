@@ -1,9 +1,10 @@
-//! A profile as a file for other programs: rendered in memory, then written whole or not at all.
+//! A profile as a file for other programs, written whole or not at all.
 
 mod folded;
 mod job;
 mod palette;
 mod svg;
+mod text_tree;
 
 pub use folded::folded;
 pub use job::{ExportJob, ExportShape};
@@ -12,6 +13,8 @@ use super::Recording;
 use super::options::{ExportFormat, ExportOptions};
 use super::output;
 use crate::failure::Failure;
+use folded::FoldedLines;
+use std::io::{self, Write};
 use std::path::Path;
 
 /// File name endings, and what is written for each.
@@ -47,18 +50,42 @@ impl ExportFormat {
 pub fn export(options: &ExportOptions) -> anyhow::Result<()> {
     output::check(&options.destination)?;
     let recording = Recording::load(&options.common.input)?;
-    let bytes = render(&recording, options)?;
-    output::write(&options.destination, &bytes)
+    let rendered = Rendered::new(&recording, options)?;
+    output::write_with(&options.destination, |out| rendered.write(out))
+}
+
+/// A file that only has to be written.
+#[derive(Debug)]
+enum Rendered {
+    Bytes(Vec<u8>),
+    /// Lines can be far longer together than what they are made of.
+    Folded(FoldedLines),
+}
+
+impl Rendered {
+    fn new(recording: &Recording, options: &ExportOptions) -> anyhow::Result<Self> {
+        let selection = recording.select(&options.common)?;
+        Ok(match options.format {
+            ExportFormat::Folded => {
+                let names = options.common.names.unwrap_or(super::NameStyle::Full);
+                Rendered::Folded(FoldedLines::new(&selection, names, options.count))
+            }
+            ExportFormat::Svg => Rendered::Bytes(svg::svg(recording, &selection, options)?),
+        })
+    }
+
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        match self {
+            Rendered::Bytes(bytes) => out.write_all(bytes),
+            Rendered::Folded(lines) => lines.write(out),
+        }
+    }
 }
 
 /// The exported bytes.
+#[cfg(test)]
 pub(super) fn render(recording: &Recording, options: &ExportOptions) -> anyhow::Result<Vec<u8>> {
-    let selection = recording.select(&options.common)?;
-    match options.format {
-        ExportFormat::Folded => {
-            let names = options.common.names.unwrap_or(super::NameStyle::Full);
-            Ok(folded(&selection, names, options.count).into_bytes())
-        }
-        ExportFormat::Svg => svg::svg(recording, &selection, options),
-    }
+    let mut out = Vec::new();
+    Rendered::new(recording, options)?.write(&mut out)?;
+    Ok(out)
 }

@@ -1,12 +1,13 @@
 //! Colours of the boxes of a flame graph.
 
-use super::folded::suffix;
+use super::text_tree::{SUFFIXES, kind_of, step_text};
 use crate::profile::Reason;
-use crate::report::label::{LabelKind, thread_name};
+use crate::report::label::{LabelId, LabelKind, thread_name};
 use crate::report::options::NameStyle;
 use crate::report::selection::Selection;
 use crate::safe_text;
 use inferno::flamegraph::color::{Color, PaletteMap};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 const fn rgb(value: u32) -> Color {
@@ -26,17 +27,22 @@ pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap
         let tid = selection.each_thread.then_some(task.tid);
         palette.insert(safe_text::folded(&thread_name(tables.string(task.comm), tid)), GREY);
     }
-    let texts: Vec<String> =
-        selection.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();
-    let mut boxes: BTreeMap<String, (LabelKind, bool)> = BTreeMap::new();
+    // Of each label and mark whether it is in nothing but waits; the order of their first boxes decides between equal texts.
+    let mut seen: FxHashMap<(LabelId, usize), (usize, bool)> = FxHashMap::default();
     selection.for_each_path(|path, groups| {
         let is_wait = groups.iter().all(|group| group.activity.reason().is_some());
         for step in path {
-            let text = format!("{}{}", texts[step.label.index()], suffix(step));
-            let kind = selection.labels.get(step.label).kind;
-            boxes.entry(text).or_insert((kind, true)).1 &= is_wait;
+            let first = seen.len();
+            seen.entry((step.label, kind_of(step))).or_insert((first, true)).1 &= is_wait;
         }
     });
+    let mut seen: Vec<_> = seen.into_iter().collect();
+    seen.sort_unstable_by_key(|(_, (first, _))| *first);
+    let mut boxes: BTreeMap<String, (LabelKind, bool)> = BTreeMap::new();
+    for ((label, mark), (_, is_wait)) in seen {
+        let text = format!("{}{}", step_text(selection, label, names), SUFFIXES[mark]);
+        boxes.entry(text).or_insert((selection.labels.get(label).kind, true)).1 &= is_wait;
+    }
     for (text, (kind, is_only_waits)) in boxes {
         if palette.get(&text).is_none() {
             let hue = if is_only_waits { waiting_hue(kind) } else { hue(kind) };

@@ -4,8 +4,8 @@
 //! into durations afterwards. The document type line, which names an address in the net that no
 //! browser needs, is taken out.
 
-use super::folded::Stacks;
 use super::palette::palette;
+use super::text_tree::{Order, TextTree};
 use crate::failure::{Failure, status};
 use crate::profile::Unit;
 use crate::report::Recording;
@@ -22,6 +22,12 @@ use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 
 /// Columns of the subtitle; a command can be long.
 const SUBTITLE_COLUMNS: usize = 150;
+
+/// Narrower boxes are not drawn, % of the width.
+const LEAST_PERCENT: f64 = 0.01;
+
+/// Most bytes of lines that are drawn: so much memory, and a picture that a browser can show.
+const MOST_BYTES: u64 = 32 << 20;
 
 /// Largest sum of weights that is drawn; as nanoseconds, 146 years.
 const MOST_WEIGHT: u64 = u64::MAX / 4;
@@ -44,17 +50,20 @@ pub(super) fn svg(
         return Err(Failure::new(status::FAILED, "the weights in the file are too large to be real").into());
     }
     let names = options.common.names.unwrap_or(NameStyle::Short);
+    let mut tree = TextTree::new(selection, names);
+    let least_percent = options.min_percent.unwrap_or(LEAST_PERCENT);
+    let whole = if options.count { selection.total.count() } else { selection.total.weight };
+    tree.without_less_than(whole as f64 * least_percent / 100.0, options.count);
+    let cut = cut_to_fit(&mut tree);
     let mut palette = palette(selection, names);
     let unit = selection.shown.unit;
     let mut drawing = Options::default();
-    drawing.title = xml_line(options.title.as_deref().unwrap_or(&title(recording, selection, options)));
+    drawing.title = xml_line(options.title.as_deref().unwrap_or(&title(recording, selection, options, cut)));
     drawing.subtitle = subtitle(recording, options).map(|line| xml_line(&line));
     drawing.direction = if options.icicle { Direction::Inverted } else { Direction::Straight };
     // The start of a name tells more than its arguments.
     drawing.text_truncate_direction = TextTruncateDirection::Right;
-    if let Some(percent) = options.min_percent {
-        drawing.min_width = percent;
-    }
+    drawing.min_width = least_percent;
     drawing.count_name = count_name(selection, options.count);
     drawing.palette_map = Some(&mut palette);
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
@@ -63,7 +72,11 @@ pub(super) fn svg(
     // another's end would come between that one's stacks and split its box. A "flame chart" is what
     // inferno calls lines drawn in the order given, last one first.
     drawing.flame_chart = true;
-    let lines: Vec<String> = Stacks::new(selection, names).lines(options.count).collect();
+    let mut lines = Vec::new();
+    tree.lines(Order::Frames, options.count, |stack, value| {
+        lines.push(format!("{stack} {value}"));
+        anyhow::Ok(())
+    })?;
     let mut drawn = Vec::new();
     inferno::flamegraph::from_lines(&mut drawing, lines.iter().rev().map(String::as_str), &mut drawn)
         .context("cannot draw the flame graph")?;
@@ -73,6 +86,19 @@ pub(super) fn svg(
         with_durations(&drawn).into_bytes()
     } else {
         drawn.into_bytes()
+    })
+}
+
+/// Cuts the deepest stacks where too much would have to be drawn; returns at how many frames.
+fn cut_to_fit(tree: &mut TextTree) -> Option<u32> {
+    let whole = tree.depth();
+    let mut depth = whole;
+    while depth > 1 && tree.bytes_within(depth) > MOST_BYTES {
+        depth = (depth * 3 / 4).max(1);
+    }
+    (depth < whole).then(|| {
+        tree.without_deeper_than(depth);
+        depth
     })
 }
 
@@ -86,7 +112,12 @@ fn count_name(selection: &Selection<'_>, is_count: bool) -> String {
 }
 
 /// `ingest on-CPU, 10.0 s`, and for waits what they are: `ingest off-CPU, number of waits, 10.0 s, without idle waits`.
-fn title(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions) -> String {
+fn title(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &ExportOptions,
+    cut: Option<u32>,
+) -> String {
     let meta = &recording.profile.meta;
     let name = if meta.target_name.is_empty() { &meta.target } else { &meta.target_name };
     let event = match selection.shown.metric() {
@@ -97,7 +128,9 @@ fn title(recording: &Recording, selection: &Selection<'_>, options: &ExportOptio
         if options.count { format!("number of {}, ", count_name(selection, true)) } else { String::new() };
     let length = units::duration(recording.profile.duration_ns());
     let idle = if selection.hidden_idle.is_empty() { "" } else { ", without idle waits" };
-    format!("{name} {event}, {what}{length}{idle}")
+    let cut = cut
+        .map_or(String::new(), |depth| format!(", stacks cut at {}", units::counted(depth.into(), "frame")));
+    format!("{name} {event}, {what}{length}{idle}{cut}")
 }
 
 /// The command and the date, unless something else or nothing is asked for.

@@ -1,0 +1,381 @@
+//! The distinct stacks of a selection by their text, as a tree: what has several frames in common is there once, however
+//! deep it is and however many stacks have it. Lines are made one after the other, when they are written.
+
+use crate::profile::Task;
+use crate::report::amount::Amount;
+use crate::report::label::{LabelId, Step, thread_name};
+use crate::report::options::NameStyle;
+use crate::report::selection::Selection;
+use crate::safe_text;
+use rustc_hash::FxHashMap;
+
+/// Number of a text of a [`TextTree`].
+type TextId = u32;
+
+/// Number of a node of a [`TextTree`]; the first one is the root, which has no text.
+type NodeId = u32;
+
+/// A frame below its callers.
+#[derive(Debug)]
+struct Node {
+    text: TextId,
+    /// Frames above it, the thread among them.
+    depth: u32,
+    /// Of the stacks that end here.
+    own: Amount,
+    /// Sorted by their texts.
+    children: Vec<NodeId>,
+}
+
+/// The distinct stacks: `comm;root;…;leaf`, or `comm (tid 7)` where each thread is for itself.
+#[derive(Debug)]
+pub(super) struct TextTree {
+    texts: Vec<String>,
+    nodes: Vec<Node>,
+}
+
+/// In which order lines come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// By their bytes.
+    Bytes,
+    /// Frame by frame: all stacks that share a caller stand together, a stack before those that go on from it.
+    Frames,
+}
+
+/// One step on the way through the tree.
+enum Visit {
+    /// The stack that ends here.
+    Stack(NodeId),
+    /// Those that go on from here.
+    Below(NodeId),
+    /// The text is again so long, bytes.
+    Back(usize),
+}
+
+impl TextTree {
+    /// Names are written in the style of `names`.
+    pub(super) fn new(selection: &Selection<'_>, names: NameStyle) -> Self {
+        let tables = &selection.profile.tables;
+        let mut builder = Builder {
+            selection,
+            names,
+            ids: FxHashMap::default(),
+            of_label: vec![[TextId::MAX; KINDS]; selection.labels.iter().count()],
+            children: FxHashMap::default(),
+            last: Vec::new(),
+            tree: TextTree { texts: Vec::new(), nodes: Vec::new() },
+        };
+        let root = builder.text(String::new());
+        builder.tree.nodes.push(Node { text: root, depth: 0, own: Amount::default(), children: Vec::new() });
+        let name = |task: &Task| {
+            let tid = selection.each_thread.then_some(task.tid);
+            safe_text::folded(&thread_name(tables.string(task.comm), tid))
+        };
+        let threads: Vec<TextId> = tables.tasks().iter().map(|task| builder.text(name(task))).collect();
+        let mut path = Vec::new();
+        selection.for_each_path(|steps, groups| {
+            path.clear();
+            path.push(root);
+            path.extend(steps.iter().map(|step| builder.text_of(step)));
+            for group in groups {
+                path[0] = threads[group.task.index()];
+                builder.add(&path, group.amount);
+            }
+        });
+        builder.finish()
+    }
+
+    /// Without the boxes that have less than `least` of the weight: what is in them ends in their callers.
+    pub(super) fn without_less_than(&mut self, least: f64, count: bool) {
+        let totals = self.totals();
+        self.cut(|id, _| (value(totals[id as usize], count) as f64) < least);
+    }
+
+    /// Frames deeper than `depth`, the thread not counted, end in their callers.
+    pub(super) fn without_deeper_than(&mut self, depth: u32) {
+        self.cut(|_, node| node.depth > depth + 1);
+    }
+
+    /// Most frames of a stack.
+    pub(super) fn depth(&self) -> u32 {
+        self.nodes.iter().map(|node| node.depth.saturating_sub(1)).max().unwrap_or(0)
+    }
+
+    /// Bytes of all lines if no stack had more than `depth` frames.
+    pub(super) fn bytes_within(&self, depth: u32) -> u64 {
+        let mut lengths = vec![0u64; self.nodes.len()];
+        let mut sum = 0u64;
+        // Callers come before what they call.
+        for (id, node) in self.nodes.iter().enumerate() {
+            for &child in &node.children {
+                let text = &self.texts[self.nodes[child as usize].text as usize];
+                lengths[child as usize] = lengths[id] + text.len() as u64 + 1;
+            }
+            let is_end = node.own != Amount::default() || node.depth == depth + 1;
+            if is_end && node.depth <= depth + 1 {
+                sum = sum.saturating_add(lengths[id]);
+            }
+        }
+        sum
+    }
+
+    /// Has what is below the boxes that `is_cut` end in their callers.
+    fn cut(&mut self, is_cut: impl Fn(NodeId, &Node) -> bool) {
+        let totals = self.totals();
+        for id in 0..self.nodes.len() {
+            let children = std::mem::take(&mut self.nodes[id].children);
+            let (cut, kept): (Vec<NodeId>, Vec<NodeId>) =
+                children.into_iter().partition(|&child| is_cut(child, &self.nodes[child as usize]));
+            for child in cut {
+                self.nodes[id].own.add(totals[child as usize]);
+                // Nobody comes here any more.
+                self.nodes[child as usize].own = Amount::default();
+                self.orphan(child);
+            }
+            self.nodes[id].children = kept;
+        }
+    }
+
+    /// Empties everything below a box that was cut.
+    fn orphan(&mut self, id: NodeId) {
+        let mut pending = std::mem::take(&mut self.nodes[id as usize].children);
+        while let Some(id) = pending.pop() {
+            let node = &mut self.nodes[id as usize];
+            node.own = Amount::default();
+            pending.append(&mut node.children);
+        }
+    }
+
+    /// What ends in each box or below.
+    fn totals(&self) -> Vec<Amount> {
+        let mut totals: Vec<Amount> = self.nodes.iter().map(|node| node.own).collect();
+        for (id, node) in self.nodes.iter().enumerate().rev() {
+            for &child in &node.children {
+                let below = totals[child as usize];
+                totals[id].add(below);
+            }
+        }
+        totals
+    }
+
+    /// Calls `line` with the text and the value of each stack: its weight, or the number of samples and waits with
+    /// `count`. Stacks without either are left out.
+    ///
+    /// # Errors
+    ///
+    /// The first one that `line` has, with which it ends.
+    pub(super) fn lines<E>(
+        &self,
+        order: Order,
+        count: bool,
+        mut line: impl FnMut(&str, u64) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut text = String::new();
+        let mut pending = vec![Visit::Below(0)];
+        while let Some(visit) = pending.pop() {
+            match visit {
+                Visit::Back(length) => text.truncate(length),
+                Visit::Stack(id) => {
+                    let length = text.len();
+                    self.append(&mut text, id);
+                    line(&text, value(self.nodes[id as usize].own, count))?;
+                    text.truncate(length);
+                }
+                Visit::Below(id) => {
+                    pending.push(Visit::Back(text.len()));
+                    self.append(&mut text, id);
+                    let at = pending.len();
+                    self.push_children(&mut pending, id, order, count);
+                    pending[at..].reverse();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes below a box, in order.
+    fn push_children(&self, pending: &mut Vec<Visit>, id: NodeId, order: Order, count: bool) {
+        let mut visits = Vec::new();
+        for &child in &self.nodes[id as usize].children {
+            let node = &self.nodes[child as usize];
+            let own = value(node.own, count);
+            if own > 0 {
+                visits.push((own, Visit::Stack(child)));
+            }
+            if !node.children.is_empty() {
+                visits.push((own, Visit::Below(child)));
+            }
+        }
+        if order == Order::Bytes {
+            // What stands in the line after the callers; of those that go on, as far as it is the same in all of them.
+            visits.sort_by_cached_key(|(own, visit)| match visit {
+                Visit::Stack(id) => format!("{} {own}", self.text(*id)),
+                Visit::Below(id) => format!("{};", self.text(*id)),
+                Visit::Back(_) => String::new(),
+            });
+        }
+        pending.extend(visits.into_iter().map(|(_, visit)| visit));
+    }
+
+    fn append(&self, text: &mut String, id: NodeId) {
+        if !text.is_empty() {
+            text.push(';');
+        }
+        text.push_str(self.text(id));
+    }
+
+    fn text(&self, id: NodeId) -> &str {
+        &self.texts[self.nodes[id as usize].text as usize]
+    }
+}
+
+fn value(amount: Amount, count: bool) -> u64 {
+    if count { amount.count() } else { amount.weight }
+}
+
+/// Kinds of steps that are marked in different ways.
+const KINDS: usize = 3;
+
+/// What marks a step's kind in folded lines.
+pub(super) const SUFFIXES: [&str; KINDS] = ["", "_[i]", "_[k]"];
+
+/// Which of [`SUFFIXES`] a step has.
+pub(super) fn kind_of(step: &Step) -> usize {
+    match step {
+        Step { is_kernel: true, .. } => 2,
+        Step { is_inlined: true, .. } => 1,
+        _ => 0,
+    }
+}
+
+/// A tree to which stacks are added.
+struct Builder<'s> {
+    selection: &'s Selection<'s>,
+    names: NameStyle,
+    ids: FxHashMap<String, TextId>,
+    of_label: Vec<[TextId; KINDS]>,
+    children: FxHashMap<(NodeId, TextId), NodeId>,
+    /// The stack that was added last, with its nodes: neighbours share their first frames.
+    last: Vec<(TextId, NodeId)>,
+    tree: TextTree,
+}
+
+impl Builder<'_> {
+    fn text(&mut self, text: String) -> TextId {
+        let next = self.tree.texts.len() as TextId;
+        *self.ids.entry(text).or_insert_with_key(|text| {
+            self.tree.texts.push(text.clone());
+            next
+        })
+    }
+
+    fn text_of(&mut self, step: &Step) -> TextId {
+        let (label, kind) = (step.label.index(), kind_of(step));
+        if self.of_label[label][kind] == TextId::MAX {
+            let name = step_text(self.selection, step.label, self.names);
+            self.of_label[label][kind] = self.text(format!("{name}{}", SUFFIXES[kind]));
+        }
+        self.of_label[label][kind]
+    }
+
+    fn add(&mut self, path: &[TextId], amount: Amount) {
+        let shared = self.last.iter().zip(path).take_while(|((text, _), other)| text == *other).count();
+        self.last.truncate(shared);
+        let mut at = self.last.last().map_or(0, |(_, node)| *node);
+        for &text in &path[shared..] {
+            let next = self.tree.nodes.len() as NodeId;
+            let id = *self.children.entry((at, text)).or_insert(next);
+            if id == next {
+                let depth = self.tree.nodes[at as usize].depth + 1;
+                self.tree.nodes.push(Node { text, depth, own: Amount::default(), children: Vec::new() });
+                self.tree.nodes[at as usize].children.push(id);
+            }
+            self.last.push((text, id));
+            at = id;
+        }
+        self.tree.nodes[at as usize].own.add(amount);
+    }
+
+    fn finish(self) -> TextTree {
+        let mut tree = self.tree;
+        for id in 0..tree.nodes.len() {
+            let mut children = std::mem::take(&mut tree.nodes[id].children);
+            children.sort_unstable_by(|a, b| tree.text(*a).cmp(tree.text(*b)));
+            tree.nodes[id].children = children;
+        }
+        tree
+    }
+}
+
+/// What a step is called in folded lines.
+pub(super) fn step_text(selection: &Selection<'_>, label: LabelId, names: NameStyle) -> String {
+    safe_text::folded(&selection.labels.get(label).text(names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::CommonOptions;
+    use crate::report::fixture::Build;
+    use std::convert::Infallible;
+
+    fn tree(stacks: &[(u64, &[&str])]) -> TextTree {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        stacks.iter().for_each(|(samples, stack)| build.add(task, *samples, stack));
+        let recording = build.finish();
+        TextTree::new(&recording.select(&CommonOptions::default()).unwrap(), NameStyle::Full)
+    }
+
+    fn lines(tree: &TextTree, order: Order) -> Vec<String> {
+        let mut lines = Vec::new();
+        let Ok(()) = tree.lines(order, true, |text, value| -> Result<(), Infallible> {
+            lines.push(format!("{text} {value}"));
+            Ok(())
+        });
+        lines
+    }
+
+    #[test]
+    fn lines_are_sorted_by_their_bytes_or_frame_by_frame() {
+        let tree = tree(&[
+            (5, &["/x:f", "/x:g"]),
+            (7, &["/x:f"]),
+            (2, &["/x:f (x)"]),
+            (3, &["/x:f (x)", "/x:a"]),
+            (1, &["/x:f 12x", "/x:b"]),
+            (4, &["/x:f!"]),
+        ]);
+        let by_frames =
+            ["t;f 7", "t;f;g 5", "t;f (x) 2", "t;f (x);a 3", "t;f 12x;b 1", "t;f! 4"].map(str::to_owned);
+        assert_eq!(lines(&tree, Order::Frames), by_frames);
+        let mut sorted = by_frames.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(lines(&tree, Order::Bytes), sorted);
+    }
+
+    #[test]
+    fn what_is_cut_ends_in_its_caller() {
+        let stacks: [(u64, &[&str]); 3] =
+            [(90, &["/x:a", "/x:b"]), (1, &["/x:a", "/x:b", "/x:c", "/x:d"]), (9, &["/x:a", "/x:e", "/x:f"])];
+        let mut narrow = tree(&stacks);
+        narrow.without_less_than(2.0, true);
+        assert_eq!(lines(&narrow, Order::Frames), ["t;a;b 91", "t;a;e;f 9"]);
+        let mut deep = tree(&stacks);
+        assert_eq!((deep.depth(), deep.bytes_within(4)), (4, 6 + 10 + 8));
+        assert_eq!(deep.bytes_within(1), 4);
+        deep.without_deeper_than(1);
+        assert_eq!((lines(&deep, Order::Frames), deep.bytes_within(4)), (vec!["t;a 100".to_owned()], 4));
+    }
+
+    #[test]
+    fn deep_stacks_take_as_much_memory_as_they_have_frames() {
+        let names: Vec<String> = (0..4_000).map(|number| format!("/x:function_{number}")).collect();
+        let stack: Vec<&str> = names.iter().map(String::as_str).collect();
+        let stacks: Vec<(u64, &[&str])> = (1..=stack.len()).map(|depth| (1, &stack[..depth])).collect();
+        let tree = tree(&stacks);
+        assert_eq!(tree.nodes.len(), 4_002);
+        assert!(tree.bytes_within(4_000) > 100_000_000, "{} B", tree.bytes_within(4_000));
+    }
+}
