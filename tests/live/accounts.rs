@@ -272,6 +272,15 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
     let crowd = Running::start_ready(&mut Command::new(program));
     let _jobs: Vec<Running> =
         (0..3).map(|_| Running::start(Command::new("sh").args(["-c", "while :; do :; done"]))).collect();
+    // Waits that go on while a recording ends are no cost of it.
+    let recorded =
+        Waits::read(&Recording::with(["-p", &crowd.pid().to_string(), "-d", "500ms"]).file()).profile;
+    let bpf_ns = recorded.end.as_ref().map_or(0, |end| end.bpf_ns);
+    assert!(
+        bpf_ns <= recorded.duration_ns() / 2,
+        "{bpf_ns} ns of {} in BPF programs",
+        recorded.duration_ns()
+    );
     let (stolen, reader) = (StolenTime::watch(), Reader::start(&[crowd.pid()]));
     let options = RecordOptions {
         target: Target::Pids(vec![crowd.pid()]),
