@@ -89,7 +89,7 @@ pub(super) struct CommonArgs {
     #[arg(long, value_name = "CPU,…", value_delimiter = ',', value_parser = value::cpu, allow_negative_numbers = true)]
     cpu: Vec<u16>,
     /// Only this part of the recording: 2s..5s, 2s.. or ..5s
-    #[arg(long, value_name = "FROM..TO", value_parser = value::time_range)]
+    #[arg(long, value_name = "FROM..TO", value_parser = value::time_range, allow_hyphen_values = true)]
     time: Option<TimeRange>,
     /// Only user frames; time in the kernel counts for the code that entered it
     #[arg(long, conflicts_with = "kernel")]

@@ -26,7 +26,8 @@ pub(super) struct SamplerArgs {
     min_block: Duration,
     /// What taking stacks of waits may cost, of each CPU's time; past it only some are taken, drawn by lot
     /// and standing for the others. 0 is no limit
-    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = value::overhead_ppm)]
+    #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = value::overhead_ppm,
+        allow_hyphen_values = true)]
     max_overhead: u32,
     /// How user stacks are walked: by unwind tables and frame pointers where there are none (auto), by
     /// unwind tables only (dwarf), by frame pointers only (fp)

@@ -401,8 +401,15 @@ impl Recording {
                 .hint("to see why:  prof doctor");
         }
         let ran_ns = self.profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
+        let is_accounted = self.profile.thread_times.iter().any(|time| !time.is_unknown());
+        let period_ns = selection.shown.sampled.map_or(0, |event| event.info().period);
         let why = match ran_ns {
-            0 => "the target did not run".to_owned(),
+            0 if is_accounted => "the target did not run".to_owned(),
+            0 if period_ns == 0 => "the target hardly ran, if at all".to_owned(),
+            0 => {
+                let period = units::duration(period_ns);
+                format!("the target ran for less than the {period} between two samples, if at all")
+            }
             _ => format!("the target ran for {} in all", units::duration(ran_ns)),
         };
         Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))

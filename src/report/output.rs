@@ -81,7 +81,8 @@ pub(super) fn write_with(
 ///
 /// # Errors
 ///
-/// As [`write_with`].
+/// When there is something else than a regular file, the disk is full, or the folder cannot be written; nothing
+/// half-written stays.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     check(&Destination::File { path: path.to_owned(), force: true })?;

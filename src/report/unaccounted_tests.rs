@@ -44,10 +44,8 @@ fn a_report_without_rows_says_that_nothing_is_known() {
     let failure = refusal(&silent(), Metric::OffCpu);
     assert_eq!(failure.status, status::NO_MATCH);
     assert!(failure.message.contains("no account of the time of 13 threads"), "{failure}");
-    assert_eq!(
-        refusal(&silent(), Metric::OnCpu).message,
-        "the recording holds no samples: the target did not run"
-    );
+    let message = refusal(&silent(), Metric::OnCpu).message;
+    assert!(message.contains("if at all"), "nobody knows: {message}");
     let mut ran = silent().profile;
     ran.count(counter::UNRECORDED_NS, 301_000_000);
     let ran = Recording::new(ran, Integrity { is_complete: true, ..Integrity::default() });

@@ -67,8 +67,11 @@ fn times_of_threads_are_those_of_the_kernels_own_books() {
         let least =
             |time: &ThreadTime| time.no_cpu_ns >= no_cpu_ns || is_near(time.no_cpu_ns, no_cpu_ns, stolen_ns);
         assert!(least(time), "runnable: {line}, and {time:?}");
+        // What it waited for a CPU between reading the books and its end.
+        let later = usize::try_from(time.switches.saturating_sub(left + lost)).unwrap_or(usize::MAX);
+        let last_ns: u64 = no_cpu_waits(&waits.profile, tid).iter().rev().take(later).sum();
         assert!(
-            is_near(time.no_cpu_ns, no_cpu_ns, stolen_ns + WAKING_NS * left),
+            is_near(time.no_cpu_ns, no_cpu_ns, stolen_ns + WAKING_NS * left + last_ns),
             "runnable: {line}, and {time:?}"
         );
         // The books were read before its end, and printing may have to wait.
@@ -77,6 +80,18 @@ fn times_of_threads_are_those_of_the_kernels_own_books() {
             "left its CPU {left} times, lost it {lost} times: {time:?}"
         );
     }
+}
+
+/// How long a thread waited for a CPU, each time, ns.
+fn no_cpu_waits(profile: &Profile, tid: u64) -> Vec<u64> {
+    let event = profile.event_named("off-cpu").expect("waits are recorded");
+    let of_thread = event.samples().filter(|row| u64::from(profile.tables.task(row.task).tid) == tid);
+    let waits = of_thread.filter_map(|row| row.wait.map(|wait| (row.time_ns, wait)));
+    let mut waits: Vec<(u64, u64)> = (waits.filter(|(_, wait)| wait.reason == Reason::NoCpu))
+        .map(|(time_ns, wait)| (time_ns, wait.duration_ns))
+        .collect();
+    waits.sort_unstable();
+    waits.into_iter().map(|(_, duration_ns)| duration_ns).collect()
 }
 
 /// The sum over the threads of `pids`.
