@@ -325,8 +325,8 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
     assert_eq!(times.len(), 1001, "each thread has an account");
     let sum = |of: fn(&ThreadTime) -> u64| times.iter().map(of).sum::<u64>();
     let lived_ns = sum(|time| time.to_ns - time.from_ns);
-    // They are looked at one after the other.
-    assert!(lived_ns + lived_ns / 100 >= until_ns * 1001, "{lived_ns} of {until_ns} each");
+    // They are looked at one after the other, and what a thread does after it has run meanwhile is not known yet.
+    assert!(lived_ns + lived_ns / 33 >= until_ns * 1001, "{lived_ns} of {until_ns} each");
     let on_cpu_ns = sum(|time| time.on_cpu_ns);
     let cpus = u64::from(last.meta.cpus);
     let most_ns = books.on_cpu_ns / 50 + 2_000_000 + stolen_ns + gap_ns / 2 * cpus;

@@ -37,6 +37,15 @@ impl Accounts {
         }
     }
 
+    /// All that has come up to the end of a look is followed: threads that did not run when they were looked at, and of which
+    /// nothing has come since, have waited until then. On a busy machine a look takes its time.
+    pub(super) fn settle(&mut self) {
+        let end_ns = self.living.values().map(|living| living.time.to_ns).max().unwrap_or(0);
+        for living in self.living.values_mut().filter(|living| living.doing != Doing::Running) {
+            living.go_on(end_ns);
+        }
+    }
+
     /// A thread has ended: `time` is all of it. Returns what of it counts, with times since time began anew.
     pub(super) fn end(&mut self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
         if self.living.get(&tid).is_some_and(|living| living.time.to_ns <= time.to_ns) {
@@ -212,6 +221,26 @@ mod tests {
         accounts.look(living(time(0, 1_000, [400, 0, 600]), Doing::Blocked), &profile);
         accounts.follow(&mut [wait(400, 1_700, Reason::Sleep)], &profile);
         assert_eq!(parts(&accounts), [[0, 1_700, 400, 0, 1_300]]);
+    }
+
+    #[test]
+    fn threads_that_wait_while_others_are_looked_at_have_waited_until_the_end_of_the_look() {
+        let (mut accounts, mut profile) = (Accounts::default(), profile());
+        for tid in [8, 9] {
+            profile.tables.intern_task(Task { pid: 7, tid, ..Task::default() });
+        }
+        let of = |task, time| ThreadTime { task: TaskId(task), ..time };
+        let found = vec![
+            Living { time: of(0, time(0, 1_000, [400, 0, 600])), doing: Doing::Blocked },
+            Living { time: of(1, time(0, 1_100, [1_100, 0, 0])), doing: Doing::Running },
+            Living { time: of(2, time(0, 1_500, [0, 1_500, 0])), doing: Doing::WantsCpu },
+        ];
+        accounts.look(found, &profile);
+        accounts.settle();
+        assert_eq!(
+            parts(&accounts),
+            [[0, 1_500, 400, 0, 1_100], [0, 1_100, 1_100, 0, 0], [0, 1_500, 0, 1_500, 0]]
+        );
     }
 
     #[test]

@@ -178,6 +178,7 @@ impl Archive {
             let frames = unnamed(frames, self);
             self.names.add_generated(pid, source, frames);
         }
+        let has_looked = delta.living.is_some();
         if let Some(living) = delta.living {
             self.look(living);
         }
@@ -192,6 +193,9 @@ impl Archive {
         }
         if self.is_looked_at() {
             self.accounts.follow(&mut seen, &self.profile);
+        }
+        if has_looked {
+            self.accounts.settle();
         }
         if self.usual_limits.is_none() && !self.has_whole_stacks() {
             self.usual_limits = Some(std::mem::replace(&mut self.folder.limits, Limits::TIGHT));
