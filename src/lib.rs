@@ -20,6 +20,7 @@ pub mod fit;
 pub mod live;
 pub mod memory_budget;
 pub mod own_file;
+mod pace;
 pub mod privilege;
 pub mod profile;
 pub mod record;

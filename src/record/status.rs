@@ -156,6 +156,7 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         ));
     }
     lines.extend(waits_line(profile, totals));
+    lines.extend(thinned_line(profile));
     lines.extend(threads_line(profile));
     if samples > 0 {
         lines.push(quality_line(profile, totals, *cut_short));
@@ -237,18 +238,22 @@ fn no_sample_line(profile: &Profile) -> String {
 fn waits_line(profile: &Profile, totals: &Totals) -> Option<String> {
     profile.event_named("off-cpu")?;
     let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).fold(0, u64::saturating_add);
-    let thinned = profile.counter(counter::WAITS_THINNED);
-    let thinned = match thinned {
-        0 => String::new(),
-        _ => format!(" kept, {} thinned out", units::count(thinned)),
-    };
     Some(format!(
-        "  off-CPU  {}{thinned} = {} blocked + {} without a CPU   lost {}",
+        "  off-CPU  {} = {} blocked + {} without a CPU   lost {}",
         units::counted(totals.waits, "wait"),
         units::duration(sum(|time| time.blocked_ns)),
         units::duration(sum(|time| time.no_cpu_ns)),
         units::count(profile.counter(counter::LOST_WAITS)),
     ))
+}
+
+/// Waits of which only the time was kept, when there are any.
+fn thinned_line(profile: &Profile) -> Option<String> {
+    let thinned = profile.counter(counter::WAITS_THINNED);
+    let line = || {
+        format!("  thinned  {} more by lot, to stay within --max-overhead", units::counted(thinned, "wait"))
+    };
+    (thinned > 0).then(line)
 }
 
 /// What became of the time of all threads, when waits were recorded.

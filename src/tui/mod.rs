@@ -18,7 +18,6 @@ pub mod key;
 mod last_lines;
 pub mod line;
 pub mod list;
-mod pace;
 mod palette;
 pub mod picture;
 pub mod query;

@@ -1,15 +1,18 @@
 //! The thread that computes: of several queries only the newest counts, and the screen never waits for it.
 
-use super::pace::{Pace, cpu_time};
 use super::picture::Picture;
 use super::query::Query;
 use super::renaming;
 use crate::failure::Failure;
+use crate::pace::{Pace, process_cpu_time};
 use crate::report::{ExportJob, Recording};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Pictures that nobody has asked for take one part in so many of a CPU, 3 %.
+const PICTURE_REST: u32 = 30;
 
 /// What the worker is asked to do.
 #[derive(Debug)]
@@ -185,7 +188,7 @@ fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
     let mut recording: Option<Arc<Recording>> = None;
     let mut query: Option<Query> = None;
     let mut last: Option<Arc<Picture>> = None;
-    let mut pace = Pace::default();
+    let mut pace = Pace::new(PICTURE_REST);
     // The recording has grown since the last picture.
     let mut has_grown = false;
     loop {
@@ -196,7 +199,7 @@ fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
         }
         let is_asked = asked.query.is_some();
         query = asked.query.or(query);
-        let (began, used) = (Instant::now(), cpu_time());
+        let (began, used) = (Instant::now(), process_cpu_time());
         if let (Some(recording), Some(query)) = (&recording, &mut query)
             && (is_asked || (has_grown && pace.left(began).is_zero()))
         {
@@ -215,7 +218,7 @@ fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
                 }
                 Err(failure) => tell(Done::Problem(Box::new(query.clone()), failure)),
             }
-            pace.worked(cpu_time().saturating_sub(used), Instant::now());
+            pace.worked(process_cpu_time().saturating_sub(used), Instant::now());
         }
         for (job, recording, what) in asked.exports {
             let written = job.run(&recording).map(|path| (path, what));

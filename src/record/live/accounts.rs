@@ -18,7 +18,7 @@ pub(super) struct Accounts {
 }
 
 impl Accounts {
-    /// A look has found `found`: whoever is not among them has ended.
+    /// A look has found `found`: a thread that is not among them has ended.
     pub(super) fn look(&mut self, found: Vec<Living>, profile: &Profile) {
         self.living.clear();
         for living in found {
@@ -55,7 +55,7 @@ impl Accounts {
         since.filter(|time| time.to_ns > 0 || self.cleared_ns == 0)
     }
 
-    /// Nobody lives any more.
+    /// All threads have ended.
     pub(super) fn forget(&mut self) {
         self.living.clear();
     }
@@ -77,7 +77,7 @@ impl Accounts {
         living.into_iter().filter_map(|(&tid, living)| self.since_cleared(tid, living.time.clone())).collect()
     }
 
-    /// The rows of threads in `profile` get other numbers; `renumber` has them until then.
+    /// The numbers of the threads' rows in the profile, to be replaced when rows get other numbers.
     pub(super) fn tasks(&mut self) -> impl Iterator<Item = &mut TaskId> {
         let living = self.living.values_mut().map(|living| &mut living.time.task);
         living.chain(self.before.values_mut().map(|time| &mut time.task))

@@ -2,6 +2,7 @@
 
 use super::delta::{Cursor, Delta};
 use super::keeper::{Message, RecorderEnd};
+use crate::pace::{Pace, thread_cpu_time};
 use crate::privilege;
 use crate::profile::{EventInfo, Meta};
 use crate::record::descriptors;
@@ -15,15 +16,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-/// The first look at the threads that live.
-const FIRST_LOOK: Duration = Duration::from_millis(150);
-/// Until the first pictures have been made there is a look this often.
+/// Until the first pictures have been made the threads that live are looked at this often.
 const EARLY_LOOKS: Duration = Duration::from_millis(150);
 const EARLY: Duration = Duration::from_millis(1200);
-/// Such a look is not worth more of a CPU than one part of so many.
-const LOOK_PATIENCE: u32 = 250;
-/// The longest time between two looks, whatever they cost.
-const LONGEST_REST: Duration = Duration::from_secs(3);
+/// Looks are not worth more of a CPU than one part of so many.
+const LOOK_REST: u32 = 250;
 /// What is new is handed over at once; that nothing is new, this often.
 const QUIET_INTERVAL: Duration = Duration::from_millis(300);
 
@@ -205,7 +202,8 @@ fn until_its_end(
 ) -> anyhow::Result<Option<StopReason>> {
     let mut begun = Instant::now();
     let mut last_news = begun;
-    let mut next_look = begun + FIRST_LOOK;
+    let mut next_look = begun + EARLY_LOOKS;
+    let mut pace = Pace::new(LOOK_REST);
     loop {
         if wishes.abandon.load(Ordering::Relaxed) {
             return Ok(None);
@@ -226,15 +224,15 @@ fn until_its_end(
         session.wait(PATIENCE, &others)?;
         let now = Instant::now();
         let begins_anew = wishes.begin_anew.swap(false, Ordering::Relaxed);
-        let has_looked = begins_anew || now >= next_look;
+        let has_looked = begins_anew || (now >= next_look && pace.left(now).is_zero());
         if has_looked {
-            let before = cpu_time();
+            let before = thread_cpu_time();
             session.watch_threads()?;
+            pace.worked(thread_cpu_time().saturating_sub(before), Instant::now());
             if begins_anew {
                 begun = now;
             }
-            let interval = if now - begun < EARLY { EARLY_LOOKS } else { wishes.interval() };
-            next_look = now + rest_after(cpu_time().saturating_sub(before)).max(interval);
+            next_look = now + if now - begun < EARLY { EARLY_LOOKS } else { wishes.interval() };
             // The stacks of those that are new.
             session.take()?;
         }
@@ -254,17 +252,6 @@ fn until_its_end(
     }
 }
 
-/// CPU time of this thread: on a busy machine a look takes longer, and costs no more.
-fn cpu_time() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
-}
-
-/// How long the threads are not looked at after a look that took so much CPU time.
-fn rest_after(took: Duration) -> Duration {
-    took.saturating_mul(LOOK_PATIENCE).min(LONGEST_REST)
-}
-
 /// Stops; returns what has come since the last news, waits that were not over among it.
 fn last_news(
     session: &mut Session<'_>,
@@ -273,16 +260,4 @@ fn last_news(
 ) -> anyhow::Result<Box<Delta>> {
     session.stop(&reason.text())?;
     Ok(Box::new(cursor.take(session, false)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn looks_are_a_small_part_of_the_time_and_come_all_the_same() {
-        assert_eq!(rest_after(Duration::from_millis(2)), Duration::from_millis(500));
-        assert_eq!(rest_after(Duration::from_secs(1)), LONGEST_REST);
-        assert!(cpu_time() > Duration::ZERO);
-    }
 }

@@ -157,6 +157,23 @@ fn a_file_that_is_rewritten_while_its_table_is_compiled_has_none() {
     assert_eq!(files.failed, 1);
 }
 
+/// Following frame pointers through code whose entries are not known would skip callers.
+#[test]
+fn a_table_that_is_too_large_to_be_made_ends_stacks() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("program");
+    std::fs::copy("/bin/sh", &path).expect("a program can be copied");
+    let mut files = ModuleFiles::new(true);
+    files.limits.max_cfi_bytes = 16;
+    let id = files.file_of(std::process::id(), &mapping_of(&path)).expect("a module");
+    let mut kernel = KernelTables::in_memory(1 << 16, 1 << 10, 0);
+    assert!(files.place_finished(&mut kernel, Duration::from_secs(60), Wanted::Whole));
+    let TableState::Compiled(table) = &files.get(id).table else { panic!("{:?}", files.get(id).table) };
+    assert_eq!((table.rows.len(), table.pages.len()), (0, 0));
+    assert!(kernel.is_placed(files.get(id).image), "samples would wait for it, or follow frame pointers");
+    assert_eq!(files.failed, 1);
+}
+
 #[test]
 fn a_file_that_nobody_maps_is_closed_and_its_number_given_to_another() {
     const SECOND_NS: u64 = 1_000_000_000;

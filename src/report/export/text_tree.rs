@@ -127,22 +127,19 @@ impl TextTree {
             let children = std::mem::take(&mut self.nodes[id].children);
             let (cut, kept): (Vec<NodeId>, Vec<NodeId>) =
                 children.into_iter().partition(|&child| is_cut(child, &self.nodes[child as usize]));
-            for child in cut {
+            for &child in &cut {
                 self.nodes[id].own.add(totals[child as usize]);
-                // Nobody comes here any more.
-                self.nodes[child as usize].own = Amount::default();
-                self.orphan(child);
             }
+            self.empty(cut);
             self.nodes[id].children = kept;
         }
     }
 
-    /// Empties everything below a box that was cut.
-    fn orphan(&mut self, id: NodeId) {
-        let mut pending = std::mem::take(&mut self.nodes[id as usize].children);
+    /// Leaves nothing of boxes that were cut, and of all below them.
+    fn empty(&mut self, mut pending: Vec<NodeId>) {
         while let Some(id) = pending.pop() {
             let node = &mut self.nodes[id as usize];
-            node.own = Amount::default();
+            (node.own, node.depth) = (Amount::default(), 0);
             pending.append(&mut node.children);
         }
     }
@@ -362,6 +359,7 @@ mod tests {
         let mut narrow = tree(&stacks);
         narrow.without_less_than(2.0, true);
         assert_eq!(lines(&narrow, Order::Frames), ["t;a;b 91", "t;a;e;f 9"]);
+        assert_eq!(narrow.depth(), 3);
         let mut deep = tree(&stacks);
         assert_eq!((deep.depth(), deep.bytes_within(4)), (4, 6 + 10 + 8));
         assert_eq!(deep.bytes_within(1), 4);

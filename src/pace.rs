@@ -1,0 +1,76 @@
+//! How often work is done that nobody has asked for: a picture of a recording that has grown, a look at its threads.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::time::{Duration, Instant};
+
+/// The longest rest, whatever the work has cost.
+const LONGEST_REST: Duration = Duration::from_secs(3);
+
+/// When the next piece of work may be done.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// After a piece of work there is a rest of so many times its CPU time.
+    rest: u32,
+    rests_until: Option<Instant>,
+}
+
+impl Pace {
+    /// Work that takes one part in `rest` of a CPU, unless that would keep it from being done for longer than three seconds.
+    pub(crate) fn new(rest: u32) -> Self {
+        Pace { rest, rests_until: None }
+    }
+
+    /// A piece of work was done at `ended`, which took so much CPU time: on a busy machine it takes longer, and costs no more.
+    pub(crate) fn worked(&mut self, cpu_time: Duration, ended: Instant) {
+        self.rests_until = ended.checked_add(cpu_time.saturating_mul(self.rest).min(LONGEST_REST));
+    }
+
+    /// How much longer the rest is.
+    pub(crate) fn left(&self, now: Instant) -> Duration {
+        self.rests_until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+}
+
+/// CPU time of this process: for work that several threads do, beside which not much goes on.
+pub(crate) fn process_cpu_time() -> Duration {
+    cpu_time(ClockId::ProcessCPUTime)
+}
+
+/// CPU time of this thread.
+pub(crate) fn thread_cpu_time() -> Duration {
+    cpu_time(ClockId::ThreadCPUTime)
+}
+
+fn cpu_time(clock: ClockId) -> Duration {
+    let now = clock_gettime(clock);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_a_small_part_of_the_time() {
+        let mut pace = Pace::new(30);
+        let start = Instant::now();
+        assert_eq!(pace.left(start), Duration::ZERO, "nothing has been done yet");
+        let ended = start + Duration::from_millis(40);
+        pace.worked(Duration::from_millis(40), ended);
+        assert_eq!(pace.left(ended), Duration::from_millis(1200));
+        assert_eq!(pace.left(ended + Duration::from_millis(1100)), Duration::from_millis(100));
+        assert_eq!(pace.left(ended + Duration::from_secs(2)), Duration::ZERO);
+        pace.worked(Duration::from_secs(10), ended);
+        assert_eq!(pace.left(ended), LONGEST_REST, "a picture comes in the end");
+    }
+
+    #[test]
+    fn looks_are_a_small_part_of_the_time_and_come_all_the_same() {
+        let (mut pace, now) = (Pace::new(250), Instant::now());
+        pace.worked(Duration::from_millis(2), now);
+        assert_eq!(pace.left(now), Duration::from_millis(500));
+        pace.worked(Duration::from_secs(1), now);
+        assert_eq!(pace.left(now), LONGEST_REST);
+        assert!(thread_cpu_time() > Duration::ZERO && process_cpu_time() >= thread_cpu_time());
+    }
+}
