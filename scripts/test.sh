@@ -99,8 +99,10 @@ completions() {
 	done
 }
 
+# More tests at a time than there are processors: those that record mostly sleep.
 rust_tests() {
-	cargo test --locked --no-fail-fast
+	processors=$(nproc)
+	RUST_TEST_THREADS=$((processors > 4 ? processors : 4)) cargo test --locked --no-fail-fast
 }
 
 step 'Rust format' cargo fmt --check

@@ -64,8 +64,7 @@ fn new_threads_are_roots_from_their_first_moment_on() {
     let Some(_turn) = turn() else { return };
     for arguments in [&["20"][..], &["20", "clone"]] {
         let Some(threads) = Running::fixture("newthreads", arguments) else { return };
-        let recording =
-            Recording::with(["-e", "cpu", "-F", "1999", "-d", "2s", "-p", &threads.pid().to_string()]);
+        let recording = Recording::of_pid_with(threads.pid(), "2s", &["-e", "cpu", "-F", "1999"]);
         let report = recording.report();
         report.assert_whole(200);
         // 4 % of the samples are of threads that have not run an instruction yet.

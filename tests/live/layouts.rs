@@ -123,8 +123,8 @@ fn calls_through_a_lazy_linkage_table_keep_their_caller() {
         .expect("cc can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let programs = [plain, tracked].map(|program| Running::start_ready(Command::new(program).arg("20")));
-    let pids = programs.each_ref().map(|program| program.pid().to_string()).join(",");
-    let recording = Recording::with(["-e", "cpu", "-d", "3s", "-F", "1999", "-p", &pids]);
+    let pids = programs.each_ref().map(Running::pid);
+    let recording = Recording::of_pids_with(&pids, "3s", &["-e", "cpu", "-F", "1999"]);
     for (name, program) in ["linkage", "linkage-ibt"].iter().zip(&programs) {
         let report = report_of(&recording, program);
         report.assert_whole(200);
@@ -137,7 +137,7 @@ fn calls_through_a_lazy_linkage_table_keep_their_caller() {
 fn a_call_that_never_returns_belongs_to_its_own_function() {
     let Some(_turn) = turn() else { return };
     let Some(program) = Running::fixture("linkage", &["20", "tail"]) else { return };
-    let recording = Recording::with(["-e", "cpu", "-d", "2s", "-p", &program.pid().to_string()]);
+    let recording = Recording::of_pid_with(program.pid(), "2s", &["-e", "cpu"]);
     recording.report().assert_whole(200);
     let stacks = recording.stacks();
     let named = stacks.percent(|stack| stack.has(&["main", "ends_in_a_call", "never_returns"]));
@@ -149,7 +149,7 @@ fn a_call_that_never_returns_belongs_to_its_own_function() {
 fn assembly_without_unwind_information_keeps_its_callers() {
     let Some(_turn) = turn() else { return };
     let Some(program) = Running::fixture("assembly", &["20"]) else { return };
-    let recording = Recording::with(["-e", "cpu", "-d", "3s", "-p", &program.pid().to_string()]);
+    let recording = Recording::of_pid_with(program.pid(), "3s", &["-e", "cpu"]);
     let report = recording.report();
     report.assert_whole(500);
     let stacks = recording.stacks();
@@ -188,7 +188,7 @@ fn main() {
     };
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let program = Running::start_ready(&mut Command::new(program));
-    let recording = Recording::with(["-e", "cpu", "-d", "2s", "-p", &program.pid().to_string()]);
+    let recording = Recording::of_pid_with(program.pid(), "2s", &["-e", "cpu"]);
     recording.report().assert_whole(200);
     let path = ["tableless::table_outer", "tableless::table_middle", "tableless::table_leaf"];
     let named = recording.stacks().percent(|stack| stack.has(&path));

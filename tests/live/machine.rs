@@ -2,25 +2,60 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-static TURN: Mutex<()> = Mutex::new(());
+/// So many tests record at a time: they mostly sleep, and what they assert holds on a busy machine.
+const SIDE_BY_SIDE: usize = 3;
 
-/// Held while a test records; the next one waits.
+/// Places that are free, and tests that want all of them.
+static PLACES: Mutex<(usize, usize)> = Mutex::new((SIDE_BY_SIDE, 0));
+static GIVEN_BACK: Condvar = Condvar::new();
+
+/// Held while a test records.
 pub(crate) struct Turn {
-    _guard: MutexGuard<'static, ()>,
+    places: usize,
 }
 
-/// Waits for this test's turn; `None`, after saying why, where no recording is possible.
+impl Drop for Turn {
+    fn drop(&mut self) {
+        places().0 += self.places;
+        GIVEN_BACK.notify_all();
+    }
+}
+
+fn places() -> MutexGuard<'static, (usize, usize)> {
+    // Nothing in between can panic; a test that failed gives its place back all the same.
+    PLACES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until this test may record beside others; `None`, after saying why, where no recording is possible.
 pub(crate) fn turn() -> Option<Turn> {
+    records_here()?;
+    let free = GIVEN_BACK.wait_while(places(), |(free, wanting_all)| *free == 0 || *wanting_all > 0);
+    free.unwrap_or_else(PoisonError::into_inner).0 -= 1;
+    Some(Turn { places: 1 })
+}
+
+/// The same for a test that others would disturb: it looks for its target by name, or counts what the whole test program takes.
+pub(crate) fn turn_alone() -> Option<Turn> {
+    records_here()?;
+    let mut wanted = places();
+    wanted.1 += 1;
+    let free = GIVEN_BACK.wait_while(wanted, |(free, _)| *free < SIDE_BY_SIDE);
+    let mut free = free.unwrap_or_else(PoisonError::into_inner);
+    *free = (0, free.1 - 1);
+    Some(Turn { places: SIDE_BY_SIDE })
+}
+
+/// Whether recordings are possible; says why if not.
+fn records_here() -> Option<()> {
     if !rustix::process::geteuid().is_root() {
         return skip("live tests need root");
     }
     if !Path::new("/sys/kernel/btf/vmlinux").exists() {
         return skip("live tests need a kernel with BTF (/sys/kernel/btf/vmlinux)");
     }
-    // A test that failed poisons the lock; the others still want their turn.
-    Some(Turn { _guard: TURN.lock().unwrap_or_else(PoisonError::into_inner) })
+    Some(())
 }
 
 pub(crate) use crate::support::skip;

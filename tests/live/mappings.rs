@@ -87,7 +87,7 @@ fn a_program_that_executes_itself_again_and_again_has_whole_stacks() {
 fn libraries_that_take_each_others_place_are_never_confused() {
     let Some(_turn) = turn() else { return };
     let Some(program) = Running::fixture("reload", &["20"]) else { return };
-    let recording = Recording::with(["-p", &program.pid().to_string(), "-d", "3s", "-F", "1999"]);
+    let recording = Recording::of_pid_with(program.pid(), "3s", &["-F", "1999"]);
     let report = recording.report();
     assert!(report.samples() > 500, "only {} samples", report.samples());
     assert!(report.complete_percent() >= 95.0, "{}", report.causes());

@@ -83,10 +83,22 @@ impl Recording {
 
     /// As [`Recording::of_pid`], with further options.
     pub(crate) fn of_pid_with(pid: u32, seconds: &str, options: &[&str]) -> Recording {
+        let target = ["-p", &pid.to_string()];
+        Recording::while_running(&[pid], seconds, &[&target, options].concat())
+    }
+
+    /// As [`Recording::of_pid`], of all these processes, with further options.
+    pub(crate) fn of_pids_with(pids: &[u32], seconds: &str, options: &[&str]) -> Recording {
+        let list = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        Recording::while_running(pids, seconds, &[&["-p", &list], options].concat())
+    }
+
+    /// `prof record ARGUMENTS…` for so long, and for as much longer as the processes are kept waiting for a CPU.
+    pub(crate) fn while_running(pids: &[u32], seconds: &str, arguments: &[&str]) -> Recording {
         let wanted = humantime::parse_duration(seconds).expect("a duration");
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let mut command = prof();
-        command.arg("record").args(["-p", &pid.to_string()]).args(options);
+        command.arg("record").args(arguments);
         command.arg("-o").arg(folder.path().join("prof.data")).stderr(Stdio::piped());
         let mut recorder = command.spawn().expect("`timeout` can be run");
         let mut lines = BufReader::new(recorder.stderr.take().expect("it is piped")).lines();
@@ -101,13 +113,17 @@ impl Recording {
             }
         };
         until(&|line| line.starts_with("recording "));
-        let (begun, queued) = (Instant::now(), time_in_queues(pid));
+        let (begun, queued) =
+            (Instant::now(), pids.iter().map(|pid| time_in_queues(*pid)).collect::<Vec<_>>());
         let left = || {
             // Longer than so many times the program itself may not live.
-            let kept_waiting = (time_in_queues(pid).saturating_sub(queued)).min(wanted * 4);
+            let of_each =
+                pids.iter().zip(&queued).map(|(pid, then)| time_in_queues(*pid).saturating_sub(*then));
+            let kept_waiting = of_each.max().unwrap_or_default().min(wanted * 4);
             (wanted + kept_waiting).saturating_sub(begun.elapsed())
         };
-        while !left().is_zero() && Path::new(&format!("/proc/{pid}")).exists() {
+        let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
+        while !left().is_zero() && pids.iter().any(is_there) {
             std::thread::sleep(left().min(Duration::from_millis(50)));
         }
         let _ = rustix::process::kill_process(

@@ -20,7 +20,7 @@ fn one_thread_can_be_recorded_alone() {
         });
         early.next()?.file_name().into_string().ok()
     });
-    let recording = Recording::with(["-t", &tid, "-d", "2s"]);
+    let recording = Recording::while_running(&[threads.pid()], "2s", &["-t", &tid]);
     recording.report().assert_whole(300);
     let stacks = recording.stacks();
     stacks.assert_has(&["early_thread", "early_work"]);
@@ -48,8 +48,8 @@ fn a_name_finds_its_processes() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let named = folder.path().join("prof-name-test");
     fs::copy(program, &named).expect("a program can be copied");
-    let _one = Running::start_ready(Command::new(&named).arg("20"));
-    let recording = Recording::with(["--name", "^prof-name-te", "-d", "2s"]);
+    let one = Running::start_ready(Command::new(&named).arg("20"));
+    let recording = Recording::while_running(&[one.pid()], "2s", &["--name", "^prof-name-te"]);
     recording.report().assert_whole(300);
     recording.stacks().assert_has(&["main", "share_fifty"]);
 }
