@@ -271,10 +271,16 @@ impl<'p> BlockingCalls<'p> {
         let blocking = self.of(stack);
         match blocking.waiting {
             _ if blocking.is_kernel_lock => Reason::Lock,
+            WaitingCall { may_be_other: true, .. } => Reason::Futex,
             WaitingCall { locks: true, .. } => Reason::Lock,
             WaitingCall { is_condition: true, .. } => Reason::Condvar,
             _ => Reason::Futex,
         }
+    }
+
+    /// Whether a wait that a timer ended, which was recorded as a sleep, is one for a lock all the same.
+    pub(super) fn is_rechecked_lock(&mut self, stack: StackId) -> bool {
+        self.of(stack).waiting.is_rechecked
     }
 
     /// `stack` without its kernel frames.

@@ -6,34 +6,44 @@
 use super::blocking::BlockingCalls;
 use super::group::Activity;
 use crate::profile::{Profile, Reason, Sample, StackId, Wait};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The reasons of all waits of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reasons {
     /// For stacks of waits that were recorded as those for a lock: what they are.
     of_lock: FxHashMap<StackId, Reason>,
+    /// Stacks of waits that were recorded as sleeps, since a timer ended them, and are for a lock.
+    rechecked_locks: FxHashSet<StackId>,
 }
 
 impl Reasons {
     /// Those of the waits of `profile`.
     pub(super) fn of(profile: &Profile) -> Self {
         let mut calls = BlockingCalls::new(profile);
-        let mut of_lock = FxHashMap::default();
+        let mut reasons = Reasons::default();
         for event in profile.events.iter().filter(|event| event.has_waits()) {
             for sample in event.samples() {
-                if let (Some(Wait { reason: Reason::Lock, .. }), Some(stack)) = (sample.wait, sample.stack) {
-                    of_lock.entry(stack).or_insert_with(|| calls.of_lock(stack));
+                let (Some(wait), Some(stack)) = (sample.wait, sample.stack) else { continue };
+                match wait.reason {
+                    Reason::Lock => {
+                        reasons.of_lock.entry(stack).or_insert_with(|| calls.of_lock(stack));
+                    }
+                    Reason::Sleep if calls.is_rechecked_lock(stack) => {
+                        reasons.rechecked_locks.insert(stack);
+                    }
+                    _ => {}
                 }
             }
         }
-        Reasons { of_lock }
+        reasons
     }
 
     /// Why the thread of a wait waited.
     pub fn reason(&self, wait: &Wait, stack: Option<StackId>) -> Reason {
         match (wait.reason, stack) {
             (Reason::Lock, Some(stack)) => self.of_lock.get(&stack).copied().unwrap_or(Reason::Futex),
+            (Reason::Sleep, Some(stack)) if self.rechecked_locks.contains(&stack) => Reason::Lock,
             (reason, None) => of_short(reason),
             (reason, _) => reason,
         }
@@ -61,10 +71,15 @@ mod tests {
 
     /// The reason that views show of a wait in a futex whose functions, root first, are `stack`.
     fn reason(stack: &[&str]) -> Reason {
+        reason_of(Reason::Lock, stack)
+    }
+
+    /// The same of a wait that was recorded for a reason.
+    fn reason_of(recorded: Reason, stack: &[&str]) -> Reason {
         let mut build = Build::new();
         let task = build.task(1, 1, "app", "app");
         let with_kernel = [stack, &["[kernel]:do_syscall_64", "[kernel]:futex_wait_queue"]].concat();
-        build.thinned_wait(task, Reason::Lock, [0, 1_000_000, 1_000_000], &with_kernel, Waker::default());
+        build.thinned_wait(task, recorded, [0, 1_000_000, 1_000_000], &with_kernel, Waker::default());
         let recording = build.finish();
         let filter = FilterOptions { idle: true, ..FilterOptions::default() };
         let options = CommonOptions { metric: Some(Metric::OffCpu), filter, ..CommonOptions::default() };
@@ -128,7 +143,27 @@ mod tests {
         condition(&["main.work", "sync.(*Cond).Wait", "runtime.notesleep"], &[]);
         // Python.
         lock(&["_PyEval_EvalFrameDefault", "take_gil"], &CONDITION);
-        lock(&["_PyEval_EvalFrameDefault", "PyThread_acquire_lock_timed"], &[(LIBC, "sem_clockwait")]);
+        // threading.Thread.join(), queue.get() and a lock look alike.
+        other(&["_PyEval_EvalFrameDefault", "PyThread_acquire_lock_timed"], &[(LIBC, "sem_clockwait")]);
+    }
+
+    #[test]
+    fn a_lock_that_is_looked_at_again_by_a_timer_is_no_sleep() {
+        let library = |name: &str| format!("{LIBC}:{name}");
+        let waits = [library("pthread_cond_timedwait"), library("futex_wait")];
+        let slept = |functions: &[&str]| {
+            let stack: Vec<&str> =
+                functions.iter().copied().chain(waits.iter().map(String::as_str)).collect();
+            reason_of(Reason::Sleep, &stack)
+        };
+        let java =
+            ["main", "enter", "EnterI"].map(|name| format!("{JVM}:ObjectMonitor::{name}(JavaThread*)"));
+        assert_eq!(slept(&[&java[0], &java[1], &java[2]]), Reason::Lock);
+        let python =
+            ["_PyEval_EvalFrameDefault", "take_gil"].map(|name| format!("/usr/bin/python3.11:{name}"));
+        assert_eq!(slept(&[&python[0], &python[1]]), Reason::Lock);
+        // One that may last so long, and no longer, has slept.
+        assert_eq!(slept(&["/usr/bin/app:main", &library("pthread_mutex_timedlock")]), Reason::Sleep);
     }
 
     #[test]

@@ -74,6 +74,12 @@ const LOCKS: [&str; 30] = [
     "ReentrantLock.lock",
 ];
 
+/// Locks whose waiters look again each time that a timer wakes them, until they have it.
+const RECHECKED_LOCKS: [&str; 3] = ["take_gil", "ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"];
+
+/// Locks of which a runtime makes whatever its programs wait for: Python's conditions, queues and ends of threads are its locks.
+const LOCKS_FOR_ALL: [&str; 1] = ["PyThread_acquire_lock"];
+
 /// The same by files of Rust's standard library, for inlined functions of which only line tables are there.
 const PARK_FILES: [&str; 1] = ["/thread_parking/"];
 const CONDITION_FILES: [&str; 1] = ["/condvar"];
@@ -101,6 +107,10 @@ pub(super) struct WaitingCall {
     pub(super) is_condition: bool,
     /// For one certain lock.
     pub(super) locks: bool,
+    /// That is waited for until it is there, though a timer may wake the thread in between.
+    pub(super) is_rechecked: bool,
+    /// That may stand for a condition or for the end of a thread.
+    pub(super) may_be_other: bool,
 }
 
 impl WaitingCall {
@@ -114,6 +124,8 @@ impl WaitingCall {
             parks: is_condition || has(&PARKS) || is_in(&PARK_FILES),
             is_condition,
             locks: has(&LOCKS) || is_in(&LOCK_FILES),
+            is_rechecked: has(&RECHECKED_LOCKS),
+            may_be_other: has(&LOCKS_FOR_ALL),
         }
     }
 
@@ -123,6 +135,8 @@ impl WaitingCall {
             parks: self.parks || other.parks,
             is_condition: self.is_condition || other.is_condition,
             locks: self.locks || other.locks,
+            is_rechecked: self.is_rechecked || other.is_rechecked,
+            may_be_other: self.may_be_other || other.may_be_other,
         }
     }
 
