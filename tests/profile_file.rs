@@ -255,9 +255,15 @@ fn a_full_disk_leaves_a_readable_file_and_no_second_try() {
     };
     assert!(matches!(&error, WriteError::Io(error) if error.kind() == io::ErrorKind::StorageFull), "{error}");
     assert!(matches!(writer.flush(&mut demo.profile, true), Err(WriteError::Broken)));
-    let (profile, integrity) = read(writer.into_inner().taken.as_slice()).unwrap();
+    let end = End { reason: "no space left".into(), ..End::default() };
+    let (whole, closing) = (writer.bytes_written() as usize, writer.closing_chunk(&end).unwrap());
+    let taken = writer.into_inner().taken;
+    let (profile, integrity) = read(taken.as_slice()).unwrap();
     assert!(!profile.events[0].is_empty());
     assert!(integrity.problem.unwrap().contains("cut in the middle"));
+    // Where there is room for it, the file says why it ends.
+    let (profile, integrity) = read([&taken[..whole], &closing].concat().as_slice()).unwrap();
+    assert_eq!((profile.end, integrity.problem), (Some(end), None));
 }
 
 #[test]

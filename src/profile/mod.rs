@@ -18,8 +18,7 @@ mod wait;
 
 pub use event::{Event, EventId, EventInfo, Sample, Unit};
 pub use file::{
-    Glance, Integrity, Opened, ReadError, WriteError, Writer, end_chunk, read, read_path, read_stream,
-    recorder_words,
+    Glance, Integrity, Opened, ReadError, WriteError, Writer, read, read_path, read_stream, recorder_words,
 };
 pub use fold::Folded;
 pub use kernel_addresses::AddressSettings;

@@ -82,7 +82,7 @@ pub use target::{Found, count_named, find};
 
 use crate::failure::{Failure, status as exit};
 use crate::privilege;
-use crate::profile::{self, End, WriteError, Writer, counter};
+use crate::profile::{End, WriteError, Writer, counter};
 use announce::announce;
 use fresh_rows::MostRows;
 use launch::Child;
@@ -566,8 +566,6 @@ impl Recording<'_, '_> {
     /// command goes on, and its status is returned.
     fn give_up(&mut self, writer: Writer<ProfileFile>, error: anyhow::Error) -> anyhow::Result<u8> {
         self.session.halt();
-        let whole = writer.bytes_written();
-        let mut file = writer.into_inner();
         let mut error = match error.downcast::<WriteError>() {
             Ok(error) => write_error(self.placed.path.as_deref(), error),
             Err(error) => error,
@@ -579,7 +577,8 @@ impl Recording<'_, '_> {
                 threads: self.session.collector.totals.threads.len() as u32,
                 ..End::default()
             };
-            file.cut_to(whole, &profile::end_chunk(&end).unwrap_or_default());
+            let (whole, closing) = (writer.bytes_written(), writer.closing_chunk(&end).unwrap_or_default());
+            writer.into_inner().cut_to(whole, &closing);
             let is_there = self.placed.confirm();
             self.placed.settle();
             if let (Some(path), Some(failure)) = (&self.placed.path, error.downcast_ref::<Failure>()) {

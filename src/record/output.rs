@@ -5,6 +5,7 @@
 //! until a first piece of the new one is written. While it is written, the file is locked (`profile::lock`): no other recorder
 //! replaces it.
 
+mod growing_file;
 mod leftovers;
 mod placed;
 #[cfg(test)]
@@ -18,9 +19,10 @@ use crate::failure::{Failure, status};
 use crate::own_file;
 use crate::privilege;
 use crate::profile::lock::{self, Sibling};
+use growing_file::GrowingFile;
 use placed::New;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 const DEFAULT_NAME: &str = "prof.data";
@@ -119,7 +121,7 @@ impl Destination {
             keeps_old: self.keeps_old,
         });
         let new = new.map_err(|error| write_failure(path, &error))?;
-        Ok((ProfileFile::File(file), Unplaced { new: Some(new) }))
+        Ok((ProfileFile::File(GrowingFile::new(file)), Unplaced { new: Some(new) }))
     }
 
     /// The path of the file; `None` for standard output.
@@ -171,20 +173,15 @@ pub(super) fn write_failure(path: &Path, error: &io::Error) -> Failure {
 /// The file that a recording writes.
 #[derive(Debug)]
 pub(super) enum ProfileFile {
-    File(File),
+    File(GrowingFile),
     Stdout(io::Stdout),
 }
 
 impl ProfileFile {
-    /// Cuts the file to its first `bytes` bytes, the last border between whole chunks.
-    /// Then `end` is appended, if there is room for it: what was cut off may have been larger.
+    /// Cuts the file to its first `bytes` bytes, the last border between whole chunks. Then `end` is appended.
     pub(super) fn cut_to(&mut self, bytes: u64, end: &[u8]) {
         if let ProfileFile::File(file) = self {
-            // On a full disk cutting still works; if not, readers stop at the damage by themselves.
-            let is_cut = file.set_len(bytes).and_then(|()| file.seek(SeekFrom::Start(bytes)));
-            if is_cut.is_ok() && file.write_all(end).is_err() {
-                let _ = file.set_len(bytes);
-            }
+            file.end_at(bytes, end);
         }
     }
 }

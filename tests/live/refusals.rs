@@ -369,6 +369,12 @@ fn a_recording_of_waits_alone_is_kept_when_the_disk_fills_up() {
     let report =
         prof().args(["report", "--off-cpu", "--idle"]).arg(&file).output().expect("`timeout` can be run");
     assert!(report.status.success() && text(&report).contains("REASON"), "{}", messages(&report));
+    let info = prof().arg("info").arg(&file).output().expect("`timeout` can be run");
+    assert!(
+        text(&info).contains("no space left on the disk"),
+        "the file does not say how it ended: {}",
+        text(&info)
+    );
 }
 
 #[test]

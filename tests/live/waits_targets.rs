@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Records a fixture for 1.5 s and asserts that its totals hold. Gives what the fixture printed, too.
 fn recorded(fixture: &str, options: &[&str]) -> Option<(Waits, String)> {
     let program = Running::fixture(fixture, &["20"])?;
-    let recording = Recording::with([&["-p", &program.pid().to_string(), "-d", "1500ms"], options].concat());
+    let recording = Recording::of_pid_with(program.pid(), "1500ms", options);
     let waits = Waits::read(&recording.file());
     waits.assert_totals();
     Some((waits, program.finish()))

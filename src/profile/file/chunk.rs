@@ -86,7 +86,12 @@ pub(super) struct Packer {
 
 impl Packer {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Packer { compressor: zstd::bulk::Compressor::new(COMPRESSION_LEVEL)?, number: 0 })
+        Packer::from_number(0)
+    }
+
+    /// Its first chunk has this number.
+    pub(super) fn from_number(number: u16) -> io::Result<Self> {
+        Ok(Packer { compressor: zstd::bulk::Compressor::new(COMPRESSION_LEVEL)?, number })
     }
 
     /// The next chunk, complete. `payload` must not be longer than [`MAX_SIZE`].

@@ -22,7 +22,7 @@ mod hostile_tests;
 
 pub use open::{Glance, Opened, read_path, recorder_words};
 pub use reader::{read, read_stream};
-pub use writer::{Writer, end_chunk};
+pub use writer::Writer;
 
 /// Most rows (samples, stacks, strings, …) of one chunk.
 const MAX_ROWS: usize = 1 << 16;

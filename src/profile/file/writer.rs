@@ -16,15 +16,6 @@ const EMPTY_STRING: usize = 1;
 /// Text bytes after which a chunk of strings is closed.
 const TEXT_PER_CHUNK: usize = 1 << 20;
 
-/// The chunk that ends a file whose writer has failed, behind the last whole chunk.
-///
-/// # Errors
-///
-/// When there is no memory for it.
-pub fn end_chunk(end: &crate::profile::End) -> Result<Vec<u8>, WriteError> {
-    Ok(Packer::new()?.pack(Kind::End, &schema::End::from(end).encode_to_vec())?.to_vec())
-}
-
 /// Appends a growing [`Profile`] to a file.
 ///
 /// It remembers, for each table, how many rows the file has ("written"), and what the coders of the
@@ -103,7 +94,7 @@ struct SymbolCoders {
 impl<W: Write> Writer<W> {
     /// Starts a file: header and meta chunk.
     pub fn new(out: W, meta: &Meta) -> Result<Self, WriteError> {
-        let mut out = Sink { out, packer: Packer::new()?, bytes: 0, is_broken: false };
+        let mut out = Sink { out, packer: Packer::new()?, bytes: 0, chunks: 0, is_broken: false };
         out.write(&header::encode(meta.start_unix_ns))?;
         out.chunk(Kind::Meta, &schema::Meta::from(meta))?;
         out.flush()?;
@@ -208,6 +199,16 @@ impl<W: Write> Writer<W> {
         rows.sort_unstable_by_key(|(frame, _)| *frame);
         rows.dedup_by_key(|(frame, _)| *frame);
         self.write_locations(&rows)
+    }
+
+    /// The chunk that ends the file behind its last whole chunk, [`Writer::bytes_written`], though writing has failed.
+    ///
+    /// # Errors
+    ///
+    /// When there is no memory for it.
+    pub fn closing_chunk(&self, end: &crate::profile::End) -> Result<Vec<u8>, WriteError> {
+        let payload = schema::End::from(end).encode_to_vec();
+        Ok(Packer::from_number(self.out.chunks)?.pack(Kind::End, &payload)?)
     }
 
     /// Bytes written so far.
@@ -594,6 +595,8 @@ struct Sink<W> {
     out: W,
     packer: Packer,
     bytes: u64,
+    /// Whole chunks, of which the format counts so many.
+    chunks: u16,
     is_broken: bool,
 }
 
@@ -605,7 +608,9 @@ impl<W: Write> Sink<W> {
             return Err(WriteError::Limit { what: "a chunk's size in bytes", found, limit });
         }
         let chunk = self.packer.pack(kind, &payload)?;
-        self.write(&chunk)
+        self.write(&chunk)?;
+        self.chunks = self.chunks.wrapping_add(1);
+        Ok(())
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
