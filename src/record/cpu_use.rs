@@ -93,6 +93,15 @@ pub(super) fn failure(target: &str, used_ns: u64, counter_of: impl Fn(&str) -> u
     .hint("see whether sampling works here:  prof doctor")
 }
 
+/// Says that none of a target's `threads` was seen to run or to wait.
+pub(super) fn silence(target: &str, threads: u64) -> Failure {
+    let message = format!(
+        "nothing was recorded of {target}: the kernel showed {} neither running nor waiting",
+        units::counted(threads, "thread")
+    );
+    Failure::new(status::NO_MATCH, message).hint("see whether recording works here:  prof doctor")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -558,8 +558,13 @@ impl Recording<'_, '_> {
     /// Why a target that ran has no sample.
     fn unrecorded(&self) -> Option<Failure> {
         let profile = &self.session.collector.profile;
-        let used_ns = Some(profile.counter(counter::UNRECORDED_NS)).filter(|used_ns| *used_ns > 0)?;
-        Some(cpu_use::failure(&profile.meta.target, used_ns, |name| profile.counter(name)))
+        let used_ns = profile.counter(counter::UNRECORDED_NS);
+        if used_ns > 0 {
+            return Some(cpu_use::failure(&profile.meta.target, used_ns, |name| profile.counter(name)));
+        }
+        let is_silent = status::is_silent(profile, &self.session.collector.totals);
+        is_silent
+            .then(|| cpu_use::silence(&profile.meta.target, profile.counter(counter::THREADS_UNACCOUNTED)))
     }
 
     /// The recording cannot go on. What the file holds in whole chunks is kept if there are samples in it. A launched

@@ -179,7 +179,7 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
         lines.push(format!("  names    {modules} not read in full: -v says why"));
     }
     lines.extend(refused.iter().map(|notice| format!("  note     {}", safe_text::message(notice))));
-    if samples == 0 && profile.counter(counter::UNRECORDED_NS) > 0 {
+    if samples == 0 && (profile.counter(counter::UNRECORDED_NS) > 0 || is_silent(profile, totals)) {
         // What is wrong is said in words of its own.
     } else if samples == 0 && totals.waits == 0 {
         lines.push(no_sample_line(profile));
@@ -210,6 +210,12 @@ fn ending_line(end: &End) -> Option<String> {
     let reason = (!is_asked_for).then(|| end.reason.replace("target ended", "the target ended"));
     let parts: Vec<String> = reason.into_iter().chain(command).collect();
     (!parts.is_empty()).then(|| format!("  end      {}", parts.join(", ")))
+}
+
+/// Whether threads were to be recorded, and nothing at all came of any: no sample, no wait, no account.
+pub(super) fn is_silent(profile: &Profile, totals: &Totals) -> bool {
+    let is_empty = totals.samples == 0 && totals.waits == 0;
+    is_empty && profile.thread_times.is_empty() && profile.counter(counter::THREADS_UNACCOUNTED) > 0
 }
 
 /// Why there is nothing in it, as far as that is known.
@@ -468,6 +474,22 @@ mod tests {
         profile.count(counter::THREADS_UNACCOUNTED, 13);
         let line = threads_line(&profile).expect("waits are recorded");
         assert!(line.ends_with("= 4.00 s of 1 thread; 52.0 s of 13 threads not accounted"), "{line}");
+    }
+
+    #[test]
+    fn a_target_of_which_nothing_came_is_silent() {
+        let mut profile = Profile::new(Meta::default());
+        assert!(!is_silent(&profile, &Totals::default()), "there was nobody to give an account");
+        profile.count(counter::THREADS_UNACCOUNTED, 13);
+        assert!(is_silent(&profile, &Totals::default()));
+        assert!(!is_silent(&profile, &Totals { waits: 1, ..Totals::default() }));
+        profile.thread_times.push(ThreadTime::default());
+        assert!(!is_silent(&profile, &Totals::default()), "one slept all the time");
+        let silence = crate::record::cpu_use::silence("init", 13);
+        assert_eq!(
+            silence.message,
+            "nothing was recorded of init: the kernel showed 13 threads neither running nor waiting"
+        );
     }
 
     #[test]

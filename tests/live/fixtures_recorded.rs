@@ -243,7 +243,7 @@ fn a_module_that_breaks_stacks_is_named() {
     let Some(program) = Running::fixture("noinfo", &["20"]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     let report = recording.report();
-    assert!(report.samples() > 50, "only {} samples", report.samples());
+    report.assert_enough(50);
     assert!(report.complete_percent() < 3.0, "no walk can be complete here, {}", report.complete_percent());
     // What lies below the break is right all the same.
     assert!(report.total_percent("below_the_break") > 80.0, "top: {}", report.top());

@@ -115,7 +115,7 @@ fn erlang_is_whole_from_its_own_stacks_to_those_of_c_where_it_keeps_frame_pointe
     let report = recording.report();
     // Where generated code goes over to the runtime's stack and back it has no frame for some instructions: those are 0.2 to
     // 1.1 % of the samples of a run.
-    assert!(report.samples() >= 100, "only {} samples", report.samples());
+    report.assert_enough(100);
     assert!(
         report.complete_percent() >= 97.0,
         "{:.2} % are whole: {}",

@@ -183,7 +183,7 @@ fn a_32_bit_program_is_named_as_such_and_not_walked() {
     let program = Running::start(&mut Command::new(program));
     let recording = Recording::of_pid(program.pid(), "1s");
     let report = recording.report();
-    assert!(report.samples() > 100, "only {} samples", report.samples());
+    report.assert_enough(100);
     assert!(report.cause_percent("compat_32") > 99.0, "the causes are {}", report.causes());
     let deepest = recording.stacks().0.iter().map(|stack| stack.depth()).max();
     // The command's name, the mark, the leaf, and the kernel's frames of an interrupt.

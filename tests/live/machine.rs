@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// So many tests record at a time: they mostly sleep, and what they assert holds on a busy machine.
 const SIDE_BY_SIDE: usize = 3;
@@ -56,6 +57,14 @@ fn records_here() -> Option<()> {
         return skip("live tests need a kernel with BTF (/sys/kernel/btf/vmlinux)");
     }
     Some(())
+}
+
+/// How long threads have waited for a CPU while there was none for them, since the machine has booted; nothing where the
+/// kernel does not count it.
+pub(crate) fn waited_for_cpus() -> Duration {
+    let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let total = text.lines().next().and_then(|line| line.rsplit_once("total=")?.1.parse().ok());
+    Duration::from_micros(total.unwrap_or(0))
 }
 
 pub(crate) use crate::support::skip;

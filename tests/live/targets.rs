@@ -64,7 +64,7 @@ fn the_whole_machine_is_recorded() {
     stacks.assert_has(&["main", "share_fifty"]);
     stacks.assert_has(&["main", "read_zeroes"]);
     let only = recording.report_with(&["--pid", &shares.pid().to_string()]);
-    only.assert_whole(50);
+    only.assert_whole(15);
 }
 
 #[test]

@@ -74,9 +74,13 @@ fn assert_switches(case: &str, waits: &Waits, lines: &[Line], least_per_second: 
         line.switches * (line.time.min(to) - before.time.max(from)).max(0.0)
     });
     let truth: f64 = in_span.sum();
-    let found = waits.profile.thread_times.iter().map(|time| time.switches).sum::<u64>() as f64;
     // At both ends a line is in part about the time outside, in which the program is faster.
-    let allowed = truth * 0.01 + 0.1 * (truth / (to - from));
+    let is_across = |pair: &&[Line]| [from, to].iter().any(|end| pair[0].time < *end && *end < pair[1].time);
+    let across =
+        lines.windows(2).filter(is_across).map(|pair| pair[1].switches * (pair[1].time - pair[0].time));
+    let across: f64 = across.sum();
+    let found = waits.profile.thread_times.iter().map(|time| time.switches).sum::<u64>() as f64;
+    let allowed = truth * 0.01 + across.max(0.1 * (truth / (to - from)));
     assert!((found - truth).abs() < allowed, "{case}: {found} switches, {truth:.0} by the kernel");
     let per_second = found / (to - from);
     if per_second < least_per_second {
