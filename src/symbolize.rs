@@ -4,10 +4,9 @@ use crate::failure::{Failure, status};
 use crate::privilege;
 use crate::profile::{Profile, Writer, lock, read_path};
 use crate::record::{Completed, complete_names};
-use crate::report::replace_file;
+use crate::report::{replace_file, unreadable};
 use crate::safe_text;
 use crate::units;
-use anyhow::Context;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -34,7 +33,7 @@ pub fn run(options: &SymbolizeOptions) -> anyhow::Result<String> {
 fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     let shown = safe_text::terminal(&options.file.display().to_string()).into_owned();
     let (mut profile, integrity) =
-        read_path(&options.file).with_context(|| format!("cannot read `{shown}`"))?;
+        read_path(&options.file).map_err(|error| unreadable(&options.file, &error))?;
     if let Some(recorder) = lock::writer_of(&options.file) {
         let message = format!("cannot add names to `{shown}`: {recorder} is still recording it");
         return Err(Failure::new(status::FAILED, message)
@@ -91,6 +90,14 @@ fn summary(shown: &str, completed: &Completed) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_not_there_is_said_with_what_to_do() {
+        let error = run(&SymbolizeOptions { file: "/nowhere/prof.data".into() }).unwrap_err();
+        let failure = error.downcast::<Failure>().unwrap();
+        assert_eq!(failure.message, "cannot read `/nowhere/prof.data`: no such file");
+        assert!(failure.hints[0].contains("prof record"), "{failure}");
+    }
 
     #[test]
     fn what_is_said_has_all_counts() {

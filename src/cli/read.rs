@@ -80,7 +80,7 @@ pub(super) struct CommonArgs {
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     thread: Option<String>,
     /// Only these processes
-    #[arg(long, value_name = "PID,…", value_parser = value::pids, allow_negative_numbers = true)]
+    #[arg(long, value_name = "PID,…", value_parser = value::recorded_pids, allow_negative_numbers = true)]
     pid: Vec<Ids>,
     /// Only these threads
     #[arg(long, value_name = "TID,…", value_parser = value::tids, allow_negative_numbers = true)]

@@ -215,7 +215,8 @@ fn numbers_that_cannot_be_are_refused_in_words() {
         ("prof record -F -5 -p 1", "samples per second"),
         ("prof report -n -1", "write a number of rows"),
         ("prof report -n abc", "write a number of rows"),
-        ("prof report --pid abc", "`abc` is no process id"),
+        // What runs here now says nothing of a recording.
+        ("prof report --pid abc", "`abc` is no process id; those in it: prof report --by process"),
         ("prof report --cpu x", "write CPU numbers"),
         ("prof report --min-pct -1", "from 0 to 100"),
         ("prof doctor -p abc", "`abc` is no process id"),

@@ -131,6 +131,14 @@ pub(super) fn pids(text: &str) -> Result<Ids, String> {
     })
 }
 
+/// Ids of processes that were recorded: what runs here now is another matter.
+pub(super) fn recorded_pids(text: &str) -> Result<Ids, String> {
+    ids(text).map_err(|problem| match problem {
+        IdProblem::Word(word) => format!("`{word}` is no process id; those in it: prof report --by process"),
+        problem => problem.text("process"),
+    })
+}
+
 /// One process id.
 pub(super) fn one_pid(text: &str) -> Result<u32, String> {
     match pids(text)?.0.as_slice() {

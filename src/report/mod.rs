@@ -265,18 +265,7 @@ impl Recording {
             }
             Input::File(path) => match open(path)?.and_then(profile::Opened::read) {
                 Ok(read) => read,
-                Err(profile::ReadError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-                    return Err(missing(path).into());
-                }
-                Err(error) => {
-                    let message = format!("cannot read `{}`: {error}", path.display());
-                    let failure = Failure::new(status::FAILED, message);
-                    return Err(match error.hint() {
-                        Some(hint) => failure.hint(hint),
-                        None => failure,
-                    }
-                    .into());
-                }
+                Err(error) => return Err(unreadable(path, &error).into()),
             },
         };
         let has_samples = profile.events.iter().any(|event| !event.is_empty());
@@ -414,6 +403,18 @@ impl Recording {
         };
         Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
             .hint("a program that waits uses no CPU; record while it works")
+    }
+}
+
+/// Why the recording at `path` cannot be read, and what to do.
+pub(crate) fn unreadable(path: &Path, error: &profile::ReadError) -> Failure {
+    if matches!(error, profile::ReadError::Io(error) if error.kind() == std::io::ErrorKind::NotFound) {
+        return missing(path);
+    }
+    let failure = Failure::new(status::FAILED, format!("cannot read `{}`: {error}", path.display()));
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
     }
 }
 

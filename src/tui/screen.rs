@@ -109,7 +109,12 @@ fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Pictur
 /// Says that the first picture is to come, or why there is none.
 fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, app: &App, theme: &Theme) {
     let Some(failure) = &app.problem else {
-        frame.render_widget(Line::from(" prof  reading the profile").style(theme.faint()), areas.header);
+        let what = if app.is_live() {
+            " prof  recording; the first picture is to come"
+        } else {
+            " prof  reading the profile"
+        };
+        frame.render_widget(Line::from(what).style(theme.faint()), areas.header);
         return;
     };
     frame.render_widget(Line::from(" prof  nothing to show").style(theme.heading()), areas.header);

@@ -23,7 +23,7 @@ pub(crate) fn prof() -> Command {
 /// As [`prof`], for a copy of the binary.
 pub(crate) fn prof_at(binary: &Path) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["--foreground", "--kill-after=5", "60"]).arg(binary);
+    command.args(["--foreground", "--kill-after=30", "60"]).arg(binary);
     // Tests neither write into a user's home nor depend on what was recorded before.
     command.env("PROF_NO_CACHE", "1");
     command
@@ -113,26 +113,14 @@ impl Recording {
             }
         };
         until(&|line| line.starts_with("recording "));
-        let (begun, queued) =
-            (Instant::now(), pids.iter().map(|pid| time_in_queues(*pid)).collect::<Vec<_>>());
-        let left = || {
-            // Longer than so many times the program itself may not live.
-            let of_each =
-                pids.iter().zip(&queued).map(|(pid, then)| time_in_queues(*pid).saturating_sub(*then));
-            let kept_waiting = of_each.max().unwrap_or_default().min(wanted * 4);
-            (wanted + kept_waiting).saturating_sub(begun.elapsed())
-        };
-        let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
-        while !left().is_zero() && pids.iter().any(is_there) {
-            std::thread::sleep(left().min(Duration::from_millis(50)));
-        }
+        RunningFor::begin(pids, wanted).wait();
         let _ = rustix::process::kill_process(
             Pid::from_raw(recorder.id() as i32).expect("a process id"),
             Signal::INT,
         );
         until(&|_| false);
         let status = recorder.wait().expect("own child");
-        assert!(status.success(), "{command:?} said:\n{messages}");
+        assert!(status.success(), "{command:?} ended with {status} and said:\n{messages}");
         Recording { folder, messages, output: Vec::new() }
     }
 
@@ -191,6 +179,38 @@ impl Recording {
     /// `prof export -o OUT`.
     pub(crate) fn export(&self, out: &Path) {
         self.read("export", &["-o", out.to_str().expect("a temporary path is text")]);
+    }
+}
+
+/// A time for processes to run, which is longer by as much as they are kept waiting for a CPU.
+pub(crate) struct RunningFor<'a> {
+    pids: &'a [u32],
+    wanted: Duration,
+    begun: Instant,
+    queued: Vec<Duration>,
+}
+
+impl<'a> RunningFor<'a> {
+    /// From now on.
+    pub(crate) fn begin(pids: &'a [u32], wanted: Duration) -> Self {
+        let queued = pids.iter().map(|pid| time_in_queues(*pid)).collect();
+        RunningFor { pids, wanted, begun: Instant::now(), queued }
+    }
+
+    /// Returns when it is over, or when none of the processes is there any more.
+    pub(crate) fn wait(&self) {
+        let is_there = |pid: &u32| Path::new(&format!("/proc/{pid}")).exists();
+        while !self.left().is_zero() && self.pids.iter().any(is_there) {
+            std::thread::sleep(self.left().min(Duration::from_millis(50)));
+        }
+    }
+
+    fn left(&self) -> Duration {
+        let of_each = (self.pids.iter().zip(&self.queued))
+            .map(|(pid, then)| time_in_queues(*pid).saturating_sub(*then));
+        // Longer than so many times the program itself may not live.
+        let kept_waiting = of_each.max().unwrap_or_default().min(self.wanted * 4);
+        (self.wanted + kept_waiting).saturating_sub(self.begun.elapsed())
     }
 }
 

@@ -71,10 +71,12 @@ fn threads_that_give_no_account_are_not_accounted() {
     let Some(_turn) = turn() else { return };
     let asleep = Running::start(Command::new("sleep").arg("60"));
     let pid = asleep.pid().to_string();
-    let Some(recording) = blind_to("accounts", 0, &["-e", "off", "-p", &pid, "-d", "1s"]) else { return };
+    let Some(recording) = blind_to("accounts", 3, &["-e", "off", "-p", &pid, "-d", "1s"]) else { return };
     let profile = read_path(&recording.file()).expect("own recording can be read").0;
     assert_eq!(profile.counter(counter::THREADS_UNACCOUNTED), 1, "{:?}", profile.counters);
     assert!(recording.messages.contains(" of 1 thread not accounted"), "{}", recording.messages);
+    let said = "the kernel showed 1 thread neither running nor waiting";
+    assert!(recording.messages.contains(said), "{}", recording.messages);
     let info = recording.info_text();
     assert!(info.contains("no account of 1 thread"), "{info}");
     assert!(info.contains("stacks    none") && !info.contains("100.0% complete"), "{info}");

@@ -168,7 +168,9 @@ impl Waits {
         assert!(
             (found_ns as f64 - off_ns as f64).abs() <= allowed_ns,
             "waits of {kept_ns} ns, short ones of {short_ns}, lost ones of {lost_ns}, while threads did not run for \
-             {off_ns}; allowed are {allowed_ns:.0}"
+             {off_ns}; allowed are {allowed_ns:.0}; {:?}, {:#?}",
+            self.profile.counters,
+            self.profile.thread_times
         );
         if self.counter(counter::WAITS_THINNED) == 0 {
             // Lots may have been drawn, and all have fallen on the waits: the chances were good.

@@ -2,7 +2,7 @@
 
 use super::machine::{now_ns, skip, tool_or_skip, turn};
 use super::postgres::Postgres;
-use super::profiler::{Recording, binary};
+use super::profiler::{Recording, RunningFor, binary};
 use super::running::Running;
 use super::waits_recorded::{Sum, Waits};
 use prof::profile::{Outcome, counter};
@@ -101,7 +101,15 @@ fn assert_budget(case: &str, recording: &Recording, waits: &Waits, cpus: f64) {
     // What was saved up before, for a second, is used up in a burst.
     let most_s = SHARE * (duration_s + 1.0) * cpus * 1.1;
     assert!(stacks_s <= most_s, "{case}: stacks took {stacks_s:.3} of {most_s:.3} s");
-    assert!(waits.counter(counter::WAITS_THINNED) > 0, "{case}: every wait was kept");
+    if waits.counter(counter::WAITS_THINNED) == 0 {
+        assert!(
+            stacks_s < SHARE * duration_s * cpus / 2.0,
+            "{case}: every wait was kept, in {stacks_s:.3} s"
+        );
+        let _: Option<()> =
+            skip(&format!("{case}: this machine makes too few switches for some to be left out"));
+        return;
+    }
     let table = recording.report_text(&["--off-cpu"]);
     let said = table.lines().find(|line| line.contains(" waits kept, ± "));
     assert!(said.is_some(), "{case}: the report does not say what was left out:\n{table}");
@@ -153,7 +161,8 @@ fn a_stopped_recorder_does_not_slow_the_program_and_what_is_lost_is_counted() {
             kill_process(pid, signal).expect("prof still records");
         }
         let began = now_ns() as f64 * 1e-9;
-        std::thread::sleep(Duration::from_millis(if step == 1 { 1500 } else { 800 }));
+        let wanted = Duration::from_millis(if step == 1 { 1500 } else { 800 });
+        RunningFor::begin(&[program.pid()], wanted).wait();
         began
     });
     kill_process(pid, Signal::INT).expect("prof still records");
