@@ -202,8 +202,8 @@ impl KernelSide<'_> {
     }
 }
 
-/// How long threads that end may take for it while the recording does, too.
-const LAST_SWITCH_PATIENCE: Duration = Duration::from_millis(100);
+/// How long threads that end may take for it while the recording does, too: ten of them may wait for one CPU.
+const LAST_SWITCH_PATIENCE: Duration = Duration::from_millis(400);
 /// How often all threads are looked at for the sake of those that were missed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Stack copies of sleeping threads that fit into their ring: 120.

@@ -1,7 +1,7 @@
 //! The times of threads, against the kernel's own books: `/proc/PID/task/TID/schedstat` and `getrusage`.
 
 use super::fixture;
-use super::machine::{StolenTime, now_ns, turn};
+use super::machine::{StolenTime, now_ns, turn, turn_alone};
 use super::postgres::Postgres;
 use super::profiler::{Recording, prof, text};
 use super::running::Running;
@@ -42,7 +42,7 @@ fn is_near(found_ns: u64, books_ns: u64, stolen_ns: u64) -> bool {
 
 #[test]
 fn times_of_threads_are_those_of_the_kernels_own_books() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_alone() else { return };
     let Some(program) = fixture::build("accounts") else { return };
     let stolen = StolenTime::watch();
     let recording = Recording::with(["-e", "off", "--", program.to_str().expect("a path is text")]);

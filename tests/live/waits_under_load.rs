@@ -1,6 +1,6 @@
 //! Waits at the highest rates there are, and of programs of the distribution.
 
-use super::machine::{now_ns, skip, tool_or_skip, turn};
+use super::machine::{now_ns, skip, tool_or_skip, turn, turn_alone};
 use super::postgres::Postgres;
 use super::profiler::{Recording, RunningFor, binary};
 use super::running::Running;
@@ -16,7 +16,7 @@ const SHARE: f64 = 0.02;
 
 #[test]
 fn every_nanosecond_of_threads_that_only_wake_each_other_is_accounted_for() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_alone() else { return };
     let cases =
         [("pipe", "one", "10", 100_000.0), ("futex", "one", "1.5", 100_000.0), ("futex", "two", "1.5", 0.0)];
     for (how, cpus, seconds, least_per_second) in cases {
@@ -130,7 +130,7 @@ fn rate(lines: &[Line], from: f64, to: f64) -> f64 {
 
 #[test]
 fn a_stopped_recorder_does_not_slow_the_program_and_what_is_lost_is_counted() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_alone() else { return };
     let Some(program) = Running::fixture("pingpong", &["pipe", "one", "20"]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let file = folder.path().join("prof.data");
