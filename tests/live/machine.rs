@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So many tests record at a time: they mostly sleep, and what they assert holds on a busy machine.
-const SIDE_BY_SIDE: usize = 3;
+const SIDE_BY_SIDE: usize = 2;
 
 /// Places that are free, and tests that want all of them.
 static PLACES: Mutex<(usize, usize)> = Mutex::new((SIDE_BY_SIDE, 0));
@@ -59,9 +59,27 @@ fn records_here() -> Option<()> {
     Some(())
 }
 
+/// Whether there are more threads that want to run than processors.
+pub(crate) struct Crowd {
+    begun: Instant,
+    waited: Duration,
+}
+
+impl Crowd {
+    /// From now on.
+    pub(crate) fn watch() -> Crowd {
+        Crowd { begun: Instant::now(), waited: waited_for_cpus() }
+    }
+
+    /// Since then some had to wait for more than half of the time.
+    pub(crate) fn is_busy(&self) -> bool {
+        waited_for_cpus().saturating_sub(self.waited) > self.begun.elapsed() / 2
+    }
+}
+
 /// How long threads have waited for a CPU while there was none for them, since the machine has booted; nothing where the
 /// kernel does not count it.
-pub(crate) fn waited_for_cpus() -> Duration {
+fn waited_for_cpus() -> Duration {
     let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
     let total = text.lines().next().and_then(|line| line.rsplit_once("total=")?.1.parse().ok());
     Duration::from_micros(total.unwrap_or(0))

@@ -2,7 +2,7 @@
 //! each other's place, files without a name, more mappings than a list holds, and addresses that the kernel swaps.
 
 use super::fixture;
-use super::machine::{skip, turn, turn_alone, waited_for_cpus};
+use super::machine::{Crowd, skip, turn, turn_alone};
 use super::profiler::{Recording, Report};
 use super::running::Running;
 use perf_event_open_sys::bindings::perf_event_attr;
@@ -11,7 +11,6 @@ use std::fs;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 /// CPU time that the fixture `brief` uses by its own clock each time it is executed, seconds.
 const BRIEF_SECONDS: f64 = 0.03;
@@ -56,10 +55,9 @@ fn brief_programs_have_whole_stacks_when_the_whole_machine_is_recorded() {
     let copy = folder.path().join("brief-copy");
     fs::copy(brief, &copy).expect("a program can be copied");
     let script = format!("sleep 1; for i in 1 2 3 4 5; do '{}'; done", copy.display());
-    let waited = waited_for_cpus();
-    let begun = Instant::now();
+    let crowd = Crowd::watch();
     let recording = Recording::with(["-a", "-F", "4999", "--", "sh", "-c", &script]);
-    let is_busy = waited_for_cpus() - waited > begun.elapsed() / 2;
+    let is_busy = crowd.is_busy();
     let stacks = recording.stacks();
     let is_brief = |stack: &super::profiler::Stack| stack.comm() == "brief-copy";
     let seconds = |matches: &dyn Fn(&super::profiler::Stack) -> bool| {
@@ -94,10 +92,13 @@ fn a_program_that_executes_itself_again_and_again_has_whole_stacks() {
 fn libraries_that_take_each_others_place_are_never_confused() {
     let Some(_turn) = turn() else { return };
     let Some(program) = Running::fixture("reload", &["20"]) else { return };
+    let crowd = Crowd::watch();
     let recording = Recording::of_pid_with(program.pid(), "3s", &["-F", "1999"]);
     let report = recording.report();
     report.assert_enough(500);
-    assert!(report.complete_percent() >= 95.0, "{}", report.causes());
+    // The recorder hears of a library that was loaded when it is given a CPU.
+    let late = if crowd.is_busy() { report.cause_percent("unknown_mapping") } else { 0.0 };
+    assert!(report.complete_percent() + late >= 95.0, "{}", report.causes());
     let stacks = recording.stacks();
     stacks.assert_has(&["main", "in_first", "plugin_work", "first_work", "host_callback"]);
     stacks.assert_has(&["main", "in_second", "plugin_work", "second_work", "host_callback"]);
