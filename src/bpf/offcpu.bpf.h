@@ -188,13 +188,18 @@ static __always_inline void count_run(__u64 start)
 {
 	__u32 zero = 0;
 	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
+	__u64 took;
 
 	/* After the end `start` is that. */
 	if (!values || *(volatile __u64 *)&span.stop_ns)
 		return;
 	if (values->value[PROF_COUNT_SWITCH]++ % PROF_SWITCH_TIMED_EVERY == 0) {
+		took = bpf_ktime_get_ns() - start;
+		/* What lasts longer is what a hypervisor took. */
+		if (took > PROF_LONGEST_SWITCH_NS)
+			return;
 		values->value[PROF_COUNT_SWITCH_TIMED]++;
-		values->value[PROF_COUNT_SWITCH_NS] += bpf_ktime_get_ns() - start;
+		values->value[PROF_COUNT_SWITCH_NS] += took;
 	}
 }
 

@@ -1,7 +1,7 @@
 //! Waits of threads that come and go, of one thread, of a command, and what `-e` leaves out.
 
 use super::fixture;
-use super::machine::turn;
+use super::machine::{turn, turn_alone};
 use super::profiler::{Recording, binary};
 use super::running::{Running, wait_for};
 use super::waits_recorded::Waits;
@@ -204,7 +204,7 @@ fn two_processes_with_the_same_number_have_waits_of_their_own() {
 
 #[test]
 fn waits_of_the_whole_machine_are_recorded() {
-    let Some(_turn) = turn() else { return };
+    let Some(_turn) = turn_alone() else { return };
     let Some(program) = Running::fixture("waits", &["30"]) else { return };
     let recording = Recording::with(["-a", "-e", "cpu,off", "-d", "1500ms"]);
     let waits = Waits::read(&recording.file());
