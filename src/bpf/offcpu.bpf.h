@@ -188,18 +188,13 @@ static __always_inline void count_run(__u64 start)
 {
 	__u32 zero = 0;
 	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
-	__u64 took;
 
 	/* After the end `start` is that. */
 	if (!values || *(volatile __u64 *)&span.stop_ns)
 		return;
 	if (values->value[PROF_COUNT_SWITCH]++ % PROF_SWITCH_TIMED_EVERY == 0) {
-		took = bpf_ktime_get_ns() - start;
-		/* What lasts longer is what a hypervisor took. */
-		if (took > PROF_LONGEST_SWITCH_NS)
-			return;
 		values->value[PROF_COUNT_SWITCH_TIMED]++;
-		values->value[PROF_COUNT_SWITCH_NS] += took;
+		values->value[PROF_COUNT_SWITCH_NS] += bpf_ktime_get_ns() - start;
 	}
 }
 
@@ -586,7 +581,7 @@ int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct tas
 		state->early_factor = 0;
 		if (ends) {
 			send_thread_time(state, prev, now, true);
-		} else {
+		} else if (!is_over_at(now)) {
 			factor = early_factor(budget, now);
 			if (factor == 1 || bpf_get_prandom_u32() % factor == 0) {
 				state->early_factor = factor;

@@ -485,8 +485,6 @@ struct prof_counters {
 
 /* As PROF_TIMED_EVERY, of the programs of waits. */
 #define PROF_SWITCH_TIMED_EVERY 64
-/* No run of those programs takes longer, ns. */
-#define PROF_LONGEST_SWITCH_NS 1000000
 
 /* One run in so many is timed: a clock read costs as much as two frames. */
 #define PROF_TIMED_EVERY 8

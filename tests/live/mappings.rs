@@ -2,7 +2,7 @@
 //! each other's place, files without a name, more mappings than a list holds, and addresses that the kernel swaps.
 
 use super::fixture;
-use super::machine::{Crowd, skip, turn, turn_alone};
+use super::machine::{skip, turn, turn_alone};
 use super::profiler::{Recording, Report};
 use super::running::Running;
 use perf_event_open_sys::bindings::perf_event_attr;
@@ -60,9 +60,7 @@ fn brief_programs_have_whole_stacks_when_the_whole_machine_is_recorded() {
     let copy = folder.path().join("brief-copy");
     fs::copy(brief, &copy).expect("a program can be copied");
     let script = format!("sleep 1; for i in 1 2 3 4 5; do '{}'; done", copy.display());
-    let crowd = Crowd::watch();
     let recording = Recording::with(["-a", "-F", "4999", "--", "sh", "-c", &script]);
-    let is_busy = crowd.is_busy();
     let stacks = recording.stacks();
     let is_brief = |stack: &super::profiler::Stack| stack.comm() == "brief-copy";
     let seconds = |matches: &dyn Fn(&super::profiler::Stack) -> bool| {
@@ -76,7 +74,7 @@ fn brief_programs_have_whole_stacks_when_the_whole_machine_is_recorded() {
     assert!(all >= 0.95 * 5.0 * BRIEF_SECONDS, "only {:.0} samples are of the program", all * HZ);
     // Where the CPUs are busy with other programs, theirs may be the tables that are made first. That is said then.
     let is_late = |stack: &super::profiler::Stack| is_brief(stack) && stack.any_contains("table not loaded");
-    let late = if is_busy { seconds(&is_late) } else { 0.0 };
+    let late = if recording.was_crowded { seconds(&is_late) } else { 0.0 };
     assert!(whole + late >= 0.95 * all, "{whole:.4} of {all:.4} s; {}", recording.report().causes());
     stacks.assert_has(&["_start", "main", "brief_work", "inner_work"]);
 }

@@ -48,7 +48,7 @@ pub(crate) struct Recording {
     /// What the recorded command wrote to standard output.
     pub(crate) output: Vec<u8>,
     /// More threads wanted to run than there were processors.
-    was_crowded: bool,
+    pub(crate) was_crowded: bool,
 }
 
 impl Recording {

@@ -179,6 +179,21 @@ fn a_stopped_recorder_does_not_slow_the_program_and_what_is_lost_is_counted() {
     waits.assert_totals();
 }
 
+/// Recordings go on being closed for a while after their end, and the program goes on switching.
+#[test]
+fn switches_after_the_end_are_no_cost_of_the_recording() {
+    let Some(_turn) = turn() else { return };
+    for option in [None, Some("--wait-stacks-when-leaving")] {
+        let Some(program) = Running::fixture("pingpong", &["pipe", "one", "20"]) else { return };
+        let pid = program.pid().to_string();
+        let common = ["-e", "off", "--max-overhead", "0", "-d", "500ms", "-p", &pid];
+        let waits = Waits::read(&Recording::with(common.into_iter().chain(option)).file());
+        let bpf_ns = waits.profile.end.as_ref().map_or(0, |end| end.bpf_ns);
+        let most_ns = waits.profile.duration_ns() * u64::from(waits.profile.meta.cpus);
+        assert!(bpf_ns <= most_ns, "{option:?}: {bpf_ns} ns in BPF programs of {most_ns} that there were");
+    }
+}
+
 /// Records `pid` with all that is to be recorded by default, and asserts that its waits have whole stacks.
 fn assert_whole_stacks(what: &str, targets: &str, seconds: &str) {
     let recording = Recording::with(["-p", targets, "-d", seconds]);
