@@ -10,7 +10,7 @@ use super::label::{LabelId, LabelKind};
 use super::options::{ReportOptions, View};
 use super::selection::Selection;
 use super::totals::Totals;
-use super::{Recording, advice, peek, text, threads};
+use super::{Recording, advice, name, peek, text, threads};
 use crate::failure::Failure;
 use crate::profile::{End, FoundBy, FrameId};
 use crate::safe_text;
@@ -268,7 +268,7 @@ pub(super) fn report(
         quality: QualityFields::of(selection),
         cost: Cost::of(recording),
         notes: advice::report_notes(recording, selection, &options.common),
-        hidden_idle: HiddenIdle::of(recording, selection, &options.common).as_ref().map(HiddenIdleFields::of),
+        hidden_idle: HiddenIdle::of(recording, selection, &options.common).as_ref().map(|hidden| HiddenIdleFields::of(hidden, options.common.names_for_programs())),
         hidden_idle_ns: selection.shown.waits.map(|_| selection.hidden_idle.weight),
         rows: match view {
             View::Waits => Rows::Waits(wait_rows(selection, options)),
@@ -320,6 +320,7 @@ fn frames_found_by(selection: &Selection<'_>) -> FxHashMap<LabelId, BTreeMap<&'s
 fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<FunctionRow> {
     let mut found_by = frames_found_by(selection);
     let table = FunctionTable::new(selection, options.sort);
+    let names = options.common.names_for_programs();
     let whole = selection.total;
     // Programs get every row unless they ask for less.
     let shown =
@@ -329,7 +330,7 @@ fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<Func
             let label = selection.labels.get(row.label);
             let self_pct = percent(row.own.weight, whole.weight);
             FunctionRow {
-                function: label.name.clone(),
+                function: label.name_in(names).to_owned(),
                 raw_name: label.raw_name.clone(),
                 module: label.module.clone(),
                 file: row.source.as_ref().map(|source| source.file.clone()),
@@ -354,6 +355,7 @@ fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<Func
 
 fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOptions) -> Vec<TreeRow> {
     let tree = CallTree::new(selection, direction);
+    let names = options.common.names_for_programs();
     let least = options.least_percent();
     let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= least);
     (order.into_iter().take(options.most_rows()))
@@ -362,7 +364,7 @@ fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOp
             let label = selection.labels.get(node.label);
             TreeRow {
                 depth: node.depth,
-                function: label.name.clone(),
+                function: label.name_in(names).to_owned(),
                 module: label.module.clone(),
                 is_inlined: node.is_inlined,
                 is_kernel: node.is_kernel,
@@ -380,10 +382,11 @@ fn peek_rows(selection: &Selection<'_>, text: &str, options: &ReportOptions) -> 
     if found.is_empty() {
         return Err(text::no_match(text).into());
     }
+    let names = options.common.names_for_programs();
     let neighbour = |label: Option<super::LabelId>, amount: Amount| {
         let label = label.map(|label| selection.labels.get(label));
         Neighbour {
-            function: label.map(|label| label.name.clone()),
+            function: label.map(|label| label.name_in(names).to_owned()),
             module: label.map(|label| label.module.clone()),
             total_ns: amount.weight,
             samples: amount.samples,
@@ -392,7 +395,7 @@ fn peek_rows(selection: &Selection<'_>, text: &str, options: &ReportOptions) -> 
     let rows = peek::shown(&found, selection, options).iter().map(|found| {
         let label = selection.labels.get(found.label);
         PeekRow {
-            function: label.name.clone(),
+            function: label.name_in(names).to_owned(),
             module: label.module.clone(),
             self_ns: found.own.weight,
             total_ns: found.total.weight,
@@ -415,6 +418,7 @@ fn thread_rows(
         None => threads::threads(selection),
     };
     let shown = threads::shown(&rows, totals.is_some(), options).0.len();
+    let names = options.common.names_for_programs();
     Ok((rows.into_iter().take(shown))
         .map(|row| ThreadFields {
             thread: row.thread,
@@ -423,12 +427,12 @@ fn thread_rows(
             processes: row.processes,
             total_ns: row.amount.weight,
             samples: row.amount.samples,
-            hottest: row.hottest.map(|(label, _)| selection.labels.get(label).name.clone()),
+            hottest: row.hottest.map(|(label, _)| selection.labels.get(label).name_in(names).to_owned()),
             hottest_self_ns: row.hottest.map_or(0, |(_, weight)| weight),
             times: row.times.map(|times| TotalsFields::of_times(&times, row.threads, row.threads_by_samples)),
             top_wait: row.top_wait.map(|top| TopWaitFields {
                 reason: top.reason.label(),
-                function: top.place,
+                function: name::in_style(&top.place, names).into_owned(),
                 wait_ns: top.time_ns,
             }),
         })

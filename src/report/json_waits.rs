@@ -2,7 +2,8 @@
 
 use super::hidden_idle::{HiddenIdle, IdlePlace};
 use super::label::LabelId;
-use super::options::ReportOptions;
+use super::name;
+use super::options::{NameStyle, ReportOptions};
 use super::selection::{Selection, short_waits_name_of};
 use super::totals::{Times, Totals};
 use super::wait_site::WaitSite;
@@ -117,9 +118,9 @@ struct IdlePlaceFields {
 }
 
 impl HiddenIdleFields {
-    pub(super) fn of(hidden: &HiddenIdle) -> Self {
+    pub(super) fn of(hidden: &HiddenIdle, names: NameStyle) -> Self {
         let place = |place: &IdlePlace| IdlePlaceFields {
-            function: place.function.clone(),
+            function: name::in_style(&place.function, names).into_owned(),
             reason: place.reason.label(),
             wait_ns: place.amount.weight,
             count: place.amount.count(),
@@ -138,17 +139,18 @@ pub(super) fn wait_rows(selection: &Selection<'_>, options: &ReportOptions) -> V
     // Programs get every row unless they ask for less.
     let (most, least) = (options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0));
     let shown = table.shown(most, least, options.sort, selection.total);
-    shown.iter().map(|row| fields(selection, row)).collect()
+    let names = options.common.names_for_programs();
+    shown.iter().map(|row| fields(selection, row, names)).collect()
 }
 
-fn fields(selection: &Selection<'_>, row: &WaitRow) -> WaitFields {
+fn fields(selection: &Selection<'_>, row: &WaitRow, names: NameStyle) -> WaitFields {
     let total = selection.total.weight;
     let label = |label: LabelId| selection.labels.get(label);
     let (place, called_by) = match row.site {
         WaitSite::Call { blocked_in, called_by } => (blocked_in.map(label), called_by),
         WaitSite::NoCpu | WaitSite::Short => (None, None),
     };
-    let function = place.map_or_else(|| place_name(selection, row), |label| label.name.clone());
+    let function = place.map_or_else(|| place_name(selection, row), |label| label.name_in(names).to_owned());
     let line = place.and_then(|label| label.line.as_ref());
     let share = percent(row.amount.weight, total);
     WaitFields {
@@ -173,9 +175,9 @@ fn fields(selection: &Selection<'_>, row: &WaitRow) -> WaitFields {
         mean_ns: row.mean_ns,
         p99_ns: row.p99_ns,
         longest_ns: row.longest_ns,
-        call: row.call.map(|call| label(call).name.clone()),
-        called_by: called_by.map(|caller| label(caller).name.clone()),
-        woken_by: row.woken_by.iter().map(waker_fields).collect(),
+        call: row.call.map(|call| label(call).name_in(names).to_owned()),
+        called_by: called_by.map(|caller| label(caller).name_in(names).to_owned()),
+        woken_by: row.woken_by.iter().map(|waker| waker_fields(waker, names)).collect(),
     }
 }
 
@@ -189,7 +191,7 @@ pub(super) fn place_name(selection: &Selection<'_>, row: &WaitRow) -> String {
     }
 }
 
-fn waker_fields(waker: &WokenBy) -> WakerFields {
+fn waker_fields(waker: &WokenBy, names: NameStyle) -> WakerFields {
     WakerFields {
         kind: match waker.kind {
             WakerKind::Thread => "thread",
@@ -197,9 +199,9 @@ fn waker_fields(waker: &WokenBy) -> WakerFields {
             WakerKind::Interrupt => "interrupt",
             _ => "unknown",
         },
-        name: waker.name.clone(),
+        name: name::in_style(&waker.name, names).into_owned(),
         thread: waker.thread.clone(),
-        function: waker.function.clone(),
+        function: waker.function.as_deref().map(|function| name::in_style(function, names).into_owned()),
         share_pct: waker.share_percent,
     }
 }

@@ -87,16 +87,21 @@ impl Label {
         pattern.is_match(&self.name) || (self.raw_name != self.name && pattern.is_match(&self.raw_name))
     }
 
+    /// The name in the given style. Foreign text.
+    pub(super) fn name_in(&self, style: NameStyle) -> &str {
+        match style {
+            NameStyle::Raw => &self.raw_name,
+            NameStyle::Short if !self.short.is_empty() => &self.short,
+            _ => &self.name,
+        }
+    }
+
     /// The name in the given style, with its source line where it stands for one. Foreign text.
     pub fn text(&self, style: NameStyle) -> String {
-        let name = match (style, self.kind) {
-            (NameStyle::Raw, _) => self.raw_name.clone(),
-            (NameStyle::Short, _) if !self.short.is_empty() => self.short.clone(),
-            _ => self.name.clone(),
-        };
+        let name = self.name_in(style);
         match &self.line {
             Some(source) => format!("{name} {}", source.text(style)),
-            None => name,
+            None => name.to_owned(),
         }
     }
 

@@ -4,6 +4,8 @@
 //! deeper than a constant.
 
 use super::label::LabelKind;
+use super::options::NameStyle;
+use std::borrow::Cow;
 
 /// Deepest nesting of `<Type as Trait>` and of thunks that is looked into.
 const MOST_NESTED: usize = 3;
@@ -12,6 +14,14 @@ const MOST_NESTED: usize = 3;
 /// generics folded to `<..>`, call arguments left out. What cannot be understood stays as it is.
 pub fn short(name: &str) -> String {
     Shape::of(name).map_or_else(|| name.to_owned(), |shape| shape.folded())
+}
+
+/// `name`, of which no more is known than its text, in `style`.
+pub(super) fn in_style(name: &str, style: NameStyle) -> Cow<'_, str> {
+    match style {
+        NameStyle::Short => Cow::Owned(short(name)),
+        NameStyle::Full | NameStyle::Raw => Cow::Borrowed(name),
+    }
 }
 
 /// The short form of the name of code of this kind: compilers that generate code while a program runs have forms of their
@@ -198,6 +208,10 @@ fn path_parts(name: &str) -> Option<Vec<&str>> {
         if brackets.depth == 0 && c == ':' && name[at..].starts_with("::") && at >= start {
             // Rust writes `Vec<T>::push` as `Vec::<T>::push` too: a list of types is no part of its own.
             if name[at + 2..].starts_with('<') && at > start {
+                continue;
+            }
+            // `operator std::string`: the type that it converts to may have a path of its own.
+            if name[start..at].starts_with("operator ") {
                 continue;
             }
             parts.push(&name[start..at]);
@@ -442,6 +456,10 @@ mod tests {
             ("std::ostream::operator<<(int)", "ostream::operator<<"),
             ("Functor::operator()(int)", "Functor::operator()"),
             ("Functor::operator()", "Functor::operator()"),
+            ("a::Op::operator int() const", "Op::operator int"),
+            ("a::Op::operator std::string() const", "Op::operator std::string"),
+            ("Op<int>::operator T<int>() const", "Op<..>::operator T<..>"),
+            ("Op::operator bool<int>() const", "Op::operator bool<..>"),
             ("a::B::operator->() const", "B::operator->"),
             ("a::B::operator[](unsigned long)", "B::operator[]"),
             ("map<fn(u8) -> u8>::go", "map<..>::go"),

@@ -243,6 +243,13 @@ pub struct CommonOptions {
     pub each_thread: bool,
 }
 
+impl CommonOptions {
+    /// How names are written where programs read them: in full unless the user wants them otherwise.
+    pub(super) fn names_for_programs(&self) -> NameStyle {
+        self.names.unwrap_or(NameStyle::Full)
+    }
+}
+
 impl Default for CommonOptions {
     fn default() -> Self {
         CommonOptions {

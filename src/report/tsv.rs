@@ -9,10 +9,11 @@ use super::selection::Selection;
 use super::totals::Totals;
 use super::wait_site::WaitSite;
 use super::wait_table::WaitTable;
-use super::{Recording, json, json_waits, peek, text, threads};
+use super::{Recording, json, json_waits, name, peek, text, threads};
 use crate::failure::Failure;
 use crate::safe_text;
 use crate::units::percent;
+use std::borrow::Cow;
 
 /// A table under construction.
 #[derive(Debug)]
@@ -70,6 +71,7 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table
     ];
     let mut table = Table::new(&columns);
     let functions = FunctionTable::new(selection, options.sort);
+    let names = options.common.names_for_programs();
     let whole = selection.total;
     let shown =
         functions.shown(options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0), options.sort, whole);
@@ -83,7 +85,7 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table
             &row.total.weight.to_string(),
             &row.own.samples.to_string(),
             &row.threads.to_string(),
-            &safe_text::tsv(&label.name),
+            &safe_text::tsv(label.name_in(names)),
             &safe_text::tsv(&label.module),
             &safe_text::tsv(source.map_or("", |source| &source.file)),
             &source.filter(|source| source.line > 0).map_or(String::new(), |source| source.line.to_string()),
@@ -97,6 +99,7 @@ fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction
     let (own, total) = (format!("self_{unit}"), format!("total_{unit}"));
     let mut table = Table::new(&["depth", &own, &total, "samples", "function", "module", "inlined", "count"]);
     let tree = CallTree::new(selection, direction);
+    let names = options.common.names_for_programs();
     let least = options.least_percent();
     let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= least);
     for id in order.into_iter().take(options.most_rows()) {
@@ -107,7 +110,7 @@ fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction
             &node.own.weight.to_string(),
             &node.total.weight.to_string(),
             &node.total.samples.to_string(),
-            &safe_text::tsv(&label.name),
+            &safe_text::tsv(label.name_in(names)),
             &safe_text::tsv(&label.module),
             if node.is_inlined { "1" } else { "0" },
             &node.total.count().to_string(),
@@ -129,7 +132,8 @@ fn peeks(
     let weight = format!("total_{unit}");
     let mut table =
         Table::new(&["function", "relation", &weight, "samples", "neighbour", "neighbour_module"]);
-    let name = |label| safe_text::tsv(&selection.labels.get(label).name);
+    let names = options.common.names_for_programs();
+    let name = |label| safe_text::tsv(selection.labels.get(label).name_in(names));
     let module = |label| safe_text::tsv(&selection.labels.get(label).module);
     for peek in peek::shown(&found, selection, options) {
         let mut row = |relation: &str, label: Option<super::LabelId>, amount: super::Amount| {
@@ -172,8 +176,9 @@ fn thread_table(
         None => threads::threads(selection),
     };
     let mut table = Table::new(&columns);
+    let names = options.common.names_for_programs();
     for row in threads::shown(&rows, totals.is_some(), options).0 {
-        let hottest = row.hottest.map_or("", |(label, _)| &selection.labels.get(label).name);
+        let hottest = row.hottest.map_or("", |(label, _)| selection.labels.get(label).name_in(names));
         let mut cells = vec![
             safe_text::tsv(&row.thread).into_owned(),
             safe_text::tsv(&row.process).into_owned(),
@@ -190,7 +195,7 @@ fn thread_table(
             cells.push(times.unaccounted_ns().to_string());
             let top = row.top_wait.as_ref();
             cells.push(top.map_or("", |top| top.reason.label()).to_owned());
-            cells.push(safe_text::tsv(top.map_or("", |top| &top.place)).into_owned());
+            cells.push(safe_text::tsv(&top.map_or(Cow::Borrowed(""), |top| name::in_style(&top.place, names))).into_owned());
             cells.push(top.map_or(0, |top| top.time_ns).to_string());
         }
         table.row(&cells.iter().map(String::as_str).collect::<Vec<_>>());
@@ -219,6 +224,7 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
         "idle_count",
     ]);
     let waits = WaitTable::new(selection, options.sort);
+    let names = options.common.names_for_programs();
     let (most, least) = (options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0));
     for row in waits.shown(most, least, options.sort, selection.total) {
         let (place, called_by) = match row.site {
@@ -226,11 +232,11 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
             WaitSite::NoCpu | WaitSite::Short => (None, None),
         };
         let name = |label: Option<super::LabelId>| {
-            safe_text::tsv(label.map_or("", |label| &selection.labels.get(label).name))
+            safe_text::tsv(label.map_or("", |label| selection.labels.get(label).name_in(names)))
         };
         let blocked_in = place.map_or_else(
             || json_waits::place_name(selection, row),
-            |label| selection.labels.get(label).name.clone(),
+            |label| selection.labels.get(label).name_in(names).to_owned(),
         );
         let optional = |ns: Option<u64>| ns.map_or(String::new(), |ns| ns.to_string());
         let waker = row.woken_by.first();
@@ -248,7 +254,7 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
             &safe_text::tsv(place.map_or("", |label| &selection.labels.get(label).module)),
             &name(called_by),
             &name(row.call),
-            &safe_text::tsv(waker.map_or("", |waker| &waker.name)),
+            &safe_text::tsv(&waker.map_or(Cow::Borrowed(""), |waker| name::in_style(&waker.name, names))),
             &waker.map_or(String::new(), |waker| format!("{:.4}", waker.share_percent)),
             &row.idle.weight.to_string(),
             &row.idle.count().to_string(),

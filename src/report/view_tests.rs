@@ -182,6 +182,26 @@ fn info_text() {
 }
 
 #[test]
+fn names_in_documents_for_programs_are_full_unless_asked_for_otherwise() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 10, &["/x:main", "/x:std::vector<int>::push_back(int&&)"]);
+    let recording = build.finish();
+    let written = |format, names| {
+        let common = CommonOptions { names, ..Default::default() };
+        let options = ReportOptions { format, common, ..Default::default() };
+        render(&recording, &options, &Page::PLAIN).unwrap()
+    };
+    for format in [Format::Tsv, Format::Json] {
+        let full = written(format, None);
+        assert!(full.contains("std::vector<int>::push_back(int&&)"), "{full}");
+        assert_eq!(written(format, Some(NameStyle::Full)), full);
+        let short = written(format, Some(NameStyle::Short));
+        assert!(short.contains("vector<..>::push_back"), "{short}");
+    }
+}
+
+#[test]
 fn info_json() {
     let document = info::render_json(&ingest()).unwrap();
     let value: serde_json::Value = serde_json::from_str(&document).unwrap();
