@@ -268,7 +268,9 @@ pub(super) fn report(
         quality: QualityFields::of(selection),
         cost: Cost::of(recording),
         notes: advice::report_notes(recording, selection, &options.common),
-        hidden_idle: HiddenIdle::of(recording, selection, &options.common).as_ref().map(|hidden| HiddenIdleFields::of(hidden, options.common.names_for_programs())),
+        hidden_idle: HiddenIdle::of(recording, selection, &options.common)
+            .as_ref()
+            .map(|hidden| HiddenIdleFields::of(hidden, options.common.names_for_programs())),
         hidden_idle_ns: selection.shown.waits.map(|_| selection.hidden_idle.weight),
         rows: match view {
             View::Waits => Rows::Waits(wait_rows(selection, options)),

@@ -195,7 +195,10 @@ fn thread_table(
             cells.push(times.unaccounted_ns().to_string());
             let top = row.top_wait.as_ref();
             cells.push(top.map_or("", |top| top.reason.label()).to_owned());
-            cells.push(safe_text::tsv(&top.map_or(Cow::Borrowed(""), |top| name::in_style(&top.place, names))).into_owned());
+            cells.push(
+                safe_text::tsv(&top.map_or(Cow::Borrowed(""), |top| name::in_style(&top.place, names)))
+                    .into_owned(),
+            );
             cells.push(top.map_or(0, |top| top.time_ns).to_string());
         }
         table.row(&cells.iter().map(String::as_str).collect::<Vec<_>>());

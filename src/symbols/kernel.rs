@@ -9,6 +9,7 @@ use super::lines::read_line;
 use super::source::cut_text;
 use super::{Limits, SymbolError};
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
@@ -56,6 +57,37 @@ pub struct KernelSymbols {
     /// `_stext.._etext` and `_sinittext.._einittext`; empty when the list has no such marks.
     core_text: Vec<std::ops::Range<u64>>,
     scheduler_text: Option<std::ops::Range<u64>>,
+    recent: Recent,
+}
+
+/// Where the addresses looked up last lie among the rows: a recording meets the same few hundred again and again.
+#[derive(Debug, Clone, Default)]
+struct Recent {
+    /// Address, and the number of rows that begin at or below it.
+    slots: Vec<Cell<(u64, u32)>>,
+}
+
+impl Recent {
+    const SLOTS: usize = 1024;
+
+    fn new() -> Self {
+        Recent { slots: vec![Cell::new((0, 0)); Self::SLOTS] }
+    }
+
+    /// What `find` finds for `address`, or found lately.
+    fn or_find(&self, address: u64, find: impl FnOnce() -> usize) -> usize {
+        // 2^64 over the golden ratio spreads the upper bits: ten of them number the slots.
+        let slot = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
+        match self.slots.get(slot) {
+            Some(slot) if slot.get().0 == address => slot.get().1 as usize,
+            Some(slot) => {
+                let found = find();
+                slot.set((address, found as u32));
+                found
+            }
+            None => find(),
+        }
+    }
 }
 
 impl KernelSymbols {
@@ -134,7 +166,8 @@ impl KernelSymbols {
 
     /// The function that `address` lies in; `None` where no listed function can be.
     pub fn lookup(&self, address: u64) -> Option<KernelSymbol<'_>> {
-        let after = self.rows.partition_point(|row| row.address <= address);
+        let find = || self.rows.partition_point(|row| row.address <= address);
+        let after = self.recent.or_find(address, find);
         let row = self.rows.get(after.checked_sub(1)?)?;
         if row.name_len == 0 {
             return None;
@@ -271,6 +304,7 @@ impl Builder {
         let scheduler_text = range("__sched_text_start", "__sched_text_end");
         let core_text = [range("_stext", "_etext"), range("_sinittext", "_einittext")];
         Ok(KernelSymbols {
+            recent: Recent::new(),
             rows: found.into_iter().map(|found| found.row).collect(),
             names,
             modules,

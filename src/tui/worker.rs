@@ -11,8 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pictures that nobody has asked for take one part in so many of a CPU, 3 %.
-const PICTURE_REST: u32 = 30;
+/// Pictures that nobody has asked for take one part in so many of a CPU, 0.5 %.
+const PICTURE_REST: u32 = 200;
 
 /// What the worker is asked to do.
 #[derive(Debug)]

@@ -24,6 +24,8 @@ const UNNAMED_INTERVAL: Duration = Duration::from_millis(300);
 const UNNAMED_PICTURES: u64 = 3;
 /// Status is told this often.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a status waits for a picture that is about to come.
+const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 /// The past is folded this often.
 const FOLD_INTERVAL: Duration = Duration::from_secs(10);
 /// Without news a picture is made only after so many intervals.
@@ -243,7 +245,7 @@ impl Keeper {
         if self.is_end_told {
             return Instant::now() + Duration::from_secs(60);
         }
-        let status = self.last_status.map_or(self.started, |last| last + STATUS_INTERVAL);
+        let status = self.last_status.map_or(self.started, |last| last + self.status_interval());
         let snapshot = match self.last_snapshot {
             Some(last) => last + self.patience(),
             None => Instant::now() + Duration::from_millis(20),
@@ -270,7 +272,7 @@ impl Keeper {
             self.tell_end();
             return;
         }
-        if self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL) {
+        if self.last_status.is_none_or(|last| last.elapsed() >= self.status_interval()) {
             self.tell_status();
         }
         if self.is_snapshot_due(Moment::Other) {
@@ -278,10 +280,18 @@ impl Keeper {
         }
     }
 
-    /// Has a picture of everything so far shown.
+    /// How long after a status the next one is sent, if no picture is.
+    fn status_interval(&self) -> Duration {
+        if self.archive.has_news() { STATUS_INTERVAL + STATUS_PATIENCE } else { STATUS_INTERVAL }
+    }
+
+    /// Has a picture of everything so far shown, and the status with it: the screen is drawn once.
     fn show(&mut self) {
         let snapshot = self.snapshot();
         self.events.send(LiveEvent::Snapshot(Box::new(snapshot)));
+        if self.end.is_none() {
+            self.tell_status();
+        }
     }
 
     /// Has the past folded, beside everything else.

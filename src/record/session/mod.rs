@@ -49,6 +49,8 @@ const READER_PRIORITY: i32 = -10;
 const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
 /// Files that are mapped no more are looked for this often, ns.
 const CLOSING_INTERVAL_NS: u64 = 5_000_000_000;
+/// The target is looked at so often while none of its threads is known to have ended.
+const TARGET_LOOK_INTERVAL_NS: u64 = 20_000_000;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// Longest wait for the tables of a command that has not begun, and of all that is left at the end.
@@ -90,6 +92,8 @@ pub struct Session<'obj> {
     is_budget_reached: bool,
     /// When files that are mapped no more were looked for last, ns.
     last_closing_ns: u64,
+    /// When the target is looked at next, ns.
+    next_target_look_ns: u64,
     /// There were too many open files.
     is_limit_reached: bool,
     /// Children that are there already and are not recorded are worth a word: the name of their parent, and whether that is
@@ -287,6 +291,7 @@ impl<'obj> Session<'obj> {
             notices,
             is_budget_reached: false,
             last_closing_ns: 0,
+            next_target_look_ns: 0,
             is_limit_reached: false,
             parent: matches!(options.target, Target::Pids(_) | Target::Name(_))
                 .then(|| (found.name.clone(), found.pids.len() == 1))
@@ -494,14 +499,18 @@ impl<'obj> Session<'obj> {
         Ok(())
     }
 
-    /// Whether the target has ended.
-    pub fn target_has_ended(&self) -> bool {
-        !self.is_system_wide
-            && if self.tids.is_empty() {
-                self.roots.iter().all(|&pid| proc_fs::live_thread(pid).is_none())
-            } else {
-                self.tids.iter().all(|&tid| !proc_fs::is_alive(tid))
-            }
+    /// Whether the target has ended. It is looked at after each end of a thread of it, and now and then.
+    pub fn target_has_ended(&mut self) -> bool {
+        let now_ns = monotonic_ns();
+        if self.is_system_wide || now_ns < self.next_target_look_ns {
+            return false;
+        }
+        self.next_target_look_ns = now_ns + TARGET_LOOK_INTERVAL_NS;
+        if self.tids.is_empty() {
+            self.roots.iter().all(|&pid| proc_fs::live_thread(pid).is_none())
+        } else {
+            self.tids.iter().all(|&tid| !proc_fs::is_alive(tid))
+        }
     }
 
     /// Time since the start.
@@ -564,7 +573,14 @@ impl<'obj> Session<'obj> {
                 collector.processes.fork(parent_pid, pid, time_ns, self.follows_children);
             }
             Sideband::Forked { .. } => {}
-            Sideband::Exited { pid } => self.endings.note(pid, time_ns),
+            // The side-band is that of the whole machine.
+            Sideband::Exited { pid } => {
+                let is_known = collector.processes.get(pid).is_some();
+                if is_known || self.kernel.exec_seq(pid).ok().flatten().is_some() {
+                    self.endings.note(pid, time_ns);
+                    self.next_target_look_ns = 0;
+                }
+            }
             Sideband::Lost(records) => {
                 // Something was mapped that nobody will tell of again.
                 for (pid, process) in collector.processes.living_mut() {
