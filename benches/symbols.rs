@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use object::{Object, ObjectSymbol, SymbolKind};
-use prof::deadline::Deadline;
-use prof::memory_budget::MemoryBudget;
+use prof::base::deadline::Deadline;
+use prof::base::memory_budget::MemoryBudget;
 use prof::symbols::{Limits, ModuleNames, find_debug_file};
 
 /// Addresses that are named at a time.

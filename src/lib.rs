@@ -10,24 +10,13 @@
 //! `bpf`, `unwind`, `profile` and `symbols` know none of the others; `record` uses those four; `report`
 //! uses `profile`, and `tui` uses `report`; `live` joins `record` and `tui`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
 
+pub mod base;
 pub mod bpf;
 pub mod cli;
-pub mod deadline;
-pub mod doctor;
-pub mod failure;
-pub mod file_holes;
-pub mod fit;
-pub mod live;
-pub mod memory_budget;
-pub mod own_file;
-mod pace;
-pub mod privilege;
+pub mod commands;
 pub mod profile;
 pub mod record;
 pub mod report;
-pub mod safe_text;
-pub mod symbolize;
 pub mod symbols;
 pub mod tui;
-pub mod units;
 pub mod unwind;

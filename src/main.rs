@@ -1,14 +1,16 @@
 //! The `prof` command: parse, dispatch, print one error chain, choose the exit status.
 
 use anyhow::Context;
+use prof::base::failure;
+use prof::base::failure::status;
+use prof::base::privilege;
+use prof::base::safe_text;
 use prof::cli::{self, Request};
-use prof::doctor::{self, DoctorOptions};
-use prof::failure::{self, status};
-use prof::live;
-use prof::privilege;
+use prof::commands::doctor;
+use prof::commands::doctor::DoctorOptions;
+use prof::commands::live;
 use prof::record::{self, RecordOptions};
 use prof::report;
-use prof::safe_text;
 use prof::tui;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -52,7 +54,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Live(options) => return live::run(options, command_line()),
         Request::Export(options) => report::export(options)?,
         Request::Info(options) => report::info(options)?,
-        Request::Symbolize(options) => print(&prof::symbolize::run(options)?)?,
+        Request::Symbolize(options) => print(&prof::commands::symbolize::run(options)?)?,
         Request::Doctor(options) => return doctor(options),
         Request::Completions(script) => print(script)?,
     }

@@ -2,7 +2,7 @@
 //! profiles that belong to another version.
 
 use super::target;
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 

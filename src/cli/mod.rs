@@ -12,13 +12,13 @@ mod testing;
 mod tui;
 mod value;
 
-use crate::doctor::DoctorOptions;
-use crate::failure::Failure;
-use crate::live::LiveOptions;
+use crate::base::failure::Failure;
+use crate::base::safe_text;
+use crate::commands::doctor::DoctorOptions;
+use crate::commands::live::LiveOptions;
+use crate::commands::symbolize::SymbolizeOptions;
 use crate::record::RecordOptions;
 use crate::report::{ExportOptions, InfoOptions, ReportOptions};
-use crate::safe_text;
-use crate::symbolize::SymbolizeOptions;
 use crate::tui::TuiOptions;
 use crate::tui::action::Tab;
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -105,7 +105,7 @@ impl Stop {
                     Cow::Owned(text) if is_stderr => io::stderr().lock().write_all(text.as_bytes()),
                     Cow::Owned(text) => io::stdout().lock().write_all(text.as_bytes()),
                 };
-                Ok(u8::try_from(error.exit_code()).unwrap_or(crate::failure::status::USAGE))
+                Ok(u8::try_from(error.exit_code()).unwrap_or(crate::base::failure::status::USAGE))
             }
             Stop::Failed(failure) => Err(failure),
         }

@@ -2,11 +2,11 @@
 
 use super::value::Ids;
 use super::{HELP_TEMPLATE, Stop, value};
+use crate::commands::symbolize::SymbolizeOptions;
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
     Grouping, InfoOptions, Input, Metric, NameStyle, ReportOptions, SortKey, Space, TimeRange, View,
 };
-use crate::symbolize::SymbolizeOptions;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -299,7 +299,7 @@ impl ExportArgs {
         let format = match self.format {
             Some(format) => format,
             None if is_stdout => {
-                return Err(crate::failure::Failure::usage(
+                return Err(crate::base::failure::Failure::usage(
                     "standard output has no ending to tell the format",
                 )
                 .hint("name it:  --format svg|folded")

@@ -2,7 +2,7 @@
 
 use super::testing::TestingArgs;
 use super::value::{self, EventName};
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::record::{CallGraph, Children, Rate, RecordOptions, Target, WaitOptions};
 use crate::report::Metric;
 use clap::Args;

@@ -1,7 +1,7 @@
 //! Whom to record: the options that name what runs already, and the command that is started.
 
 use super::value::{self, Ids};
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::record::Target;
 use clap::Args;
 use std::ffi::{OsStr, OsString};

@@ -120,7 +120,7 @@ pub(super) fn pids(text: &str) -> Result<Ids, String> {
             let processes = match record::count_named(&word) {
                 0 => "no process has that name".to_owned(),
                 1 => "1 process".to_owned(),
-                count => format!("{} processes", crate::units::count(count as u64)),
+                count => format!("{} processes", crate::base::units::count(count as u64)),
             };
             format!(
                 "`{word}` is no process id; by name: --name '^{}$' ({processes})",

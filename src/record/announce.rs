@@ -4,7 +4,7 @@ use super::options::{RecordOptions, Target};
 use super::session::Session;
 use super::status::Voice;
 use super::target::Found;
-use crate::{safe_text, units};
+use crate::base::{safe_text, units};
 
 /// Most columns for what is recorded: a command may be a whole script.
 const MOST_LABEL_COLUMNS: usize = 60;

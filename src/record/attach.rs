@@ -8,12 +8,12 @@ use super::perf_event::SidebandRing;
 use super::span::Span;
 use super::stopper::Stopper;
 use super::wait_programs::{self, WaitConfig};
+use crate::base::failure::{Failure, status};
+use crate::base::privilege;
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, Ring, SAMPLE_RINGS, prof_counters, prof_file,
     prof_file_key, prof_image, prof_more_tables, prof_process, prof_rescue,
 };
-use crate::failure::{Failure, status};
-use crate::privilege;
 use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType, OpenObject, libbpf_sys};

@@ -1,7 +1,7 @@
 //! The children that processes have when a recording begins.
 
 use super::proc_fs;
-use crate::units;
+use crate::base::units;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 

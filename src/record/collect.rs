@@ -14,6 +14,7 @@ use super::stack_copies::{StackCopies, Walked};
 use super::title;
 use super::waiting::{self, WaitingRescues};
 use super::waits::Waits;
+use crate::base::safe_text;
 use crate::bpf::{
     FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LEAF_FRAMES, MAX_USER_FRAMES, RescueEvent, SampleEvent,
     WaitKind, outcome,
@@ -22,7 +23,6 @@ use crate::profile::{
     EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, OUTSIDE,
     Outcome, Profile, Sample, StackId, Task, TaskId, Unit, counter,
 };
-use crate::safe_text;
 use crate::symbols::PerfMapSource;
 use crate::unwind::StackEnds;
 use crate::unwind::rule::RuleKind;

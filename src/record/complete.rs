@@ -4,7 +4,7 @@
 use super::file_names::FileNames;
 use super::modules::ModuleFile;
 use super::symbolize::{self, Addresses};
-use crate::deadline::Deadline;
+use crate::base::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, Profile};
 use crate::unwind::Limits;
 use std::collections::BTreeMap;

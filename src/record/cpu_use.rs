@@ -2,9 +2,9 @@
 //! came about, and must not pass for one of a target that only waited.
 
 use super::proc_fs::{self, CpuTime};
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
+use crate::base::units;
 use crate::profile::counter;
-use crate::units;
 use rustc_hash::FxHashMap;
 
 /// A target that ran for so many sampling periods has a sample.

@@ -1,7 +1,7 @@
 //! The limit on open files: a recording keeps each file open that code runs from.
 
 use super::machine::online_cpus;
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -2,8 +2,8 @@
 
 use super::modules::ModuleFile;
 use super::symbolize::{Addresses, Named};
-use crate::deadline::Deadline;
-use crate::memory_budget::{MemoryBudget, Reservation};
+use crate::base::deadline::Deadline;
+use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::symbols::{Limits, ModuleNames, ResolvedLocation, find_debug_file};
 use crate::unwind::{self, CfiSections, ElfImage, GoTable};
 use rustc_hash::FxHashMap;

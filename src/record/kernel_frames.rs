@@ -1,6 +1,6 @@
 //! Kernel addresses as frames that do not tell where the kernel was loaded.
 
-use crate::privilege;
+use crate::base::privilege;
 use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Tables};
 use crate::symbols::KernelSymbols;
 use rustc_hash::FxHashMap;

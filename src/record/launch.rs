@@ -1,8 +1,8 @@
 //! A command that is started for the recording: created stopped, released once its tables are loaded.
 
 use super::proc_fs::{self, CpuTime};
-use crate::failure::{Failure, status};
-use crate::privilege;
+use crate::base::failure::{Failure, status};
+use crate::base::privilege;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::{CString, OsStr, OsString};

@@ -28,7 +28,7 @@ pub(super) fn effective_hz(options: &RecordOptions, notices: &mut Vec<String>) -
         Rate::Max => limit,
     };
     if asked > limit {
-        let [asked, limit] = [asked, limit].map(|hz| crate::units::count(hz.into()));
+        let [asked, limit] = [asked, limit].map(|hz| crate::base::units::count(hz.into()));
         notices.push(format!("{asked} Hz is above the limit of {limit} Hz ({why}): sampling at {limit} Hz"));
     }
     asked.min(limit)

@@ -80,8 +80,8 @@ pub use session::{Session, Start};
 pub use sideband::CodeMapping;
 pub use target::{Found, count_named, find};
 
-use crate::failure::{Failure, status as exit};
-use crate::privilege;
+use crate::base::failure::{Failure, status as exit};
+use crate::base::privilege;
 use crate::profile::{End, WriteError, Writer, counter};
 use announce::announce;
 use fresh_rows::MostRows;
@@ -138,7 +138,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let mut voice =
         Voice::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
     for notice in &destination.notices {
-        voice.say(&format!("note: {}", crate::safe_text::message(notice)));
+        voice.say(&format!("note: {}", crate::base::safe_text::message(notice)));
     }
     if !options.verbose {
         libbpf_rs::set_print(None);
@@ -192,7 +192,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     };
     if let (Some(why), Some(path)) = (&placed.misplaced, &placed.path) {
         let note = format!("note: {why}: this recording goes to `{}`", path.display());
-        voice.say(&crate::safe_text::message(&note));
+        voice.say(&crate::base::safe_text::message(&note));
     }
     let mut recording = Recording {
         session,
@@ -530,7 +530,7 @@ impl Recording<'_, '_> {
             lines.push(format!("  {name} {value}"));
         }
         for line in lines {
-            self.voice.say(&crate::safe_text::message(&line));
+            self.voice.say(&crate::base::safe_text::message(&line));
         }
     }
 

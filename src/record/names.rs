@@ -7,8 +7,8 @@
 use super::file_names::FileNames;
 use super::modules::{FileId, ModuleFile};
 use super::symbolize::{Addresses, Named, read_perf_map};
-use crate::deadline::Deadline;
-use crate::memory_budget::MemoryBudget;
+use crate::base::deadline::Deadline;
+use crate::base::memory_budget::MemoryBudget;
 use crate::profile::FrameId;
 use crate::symbols::PerfMapSource;
 use rustc_hash::{FxHashMap, FxHashSet};

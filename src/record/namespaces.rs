@@ -4,8 +4,8 @@
 //! have them; the kernel side translates. Times are those of the initial time namespace, which BPF programs and perf
 //! events have whoever loads them; [`monotonic_ns`] translates.
 
+use crate::base::failure::{Failure, status};
 use crate::bpf::ProfSkel;
-use crate::failure::{Failure, status};
 use libbpf_rs::ProgramInput;
 use std::fs;
 use std::io;

@@ -15,9 +15,9 @@ pub(super) use placed::{Placed, Unplaced};
 
 use super::descriptors;
 use super::options::Output;
-use crate::failure::{Failure, status};
-use crate::own_file;
-use crate::privilege;
+use crate::base::failure::{Failure, status};
+use crate::base::own_file;
+use crate::base::privilege;
 use crate::profile::lock::{self, Sibling};
 use growing_file::GrowingFile;
 use placed::New;

@@ -5,7 +5,7 @@
 
 use super::namespaces::{self, Kind, Place};
 use super::seccomp;
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::path::Path;
 

@@ -3,9 +3,9 @@
 use super::collect::Totals;
 use super::naming::CutShort;
 use super::stop_reason::StopReason;
+use crate::base::safe_text;
+use crate::base::units;
 use crate::profile::{End, Frame, FrameId, ModuleKind, Outcome, Profile, ThreadTime, UNNAMED_CODE, counter};
-use crate::safe_text;
-use crate::units;
 use rustc_hash::FxHashMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
@@ -72,7 +72,7 @@ impl Voice {
     /// A failure that is not the end: said even to those who asked for quiet.
     pub(super) fn complain(&mut self, error: &anyhow::Error) {
         self.end_status();
-        for line in crate::failure::explain(error).1 {
+        for line in crate::base::failure::explain(error).1 {
             let _ = writeln!(io::stderr().lock(), "{line}");
         }
     }

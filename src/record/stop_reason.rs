@@ -1,6 +1,6 @@
 //! Why a recording ends.
 
-use crate::units;
+use crate::base::units;
 use std::borrow::Cow;
 
 /// Why a recording ends.

@@ -2,7 +2,7 @@
 //! kernel.
 
 use super::modules::{FileId, ModuleFiles};
-use crate::deadline::Deadline;
+use crate::base::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
 use crate::symbols::{Limits, PerfMap, PerfMapSource, ResolvedLocation, demangle};
 use rustc_hash::FxHashMap;

@@ -4,8 +4,8 @@ use super::children::Family;
 use super::options::{Children, RecordOptions, Target};
 use super::proc_fs;
 use super::{descriptors, namespaces};
+use crate::base::failure::{Failure, status};
 use crate::bpf::Filter;
-use crate::failure::{Failure, status};
 
 /// Whom to record, found in the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub fn find(options: &RecordOptions) -> anyhow::Result<Found> {
             let program = std::path::Path::new(words.first().map_or("", String::as_str));
             Ok(Found {
                 threads: 1,
-                label: crate::safe_text::shell_line(words.iter().map(String::as_str)),
+                label: crate::base::safe_text::shell_line(words.iter().map(String::as_str)),
                 name: program.file_name().unwrap_or_default().to_string_lossy().into_owned(),
                 ..Found::default()
             })
@@ -116,7 +116,7 @@ fn of_pids(mut pids: Vec<u32>, children: Children) -> anyhow::Result<Found> {
     let name = proc_fs::comm(first).map_err(|_| no_such_process(&format!("pid {first}")))?;
     let label = match pids.len() - 1 {
         0 => format!("{name} (pid {first})"),
-        more => format!("{name} (pid {first} and {} more)", crate::units::count(more as u64)),
+        more => format!("{name} (pid {first} and {} more)", crate::base::units::count(more as u64)),
     };
     Ok(Found { pids, tids: Vec::new(), threads, label, name, notices })
 }
@@ -146,7 +146,7 @@ fn leave_out_zombies(pids: &mut Vec<u32>) -> Result<Vec<String>, Failure> {
     *pids = living;
     let others = match ended.len() - 1 {
         0 => String::new(),
-        more => format!(" and {} more", crate::units::count(more as u64)),
+        more => format!(" and {} more", crate::base::units::count(more as u64)),
     };
     let verb = if ended.len() == 1 { "has ended" } else { "have ended" };
     Ok(vec![format!("{}{others} {verb}{parent}: left out", name(first))])

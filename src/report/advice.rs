@@ -7,8 +7,8 @@ use super::quality::{Quality, WorstModule};
 use super::runtime::Runtime;
 use super::selection::Selection;
 use super::{Recording, waits_beside};
+use crate::base::units::{counted, duration, honest_percent_text, percent};
 use crate::profile::{End, FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
-use crate::units::{counted, duration, honest_percent_text, percent};
 
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
 const NOTABLE_PERCENT: f64 = 1.0;

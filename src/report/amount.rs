@@ -1,7 +1,7 @@
 //! A weight, the samples behind it, and how far chance could have moved it.
 
+use crate::base::units::{percent, share_error_points};
 use crate::profile::{Folded, Sample};
-use crate::units::{percent, share_error_points};
 
 /// The 97.5 % point of the normal distribution: an interval of this many standard deviations on both sides holds 95 %.
 const DEVIATIONS: f64 = 1.96;

@@ -6,7 +6,7 @@ use super::group::{Activity, Key};
 use super::label::{Label, Source};
 use super::options::CommonOptions;
 use super::selection::Selection;
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::profile::{Outcome, Sample, StackId, TaskId};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;

@@ -5,8 +5,8 @@
 //! as well as folded ones: a thread then has no more time in a part of the step than that part is long.
 
 use super::spread::Spread;
+use crate::base::units::{count, duration, duration_brief};
 use crate::profile::Profile;
-use crate::units::{count, duration, duration_brief};
 
 /// One second, ns.
 const SECOND_NS: u64 = 1_000_000_000;

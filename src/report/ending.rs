@@ -1,7 +1,7 @@
 //! How a recording ended, and its command, in a few words.
 
+use crate::base::units;
 use crate::profile::Profile;
-use crate::units;
 
 /// `duration reached`, `target ended`, `command killed by SIGSEGV`, `command exited with 3`; `None` for a file without its end.
 /// The reason of a file is foreign text.

@@ -6,7 +6,7 @@ use super::name;
 use super::options::{
     FilterOptions, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey, TimeRange,
 };
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::profile::{Sample, ShortWaits, Tables, Task, TaskId, ThreadTime};
 use regex::{Regex, RegexBuilder};
 

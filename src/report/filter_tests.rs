@@ -3,7 +3,7 @@
 use super::fixture::{Build, ingest};
 use super::fixture_waits::waiting;
 use super::*;
-use crate::failure::status;
+use crate::base::failure::status;
 use crate::profile::Reason;
 use std::collections::BTreeSet;
 
@@ -114,7 +114,7 @@ fn times_of_threads_are_those_of_the_functions_that_are_asked_for() {
     assert!(text.contains("worker") && !text.contains("writer"), "{text}");
     assert!(text.contains("on-CPU 0.00 (by samples) + no CPU 0.00 + blocked 3.36"), "{text}");
     let error = render_with(View::Threads, Format::Text, focus("no such function")).unwrap_err();
-    assert_eq!(error.downcast_ref::<crate::failure::Failure>().unwrap().status, status::NO_MATCH);
+    assert_eq!(error.downcast_ref::<crate::base::failure::Failure>().unwrap().status, status::NO_MATCH);
     let json = render_with(View::Threads, Format::Json, focus("^pool_get$")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["thread_rows"].as_array().unwrap().len(), 1, "{json}");

@@ -106,9 +106,9 @@ impl FunctionTable {
     /// limit), each with at least `min_percent` of `whole` by its sort key.
     pub fn shown(&self, most_rows: usize, min_percent: f64, sort: SortKey, whole: Amount) -> &[Row] {
         let share = |row: &Row| match sort {
-            SortKey::SelfWeight => crate::units::percent(row.own.weight, whole.weight),
-            SortKey::TotalWeight => crate::units::percent(row.total.weight, whole.weight),
-            SortKey::Count => crate::units::percent(row.own.count_thousandths, whole.count_thousandths),
+            SortKey::SelfWeight => crate::base::units::percent(row.own.weight, whole.weight),
+            SortKey::TotalWeight => crate::base::units::percent(row.total.weight, whole.weight),
+            SortKey::Count => crate::base::units::percent(row.own.count_thousandths, whole.count_thousandths),
         };
         // Rows are sorted by that very share.
         let heavy = self.rows.partition_point(|row| share(row) >= min_percent);

@@ -31,7 +31,7 @@ fn hostile_names() -> Vec<String> {
     names.push("x".repeat(1 << 20));
     names.push((0..=255u8).map(char::from).collect());
     let bytes: Vec<u8> = (0..=255).collect();
-    names.push(crate::safe_text::from_bytes(&bytes));
+    names.push(crate::base::safe_text::from_bytes(&bytes));
     names
 }
 

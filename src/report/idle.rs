@@ -28,8 +28,8 @@
 use super::amount::Amount;
 use super::blocking::{BlockingCalls, CallSite, FunctionKey};
 use super::group::{Activity, Group};
+use crate::base::units::percent;
 use crate::profile::{Profile, Reason, StackId, StringId, TaskId};
-use crate::units::percent;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

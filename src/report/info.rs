@@ -8,9 +8,11 @@ use super::selection::Selection;
 use super::terminal::Screen;
 use super::totals::Totals;
 use super::{Recording, advice, ending, label, text};
+use crate::base::units::{
+    bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight,
+};
+use crate::base::{safe_text, units};
 use crate::profile::{Event, FrameId, ModuleKind, Profile};
-use crate::units::{bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight};
-use crate::{safe_text, units};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;

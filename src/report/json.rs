@@ -11,10 +11,10 @@ use super::options::{ReportOptions, View};
 use super::selection::Selection;
 use super::totals::Totals;
 use super::{Recording, advice, name, peek, text, threads};
-use crate::failure::Failure;
+use crate::base::failure::Failure;
+use crate::base::safe_text;
+use crate::base::units::percent;
 use crate::profile::{End, FoundBy, FrameId};
-use crate::safe_text;
-use crate::units::percent;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -146,7 +146,7 @@ impl Ended {
         Ended {
             reason: end.reason.clone(),
             command_status: end.command_status,
-            command_signal: end.command_signal.map(crate::units::signal),
+            command_signal: end.command_signal.map(crate::base::units::signal),
         }
     }
 }

@@ -9,8 +9,8 @@ use super::totals::{Times, Totals};
 use super::wait_site::WaitSite;
 use super::wait_table::{WaitRow, WaitTable};
 use super::waker::WokenBy;
+use crate::base::units::percent;
 use crate::profile::{Reason, WakerKind};
-use crate::units::percent;
 use serde::Serialize;
 
 /// Where the whole time of threads went.

@@ -1,6 +1,6 @@
 //! What time a view shows: running, waiting, or both; and the events of the profile that hold it.
 
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
 use crate::profile::{Event, Profile, Unit};
 
 /// Name of the event of samples that were taken while threads ran.

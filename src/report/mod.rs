@@ -112,11 +112,11 @@ pub use wait_site::WaitSite;
 pub use wait_table::{WaitRow, WaitTable};
 pub use waker::WokenBy;
 
-use crate::failure::{Failure, status};
-use crate::privilege;
+use crate::base::failure::{Failure, status};
+use crate::base::privilege;
+use crate::base::safe_text;
+use crate::base::units;
 use crate::profile::{self, CpuShares, FrameId, Integrity, Profile, counter};
-use crate::safe_text;
-use crate::units;
 use anyhow::Context;
 use std::fmt::Write as _;
 use std::io::Write as _;

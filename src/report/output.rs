@@ -5,8 +5,8 @@
 //! never replaced. Like a profile, the file tells what was running: only its owner may read it.
 
 use super::options::Destination;
-use crate::failure::{Failure, status};
-use crate::{own_file, privilege};
+use crate::base::failure::{Failure, status};
+use crate::base::{own_file, privilege};
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;

@@ -4,7 +4,7 @@ use super::amount::Amount;
 use super::label::LabelId;
 use super::options::ReportOptions;
 use super::selection::Selection;
-use crate::units::percent;
+use crate::base::units::percent;
 use regex::Regex;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;

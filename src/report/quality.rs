@@ -5,8 +5,8 @@ use super::label::module_text;
 use super::metric::Shown;
 use super::runtime::Runtimes;
 use super::selection::outermost_user_frame;
+use crate::base::units::percent;
 use crate::profile::{FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
-use crate::units::percent;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use super::quality::Quality;
 use super::reasons::Reasons;
 use super::stack_filter::StackFilters;
 use super::totals::Totals;
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::profile::{Event, FrameId, FrameSpace, Profile, Sample, StackId, Wait};
 use rustc_hash::FxHashSet;
 

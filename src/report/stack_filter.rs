@@ -3,7 +3,7 @@
 use super::filter::{matching_threads, pattern};
 use super::label::{LabelId, LabelKey, LabelKind, Labels, Step};
 use super::options::{PathStep, StackFilter};
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::profile::{Tables, TaskId};
 
 /// Stack filters made ready for the labels of one selection.

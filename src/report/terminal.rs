@@ -2,7 +2,7 @@
 
 use super::options::{ColorWhen, NameStyle};
 use super::text::Page;
-use crate::safe_text;
+use crate::base::safe_text;
 use anyhow::Context;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};

@@ -14,7 +14,7 @@ use super::metric::{Metric, Shown};
 use super::options::{CommonOptions, FilterOptions, TimeRange};
 use super::selection::Selection;
 use super::spread::Spread;
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -6,7 +6,7 @@ use super::group::{Activity, Group, groups_of};
 use super::metric::{Shown, waits_of};
 use super::options::{CommonOptions, FilterOptions};
 use super::selection::Selection;
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::profile::{Reason, StringId, TaskId, counter};
 use std::collections::BTreeMap;
 

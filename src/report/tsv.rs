@@ -10,9 +10,9 @@ use super::totals::Totals;
 use super::wait_site::WaitSite;
 use super::wait_table::WaitTable;
 use super::{Recording, json, json_waits, name, peek, text, threads};
-use crate::failure::Failure;
-use crate::safe_text;
-use crate::units::percent;
+use crate::base::failure::Failure;
+use crate::base::safe_text;
+use crate::base::units::percent;
 use std::borrow::Cow;
 
 /// A table under construction.

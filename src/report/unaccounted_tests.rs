@@ -4,7 +4,7 @@ use super::fixture::Build;
 use super::fixture_waits::waiting;
 use super::text::Page;
 use super::{CommonOptions, FilterOptions, Metric, Recording, ReportOptions, info, render};
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
 use crate::profile::{End, EventInfo, Integrity, Meta, Profile, Reason, counter};
 use crate::report::totals::Totals;
 

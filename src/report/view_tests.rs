@@ -2,7 +2,7 @@
 
 use super::fixture::{Build, ingest};
 use super::*;
-use crate::failure::status;
+use crate::base::failure::status;
 use crate::profile::{AddressSettings, Outcome, counter};
 use insta::assert_snapshot;
 
@@ -34,7 +34,7 @@ fn flat_on_a_wide_page() {
 fn flat_on_a_narrow_terminal() {
     let page = Page { width: 60, cut_names: true, color: false, names: NameStyle::Short };
     let text = render(&ingest(), &ReportOptions::default(), &page).unwrap();
-    assert!(text.lines().all(|line| crate::safe_text::width(line) <= 66), "{text}");
+    assert!(text.lines().all(|line| crate::base::safe_text::width(line) <= 66), "{text}");
     assert_snapshot!(text);
 }
 
@@ -54,12 +54,12 @@ fn tables_fit_the_terminal() {
         for view in [View::Flat, View::Threads] {
             let text = render(&long_names(), &self::view(view.clone()), &page).unwrap();
             assert!(
-                text.lines().all(|line| crate::safe_text::width(line) <= width),
+                text.lines().all(|line| crate::base::safe_text::width(line) <= width),
                 "{view:?} {width} {text}"
             );
             let cut = text.lines().find(|line| line.contains("a_fun")).unwrap();
             let name = cut.split_whitespace().find(|word| word.starts_with("a_fun")).unwrap();
-            assert!(crate::safe_text::width(name) >= names || view == View::Threads, "{width} {text}");
+            assert!(crate::base::safe_text::width(name) >= names || view == View::Threads, "{width} {text}");
         }
     }
 }
@@ -70,7 +70,7 @@ fn a_wide_page_never_shows_less_of_a_name_than_a_narrow_one() {
         let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
         let text = render(&long_names(), &ReportOptions::default(), &page).unwrap();
         let name = text.split_whitespace().find(|word| word.starts_with("a_fun")).unwrap();
-        crate::safe_text::width(name)
+        crate::base::safe_text::width(name)
     };
     assert!(name_columns(120) >= name_columns(80) && name_columns(120) >= 31);
 }

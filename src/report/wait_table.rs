@@ -7,8 +7,8 @@ use super::options::SortKey;
 use super::selection::Selection;
 use super::wait_site::{WaitSite, WaitSites};
 use super::waker::{WokenBy, woken_by};
+use crate::base::units::percent;
 use crate::profile::{Outcome, Reason, StackId, TaskId, Waker};
-use crate::units::percent;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 

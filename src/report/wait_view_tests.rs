@@ -3,7 +3,7 @@
 use super::fixture::Build;
 use super::fixture_waits::{MS, slices, stack, waiting};
 use super::*;
-use crate::failure::status;
+use crate::base::failure::status;
 use crate::profile::{Reason, Waker};
 use insta::assert_snapshot;
 
@@ -44,7 +44,7 @@ fn waits_on_a_narrow_terminal() {
             let mut options = options(Metric::OffCpu, View::Overview);
             options.common.filter.idle = idle;
             let text = render(&waiting(), &options, &page).unwrap();
-            assert!(text.lines().all(|line| crate::safe_text::width(line) <= width), "{width} {text}");
+            assert!(text.lines().all(|line| crate::base::safe_text::width(line) <= width), "{width} {text}");
         }
     }
 }

@@ -7,8 +7,8 @@ use super::name;
 use super::options::{CommonOptions, Grouping};
 use super::selection::Selection;
 use super::wait_site::{WaitSite, WaitSites};
+use crate::base::units::{counted, duration, percent};
 use crate::profile::{Reason, StringId};
-use crate::units::{counted, duration, percent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 

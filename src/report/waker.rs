@@ -3,8 +3,8 @@
 use super::code::{Code, is_own};
 use super::label::{code_kind, module_text};
 use super::name::module_file;
+use crate::base::units::{count, percent};
 use crate::profile::{FrameSpace, ModuleKind, OUTSIDE, Profile, Reason, StackId, Waker, WakerKind};
-use crate::units::{count, percent};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 

@@ -9,7 +9,7 @@
 use super::Limits;
 use super::elf::ElfImage;
 use super::source::{Source, c_string, le_u32};
-use crate::deadline::Deadline;
+use crate::base::deadline::Deadline;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::ffi::OsStr;
 use std::fmt::Write as _;

@@ -1,6 +1,6 @@
 //! Why nothing at all could be said about a module.
 
-use crate::memory_budget::Refused;
+use crate::base::memory_budget::Refused;
 
 /// Why a file or list could not be used as a source of names.
 #[derive(Debug, thiserror::Error)]

@@ -2,7 +2,7 @@
 
 use super::test_program::{C_SOURCE, ElfNames, Workshop, nm, symbolize_bytes, symbolize_elf};
 use super::*;
-use crate::deadline::Deadline;
+use crate::base::deadline::Deadline;
 use proptest::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

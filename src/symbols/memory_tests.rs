@@ -3,8 +3,8 @@
 use super::hostile_tests::{header_of, made_dwarf, plain_victim, put_u64, replace_section};
 use super::test_program::{Workshop, nm};
 use super::*;
-use crate::deadline::Deadline;
-use crate::memory_budget::MemoryBudget;
+use crate::base::deadline::Deadline;
+use crate::base::memory_budget::MemoryBudget;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;

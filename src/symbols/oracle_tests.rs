@@ -5,8 +5,8 @@ use super::test_program::{
     symbolize_elf,
 };
 use super::*;
-use crate::deadline::Deadline;
-use crate::memory_budget::MemoryBudget;
+use crate::base::deadline::Deadline;
+use crate::base::memory_budget::MemoryBudget;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -157,8 +157,8 @@ impl PackedStream {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deadline::Deadline;
-    use crate::memory_budget::MemoryBudget;
+    use crate::base::deadline::Deadline;
+    use crate::base::memory_budget::MemoryBudget;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Duration;
 

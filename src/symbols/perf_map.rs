@@ -10,7 +10,7 @@
 use super::Limits;
 use super::lines::read_line;
 use super::source::cut_text;
-use crate::deadline::Deadline;
+use crate::base::deadline::Deadline;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -212,8 +212,8 @@ mod tests {
     use super::super::source::Source;
     use super::super::work::Work;
     use super::*;
-    use crate::deadline::Deadline;
-    use crate::memory_budget::MemoryBudget;
+    use crate::base::deadline::Deadline;
+    use crate::base::memory_budget::MemoryBudget;
     use gimli::EndianSlice;
     use proptest::prelude::*;
     use std::sync::Arc;

@@ -300,8 +300,8 @@ impl Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::deadline::Deadline;
-    use crate::memory_budget::MemoryBudget;
+    use crate::base::deadline::Deadline;
+    use crate::base::memory_budget::MemoryBudget;
 
     fn work() -> Arc<Work> {
         Work::new(&Arc::new(MemoryBudget::new(8 << 20)), &Deadline::default()).unwrap()

@@ -4,7 +4,7 @@
 //! tests see one. What lookups need of large sections is read a page at a time (see [`super::section`]).
 
 use super::SymbolError;
-use crate::file_holes;
+use crate::base::file_holes;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

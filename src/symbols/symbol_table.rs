@@ -344,8 +344,8 @@ impl Symbol {
 mod tests {
     use super::super::source::c_string;
     use super::*;
-    use crate::deadline::Deadline;
-    use crate::memory_budget::MemoryBudget;
+    use crate::base::deadline::Deadline;
+    use crate::base::memory_budget::MemoryBudget;
     use proptest::prelude::*;
 
     /// Two sections of code with a gap between them.

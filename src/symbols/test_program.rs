@@ -1,8 +1,8 @@
 //! Programs that tests build, and the tools that say what is true of them.
 
 use super::{DebugProblem, Limits, ModuleNames, NameSource, ResolvedLocation, SymbolError};
-use crate::deadline::Deadline;
-use crate::memory_budget::MemoryBudget;
+use crate::base::deadline::Deadline;
+use crate::base::memory_budget::MemoryBudget;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -5,8 +5,8 @@
 //! read too many times over, the time is up, memory is refused, or the stack has grown too deep. The refusal
 //! is an ordinary "unexpected end", which ends the walk.
 
-use crate::deadline::Deadline;
-use crate::memory_budget::{MemoryBudget, Refused, Reservation};
+use crate::base::deadline::Deadline;
+use crate::base::memory_budget::{MemoryBudget, Refused, Reservation};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 

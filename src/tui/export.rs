@@ -5,11 +5,11 @@ use super::app::App;
 use super::picture::{Picture, behind_options};
 use super::query::keep_threads;
 use super::time_view::{self, Panel};
+use crate::base::safe_text;
+use crate::base::units::{counted, honest_percent_text, percent};
 use crate::report::{
     BoxOf, CommonOptions, Direction, ExportJob, ExportShape, LabelKind, PathStep, StackFilter, View, short,
 };
-use crate::safe_text;
-use crate::units::{counted, honest_percent_text, percent};
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@ use super::flame_view::{mark_of, name_of};
 use super::line::{Below, place_text, self_and_total};
 use super::picture::Picture;
 use super::theme::Theme;
+use crate::base::safe_text;
+use crate::base::units::{counted, percent, percent_text};
 use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};
-use crate::safe_text;
-use crate::units::{counted, percent, percent_text};
 use ratatui::text::{Line, Span};
 
 /// What is selected.

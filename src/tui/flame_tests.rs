@@ -189,7 +189,7 @@ fn hostile_names_stay_in_their_boxes() {
         for theme in [&COLORS, &ASCII] {
             let text = screen.text(theme);
             assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
-            assert!(text.lines().all(|line| crate::safe_text::width(line) <= 81), "{text}");
+            assert!(text.lines().all(|line| crate::base::safe_text::width(line) <= 81), "{text}");
             if *theme == ASCII {
                 assert!(text.is_ascii(), "{text}");
             }

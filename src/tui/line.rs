@@ -2,9 +2,9 @@
 
 use super::picture::Picture;
 use super::theme::Theme;
+use crate::base::safe_text;
+use crate::base::units::{count, percent, percent_text};
 use crate::report::Amount;
-use crate::safe_text;
-use crate::units::{count, percent, percent_text};
 use ratatui::text::{Line, Span};
 
 /// The room below a view.

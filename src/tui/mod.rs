@@ -77,7 +77,7 @@ pub use action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
 pub use feed::{FeedReceiver, FeedSender, feed};
 pub use session::{Source, run_source};
 
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use crate::report::{ColorWhen, CommonOptions, Recording};
 use std::ffi::OsStr;
 use std::io::IsTerminal;

@@ -3,14 +3,14 @@
 use super::callers_view::Side;
 use super::query::{BehindQuery, Query};
 use super::spot::NamedTree;
-use crate::failure::Failure;
+use crate::base::failure::Failure;
+use crate::base::units::percent;
 use crate::profile::Unit;
 use crate::report::{
     Amount, Behind, CallTree, CommonOptions, Direction, FilterOptions, FunctionTable, LabelId, LabelKey,
     LabelKind, Labels, Metric, NodeId, Quality, Recording, Row, Sandwich, Selection, Source, Step,
     ThreadFilter, ThreadRow, TimeRange, Timeline, Totals, thread_rows, thread_rows_with_times,
 };
-use crate::units::percent;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -198,7 +198,7 @@ impl Picture {
 
     /// `weight` with its unit, in a column whose sum is the total.
     pub fn weight_text(&self, weight: u64) -> String {
-        crate::units::weight(self.event.unit, weight, self.total.weight)
+        crate::base::units::weight(self.event.unit, weight, self.total.weight)
     }
 
     /// The tree with its names.

@@ -1,8 +1,8 @@
 //! The search: a regular expression, the labels that match it, and how much of the time is in them.
 
 use super::picture::Picture;
+use crate::base::units::percent;
 use crate::report::{BoxOf, Label, LabelKind, NodeId};
-use crate::units::percent;
 use regex::{Regex, RegexBuilder};
 
 /// Most memory that one compiled pattern may take, bytes.

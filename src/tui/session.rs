@@ -13,7 +13,7 @@ use super::theme::Theme;
 use super::translator::Translator;
 use super::tty;
 use super::worker::{Done, Job, Worker};
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
 use crate::report::Recording;
 use anyhow::Context;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};

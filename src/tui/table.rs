@@ -3,7 +3,7 @@
 use super::action::Action;
 use super::list::ListState;
 use super::theme::Theme;
-use crate::safe_text;
+use crate::base::safe_text;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;

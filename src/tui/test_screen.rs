@@ -115,7 +115,7 @@ impl TestScreen {
                 // The second cell of a wide character is not shown.
                 if cell.x >= taken {
                     let symbol = buffer[(cell.x, cell.y)].symbol();
-                    taken = cell.x + crate::safe_text::width(symbol).max(1) as u16;
+                    taken = cell.x + crate::base::safe_text::width(symbol).max(1) as u16;
                     line.push_str(symbol);
                 }
             }

@@ -3,8 +3,8 @@
 //! The palette stays apart for colour-blind eyes (Okabe and Ito). Chrome uses the terminal's own colours.
 
 use super::palette::{Hue, is_bright, rgb_color, shaded, text_on};
+use crate::base::safe_text;
 use crate::report::{ColorWhen, LabelKind};
-use crate::safe_text;
 use ratatui::style::{Color, Modifier, Style};
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 use super::app::App;
 use super::theme::Theme;
 use super::time_view::{Layout, row_text};
+use crate::base::safe_text;
 use crate::report::{Busy, HeatGrid, Timeline, TimelineRow};
-use crate::safe_text;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
@@ -114,7 +114,7 @@ pub(super) fn draw_heat(
     let most = theme.glyphs.shades.len() as u128 - 1;
     // A screen holds fewer rows than that.
     for (row, y) in (0..grid.rows).zip(area.y..) {
-        let offset = format!(" +{}", crate::units::duration_brief(row as u64 * grid.cell_ns));
+        let offset = format!(" +{}", crate::base::units::duration_brief(row as u64 * grid.cell_ns));
         let offset = if row == 0 { " +0 ms".to_owned() } else { offset };
         buffer.set_stringn(area.x, y, offset, usize::from(layout.side), theme.faint());
         for column in 0..grid.columns {

@@ -8,9 +8,9 @@ use super::list::ListState;
 use super::picture::Picture;
 use super::table::{self, Column, Placed};
 use super::theme::Theme;
+use crate::base::safe_text;
+use crate::base::units::{count, percent, percent_text};
 use crate::report::{LabelId, LabelKey, NameStyle, Row, SortKey, module_file, module_stem};
-use crate::safe_text;
-use crate::units::{count, percent, percent_text};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -350,8 +350,8 @@ pub fn function_details(
     let places = picture.places_of.get(label.index()).copied().unwrap_or(0);
     let mut second = self_and_total(picture, theme, Some(row.own), row.total.weight, columns);
     for part in [
-        format!("   in {}", crate::units::counted(places.into(), "place")),
-        format!("   {}", crate::units::counted(row.threads, "thread")),
+        format!("   in {}", crate::base::units::counted(places.into(), "place")),
+        format!("   {}", crate::base::units::counted(row.threads, "thread")),
     ] {
         if safe_text::width(&second) + part.len() <= columns {
             second.push_str(&part);

@@ -3,6 +3,7 @@
 use super::action::{Action, Tab};
 use super::app::Prompt;
 use super::test_screen::{PLAIN, TestScreen, screen};
+use crate::base::units::percent;
 use crate::profile::{Integrity, Profile};
 use crate::report::fixture::{Build, ingest};
 use crate::report::fixture_waits::waiting;
@@ -10,7 +11,6 @@ use crate::report::{
     CallTree, CommonOptions, Direction, FunctionTable, Input, Metric, Page, Recording, ReportOptions,
     SortKey, Space, StackFilter, View, render,
 };
-use crate::units::percent;
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::Position;
 use std::sync::Arc;

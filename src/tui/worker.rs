@@ -3,8 +3,8 @@
 use super::picture::Picture;
 use super::query::Query;
 use super::renaming;
-use crate::failure::Failure;
-use crate::pace::{Pace, process_cpu_time};
+use crate::base::failure::Failure;
+use crate::base::pace::{Pace, process_cpu_time};
 use crate::report::{ExportJob, Recording};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -27,7 +27,7 @@ pub enum TableError {
     NoCode,
     /// There is no memory to compile it in.
     #[error(transparent)]
-    NoMemory(#[from] crate::memory_budget::Refused),
+    NoMemory(#[from] crate::base::memory_budget::Refused),
     /// The file asks for more than the limits allow.
     #[error("refused: {what} ({size}) are above the limit of {limit}")]
     TooLarge {

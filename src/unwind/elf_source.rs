@@ -7,7 +7,7 @@ use std::sync::Arc;
 use object::CompressionFormat;
 use object::read::CompressedData;
 
-use crate::file_holes;
+use crate::base::file_holes;
 
 use super::elf::ElfError;
 use super::limits::Limits;

@@ -207,7 +207,7 @@ fn a_target_that_cannot_be_attached_is_the_error_of_record() {
     assert!(messages(&record).contains(&error.to_string()), "{error} / {}", messages(&record));
     let command = Target::Launch(vec![OsString::from("/nonexistent/program")]);
     let error = Live::start(options(command), Vec::new()).expect_err("there is no such program");
-    let failure = error.downcast_ref::<prof::failure::Failure>().expect("it says what to do");
+    let failure = error.downcast_ref::<prof::base::failure::Failure>().expect("it says what to do");
     assert_eq!(failure.status, 127);
 }
 

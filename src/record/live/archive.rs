@@ -342,8 +342,8 @@ impl Archive {
         (self.folder.dropped > dropped).then(|| {
             format!(
                 "memory is full: {} from before {} were dropped",
-                crate::units::counted(self.folder.dropped, "sample"),
-                crate::units::duration(begins_ns),
+                crate::base::units::counted(self.folder.dropped, "sample"),
+                crate::base::units::duration(begins_ns),
             )
         })
     }

@@ -36,7 +36,7 @@ pub use save::Saved;
 use super::cost::CostOf;
 use super::names::Names;
 use super::options::{RecordOptions, Target};
-use crate::privilege;
+use crate::base::privilege;
 use crate::profile::{FrameId, Integrity, Profile};
 use archive::Archive;
 use keeper::{Keeper, Message, Request};

@@ -2,8 +2,8 @@
 
 use super::delta::{Cursor, Delta};
 use super::keeper::{Message, RecorderEnd};
-use crate::pace::{Pace, thread_cpu_time};
-use crate::privilege;
+use crate::base::pace::{Pace, thread_cpu_time};
+use crate::base::privilege;
 use crate::profile::{EventInfo, Meta};
 use crate::record::descriptors;
 use crate::record::launch::{Child, files_to_preload};

@@ -3,9 +3,9 @@
 use super::ModuleFiles;
 use super::cache::{Key, TableCache};
 use super::file::{FileId, TableState};
+use crate::base::deadline::Deadline;
+use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::bpf::ImageState;
-use crate::deadline::Deadline;
-use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::record::kernel_tables::{KernelTables, PlaceError};
 use crate::record::table_space::GRACE;
 use crate::symbols::find_debug_file;

@@ -4,7 +4,7 @@
 //! its name back unless a newer recording has it.
 
 use super::placed::{is_at, take_turn};
-use crate::own_file;
+use crate::base::own_file;
 use crate::profile::Glance;
 use crate::profile::lock::{self, Sibling, with_ending};
 use std::fs::{self, File};

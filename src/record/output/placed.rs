@@ -5,9 +5,9 @@
 //! file is checked: if it was removed while it was recorded, it is saved again.
 
 use super::write_failure;
-use crate::failure::{Failure, status};
-use crate::own_file;
-use crate::privilege;
+use crate::base::failure::{Failure, status};
+use crate::base::own_file;
+use crate::base::privilege;
 use crate::profile::lock::{self, Sibling, another_name, with_ending};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};

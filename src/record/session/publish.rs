@@ -4,7 +4,7 @@
 //! tried again, and of a file that it does not know user space tells it each mapping.
 
 use super::Session;
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
 use crate::profile::counter;
 use crate::record::attach::KernelSide;
 use crate::record::collect::Collector;

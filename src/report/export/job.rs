@@ -1,7 +1,7 @@
 //! Writing what a screen shows to a new file, whose name is chosen so that nothing is replaced.
 
 use super::Rendered;
-use crate::privilege;
+use crate::base::privilege;
 use crate::report::options::{
     ColorWhen, CommonOptions, Destination, ExportFormat, ExportOptions, ReportOptions, SortKey, View,
 };

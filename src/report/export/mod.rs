@@ -12,7 +12,7 @@ pub use job::{ExportJob, ExportShape};
 use super::Recording;
 use super::options::{ExportFormat, ExportOptions};
 use super::output;
-use crate::failure::Failure;
+use crate::base::failure::Failure;
 use folded::FoldedLines;
 use std::io::{self, Write};
 use std::path::Path;

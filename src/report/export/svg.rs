@@ -6,7 +6,9 @@
 
 use super::palette::palette;
 use super::text_tree::{Order, TextTree};
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
+use crate::base::safe_text;
+use crate::base::units;
 use crate::profile::Unit;
 use crate::report::Recording;
 use crate::report::info::date_text;
@@ -14,8 +16,6 @@ use crate::report::metric::Metric;
 use crate::report::options::{ExportOptions, NameStyle};
 use crate::report::selection::Selection;
 use crate::report::text::event_title;
-use crate::safe_text;
-use crate::units;
 use anyhow::Context;
 use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};

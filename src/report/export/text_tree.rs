@@ -1,12 +1,12 @@
 //! The distinct stacks of a selection by their text, as a tree: what has several frames in common is there once, however
 //! deep it is and however many stacks have it. Lines are made one after the other, when they are written.
 
+use crate::base::safe_text;
 use crate::profile::Task;
 use crate::report::amount::Amount;
 use crate::report::label::{LabelId, Step, thread_name};
 use crate::report::options::NameStyle;
 use crate::report::selection::Selection;
-use crate::safe_text;
 use rustc_hash::FxHashMap;
 
 /// Number of a text of a [`TextTree`].

@@ -1,7 +1,7 @@
 //! Tables whose columns are as wide as what they hold.
 
 use super::{HEADING, Page, padded, push_line};
-use crate::safe_text;
+use crate::base::safe_text;
 
 /// A column: its heading, and one cell for each row.
 pub(super) struct Column {

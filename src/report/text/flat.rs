@@ -2,13 +2,13 @@
 
 use super::paths::heaviest_paths;
 use super::{CutBy, FAINT, HEADING, Page, more_line, padded, push_line};
-use crate::fit::{fit_apart, fit_name};
+use crate::base::fit::{fit_apart, fit_name};
+use crate::base::safe_text;
+use crate::base::units::{count, percent, percent_text, weight};
 use crate::report::function_table::{FunctionTable, Row};
 use crate::report::metric::Metric;
 use crate::report::options::{Grouping, NameStyle, ReportOptions, SortKey};
 use crate::report::selection::Selection;
-use crate::safe_text;
-use crate::units::{count, percent, percent_text, weight};
 
 /// Most columns for the module.
 const MODULE_COLUMNS: usize = 16;

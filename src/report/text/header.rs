@@ -2,13 +2,14 @@
 
 use super::totals::{totals_text, whole_text};
 use super::{FAINT, NOTE, Page, push_line};
+use crate::base::safe_text;
+use crate::base::safe_text::wrapped;
+use crate::base::units::{count, counted, duration, honest_percent_text, percent, weight};
 use crate::report::metric::Metric;
 use crate::report::options::{CommonOptions, FilterOptions};
 use crate::report::selection::Selection;
 use crate::report::totals::Totals;
 use crate::report::{Recording, advice, ending, filter};
-use crate::safe_text::{self, wrapped};
-use crate::units::{count, counted, duration, honest_percent_text, percent, weight};
 
 /// The name of an event for people.
 pub fn event_title(name: &str) -> String {

@@ -24,9 +24,9 @@ use super::options::{NameStyle, ReportOptions, View};
 use super::selection::Selection;
 use super::totals::Totals;
 use super::{Recording, call_tree::Direction};
-use crate::failure::Failure;
-use crate::fit::fit_name;
-use crate::safe_text;
+use crate::base::failure::Failure;
+use crate::base::fit::fit_name;
+use crate::base::safe_text;
 use anstyle::{AnsiColor, Style};
 use std::borrow::Cow;
 
@@ -158,8 +158,8 @@ impl CutBy {
 
 /// The line that stands for rows left out.
 fn more_line(left_out: usize, noun: &str, share_percent: f64, cut: CutBy, page: &Page) -> String {
-    let count = crate::units::counted(left_out as u64, noun).replacen(' ', " more ", 1);
-    let share = crate::units::percent_text(share_percent);
+    let count = crate::base::units::counted(left_out as u64, noun).replacen(' ', " more ", 1);
+    let share = crate::base::units::percent_text(share_percent);
     let limit = match cut {
         CutBy::Number => "-n 0",
         CutBy::Share => "--min-pct 0",

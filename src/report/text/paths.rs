@@ -1,14 +1,14 @@
 //! The call paths that carry most, a line for each.
 
 use super::{HEADING, Page, push_line};
-use crate::fit::fit_name;
+use crate::base::fit::fit_name;
+use crate::base::safe_text;
+use crate::base::units::{percent, percent_text};
 use crate::report::call_tree::{CallTree, Direction};
 use crate::report::code::{Code, is_own};
 use crate::report::label::{Label, LabelId, LabelKind};
 use crate::report::options::NameStyle;
 use crate::report::selection::Selection;
-use crate::safe_text;
-use crate::units::{percent, percent_text};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 

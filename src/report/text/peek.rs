@@ -1,14 +1,14 @@
 //! Callers and callees of chosen functions as text; nothing is trimmed.
 
 use super::{CutBy, FAINT, HEADING, Page, more_line, push_line};
-use crate::failure::{Failure, status};
+use crate::base::failure::{Failure, status};
+use crate::base::units::{percent, percent_text, weight};
 use crate::report::amount::Amount;
 use crate::report::filter::pattern;
 use crate::report::label::LabelId;
 use crate::report::options::ReportOptions;
 use crate::report::peek as neighbours;
 use crate::report::selection::Selection;
-use crate::units::{percent, percent_text, weight};
 
 pub(super) fn peek(
     out: &mut String,
@@ -78,6 +78,7 @@ fn line(
     let Some(label) = label else { return format!("{share:>9} {time:>9}  {otherwise}") };
     let label = selection.labels.get(label);
     let module = page.module(label, 16);
-    let name = page.name(label, page.width.saturating_sub(23 + crate::safe_text::width(&module)).max(16));
+    let name =
+        page.name(label, page.width.saturating_sub(23 + crate::base::safe_text::width(&module)).max(16));
     format!("{share:>9} {time:>9}  {name}  {}", page.styled(FAINT, &module))
 }

@@ -2,14 +2,14 @@
 
 use super::column::{Column, push_table};
 use super::{CutBy, Page, more_line};
-use crate::failure::Failure;
+use crate::base::failure::Failure;
+use crate::base::safe_text;
+use crate::base::units::{count, duration_in, duration_of, percent};
 use crate::report::options::{NameStyle, ReportOptions};
 use crate::report::selection::Selection;
 use crate::report::threads::{self, ThreadRow, TopWait};
 use crate::report::totals::{Times, Totals};
 use crate::report::{Recording, name};
-use crate::safe_text;
-use crate::units::{count, duration_in, duration_of, percent};
 
 /// Most columns for the name of a thread or process: the kernel keeps 15, the titles of processes are longer.
 const MOST_NAME_COLUMNS: usize = 24;

@@ -1,11 +1,11 @@
 //! Time by thread as text.
 
 use super::{CutBy, HEADING, Page, more_line, padded, push_line};
+use crate::base::safe_text;
+use crate::base::units::{count, percent, percent_text, weight};
 use crate::report::options::ReportOptions;
 use crate::report::selection::Selection;
 use crate::report::threads::{self, ThreadRow};
-use crate::safe_text;
-use crate::units::{count, percent, percent_text, weight};
 use std::borrow::Cow;
 
 /// Most columns for the name of a thread: the kernel keeps 15, the titles of processes are longer.

@@ -1,7 +1,7 @@
 //! The line that says where the whole time of the threads went.
 
+use crate::base::units::{count, duration};
 use crate::report::totals::Totals;
-use crate::units::{count, duration};
 
 /// What the kinds of time miss of the whole is said from this share of it on, in thousandths.
 const NOTABLE_THOUSANDTHS: u64 = 1;

@@ -4,10 +4,10 @@
 //! deep stacks stay on the page; where a path branches, each branch is marked `+` and indented.
 
 use super::{FAINT, HEADING, Page, push_line};
+use crate::base::units::{counted, percent, percent_text, weight};
 use crate::report::call_tree::{CallTree, Direction, Node, NodeId};
 use crate::report::options::ReportOptions;
 use crate::report::selection::Selection;
-use crate::units::{counted, percent, percent_text, weight};
 
 /// Deepest indentation: deeper branches line up.
 const MOST_INDENT: usize = 40;
@@ -94,7 +94,7 @@ fn line(
     let inlined = if node.is_inlined { " [inlined]" } else { "" };
     let module = page.module(label, 16);
     let module = if module.is_empty() { module } else { format!("  {module}") };
-    let used = 28 + indent + 2 + crate::safe_text::width(&module) + inlined.len();
+    let used = 28 + indent + 2 + crate::base::safe_text::width(&module) + inlined.len();
     let name = page.name(label, page.width.saturating_sub(used).max(12));
     let tail = page.styled(FAINT, &format!("{inlined}{module}"));
     format!("{total:>8} {own:>7} {time:>9}  {:indent$}{marks}{name}{tail}", "")

@@ -2,7 +2,9 @@
 
 use super::column::{Column, push_table};
 use super::{CutBy, FAINT, Page, more_line, push_line};
-use crate::fit::{fit_apart, fit_name};
+use crate::base::fit::{fit_apart, fit_name};
+use crate::base::safe_text;
+use crate::base::units::{count, counted, duration, duration_brief, duration_of, percent, percent_text};
 use crate::profile::Reason;
 use crate::report::hidden_idle::HiddenIdle;
 use crate::report::options::ReportOptions;
@@ -10,8 +12,6 @@ use crate::report::selection::{Selection, short_waits_name_of};
 use crate::report::wait_site::WaitSite;
 use crate::report::wait_table::{WaitRow, WaitTable};
 use crate::report::{LabelId, NameStyle, name};
-use crate::safe_text;
-use crate::units::{count, counted, duration, duration_brief, duration_of, percent, percent_text};
 
 /// The site keeps at least this many columns.
 const MIN_SITE_COLUMNS: usize = 22;

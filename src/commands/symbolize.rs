@@ -1,12 +1,12 @@
 //! `prof symbolize`: adds names to a recording that lacks them.
 
-use crate::failure::{Failure, status};
-use crate::privilege;
+use crate::base::failure::{Failure, status};
+use crate::base::privilege;
+use crate::base::safe_text;
+use crate::base::units;
 use crate::profile::{Profile, Writer, lock, read_path};
 use crate::record::{Completed, complete_names};
 use crate::report::{replace_file, unreadable};
-use crate::safe_text;
-use crate::units;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 

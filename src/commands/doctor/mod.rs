@@ -3,14 +3,14 @@
 
 mod container;
 
-use crate::failure::{Failure, status};
-use crate::privilege;
+use crate::base::failure::{Failure, status};
+use crate::base::privilege;
+use crate::base::safe_text;
+use crate::base::units;
 use crate::profile::{Outcome, Profile, ThreadTime};
 use crate::record::{
     Found, MAX_CPU_CLOCK_HZ, RecordOptions, Session, Start, Target, WaitOptions, find, sysctl_advice,
 };
-use crate::safe_text;
-use crate::units;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::hint::black_box;

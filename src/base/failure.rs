@@ -73,9 +73,9 @@ pub fn explain(error: &anyhow::Error) -> (u8, Vec<String>) {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
     let status = failure.map_or(status::FAILED, |failure| failure.status);
     let text = without_error_numbers(&format!("{error:#}"));
-    let mut lines = vec![format!("prof: {}", crate::safe_text::message(&text))];
+    let mut lines = vec![format!("prof: {}", super::safe_text::message(&text))];
     let hints = failure.map_or(&[][..], |failure| &failure.hints);
-    lines.extend(hints.iter().map(|hint| format!("  {}", crate::safe_text::message(hint))));
+    lines.extend(hints.iter().map(|hint| format!("  {}", super::safe_text::message(hint))));
     (status, lines)
 }
 

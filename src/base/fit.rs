@@ -1,6 +1,6 @@
 //! Names in little room, so that they can still be told apart.
 
-use crate::safe_text;
+use super::safe_text;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ fn fit_around(before: &str, core: &str, after: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::safe_text::{fit_middle, width};
+    use crate::base::safe_text::{fit_middle, width};
     use proptest::prelude::*;
 
     #[test]

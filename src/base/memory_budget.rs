@@ -3,7 +3,7 @@
 //! Work reserves what it is going to need before it allocates, and gives it back by dropping its [`Reservation`]. What
 //! does not fit waits for room or is refused with the numbers. The budget counts; it allocates nothing itself.
 
-use crate::deadline::Deadline;
+use super::deadline::Deadline;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 

@@ -8,7 +8,7 @@
 //! Capabilities belong to a thread, and a new thread has those of the one that starts it. Unless [`begin`] was called, as in
 //! the library's tests, nothing here changes anything. docs/security.md has the whole picture.
 
-use crate::failure::{Failure, status};
+use super::failure::{Failure, status};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,

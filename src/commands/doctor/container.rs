@@ -1,6 +1,7 @@
 //! What a container or a service takes from `prof`: namespaces, capabilities, system calls, files of the kernel.
 
 use super::{Check, Verdict};
+use crate::base::units;
 use crate::profile::AddressSettings;
 use crate::record::{
     CAPABILITIES, CONTAINER_OPTIONS, NamespaceKind, NamespacePlace, Refusal, Rights, TypesLack,
@@ -8,7 +9,6 @@ use crate::record::{
     namespaces_apart, own_namespace, own_path,
 };
 use crate::symbols::{KernelSymbols, SymbolError};
-use crate::units;
 use std::fs;
 use std::path::Path;
 

@@ -1,13 +1,13 @@
 //! `prof tui TARGET`: a recording that is shown while it goes on. Joins [`crate::record::live`], which records, and
 //! [`crate::tui`], which draws; neither waits for the other.
 
+use crate::base::safe_text;
+use crate::base::units;
 use crate::profile::CpuShares;
 use crate::record::RecordOptions;
 use crate::record::live::{INTERVALS, Live, LiveEvent, Saved, Snapshot};
 use crate::report::{Recording, ending_words};
-use crate::safe_text;
 use crate::tui::{self, Feed, FeedSender, LiveCommand, LiveStatus, Seen, Source, TuiOptions};
-use crate::units;
 use anyhow::Context;
 use std::io::Write as _;
 use std::sync::Arc;
