@@ -3,7 +3,7 @@
 
 use crate::bpf::Doing;
 use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
-use crate::record::living::Living;
+use crate::record::waits::living::Living;
 use rustc_hash::FxHashMap;
 
 /// The accounts of all threads that live. Times are since the recorder's start.

@@ -9,10 +9,12 @@ use crate::profile::{
     End, Event, EventId, EventInfo, Frame, FrameId, Meta, Module, ModuleId, Outcome, Profile, Sample,
     StringId, Task, TaskId, ThreadTime, Waker, counter,
 };
-use crate::record::cost::{self, CostOf, LateCost};
-use crate::record::living::Living;
-use crate::record::names::Names;
-use crate::record::symbolize::{self, Named};
+use crate::record::names::lookup::Names;
+use crate::record::names::symbolize;
+use crate::record::names::symbolize::Named;
+use crate::record::session::cost;
+use crate::record::session::cost::{CostOf, LateCost};
+use crate::record::waits::living::Living;
 use std::collections::BTreeMap;
 
 /// What the recorder's numbers are here.

@@ -3,12 +3,12 @@
 use crate::profile::{
     End, FRAMES_LEFT_OUT, Frame, FrameId, FrameSpace, Module, Sample, Stack, Task, ThreadTime,
 };
-use crate::record::collect::Collector;
-use crate::record::fresh_rows::MostRows;
-use crate::record::living::Living;
+use crate::record::collect::collector::Collector;
+use crate::record::collect::table_reset::MostRows;
 use crate::record::modules::{FileId, ModuleFile};
+use crate::record::names::symbolize::{Addresses, Named, UserFrames, kernel_location, locations_of};
 use crate::record::session::Session;
-use crate::record::symbolize::{Addresses, Named, UserFrames, kernel_location, locations_of};
+use crate::record::waits::living::Living;
 use crate::symbols::{PerfMapSource, ResolvedLocation};
 use std::collections::BTreeMap;
 use std::sync::Arc;

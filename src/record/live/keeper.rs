@@ -6,7 +6,7 @@ use super::mailbox::LiveEvents;
 use super::recorder::Wishes;
 use super::{Ended, LiveEvent, Snapshot, Status};
 use crate::profile::{End, FrameId, Integrity, Profile, counter};
-use crate::record::names::{Answer, Urgency};
+use crate::record::names::lookup::{Answer, Urgency};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -19,9 +19,9 @@ mod fold;
 mod keeper;
 mod mailbox;
 mod recorder;
-mod rehearsal;
 mod renumber;
 mod save;
+pub(crate) mod simulation;
 mod stacks;
 
 #[cfg(test)]
@@ -30,12 +30,12 @@ mod tests;
 pub use fold::Coarse;
 pub use mailbox::LiveEvents;
 pub use recorder::Attached;
-pub use rehearsal::{Rehearsal, own_memory_kb};
 pub use save::Saved;
+pub use simulation::{Rehearsal, own_memory_kb};
 
-use super::cost::CostOf;
-use super::names::Names;
+use super::names::lookup::Names;
 use super::options::{RecordOptions, Target};
+use super::session::cost::CostOf;
 use crate::base::privilege;
 use crate::profile::{FrameId, Integrity, Profile};
 use archive::Archive;
@@ -138,7 +138,7 @@ impl Live {
         let wishes = Arc::new(Wishes::default());
         let (sender, receiver) = channel();
         let (attached_sender, attached_receiver) = channel();
-        super::start_pool();
+        crate::record::recorder::start_pool();
         let recorder = {
             let (wishes, sender) = (Arc::clone(&wishes), sender.clone());
             std::thread::Builder::new()
@@ -154,7 +154,7 @@ impl Live {
             Err(error) => {
                 // It ends by itself.
                 let _ = recorder.join();
-                return Err(if launches { super::before_start(error) } else { error });
+                return Err(if launches { crate::record::recorder::before_start(error) } else { error });
             }
         };
         let events = LiveEvents::default();
@@ -171,7 +171,7 @@ impl Live {
             attached.meta.effective_hz,
         );
         let keeper = std::thread::Builder::new().name("prof-keeper".to_owned()).spawn(move || {
-            super::keep_watching_or_end();
+            crate::base::privilege::keep_watching_or_end();
             keeper.run(&receiver);
         });
         let mut live = Live { attached, events, wishes, sender, threads: vec![recorder] };

@@ -5,12 +5,13 @@ use super::keeper::{Message, RecorderEnd};
 use crate::base::pace::{Pace, thread_cpu_time};
 use crate::base::privilege;
 use crate::profile::{EventInfo, Meta};
-use crate::record::descriptors;
-use crate::record::launch::{Child, files_to_preload};
+use crate::record::environment::descriptors;
 use crate::record::options::{RecordOptions, Target};
+use crate::record::recorder::PATIENCE;
+use crate::record::session::stop_reason::StopReason;
 use crate::record::session::{Session, Start};
-use crate::record::stop_reason::StopReason;
-use crate::record::{PATIENCE, target};
+use crate::record::target::launch::{Child, files_to_preload};
+use crate::record::target::search;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -87,7 +88,7 @@ pub(super) fn run(
     descriptors::raise_limit();
     let mut objects = [const { MaybeUninit::uninit() }; 2];
     let has_launched = matches!(options.target, Target::Launch(_));
-    let begun = target::find(options).and_then(|found| {
+    let begun = search::find(options).and_then(|found| {
         let mut child = match (&options.target, &options.timer) {
             (Target::Launch(command), _) | (_, Some(command)) => {
                 Some(Child::spawn_stopped_in_silence(command)?)

@@ -6,7 +6,7 @@ use crate::profile::{Profile, Writer};
 use crate::record::live::keeper::Message;
 use crate::record::options::Output;
 use crate::record::output::{self, Destination};
-use crate::record::{local_time, write_error};
+use crate::record::recorder::{local_time, write_error};
 use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;

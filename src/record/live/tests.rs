@@ -13,9 +13,9 @@ use crate::profile::{
     End, Event, EventInfo, Folded, Frame, FrameId, Meta, Module, ModuleId, ModuleKind, Reason, Sample, Stack,
     StackId, StringId, Task, TaskId, ThreadTime, Unit, Wait,
 };
-use crate::record::living::Living;
+use crate::record::names::symbolize::kernel_location;
 use crate::record::options::Output;
-use crate::record::symbolize::kernel_location;
+use crate::record::waits::living::Living;
 use std::sync::mpsc::Receiver;
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -3,7 +3,7 @@
 
 use super::{FileId, ModuleFile, ModuleFiles};
 use crate::bpf::{ImageState, prof_file_key};
-use crate::record::kernel_tables::KernelTables;
+use crate::record::kernel::unwind_tables::KernelTables;
 use rustc_hash::FxHashSet;
 use std::os::unix::fs::MetadataExt;
 

@@ -1,9 +1,9 @@
 //! One file that code runs from: its headers, how far its table is, and how it is opened.
 
+use super::file_state::FileState;
 use crate::profile::ModuleKind;
-use crate::record::file_state::FileState;
-use crate::record::proc_fs;
-use crate::record::sideband::CodeMapping;
+use crate::record::kernel::sideband::CodeMapping;
+use crate::record::process::proc_fs;
 use crate::unwind::{Architecture, ElfImage, Limits, Table};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::Errno;

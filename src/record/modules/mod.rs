@@ -9,7 +9,9 @@
 mod cache;
 mod closing;
 mod file;
+pub(crate) mod file_state;
 mod generated;
+pub(crate) mod patience;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -19,14 +21,15 @@ pub(super) use file::{FileId, ModuleFile, TableState};
 use tables::Compiled;
 pub(super) use tables::Wanted;
 
-use super::file_state::FileState;
-use super::patience::Patience;
-use super::sideband::CodeMapping;
-use super::{descriptors, proc_fs};
+use super::environment::descriptors;
+use super::kernel::sideband::CodeMapping;
+use super::process::proc_fs;
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::unwind::{ElfImage, ElfType, Limits, Segment, Table};
 use file::{Unopened, open_mapped_file, read_own_vdso};
+use file_state::FileState;
+use patience::Patience;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::fs::File;
@@ -131,7 +134,7 @@ impl ModuleFiles {
         let generated = ModuleFile::new("[jit]", 0, ModuleKind::Jit);
         let pool = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-            pool.start_handler(|_| super::keep_watching_or_end()).build().ok()
+            pool.start_handler(|_| crate::base::privilege::keep_watching_or_end()).build().ok()
         };
         ModuleFiles {
             files: vec![Some(Box::new(generated))],

@@ -6,8 +6,8 @@ use super::file::{FileId, TableState};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::bpf::ImageState;
-use crate::record::kernel_tables::{KernelTables, PlaceError};
-use crate::record::table_space::GRACE;
+use crate::record::kernel::table_space::GRACE;
+use crate::record::kernel::unwind_tables::{KernelTables, PlaceError};
 use crate::symbols::find_debug_file;
 use crate::unwind::{
     CfiSections, ElfImage, FirstTable, Limits, Table, TableError, compile_first, compile_sections,

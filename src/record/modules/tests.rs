@@ -1,6 +1,6 @@
 use super::*;
-use crate::record::kernel_tables::KernelTables;
-use crate::record::proc_fs;
+use crate::record::kernel::unwind_tables::KernelTables;
+use crate::record::process::proc_fs;
 use std::time::Duration;
 
 #[test]

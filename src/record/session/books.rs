@@ -3,9 +3,11 @@
 use super::Session;
 use crate::bpf::{Counter, EXEC_PENDING};
 use crate::profile::counter;
-use crate::record::cpu_use::{self, CpuUse, Sampled, Whose};
-use crate::record::perf_event;
-use crate::record::proc_fs::{self, CpuTime};
+use crate::record::kernel::perf_event;
+use crate::record::process::proc_fs;
+use crate::record::process::proc_fs::CpuTime;
+use crate::record::target::cpu_use;
+use crate::record::target::cpu_use::{CpuUse, Sampled, Whose};
 
 /// What is remembered of the books.
 #[derive(Debug, Default)]

@@ -5,28 +5,36 @@
 //! known.
 
 mod books;
+pub(crate) mod cost;
 mod publish;
+pub(crate) mod signals;
 mod stop;
+pub(crate) mod stop_reason;
 
-use super::attach::{KernelConfig, KernelSide};
-use super::capacity::{page_capacity, row_capacity};
-use super::children::{self, Family};
-use super::collect::Collector;
-use super::drain::{Batch, Drain, wait_for};
-use super::endings::Endings;
-use super::kernel_frames::KernelFrames;
-use super::kernel_types::TypesLack;
-use super::machine::{effective_hz, online_cpus, system_meta};
+use super::collect::collector::Collector;
+use super::collect::deferred_walks;
+use super::collect::kernel_frames::KernelFrames;
+use super::environment::machine::{effective_hz, online_cpus, system_meta};
+use super::environment::namespaces;
+use super::environment::namespaces::{Translation, monotonic_ns};
+use super::environment::{descriptors, memory_limit, rights, seccomp};
+use super::kernel::attach::{KernelConfig, KernelSide};
+use super::kernel::capacity::{page_capacity, row_capacity};
+use super::kernel::drain::{Batch, Drain, wait_for};
+use super::kernel::perf_event;
+use super::kernel::perf_event::{SAMPLE_CLOCK, SidebandRing};
+use super::kernel::sideband::Sideband;
+use super::kernel::types::TypesLack;
+use super::kernel::wait_programs::WaitConfig;
 use super::modules::{ModuleFiles, TableCache, Wanted};
-use super::namespaces::{self, Translation, monotonic_ns};
 use super::options::{CallGraph, Children, Rate, RecordOptions, Target};
-use super::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
-use super::process;
-use super::processes::Processes;
-use super::sideband::Sideband;
-use super::target::Found;
-use super::wait_programs::WaitConfig;
-use super::{cost, descriptors, memory_limit, proc_fs, rights, seccomp, waiting};
+use super::process::exits::Endings;
+use super::process::mappings;
+use super::process::proc_fs;
+use super::process::table::Processes;
+use super::target::children;
+use super::target::children::Family;
+use super::target::search::Found;
 use crate::base::failure::{Failure, status};
 use crate::base::privilege;
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
@@ -46,7 +54,7 @@ use std::time::{Duration, Instant, SystemTime};
 /// Nice value of the thread that records.
 const READER_PRIORITY: i32 = -10;
 /// How long processes are remembered after their number was reused, and their code after their end, ns.
-const FORMER_NS: u64 = 3 * waiting::PATIENCE_NS / 2;
+const FORMER_NS: u64 = 3 * deferred_walks::PATIENCE_NS / 2;
 /// Files that are mapped no more are looked for this often, ns.
 const CLOSING_INTERVAL_NS: u64 = 5_000_000_000;
 /// The target is looked at so often while none of its threads is known to have ended.
@@ -224,7 +232,7 @@ impl<'obj> Session<'obj> {
         collector.files.open_own_vdso();
         #[cfg(feature = "testing")]
         if let Some(path) = &options.stack_copies {
-            collector.copies = Some(super::stack_copies::StackCopies::create(path)?);
+            collector.copies = Some(super::collect::stack_copies::StackCopies::create(path)?);
         }
         for path in preload {
             if let Ok(file) = privilege::as_user(|| std::fs::File::open(&path)) {
@@ -553,7 +561,7 @@ impl<'obj> Session<'obj> {
                 let Some(process) = known(&mut collector.processes, pid, self.is_system_wide, files) else {
                     return;
                 };
-                if let Some(mapped) = process::mapped(pid, &mapping, time_ns, files) {
+                if let Some(mapped) = mappings::mapped(pid, &mapping, time_ns, files) {
                     process.map(mapped);
                 }
             }
@@ -584,7 +592,7 @@ impl<'obj> Session<'obj> {
             Sideband::Lost(records) => {
                 // Something was mapped that nobody will tell of again.
                 for (pid, process) in collector.processes.living_mut() {
-                    process::read_mappings(pid, process, time_ns, files);
+                    mappings::read_mappings(pid, process, time_ns, files);
                 }
                 collector.profile.count(counter::LOST_SIDEBAND, records);
             }
@@ -598,7 +606,7 @@ fn known<'a>(
     pid: u32,
     is_system_wide: bool,
     files: &mut ModuleFiles,
-) -> Option<&'a mut process::Process> {
+) -> Option<&'a mut mappings::Process> {
     if is_system_wide { Some(processes.get_or_read(pid, files)) } else { processes.get_mut(pid) }
 }
 

@@ -6,11 +6,12 @@
 use super::Session;
 use crate::base::failure::{Failure, status};
 use crate::profile::counter;
-use crate::record::attach::KernelSide;
-use crate::record::collect::Collector;
+use crate::record::collect::collector::Collector;
+use crate::record::environment::namespaces::monotonic_ns;
+use crate::record::kernel::attach::KernelSide;
 use crate::record::modules::{ModuleFiles, Wanted};
-use crate::record::namespaces::monotonic_ns;
-use crate::record::process::{self, Process};
+use crate::record::process::mappings;
+use crate::record::process::mappings::Process;
 use std::time::Duration;
 
 /// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
@@ -93,7 +94,7 @@ impl Session<'_> {
                     return Ok(());
                 }
                 process.exec_seq = known;
-                process::read_mappings(pid, process, now_ns, files);
+                mappings::read_mappings(pid, process, now_ns, files);
             }
             process.mismatch_ns = 0;
             *stamps += 1;

@@ -1,10 +1,10 @@
 //! The end of a session: what is left is taken, and what was lost is counted.
 
+use super::cost;
 use super::{Session, TABLE_PATIENCE};
 use crate::bpf::Counter;
 use crate::profile::{End, counter};
-use crate::record::attach::CounterValues;
-use crate::record::cost;
+use crate::record::kernel::attach::CounterValues;
 use crate::record::modules::Wanted;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,0 +1,603 @@
+//! Samples as the kernel sent them → rows of the profile: addresses become frames of modules.
+//!
+//! Mappings are looked up as they were at the sample's time. What cannot be resolved is kept, marked and
+//! counted, never dropped.
+
+use super::call_check::{CallChecks, Place};
+use super::deferred_walks;
+use super::deferred_walks::WaitingRescues;
+use super::kernel_frames::KernelFrames;
+use super::rescue::{self, Rescued};
+use super::stack_copies::{StackCopies, Walked};
+use crate::base::safe_text;
+use crate::bpf::{
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LEAF_FRAMES, MAX_USER_FRAMES, RescueEvent, SampleEvent,
+    WaitKind, outcome,
+};
+use crate::profile::{
+    EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, OUTSIDE,
+    Outcome, Profile, Sample, StackId, Task, TaskId, Unit, counter,
+};
+use crate::record::modules::ModuleFiles;
+use crate::record::names::jit_names::JitDumps;
+use crate::record::process::mappings;
+use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
+use crate::record::process::table::Processes;
+use crate::record::process::title;
+use crate::record::waits::rows::Waits;
+use crate::symbols::PerfMapSource;
+use crate::unwind::StackEnds;
+use crate::unwind::rule::RuleKind;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
+const LEAF: u64 = 1 << 61;
+/// A process is read again after an unknown address, but not more often than this, ns.
+const REREAD_INTERVAL_NS: u64 = 100_000_000;
+/// Names of threads outside of the PID namespace that are told apart.
+const MOST_OUTSIDE: usize = 4096;
+
+/// Sums for the end of the recording, kept since the samples themselves go to the file.
+#[derive(Debug, Default)]
+pub struct Totals {
+    /// Samples.
+    pub samples: u64,
+    /// Their weight, ns.
+    pub weight_ns: u64,
+    /// Samples by outcome.
+    pub outcomes: FxHashMap<Outcome, u64>,
+    /// Samples whose stack holds a frame found by frame pointers.
+    pub by_frame_pointer: u64,
+    /// Weight by leaf frame, ns.
+    pub leaves: FxHashMap<FrameId, u64>,
+    /// The same by name, of frames that were forgotten.
+    pub former_leaves: FxHashMap<String, u64>,
+    /// Samples by stack.
+    pub stacks: FxHashMap<StackId, u64>,
+    /// Frames of all samples whose stacks were forgotten: those with a name, and all.
+    pub former_frames: (u64, u64),
+    /// Frames that were forgotten before they had a name: weight as leaves, ns, and how often they were in a sample.
+    pub former_unnamed: FxHashMap<Frame, (u64, u64)>,
+    /// Rows of waits.
+    pub waits: u64,
+    /// Threads seen.
+    pub threads: FxHashSet<(u32, u32)>,
+}
+
+/// Turns samples into rows of a profile.
+#[derive(Debug)]
+pub struct Collector {
+    /// What is being filled.
+    pub profile: Profile,
+    /// The processes seen.
+    pub processes: Processes,
+    /// The files seen.
+    pub files: ModuleFiles,
+    /// The kernel's frames.
+    pub kernel: KernelFrames,
+    /// Sums so far.
+    pub totals: Totals,
+    /// Where copies of every stack go, when asked for.
+    pub copies: Option<StackCopies>,
+    /// The event of running threads, and the time that one sample stands for, ns.
+    on_cpu: Option<(EventId, u64)>,
+    pub(crate) waits: Option<Waits>,
+    pub(crate) start_ns: u64,
+    waiting: WaitingRescues,
+    /// Tables that had been compiled when the waiting rescues were tried last.
+    tables_tried: u64,
+    pub(crate) tasks: FxHashMap<(u32, u32, u32, Vec<u8>), TaskId>,
+    /// Generations of threads that the PID namespace of this process does not have, by name.
+    outside: FxHashMap<Vec<u8>, u32>,
+    /// Titles of processes, by number and generation.
+    titles: FxHashMap<(u32, u32), Option<String>>,
+    calls: CallChecks,
+    pub(crate) dumps: JitDumps,
+    path: Vec<FrameId>,
+}
+
+impl Collector {
+    /// A collector without events.
+    pub fn new(profile: Profile, files: ModuleFiles, kernel: KernelFrames) -> Self {
+        let start_ns = profile.meta.start_mono_ns;
+        Collector {
+            profile,
+            processes: Processes::default(),
+            files,
+            kernel,
+            totals: Totals::default(),
+            copies: None,
+            on_cpu: None,
+            waits: None,
+            start_ns,
+            waiting: WaitingRescues::default(),
+            tables_tried: 0,
+            tasks: FxHashMap::default(),
+            outside: FxHashMap::default(),
+            titles: FxHashMap::default(),
+            calls: CallChecks::default(),
+            dumps: JitDumps::default(),
+            path: Vec::new(),
+        }
+    }
+
+    /// Running threads are sampled: each sample stands for `period_ns`.
+    pub fn add_samples(&mut self, sampling: String, period_ns: u64) {
+        let event = self.profile.add_event(EventInfo {
+            name: "on-cpu".to_owned(),
+            unit: Unit::Nanoseconds,
+            sampling,
+            period: period_ns,
+        });
+        self.on_cpu = Some((event, period_ns));
+    }
+
+    /// Sets the time from which samples count, CLOCK_MONOTONIC, ns.
+    pub fn set_start(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+    }
+
+    /// Adds a sample, with the stack copy that belongs to it.
+    pub fn add(&mut self, mut sample: SampleEvent, mut rescue: Option<RescueEvent>) {
+        match self.hold(sample, rescue) {
+            Some(free) => (sample, rescue) = free,
+            None => return,
+        }
+        if sample.rescue_refused {
+            self.profile.count(counter::RESCUE_REFUSED, 1);
+        }
+        // Number 0 is the idle task's, and in a PID namespace that of all who are outside of it: nothing is known of those.
+        if sample.tgid == 0 || self.is_interrupted_waker(&sample) {
+            self.store(&SampleEvent { user: Vec::new(), ..sample }, Outcome::NoUserStack, false);
+            return;
+        }
+        // Read the process if it is new, and again if it has mapped what was not heard of.
+        let is_new = self.processes.at(sample.tgid, sample.time_ns).is_none();
+        let is_system_wide = self.processes.is_system_wide;
+        let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files);
+        if is_new && !is_system_wide && sample.wait.as_ref().is_some_and(|wait| wait.kind == WaitKind::Waker)
+        {
+            // It has woken a recorded thread: that makes it no target.
+            process.is_target = false;
+        }
+        if needs_reread(process, &sample) {
+            process.reread_ns = sample.time_ns;
+            // What is found now was mapped before the sample: that is why it had it.
+            mappings::read_mappings(sample.tgid, process, sample.time_ns, &mut self.files);
+        }
+        if let Some(known) = process.frames_before_stale(&sample.user, sample.time_ns)
+            && rescue.as_ref().is_none_or(|rescue| rescue.frames_before >= known)
+        {
+            // From here on the kernel's walk went by the rules of a file that was no longer mapped there.
+            self.profile.count(counter::STALE_MAPPING, 1);
+            sample.user.truncate(known);
+            sample.outcome = outcome::UNKNOWN_MAPPING;
+            rescue = None;
+        }
+        match rescue {
+            Some(rescue) => self.add_rescued(sample, rescue, true),
+            None => {
+                let outcome = Outcome::from_code(sample.outcome);
+                self.store(&sample, outcome, false);
+            }
+        }
+    }
+
+    /// Tries the rescues again that wait for a table, if there are new ones. `now_ns` after all patience: for the last
+    /// time.
+    pub fn retry_waiting(&mut self, now_ns: u64) {
+        let is_over =
+            |sample: &SampleEvent| now_ns.saturating_sub(sample.time_ns) >= deferred_walks::PATIENCE_NS;
+        let is_due = self.files.compiled > self.tables_tried || self.waiting.first().is_some_and(is_over);
+        if !is_due {
+            return;
+        }
+        self.tables_tried = self.files.compiled;
+        for (sample, rescue) in self.waiting.take() {
+            let may_wait = !is_over(&sample);
+            self.add_rescued(sample, rescue, may_wait);
+        }
+    }
+
+    /// Whether samples wait for tables.
+    pub fn waits_for_tables(&self) -> bool {
+        self.waiting.first().is_some()
+    }
+
+    fn add_rescued(&mut self, mut sample: SampleEvent, rescue: RescueEvent, may_wait: bool) {
+        let Some(process) = self.processes.at(sample.tgid, sample.time_ns) else {
+            // Its number belongs to another process by now.
+            self.store(&sample, Outcome::from_code(sample.outcome), false);
+            return;
+        };
+        let walk = rescue::finish(&rescue, process, sample.time_ns, &self.files);
+        if walk.missed_a_table && may_wait && self.waiting.has_room() {
+            self.is_late(&sample);
+            self.waiting.keep(sample, rescue);
+            return;
+        }
+        self.profile.count(counter::RESCUED, 1);
+        self.profile.count(counter::RESCUE_BYTES, rescue.stack.len() as u64);
+        continue_stack(&mut sample, rescue.frames_before, &walk);
+        self.store(&sample, walk.outcome, true);
+    }
+
+    /// Interns the stack and stores the sample. `is_rescued`: user space took part in the walk.
+    fn store(&mut self, sample: &SampleEvent, mut outcome: Outcome, is_rescued: bool) {
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        let mut by_frame_pointer = false;
+        let (mut user, mut left_out) = (sample.user.as_slice(), sample.left_out);
+        if outcome == Outcome::TooDeep && left_out > 0 {
+            // What was seen last is next to nothing that anybody knows.
+            (user, left_out) = (&user[..LEAF_FRAMES.min(user.len())], 0);
+        }
+        let user_count = user.len();
+        let mut callee_is_generated = false;
+        for (index, &raw) in user.iter().enumerate() {
+            if index == LEAF_FRAMES && left_out > 0 {
+                path.push(self.left_out_frame(left_out));
+                callee_is_generated = false;
+                if outcome == Outcome::Complete {
+                    outcome = Outcome::MiddleLeftOut;
+                }
+            }
+            let is_leaf = index == 0;
+            by_frame_pointer |= raw & FRAME_BY_FP != 0;
+            let (frame, is_known) = self.user_frame(sample, raw, is_leaf);
+            if !is_known && index + 1 == user_count && !is_leaf {
+                // An address outside all code is no caller: the step that led here was wrong.
+                outcome = match (outcome, raw & FRAME_BY_FP != 0) {
+                    (_, true) => Outcome::NoUnwindInfo,
+                    (Outcome::UnknownMapping, false) => Outcome::BadUnwindInfo,
+                    (other, false) => other,
+                };
+                continue;
+            }
+            let is_wrong = |collector: &mut Self| {
+                (callee_is_generated && collector.lacks_frame_pointers(sample))
+                    || callee_of(user, index, left_out)
+                        .is_some_and(|callee| !collector.call_agrees(sample, callee, raw))
+            };
+            if raw & FRAME_BY_FP != 0 && is_wrong(self) {
+                // rbp belongs to some frame further up: those between would be left out.
+                outcome = if callee_is_generated { Outcome::JitEnd } else { Outcome::NoUnwindInfo };
+                break;
+            }
+            let tables = &self.profile.tables;
+            callee_is_generated = tables.module(tables.frame(frame).module).kind == ModuleKind::Jit;
+            path.push(frame);
+        }
+        if let Some(copies) = self.copies.as_mut().filter(|_| sample.wait.is_none()) {
+            // Of a stack with a gap but without a root only the part before the gap can be compared.
+            let frames = match (left_out, outcome) {
+                (0, _) => path.len(),
+                (_, Outcome::MiddleLeftOut) => user.len(),
+                _ => LEAF_FRAMES,
+            };
+            let frames = user.iter().copied().take(frames).collect();
+            copies.add(sample, Walked { frames, is_rescued, outcome });
+        }
+        path.reverse();
+        let kernel_from = path.len();
+        // The kernel's own walk takes the vsyscall page for kernel code; it is among the user frames.
+        let kernel = match &sample.wait {
+            // They were taken to tell reasons and wakers.
+            Some(_) if self.profile.meta.user_only => Vec::new(),
+            Some(wait) => self.waiting_kernel(&sample.kernel, wait.kind),
+            None => sample.kernel.clone(),
+        };
+        // A thread that waits has called the scheduler.
+        let is_waiting = sample.wait.is_some();
+        for (index, &address) in kernel.iter().filter(|&&address| !is_vsyscall(address)).enumerate() {
+            path.push(self.kernel.frame(address, index > 0 || is_waiting, &mut self.profile.tables));
+        }
+        path[kernel_from..].reverse();
+
+        let stack = self.profile.tables.intern_stack_of(path.iter().copied());
+        if let Some(wait) = &sample.wait {
+            self.path = path;
+            self.store_wait(sample, wait, stack, outcome);
+            return;
+        }
+        let Some((event, period_ns)) = self.on_cpu else { return };
+        let task = self.task(sample);
+        let totals = &mut self.totals;
+        totals.samples += 1;
+        totals.weight_ns += period_ns;
+        *totals.outcomes.entry(outcome).or_default() += 1;
+        totals.by_frame_pointer += u64::from(by_frame_pointer);
+        totals.threads.insert((sample.tgid, sample.tid));
+        if let Some(&leaf) = path.last() {
+            *totals.leaves.entry(leaf).or_default() += period_ns;
+        }
+        if let Some(stack) = stack {
+            *totals.stacks.entry(stack).or_default() += 1;
+        }
+        self.profile.events[event.index()].push(Sample {
+            time_ns: sample.time_ns.saturating_sub(self.start_ns),
+            task,
+            stack,
+            weight: period_ns,
+            cpu: sample.cpu as u16,
+            outcome,
+            wait: None,
+            folded: None,
+        });
+        self.path = path;
+    }
+
+    /// The frame that stands for `count` frames left out; its address is their number.
+    fn left_out_frame(&mut self, count: u32) -> FrameId {
+        let profile = &mut self.profile;
+        profile.count(counter::STACKS_CUT, 1);
+        profile.count(counter::FRAMES_LEFT_OUT, u64::from(count));
+        profile.frame_left_out(count)
+    }
+
+    /// Whether the call before the return address in the frame `caller` may have led to the frame `callee`.
+    fn call_agrees(&mut self, sample: &SampleEvent, callee: u64, caller: u64) -> bool {
+        let Some(process) = self.processes.at(sample.tgid, sample.time_ns) else { return true };
+        if !self.files.wants_tables() {
+            return true;
+        }
+        let place = |raw: u64| {
+            let (address, is_return) = (raw & FRAME_ADDRESS, u64::from(raw & FRAME_RETURN != 0));
+            let mapped = process.find(address.saturating_sub(is_return), sample.time_ns)?;
+            Some(Place { file: mapped.file, address: address.wrapping_sub(mapped.bias) })
+        };
+        let (Some(callee), Some(caller)) = (place(callee), place(caller)) else { return true };
+        self.calls.agrees(callee, caller, &self.files)
+    }
+
+    fn lacks_frame_pointers(&self, sample: &SampleEvent) -> bool {
+        let process = self.processes.at(sample.tgid, sample.time_ns);
+        process.is_some_and(|process| process.lacks_frame_pointers)
+    }
+
+    /// The frame of a marked user address, and whether it lies in known code.
+    fn user_frame(&mut self, sample: &SampleEvent, raw: u64, is_leaf: bool) -> (FrameId, bool) {
+        let key = if is_leaf { raw | LEAF } else { raw };
+        let address = raw & FRAME_ADDRESS;
+        let is_return_address = raw & FRAME_RETURN != 0;
+        let lookup = address - u64::from(is_return_address && address > 0);
+        let flags = FrameFlags {
+            is_return_address,
+            space: FrameSpace::User,
+            found_by: match (is_leaf, raw & FRAME_BY_FP != 0) {
+                (true, _) => FoundBy::Leaf,
+                (false, true) => FoundBy::FramePointer,
+                (false, false) => FoundBy::Cfi,
+            },
+        };
+        let tables = &mut self.profile.tables;
+        let process = self.processes.at_or_read(sample.tgid, sample.time_ns, &mut self.files);
+        let is_present = process.is_present(sample.time_ns);
+        if is_present && let Some(&(frame, file)) = process.frames.get(&key) {
+            self.files.hit(file, sample.time_ns);
+            return (frame, true);
+        }
+        let Some(&mapped) = process.find(lookup, sample.time_ns) else {
+            let is_known = is_vsyscall(lookup);
+            let path = tables.intern_string(if is_known { "[vsyscall]" } else { "[unknown]" });
+            let module = tables.intern_module(Module {
+                path,
+                kind: ModuleKind::Unknown,
+                instance: sample.tgid,
+                ..Module::default()
+            });
+            let address = if is_known { address & 0xfff } else { address };
+            return (tables.intern_frame(Frame { module, address, flags }), is_known);
+        };
+        let is_generated = self.files.is_generated(mapped.file);
+        // Names of generated code are by its addresses.
+        let address = if is_generated { address } else { address.wrapping_sub(mapped.bias) };
+        // A signal handler returns to the first instruction of the code that ends it: nothing called that.
+        let is_signal_return = is_return_address
+            && !is_generated
+            && (self.files.get(mapped.file).table.table())
+                .is_some_and(|table| table.lookup(address.wrapping_sub(1)).kind == RuleKind::Signal);
+        let flags = FrameFlags { is_return_address: is_return_address && !is_signal_return, ..flags };
+        let module = self.files.profile_module(mapped.file, sample.tgid, tables);
+        let frame = Frame { module, address, flags };
+        self.files.hit(mapped.file, sample.time_ns);
+        if is_generated {
+            if process.perf_map.is_none() {
+                process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
+                let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
+                process.lacks_frame_pointers = process.mappings().iter().any(is_java)
+                    && self.files.java_lacks_frame_pointers(sample.tgid);
+            }
+            if let Some(frame) = self.dumped_frame(sample, lookup, frame) {
+                // What is there may be other code the next time.
+                return (frame, true);
+            }
+        }
+        let frame = self.profile.tables.intern_frame(frame);
+        if is_present && let Some(process) = self.processes.at_mut(sample.tgid, sample.time_ns) {
+            process.frames.insert(key, (frame, mapped.file));
+        }
+        (frame, true)
+    }
+
+    pub(crate) fn task(&mut self, sample: &SampleEvent) -> TaskId {
+        self.task_at(sample.time_ns, sample.tgid, sample.tid, &sample.comm)
+    }
+
+    /// A thread that the PID namespace of this process does not have. It has no numbers here: those of one name are one,
+    /// and are told from others by their generation.
+    pub(crate) fn task_outside(&mut self, comm: &[u8]) -> TaskId {
+        let is_new = !self.outside.contains_key(comm);
+        let comm = if is_new && self.outside.len() >= MOST_OUTSIDE { &b"others"[..] } else { comm };
+        let next = self.outside.len() as u32;
+        let generation = *self.outside.entry(comm.to_vec()).or_insert(next);
+        let tables = &mut self.profile.tables;
+        let comm = tables.intern_string(&safe_text::from_bytes(comm));
+        let process = tables.intern_string(OUTSIDE);
+        tables.intern_task(Task { comm, process, generation, ..Task::default() })
+    }
+
+    /// Looks at the title of a process again: many set it only once they have begun. The next row of its first thread, called
+    /// `comm`, has it.
+    pub(crate) fn renew_title(&mut self, time_ns: u64, tgid: u32, comm: &[u8]) {
+        let generation = self.processes.at(tgid, time_ns).map_or(0, |process| process.generation);
+        let title = title::of(tgid, &safe_text::from_bytes(comm));
+        let known = self.titles.entry((tgid, generation)).or_default();
+        if title.is_some() && *known != title {
+            *known = title;
+            self.tasks.remove(&(tgid, tgid, generation, comm.to_vec()));
+        }
+    }
+
+    /// The thread that had these numbers and this name at `time_ns`.
+    pub(crate) fn task_at(&mut self, time_ns: u64, tgid: u32, tid: u32, comm: &[u8]) -> TaskId {
+        let process = self.processes.at(tgid, time_ns);
+        let generation = process.map_or(0, |process| process.generation);
+        let key = (tgid, tid, generation, comm.to_vec());
+        if let Some(&task) = self.tasks.get(&key) {
+            return task;
+        }
+        let has_ended = process.is_some_and(|process| process.has_ended);
+        let comm = safe_text::from_bytes(comm);
+        let process_name = match process {
+            Some(process) if tid != tgid && !process.comm.is_empty() => process.comm.clone(),
+            _ => comm.clone(),
+        };
+        let find_title = || if has_ended { None } else { title::of(tgid, &process_name) };
+        let title = self.titles.entry((tgid, generation)).or_insert_with(find_title);
+        let process_name = title.clone().unwrap_or(process_name);
+        let tables = &mut self.profile.tables;
+        let comm = tables.intern_string(&comm);
+        let process = tables.intern_string(&process_name);
+        let task = tables.intern_task(Task { pid: tgid, tid, generation, comm, process });
+        self.tasks.insert(key, task);
+        task
+    }
+}
+
+/// Replaces what a sample has from frame `frames_before` on by the frames of a rescue.
+fn continue_stack(sample: &mut SampleEvent, frames_before: usize, walk: &Rescued) {
+    let mut ends = StackEnds::new(MAX_USER_FRAMES);
+    let left_out = sample.left_out as usize;
+    let (leaf_end, root_end) = sample.user.split_at(LEAF_FRAMES.min(sample.user.len()));
+    leaf_end.iter().take(frames_before).for_each(|&raw| ends.push(raw));
+    if let Some(frames_before) = frames_before.checked_sub(LEAF_FRAMES) {
+        ends.skip(left_out.min(frames_before));
+        root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&raw| ends.push(raw));
+    }
+    let (leaf_end, root_end) = walk.frames.split_at(LEAF_FRAMES.min(walk.frames.len()));
+    leaf_end.iter().for_each(|&raw| ends.push(raw));
+    ends.skip(walk.left_out);
+    root_end.iter().for_each(|&raw| ends.push(raw));
+    let (user, left_out) = ends.into_parts();
+    sample.user = user;
+    sample.left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
+}
+
+/// Whether a sample has an address that no known mapping holds, and the process may be looked at again.
+fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
+    if process.has_ended {
+        return false; // its number may be another's by now
+    }
+    let is_due = sample.time_ns.saturating_sub(process.reread_ns) >= REREAD_INTERVAL_NS;
+    // What is mapped now says nothing about a program that exec has replaced.
+    if !is_due
+        || sample.time_ns < process.exec_ns
+        || (process.mappings().is_empty() && sample.user.is_empty())
+    {
+        return false;
+    }
+    let is_unknown = |raw: u64| {
+        let address = raw & FRAME_ADDRESS;
+        let lookup = address.saturating_sub(u64::from(raw & FRAME_RETURN != 0));
+        process.find(lookup, sample.time_ns).is_none() && !is_vsyscall(lookup)
+    };
+    match sample.outcome {
+        outcome::UNKNOWN_MAPPING => sample.user.last().is_some_and(|&raw| is_unknown(raw)),
+        _ => sample.user.first().is_some_and(|&raw| is_unknown(raw)),
+    }
+}
+
+/// The frame that the one at `index` has called; `None` for the leaf, and where frames are left out between.
+fn callee_of(user: &[u64], index: usize, left_out: u32) -> Option<u64> {
+    let is_behind_gap = index == LEAF_FRAMES && left_out > 0;
+    index.checked_sub(1).filter(|_| !is_behind_gap).and_then(|callee| user.get(callee).copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample whose walk stopped in frame `depth - 1`; the addresses are the numbers of the frames.
+    fn stopped_at(depth: u64) -> SampleEvent {
+        let mut ends = StackEnds::new(MAX_USER_FRAMES);
+        (0..depth).for_each(|frame| ends.push(frame));
+        let (user, left_out) = ends.into_parts();
+        SampleEvent {
+            time_ns: 0,
+            tgid: 1,
+            tid: 1,
+            cpu: 0,
+            outcome: outcome::TABLE_NOT_LOADED,
+            has_rescue: true,
+            rescue_refused: false,
+            comm: Vec::new(),
+            kernel: Vec::new(),
+            user,
+            left_out: left_out as u32,
+            wait: None,
+        }
+    }
+
+    #[test]
+    fn threads_outside_of_the_namespace_are_told_apart_by_name_and_bounded() {
+        let (files, kernel) = (ModuleFiles::new(false), KernelFrames::new(false));
+        let mut collector = Collector::new(Profile::default(), files, kernel);
+        let mut generation = |name: String| {
+            let task = collector.task_outside(name.as_bytes());
+            let row = *collector.profile.tables.task(task);
+            assert_eq!((row.pid, row.tid), (0, 0));
+            row.generation
+        };
+        assert_eq!(["sshd", "bash", "sshd"].map(|name| generation(name.to_owned())), [0, 1, 0]);
+        let most = (0..2 * MOST_OUTSIDE).map(|number| generation(format!("worker/{number}"))).max();
+        assert_eq!(most, Some(MOST_OUTSIDE as u32), "the last one is all others");
+        assert_eq!(generation("bash".to_owned()), 1);
+    }
+
+    #[test]
+    fn the_frame_behind_a_gap_has_not_called_the_one_before_it() {
+        let sample = stopped_at(5000);
+        assert!(sample.left_out > 0);
+        let callee = |index| callee_of(&sample.user, index, sample.left_out);
+        assert_eq!((callee(0), callee(1)), (None, Some(sample.user[0])));
+        assert_eq!(callee(LEAF_FRAMES), None);
+        assert_eq!(callee(LEAF_FRAMES + 1), Some(sample.user[LEAF_FRAMES]));
+        assert_eq!(callee_of(&sample.user, LEAF_FRAMES, 0), Some(sample.user[LEAF_FRAMES - 1]));
+    }
+
+    /// The frames from number `first` to the root, as a rescue gives them.
+    fn rescued(first: u64, depth: u64) -> Rescued {
+        let mut ends = StackEnds::new(MAX_USER_FRAMES);
+        (first..depth).for_each(|frame| ends.push(frame));
+        let (frames, left_out) = ends.into_parts();
+        Rescued { frames, left_out, outcome: Outcome::Complete, missed_a_table: false }
+    }
+
+    #[test]
+    fn a_rescue_continues_a_stack_at_any_depth() {
+        let max = MAX_USER_FRAMES as u64;
+        for stopped in [1, 5, max / 2, max / 2 + 1, max, max + 1, 3 * max] {
+            for depth in [stopped, stopped + 1, stopped + max - 1, stopped + max, stopped + 5 * max] {
+                for first in [0, stopped - 1] {
+                    let mut sample = stopped_at(stopped);
+                    continue_stack(&mut sample, first as usize, &rescued(first, depth));
+                    let whole = stopped_at(depth);
+                    assert_eq!(sample.user[..], whole.user[..], "{first} {stopped} {depth}");
+                    assert_eq!(sample.left_out, whole.left_out, "{first} {stopped} {depth}");
+                }
+            }
+        }
+    }
+}

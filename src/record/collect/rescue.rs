@@ -1,0 +1,181 @@
+//! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
+
+use crate::bpf::{
+    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LARGEST_RESCUE_BYTES, MAX_USER_FRAMES, RED_ZONE_BYTES,
+    REGISTERS, RESCUE_SIZES, RescueEvent,
+};
+use crate::profile::Outcome;
+use crate::record::environment::machine::signature_mask;
+use crate::record::modules::{FileId, ModuleFiles, TableState};
+use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
+use crate::unwind::architecture::MAX_REGISTERS;
+use crate::unwind::rule::RuleKind;
+use crate::unwind::{
+    Architecture, CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap,
+    StackCopy, walk,
+};
+use std::cell::{Cell, OnceCell};
+use std::collections::BTreeMap;
+
+/// A finished walk.
+#[derive(Debug)]
+pub(crate) struct Rescued {
+    /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
+    pub frames: Vec<u64>,
+    /// Frames left out behind the first `LEAF_FRAMES` of them.
+    pub left_out: usize,
+    /// How the walk ended.
+    pub outcome: Outcome,
+    /// It ended because a table is still being compiled: worth another try.
+    pub missed_a_table: bool,
+}
+
+/// Finishes the walk of a sample taken at `time_ns`.
+pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, files: &ModuleFiles) -> Rescued {
+    let start = start_of(rescue);
+    let code = Code { process, time_ns, files, missed: Cell::new(false), cfi: OnceCell::new() };
+    let memory = StackCopy {
+        start: rescue.registers[usize::from(Architecture::HOST.stack_pointer())].wrapping_sub(RED_ZONE_BYTES),
+        bytes: &rescue.stack,
+        missing_blocks: rescue.missing_blocks,
+    };
+    let stack = walk(&start, &code, &memory, MAX_USER_FRAMES);
+    let frames = stack
+        .frames
+        .iter()
+        .map(|frame| {
+            let mut marked = frame.address & FRAME_ADDRESS;
+            if frame.is_return_address {
+                marked |= FRAME_RETURN;
+            }
+            if frame.found_by == FoundBy::FramePointer {
+                marked |= FRAME_BY_FP;
+            }
+            marked
+        })
+        .collect();
+    Rescued {
+        frames,
+        left_out: stack.left_out,
+        outcome: outcome(stack.end, &memory),
+        missed_a_table: code.missed.get(),
+    }
+}
+
+/// Where the kernel's walk stood, or the leaf if that is what was sent.
+fn start_of(rescue: &RescueEvent) -> FrameState {
+    let architecture = Architecture::HOST;
+    let mut general = [None; MAX_REGISTERS];
+    for number in 0..architecture.register_count() {
+        let is_kept = number == architecture.stack_pointer() || number == architecture.frame_pointer();
+        if rescue.all_registers || is_kept {
+            general[usize::from(number)] = rescue.registers.get(usize::from(number)).copied();
+        }
+    }
+    FrameState {
+        architecture,
+        signature_mask: signature_mask(),
+        pc: rescue.registers[REGISTERS - 1],
+        is_return_address: rescue.is_return,
+        is_sp_hidden: false,
+        thread_pointer: None,
+        general,
+    }
+}
+
+fn outcome(end: End, copy: &StackCopy<'_>) -> Outcome {
+    match end {
+        // The copy ends where the kernel could not read on, and that is what the walk needed.
+        End::CopyTooShort { address }
+            if !RESCUE_SIZES.contains(&copy.bytes.len())
+                && address.wrapping_sub(copy.start) < LARGEST_RESCUE_BYTES as u64 =>
+        {
+            Outcome::StackUnreadable
+        }
+        End::Complete => Outcome::Complete,
+        End::NoUnwindInfo { .. } | End::BadFramePointer { .. } => Outcome::NoUnwindInfo,
+        End::UnknownMapping { .. } => Outcome::UnknownMapping,
+        End::TableNotLoaded { .. } => Outcome::TableNotLoaded,
+        End::StackUnreadable { .. } => Outcome::StackUnreadable,
+        End::CopyTooShort { .. } => Outcome::CopyTooShort,
+        End::BadUnwindInfo { .. } => Outcome::BadUnwindInfo,
+        End::JitEnd { .. } => Outcome::JitEnd,
+        End::NotExpressible { .. } => Outcome::UnsupportedRule,
+        End::TooDeep => Outcome::TooDeep,
+    }
+}
+
+/// The code of one process at one time, as the walk asks for it.
+struct Code<'a> {
+    process: &'a Process,
+    time_ns: u64,
+    files: &'a ModuleFiles,
+    missed: Cell<bool>,
+    /// Raw unwind sections, by file, read when a rule needs them.
+    cfi: OnceCell<BTreeMap<FileId, CfiSections>>,
+}
+
+impl Code<'_> {
+    fn mapped(&self, address: u64) -> Option<&Mapped> {
+        self.process.find(address, self.time_ns)
+    }
+}
+
+impl ModuleMap for Code<'_> {
+    fn find(&self, address: u64) -> Option<MappedModule<'_>> {
+        if is_vsyscall(address) {
+            return Some(MappedModule { bias: 0, code: ModuleCode::Leaf });
+        }
+        let mapped = self.mapped(address)?;
+        let code = match &self.files.get(mapped.file).table {
+            _ if mapped.file == ModuleFiles::GENERATED => ModuleCode::Jit,
+            TableState::Compiled(table) => ModuleCode::Table(table),
+            TableState::First(table)
+                if table.lookup(address.wrapping_sub(mapped.bias)).kind != RuleKind::User =>
+            {
+                ModuleCode::Table(table)
+            }
+            TableState::First(_) | TableState::Compiling => {
+                self.missed.set(true);
+                ModuleCode::NotLoaded
+            }
+            TableState::Missing => ModuleCode::Jit,
+        };
+        Some(MappedModule { bias: mapped.bias, code })
+    }
+
+    fn cfi(&self, address: u64) -> Option<&CfiSections> {
+        // Rules that need the raw sections are rare, and nearly always of one file in a stack: all files
+        // of the process are not loaded for them, just that one.
+        let wanted = self.mapped(address)?.file;
+        let loaded = self.cfi.get_or_init(|| {
+            let file = self.files.get(wanted);
+            let elf = file.elf.as_ref().filter(|_| file.is_unchanged(&Limits::default()));
+            elf.and_then(|elf| CfiSections::load(elf, &Limits::default()).ok())
+                .map(|sections| BTreeMap::from([(wanted, sections)]))
+                .unwrap_or_default()
+        });
+        loaded.get(&wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_that_ends_at_a_missing_page_is_no_short_copy() {
+        let outcome_of = |bytes: usize, address: u64| {
+            let bytes = vec![0; bytes];
+            outcome(
+                End::CopyTooShort { address },
+                &StackCopy { start: 0x1000, bytes: &bytes, missing_blocks: [0; 4] },
+            )
+        };
+        assert_eq!(outcome_of(0x3000, 0x4000), Outcome::StackUnreadable);
+        assert_eq!(outcome_of(0x3000, 0x800), Outcome::CopyTooShort, "below the copy");
+        for size in RESCUE_SIZES {
+            assert_eq!(outcome_of(size, 0x1000 + size as u64), Outcome::CopyTooShort);
+        }
+    }
+}

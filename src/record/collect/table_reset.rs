@@ -1,0 +1,97 @@
+//! Beginning anew with the rows of a profile: what a recorder that runs for days does now and then.
+//!
+//! Rows are never taken out of a profile's tables, so that their numbers stay their own. A recording that goes on for
+//! days would see ever more of them, and hands what it has to somebody else before it begins anew.
+
+use super::collector::Collector;
+use crate::profile::{FrameId, StackId};
+use rustc_hash::FxHashMap;
+
+/// So many rows are enough for a recorder to begin anew.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MostRows {
+    /// Each is some 20 bytes.
+    pub stacks: usize,
+    /// Each is some 40 bytes, and as many in each process that has it.
+    pub frames: usize,
+    /// Threads.
+    pub tasks: usize,
+}
+
+impl Collector {
+    /// Whether the tables have grown so far that it is time to begin anew.
+    pub(crate) fn has_many_rows(&self, most: MostRows) -> bool {
+        let tables = &self.profile.tables;
+        tables.stacks().len() > most.stacks
+            || tables.frames().len() > most.frames
+            || tables.tasks().len() > most.tasks
+    }
+
+    /// Forgets all samples, threads, frames and stacks. Modules keep their numbers; of stacks only those stay that are
+    /// part of waits which are not over, under new numbers.
+    pub(crate) fn forget_rows(&mut self) {
+        self.totals.forget_rows(&self.profile);
+        let old = self.profile.begin_anew();
+        self.tasks.clear();
+        self.processes.forget_rows();
+        self.dumps.forget_rows();
+
+        let mut tables = std::mem::take(&mut self.profile.tables);
+        let mut frames: FxHashMap<FrameId, FrameId> = FxHashMap::default();
+        self.renumber_waiting(|stack: StackId| {
+            let mut path: Vec<FrameId> = (old.stack_frames(stack))
+                .map(|frame| {
+                    *frames.entry(frame).or_insert_with(|| tables.intern_frame(old.frame(frame).to_owned()))
+                })
+                .collect();
+            path.reverse();
+            // A stack has a frame at least.
+            tables.intern_stack_of(path).unwrap_or_default()
+        });
+        self.kernel.forget_rows(&frames);
+        self.profile.tables = tables;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Frame, Meta, Module, Profile};
+    use crate::record::collect::kernel_frames::KernelFrames;
+    use crate::record::modules::ModuleFiles;
+
+    #[test]
+    fn modules_keep_their_numbers_and_stacks_of_open_waits_their_frames() {
+        let mut collector =
+            Collector::new(Profile::new(Meta::default()), ModuleFiles::new(false), KernelFrames::new(false));
+        collector.add_waits("every wait".to_owned());
+        let tables = &mut collector.profile.tables;
+        tables.intern_string("a name that nothing needs any more");
+        let modules: Vec<_> = ["/bin/a", "/bin/b"]
+            .map(|path| {
+                let path = tables.intern_string(path);
+                tables.intern_module(Module { path, ..Module::default() })
+            })
+            .into();
+        let frames: Vec<FrameId> = (0..10)
+            .map(|address| tables.intern_frame(Frame { module: modules[1], address, ..Frame::default() }))
+            .collect();
+        tables.intern_stack_of(frames[..5].iter().copied());
+        let waiting = tables.intern_stack_of(frames[5..].iter().copied()).expect("it has frames");
+        collector.remember_early(7, 100, waiting);
+        collector.forget_rows();
+
+        let tables = &collector.profile.tables;
+        assert_eq!(tables.string(tables.module(modules[1]).path), "/bin/b");
+        assert_eq!((tables.frames().len(), tables.stacks().len(), tables.strings().len()), (5, 5, 3));
+        let mut seen = Vec::new();
+        collector.renumber_waiting(|stack| {
+            seen.push(stack);
+            stack
+        });
+        let addresses: Vec<u64> = (collector.profile.tables.stack_frames(seen[0]))
+            .map(|frame| collector.profile.tables.frame(frame).address)
+            .collect();
+        assert_eq!((seen.len(), addresses), (1, vec![9, 8, 7, 6, 5]));
+    }
+}

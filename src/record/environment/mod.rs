@@ -1,0 +1,9 @@
+//! What the machine gives this process: capabilities, namespaces, filters on system calls, limits on files and memory.
+//! Facts and the advice that goes with them; nothing is recorded here.
+
+pub(crate) mod descriptors;
+pub(crate) mod machine;
+pub(crate) mod memory_limit;
+pub(crate) mod namespaces;
+pub(crate) mod rights;
+pub(crate) mod seccomp;

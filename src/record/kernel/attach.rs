@@ -1,0 +1,442 @@
+//! The BPF object of a recording: open, configure, load, attach. Dropping it detaches everything.
+
+use super::capacity::max_walked_frames;
+use super::drain::Rings;
+use super::perf_event::SidebandRing;
+use super::span::Span;
+use super::stopper::Stopper;
+use super::unwind_tables::{KernelTables, TableMaps};
+use super::wait_programs::{self, WaitConfig};
+use crate::base::failure::{Failure, status};
+use crate::base::privilege;
+use crate::bpf::{
+    Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, Ring, SAMPLE_RINGS, prof_counters, prof_file,
+    prof_file_key, prof_image, prof_more_tables, prof_process, prof_rescue,
+};
+use crate::record::environment::namespaces;
+use crate::record::environment::namespaces::Translation;
+use crate::unwind::KernelPage;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType, OpenObject, libbpf_sys};
+use std::io;
+use std::mem::{MaybeUninit, offset_of};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What the kernel side has to know before it is loaded.
+#[derive(Debug, Clone)]
+pub(crate) struct KernelConfig {
+    /// Whose samples are kept.
+    pub filter: Filter,
+    /// Whether a forked child is a target too.
+    pub follow_children: bool,
+    /// Whether code without unwind rows is walked by frame pointers.
+    pub follow_frame_pointers: bool,
+    /// Rows to make room for; a power of two.
+    pub row_capacity: u32,
+    /// Pages (of 64 KiB of code) to make room for; a power of two.
+    pub page_capacity: u32,
+    /// What rows and pages may take in the end, bytes.
+    pub table_budget_bytes: u64,
+    /// Whether running threads are sampled.
+    pub on_cpu: bool,
+    /// What has to be translated.
+    pub translation: Translation,
+    /// How waits are recorded, if they are.
+    pub waits: Option<WaitConfig>,
+    /// Sampling rate, Hz: rings are sized by it.
+    pub hz: u32,
+    /// Whether a copy of every stack is sent too.
+    pub copy_every_stack: bool,
+    /// CPUs that will be sampled.
+    pub cpus: Vec<u32>,
+}
+
+/// Cap on stack copies per CPU, bytes per second: 2,000 of the usual size; some 2 % of the CPU.
+const RESCUE_BYTES_PER_SECOND: u64 = 128 << 20;
+/// How long the reader may be away before a ring is full, at an assumed 1 KiB for a sample.
+const RING_SECONDS: f64 = 1.0;
+/// Room for copies of every stack, bytes: some 170.
+const STACK_COPY_RING_BYTES: u32 = 128 << 20;
+
+/// The loaded kernel side.
+pub(crate) struct KernelSide<'obj> {
+    pub(crate) skeleton: ProfSkel<'obj>,
+    /// The unwind tables.
+    pub tables: KernelTables,
+    /// Samplers of running threads.
+    samplers: Vec<Link>,
+    /// All other programs.
+    pub(crate) links: Vec<Link>,
+    /// Ends sampling.
+    pub(crate) stopper: Arc<Stopper>,
+    /// When all threads were last looked at because one had been missed.
+    pub(super) last_look: Option<Instant>,
+    /// Running threads are sampled.
+    has_sampler: bool,
+    /// How long loading took, verification included.
+    pub load_time: Duration,
+}
+
+impl std::fmt::Debug for KernelSide<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelSide").field("load_time", &self.load_time).finish_non_exhaustive()
+    }
+}
+
+impl<'obj> KernelSide<'obj> {
+    /// Loads the programs, and attaches all but the samplers. Those of waits do nothing until they are told when the
+    /// recording begins. `tids` are the threads that are recorded where not all of a process are.
+    pub(crate) fn attached(
+        object: &'obj mut MaybeUninit<OpenObject>,
+        config: &KernelConfig,
+        tids: &[u32],
+    ) -> anyhow::Result<KernelSide<'obj>> {
+        let mut kernel = KernelSide::load(object, config)?;
+        for &tid in tids {
+            kernel.add_thread(tid)?;
+        }
+        kernel.attach_process_hooks()?;
+        // After them: at exec they say first that a launched command is a target.
+        if let Some(waits) = &config.waits {
+            kernel.attach_waits(waits)?;
+        }
+        Ok(kernel)
+    }
+
+    /// Opens, configures and loads the programs. Nothing runs yet.
+    fn load(
+        object: &'obj mut MaybeUninit<OpenObject>,
+        config: &KernelConfig,
+    ) -> anyhow::Result<KernelSide<'obj>> {
+        let start = Instant::now();
+        let mut open = ProfSkelBuilder::default().open(object).map_err(|error| load_failure(&error))?;
+        configure(&mut open, config).map_err(|error| load_failure(&error))?;
+        let skeleton = open.load().map_err(|error| load_failure(&error))?;
+        if config.translation.is_needed() {
+            namespaces::agree_with_kernel(&skeleton)?;
+        }
+        let load_time = start.elapsed();
+        let maps = &skeleton.maps;
+        let table_maps = TableMaps {
+            rows: maps.rows.as_fd(),
+            pages: maps.pages.as_fd(),
+            rules: maps.rules.as_fd(),
+            images: maps.images.as_fd(),
+            row_capacity: config.row_capacity,
+            page_capacity: config.page_capacity,
+            budget_bytes: config.table_budget_bytes,
+        };
+        let more_tables = MapHandle::try_from(&maps.more_tables)?;
+        let tables = KernelTables::new(table_maps, Box::new(move |number| make_room(&more_tables, number)))?;
+        let empty = crate::record::process::mappings::empty_entry();
+        maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
+
+        let span = Span::new(maps.bss.as_fd())?;
+        Ok(KernelSide {
+            skeleton,
+            tables,
+            samplers: Vec::new(),
+            links: Vec::new(),
+            stopper: Arc::new(Stopper::new(span, config.waits.is_some())),
+            last_look: None,
+            has_sampler: config.on_cpu,
+            load_time,
+        })
+    }
+
+    /// Attaches the programs that follow forks and execs.
+    fn attach_process_hooks(&mut self) -> anyhow::Result<()> {
+        self.links.push(self.skeleton.progs.on_fork.attach_trace().map_err(|e| load_failure(&e))?);
+        self.links.push(self.skeleton.progs.on_exec.attach_trace().map_err(|e| load_failure(&e))?);
+        Ok(())
+    }
+
+    /// Attaches the sampler to one event per CPU; sampling starts with that.
+    pub(crate) fn attach_samplers(&mut self, samplers: Vec<OwnedFd>) -> anyhow::Result<()> {
+        for sampler in samplers.into_iter().filter(|_| self.has_sampler) {
+            self.stopper.add_samplers(vec![sampler.try_clone()?]);
+            // libbpf enables the event, and the link that it returns owns the descriptor.
+            let link = self.skeleton.progs.on_cpu.attach_perf_event(sampler.as_raw_fd());
+            let link = link.map_err(|error| load_failure(&error))?;
+            let _ = sampler.into_raw_fd();
+            self.samplers.push(link);
+        }
+        Ok(())
+    }
+
+    /// Stops everything. What is in the rings can still be received.
+    pub(crate) fn stop(&mut self) {
+        self.samplers.clear();
+        self.links.clear();
+    }
+
+    /// The rings, to be emptied by somebody else, with those of the side-band.
+    ///
+    /// # Errors
+    ///
+    /// When one cannot be mapped.
+    pub(crate) fn rings(&self, sidebands: Vec<SidebandRing>) -> anyhow::Result<Rings> {
+        let maps = &self.skeleton.maps;
+        let ring = |map: &MapMut<'_>| -> io::Result<Ring> {
+            Ring::new(map.as_fd().try_clone_to_owned()?, map.max_entries())
+        };
+        let samples = [
+            &maps.ring0,
+            &maps.ring1,
+            &maps.ring2,
+            &maps.ring3,
+            &maps.ring4,
+            &maps.ring5,
+            &maps.ring6,
+            &maps.ring7,
+        ];
+        Ok(Rings {
+            samples: samples.into_iter().map(ring).collect::<io::Result<_>>()?,
+            waits: ring(&maps.waits)?,
+            thread_times: ring(&maps.thread_times)?,
+            rescues: [ring(&maps.rescue_ring)?, ring(&maps.wait_rescue_ring)?],
+            stack_copies: ring(&maps.stack_copies)?,
+            sidebands,
+        })
+    }
+
+    /// Tells the kernel side what a process has mapped.
+    pub(crate) fn set_process(&self, pid: u32, entry: &prof_process) -> anyhow::Result<()> {
+        let bytes = process_bytes(entry);
+        Ok(self.skeleton.maps.processes.update(&pid.to_ne_bytes(), bytes, MapFlags::ANY)?)
+    }
+
+    /// Tells the kernel side about a file, so that it knows mappings of it by itself.
+    pub(crate) fn set_file(&self, key: &prof_file_key, file: &prof_file) -> anyhow::Result<()> {
+        // SAFETY: both are made of u32 and u64 fields without padding (their sizes are asserted).
+        let (key, file) = unsafe { (bytes_of(key), bytes_of(file)) };
+        Ok(self.skeleton.maps.files.update(key, file, MapFlags::ANY)?)
+    }
+
+    /// Forgets a file that is about to be closed: its inode may become another's.
+    pub(crate) fn forget_file(&self, key: &prof_file_key) {
+        // SAFETY: it is made of u32 and u64 fields without padding (its size is asserted).
+        let key = unsafe { bytes_of(key) };
+        // It may not be there: it has too many segments, or there was no room.
+        let _ = self.skeleton.maps.files.delete(key);
+    }
+
+    /// Forgets a process that has ended.
+    pub(crate) fn forget_process(&self, pid: u32) {
+        // It may not be there: never a target, or its end was seen before its beginning.
+        let _ = self.skeleton.maps.processes.delete(&pid.to_ne_bytes());
+    }
+
+    /// How many exec calls of a process the kernel side has seen; `None` for one that it does not know.
+    pub(crate) fn exec_seq(&self, pid: u32) -> anyhow::Result<Option<u32>> {
+        let entry = self.skeleton.maps.processes.lookup(&pid.to_ne_bytes(), MapFlags::ANY)?;
+        Ok(entry.and_then(|bytes| {
+            Some({
+                let at = offset_of!(prof_process, exec_seq);
+                u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?)
+            })
+        }))
+    }
+
+    /// Adds a thread to those that are recorded.
+    fn add_thread(&self, tid: u32) -> anyhow::Result<()> {
+        Ok(self.skeleton.maps.threads.update(&tid.to_ne_bytes(), &[1], MapFlags::ANY)?)
+    }
+
+    /// Sums of the counters over all CPUs, by [`Counter`].
+    pub(crate) fn counters(&self) -> anyhow::Result<CounterValues> {
+        let mut sums = CounterValues::default();
+        let per_cpu = self.skeleton.maps.counters.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
+        for cpu in per_cpu.unwrap_or_default() {
+            for (sum, word) in sums.0.iter_mut().zip(cpu.chunks_exact(8)) {
+                // What one CPU has counted another may take back: only the sum is a number.
+                *sum = sum.wrapping_add(word.try_into().map_or(0, u64::from_ne_bytes));
+            }
+        }
+        Ok(sums)
+    }
+}
+
+/// Values of the kernel side's counters.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct CounterValues([u64; size_of::<prof_counters>() / 8]);
+
+impl CounterValues {
+    /// The value of one counter.
+    pub(crate) fn get(&self, counter: Counter) -> u64 {
+        self.0[counter as usize]
+    }
+
+    /// Run time of the samplers, ns: of running threads estimated from the runs that were timed, of waits from those
+    /// that were sent.
+    pub(crate) fn bpf_ns(&self) -> u64 {
+        let timed = self.get(Counter::TimedRuns).max(1);
+        let runs = self.get(Counter::Sent) + self.get(Counter::RingFull);
+        (u128::from(self.get(Counter::TimedNs)) * u128::from(runs) / u128::from(timed)) as u64
+            + self.get(Counter::WaitNs)
+            + self.switch_ns()
+    }
+
+    /// Run time of the programs that see every switch, ns, estimated from the runs that were timed.
+    fn switch_ns(&self) -> u64 {
+        let timed = self.get(Counter::SwitchTimed).max(1);
+        let runs = u128::from(self.get(Counter::Switch));
+        (u128::from(self.get(Counter::SwitchNs)) * runs / u128::from(timed)) as u64
+    }
+
+    /// Runs of the sampler that took a sample.
+    pub(crate) fn bpf_runs(&self) -> u64 {
+        self.get(Counter::Sent) + self.get(Counter::RingFull)
+    }
+}
+
+fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::Result<()> {
+    let per_ring =
+        |ring: usize| config.cpus.iter().filter(|&&cpu| cpu as usize % SAMPLE_RINGS == ring).count();
+    let page_bytes = rustix::param::page_size() as u32;
+    let ring_bytes = |ring: usize| {
+        let bytes = per_ring(ring) as f64 * f64::from(config.hz) * 1024.0 * RING_SECONDS;
+        (bytes as u32).clamp(page_bytes, 32 << 20).next_power_of_two()
+    };
+    wait_programs::configure(open, config.waits.as_ref(), config.cpus.len())?;
+    open.progs.on_cpu.set_autoload(config.on_cpu);
+    open.progs.find_namespace.set_autoload(config.translation.is_needed());
+    let maps = &mut open.maps;
+    maps.rows.set_value_size(config.row_capacity * 4)?;
+    maps.pages.set_value_size(config.page_capacity * size_of::<KernelPage>() as u32)?;
+    let rings = [
+        &mut maps.ring0,
+        &mut maps.ring1,
+        &mut maps.ring2,
+        &mut maps.ring3,
+        &mut maps.ring4,
+        &mut maps.ring5,
+        &mut maps.ring6,
+        &mut maps.ring7,
+    ];
+    let mut smallest = u32::MAX;
+    for (index, ring) in rings.into_iter().enumerate() {
+        let bytes = ring_bytes(index);
+        ring.set_max_entries(bytes)?;
+        if per_ring(index) > 0 {
+            smallest = smallest.min(bytes);
+        }
+    }
+    if config.copy_every_stack {
+        maps.stack_copies.set_max_entries(STACK_COPY_RING_BYTES)?;
+    }
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.filter = config.filter as u32;
+        rodata.in_namespace = config.translation.has_own_numbers;
+        #[cfg(target_arch = "aarch64")]
+        {
+            rodata.signature_mask = crate::record::environment::machine::signature_mask();
+        }
+        rodata.follow_children = config.follow_children;
+        rodata.follow_frame_pointers = config.follow_frame_pointers;
+        rodata.max_walked_frames = max_walked_frames(config.hz);
+        rodata.rows_mask = config.row_capacity - 1;
+        rodata.pages_mask = config.page_capacity - 1;
+        rodata.ring_wake_bytes = smallest / 2;
+        rodata.copy_every_stack = config.copy_every_stack;
+        rodata.rescue_bytes_per_second = RESCUE_BYTES_PER_SECOND.max(size_of::<prof_rescue>() as u64);
+    }
+    Ok(())
+}
+
+/// Makes a room for more unwind tables and tells the walker of it.
+fn make_room(rooms: &MapHandle, number: u32) -> io::Result<OwnedFd> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    let bytes = size_of::<prof_more_tables>() as u32;
+    let create = || MapHandle::create(MapType::Array, Some("more_tables"), 4, bytes, 1, &options);
+    let room = privilege::make_room(create).map_err(io::Error::other)?;
+    let descriptor = room.as_fd().as_raw_fd().to_ne_bytes();
+    rooms.update(&number.to_ne_bytes(), &descriptor, MapFlags::ANY).map_err(io::Error::other)?;
+    room.as_fd().try_clone_to_owned()
+}
+
+fn process_bytes(entry: &prof_process) -> &[u8] {
+    // SAFETY: prof_process is made of u32 and u64 fields without padding (its size is asserted).
+    unsafe { bytes_of(entry) }
+}
+
+/// The bytes of a value that BPF programs read.
+///
+/// # Safety
+///
+/// `T` has no padding, so that every byte is initialised.
+unsafe fn bytes_of<T>(value: &T) -> &[u8] {
+    // SAFETY: the value is borrowed for as long as its bytes, and the caller vouches for all of them.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
+}
+
+/// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads
+/// "No such process", a missing right "ulimit -l").
+pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
+    let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
+        || error.to_string().contains("Operation not permitted")
+        || crate::record::environment::seccomp::filtered_calls().contains(&"bpf");
+    if is_denied {
+        return crate::record::environment::rights::not_permitted("cannot load the samplers").into();
+    }
+    if let Some(why) = too_old(&rustix::system::uname().release().to_string_lossy()) {
+        return Failure::new(status::FAILED, why).hint(format!("what it refused: {error:#}")).into();
+    }
+    if error.to_string().contains("Too many open files") {
+        return crate::record::environment::descriptors::lack("cannot load the samplers").into();
+    }
+    let is_out_of_memory = matches!(error.kind(), libbpf_rs::ErrorKind::OutOfMemory)
+        || error.to_string().contains("Cannot allocate memory");
+    if is_out_of_memory {
+        // What the kernel allocates for BPF maps counts against the cgroup of this process.
+        return Failure::new(
+            status::FAILED,
+            "cannot load the samplers: no memory for their tables and buffers",
+        )
+        .hint("they take some 30 MiB or more: raise the memory limit of prof's own container or service")
+        .into();
+    }
+    Failure::new(status::FAILED, format!("cannot load the samplers: {error:#}"))
+        .hint(
+            "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's own words",
+        )
+        .into()
+}
+
+/// The first version of the kernel that prof is made for.
+const FIRST_KERNEL: (u32, u32) = (6, 1);
+
+/// `5.15` of `5.15.0-91-generic`.
+fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+/// What is to be said where the kernel is too old; `None` where it is not, or its version is not known.
+fn too_old(release: &str) -> Option<String> {
+    let (major, minor) = kernel_version(release).filter(|version| *version < FIRST_KERNEL)?;
+    let (first_major, first_minor) = FIRST_KERNEL;
+    Some(format!("prof needs Linux {first_major}.{first_minor} or later, and this is {major}.{minor}"))
+}
+
+const _: () = assert!(size_of::<prof_image>() == 16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_named_in_one_sentence() {
+        let said = too_old("5.15.0-91-generic");
+        assert_eq!(said.as_deref(), Some("prof needs Linux 6.1 or later, and this is 5.15"));
+        for release in ["6.1.0-18-amd64", "6.18.5", "10.0", "unknown"] {
+            assert_eq!(too_old(release), None, "{release}");
+        }
+    }
+}

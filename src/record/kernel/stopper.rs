@@ -1,0 +1,60 @@
+//! The end of sampling: whoever decides it first, the thread that empties the rings when the time is over, or the one that
+//! records.
+
+use super::perf_event;
+use super::span::Span;
+use crate::record::environment::namespaces::monotonic_ns;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
+
+/// Ends sampling, once.
+#[derive(Debug)]
+pub(crate) struct Stopper {
+    span: Span,
+    has_waits: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The sampling events that run.
+    samplers: Vec<OwnedFd>,
+    /// When sampling ended, CLOCK_MONOTONIC, ns.
+    stopped_ns: Option<u64>,
+}
+
+impl Stopper {
+    /// Of a recording that has not begun. With `has_waits` its end has to be known to the BPF programs.
+    pub(crate) fn new(span: Span, has_waits: bool) -> Self {
+        Stopper { span, has_waits, state: Mutex::default() }
+    }
+
+    /// The times of the recording, as the BPF programs see them.
+    pub(crate) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// Adds sampling events that have been started.
+    pub(super) fn add_samplers(&self, samplers: Vec<OwnedFd>) {
+        self.state().samplers.extend(samplers);
+    }
+
+    /// Ends sampling if nobody has yet. Returns when that was, CLOCK_MONOTONIC, ns.
+    pub(crate) fn stop(&self) -> u64 {
+        let mut state = self.state();
+        if let Some(stopped_ns) = state.stopped_ns {
+            return stopped_ns;
+        }
+        for sampler in state.samplers.drain(..) {
+            // It can only fail for an event that is gone.
+            let _ = perf_event::disable(&sampler);
+        }
+        let stopped_ns = if self.has_waits { self.span.stop() } else { monotonic_ns() };
+        state.stopped_ns = Some(stopped_ns);
+        stopped_ns
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

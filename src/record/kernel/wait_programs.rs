@@ -1,0 +1,210 @@
+//! The kernel side of waits: which programs this kernel can run, and their start and end.
+
+use super::attach::{KernelSide, load_failure};
+use super::types::{KERNEL_TYPES, KernelTypeNames};
+use crate::bpf::{Counter, OpenProfSkel, WatchedThreadEvent};
+use crate::record::options::{WaitOptions, WaitStacks};
+use crate::record::waits::reason;
+use libbpf_rs::Link;
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+/// What the programs need of the kernel, by the names of its types. The last came with 5.18, as did the state of the
+/// thread that leaves as an argument of sched_switch.
+const NEEDED: [&str; 5] = [
+    "btf_trace_sched_switch",
+    "btf_trace_sched_waking",
+    "btf_trace_sched_wakeup_new",
+    "bpf_iter__task",
+    "bpf_copy_from_user_task",
+];
+
+/// How waits are recorded on this kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaitConfig {
+    /// Shorter waits have no stacks.
+    pub min_block: Duration,
+    /// What stacks may cost, millionths of each CPU's time; 0: no limit.
+    pub max_overhead_ppm: u32,
+    /// Waits that are not over are told of while the recording goes on.
+    pub is_watched: bool,
+    /// Stacks are taken when a wait begins, since the kernel has no place to do it when it ends.
+    pub is_early: bool,
+}
+
+impl WaitConfig {
+    /// The best way that this kernel has, within what is asked for.
+    ///
+    /// # Errors
+    ///
+    /// Why waits cannot be recorded at all.
+    pub(crate) fn for_this_kernel(options: &WaitOptions) -> Result<Self, String> {
+        let types = KernelTypeNames::load()
+            .map_err(|error| format!("this kernel has no type information ({KERNEL_TYPES}: {error})"))?;
+        for name in NEEDED {
+            if !types.has(name) {
+                return Err(format!("it needs Linux 5.18 or later ({name} is missing here)"));
+            }
+        }
+        Ok(WaitConfig {
+            min_block: options.min_block,
+            max_overhead_ppm: options.max_overhead_ppm,
+            is_watched: false,
+            is_early: options.stacks == WaitStacks::WhenLeaving || !types.has("btf_trace_sched_exit_tp"),
+        })
+    }
+}
+
+impl WaitConfig {
+    /// The rule by which waits are kept, for people.
+    pub(crate) fn describe(&self) -> String {
+        let share = match self.max_overhead_ppm {
+            0 => String::new(),
+            ppm => format!(", as many as {}% of each CPU's time allow", f64::from(ppm) / 1e4),
+        };
+        format!("waits of {} and more{share}", humantime::format_duration(self.min_block))
+    }
+}
+
+/// Room for waits that are on their way, bytes for each CPU.
+const RING_BYTES_PER_CPU: u32 = 4 << 20;
+/// Room for the times of threads that are on their way, bytes: some 16,000.
+const THREAD_RING_BYTES: u32 = 4 << 20;
+/// The least room that a ring can have.
+const UNUSED_RING_BYTES: u32 = 4096;
+
+/// Says which programs are loaded and what they have to know. Without waits none of theirs is.
+pub(super) fn configure(
+    open: &mut OpenProfSkel<'_>,
+    config: Option<&WaitConfig>,
+    cpus: usize,
+) -> libbpf_rs::Result<()> {
+    let (has_waits, is_early) = (config.is_some(), config.is_some_and(|config| config.is_early));
+    let programs = &mut open.progs;
+    programs.on_waking.set_autoload(has_waits);
+    programs.on_new_thread.set_autoload(has_waits);
+    programs.on_exec_thread.set_autoload(has_waits);
+    programs.on_gone_thread.set_autoload(has_waits);
+    programs.on_switch.set_autoload(has_waits && !is_early);
+    programs.on_back.set_autoload(has_waits && !is_early);
+    programs.on_switch_early.set_autoload(is_early);
+    programs.threads_at_start.set_autoload(has_waits);
+    programs.threads_at_end.set_autoload(has_waits);
+    programs.threads_watched.set_autoload(config.is_some_and(|config| config.is_watched));
+    let Some(config) = config else {
+        return open.maps.wait_rescue_ring.set_max_entries(UNUSED_RING_BYTES);
+    };
+    let ring_bytes =
+        (RING_BYTES_PER_CPU.saturating_mul(cpus as u32)).clamp(4 << 20, 64 << 20).next_power_of_two();
+    open.maps.waits.set_max_entries(ring_bytes)?;
+    open.maps.thread_times.set_max_entries(THREAD_RING_BYTES)?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.records_waits = true;
+        rodata.min_block_ns = u64::try_from(config.min_block.as_nanos()).unwrap_or(u64::MAX);
+        rodata.overhead_ppm = config.max_overhead_ppm;
+        rodata.wait_wake_bytes = ring_bytes / 4;
+        rodata.stack_when_leaving = config.is_early;
+        rodata.syscall_reasons = reason::by_system_call();
+    }
+    Ok(())
+}
+
+impl KernelSide<'_> {
+    /// Attaches the programs of waits. They count from [`KernelSide::start_waits`] on.
+    pub(super) fn attach_waits(&mut self, config: &WaitConfig) -> anyhow::Result<()> {
+        let programs = &self.skeleton.progs;
+        let attach = |link: libbpf_rs::Result<Link>| link.map_err(|error| load_failure(&error));
+        let mut links = vec![
+            attach(programs.on_waking.attach_trace())?,
+            attach(programs.on_new_thread.attach_trace())?,
+            attach(programs.on_exec_thread.attach_trace())?,
+            attach(programs.on_gone_thread.attach_trace())?,
+        ];
+        if config.is_early {
+            links.push(attach(programs.on_switch_early.attach_trace())?);
+        } else {
+            links.push(attach(programs.on_back.attach_trace())?);
+            links.push(attach(programs.on_switch.attach_trace())?);
+        }
+        self.links.append(&mut links);
+        Ok(())
+    }
+
+    /// Waits count from now on. The threads that are there are looked at before, so that each of them has an account when
+    /// it counts, and once more for what they wait for then. Returns the time, CLOCK_MONOTONIC, ns.
+    pub(crate) fn start_waits(&mut self) -> anyhow::Result<u64> {
+        self.stopper.span().open();
+        self.look_at_threads()?;
+        let start_ns = self.stopper.span().start();
+        self.look_at_threads()?;
+        Ok(start_ns)
+    }
+
+    /// Gives accounts to threads that are to have one and have none.
+    fn look_at_threads(&mut self) -> anyhow::Result<()> {
+        let link = self.skeleton.progs.threads_at_start.attach()?;
+        let mut nothing = Vec::new();
+        libbpf_rs::Iter::new(&link)?.read_to_end(&mut nothing)?;
+        Ok(())
+    }
+
+    /// Looks at the threads again if one has turned up without an account: there was no memory for it, or it is of a
+    /// process that the kernel side was told of late. Under the scheduler's locks, where that shows, none can be begun.
+    pub(crate) fn look_for_missed(&mut self) -> anyhow::Result<()> {
+        let is_too_soon = self.last_look.is_some_and(|last| last.elapsed() < LOOK_INTERVAL);
+        if is_too_soon || !self.stopper.span().has_missed() {
+            return Ok(());
+        }
+        self.last_look = Some(Instant::now());
+        self.stopper.span().forget_missed();
+        self.look_at_threads()
+    }
+
+    /// All threads with accounts: their times, and their waits that are not over. The stacks of those that are new are on
+    /// their way, as far as there is room for them.
+    pub(crate) fn watched_threads(&mut self) -> anyhow::Result<Vec<WatchedThreadEvent>> {
+        self.stopper.span().set_room_for_open_waits(THREADS_PER_TAKE.into());
+        let link = self.skeleton.progs.threads_watched.attach()?;
+        let mut bytes = Vec::new();
+        libbpf_rs::Iter::new(&link)?.read_to_end(&mut bytes)?;
+        Ok(WatchedThreadEvent::decode_all(&bytes))
+    }
+
+    /// Closes the waits that were not over when sampling was stopped, and the times of all threads. After every few that
+    /// wait `take` is to make room in the rings.
+    pub(crate) fn close_waits(&mut self, mut take: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let link = self.skeleton.progs.threads_at_end.attach()?;
+        let mut threads = libbpf_rs::Iter::new(&link)?;
+        let mut byte = [0];
+        let mut count = 0u32;
+        // One byte for each thread that waits.
+        while threads.read(&mut byte)? > 0 {
+            count += 1;
+            if count.is_multiple_of(THREADS_PER_TAKE) {
+                take()?;
+            }
+        }
+        drop(threads);
+        // A thread that ends is on no list any more before it leaves its CPU for the last time, which this one may have
+        // taken, and is gone for good a little later.
+        let deadline = Instant::now() + LAST_SWITCH_PATIENCE;
+        while self.open_accounts()? > 0 && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Accounts of threads' times that the kernel side has not sent yet.
+    fn open_accounts(&self) -> anyhow::Result<u64> {
+        let counters = self.counters()?;
+        let closed = counters.get(Counter::AccountSent) + counters.get(Counter::ThreadFull);
+        Ok(counters.get(Counter::Account).saturating_sub(closed))
+    }
+}
+
+/// How long threads that end may take for it while the recording does, too: ten of them may wait for one CPU.
+const LAST_SWITCH_PATIENCE: Duration = Duration::from_millis(400);
+/// How often all threads are looked at for the sake of those that were missed.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Stack copies of sleeping threads that fit into their ring: 120.
+const THREADS_PER_TAKE: u32 = 64;

@@ -1,0 +1,152 @@
+//! A live recording without a target, fed with made-up samples: days pass in seconds. For benches and tests.
+
+use super::archive::Archive;
+use super::delta::Delta;
+use super::keeper::Keeper;
+use super::mailbox::LiveEvents;
+use super::recorder::Wishes;
+use super::{Snapshot, keeper, names_for};
+use crate::profile::{
+    End, EventInfo, Frame, FrameId, Meta, Module, ModuleKind, Reason, Sample, Stack, StackId, StringId, Task,
+    Unit, Wait,
+};
+use crate::record::names::symbolize::kernel_location;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// What one on-CPU sample stands for, ns.
+const PERIOD_NS: u64 = 1_001_001;
+/// Frames of a stack.
+const DEPTH: u32 = 30;
+/// Rows of tables at which a recorder begins anew with them.
+const MANY_ROWS: usize = 1 << 20;
+
+/// What a live recording keeps, and what it takes to keep it.
+#[derive(Debug)]
+pub struct Rehearsal {
+    keeper: Keeper,
+    inbox: Receiver<keeper::Message>,
+    /// Stacks so far, under the numbers of the recorder.
+    stacks: u32,
+    /// All stacks ever made.
+    made: u32,
+    threads: u32,
+    now_ns: u64,
+}
+
+impl Rehearsal {
+    /// Nothing was seen yet of so many threads.
+    pub fn new(threads: u32) -> Self {
+        let (sender, inbox) = channel();
+        let event = |name: &str, period| EventInfo {
+            name: name.to_owned(),
+            unit: Unit::Nanoseconds,
+            sampling: "made up".to_owned(),
+            period,
+        };
+        let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
+        let archive = Archive::new(Meta::default(), events, names_for(&sender));
+        let keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), sender, 999);
+        Rehearsal { keeper, inbox, stacks: 0, made: 0, threads: threads.max(1), now_ns: 0 }
+    }
+
+    /// `length` goes by, with so many samples and waits, spread evenly; their stacks are `new_stacks` that were never
+    /// seen before and the last 10,000.
+    pub fn pass(&mut self, length: Duration, samples: u32, waits: u32, new_stacks: u32) {
+        let length_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+        let mut delta = self.rows(new_stacks);
+        let (stacks, threads, begun_ns) = (self.stacks, self.threads, self.now_ns);
+        let sample = |number: u32, of: u32| {
+            let mixed = number.wrapping_mul(2_654_435_761).rotate_left(15);
+            Sample {
+                time_ns: begun_ns + length_ns * u64::from(number) / u64::from(of.max(1)),
+                task: crate::profile::TaskId(mixed % threads),
+                stack: Some(StackId((stacks - 1 - mixed % stacks.min(10_000) / DEPTH) * DEPTH + DEPTH - 1)),
+                weight: PERIOD_NS,
+                ..Sample::default()
+            }
+        };
+        let wait = |number: u32| {
+            let duration_ns = 1_000 + u64::from(number.wrapping_mul(2_654_435_761) >> 8);
+            let wait = Wait { duration_ns, reason: Reason::Lock, ..Wait::default() };
+            Sample { wait: Some(wait), weight: duration_ns, ..sample(number, waits) }
+        };
+        delta.samples = vec![
+            (0..samples).map(|number| sample(number, samples)).collect(),
+            (0..waits).map(wait).collect(),
+        ];
+        self.now_ns += length_ns;
+        delta.end = End { duration_ns: self.now_ns, threads: self.threads, ..End::default() };
+        delta.starts_anew = (self.stacks * DEPTH) as usize > MANY_ROWS;
+        if delta.starts_anew {
+            self.stacks = 0;
+        }
+        self.keeper.archive.apply(delta);
+    }
+
+    /// News of rows only.
+    fn rows(&mut self, new_stacks: u32) -> Delta {
+        let mut delta = Delta::default();
+        let is_new = self.stacks == 0;
+        if is_new {
+            delta.strings = vec!["".into(), "[kernel]".into(), "worker".into()];
+            if self.made == 0 {
+                let path = StringId(1);
+                delta.modules = vec![Module { path, kind: ModuleKind::Kernel, ..Module::default() }];
+            }
+            delta.tasks = (0..self.threads)
+                .map(|tid| Task { pid: 7, tid, comm: StringId(2), process: StringId(2), ..Task::default() })
+                .collect();
+        }
+        let new_stacks = if is_new { new_stacks.max(1) } else { new_stacks };
+        for number in 0..new_stacks {
+            for depth in 0..DEPTH {
+                let row = (self.stacks + number) * DEPTH + depth;
+                let address = u64::from(self.made) * u64::from(DEPTH) + u64::from(depth);
+                delta.frames.push(Frame { address, ..Frame::default() });
+                let parent = (depth > 0).then(|| StackId(row - 1));
+                delta.stacks.push(Stack { parent, frame: FrameId(row) });
+                delta.named.push((FrameId(row), vec![kernel_location(&format!("function_{address}"))]));
+            }
+            self.made += 1;
+        }
+        self.stacks += new_stacks;
+        delta
+    }
+
+    /// Folds what is old, on this thread; returns how long that took, and how long what a snapshot would wait for.
+    pub fn fold(&mut self) -> (Duration, Duration) {
+        let begun = Instant::now();
+        let Some(mut fold) = self.keeper.archive.begin_fold() else { return Default::default() };
+        let began = begun.elapsed();
+        fold.run();
+        let done = Instant::now();
+        self.keeper.archive.end_fold(fold);
+        (begun.elapsed(), began + done.elapsed())
+    }
+
+    /// A picture of everything so far, and how long it took.
+    pub fn snapshot(&mut self) -> (Snapshot, Duration) {
+        // Nobody looks names up here.
+        self.inbox.try_iter().for_each(drop);
+        let begun = Instant::now();
+        let snapshot = self.keeper.snapshot();
+        (snapshot, begun.elapsed())
+    }
+
+    /// Rows of samples and of tables that are kept.
+    pub fn rows_kept(&self) -> (usize, usize) {
+        (self.keeper.archive.rows(), self.keeper.archive.table_rows())
+    }
+}
+
+/// Memory of this process, kB: now, and at most.
+pub fn own_memory_kb() -> (u64, u64) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
+    };
+    (value("VmRSS:"), value("VmHWM:"))
+}

@@ -1,0 +1,53 @@
+//! Whether an opened file still holds what was read from it: one that is rewritten in place keeps its inode.
+
+use std::fs::{File, Metadata};
+use std::os::unix::fs::MetadataExt;
+
+/// What changes with the bytes of a file. The time of change of the inode (ctime) does not belong to it: deleting or
+/// renaming a file changes that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileState {
+    /// Length, bytes.
+    pub(crate) size_bytes: u64,
+    /// Time of the last write, ns since 1970, modulo 2^64: only compared, also by the kernel side.
+    pub(super) modified_ns: u64,
+}
+
+impl FileState {
+    /// The state of an opened file now; `None` where it cannot be asked for.
+    pub(crate) fn of(file: &File) -> Option<FileState> {
+        file.metadata().ok().map(|metadata| FileState::from(&metadata))
+    }
+}
+
+impl From<&Metadata> for FileState {
+    fn from(metadata: &Metadata) -> Self {
+        let seconds_ns = (metadata.mtime() as u64).wrapping_mul(1_000_000_000);
+        let modified_ns = seconds_ns.wrapping_add(metadata.mtime_nsec() as u64);
+        FileState { size_bytes: metadata.len(), modified_ns }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::{Duration, SystemTime};
+
+    #[test]
+    fn writing_changes_the_state_and_renaming_does_not() {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let (path, other) = (folder.path().join("a"), folder.path().join("b"));
+        fs::write(&path, "one").expect("a file can be written");
+        let file = File::open(&path).expect("it can be opened");
+        let first = FileState::of(&file).expect("an open file has a state");
+        fs::rename(&path, &other).expect("it can be renamed");
+        assert_eq!(FileState::of(&file), Some(first));
+        fs::remove_file(&other).expect("it can be deleted");
+        assert_eq!(FileState::of(&file), Some(first));
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::new(2, 5)).expect("it is ours");
+        assert_eq!(FileState::of(&file), Some(FileState { size_bytes: 3, modified_ns: 2_000_000_005 }));
+        file.set_modified(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).expect("it is ours");
+        assert_ne!(FileState::of(&file), Some(first), "a time before 1970 is a time");
+    }
+}

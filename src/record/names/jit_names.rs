@@ -1,0 +1,231 @@
+//! Names of generated code from the jitdump of its process, by the time of each sample.
+//!
+//! Code is freed and its addresses are used again. Where the dump says so, each code has frames of its own: rows of the
+//! profile that differ in their module. What a dump says may come late, since runtimes buffer what they write: a frame is
+//! named once the dump is known beyond its last sample, or at the end, and only if all its samples were in one code.
+
+use super::symbolize::{Named, store};
+use crate::bpf::SampleEvent;
+use crate::profile::{Frame, FrameId, Module, counter};
+use crate::record::collect::collector::Collector;
+use crate::record::modules::{FileId, ModuleFiles};
+use crate::record::process::mappings::Process;
+use crate::symbols::{JitDump, JitName, Limits, ResolvedLocation, demangle};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Records that are read at once: so many take some milliseconds.
+const RECORDS_AT_ONCE: usize = 20_000;
+/// Frames that wait for their names at most.
+const MOST_FRAMES: usize = 200_000;
+/// A frame that is shown while it is recorded has its name this long after its first sample, if nothing speaks against
+/// it, ns.
+const SHOWN_AFTER_NS: u64 = 500_000_000;
+
+/// The dump that names a process's generated code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DumpOf {
+    pub file: FileId,
+    /// A child that was forked has its parent's code as it was then, ns; `u64::MAX` for the writer itself.
+    pub until_ns: u64,
+}
+
+/// A frame whose name is not certain yet.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    dump: FileId,
+    address: u64,
+    first_ns: u64,
+    last_ns: u64,
+}
+
+/// All dumps, and the frames that they are to name.
+#[derive(Debug, Default)]
+pub(crate) struct JitDumps {
+    /// `None` for files that are refused.
+    dumps: FxHashMap<FileId, Option<Dump>>,
+    pending: FxHashMap<FrameId, Pending>,
+    /// Names are shown before the end.
+    pub is_watched: bool,
+    /// Frames that got their names, for who shows them.
+    pub named: Vec<FrameId>,
+    /// Why files are refused, for `-v`.
+    pub problems: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Dump {
+    dump: JitDump,
+    path: String,
+}
+
+impl JitDumps {
+    /// Opens the dump in a file that a process has mapped, unless it is known.
+    fn open(&mut self, id: FileId, files: &ModuleFiles, uid: u32) {
+        if self.dumps.contains_key(&id) {
+            return;
+        }
+        let module = files.get(id);
+        let Some(file) = &module.file else { return };
+        let dump = match JitDump::new(Arc::clone(file), uid) {
+            Ok(dump) => Some(Dump { dump, path: module.path.clone() }),
+            Err(error) => {
+                self.problems.push(format!("no names from {}: {error}", module.path));
+                None
+            }
+        };
+        self.dumps.insert(id, dump);
+    }
+
+    fn get(&self, id: FileId) -> Option<&JitDump> {
+        Some(&self.dumps.get(&id)?.as_ref()?.dump)
+    }
+
+    /// Reads what was written since, up to `most` records of each.
+    fn read(&mut self, most: usize) {
+        let limits = Limits::default();
+        for Dump { dump, .. } in self.dumps.values_mut().flatten() {
+            dump.read_more(most, &limits);
+        }
+    }
+
+    /// The rows of the profile are numbered anew, and the names that are to come have nobody left who wants them.
+    pub(crate) fn forget_rows(&mut self) {
+        self.pending.clear();
+        self.named.clear();
+    }
+
+    /// What there is to say about dumps, for `-v`.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        let dumps = self.dumps.values().flatten();
+        let of_dump = |Dump { dump, path }: &Dump| {
+            let cut = if dump.is_cut() { "; it was not read to its end" } else { "" };
+            format!("{path}: {} pieces of code, {} bad records{cut}", dump.len(), dump.bad_records())
+        };
+        dumps.map(of_dump).chain(self.problems.iter().cloned()).collect()
+    }
+}
+
+/// What a frame is called after a dump.
+fn location(name: &JitName<'_>) -> ResolvedLocation {
+    let raw_name = name.name.to_owned();
+    let readable = demangle(&raw_name).into_owned();
+    ResolvedLocation {
+        name: readable,
+        raw_name,
+        file: name.file.map(str::to_owned),
+        line: name.line,
+        is_inlined: false,
+    }
+}
+
+impl Process {
+    /// Looks for a dump among the mappings, where they have changed since that was done last.
+    fn find_dump(&mut self, files: &ModuleFiles, dumps: &mut JitDumps) -> Option<DumpOf> {
+        if self.jit_dump.is_some() || self.dump_sought_ns == Some(self.changed_ns()) {
+            return self.jit_dump;
+        }
+        self.dump_sought_ns = Some(self.changed_ns());
+        let file = self.mappings().iter().map(|mapping| mapping.file).find(|&id| files.is_jit_dump(id))?;
+        let owner = self.perf_map.as_ref()?.owner();
+        dumps.open(file, files, owner.uid);
+        dumps.read(RECORDS_AT_ONCE);
+        let is_own = dumps.get(file)?.pid() == owner.pid;
+        // What a process that was forked before the recording has of its parent's is not known.
+        let until_ns = if is_own { Some(u64::MAX) } else { self.forked_ns };
+        self.jit_dump = until_ns.map(|until_ns| DumpOf { file, until_ns });
+        self.jit_dump
+    }
+}
+
+impl Collector {
+    /// The frame of generated code whose process writes a dump. `looked_up` is the address of the instruction.
+    pub(crate) fn dumped_frame(
+        &mut self,
+        sample: &SampleEvent,
+        looked_up: u64,
+        frame: Frame,
+    ) -> Option<FrameId> {
+        let process = self.processes.at_mut(sample.tgid, sample.time_ns)?;
+        let DumpOf { file, until_ns } = process.find_dump(&self.files, &mut self.dumps)?;
+        let time_ns = sample.time_ns.min(until_ns);
+        let dump = self.dumps.get(file)?;
+        let is_certain = dump.known_until_ns() > time_ns;
+        let name = dump.lookup(looked_up, time_ns, time_ns);
+        let tables = &mut self.profile.tables;
+        let mut module = frame.module;
+        if let Some(reuse) = name.map(|name| name.reuse).filter(|&reuse| reuse > 0) {
+            let row = tables.module(module).clone();
+            module = tables.intern_module(Module { build_id: reuse.to_le_bytes().to_vec(), ..row });
+        }
+        let id = tables.intern_frame(Frame { module, ..frame });
+        if !self.profile.symbols.locations(id).is_empty() {
+            return Some(id);
+        }
+        match name.filter(|_| is_certain).map(|name| location(&name)) {
+            Some(location) if !self.dumps.pending.contains_key(&id) => {
+                self.name_dumped(vec![(id, vec![location])])
+            }
+            _ if self.dumps.pending.len() < MOST_FRAMES => {
+                let new = Pending { dump: file, address: looked_up, first_ns: time_ns, last_ns: time_ns };
+                let pending = self.dumps.pending.entry(id).or_insert(new);
+                pending.first_ns = pending.first_ns.min(time_ns);
+                pending.last_ns = pending.last_ns.max(time_ns);
+            }
+            _ => {}
+        }
+        Some(id)
+    }
+
+    /// Reads what dumps say by now, and names frames by it.
+    pub(crate) fn read_dumps(&mut self, now_ns: u64) {
+        if self.dumps.dumps.is_empty() {
+            return;
+        }
+        self.dumps.read(RECORDS_AT_ONCE);
+        let is_watched = self.dumps.is_watched;
+        self.name_pending(|dump, pending| {
+            dump.known_until_ns() > pending.last_ns
+                || (is_watched && now_ns.saturating_sub(pending.first_ns) > SHOWN_AFTER_NS)
+        });
+    }
+
+    /// Names all that can be named by what is known: the rows are about to be forgotten.
+    pub(crate) fn name_dumped_rows(&mut self) {
+        self.read_dumps(u64::MAX);
+        self.name_pending(|_, _| true);
+    }
+
+    /// Names all that can be named: the recording is over.
+    pub(super) fn finish_dumps(&mut self) {
+        self.dumps.read(usize::MAX);
+        self.name_pending(|_, _| true);
+        let unnamed =
+            self.dumps.pending.drain().filter(|(_, pending)| pending.first_ns < pending.last_ns).count();
+        self.profile.count(counter::JIT_NAME_UNCERTAIN, unnamed as u64);
+    }
+
+    fn name_pending(&mut self, is_ripe: impl Fn(&JitDump, &Pending) -> bool) {
+        let mut pending = std::mem::take(&mut self.dumps.pending);
+        let mut named: Named = Vec::new();
+        pending.retain(|id, pending| {
+            let Some(dump) = self.dumps.get(pending.dump).filter(|dump| is_ripe(dump, pending)) else {
+                return true;
+            };
+            let Some(name) = dump.lookup(pending.address, pending.first_ns, pending.last_ns) else {
+                return true;
+            };
+            named.push((*id, vec![location(&name)]));
+            false
+        });
+        self.dumps.pending = pending;
+        self.name_dumped(named);
+    }
+
+    fn name_dumped(&mut self, named: Named) {
+        if self.dumps.is_watched {
+            self.dumps.named.extend(named.iter().map(|(id, _)| *id));
+        }
+        store(&mut self.profile, named);
+    }
+}

@@ -1,0 +1,468 @@
+//! Names for frames while a recording runs: looked up on other threads, and not more often than it is worth it.
+//!
+//! Looking names up in a large file takes long, however few they are. New frames of a file therefore wait: at first twice
+//! as long as it took the last time, then twice that, since most frames of a program are new in its first seconds; at
+//! last [`PATIENCE`] times as long. Those of a file that has not been read yet do not wait at all.
+
+use super::file_names::FileNames;
+use super::symbolize::{Addresses, Named, read_perf_map};
+use crate::base::deadline::Deadline;
+use crate::base::memory_budget::MemoryBudget;
+use crate::profile::FrameId;
+use crate::record::modules::{FileId, ModuleFile};
+use crate::symbols::PerfMapSource;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// So many times as long as looking names up took is waited at most before it is done again.
+const PATIENCE: u32 = 50;
+/// Nice value of threads that look names up for later: the target comes first.
+const BACKGROUND_PRIORITY: i32 = 19;
+/// The shortest wait between two looks into one file, after its first few.
+const SHORTEST_WAIT: Duration = Duration::from_millis(500);
+/// The longest look into one file.
+const LONGEST_LOOK: Duration = Duration::from_secs(60);
+/// What was read of files is kept for the next look into them up to this much memory, bytes, all files together.
+const MOST_KEPT: u64 = 32 << 20;
+/// It is kept as long as this after a look.
+const LONGEST_KEPT: Duration = Duration::from_secs(20);
+/// A look in the background that takes longer than this, on a machine that is too busy for it, is begun anew where
+/// everything else is.
+const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
+/// The same when names are waited for.
+const URGENT_PATIENCE: Duration = Duration::from_millis(200);
+/// Most frames of generated code that wait in one process: their names may never come.
+const MOST_GENERATED: usize = 100_000;
+
+/// Where names come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// A file.
+    File(FileId),
+    /// The map of a process that generates code.
+    Process(u32),
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    File(Box<ModuleFile>),
+    Map(Arc<PerfMapSource>),
+}
+
+#[derive(Debug)]
+struct Queue {
+    source: Option<Source>,
+    /// What the last look has read, and when.
+    kept: Option<(Box<FileNames>, Instant)>,
+    waiting: Addresses,
+    /// Those that are being looked up; `None` for what is no longer needed.
+    asked: Vec<(u64, Option<FrameId>)>,
+    /// Which look they wait for, and since when it starves, if it can.
+    look: u32,
+    in_background_since: Option<Instant>,
+    due: Instant,
+    /// Looks that have found nothing.
+    vain: u32,
+    /// Looks so far.
+    looks: u32,
+}
+
+/// An answer: names by the place of their frame in what was asked.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    origin: Origin,
+    look: u32,
+    named: Named,
+    took: Duration,
+    /// What was read for it.
+    kept: Option<Box<FileNames>>,
+    /// What could not be read.
+    problems: Vec<String>,
+    /// What is to be said of names that are there and are not read.
+    pub refused: Option<String>,
+}
+
+/// Takes answers, on any thread.
+pub(crate) type Deliver = Arc<dyn Fn(Answer) + Send + Sync>;
+
+/// How soon names are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// When it is worth it.
+    Whenever,
+    /// Now, but for those that were looked for in vain.
+    Now,
+    /// For the last time.
+    Last,
+}
+
+/// All frames without names.
+pub(crate) struct Names {
+    queues: FxHashMap<Origin, Queue>,
+    deliver: Deliver,
+    /// Where names are looked up that are not urgent; `None`: where everything else is.
+    background: Option<rayon::ThreadPool>,
+    longest_wait: Duration,
+    /// What could not be read, each once.
+    problems: Vec<String>,
+    /// What is to be said of maps of generated code that were not read, each once.
+    refused: Vec<String>,
+    /// Of which it could not.
+    unread: FxHashSet<Origin>,
+    stop: Arc<AtomicBool>,
+}
+
+impl std::fmt::Debug for Names {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Names").field("queues", &self.queues).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Names {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Names {
+    /// For somebody who looks at the names: answers go to `deliver`. Of large files they are looked up seldom in the long
+    /// run.
+    pub(crate) fn to_be_shown(deliver: Deliver) -> Self {
+        Names {
+            queues: FxHashMap::default(),
+            deliver,
+            background: None,
+            longest_wait: Duration::from_secs(60),
+            problems: Vec::new(),
+            refused: Vec::new(),
+            unread: FxHashSet::default(),
+            stop: Arc::default(),
+        }
+    }
+
+    /// For a file, which is to have its names should the recorder be killed: none waits longer than `longest_wait`, and all
+    /// are looked up by a thread that runs when no other wants to.
+    pub(super) fn to_be_written(deliver: Deliver, longest_wait: Duration) -> Self {
+        let background = rayon::ThreadPoolBuilder::new()
+            .num_threads(1)
+            .thread_name(|_| "prof-names".to_owned())
+            .start_handler(|_| {
+                crate::base::privilege::keep_watching_or_end();
+                // Only asking for less can be refused by nobody.
+                let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
+            })
+            .build();
+        let mut names = Names::to_be_shown(deliver);
+        // Without another thread they are looked up where everything else is.
+        names.background = background.ok();
+        names.longest_wait = longest_wait;
+        names
+    }
+
+    /// What could not be read of files, each with its path.
+    pub(crate) fn problems(&self) -> &[String] {
+        &self.problems
+    }
+
+    /// What is to be said of maps of generated code that were not read.
+    pub(crate) fn refused(&self) -> &[String] {
+        &self.refused
+    }
+
+    /// How many files could not be read in full.
+    pub(crate) fn unread_files(&self) -> u64 {
+        self.unread.len() as u64
+    }
+
+    /// Has what is being looked up end early.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// How many places of names have been looked into, or are to be, and in how many there is nothing left to do.
+    pub(crate) fn progress(&self) -> (usize, usize) {
+        let is_done = |queue: &&Queue| queue.asked.is_empty() && !queue.is_ready();
+        (self.queues.values().filter(is_done).count(), self.queues.len())
+    }
+
+    fn queue(&mut self, origin: Origin) -> &mut Queue {
+        self.queues.entry(origin).or_insert_with(|| Queue {
+            source: None,
+            kept: None,
+            waiting: Vec::new(),
+            asked: Vec::new(),
+            look: 0,
+            in_background_since: None,
+            due: Instant::now(),
+            vain: 0,
+            looks: 0,
+        })
+    }
+
+    /// Frames in a file.
+    pub(crate) fn add_file(&mut self, id: FileId, file: ModuleFile, frames: Addresses) {
+        let queue = self.queue(Origin::File(id));
+        queue.source = Some(Source::File(Box::new(file)));
+        queue.waiting.extend(frames);
+    }
+
+    /// Frames of code that process `pid` has generated.
+    pub(crate) fn add_generated(&mut self, pid: u32, map: Option<Arc<PerfMapSource>>, frames: Addresses) {
+        let queue = self.queue(Origin::Process(pid));
+        queue.source = map.map(Source::Map).or(queue.source.take());
+        let room = MOST_GENERATED.saturating_sub(queue.waiting.len());
+        queue.vain = if frames.is_empty() { queue.vain } else { 0 };
+        queue.waiting.extend(frames.into_iter().take(room));
+    }
+
+    /// When something is to be looked up next.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.queues.values().filter(|queue| queue.is_ready()).map(|queue| queue.due).min()
+    }
+
+    /// Whether nothing is being looked up, nor waits for that but in vain.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.queues.values().all(|queue| queue.asked.is_empty() && (!queue.is_ready() || queue.vain > 0))
+    }
+
+    /// Whether something is being looked up.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.queues.values().any(|queue| !queue.asked.is_empty())
+    }
+
+    /// The frames whose names are still to come: not those that were looked for in vain, which may never come.
+    pub(crate) fn to_come(&self) -> impl Iterator<Item = FrameId> + '_ {
+        let queues = self.queues.values().filter(|queue| queue.vain == 0);
+        queues.flat_map(|queue| {
+            // What waits without a source has no name, as far as is known.
+            let waiting = queue.waiting.iter().filter(|_| queue.source.is_some()).map(|(_, frame)| *frame);
+            waiting.chain(queue.asked.iter().filter_map(|(_, frame)| *frame))
+        })
+    }
+
+    /// Begins to look up what is due, or more if it is urgent.
+    pub(crate) fn look_up(&mut self, urgency: Urgency) {
+        let now = Instant::now();
+        self.let_go(now);
+        for (&origin, queue) in &mut self.queues {
+            let is_due = match urgency {
+                Urgency::Whenever => queue.due <= now,
+                Urgency::Now => queue.due <= now || queue.vain == 0,
+                Urgency::Last => true,
+            };
+            if queue.is_ready() && is_due {
+                queue.waiting.sort_unstable();
+                queue.waiting.dedup();
+                let asked = queue.waiting.drain(..);
+                queue.asked = asked.map(|(address, frame)| (address, Some(frame))).collect();
+            } else {
+                let patience = match urgency {
+                    Urgency::Whenever => BACKGROUND_PATIENCE,
+                    Urgency::Now | Urgency::Last => URGENT_PATIENCE,
+                };
+                let starves = |since| now.saturating_duration_since(since) > patience;
+                if !queue.in_background_since.is_some_and(starves) {
+                    continue;
+                }
+            }
+            let Some(source) = queue.source.clone() else { continue };
+            let background = self.background.as_ref().filter(|_| {
+                // What starved once would do so again.
+                urgency == Urgency::Whenever && queue.in_background_since.is_none()
+            });
+            queue.in_background_since = background.map(|_| now);
+            queue.look = queue.look.wrapping_add(1);
+            let look = queue.look;
+            let frames: Addresses =
+                queue.asked.iter().zip(0..).map(|((address, _), place)| (*address, FrameId(place))).collect();
+            let kept = queue.kept.take().map(|(names, _)| names);
+            let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
+            let work = move || {
+                let begun = Instant::now();
+                let Looked { named, kept, problems, refused } = look_up(&source, kept, frames, &stop);
+                deliver(Answer { origin, look, named, took: begun.elapsed(), kept, problems, refused });
+            };
+            match background {
+                Some(background) => background.spawn(work),
+                None => rayon::spawn(work),
+            }
+        }
+    }
+
+    /// Lets go of what was read of files but has not been of use for long, or all of it where memory is short.
+    fn let_go(&mut self, now: Instant) {
+        let is_short = MemoryBudget::shared().wanted_bytes() > 0;
+        for queue in self.queues.values_mut() {
+            queue.kept = (queue.kept.take())
+                .filter(|(_, at)| !is_short && now.saturating_duration_since(*at) < LONGEST_KEPT);
+        }
+    }
+
+    /// Takes an answer; returns the names of frames.
+    pub(crate) fn take(&mut self, answer: Answer) -> Named {
+        // Another look was begun where this one took too long.
+        if self.queues.get(&answer.origin).is_none_or(|queue| queue.look != answer.look) {
+            return Vec::new();
+        }
+        if !answer.problems.is_empty() {
+            self.unread.insert(answer.origin);
+        }
+        if let Some(refused) = answer.refused.filter(|refused| !self.refused.contains(refused)) {
+            self.refused.push(refused);
+        }
+        for problem in answer.problems {
+            if !self.problems.contains(&problem) {
+                self.problems.push(problem);
+            }
+        }
+        let kept_bytes: u64 = (self.queues.values().filter_map(|queue| queue.kept.as_ref()))
+            .map(|(names, _)| names.memory_bytes())
+            .sum();
+        let Some(queue) = self.queues.get_mut(&answer.origin) else { return Vec::new() };
+        let room = MOST_KEPT.saturating_sub(kept_bytes);
+        queue.kept =
+            (answer.kept.filter(|names| names.memory_bytes() <= room)).map(|names| (names, Instant::now()));
+        queue.in_background_since = None;
+        let mut asked = std::mem::take(&mut queue.asked);
+        let named: Named = (answer.named.into_iter())
+            .filter_map(|(place, locations)| {
+                let frame = asked.get_mut(place.index())?.1.take()?;
+                Some((frame, locations))
+            })
+            .collect();
+        if matches!(answer.origin, Origin::Process(_)) {
+            // Names of generated code may still be written.
+            queue.vain = if named.is_empty() { (queue.vain + 1).min(6) } else { 0 };
+            let unnamed = asked.into_iter().filter_map(|(address, frame)| Some((address, frame?)));
+            queue.waiting.extend(unnamed);
+        }
+        queue.looks = queue.looks.saturating_add(1);
+        queue.due = Instant::now() + wait_after(queue.looks, queue.vain, answer.took).min(self.longest_wait);
+        named
+    }
+
+    /// Gives frames new numbers; those without one are forgotten.
+    pub(crate) fn renumber(&mut self, number: impl Fn(FrameId) -> Option<FrameId>) {
+        for queue in self.queues.values_mut() {
+            queue.waiting = queue
+                .waiting
+                .drain(..)
+                .filter_map(|(address, frame)| Some((address, number(frame)?)))
+                .collect();
+            queue.asked.iter_mut().for_each(|(_, frame)| *frame = frame.and_then(&number));
+        }
+        let is_of_use =
+            |queue: &Queue| !queue.waiting.is_empty() || !queue.asked.is_empty() || queue.kept.is_some();
+        self.queues.retain(|_, queue| is_of_use(queue));
+    }
+}
+
+impl Queue {
+    fn is_ready(&self) -> bool {
+        !self.waiting.is_empty() && self.asked.is_empty() && self.source.is_some()
+    }
+}
+
+/// How long it is waited after so many looks, the last ones in `vain`, of which the last one took so long.
+fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
+    let times = 2u32.checked_pow(looks).map_or(PATIENCE, |times| times.min(PATIENCE));
+    let least = if vain == 0 { SHORTEST_WAIT / (16 >> looks.min(4)) } else { SHORTEST_WAIT * (1 << vain) };
+    took.saturating_mul(times).max(least)
+}
+
+/// What came of a look.
+#[derive(Default)]
+struct Looked {
+    named: Named,
+    /// What to keep for the next one.
+    kept: Option<Box<FileNames>>,
+    /// What could not be read.
+    problems: Vec<String>,
+    /// What is to be said of names that are there and are not read.
+    refused: Option<String>,
+}
+
+/// Looks names up in `source`, by what is `kept` of the last look into it.
+fn look_up(
+    source: &Source,
+    kept: Option<Box<FileNames>>,
+    mut frames: Addresses,
+    stop: &Arc<AtomicBool>,
+) -> Looked {
+    let deadline = Deadline::after(LONGEST_LOOK, stop);
+    match source {
+        Source::File(file) => {
+            let said = |problem: String| format!("{}: {problem}", file.path);
+            let opened = kept.map_or_else(|| FileNames::open(file, &deadline).map(Box::new), Ok);
+            let looked = opened.and_then(|mut names| Ok((names.name(file, &mut frames, &deadline)?, names)));
+            match looked {
+                Ok((named, names)) => {
+                    let problems = names.problems().into_iter().map(said).collect();
+                    Looked { named, kept: Some(names), problems, refused: None }
+                }
+                Err(problem) => Looked { problems: vec![said(problem)], ..Looked::default() },
+            }
+        }
+        Source::Map(map) => match read_perf_map(map, &frames, &deadline) {
+            Ok(named) => Looked { named, ..Looked::default() },
+            Err(refused) => Looked { refused: Some(refused), ..Looked::default() },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_new_in_the_first_seconds_has_its_names_soon() {
+        let took = Duration::from_millis(200);
+        let looks = |number: u32| wait_after(number, 0, took) + took;
+        // The first look is at once; the next three are within five seconds, not fifty times as long apart.
+        assert!(took + looks(1) <= Duration::from_secs(1), "{:?}", looks(1));
+        assert!(took + (1..=3).map(looks).sum::<Duration>() <= Duration::from_secs(5));
+        assert_eq!(wait_after(20, 0, took), took * PATIENCE, "in the long run it costs little");
+        assert_eq!(wait_after(u32::MAX, 0, Duration::MAX), Duration::MAX);
+        assert_eq!(wait_after(1, 2, Duration::ZERO), SHORTEST_WAIT * 4, "names that may never come");
+        let least: Vec<Duration> = (1..=5).map(|looks| wait_after(looks, 0, Duration::ZERO)).collect();
+        assert!(least.is_sorted() && least[0] < Duration::from_millis(100), "{least:?}");
+        assert_eq!(least[3..], [SHORTEST_WAIT; 2]);
+    }
+
+    #[test]
+    fn a_look_that_starves_in_the_background_is_begun_anew_elsewhere() {
+        let path = std::env::current_exe().expect("this program has a file");
+        let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
+        let path = path.to_str().expect("its path is text");
+        let limits = crate::unwind::Limits::default();
+        let own = ModuleFile::read(std::process::id(), path, file, &limits);
+        let (sender, answers) = std::sync::mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let deliver =
+            move |answer| sender.lock().expect("nobody panicked").send(answer).expect("it is taken");
+        let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8));
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        // Ends when the test does.
+        names.background.as_ref().expect("there is a pool").spawn(move || assert!(held.recv().is_err()));
+        let id = FileId(0);
+        let elf = own.elf.clone().expect("it is ELF");
+        let code = elf.sections().iter().find(|section| section.name == b".text").expect("it has code");
+        names.add_file(id, own, vec![(code.address, FrameId(7))]);
+        names.look_up(Urgency::Whenever);
+        assert!(names.is_busy() && answers.try_recv().is_err());
+        let origin = Origin::File(id);
+        let begun = names.queues[&origin].in_background_since.expect("it is in the background");
+        names.look_up(Urgency::Now);
+        assert_eq!(names.queues[&origin].in_background_since, Some(begun), "it has a little time");
+        std::thread::sleep(URGENT_PATIENCE);
+        names.look_up(Urgency::Now);
+        let named = names.take(answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up"));
+        assert!(named.iter().all(|(frame, _)| *frame == FrameId(7)) && named.len() == 1, "{named:?}");
+        assert!(!names.is_busy());
+        drop(release);
+        let late = answers.recv_timeout(Duration::from_secs(60)).expect("the first look ends too");
+        assert!(names.take(late).is_empty(), "nothing has two answers");
+    }
+}

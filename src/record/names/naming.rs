@@ -1,0 +1,190 @@
+//! Names for a recording to a file: looked up while it goes on, so that a recorder that is killed leaves a file with names,
+//! and its end has little left to do.
+
+use super::lookup::{Answer, Names, Urgency};
+use super::symbolize::{self, Named, UserFrames, kernel_location};
+use crate::profile::{FrameId, FrameSpace, Location, Profile, WriteError, Writer};
+use crate::record::collect::collector::Collector;
+use std::io::Write;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A frame is in the file with its name this long after its first sample, unless reading the names takes longer.
+const LONGEST_WAIT: Duration = Duration::from_secs(8);
+/// What is left at the end has this long.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
+/// The user may ask to end it; that is looked at this often.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Names of the frames of one recording.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    /// By the ids of the file.
+    names: Names,
+    answers: Receiver<Answer>,
+    /// Frames of the collector whose names are known or asked for.
+    frames: usize,
+    /// Why the last names are missing.
+    cut_short: Option<CutShort>,
+}
+
+/// Why names that could be had are missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CutShort {
+    /// As the user asked.
+    Asked,
+    /// It took too long.
+    Late,
+}
+
+impl Naming {
+    /// For a recording without frames.
+    pub(crate) fn new() -> Self {
+        let (sender, answers) = channel();
+        let sender = Mutex::new(sender);
+        let deliver = Arc::new(move |answer| {
+            // The recording may have ended without them.
+            let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(answer);
+        });
+        let names = Names::to_be_written(deliver, LONGEST_WAIT);
+        Naming { names, answers, frames: 0, cut_short: None }
+    }
+
+    /// Why names that could be had are missing, if they are.
+    pub(crate) fn cut_short(&self) -> Option<CutShort> {
+        self.cut_short
+    }
+
+    /// What could not be read of files, for `-v`.
+    pub(crate) fn problems(&self) -> &[String] {
+        self.names.problems()
+    }
+
+    /// What is to be said of maps of generated code that were not read.
+    pub(crate) fn refused(&self) -> &[String] {
+        self.names.refused()
+    }
+
+    /// How many files could not be read in full.
+    pub(crate) fn unread_files(&self) -> u64 {
+        self.names.unread_files()
+    }
+
+    /// Enters the names that have come and asks for those of new frames. What is entered reaches the file with the next
+    /// flush.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub(crate) fn look<W: Write>(
+        &mut self,
+        collector: &mut Collector,
+        writer: &mut Writer<W>,
+    ) -> Result<(), WriteError> {
+        self.take_answers(&mut collector.profile, writer)?;
+        self.add_new(collector, writer);
+        self.names.look_up(Urgency::Whenever);
+        Ok(())
+    }
+
+    /// The collector begins anew with its rows.
+    pub(crate) fn begin_anew(&mut self) {
+        self.frames = 0;
+    }
+
+    /// Enters the names of all frames, as far as they are to be had. `is_asked` tells whether to end it early; `progress` is
+    /// given how many files are done, and how many there are.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be written.
+    pub(crate) fn finish<W: Write>(
+        &mut self,
+        collector: &mut Collector,
+        writer: &mut Writer<W>,
+        is_asked: impl Fn() -> bool,
+        progress: impl Fn(usize, usize),
+    ) -> Result<(), WriteError> {
+        collector.finish_dumps();
+        self.take_answers(&mut collector.profile, writer)?;
+        self.add_new(collector, writer);
+        let deadline = Instant::now() + LAST_PATIENCE;
+        self.names.look_up(Urgency::Last);
+        while self.names.is_busy() {
+            if let Ok(answer) = self.answers.recv_timeout(STEP) {
+                self.enter(answer, &mut collector.profile, writer)?;
+            }
+            // Frames that have come while the others were looked up; of generated code nothing more will come.
+            self.names.look_up(Urgency::Now);
+            let (done, total) = self.names.progress();
+            progress(done, total);
+            self.cut_short = match () {
+                () if is_asked() => Some(CutShort::Asked),
+                () if Instant::now() >= deadline => Some(CutShort::Late),
+                () => continue,
+            };
+            // Threads that are still at it end with this process.
+            self.names.stop();
+            break;
+        }
+        Ok(())
+    }
+
+    fn take_answers<W: Write>(
+        &mut self,
+        profile: &mut Profile,
+        writer: &mut Writer<W>,
+    ) -> Result<(), WriteError> {
+        while let Ok(answer) = self.answers.try_recv() {
+            self.enter(answer, profile, writer)?;
+        }
+        Ok(())
+    }
+
+    fn enter<W: Write>(
+        &mut self,
+        answer: Answer,
+        profile: &mut Profile,
+        writer: &mut Writer<W>,
+    ) -> Result<(), WriteError> {
+        let mut former: Vec<(FrameId, Vec<Location>)> = Vec::new();
+        for (id, locations) in self.names.take(answer) {
+            let locations = symbolize::interned(profile, &locations);
+            match writer.frame_of(id) {
+                // By a dump, which knows better than a map.
+                Some(frame) if profile.symbols.is_named(frame) => {}
+                Some(frame) => profile.symbols.set_locations(frame, locations),
+                None => former.push((id, locations)),
+            }
+        }
+        if former.is_empty() { Ok(()) } else { writer.name_former(profile, &former) }
+    }
+
+    /// Asks for the names of new frames, and enters those that are known at once.
+    fn add_new<W: Write>(&mut self, collector: &mut Collector, writer: &Writer<W>) {
+        let from = std::mem::replace(&mut self.frames, collector.profile.tables.frames().len());
+        let in_file = |frames: Vec<(u64, FrameId)>| {
+            frames.into_iter().map(|(address, frame)| (address, writer.frame_id(frame))).collect()
+        };
+        let UserFrames { by_file, generated } =
+            UserFrames::of(&collector.profile.tables, &collector.files, from);
+        for (file, frames) in by_file {
+            self.names.add_file(file, collector.files.get(file).without_table(), in_file(frames));
+        }
+        for (pid, mut frames) in generated {
+            // Those that a dump has named.
+            frames.retain(|(_, frame)| !collector.profile.symbols.is_named(*frame));
+            let map = collector.processes.get(pid).and_then(|process| process.perf_map.clone());
+            self.names.add_generated(pid, map, in_file(frames));
+        }
+        let new = (from..self.frames).map(|index| FrameId(index as u32));
+        let is_of_kernel =
+            |frame: &FrameId| collector.profile.tables.frame(*frame).flags.space == FrameSpace::Kernel;
+        let kernel: Vec<FrameId> = new.filter(is_of_kernel).collect();
+        let named: Named = (kernel.into_iter())
+            .filter_map(|frame| Some((frame, vec![kernel_location(&collector.kernel.name(frame)?)])))
+            .collect();
+        symbolize::store(&mut collector.profile, named);
+    }
+}

@@ -1,0 +1,134 @@
+//! What frames are called: by the file that their code is in, by the map of the process that has generated it, or by the
+//! kernel.
+
+use crate::base::deadline::Deadline;
+use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
+use crate::record::modules::{FileId, ModuleFiles};
+use crate::symbols::{Limits, PerfMap, PerfMapSource, ResolvedLocation, demangle};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+
+/// Frames with the address in their module whose name is wanted.
+pub(crate) type Addresses = Vec<(u64, FrameId)>;
+
+/// Frames with what they are called.
+pub(crate) type Named = Vec<(FrameId, Vec<ResolvedLocation>)>;
+
+/// Frames of user code, by where their names are to be found.
+#[derive(Debug, Default)]
+pub(crate) struct UserFrames {
+    /// In the file.
+    pub by_file: FxHashMap<FileId, Addresses>,
+    /// In the map of the process that has generated the code.
+    pub generated: FxHashMap<u32, Addresses>,
+}
+
+impl UserFrames {
+    /// Those of all frames of the tables from the number `from` on.
+    pub(crate) fn of(tables: &Tables, files: &ModuleFiles, from: usize) -> Self {
+        let mut frames = UserFrames::default();
+        for (index, frame) in tables.frames().iter().enumerate().skip(from) {
+            let id = FrameId(index as u32);
+            if frame.flags.space == FrameSpace::Kernel {
+                continue;
+            }
+            let module = tables.module(frame.module);
+            let of_module = match module.kind {
+                ModuleKind::Jit => Some(frames.generated.entry(module.instance).or_default()),
+                ModuleKind::Elf | ModuleKind::Vdso => {
+                    files.of_row(frame.module).map(|file| frames.by_file.entry(file).or_default())
+                }
+                _ => None,
+            };
+            if let Some(of_module) = of_module {
+                of_module.push((frame.lookup_address(), id));
+            }
+        }
+        frames
+    }
+}
+
+/// What frames of generated code are called by the map of their process.
+///
+/// # Errors
+///
+/// What is to be said of a map that is there and is not read.
+pub(super) fn read_perf_map(
+    source: &PerfMapSource,
+    frames: &[(u64, FrameId)],
+    deadline: &Deadline,
+) -> Result<Named, String> {
+    match source.read(&Limits::default(), deadline) {
+        Ok(Some(map)) => Ok(name_generated(&map, frames)),
+        Ok(None) => Ok(Vec::new()),
+        Err(error) => Err(format!("`{}` was not read for names: {error}", source.path())),
+    }
+}
+
+/// What frames of generated code are called; those without a name are left out.
+fn name_generated(map: &PerfMap, frames: &[(u64, FrameId)]) -> Named {
+    frames
+        .iter()
+        .filter_map(|(address, frame)| {
+            let raw_name = map.lookup(*address)?.to_owned();
+            let name = demangle(&raw_name).into_owned();
+            let location = ResolvedLocation { name, raw_name, file: None, line: 0, is_inlined: false };
+            Some((*frame, vec![location]))
+        })
+        .collect()
+}
+
+/// What a frame in the kernel function `name` is called.
+pub(crate) fn kernel_location(name: &str) -> ResolvedLocation {
+    let name = name.to_owned();
+    ResolvedLocation { raw_name: name.clone(), name, file: None, line: 0, is_inlined: false }
+}
+
+/// What a frame of `profile` is called.
+pub(crate) fn locations_of(profile: &Profile, frame: FrameId) -> Vec<ResolvedLocation> {
+    let text = |id| profile.tables.string(id).to_owned();
+    let locations = profile.symbols.locations(frame).iter();
+    let resolved = locations.map(|location| {
+        let function = profile.symbols.function(location.function);
+        ResolvedLocation {
+            name: text(function.name),
+            raw_name: text(function.raw_name),
+            file: Some(text(location.file)).filter(|file| !file.is_empty()),
+            line: location.line,
+            is_inlined: location.is_inlined,
+        }
+    });
+    resolved.collect()
+}
+
+/// Longest name that is kept, bytes; what is cut ends in `…`.
+const MAX_NAME_BYTES: usize = 4096;
+
+/// Enters names into the profile.
+pub(crate) fn store(profile: &mut Profile, named: Named) {
+    for (frame, locations) in named {
+        let locations = interned(profile, &locations);
+        profile.symbols.set_locations(frame, locations);
+    }
+}
+
+/// What a frame is called, with the names in the tables of the profile.
+pub(crate) fn interned(profile: &mut Profile, locations: &[ResolvedLocation]) -> Vec<Location> {
+    let locations = locations.iter().map(|resolved| {
+        let tables = &mut profile.tables;
+        let name = tables.intern_string(capped(&resolved.name).as_ref());
+        let raw_name = tables.intern_string(capped(&resolved.raw_name).as_ref());
+        let file = tables.intern_string(capped(resolved.file.as_deref().unwrap_or("")).as_ref());
+        let function = profile.symbols.intern_function(Function { name, raw_name });
+        Location { function, file, line: resolved.line, is_inlined: resolved.is_inlined }
+    });
+    locations.collect()
+}
+
+fn capped(name: &str) -> Cow<'_, str> {
+    if name.len() <= MAX_NAME_BYTES {
+        return Cow::Borrowed(name);
+    }
+    let end = (0..=MAX_NAME_BYTES).rev().find(|&end| name.is_char_boundary(end)).unwrap_or(0);
+    Cow::Owned(format!("{}…", &name[..end]))
+}

@@ -1,0 +1,228 @@
+//! Where the profile goes: a new file of the user's own, or standard output.
+//!
+//! The file gets its name when sampling has begun, and grows by whole chunks: a killed recorder leaves a
+//! readable profile. A recording that fails before leaves nothing, and what was there is still there: it is put aside
+//! until a first piece of the new one is written. While it is written, the file is locked (`profile::lock`): no other recorder
+//! replaces it.
+
+pub(crate) mod announce;
+pub(crate) mod console;
+mod growing_file;
+mod leftovers;
+mod placed;
+#[cfg(test)]
+mod tests;
+
+pub(super) use placed::{Placed, Unplaced};
+
+use super::environment::descriptors;
+use super::options::Output;
+use crate::base::failure::{Failure, status};
+use crate::base::own_file;
+use crate::base::privilege;
+use crate::profile::lock::{self, Sibling};
+use growing_file::GrowingFile;
+use placed::New;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+const DEFAULT_NAME: &str = "prof.data";
+
+/// The destination of a profile.
+#[derive(Debug, Default)]
+pub(super) struct Destination {
+    path: Option<PathBuf>,
+    may_replace: bool,
+    keeps_old: bool,
+    /// What the user should know.
+    pub(super) notices: Vec<String>,
+}
+
+impl Destination {
+    /// Checks, before anything is started, that the output can be made.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] when the path is a folder, exists and may not be replaced, is being written by another recorder, or
+    /// lies in no folder that can be written.
+    pub(super) fn check(output: &Output, expand: impl Fn(&Path) -> PathBuf) -> Result<Self, Failure> {
+        let mut destination = match output {
+            Output::Stdout => Destination::default(),
+            Output::Default => Destination::new(PathBuf::from(DEFAULT_NAME), true, true),
+            Output::File { path, force } => Destination::new(expand(path), *force, false),
+        };
+        if let Some(path) = &destination.path {
+            destination.notices = privilege::as_user(|| {
+                let notices = leftovers::clean_up(path, destination.keeps_old);
+                destination.check_path(path).map(|()| notices)
+            })?;
+        }
+        Ok(destination)
+    }
+
+    fn new(path: PathBuf, may_replace: bool, keeps_old: bool) -> Self {
+        Destination { path: Some(path), may_replace, keeps_old, notices: Vec::new() }
+    }
+
+    fn check_path(&self, path: &Path) -> Result<(), Failure> {
+        let shown = path.display();
+        match fs::symlink_metadata(path) {
+            Ok(metadata) if metadata.is_dir() => {
+                return Err(Failure::new(status::FAILED, format!("cannot write `{shown}`: it is a folder"))
+                    .hint(format!("name a file in it: -o {}", path.join(DEFAULT_NAME).display())));
+            }
+            Ok(metadata) if !metadata.is_file() => {
+                return Err(Failure::new(
+                    status::FAILED,
+                    format!("cannot write `{shown}`: it is not a regular file"),
+                )
+                .hint("name another file, or use -o - for standard output"));
+            }
+            Ok(_) => {
+                if let Some(writer) = lock::writer_of(path) {
+                    let message = format!("cannot write `{shown}`: it is being written by {writer}");
+                    return Err(Failure::new(status::FAILED, message)
+                        .hint("wait for its end, or name another file: -o FILE"));
+                }
+                if !self.may_replace {
+                    return Err(Failure::new(
+                        status::FAILED,
+                        format!("cannot write `{shown}`: it exists already"),
+                    )
+                    .hint("replace it with -f, or name another file"));
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+                    return Err(Failure::new(
+                        status::FAILED,
+                        format!("cannot write `{shown}`: there is no folder `{}`", folder.display()),
+                    )
+                    .hint(format!("create it: mkdir -p {}", folder.display())));
+                }
+            }
+            Err(error) => return Err(write_failure(path, &error)),
+        }
+        Ok(())
+    }
+
+    /// Creates the file, under a temporary name next to its own until [`Unplaced::place`].
+    pub(super) fn create(&self) -> Result<(ProfileFile, Unplaced), Failure> {
+        let Some(path) = &self.path else {
+            return Ok((ProfileFile::Stdout(io::stdout()), Unplaced { new: None }));
+        };
+        let (temporary, file) =
+            privilege::as_user(|| create_unfinished(path)).map_err(|error| write_failure(path, &error))?;
+        let new = file.try_clone().map(|file| New {
+            file,
+            temporary,
+            path: path.clone(),
+            may_replace: self.may_replace,
+            keeps_old: self.keeps_old,
+        });
+        let new = new.map_err(|error| write_failure(path, &error))?;
+        Ok((ProfileFile::File(GrowingFile::new(file)), Unplaced { new: Some(new) }))
+    }
+
+    /// The path of the file; `None` for standard output.
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+}
+
+/// A new file next to `path`, locked so that nobody takes it for what a killed recorder left.
+fn create_unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
+    /// There may be files of recorders with the same process id, in other containers or earlier.
+    const MOST_NAMES: u32 = 100;
+    for attempt in 0..MOST_NAMES {
+        let temporary = Sibling::Unfinished.name(path, attempt);
+        let file = match own_file::create(&temporary) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
+            created => created?,
+        };
+        // It may have been taken for such a file before it was locked.
+        if !lock::lock(&file) || placed::is_at(&file, &temporary) {
+            return Ok((temporary, file));
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+/// A failure to write `path`.
+pub(super) fn write_failure(path: &Path, error: &io::Error) -> Failure {
+    if descriptors::is_lack(error) {
+        return descriptors::lack(&format!("cannot write `{}`", path.display()));
+    }
+    let hint = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "free some space, or write elsewhere: -o /path/on/another/disk"
+        }
+        ErrorKind::FileTooLarge => "raise the limit (ulimit -f), or shorten the recording: -d 10s",
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "write elsewhere: -o /tmp/prof.data",
+        _ => "write elsewhere: -o FILE",
+    };
+    let why = match error.kind() {
+        ErrorKind::StorageFull => "no space left on the disk".to_owned(),
+        ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        ErrorKind::FileTooLarge => "the file size limit is reached".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::new(status::FAILED, format!("cannot write `{}`: {why}", path.display())).hint(hint)
+}
+
+/// The file that a recording writes.
+#[derive(Debug)]
+pub(super) enum ProfileFile {
+    File(GrowingFile),
+    Stdout(io::Stdout),
+}
+
+impl ProfileFile {
+    /// Cuts the file to its first `bytes` bytes, the last border between whole chunks. Then `end` is appended.
+    pub(super) fn cut_to(&mut self, bytes: u64, end: &[u8]) {
+        if let ProfileFile::File(file) = self {
+            file.end_at(bytes, end);
+        }
+    }
+}
+
+impl Write for ProfileFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            ProfileFile::File(file) => file.write(bytes),
+            ProfileFile::Stdout(stdout) => stdout.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            ProfileFile::File(file) => file.flush(),
+            ProfileFile::Stdout(stdout) => stdout.flush(),
+        }
+    }
+}
+
+/// Replaces `%p` by the process id, `%c` by the target's name and `%t` by the local date and time; `%%` is a
+/// percent sign.
+pub(super) fn expand(path: &Path, pid: u32, name: &str, time: &str) -> PathBuf {
+    let text = path.to_string_lossy();
+    let mut out = String::new();
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character != '%' {
+            out.push(character);
+            continue;
+        }
+        match characters.next() {
+            Some('p') => out.push_str(&pid.to_string()),
+            Some('c') => out.extend(name.chars().map(|c| if c == '/' || c.is_control() { '_' } else { c })),
+            Some('t') => out.push_str(time),
+            Some('%') => out.push('%'),
+            Some(other) => out.extend(['%', other]),
+            None => out.push('%'),
+        }
+    }
+    PathBuf::from(out)
+}

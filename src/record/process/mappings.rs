@@ -1,0 +1,404 @@
+//! A process that is recorded, and what code it has mapped, now and before.
+
+use crate::bpf::{FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_START, prof_process};
+use crate::profile::FrameId;
+use crate::record::kernel::sideband::CodeMapping;
+use crate::record::modules::{FileId, ModuleFiles};
+use crate::record::names::jit_names::DumpOf;
+use crate::symbols::PerfMapSource;
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
+
+/// Code of one module in one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mapped {
+    /// First process address.
+    pub start: u64,
+    /// First process address behind it.
+    pub end: u64,
+    /// Process address − module address.
+    pub bias: u64,
+    /// The file, or [`ModuleFiles::GENERATED`].
+    pub file: FileId,
+    /// When it was mapped, CLOCK_MONOTONIC, ns; 0 when before the recording.
+    pub since_ns: u64,
+}
+
+/// Addresses that show another file than the kernel side was told of.
+#[derive(Debug, Clone, Copy)]
+struct Replaced {
+    start: u64,
+    end: u64,
+    since_ns: u64,
+    /// When the kernel side heard of it, ns; `u64::MAX` while it has not.
+    until_ns: u64,
+}
+
+/// The vsyscall page of x86-64 as frames have it, and as registers do.
+pub(super) const VSYSCALL_PAGES: [u64; 2] = [0xffff_ffff_ff60_0000 & FRAME_ADDRESS, 0xffff_ffff_ff60_0000];
+
+/// Whether an address lies in the vsyscall page, which every process has and none maps.
+pub(crate) fn is_vsyscall(address: u64) -> bool {
+    VSYSCALL_PAGES.contains(&(address & !0xfff))
+}
+
+/// One process.
+#[derive(Debug, Default)]
+pub struct Process {
+    /// Name of the process.
+    pub comm: String,
+    /// How often its number was reused during the recording.
+    pub generation: u32,
+    /// exec calls seen; what the kernel side counts too.
+    pub exec_seq: u32,
+    /// By start, never overlapping.
+    mappings: Vec<Mapped>,
+    /// Mappings that are gone, with the time of their end.
+    past: Vec<(Mapped, u64)>,
+    replaced: Vec<Replaced>,
+    /// When the mappings last changed, ns.
+    changed_ns: u64,
+    /// Frames of user addresses (with marks) and the file each is in, valid for the present mappings.
+    pub frames: FxHashMap<u64, (FrameId, FileId)>,
+    /// Where the names of its generated code are, once it has any.
+    pub perf_map: Option<Arc<PerfMapSource>>,
+    /// The dump that names its generated code by time, if there is one.
+    pub(crate) jit_dump: Option<DumpOf>,
+    /// When the mappings had last changed in which that was looked for, ns.
+    pub(crate) dump_sought_ns: Option<u64>,
+    /// When it was forked, ns, if that was seen.
+    pub(crate) forked_ns: Option<u64>,
+    /// Its generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
+    pub lacks_frame_pointers: bool,
+    /// Time of its last exec, ns.
+    pub exec_ns: u64,
+    /// Time of the last re-read after an unknown address, ns.
+    pub reread_ns: u64,
+    /// Since when the kernel side has counted other exec calls than were heard of, ns; 0 when it agrees.
+    pub mismatch_ns: u64,
+    /// Inherited at fork and unchanged since: the kernel side has done the same, if it knew the parent.
+    pub is_inherited: bool,
+    /// It has ended.
+    pub has_ended: bool,
+    /// The kernel side needs to hear of its mappings.
+    pub is_dirty: bool,
+    /// It is among those that are looked at before the kernel side is told of anything.
+    pub(super) is_touched: bool,
+    /// The kernel side had no room for it.
+    pub(super) is_refused: bool,
+    /// Mappings of it that the kernel side was not told of: there are too many.
+    pub(crate) cut: u64,
+    /// Whether the kernel side shall know of it at all.
+    pub is_target: bool,
+}
+
+/// Most mappings that are remembered after they are gone, per process.
+const MAX_PAST: usize = 4096;
+
+impl Process {
+    /// A target of which no mapping is known yet.
+    pub(crate) fn target(comm: String, generation: u32, exec_seq: u32) -> Process {
+        Process { comm, generation, exec_seq, is_target: true, is_dirty: true, ..Process::default() }
+    }
+
+    /// Adds a mapping; what it covers of older ones is gone from then on.
+    pub fn map(&mut self, new: Mapped) {
+        if self.mappings.iter().any(|old| Mapped { since_ns: new.since_ns, ..*old } == new) {
+            return;
+        }
+        self.note_replaced(&new);
+        let mut kept = Vec::with_capacity(self.mappings.len() + 2);
+        for old in self.mappings.drain(..) {
+            if old.end <= new.start || new.end <= old.start {
+                kept.push(old);
+                continue;
+            }
+            self.past.push((old, new.since_ns));
+            if old.start < new.start {
+                kept.push(Mapped { end: new.start, ..old });
+            }
+            if new.end < old.end {
+                kept.push(Mapped { start: new.end, ..old });
+            }
+        }
+        kept.push(new);
+        kept.sort_unstable_by_key(|mapping| mapping.start);
+        self.mappings = kept;
+        self.changed(new.since_ns);
+    }
+
+    /// Notes that the kernel side takes the addresses of `new` for those of another file until it hears of it.
+    fn note_replaced(&mut self, new: &Mapped) {
+        let is_stale = |old: &Mapped| {
+            old.start < new.end && new.start < old.end && (old.file, old.bias) != (new.file, new.bias)
+        };
+        if !self.mappings.iter().any(is_stale) {
+            return;
+        }
+        if self.replaced.len() >= MAX_PAST {
+            self.replaced.drain(..MAX_PAST / 2);
+        }
+        let Mapped { start, end, since_ns, .. } = *new;
+        self.replaced.push(Replaced { start, end, since_ns, until_ns: u64::MAX });
+    }
+
+    /// The kernel side has heard of the present mappings at `time_ns`.
+    pub(crate) fn published(&mut self, time_ns: u64) {
+        self.is_dirty = false;
+        for replaced in self.replaced.iter_mut().rev().take_while(|replaced| replaced.until_ns == u64::MAX) {
+            replaced.until_ns = time_ns;
+        }
+    }
+
+    /// How many of the frames (addresses with marks, leaf first) that the kernel side found at `time_ns` are right
+    /// for certain, if not all: those up to the first in addresses of which it did not know yet that they show another
+    /// file.
+    pub(crate) fn frames_before_stale(&self, frames: &[u64], time_ns: u64) -> Option<usize> {
+        let is_in_time = |replaced: &&Replaced| (replaced.since_ns..replaced.until_ns).contains(&time_ns);
+        let stale: Vec<&Replaced> = self.replaced.iter().filter(is_in_time).collect();
+        let is_stale = |&raw: &u64| {
+            let address = (raw & FRAME_ADDRESS).saturating_sub(u64::from(raw & FRAME_RETURN != 0));
+            stale.iter().any(|replaced| (replaced.start..replaced.end).contains(&address))
+        };
+        if stale.is_empty() {
+            return None;
+        }
+        frames.iter().position(is_stale).map(|index| index + 1)
+    }
+
+    /// A child that was forked at `time_ns`: it has what its parent had.
+    pub(crate) fn forked(&self, generation: u32, time_ns: u64) -> Process {
+        let inherit = |&mapping: &Mapped| Mapped { since_ns: time_ns.min(mapping.since_ns), ..mapping };
+        Process {
+            comm: self.comm.clone(),
+            generation,
+            exec_seq: self.exec_seq,
+            mappings: self.mappings.iter().map(inherit).collect(),
+            is_target: self.is_target,
+            forked_ns: Some(time_ns),
+            is_inherited: true,
+            is_dirty: true,
+            ..Process::default()
+        }
+    }
+
+    /// Forgets what no sample can need any more: all code. Its name, its number and the names of its generated code stay.
+    pub(super) fn forget_code(&mut self) {
+        (self.mappings, self.past, self.replaced) = Default::default();
+        self.frames = FxHashMap::default();
+    }
+
+    /// Forgets all mappings, as exec does.
+    pub fn unmap_all(&mut self, time_ns: u64) {
+        self.past.extend(self.mappings.drain(..).map(|mapping| (mapping, time_ns)));
+        (self.jit_dump, self.forked_ns) = (None, None);
+        self.changed(time_ns);
+    }
+
+    fn changed(&mut self, time_ns: u64) {
+        self.changed_ns = self.changed_ns.max(time_ns);
+        if self.past.len() > MAX_PAST {
+            self.past.drain(..MAX_PAST / 2);
+        }
+        self.frames.clear();
+        self.is_dirty = true;
+        self.is_inherited = false;
+    }
+
+    /// Replaces all mappings by what /proc says now, keeping the times of those that are unchanged.
+    pub fn set_mappings(&mut self, mut now: Vec<Mapped>, time_ns: u64) {
+        for mapping in &mut now {
+            let old =
+                self.mappings.iter().find(|old| Mapped { since_ns: mapping.since_ns, ..**old } == *mapping);
+            mapping.since_ns = old.map_or(mapping.since_ns, |old| old.since_ns);
+        }
+        if now == self.mappings {
+            return;
+        }
+        for new in &now {
+            self.note_replaced(new);
+        }
+        let gone = self.mappings.iter().filter(|old| !now.contains(old));
+        self.past.extend(gone.map(|&old| (old, time_ns)));
+        self.mappings = now;
+        self.changed(time_ns);
+    }
+
+    /// The mapping that `address` was in at `time_ns`.
+    pub fn find(&self, address: u64, time_ns: u64) -> Option<&Mapped> {
+        let index = self.mappings.partition_point(|mapping| mapping.start <= address);
+        let present = index.checked_sub(1).map(|index| &self.mappings[index]);
+        if let Some(mapping) = present.filter(|m| address < m.end && m.since_ns <= time_ns) {
+            return Some(mapping);
+        }
+        self.past
+            .iter()
+            .rev()
+            .filter(|(m, until_ns)| m.since_ns <= time_ns && time_ns < *until_ns)
+            .map(|(mapping, _)| mapping)
+            .find(|m| m.start <= address && address < m.end)
+    }
+
+    /// Whether `time_ns` is within the time of the present mappings.
+    pub fn is_present(&self, time_ns: u64) -> bool {
+        time_ns >= self.changed_ns
+    }
+
+    /// When the mappings last changed, ns.
+    pub(crate) fn changed_ns(&self) -> u64 {
+        self.changed_ns
+    }
+
+    /// The present mappings, by start.
+    pub fn mappings(&self) -> &[Mapped] {
+        &self.mappings
+    }
+
+    /// The files of all mappings, past ones too.
+    pub(crate) fn files(&self) -> impl Iterator<Item = FileId> + '_ {
+        self.mappings.iter().chain(self.past.iter().map(|(mapping, _)| mapping)).map(|mapping| mapping.file)
+    }
+
+    /// The kernel side's view of the mappings, under a stamp that no other entry has; the second value counts those that did not fit.
+    pub fn kernel_entry(&self, stamp: u64, files: &ModuleFiles) -> (Box<prof_process>, usize) {
+        let mut entry = empty_entry();
+        entry.stamp = stamp;
+        let mut count = 0;
+        let mut cut = 0;
+        for mapping in &self.mappings {
+            let image = files.get(mapping.file).image;
+            let previous = count - usize::from(count > 0);
+            let last = &mut entry.mapping[previous];
+            // Neighbours of one module, and generated code with gaps between, share an entry.
+            if count > 0
+                && last.image == image
+                && last.bias == mapping.bias
+                && (last.end == mapping.start || mapping.file == ModuleFiles::GENERATED)
+            {
+                last.end = mapping.end;
+                continue;
+            }
+            if count == MAX_MAPPINGS {
+                cut += 1;
+                continue;
+            }
+            entry.start[count] = mapping.start;
+            entry.mapping[count].end = mapping.end;
+            entry.mapping[count].bias = mapping.bias;
+            entry.mapping[count].image = image;
+            count += 1;
+        }
+        entry.count = count as u32;
+        entry.exec_seq = self.exec_seq;
+        (entry, cut)
+    }
+}
+
+/// The kernel side's entry of a process about which nothing is known.
+pub(crate) fn empty_entry() -> Box<prof_process> {
+    Box::new(prof_process { start: [NO_START; MAX_MAPPINGS], ..prof_process::default() })
+}
+
+/// Reads what code a process has mapped now. A process that is gone keeps what was known.
+pub(crate) fn read_mappings(pid: u32, process: &mut Process, time_ns: u64, files: &mut ModuleFiles) {
+    let Some(mappings) = files.code_mappings(pid) else { return };
+    if mappings.is_empty() {
+        return; // a process that has begun to exit
+    }
+    let now = mappings.iter().filter_map(|mapping| mapped(pid, mapping, time_ns, files)).collect();
+    process.set_mappings(now, time_ns);
+}
+
+/// A mapping with its module.
+pub(crate) fn mapped(
+    pid: u32,
+    mapping: &CodeMapping,
+    time_ns: u64,
+    files: &mut ModuleFiles,
+) -> Option<Mapped> {
+    let file = files.file_of(pid, mapping)?;
+    let bias = match &files.get(file).elf {
+        Some(elf) => elf.bias_of_mapping(mapping.start, mapping.end, mapping.file_offset)?,
+        None if file == ModuleFiles::GENERATED => 0,
+        None if files.is_generated(file) => mapping.start,
+        // Not readable as ELF: offsets in the file are the best addresses there are.
+        None => mapping.start.wrapping_sub(mapping.file_offset),
+    };
+    Some(Mapped { start: mapping.start, end: mapping.end, bias, file, since_ns: time_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(start: u64, end: u64, file: u32, since_ns: u64) -> Mapped {
+        Mapped { start, end, bias: 0x1000, file: FileId(file), since_ns }
+    }
+
+    #[test]
+    fn a_new_mapping_takes_the_place_of_what_it_covers_from_its_time_on() {
+        let mut process = Process::default();
+        process.map(mapped(0x1000, 0x5000, 1, 0));
+        process.map(mapped(0x2000, 0x3000, 2, 100));
+        assert_eq!(process.find(0x2800, 100).map(|m| m.file), Some(FileId(2)));
+        assert_eq!(process.find(0x2800, 99).map(|m| m.file), Some(FileId(1)));
+        assert_eq!(process.find(0x1800, 100).map(|m| m.file), Some(FileId(1)));
+        assert_eq!(process.find(0x4800, 100).map(|m| m.file), Some(FileId(1)));
+        assert_eq!(process.find(0x5000, 100), None);
+    }
+
+    #[test]
+    fn frames_in_a_replaced_file_are_not_believed_until_the_kernel_side_has_heard_of_it() {
+        let mut process = Process::default();
+        process.map(mapped(0x1000, 0x5000, 1, 0));
+        process.published(10);
+        let frames = [0x9000, FRAME_RETURN | 0x2801, FRAME_RETURN | 0x9800];
+        assert_eq!(process.frames_before_stale(&frames, 50), None);
+        process.map(mapped(0x2000, 0x3000, 2, 100));
+        assert_eq!(process.frames_before_stale(&frames, 99), None, "the old file was still there");
+        assert_eq!(process.frames_before_stale(&frames, 100), Some(2));
+        process.published(200);
+        assert_eq!(process.frames_before_stale(&frames, 199), Some(2));
+        assert_eq!(process.frames_before_stale(&frames, 200), None);
+        assert_eq!(
+            process.frames_before_stale(&[FRAME_RETURN | 0x3001], 150),
+            None,
+            "a call before the border"
+        );
+        assert_eq!(process.frames_before_stale(&[0x9000], 150), None, "nothing was there before");
+    }
+
+    #[test]
+    fn the_vsyscall_page_is_known_with_and_without_the_high_bits() {
+        assert!(is_vsyscall(0xffff_ffff_ff60_0400) && is_vsyscall(0xffff_ffff_ff60_0400 & FRAME_ADDRESS));
+        assert!(!is_vsyscall(0xffff_ffff_ff60_1000) && !is_vsyscall(0x400));
+    }
+
+    #[test]
+    fn exec_ends_every_mapping() {
+        let mut process = Process::default();
+        process.map(mapped(0x1000, 0x2000, 1, 0));
+        process.unmap_all(50);
+        process.map(mapped(0x1000, 0x2000, 2, 60));
+        assert_eq!(process.find(0x1000, 49).map(|m| m.file), Some(FileId(1)));
+        assert_eq!(process.find(0x1000, 55), None);
+        assert_eq!(process.find(0x1000, 60).map(|m| m.file), Some(FileId(2)));
+    }
+
+    #[test]
+    fn the_kernel_entry_is_sorted_merged_and_cut_with_a_count() {
+        let mut process = Process::default();
+        process.map(mapped(0x9000, 0xa000, 1, 0));
+        process.map(mapped(0x1000, 0x2000, 1, 0));
+        process.map(mapped(0x2000, 0x3000, 1, 0));
+        let (entry, cut) = process.kernel_entry(1, &ModuleFiles::new(false));
+        assert_eq!((entry.count, cut), (2, 0));
+        assert_eq!((entry.start[0], entry.mapping[0].end), (0x1000, 0x3000));
+        assert_eq!(entry.start[2], NO_START);
+        for i in 0..300u64 {
+            process.map(mapped(0x10_0000 + i * 0x2000, 0x10_1000 + i * 0x2000, 1, 0));
+        }
+        let (entry, cut) = process.kernel_entry(1, &ModuleFiles::new(false));
+        assert_eq!((entry.count as usize, cut), (MAX_MAPPINGS, 46));
+    }
+}

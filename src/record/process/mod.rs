@@ -1,0 +1,8 @@
+//! Processes that are recorded: what they have mapped, what they are called, when they end. Read from /proc and from the
+//! side-band, never from samples.
+
+pub(crate) mod exits;
+pub(crate) mod mappings;
+pub(crate) mod proc_fs;
+pub(crate) mod table;
+pub(crate) mod title;

@@ -1,0 +1,51 @@
+//! Why a recording ends.
+
+use crate::base::units;
+use std::borrow::Cow;
+
+/// Why a recording ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopReason {
+    /// The launched command has ended, or the one that times the recording.
+    CommandEnded,
+    /// All that was to be recorded has ended.
+    TargetEnded,
+    /// It had ended before the first sample could be taken.
+    TargetGone,
+    /// The duration that was asked for has passed.
+    DurationReached,
+    /// Ctrl-C.
+    Interrupted,
+    /// Another signal, which ends this process.
+    Signal(i32),
+    /// By the user of a live view.
+    Stopped,
+}
+
+impl StopReason {
+    /// For the end record, and for people.
+    pub(crate) fn text(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
+            StopReason::CommandEnded => "command ended",
+            StopReason::TargetEnded => "target ended",
+            StopReason::TargetGone => "target ended before the first sample",
+            StopReason::DurationReached => "duration reached",
+            StopReason::Interrupted => "interrupted",
+            StopReason::Signal(signal) => {
+                return Cow::Owned(format!("prof was ended by {}", units::signal(signal)));
+            }
+            StopReason::Stopped => "stopped",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_have_their_names() {
+        assert_eq!(StopReason::Signal(libc::SIGTERM).text(), "prof was ended by SIGTERM");
+        assert_eq!(StopReason::Signal(63).text(), "prof was ended by signal 63");
+    }
+}

@@ -1,0 +1,7 @@
+//! From what the user typed to processes and threads: found by number or name, or started for the recording.
+//! It ends where the recording begins.
+
+pub(crate) mod children;
+pub(crate) mod cpu_use;
+pub(crate) mod launch;
+pub(crate) mod search;

@@ -1,0 +1,275 @@
+//! Why a thread waits, from the system call that it is in and from the kernel functions that it waits in.
+
+use crate::bpf::REASON_BY_FILE;
+use crate::profile::{Reason, WakerKind};
+
+/// System calls and what they wait for, as long as the kernel's stack does not say more.
+#[rustfmt::skip]
+const SYSTEM_CALLS: &[(libc::c_long, u8)] = &[
+    (libc::SYS_futex, 1), (libc::SYS_flock, 1),
+    (libc::SYS_fsync, 2), (libc::SYS_fdatasync, 2), (libc::SYS_sync, 2), (libc::SYS_syncfs, 2),
+    (libc::SYS_sync_file_range, 2), (libc::SYS_msync, 2), (libc::SYS_openat, 2), (libc::SYS_statx, 2),
+    (libc::SYS_newfstatat, 2), (libc::SYS_unlinkat, 2), (libc::SYS_renameat2, 2), (libc::SYS_mkdirat, 2),
+    (libc::SYS_getdents64, 2), (libc::SYS_ftruncate, 2), (libc::SYS_fallocate, 2), (libc::SYS_io_getevents, 2),
+    (libc::SYS_accept, 3), (libc::SYS_accept4, 3), (libc::SYS_connect, 3),
+    (libc::SYS_msgrcv, 4), (libc::SYS_msgsnd, 4), (libc::SYS_semop, 4), (libc::SYS_semtimedop, 4),
+    (libc::SYS_mq_timedreceive, 4), (libc::SYS_mq_timedsend, 4),
+    (libc::SYS_ppoll, 5), (libc::SYS_pselect6, 5), (libc::SYS_epoll_pwait, 5), (libc::SYS_epoll_pwait2, 5),
+    (libc::SYS_io_uring_enter, 5), (libc::SYS_rt_sigtimedwait, 5),
+    (libc::SYS_nanosleep, 6), (libc::SYS_clock_nanosleep, 6), (libc::SYS_rt_sigsuspend, 5),
+    (libc::SYS_mmap, 7), (libc::SYS_munmap, 7), (libc::SYS_mprotect, 7), (libc::SYS_madvise, 7), (libc::SYS_brk, 7),
+    (libc::SYS_wait4, 8), (libc::SYS_waitid, 8), (libc::SYS_clone, 8), (libc::SYS_clone3, 8),
+    (libc::SYS_ptrace, 10),
+    (libc::SYS_read, REASON_BY_FILE), (libc::SYS_write, REASON_BY_FILE), (libc::SYS_readv, REASON_BY_FILE),
+    (libc::SYS_writev, REASON_BY_FILE), (libc::SYS_pread64, REASON_BY_FILE), (libc::SYS_pwrite64, REASON_BY_FILE),
+    (libc::SYS_preadv, REASON_BY_FILE), (libc::SYS_pwritev, REASON_BY_FILE), (libc::SYS_preadv2, REASON_BY_FILE),
+    (libc::SYS_pwritev2, REASON_BY_FILE), (libc::SYS_recvfrom, REASON_BY_FILE), (libc::SYS_recvmsg, REASON_BY_FILE),
+    (libc::SYS_recvmmsg, REASON_BY_FILE), (libc::SYS_sendto, REASON_BY_FILE), (libc::SYS_sendmsg, REASON_BY_FILE),
+    (libc::SYS_sendmmsg, REASON_BY_FILE), (libc::SYS_splice, REASON_BY_FILE), (libc::SYS_sendfile, REASON_BY_FILE),
+    (libc::SYS_ioctl, REASON_BY_FILE), (libc::SYS_close, REASON_BY_FILE),
+];
+
+/// The same, of calls that only x86-64 has.
+#[cfg(target_arch = "x86_64")]
+#[rustfmt::skip]
+const MORE_SYSTEM_CALLS: &[(libc::c_long, u8)] = &[
+    (libc::SYS_poll, 5), (libc::SYS_select, 5), (libc::SYS_epoll_wait, 5), (libc::SYS_pause, 5),
+    (libc::SYS_vfork, 8), (libc::SYS_fork, 8), (libc::SYS_open, 2), (libc::SYS_stat, 2), (libc::SYS_lstat, 2),
+    (libc::SYS_unlink, 2), (libc::SYS_rename, 2), (libc::SYS_mkdir, 2), (libc::SYS_rmdir, 2),
+];
+#[cfg(not(target_arch = "x86_64"))]
+const MORE_SYSTEM_CALLS: &[(libc::c_long, u8)] = &[];
+
+/// Numbers that the kernel side looks up.
+pub(super) const SYSTEM_CALL_ROOM: usize = 512;
+
+/// By system call number: the reason's code, or [`REASON_BY_FILE`].
+pub(crate) fn by_system_call() -> [u8; SYSTEM_CALL_ROOM] {
+    let mut reasons = [Reason::Other.code(); SYSTEM_CALL_ROOM];
+    for &(number, reason) in SYSTEM_CALLS.iter().chain(MORE_SYSTEM_CALLS) {
+        if let Some(slot) = usize::try_from(number).ok().and_then(|number| reasons.get_mut(number)) {
+            *slot = reason;
+        }
+    }
+    reasons
+}
+
+/// Beginnings of names of kernel functions, and what a thread waits for that is in one.
+const KERNEL_FUNCTIONS: &[(&str, Reason)] = &[
+    ("futex_", Reason::Lock),
+    ("do_futex", Reason::Lock),
+    ("__mutex_lock", Reason::Lock),
+    ("rwsem_down_", Reason::Lock),
+    ("__rt_mutex_", Reason::Lock),
+    ("flock_lock", Reason::Lock),
+    ("fcntl_setlk", Reason::Lock),
+    ("io_schedule", Reason::Disk),
+    ("folio_wait", Reason::Disk),
+    ("submit_bio_wait", Reason::Disk),
+    ("blk_", Reason::Disk),
+    ("jbd2_", Reason::Disk),
+    ("balance_dirty_pages", Reason::Disk),
+    ("xfs_log", Reason::Disk),
+    ("hrtimer_nanosleep", Reason::Sleep),
+    ("do_nanosleep", Reason::Sleep),
+    ("__do_sys_pause", Reason::Poll),
+    ("sigsuspend", Reason::Poll),
+    ("ep_poll", Reason::Poll),
+    ("do_epoll", Reason::Poll),
+    ("do_sys_poll", Reason::Poll),
+    ("do_poll", Reason::Poll),
+    ("do_select", Reason::Poll),
+    ("poll_schedule", Reason::Poll),
+    ("pipe_", Reason::Pipe),
+    ("anon_pipe_", Reason::Pipe),
+    ("fifo_", Reason::Pipe),
+    ("unix_", Reason::Pipe),
+    ("__unix_", Reason::Pipe),
+    ("eventfd_", Reason::Pipe),
+    ("timerfd_", Reason::Sleep),
+    ("io_cqring_wait", Reason::Poll),
+    ("n_tty_", Reason::Pipe),
+    ("msg_", Reason::Pipe),
+    ("__do_semtimedop", Reason::Pipe),
+    ("tcp_", Reason::Network),
+    ("udp_", Reason::Network),
+    ("inet_", Reason::Network),
+    ("sk_wait_", Reason::Network),
+    ("sk_stream_wait", Reason::Network),
+    ("packet_recvmsg", Reason::Network),
+    ("raw_recvmsg", Reason::Network),
+    ("rawv6_recvmsg", Reason::Network),
+    ("do_wait", Reason::Child),
+    ("kernel_wait", Reason::Child),
+    ("wait_for_vfork", Reason::Child),
+    ("kernel_clone", Reason::Child),
+    ("ptrace_stop", Reason::Stopped),
+    ("do_signal_stop", Reason::Stopped),
+    ("__refrigerator", Reason::Stopped),
+    ("handle_mm_fault", Reason::Fault),
+    ("exc_page_fault", Reason::Fault),
+    ("do_user_addr_fault", Reason::Fault),
+    ("handle_userfault", Reason::Fault),
+];
+
+/// What a thread waits for by the kernel functions that it is in, leaf first, if one of them says it.
+pub(crate) fn of_kernel<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Option<Reason> {
+    let of_function = |name: &str| {
+        // `do_wait_intr` and others wait for anything.
+        let is_child = |start: &str| start != "do_wait" || name == start;
+        (KERNEL_FUNCTIONS.iter())
+            .find(|(start, _)| name.starts_with(start) && is_child(start))
+            .map(|(_, reason)| *reason)
+    };
+    // What is read to serve a page fault is a fault, whatever it waits for in the end.
+    let is_fault = |name: &str| {
+        KERNEL_FUNCTIONS.iter().any(|(start, reason)| *reason == Reason::Fault && name.starts_with(start))
+    };
+    match functions.clone().any(is_fault) {
+        true => Some(Reason::Fault),
+        false => functions.filter_map(of_function).next(),
+    }
+}
+
+/// Refines what the kernel side found by what the kernel functions say.
+pub(super) fn refine(found: Reason, in_kernel: Option<Reason>) -> Reason {
+    match found {
+        Reason::NoCpu | Reason::Stopped => found,
+        _ => in_kernel.unwrap_or(found),
+    }
+}
+
+/// What a wait was for by how it ended: one for another thread that an interrupt ended was for time to pass, since only a timer
+/// does that.
+pub(super) fn by_its_end(reason: Reason, waker: WakerKind, is_timer: Option<bool>) -> Reason {
+    let is_interrupt = matches!(waker, WakerKind::Interrupt | WakerKind::SoftInterrupt);
+    match reason {
+        Reason::Lock if is_interrupt && is_timer != Some(false) => Reason::Sleep,
+        reason => reason,
+    }
+}
+
+/// Whether a waker is a timer's, by the kernel functions that it is in; `None` where their names are not known.
+pub(crate) fn is_timer<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Option<bool> {
+    const TIMERS: [&str; 5] =
+        ["hrtimer_", "__hrtimer_", "call_timer_fn", "run_timer_softirq", "process_timeout"];
+    let named = functions.filter(|name| !name.is_empty());
+    let is_known = named.clone().next().is_some();
+    is_known.then(|| named.into_iter().any(|name| TIMERS.iter().any(|start| name.starts_with(start))))
+}
+
+/// What a waker is by the kernel functions that it is in, leaf first: an interrupt, or what was `found`.
+pub(crate) fn waker_kind<'a>(found: WakerKind, functions: impl Iterator<Item = &'a str>) -> WakerKind {
+    for name in functions {
+        if name.starts_with("handle_softirqs") || name.starts_with("__do_softirq") {
+            return WakerKind::SoftInterrupt;
+        }
+        if name.contains("sysvec_") || name.contains("common_interrupt") || name.starts_with("el1h_") {
+            return WakerKind::Interrupt;
+        }
+    }
+    found
+}
+
+/// Kernel frames of the samplers themselves and of the scheduler, leaf first: how many to leave out. The last of
+/// the given functions is the first that was not called by what follows.
+pub(crate) fn own_frames<'a>(functions: impl Iterator<Item = &'a str>, last: &[&str]) -> usize {
+    functions
+        .enumerate()
+        .filter(|(_, name)| last.contains(name))
+        .map(|(index, _)| index + 1)
+        .last()
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refined(found: Reason, functions: &[&str]) -> Reason {
+        refine(found, of_kernel(functions.iter().copied()))
+    }
+
+    #[test]
+    fn the_innermost_known_function_decides() {
+        assert_eq!(refined(Reason::Other, &["schedule", "futex_wait_queue", "do_futex"]), Reason::Lock);
+        assert_eq!(
+            refined(Reason::Disk, &["schedule", "rwsem_down_write_slowpath", "ext4_file_write"]),
+            Reason::Lock
+        );
+        assert_eq!(refined(Reason::Pipe, &["schedule", "anon_pipe_read", "vfs_read"]), Reason::Pipe);
+        assert_eq!(refined(Reason::Network, &["nothing known"]), Reason::Network);
+        let fault = ["io_schedule", "folio_wait_bit_common", "filemap_fault", "handle_mm_fault"];
+        assert_eq!(refined(Reason::Disk, &fault), Reason::Fault);
+        assert_eq!(refined(Reason::NoCpu, &["futex_wait_queue"]), Reason::NoCpu);
+    }
+
+    #[test]
+    fn functions_whose_names_begin_alike_are_told_apart() {
+        assert_eq!(of_kernel(["do_wait_intr_irq", "eventfd_read"].into_iter()), Some(Reason::Pipe));
+        assert_eq!(of_kernel(["do_wait_intr_irq", "timerfd_read"].into_iter()), Some(Reason::Sleep));
+        assert_eq!(of_kernel(["do_wait", "kernel_wait4"].into_iter()), Some(Reason::Child));
+    }
+
+    /// A socket is the network's only if it is not between processes of one machine.
+    #[test]
+    fn sockets_of_one_machine_are_no_network() {
+        let datagram = ["schedule_timeout", "__skb_wait_for_more_packets", "__skb_recv_datagram"];
+        let read_by = |function| of_kernel(datagram.into_iter().chain([function, "sock_recvmsg"]));
+        assert_eq!(read_by("__unix_dgram_recvmsg"), Some(Reason::Pipe));
+        assert_eq!(read_by("udp_recvmsg"), Some(Reason::Network));
+        assert_eq!(read_by("packet_recvmsg"), Some(Reason::Network));
+        assert_eq!(read_by("rawv6_recvmsg"), Some(Reason::Network));
+        assert_eq!(read_by("a_new_protocol"), None);
+        assert_eq!(of_kernel(["schedule_timeout", "unix_accept"].into_iter()), Some(Reason::Pipe));
+    }
+
+    #[test]
+    fn system_calls_have_their_reasons() {
+        let reasons = by_system_call();
+        let of = |number: libc::c_long| reasons[number as usize];
+        assert_eq!(Reason::from_code(of(libc::SYS_futex)), Reason::Lock);
+        assert_eq!(Reason::from_code(of(libc::SYS_clock_nanosleep)), Reason::Sleep);
+        assert_eq!(Reason::from_code(of(libc::SYS_wait4)), Reason::Child);
+        assert_eq!(of(libc::SYS_read), REASON_BY_FILE);
+    }
+
+    #[test]
+    fn interrupts_are_told_apart() {
+        let kind = |found, functions: &[&str]| waker_kind(found, functions.iter().copied());
+        let softirq = ["sock_def_readable", "handle_softirqs", "sysvec_apic_timer_interrupt"];
+        assert_eq!(kind(WakerKind::Thread, &softirq), WakerKind::SoftInterrupt);
+        let timer = ["hrtimer_wakeup", "__hrtimer_run_queues", "__sysvec_apic_timer_interrupt"];
+        assert_eq!(kind(WakerKind::Thread, &timer), WakerKind::Interrupt);
+        assert_eq!(kind(WakerKind::Interrupt, &["hrtimer_wakeup"]), WakerKind::Interrupt);
+        assert_eq!(kind(WakerKind::Thread, &["futex_wake", "do_futex"]), WakerKind::Thread);
+    }
+
+    #[test]
+    fn a_wait_for_another_thread_that_a_timer_ends_is_for_time_to_pass() {
+        let timer = ["hrtimer_wakeup", "__hrtimer_run_queues", "__sysvec_apic_timer_interrupt"];
+        let signal = ["signal_wake_up_state", "sock_def_readable", "handle_softirqs"];
+        assert_eq!(is_timer(timer.into_iter()), Some(true));
+        assert_eq!(is_timer(signal.into_iter()), Some(false));
+        assert_eq!(is_timer(["", ""].into_iter()), None, "names are hidden");
+        let ended = |reason, waker, is_timer| by_its_end(reason, waker, is_timer);
+        assert_eq!(ended(Reason::Lock, WakerKind::Interrupt, Some(true)), Reason::Sleep);
+        assert_eq!(ended(Reason::Lock, WakerKind::SoftInterrupt, Some(true)), Reason::Sleep);
+        assert_eq!(ended(Reason::Lock, WakerKind::Interrupt, None), Reason::Sleep);
+        assert_eq!(ended(Reason::Lock, WakerKind::SoftInterrupt, Some(false)), Reason::Lock);
+        assert_eq!(
+            ended(Reason::Lock, WakerKind::Thread, Some(true)),
+            Reason::Lock,
+            "it runs in a timer's thread"
+        );
+        assert_eq!(ended(Reason::Lock, WakerKind::None, None), Reason::Lock);
+        assert_eq!(ended(Reason::Poll, WakerKind::Interrupt, Some(true)), Reason::Poll);
+    }
+
+    #[test]
+    fn the_schedulers_own_frames_are_left_out() {
+        let functions = ["bpf_prog", "__traceiter_sched_exit_tp", "__schedule", "schedule", "do_nanosleep"];
+        assert_eq!(own_frames(functions.into_iter(), &["__schedule"]), 3);
+        assert_eq!(own_frames(["do_nanosleep"].into_iter(), &["__schedule"]), 0);
+    }
+}

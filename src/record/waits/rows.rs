@@ -1,0 +1,461 @@
+//! Waits as the kernel side sent them → rows of the profile.
+
+use super::living::Living;
+use super::ongoing::{OpenStack, OpenWaits};
+use super::reason;
+use super::unmatched::Pending;
+use crate::bpf::{RescueEvent, SampleEvent, ThreadTimeEvent, WaitEvent, WaitKind};
+use crate::profile::{
+    EventId, EventInfo, Outcome, Reason, Sample, ShortWaits, StackId, ThreadTime, Unit, Wait, Waker,
+    WakerKind, counter,
+};
+use crate::record::collect::collector::Collector;
+use rustc_hash::FxHashSet;
+
+/// Kernel functions that every wait begins with, the innermost ones left out before: the scheduler's own.
+const SCHEDULER: [&str; 1] = ["__schedule"];
+/// Kernel functions that every waking begins with.
+const WAKING: [&str; 2] = ["try_to_wake_up", "ttwu_do_activate"];
+/// Bytes of records that are held back for others which are late, at most.
+const MAX_HELD_BYTES: usize = 32 << 20;
+
+/// What is known of the waits so far.
+#[derive(Debug)]
+pub(crate) struct Waits {
+    event: EventId,
+    /// What those did who ended a wait: by the thread that was woken, and when.
+    wakers: Pending<WakerStack>,
+    /// Stacks of waits that are not over: by thread and start.
+    early: Pending<EarlyStack>,
+    /// Records of wakers and stacks that have come and are not stored yet, for want of a table or of a copy.
+    late: FxHashSet<Late>,
+    /// Ends of waits to which those belong, with the copies of their stacks.
+    held: Vec<(SampleEvent, Option<RescueEvent>)>,
+    held_bytes: usize,
+    /// Waits that are not over and can be looked at.
+    pub(crate) open: OpenWaits,
+    /// Threads that the last look has found, of a recording that is watched.
+    pub(crate) living: Option<Vec<Living>>,
+}
+
+/// What is known of who ended a wait.
+#[derive(Debug, Clone, Copy)]
+struct WakerStack {
+    stack: Option<StackId>,
+    kind: WakerKind,
+    /// A timer, of an interrupt whose functions are known.
+    is_timer: Option<bool>,
+}
+
+/// What is known of a wait that is not over.
+#[derive(Debug, Clone, Copy)]
+struct EarlyStack {
+    stack: Option<StackId>,
+    outcome: Outcome,
+    /// By the kernel functions in it.
+    reason: Option<Reason>,
+}
+
+/// By which the end of a wait finds a record that came before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Late {
+    /// The thread that was woken, and when.
+    Waker(u32, u64),
+    /// The thread, and when its wait began.
+    Stack(u32, u64),
+}
+
+impl Late {
+    /// Of a record that is needed by a later one.
+    fn of(sample: &SampleEvent) -> Option<Late> {
+        let wait = sample.wait.as_ref()?;
+        match wait.kind {
+            WaitKind::Waker => Some(Late::Waker(wait.other_tid, wait.wake_ns)),
+            WaitKind::Stack => Some(Late::Stack(sample.tid, wait.start_ns)),
+            _ => None,
+        }
+    }
+}
+
+impl Collector {
+    /// A record will be stored later than those that come after it.
+    pub(crate) fn is_late(&mut self, sample: &SampleEvent) {
+        if let (Some(late), Some(waits)) = (Late::of(sample), self.waits.as_mut()) {
+            waits.late.insert(late);
+        }
+    }
+
+    /// Holds back the end of a wait whose waker or stack is late. Gives it back if it need not wait.
+    pub(crate) fn hold(
+        &mut self,
+        sample: SampleEvent,
+        rescue: Option<RescueEvent>,
+    ) -> Option<(SampleEvent, Option<RescueEvent>)> {
+        let (Some(waits), Some(wait)) = (self.waits.as_mut(), sample.wait.as_ref()) else {
+            return Some((sample, rescue));
+        };
+        let is_end = matches!(wait.kind, WaitKind::Ended | WaitKind::Open);
+        if !is_end || !waits.lacks(&sample, wait) {
+            return Some((sample, rescue));
+        }
+        let copied = rescue.as_ref().map_or(0, |rescue| rescue.stack.len());
+        let bytes = size_of::<RescueEvent>() + (sample.user.len() + sample.kernel.len()) * 8 + copied;
+        if waits.held_bytes + bytes > MAX_HELD_BYTES {
+            self.profile.count(counter::WAITS_UNMATCHED, 1);
+            return Some((sample, rescue));
+        }
+        waits.held_bytes += bytes;
+        waits.held.push((sample, rescue));
+        None
+    }
+
+    /// Stores the ends of waits that lack nothing any more.
+    pub(crate) fn release_held(&mut self) {
+        let Some(waits) = self.waits.as_mut().filter(|waits| !waits.held.is_empty()) else { return };
+        waits.held_bytes = 0;
+        for (sample, rescue) in std::mem::take(&mut waits.held) {
+            self.add(sample, rescue);
+        }
+    }
+
+    /// Waits are recorded too; `sampling` says by which rule, for people.
+    pub(crate) fn add_waits(&mut self, sampling: String) {
+        let info = EventInfo { name: "off-cpu".to_owned(), unit: Unit::Nanoseconds, sampling, period: 0 };
+        let event = self.profile.add_event(info);
+        self.waits = Some(Waits {
+            event,
+            wakers: Pending::default(),
+            early: Pending::default(),
+            late: FxHashSet::default(),
+            held: Vec::new(),
+            held_bytes: 0,
+            open: OpenWaits::default(),
+            living: None,
+        });
+    }
+
+    /// The kernel addresses of a sample of the sampler of waits, without those of the sampler and the scheduler.
+    pub(crate) fn waiting_kernel(&mut self, kernel: &[u64], kind: WaitKind) -> Vec<u64> {
+        let last: &[&str] = if kind == WaitKind::Waker { &WAKING } else { &SCHEDULER };
+        let own = self.with_kernel_names(kernel, |names| reason::own_frames(names, last));
+        let scheduler = self.kernel.symbols().and_then(|symbols| symbols.scheduler_text()).unwrap_or(0..0);
+        (kernel.iter().copied().skip(own))
+            .filter(|address| kind == WaitKind::Waker || !scheduler.contains(address))
+            .collect()
+    }
+
+    /// Who a waker is by the kernel functions that it is in. The kernel side knows some interrupts only.
+    fn waker_kind(&mut self, kernel: &[u64], wait: &WaitEvent) -> WakerKind {
+        let found = WakerKind::from_code(wait.waker);
+        self.with_kernel_names(kernel, |names| reason::waker_kind(found, names))
+    }
+
+    /// Whether a record is of a thread that did not wake anybody itself: an interrupt came while it ran.
+    pub(crate) fn is_interrupted_waker(&mut self, sample: &SampleEvent) -> bool {
+        let Some(wait) = sample.wait.as_ref().filter(|wait| wait.kind == WaitKind::Waker) else {
+            return false;
+        };
+        self.waker_kind(&sample.kernel, wait) != WakerKind::Thread
+    }
+
+    /// Stores what a record of the ring of waits says, whose stack is `stack`.
+    pub(crate) fn store_wait(
+        &mut self,
+        sample: &SampleEvent,
+        wait: &WaitEvent,
+        stack: Option<StackId>,
+        outcome: Outcome,
+    ) {
+        if let (Some(late), Some(waits)) = (Late::of(sample), self.waits.as_mut()) {
+            waits.late.remove(&late);
+        }
+        match wait.kind {
+            WaitKind::Waker => {
+                let kind = self.waker_kind(&sample.kernel, wait);
+                let is_timer = self.with_kernel_names(&sample.kernel, |names| reason::is_timer(names));
+                if let Some(waits) = self.waits.as_mut() {
+                    waits.wakers.insert(wait.other_tid, wait.wake_ns, WakerStack { stack, kind, is_timer });
+                }
+            }
+            WaitKind::Stack => {
+                let reason = self.with_kernel_names(&sample.kernel, |names| reason::of_kernel(names));
+                let early = EarlyStack { stack, outcome, reason };
+                if let Some(waits) = self.waits.as_mut() {
+                    waits.early.insert(sample.tid, wait.start_ns, early);
+                }
+            }
+            WaitKind::Still => {
+                let in_kernel = self.with_kernel_names(&sample.kernel, |names| reason::of_kernel(names));
+                let reason = reason::refine(Reason::from_code(wait.reason), in_kernel);
+                let Some(waits) = self.waits.as_mut() else { return };
+                waits.open.add(sample, wait, OpenStack { stack, outcome, reason });
+            }
+            WaitKind::Ended | WaitKind::Open => self.store_ended(sample, wait, stack, outcome),
+        }
+    }
+
+    fn store_ended(
+        &mut self,
+        sample: &SampleEvent,
+        wait: &WaitEvent,
+        stack: Option<StackId>,
+        outcome: Outcome,
+    ) {
+        let task = self.task(sample);
+        let found = Reason::from_code(wait.reason);
+        let in_kernel = self.with_kernel_names(&sample.kernel, |names| reason::of_kernel(names));
+        let known_waker = match WakerKind::from_code(wait.waker) {
+            WakerKind::None => Waker::default(),
+            kind => {
+                let task = match wait.other_tid {
+                    0 if self.profile.meta.pid_namespace != 0 => self.task_outside(&wait.other_comm),
+                    tid => self.task_at(wait.wake_ns, wait.other_tgid, tid, &wait.other_comm),
+                };
+                Waker { kind, task: Some(task), stack: None }
+            }
+        };
+        let start_ns = self.start_ns;
+        let Some(waits) = self.waits.as_mut() else { return };
+        waits.open.remove(sample.tid, wait.start_ns);
+        let early = waits.early.take(sample.tid, wait.start_ns);
+        if early.is_none() && outcome == Outcome::Unset {
+            // It was sent before, and has had to make room, or was lost.
+            self.profile.count(counter::WAITS_UNMATCHED, 1);
+        }
+        let EarlyStack { stack, outcome, reason } =
+            early.unwrap_or(EarlyStack { stack, outcome, reason: in_kernel });
+        let (waker, is_timer) = match waits.wakers.take(sample.tid, wait.wake_ns) {
+            Some(WakerStack { stack, kind, is_timer }) => (Waker { stack, kind, ..known_waker }, is_timer),
+            None => (known_waker, None),
+        };
+        let reason = reason::refine(found, reason);
+        let reason = reason::by_its_end(reason, waker.kind, is_timer);
+        let event = waits.event;
+        let mut push = |from_ns: u64, to_ns: u64, weight: u64, reason, waker| {
+            if weight == 0 {
+                return;
+            }
+            self.totals.waits += 1;
+            let duration_ns = to_ns.saturating_sub(from_ns);
+            self.profile.events[event.index()].push(Sample {
+                time_ns: from_ns.saturating_sub(start_ns),
+                task,
+                stack,
+                weight,
+                cpu: sample.cpu as u16,
+                outcome,
+                wait: Some(Wait { duration_ns, reason, waker }),
+                folded: None,
+            });
+        };
+        push(wait.start_ns, wait.wake_ns, wait.blocked_weight, reason, waker);
+        push(wait.wake_ns, wait.end_ns, wait.no_cpu_weight, Reason::NoCpu, Waker::default());
+    }
+
+    /// Stores the time of a thread that has ended, or is there at the end.
+    pub(crate) fn add_thread_time(&mut self, time: &ThreadTimeEvent) {
+        if time.tid == time.tgid && !time.has_ended {
+            self.renew_title(time.to_ns, time.tgid, &time.comm);
+        }
+        let time = self.thread_time(time);
+        self.profile.thread_times.push(time);
+    }
+
+    /// The time of a thread with the numbers of the profile.
+    pub(crate) fn thread_time(&mut self, time: &ThreadTimeEvent) -> ThreadTime {
+        let short_waits = (time.short_waits.iter().enumerate())
+            .filter(|(_, (count, _))| *count > 0)
+            .map(|(code, &(count, time_ns))| ShortWaits {
+                reason: Reason::from_code(code as u8),
+                count,
+                time_ns,
+            })
+            .collect();
+        ThreadTime {
+            task: self.task_at(time.to_ns, time.tgid, time.tid, &time.comm),
+            from_ns: time.from_ns.saturating_sub(self.start_ns),
+            to_ns: time.to_ns.saturating_sub(self.start_ns),
+            on_cpu_ns: time.on_cpu_ns,
+            no_cpu_ns: time.no_cpu_ns,
+            blocked_ns: time.blocked_ns,
+            switches: time.switches,
+            has_ended: time.has_ended,
+            short_waits,
+        }
+    }
+
+    /// A wait that is not over, whose stack is known.
+    #[cfg(test)]
+    pub(crate) fn remember_early(&mut self, tid: u32, start_ns: u64, stack: StackId) {
+        let early = EarlyStack { stack: Some(stack), outcome: Outcome::Complete, reason: None };
+        if let Some(waits) = self.waits.as_mut() {
+            waits.early.insert(tid, start_ns, early);
+        }
+    }
+
+    /// Has the stacks that wait for their records be those that `renumber` makes of them.
+    pub(crate) fn renumber_waiting(&mut self, mut renumber: impl FnMut(StackId) -> StackId) {
+        let Some(waits) = self.waits.as_mut() else { return };
+        let wakers = waits.wakers.values_mut().map(|waker| &mut waker.stack);
+        let early = waits.early.values_mut().map(|early| &mut early.stack);
+        for stack in wakers.chain(early).chain(waits.open.stacks()).flatten() {
+            *stack = renumber(*stack);
+        }
+    }
+
+    fn with_kernel_names<R>(&mut self, kernel: &[u64], look: impl FnOnce(KernelNames<'_>) -> R) -> R {
+        look(KernelNames { symbols: self.kernel.symbols(), addresses: kernel.iter() })
+    }
+}
+
+impl Waits {
+    /// Whether a record that the end of a wait needs has come and is not stored yet.
+    fn lacks(&self, sample: &SampleEvent, wait: &WaitEvent) -> bool {
+        let [waker, stack] = [Late::Waker(sample.tid, wait.wake_ns), Late::Stack(sample.tid, wait.start_ns)];
+        !self.late.is_empty() && (self.late.contains(&waker) || self.late.contains(&stack))
+    }
+}
+
+/// Names of the functions of kernel addresses, which are return addresses.
+#[derive(Clone)]
+struct KernelNames<'a> {
+    symbols: Option<&'a crate::symbols::KernelSymbols>,
+    addresses: std::slice::Iter<'a, u64>,
+}
+
+impl<'a> Iterator for KernelNames<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let address = self.addresses.next()?;
+        let symbols = self.symbols?;
+        Some(symbols.lookup(address.wrapping_sub(1)).map_or("", |symbol| symbol.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{Meta, OUTSIDE, Profile};
+    use crate::record::collect::kernel_frames::KernelFrames;
+    use crate::record::modules::ModuleFiles;
+
+    fn collector() -> Collector {
+        let (files, kernel) = (ModuleFiles::new(false), KernelFrames::new(false));
+        let mut collector = Collector::new(Profile::new(Meta::default()), files, kernel);
+        collector.add_waits("every wait".to_owned());
+        collector
+    }
+
+    /// What is sent of one wait of a thread of this process, from 1000 to 3000 ns.
+    fn record(kind: WaitKind, user: Vec<u64>) -> SampleEvent {
+        let pid = std::process::id();
+        let wait = WaitEvent {
+            kind,
+            other_tid: if kind == WaitKind::Waker { 7 } else { pid },
+            other_tgid: pid,
+            other_comm: b"waker".to_vec(),
+            waker: WakerKind::Thread.code(),
+            reason: Reason::Lock.code(),
+            start_ns: 1000,
+            wake_ns: 2000,
+            end_ns: 3000,
+            blocked_weight: 1000,
+            no_cpu_weight: 0,
+        };
+        SampleEvent {
+            time_ns: 1000,
+            tgid: pid,
+            tid: if kind == WaitKind::Waker { pid } else { 7 },
+            cpu: 0,
+            outcome: Outcome::Complete.code(),
+            has_rescue: false,
+            rescue_refused: false,
+            comm: b"waiter".to_vec(),
+            kernel: Vec::new(),
+            user,
+            left_out: 0,
+            wait: Some(Box::new(wait)),
+        }
+    }
+
+    fn rows(collector: &Collector) -> Vec<Sample> {
+        collector.profile.events[0].samples().collect()
+    }
+
+    #[test]
+    fn the_end_of_a_wait_has_the_stack_and_the_waker_that_came_before() {
+        let mut collector = collector();
+        collector.add(record(WaitKind::Stack, vec![0x1000, 0x2000]), None);
+        collector.add(record(WaitKind::Waker, vec![0x3000]), None);
+        collector.add(record(WaitKind::Ended, Vec::new()), None);
+        let rows = rows(&collector);
+        assert!(rows[0].stack.is_some() && rows[0].wait.unwrap().waker.stack.is_some(), "{rows:?}");
+    }
+
+    #[test]
+    fn a_waker_outside_of_the_namespace_is_no_process() {
+        let mut collector = collector();
+        collector.profile.meta.pid_namespace = 4_026_532_211;
+        collector.processes.is_system_wide = true;
+        let mut waker = record(WaitKind::Waker, Vec::new());
+        (waker.tgid, waker.tid) = (0, 0);
+        collector.add(waker, None);
+        assert!(collector.processes.get(0).is_none(), "it would be told to the kernel side");
+        let mut end = record(WaitKind::Ended, vec![0x1000]);
+        let wait = end.wait.as_mut().unwrap();
+        (wait.other_tgid, wait.other_tid) = (0, 0);
+        collector.add(end, None);
+        let task = rows(&collector)[0].wait.and_then(|wait| wait.waker.task).expect("it has a name");
+        let (task, tables) = (collector.profile.tables.task(task), &collector.profile.tables);
+        assert_eq!((task.pid, task.tid), (0, 0));
+        assert_eq!((tables.string(task.comm), tables.string(task.process)), ("waker", OUTSIDE));
+    }
+
+    /// They wait for a table, or for a copy of the stack, by which they come after what needs them.
+    #[test]
+    fn the_end_of_a_wait_is_held_back_for_a_late_stack_or_waker() {
+        for late in [WaitKind::Stack, WaitKind::Waker] {
+            let mut collector = collector();
+            let other = if late == WaitKind::Stack { WaitKind::Waker } else { WaitKind::Stack };
+            collector.add(record(other, vec![0x1000]), None);
+            let late = record(late, vec![0x1000]);
+            collector.is_late(&late);
+            collector.add(record(WaitKind::Ended, Vec::new()), None);
+            collector.release_held();
+            assert_eq!(rows(&collector), [], "its stack or waker has not come yet");
+            collector.add(late, None);
+            collector.release_held();
+            let rows = rows(&collector);
+            assert_eq!(rows.len(), 1);
+            assert!(rows[0].stack.is_some() && rows[0].wait.unwrap().waker.stack.is_some(), "{rows:?}");
+        }
+    }
+
+    /// All wakers of ten seconds may be late for one table.
+    #[test]
+    fn many_ends_of_waits_find_their_late_wakers() {
+        let mut collector = collector();
+        let at = |kind, number: u64| {
+            let mut record = record(kind, vec![0x1000]);
+            let wait = record.wait.as_mut().unwrap();
+            wait.start_ns += 10_000 * number;
+            wait.wake_ns += 10_000 * number;
+            wait.end_ns += 10_000 * number;
+            record
+        };
+        for number in 0..100 {
+            let waker = at(WaitKind::Waker, number);
+            collector.is_late(&waker);
+            let mut end = at(WaitKind::Ended, number);
+            end.rescue_refused = true;
+            collector.add(end, None);
+            collector.release_held();
+        }
+        (0..100).for_each(|number| collector.add(at(WaitKind::Waker, number), None));
+        collector.release_held();
+        let rows = rows(&collector);
+        assert_eq!(rows.iter().filter(|row| row.wait.unwrap().waker.stack.is_some()).count(), 100);
+        assert_eq!(collector.profile.counter(counter::RESCUE_REFUSED), 100, "each of them once");
+    }
+}
