@@ -3,114 +3,62 @@
 //! [`Selection`] filters the samples and names their frames; tables and trees are built from it; views
 //! are drawn from those and never write back. Everything works on any event of a profile.
 
-mod advice;
-mod amount;
-mod behind;
-mod blocking;
-mod call_tree;
-mod coarse;
-mod code;
-mod ending;
 mod export;
-mod filter;
-mod flame;
-mod function_table;
-mod group;
-mod heat_map;
-mod hidden_idle;
-mod idle;
-mod info;
-mod json;
-mod json_waits;
-mod label;
-mod metric;
-mod name;
+mod model;
+mod naming;
 mod options;
-mod output;
-mod peek;
-mod quality;
-mod reasons;
-mod runtime;
-mod sandwich;
-mod selection;
-mod short_names;
-mod spread;
-mod stack_filter;
-mod terminal;
-mod text;
-mod thread_names;
-mod threads;
-mod timeline;
-mod totals;
-mod tsv;
-mod wait_site;
-mod wait_table;
-mod waiting_calls;
-mod waits_beside;
-mod waker;
+mod print;
+mod query;
+#[cfg(test)]
+pub(crate) mod tests;
+mod views;
+mod waits;
 
-#[cfg(test)]
-mod account_tests;
-#[cfg(test)]
-mod filter_tests;
-#[cfg(test)]
-pub(crate) mod fixture;
-#[cfg(test)]
-pub(crate) mod fixture_waits;
-#[cfg(test)]
-mod generated_code_tests;
-#[cfg(test)]
-mod hostile_tests;
-#[cfg(test)]
-mod idle_tests;
-#[cfg(test)]
-mod property_tests;
-#[cfg(test)]
-mod timeline_tests;
-#[cfg(test)]
-mod unaccounted_tests;
-#[cfg(test)]
-mod view_tests;
-#[cfg(test)]
-mod wait_view_tests;
-
-pub use amount::Amount;
-pub use behind::{Behind, BehindSample, StackStep};
-pub use call_tree::{CallTree, Direction, Node, NodeId};
-pub use coarse::{CoarsePart, CoarseTime};
-pub(crate) use ending::words as ending_words;
 pub use export::{ExportJob, ExportShape, export, folded};
-pub use flame::{BoxOf, FlameBox, flame_boxes};
-pub use function_table::{FunctionTable, Row};
-pub use group::{Activity, Group};
-pub use heat_map::{HeatGrid, HeatMap};
-pub use idle::IdleWaits;
-pub use info::info;
-pub(crate) use label::thread_name;
-pub use label::{Label, LabelId, LabelKey, LabelKind, Labels, Place, PlaceId, Source, Step};
-pub use metric::{Metric, Shown};
-pub use name::{module_file, module_stem, short};
+pub use model::amount::Amount;
+pub(crate) use model::ending::words as ending_words;
+use model::group;
+pub use model::group::{Activity, Group};
+pub(crate) use model::label::thread_name;
+pub use model::label::{Label, LabelId, LabelKey, LabelKind, Labels, Place, PlaceId, Source, Step};
+use model::metric;
+pub use model::metric::{Metric, Shown};
+pub use model::quality::{Quality, WorstModule};
+pub use model::rollup::{CoarsePart, CoarseTime};
+use model::thread_names;
+pub use model::totals::{ThreadTimes, Times, Totals};
+pub use naming::name::{module_file, module_stem, short};
 pub use options::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
     Grouping, InfoOptions, Input, NamePattern, NameStyle, PathStep, ReportOptions, SortKey, Space,
     StackFilter, ThreadFilter, ThreadKey, TimeRange, View,
 };
-pub use output::replace_file;
-pub use peek::{Peek, peek};
-pub use quality::{Quality, WorstModule};
-pub use reasons::Reasons;
-pub use sandwich::Sandwich;
-pub use selection::Selection;
-pub use terminal::Screen;
-pub use text::{Page, event_title};
-pub use threads::{
+pub use print::info::info;
+use print::json;
+pub use print::output::replace_file;
+pub use print::terminal::Screen;
+use print::text;
+pub use print::text::{Page, event_title};
+use print::tsv;
+use query::filter;
+use query::notes;
+pub use query::selection::Selection;
+pub use views::call_tree::{CallTree, Direction, Node, NodeId};
+pub use views::flame::{BoxOf, FlameBox, flame_boxes};
+pub use views::function_table::{FunctionTable, Row};
+pub use views::heat_map::{HeatGrid, HeatMap};
+pub use views::peek::{Peek, peek};
+pub use views::samples_at::{Behind, BehindSample, StackStep};
+pub use views::sandwich::Sandwich;
+pub use views::threads::{
     ThreadRow, TopWait, thread_rows, thread_rows_with_times, thread_title, threads, threads_with_times,
 };
-pub use timeline::{Busy, Timeline, TimelineRow};
-pub use totals::{ThreadTimes, Times, Totals};
-pub use wait_site::WaitSite;
-pub use wait_table::{WaitRow, WaitTable};
-pub use waker::WokenBy;
+pub use views::timeline::{Busy, Timeline, TimelineRow};
+pub use waits::idle::IdleWaits;
+pub use waits::reasons::Reasons;
+pub use waits::site::WaitSite;
+pub use waits::table::{WaitRow, WaitTable};
+pub use waits::waker::WokenBy;
 
 use crate::base::failure::{Failure, status};
 use crate::base::privilege;
@@ -284,17 +232,17 @@ impl Recording {
 
     /// That the file it was read from is not whole. Quotes the file's name.
     pub fn warning(&self, input: &Input) -> Option<String> {
-        let problem = advice::missing_part(&self.profile, &self.integrity)?;
+        let problem = notes::missing_part(&self.profile, &self.integrity)?;
         Some(match input {
-            Input::Stdin => advice::not_whole("standard input", &problem),
-            Input::File(path) => advice::not_whole(&format!("`{}`", path.display()), &problem),
+            Input::Stdin => notes::not_whole("standard input", &problem),
+            Input::File(path) => notes::not_whole(&format!("`{}`", path.display()), &problem),
         })
     }
 
     /// What is wrong with the recording, how much it matters and what would mend it, most important first. Quotes
     /// foreign names.
     pub fn notes(&self, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
-        advice::report_notes(self, selection, options)
+        notes::report_notes(self, selection, options)
     }
 
     /// The events that hold the time that was asked for.
@@ -304,7 +252,7 @@ impl Recording {
     /// Status 3 when the profile does not have them.
     pub fn shown(&self, metric: Option<Metric>) -> Result<Shown<'_>, Failure> {
         Shown::of(&self.profile, metric).map_err(|failure| {
-            let problem = advice::missing_part(&self.profile, &self.integrity);
+            let problem = notes::missing_part(&self.profile, &self.integrity);
             if let Some(why) = self.why_no_waits().filter(|_| metric != Some(Metric::OnCpu)) {
                 return Failure::new(status::NO_MATCH, format!("the recording holds no waits: {why}"));
             }
@@ -370,7 +318,7 @@ impl Recording {
             return Failure::new(status::NO_MATCH, format!("all waits are idle: {idle}, {time}"))
                 .hint("to see them:  --idle");
         }
-        if let Some(problem) = advice::missing_part(&self.profile, &self.integrity) {
+        if let Some(problem) = notes::missing_part(&self.profile, &self.integrity) {
             return nothing_read(&format!("{noun}s"), &problem);
         }
         let unaccounted = self.profile.counter(counter::THREADS_UNACCOUNTED);
@@ -379,13 +327,13 @@ impl Recording {
             let message = format!("the recording holds no waits, and no account of the time of {threads}");
             return Failure::new(status::NO_MATCH, message).hint("to see why:  prof doctor -p PID");
         }
-        if let Some(why) = advice::unaccounted_note(&self.profile) {
+        if let Some(why) = notes::unaccounted_note(&self.profile) {
             return Failure::new(status::NO_MATCH, format!("the recording holds no {noun}s: {why}"));
         }
         if selection.shown.sampled.is_none() {
             return Failure::new(status::NO_MATCH, "the recording holds no waits: the target did not wait");
         }
-        if let Some(why) = advice::unrecorded(&self.profile) {
+        if let Some(why) = notes::unrecorded(&self.profile) {
             return Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
                 .hint("to see why:  prof doctor");
         }

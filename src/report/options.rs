@@ -1,7 +1,7 @@
 //! What to show of a profile and how, as plain values: the command line is only one way to fill them.
 
-use super::label::LabelKey;
-use super::metric::{Metric, Shown};
+use super::model::label::LabelKey;
+use super::model::metric::{Metric, Shown};
 use std::path::PathBuf;
 
 /// Where the profile comes from.

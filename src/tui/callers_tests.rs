@@ -4,7 +4,7 @@ use super::action::{Action, Tab};
 use super::test_session::{Session, function, theme};
 use super::theme::ColorDepth;
 use crate::report::Recording;
-use crate::report::fixture::{Build, ingest};
+use crate::report::tests::fixture::{Build, ingest};
 use ratatui::layout::Position;
 
 #[test]

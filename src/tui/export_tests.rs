@@ -2,8 +2,8 @@
 
 use super::action::Effect;
 use super::test_screen::{TestScreen, screen};
-use crate::report::fixture::{Build, ingest};
-use crate::report::fixture_waits::waiting;
+use crate::report::tests::fixture::{Build, ingest};
+use crate::report::tests::fixture_waits::waiting;
 use crate::report::{BoxOf, ExportJob};
 use std::sync::Arc;
 

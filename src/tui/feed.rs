@@ -137,7 +137,7 @@ impl FeedReceiver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::ingest;
+    use crate::report::tests::fixture::ingest;
 
     #[test]
     fn nothing_piles_up_while_nobody_listens() {

@@ -3,8 +3,8 @@
 use super::action::{Action, Tab};
 use super::test_screen::{ASCII, COLORS, PLAIN, TestScreen};
 use super::theme::{ColorDepth, Theme};
-use crate::report::fixture::{Build, ingest};
-use crate::report::fixture_waits::waiting;
+use crate::report::tests::fixture::{Build, ingest};
+use crate::report::tests::fixture_waits::waiting;
 use crate::report::{CommonOptions, Metric};
 use insta::assert_snapshot;
 use ratatui::layout::Position;

@@ -9,7 +9,7 @@ use super::theme::ColorDepth;
 use super::time_view::Panel;
 use crate::profile::FrameId;
 use crate::record::live::Rehearsal;
-use crate::report::fixture::Build;
+use crate::report::tests::fixture::Build;
 use crate::report::{CommonOptions, Recording, TimeRange, Timeline};
 use std::sync::Arc;
 use std::time::Duration;

@@ -3,8 +3,8 @@
 use super::action::{Action, Tab};
 use super::spot::Spot;
 use super::test_screen::{PLAIN, TestScreen};
-use crate::report::fixture::ingest;
-use crate::report::fixture_waits::waiting;
+use crate::report::tests::fixture::ingest;
+use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
     BoxOf, CommonOptions, Direction, Format, LabelKind, Metric, NamePattern, NameStyle, NodeId, Page,
     Recording, ReportOptions, ThreadFilter, View, render,

@@ -4,7 +4,7 @@ use super::action::{Action, Effect, Tab};
 use super::callers_view::{Side, set_pivot};
 use super::picture::Picture;
 use super::test_screen::TestScreen;
-use crate::report::fixture::Build;
+use crate::report::tests::fixture::Build;
 use crate::report::{BoxOf, LabelKey, PathStep, Recording, StackFilter};
 use ratatui::layout::Size;
 use std::sync::Arc;

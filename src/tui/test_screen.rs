@@ -7,7 +7,7 @@ use super::query::Query;
 use super::screen;
 use super::theme::{ColorDepth, Glyphs, Theme};
 use super::translator::Translator;
-use crate::report::fixture::ingest;
+use crate::report::tests::fixture::ingest;
 use crate::report::{CommonOptions, Recording};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;

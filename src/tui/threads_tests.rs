@@ -5,8 +5,8 @@ use super::search::Search;
 use super::test_session::{Session, theme};
 use super::theme::ColorDepth;
 use crate::profile::Reason;
-use crate::report::fixture::{Build, ingest};
-use crate::report::fixture_waits::{MS, waiting};
+use crate::report::tests::fixture::{Build, ingest};
+use crate::report::tests::fixture_waits::{MS, waiting};
 use crate::report::{Page, ReportOptions, View, render};
 use std::sync::Arc;
 

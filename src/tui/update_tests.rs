@@ -5,8 +5,8 @@ use super::app::Prompt;
 use super::test_screen::{PLAIN, TestScreen, screen};
 use crate::base::units::percent;
 use crate::profile::{Integrity, Profile};
-use crate::report::fixture::{Build, ingest};
-use crate::report::fixture_waits::waiting;
+use crate::report::tests::fixture::{Build, ingest};
+use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
     CallTree, CommonOptions, Direction, FunctionTable, Input, Metric, Page, Recording, ReportOptions,
     SortKey, Space, StackFilter, View, render,

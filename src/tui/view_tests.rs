@@ -4,15 +4,15 @@ use super::action::{Action, Tab};
 use super::test_screen::{PLAIN, TestScreen};
 use super::test_session::{SIZES, Session, theme};
 use super::theme::ColorDepth;
-use crate::report::fixture::ingest;
-use crate::report::fixture_waits::waiting;
+use crate::report::tests::fixture::ingest;
+use crate::report::tests::fixture_waits::waiting;
 use crate::report::{CommonOptions, Metric};
 use ratatui::layout::{Position, Size};
 
 #[test]
 fn hostile_names_reach_no_terminal() {
     use crate::profile::Reason;
-    use crate::report::fixture::Build;
+    use crate::report::tests::fixture::Build;
     let mut build = Build::new();
     let wide = "漢".repeat(3_000);
     for (number, name) in ["\x1b[2J\u{202e}x", &wide, ""].into_iter().enumerate() {

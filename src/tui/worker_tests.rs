@@ -3,7 +3,7 @@
 use super::picture::Picture;
 use super::query::Query;
 use super::worker::{Done, Job, Worker};
-use crate::report::fixture::{Build, ingest};
+use crate::report::tests::fixture::{Build, ingest};
 use crate::report::{
     CommonOptions, Direction, ExportJob, ExportShape, LabelKey, Recording, SortKey, StackFilter, View,
 };

@@ -5,7 +5,7 @@
 
 use super::text_tree::{Order, TextTree};
 use crate::report::options::NameStyle;
-use crate::report::selection::Selection;
+use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 
 /// The lines of a selection, which are made when they are written.

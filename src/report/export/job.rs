@@ -2,11 +2,12 @@
 
 use super::Rendered;
 use crate::base::privilege;
+use crate::report::Recording;
 use crate::report::options::{
     ColorWhen, CommonOptions, Destination, ExportFormat, ExportOptions, ReportOptions, SortKey, View,
 };
-use crate::report::text::Page;
-use crate::report::{Recording, output};
+use crate::report::print::output;
+use crate::report::print::text::Page;
 use std::path::PathBuf;
 
 /// Names that are tried before giving up: `prof-1.svg`, `prof-2.svg`, ...
@@ -110,7 +111,7 @@ impl ExportJob {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::fixture::Build;
+    use crate::report::tests::fixture::Build;
 
     #[test]
     fn files_get_names_that_are_free() {

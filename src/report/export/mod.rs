@@ -11,7 +11,7 @@ pub use job::{ExportJob, ExportShape};
 
 use super::Recording;
 use super::options::{ExportFormat, ExportOptions};
-use super::output;
+use super::print::output;
 use crate::base::failure::Failure;
 use folded::FoldedLines;
 use std::io::{self, Write};

@@ -3,10 +3,10 @@
 
 use crate::base::safe_text;
 use crate::profile::Task;
-use crate::report::amount::Amount;
-use crate::report::label::{LabelId, Step, thread_name};
+use crate::report::model::amount::Amount;
+use crate::report::model::label::{LabelId, Step, thread_name};
 use crate::report::options::NameStyle;
-use crate::report::selection::Selection;
+use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 
 /// Number of a text of a [`TextTree`].
@@ -314,7 +314,7 @@ pub(super) fn step_text(selection: &Selection<'_>, label: LabelId, names: NameSt
 mod tests {
     use super::*;
     use crate::report::CommonOptions;
-    use crate::report::fixture::Build;
+    use crate::report::tests::fixture::Build;
     use std::convert::Infallible;
 
     fn tree(stacks: &[(u64, &[&str])]) -> TextTree {

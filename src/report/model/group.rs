@@ -1,0 +1,170 @@
+//! Equal samples, counted together.
+//!
+//! A million samples usually hold some ten thousand distinct (thread, stack, outcome, activity). They are
+//! counted first; names, trees and tables only ever see the distinct ones.
+
+use super::amount::Amount;
+use super::label::Step;
+use super::metric::{Shown, waits_of};
+use crate::profile::{Event, Outcome, Profile, Reason, StackId, TaskId};
+use crate::report::Recording;
+use crate::report::options::FilterOptions;
+use crate::report::query::filter::SampleFilter;
+use crate::report::waits::reasons;
+use crate::report::waits::reasons::Reasons;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+
+/// What the thread did when a sample was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Activity {
+    /// It ran (or did whatever else the event is about).
+    Running,
+    /// It waited.
+    Waiting(Reason),
+    /// It waited, each time too shortly for a sample of its own.
+    WaitingShortly(Reason),
+}
+
+impl Activity {
+    /// Why it waited.
+    pub fn reason(self) -> Option<Reason> {
+        match self {
+            Activity::Running => None,
+            Activity::Waiting(reason) | Activity::WaitingShortly(reason) => Some(reason),
+        }
+    }
+}
+
+/// Equal samples, counted together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// The thread.
+    pub task: TaskId,
+    /// The stack; `None` when nothing is known of it.
+    pub stack: Option<StackId>,
+    /// How the walk of the user stack ended.
+    pub outcome: Outcome,
+    /// What the thread did.
+    pub activity: Activity,
+    /// The sum of the samples.
+    pub amount: Amount,
+    /// Stands before the outermost frame, or for the whole stack.
+    pub(crate) root: Option<Step>,
+    /// Stands behind the innermost frame: why the thread waited.
+    pub(crate) tail: Option<Step>,
+}
+
+impl Group {
+    /// Whether both have the same steps.
+    pub(crate) fn has_path_of(&self, other: &Group) -> bool {
+        (self.stack, self.outcome, self.root, self.tail)
+            == (other.stack, other.outcome, other.root, other.tail)
+    }
+}
+
+impl Amount {
+    /// The sum over `groups`.
+    pub fn of(groups: &[Group]) -> Self {
+        let mut sum = Amount::default();
+        for group in groups {
+            sum.add(group.amount);
+        }
+        sum
+    }
+}
+
+/// What makes samples equal.
+pub(crate) type Key = (TaskId, Option<StackId>, Outcome, Activity);
+
+/// The groups of `shown` that pass `filter`. Where the filter is one on threads, the samples are not counted again.
+pub(crate) fn groups_of(recording: &Recording, shown: &Shown<'_>, filter: &SampleFilter) -> Vec<Group> {
+    let profile = &recording.profile;
+    // One view of a profile without waits needs its groups once: keeping them would be a copy in vain.
+    let is_kept = waits_of(profile).is_some() || recording.known_groups().is_some();
+    if !is_kept || !shown.is_time_of(profile) || !filter.is_by_thread() {
+        return count_equal(profile, recording.reasons(), shown, filter);
+    }
+    let is_shown = |group: &&Group| match group.activity {
+        Activity::Running => shown.sampled.is_some(),
+        Activity::Waiting(_) | Activity::WaitingShortly(_) => shown.waits.is_some(),
+    };
+    let groups = recording.groups().iter().filter(|group| filter.keeps_task(group.task));
+    groups.filter(is_shown).copied().collect()
+}
+
+/// All running and waiting time of `profile`, whose waits have these reasons.
+pub(crate) fn all_groups(profile: &Profile, reasons: &Reasons) -> Vec<Group> {
+    // Without patterns there is nothing that could be wrong with the options.
+    let filter = SampleFilter::new(&FilterOptions::default(), &profile.tables);
+    filter.map_or(Vec::new(), |filter| count_equal(profile, reasons, &Shown::time_of(profile), &filter))
+}
+
+/// Fewer samples than this are not worth a thread.
+const LEAST_PART: usize = 100_000;
+
+/// The rows of `event` in parts that are worth a thread each.
+pub(crate) fn parts_of(event: &Event) -> Vec<Range<usize>> {
+    let parts = (event.len() / LEAST_PART).clamp(1, rayon::current_num_threads());
+    let length = event.len().div_ceil(parts).max(1);
+    (0..event.len()).step_by(length).map(|from| from..event.len().min(from + length)).collect()
+}
+
+/// Counts equal samples of a part of `event`.
+fn count_part(
+    event: &Event,
+    rows: Range<usize>,
+    reasons: &Reasons,
+    filter: &SampleFilter,
+) -> FxHashMap<Key, Amount> {
+    let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
+    for sample in rows.map(|row| event.sample(row)) {
+        if let Some(amount) = filter.amount(&sample) {
+            let key = (sample.task, sample.stack, sample.outcome, reasons.activity(&sample));
+            counts.entry(key).or_default().add(amount);
+        }
+    }
+    counts
+}
+
+/// Counts equal samples of `shown` that pass `filter`, in the order of (stack, outcome, activity, task).
+fn count_equal(profile: &Profile, reasons: &Reasons, shown: &Shown<'_>, filter: &SampleFilter) -> Vec<Group> {
+    let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
+    for event in shown.sampled.into_iter().chain(shown.waits) {
+        let parts: Vec<FxHashMap<Key, Amount>> =
+            parts_of(event).into_par_iter().map(|part| count_part(event, part, reasons, filter)).collect();
+        for part in parts {
+            if counts.is_empty() {
+                counts = part;
+                continue;
+            }
+            for (key, amount) in part {
+                counts.entry(key).or_default().add(amount);
+            }
+        }
+    }
+    if shown.waits.is_some() {
+        for time in &profile.thread_times {
+            for short in &time.short_waits {
+                if let Some(amount) = filter.short_waits(time, short) {
+                    let activity = Activity::WaitingShortly(reasons::of_short(short.reason));
+                    counts.entry((time.task, None, Outcome::NoUserStack, activity)).or_default().add(amount);
+                }
+            }
+        }
+    }
+    let mut groups: Vec<Group> = (counts.into_iter())
+        .map(|((task, stack, outcome, activity), amount)| Group {
+            task,
+            stack,
+            outcome,
+            activity,
+            amount,
+            root: None,
+            tail: None,
+        })
+        .collect();
+    groups.sort_unstable_by_key(|group| (group.stack, group.outcome, group.activity, group.task));
+    groups
+}

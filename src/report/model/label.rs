@@ -1,0 +1,544 @@
+//! Labels: what a row, a box or a tree node is called, and which steps a machine frame turns into.
+//!
+//! A machine frame becomes one step for each function inlined at its address and one for the function
+//! that owns the code. A label holds foreign text as it is; every output makes it safe itself.
+
+use crate::profile::{
+    FRAMES_LEFT_OUT, FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task, UNNAMED_CODE,
+};
+use crate::report::naming::name;
+use crate::report::naming::short_names;
+use crate::report::options::{Grouping, NameStyle};
+use rustc_hash::FxHashMap;
+
+/// Index of a [`Label`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelId(u32);
+
+impl LabelId {
+    /// Position among the labels.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What kind of thing a label names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LabelKind {
+    /// Code of a program.
+    Program,
+    /// Code of a shared library.
+    Library,
+    /// Code of the kernel.
+    Kernel,
+    /// Code generated at run time.
+    Jit,
+    /// A thread or process.
+    Task,
+    /// The place where a stack ends although it should go on.
+    Cut,
+    /// A stack of which nothing can be shown.
+    Nothing,
+    /// Why a thread waited.
+    Wait(Reason),
+}
+
+/// What a label is known by outside of its [`Labels`]: the same in every selection of every snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LabelKey {
+    /// Name in full. Foreign text.
+    pub name: String,
+    /// Path of the module. Foreign text.
+    pub module: String,
+    /// Source line, for labels that stand for one.
+    pub line: Option<Source>,
+}
+
+/// A name for a group of frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// Name for people, in full.
+    pub name: String,
+    /// Name in the symbol table, where there is one; else as `name`.
+    pub raw_name: String,
+    /// Path of the module, or `[kernel]` and the like; empty for threads and cut stacks.
+    pub module: String,
+    /// Source line, for labels that stand for one.
+    pub line: Option<Source>,
+    /// What is named.
+    pub kind: LabelKind,
+    /// Its short name, as long as no other label has the same; empty before [`Labels::settle_names`].
+    short: String,
+}
+
+impl Label {
+    /// What it is known by in other selections.
+    pub fn key(&self) -> LabelKey {
+        LabelKey { name: self.name.clone(), module: self.module.clone(), line: self.line.clone() }
+    }
+
+    /// Whether `key` means this label.
+    pub fn is(&self, key: &LabelKey) -> bool {
+        self.name == key.name && self.module == key.module && self.line == key.line
+    }
+
+    /// Whether `pattern` matches the name, in full or raw.
+    pub fn matches(&self, pattern: &regex::Regex) -> bool {
+        pattern.is_match(&self.name) || (self.raw_name != self.name && pattern.is_match(&self.raw_name))
+    }
+
+    /// The name in the given style. Foreign text.
+    pub(crate) fn name_in(&self, style: NameStyle) -> &str {
+        match style {
+            NameStyle::Raw => &self.raw_name,
+            NameStyle::Short if !self.short.is_empty() => &self.short,
+            _ => &self.name,
+        }
+    }
+
+    /// The name in the given style, with its source line where it stands for one. Foreign text.
+    pub fn text(&self, style: NameStyle) -> String {
+        let name = self.name_in(style);
+        match &self.line {
+            Some(source) => format!("{name} {}", source.text(style)),
+            None => name.to_owned(),
+        }
+    }
+
+    fn text_bytes(&self) -> usize {
+        self.name.len() + self.raw_name.len() + self.module.len()
+    }
+
+    /// Cuts names that a program would hardly have.
+    fn shorten(&mut self) {
+        for text in [&mut self.name, &mut self.raw_name, &mut self.module] {
+            let most = text.len().min(SHORT_TEXT_BYTES);
+            let end = (0..=most).rev().find(|&end| text.is_char_boundary(end));
+            text.truncate(end.unwrap_or(0));
+            text.shrink_to_fit();
+        }
+    }
+
+    /// Orders labels of equal weight in the same way whatever the order of the samples was.
+    pub(crate) fn order_key(&self) -> (&str, &str, Option<(&str, u32)>) {
+        (&self.name, &self.module, self.line.as_ref().map(|source| (source.file.as_str(), source.line)))
+    }
+
+    pub(crate) fn is_address(&self) -> bool {
+        self.name.contains("+0x")
+    }
+
+    /// A label of that name.
+    #[cfg(test)]
+    pub(crate) fn for_tests(name: &str, kind: LabelKind) -> Self {
+        Label { kind, ..bare_label(name.to_owned(), kind) }
+    }
+}
+
+/// A place in the source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    /// Path of the file as the compiler recorded it.
+    pub file: String,
+    /// Line, 0 when unknown.
+    pub line: u32,
+}
+
+impl Source {
+    /// `file.c:12`; with the whole path unless the style is short. Foreign text.
+    pub fn text(&self, style: NameStyle) -> String {
+        let file = if style == NameStyle::Short { name::module_file(&self.file) } else { &self.file };
+        if self.line == 0 { file.to_owned() } else { format!("{file}:{}", self.line) }
+    }
+}
+
+/// One element of a shown stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// What it is called.
+    pub label: LabelId,
+    /// The function has no frame of its own: it was inlined into the step before.
+    pub is_inlined: bool,
+    /// Kernel code.
+    pub is_kernel: bool,
+    /// Where in the source.
+    pub place: PlaceId,
+}
+
+/// Index of a [`Place`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PlaceId(u32);
+
+impl PlaceId {
+    /// Position among the places.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A place in the source at which steps of a label are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Whose place it is.
+    pub label: LabelId,
+    /// Source file; the empty string when unknown.
+    pub file: StringId,
+    /// Line in `file`, 0 when unknown.
+    pub line: u32,
+}
+
+/// From so many bytes of text on, labels are shortened: names that differ in length only by malice would take any memory.
+const MOST_TEXT_BYTES: usize = 512 << 20;
+/// To so many bytes for each of their texts.
+const SHORT_TEXT_BYTES: usize = 256;
+
+/// What makes two steps have the same label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Function { name: StringId, module: StringId },
+    Line { name: StringId, module: StringId, file: StringId, line: u32 },
+    Address { module: StringId, address: u64 },
+    UnnamedCode { module: StringId },
+    Module { module: StringId },
+    Task { pid: u32, tid: u32, generation: u32, name: StringId },
+    Cut { outcome: Outcome, place: Option<(StringId, Option<u64>)> },
+    Nothing { is_hidden: bool },
+    Wait { reason: Reason },
+    ShortWaits,
+    ThreadName { name: StringId },
+    Thread { pid: u32, tid: u32, generation: u32, name: StringId },
+    Folded { filter: usize },
+}
+
+/// All labels of a profile under one grouping, and the steps of its frames.
+#[derive(Debug, Clone)]
+pub struct Labels {
+    labels: Vec<Label>,
+    by_key: FxHashMap<Key, LabelId>,
+    places: Vec<Place>,
+    by_place: FxHashMap<Place, PlaceId>,
+    grouping: Grouping,
+    inline: bool,
+    /// Steps of all resolved frames, root first, one frame after the other.
+    steps: Vec<Step>,
+    /// Bytes of the text of all labels, before some were shortened.
+    text_bytes: usize,
+    /// Range of `steps` of each frame; empty when the frame was not asked for yet.
+    of_frame: Vec<(u32, u32)>,
+}
+
+impl Labels {
+    /// No labels yet.
+    pub fn new(profile: &Profile, grouping: Grouping, inline: bool) -> Self {
+        Labels {
+            labels: Vec::new(),
+            by_key: FxHashMap::default(),
+            places: Vec::new(),
+            by_place: FxHashMap::default(),
+            grouping,
+            inline,
+            steps: Vec::new(),
+            text_bytes: 0,
+            of_frame: vec![(0, 0); profile.tables.frames().len()],
+        }
+    }
+
+    /// What one label stands for.
+    pub fn grouping(&self) -> Grouping {
+        self.grouping
+    }
+
+    /// All labels, by id.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Label> {
+        self.labels.iter()
+    }
+
+    /// All ids, in order.
+    pub fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
+        (0..self.labels.len() as u32).map(LabelId)
+    }
+
+    /// Number of labels.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there are no labels.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The label `id`, which must come from these labels.
+    pub fn get(&self, id: LabelId) -> &Label {
+        &self.labels[id.index()]
+    }
+
+    /// The steps of `frame`, root first; none before [`Labels::resolve`] was called for it.
+    pub fn steps(&self, frame: FrameId) -> &[Step] {
+        let (start, end) = self.of_frame[frame.index()];
+        &self.steps[start as usize..end as usize]
+    }
+
+    /// Finds the steps of `frame`.
+    pub fn resolve(&mut self, profile: &Profile, frame: FrameId) {
+        if self.of_frame[frame.index()] != (0, 0) {
+            return;
+        }
+        let start = self.steps.len() as u32;
+        let mut locations = profile.symbols.locations(frame);
+        if !self.inline && !locations.is_empty() {
+            locations = &locations[locations.len() - 1..];
+        }
+        let row = profile.tables.frame(frame);
+        let is_kernel = row.flags.space == FrameSpace::Kernel;
+        if self.grouping == Grouping::Module || locations.is_empty() {
+            let label = self.code_label(profile, frame, None);
+            let step = self.plain_step(label);
+            self.steps.push(Step { is_kernel, ..step });
+        } else {
+            for location in locations.iter().rev() {
+                let label = self.code_label(profile, frame, Some(location));
+                let place = self.intern_place(Place { label, file: location.file, line: location.line });
+                self.steps.push(Step { label, is_inlined: location.is_inlined, is_kernel, place });
+            }
+        }
+        self.of_frame[frame.index()] = (start, self.steps.len() as u32);
+    }
+
+    fn code_label(
+        &mut self,
+        profile: &Profile,
+        frame: FrameId,
+        location: Option<&crate::profile::Location>,
+    ) -> LabelId {
+        let row = *profile.tables.frame(frame);
+        let module = profile.tables.module(row.module);
+        let function = location.map(|location| profile.symbols.function(location.function));
+        let function = function.filter(|function| function.name != StringId(0));
+        let key = match (self.grouping, function, location) {
+            (Grouping::Module, ..) => Key::Module { module: module.path },
+            (Grouping::Line, Some(function), Some(location)) => Key::Line {
+                name: function.name,
+                module: module.path,
+                file: location.file,
+                line: location.line,
+            },
+            (_, Some(function), _) => Key::Function { name: function.name, module: module.path },
+            (_, None, _) if module.kind == ModuleKind::Jit => Key::UnnamedCode { module: module.path },
+            (_, None, _) => Key::Address { module: module.path, address: row.lookup_address() },
+        };
+        self.intern(key, || {
+            let text = |id| profile.tables.string(id).to_owned();
+            let path = module_text(profile, module.path, module.kind);
+            let (name, raw_name) = match (&key, function) {
+                (Key::Module { .. }, _) | (_, None) => {
+                    let name = match key {
+                        Key::Address { address, .. } => place_text(&path, Some(address)),
+                        Key::UnnamedCode { .. } => UNNAMED_CODE.to_owned(),
+                        _ => name::module_file(&path).to_owned(),
+                    };
+                    (name.clone(), name)
+                }
+                (_, Some(function)) => {
+                    let raw = text(function.raw_name);
+                    let name = text(function.name);
+                    (name.clone(), if raw.is_empty() { name } else { raw })
+                }
+            };
+            let line = match key {
+                Key::Line { file, line, .. } if file != StringId(0) => {
+                    Some(Source { file: text(file), line })
+                }
+                _ => None,
+            };
+            let kind = code_kind(module.kind, &path, row.flags.space);
+            // What stands for frames left out is in no module.
+            let module = if name == FRAMES_LEFT_OUT { String::new() } else { path };
+            Label { name, raw_name, module, line, kind, short: String::new() }
+        })
+    }
+
+    /// The step that stands for everything above the outermost frame of a stack whose walk ended with
+    /// `outcome` at `outermost`.
+    pub fn cut_step(&mut self, profile: &Profile, outcome: Outcome, outermost: Option<FrameId>) -> Step {
+        let place = outermost.map(|frame| {
+            let row = profile.tables.frame(frame);
+            let module = profile.tables.module(row.module);
+            // Addresses of generated code mean nothing to anybody and would never be shared.
+            let has_address = !matches!(module.kind, ModuleKind::Jit | ModuleKind::Unknown);
+            (module, has_address.then(|| row.lookup_address()))
+        });
+        let key = Key::Cut { outcome, place: place.map(|(module, address)| (module.path, address)) };
+        let label = self.intern(key, || {
+            let name = match place {
+                Some((module, address)) => {
+                    let path = module_text(profile, module.path, module.kind);
+                    format!("[truncated: {} in {}]", outcome.label(), place_text(&path, address))
+                }
+                None => format!("[truncated: {}]", outcome.label()),
+            };
+            bare_label(name, LabelKind::Cut)
+        });
+        self.plain_step(label)
+    }
+
+    /// The step that stands for a whole stack when rows are threads or processes.
+    pub fn task_step(&mut self, profile: &Profile, task: &Task) -> Step {
+        let is_thread = self.grouping == Grouping::Thread;
+        let key = Key::Task {
+            pid: task.pid,
+            tid: if is_thread { task.tid } else { 0 },
+            generation: if is_thread { task.generation } else { 0 },
+            name: if is_thread { task.comm } else { task.process },
+        };
+        let label = self.intern(key, || {
+            let (name, id) = if is_thread {
+                (profile.tables.string(task.comm), format!("tid {}", task.tid))
+            } else {
+                (profile.tables.string(task.process), format!("pid {}", task.pid))
+            };
+            let name = format!("{name} ({id})");
+            let module =
+                if is_thread { profile.tables.string(task.process).to_owned() } else { String::new() };
+            Label { module, ..bare_label(name, LabelKind::Task) }
+        });
+        self.plain_step(label)
+    }
+
+    /// The step that stands for a stack without any frame to show.
+    pub fn nothing_step(&mut self, is_hidden: bool) -> Step {
+        let label = self.intern(Key::Nothing { is_hidden }, || {
+            let name = if is_hidden { "[hidden]" } else { "[no stack]" };
+            bare_label(name.to_owned(), LabelKind::Nothing)
+        });
+        self.plain_step(label)
+    }
+
+    /// The step that stands behind the frames of a wait: `[lock]`.
+    pub fn wait_step(&mut self, reason: Reason) -> Step {
+        let label = self.intern(Key::Wait { reason }, || {
+            bare_label(format!("[{}]", reason.label()), LabelKind::Wait(reason))
+        });
+        self.plain_step(label)
+    }
+
+    /// The step that stands for the stacks of waits that were too short to have some; `name` says so.
+    pub fn short_waits_step(&mut self, name: &str) -> Step {
+        let label = self.intern(Key::ShortWaits, || bare_label(format!("[{name}]"), LabelKind::Nothing));
+        self.plain_step(label)
+    }
+
+    /// The step of a thread in front of its stacks: one for each thread name, or one for `each` thread.
+    pub(crate) fn thread_step(&mut self, profile: &Profile, task: &Task, each: bool) -> Step {
+        let name = profile.tables.string(task.comm);
+        let label = if each {
+            let key =
+                Key::Thread { pid: task.pid, tid: task.tid, generation: task.generation, name: task.comm };
+            self.intern(key, || bare_label(thread_name(name, Some(task.tid)), LabelKind::Task))
+        } else {
+            let key = Key::ThreadName { name: task.comm };
+            self.intern(key, || bare_label(name.to_owned(), LabelKind::Task))
+        };
+        self.plain_step(label)
+    }
+
+    /// The step that stands for all frames of a module that the stack filter of number `filter` folds.
+    pub(crate) fn folded_step(&mut self, filter: usize, module: &str) -> Option<Step> {
+        let like = self.labels.iter().find(|label| label.module == module)?;
+        let label = Label {
+            module: module.to_owned(),
+            ..bare_label(name::module_file(module).to_owned(), like.kind)
+        };
+        let is_kernel = label.kind == LabelKind::Kernel;
+        let label = self.intern(Key::Folded { filter }, || label);
+        Some(Step { is_kernel, ..self.plain_step(label) })
+    }
+
+    /// Gives all labels so far short names, each its own as far as their full names are.
+    pub(crate) fn settle_names(&mut self) {
+        let shorts = short_names::of(&self.labels);
+        self.labels.iter_mut().zip(shorts).for_each(|(label, short)| label.short = short);
+    }
+
+    /// Whether some label is of generated code that has no names.
+    pub(crate) fn has_unnamed_code(&self) -> bool {
+        self.labels.iter().any(|label| label.kind == LabelKind::Jit && label.name == UNNAMED_CODE)
+    }
+
+    /// Whether a step is in generated code that has no names.
+    pub(crate) fn is_unnamed_code(&self, step: &Step) -> bool {
+        let label = self.get(step.label);
+        label.kind == LabelKind::Jit && label.name == UNNAMED_CODE
+    }
+
+    /// All places, by id.
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    fn intern_place(&mut self, place: Place) -> PlaceId {
+        *self.by_place.entry(place).or_insert_with(|| {
+            self.places.push(place);
+            PlaceId(self.places.len() as u32 - 1)
+        })
+    }
+
+    /// A step that has no place in the source.
+    fn plain_step(&mut self, label: LabelId) -> Step {
+        let place = self.intern_place(Place { label, file: StringId(0), line: 0 });
+        Step { label, is_inlined: false, is_kernel: false, place }
+    }
+
+    fn intern(&mut self, key: Key, label: impl FnOnce() -> Label) -> LabelId {
+        *self.by_key.entry(key).or_insert_with(|| {
+            let mut label = label();
+            self.text_bytes += label.text_bytes();
+            if self.text_bytes > MOST_TEXT_BYTES {
+                label.shorten();
+            }
+            self.labels.push(label);
+            LabelId(self.labels.len() as u32 - 1)
+        })
+    }
+}
+
+/// The name of a thread, with its id where threads of one name are told apart. Foreign text.
+pub(crate) fn thread_name(name: &str, tid: Option<u32>) -> String {
+    tid.map_or_else(|| name.to_owned(), |tid| format!("{name} (tid {tid})"))
+}
+
+/// A label of something that is no code.
+fn bare_label(name: String, kind: LabelKind) -> Label {
+    Label { raw_name: name.clone(), name, module: String::new(), line: None, kind, short: String::new() }
+}
+
+/// The kind of code in a module, `path` as [`module_text`] writes it.
+pub(crate) fn code_kind(module: ModuleKind, path: &str, space: FrameSpace) -> LabelKind {
+    match module {
+        ModuleKind::Kernel | ModuleKind::KernelModule => LabelKind::Kernel,
+        ModuleKind::Jit => LabelKind::Jit,
+        _ if space == FrameSpace::Kernel => LabelKind::Kernel,
+        _ if name::module_file(path).contains(".so") || module == ModuleKind::Vdso => LabelKind::Library,
+        _ => LabelKind::Program,
+    }
+}
+
+/// The path of a module; a kernel module is bracketed like the kernel itself.
+pub(crate) fn module_text(profile: &Profile, path: StringId, kind: ModuleKind) -> String {
+    let path = profile.tables.string(path);
+    match kind {
+        ModuleKind::KernelModule if !path.starts_with('[') => {
+            format!("[{}]", name::module_file(path).trim_end_matches(".ko"))
+        }
+        _ if path.is_empty() => "[unknown]".to_owned(),
+        _ => path.to_owned(),
+    }
+}
+
+fn place_text(path: &str, address: Option<u64>) -> String {
+    let file = name::module_file(path);
+    match address {
+        Some(address) => format!("{file}+{address:#x}"),
+        None => file.to_owned(),
+    }
+}

@@ -1,0 +1,178 @@
+//! How far a profile can be trusted: complete stacks, named frames, lost samples; and what would mend it.
+
+use super::group::Group;
+use super::label::module_text;
+use super::metric::Shown;
+use crate::base::units::percent;
+use crate::profile::{FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
+use crate::report::naming::runtime::Runtimes;
+use crate::report::query::selection::outermost_user_frame;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Shares that tell how far to trust a set of samples.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Quality {
+    /// Samples looked at.
+    pub samples: u64,
+    /// Samples whose whole stack is known (or that have no user stack).
+    pub complete: u64,
+    /// Samples whose stack is not complete, by [`Outcome::key`].
+    pub by_cause: BTreeMap<&'static str, u64>,
+    /// Samples whose stack reaches the root, but with frames left out of its middle.
+    pub middle_left_out: u64,
+    /// Frames of all samples; a sample without any counts as one.
+    pub frames: u64,
+    /// Frames of all samples that have no name, the missing ones of samples without any among them.
+    pub unnamed_frames: u64,
+    /// Samples that the recorder lost, of the whole recording, lost waits among them where waits are shown.
+    pub lost: u64,
+    /// The waits among them.
+    pub lost_waits: u64,
+    /// The module where most stacks end early.
+    pub worst_cut: Option<WorstModule>,
+    /// The module with most unnamed frames.
+    pub worst_unnamed: Option<WorstModule>,
+    /// Whose generated code it is where such is at fault.
+    pub(crate) runtimes: Runtimes,
+    /// Kernel frames of all samples.
+    pub kernel_frames: u64,
+    /// Kernel frames of all samples that have no name.
+    pub unnamed_kernel_frames: u64,
+    /// Frames of all samples by how they were found, in the order of [`FoundBy::ALL`].
+    pub found_by: [u64; 4],
+    /// Samples that have each frame, by frame number.
+    pub samples_of_frame: Vec<u64>,
+}
+
+/// The module that does most harm of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorstModule {
+    /// Path. Foreign text.
+    pub module: String,
+    /// Its kind.
+    pub kind: ModuleKind,
+    /// The commonest reason there; unset for unnamed frames.
+    pub outcome: Outcome,
+    /// Samples or frames.
+    pub count: u64,
+}
+
+impl Quality {
+    /// The quality of `groups`, which are of the events that are `shown`.
+    pub(crate) fn of(profile: &Profile, groups: &[Group], shown: &Shown<'_>) -> Self {
+        let lost_waits = if shown.waits.is_some() { profile.counter(counter::LOST_WAITS) } else { 0 };
+        // What was lost of running time is no loss of waits.
+        let lost_samples = match shown.sampled {
+            Some(_) => [counter::LOST_RING_FULL, counter::LOST_BAD_RECORD].map(|name| profile.counter(name)),
+            None => [0, 0],
+        };
+        let mut quality = Quality {
+            lost: lost_samples.into_iter().fold(lost_waits, u64::saturating_add),
+            lost_waits,
+            ..Quality::default()
+        };
+        let mut cut: BTreeMap<(ModuleId, Outcome), u64> = BTreeMap::new();
+        // Of stacks that end in each row of their table: callers come before what they call.
+        let mut samples_of_row = vec![0u64; profile.tables.stacks().len()];
+        for group in groups {
+            quality.samples += group.amount.samples;
+            if group.outcome.is_complete() {
+                quality.complete += group.amount.samples;
+            } else {
+                *quality.by_cause.entry(group.outcome.key()).or_default() += group.amount.samples;
+                if group.outcome.has_root() {
+                    quality.middle_left_out += group.amount.samples;
+                } else if let Some(frame) = outermost_user_frame(profile, group.stack) {
+                    let module = profile.tables.frame(frame).module;
+                    *cut.entry((module, group.outcome)).or_default() += group.amount.samples;
+                }
+            }
+            match group.stack {
+                Some(stack) => samples_of_row[stack.index()] += group.amount.samples,
+                None => {
+                    quality.frames += group.amount.samples;
+                    quality.unnamed_frames += group.amount.samples;
+                }
+            }
+        }
+        let mut samples_of_frame = vec![0u64; profile.tables.frames().len()];
+        for (row, stack) in profile.tables.stacks().iter().enumerate().rev() {
+            let samples = samples_of_row[row];
+            samples_of_frame[stack.frame.index()] += samples;
+            if let Some(parent) = stack.parent {
+                samples_of_row[parent.index()] += samples;
+            }
+        }
+        quality.count_names(profile, &samples_of_frame);
+        quality.samples_of_frame = samples_of_frame;
+        let path = |module: &ModuleId| profile.tables.string(profile.tables.module(*module).path);
+        quality.worst_cut = (cut.iter())
+            .max_by_key(|((module, outcome), count)| (**count, Reverse((path(module), outcome))))
+            .map(|((module, outcome), count)| worst(profile, *module, *outcome, *count));
+        let is_generated = |worst: &Option<WorstModule>| {
+            worst
+                .as_ref()
+                .is_some_and(|worst| worst.kind == ModuleKind::Jit || worst.outcome == Outcome::JitEnd)
+        };
+        if is_generated(&quality.worst_cut) || is_generated(&quality.worst_unnamed) {
+            quality.runtimes = Runtimes::of(profile, groups);
+        }
+        quality
+    }
+
+    fn count_names(&mut self, profile: &Profile, samples_of_frame: &[u64]) {
+        let mut unnamed: BTreeMap<ModuleId, u64> = BTreeMap::new();
+        for (index, &samples) in samples_of_frame.iter().enumerate().filter(|(_, samples)| **samples > 0) {
+            let frame = FrameId(index as u32);
+            let row = profile.tables.frame(frame);
+            let is_kernel = row.flags.space == FrameSpace::Kernel;
+            let is_unnamed = !profile.symbols.is_named(frame);
+            self.frames += samples;
+            for (sum, way) in self.found_by.iter_mut().zip(FoundBy::ALL) {
+                *sum += if row.flags.found_by == way { samples } else { 0 };
+            }
+            self.kernel_frames += if is_kernel { samples } else { 0 };
+            if is_unnamed {
+                self.unnamed_frames += samples;
+                self.unnamed_kernel_frames += if is_kernel { samples } else { 0 };
+                *unnamed.entry(row.module).or_default() += samples;
+            }
+        }
+        let path = |module: &ModuleId| profile.tables.string(profile.tables.module(*module).path);
+        self.worst_unnamed = (unnamed.iter())
+            .max_by_key(|(module, count)| (**count, Reverse(path(module))))
+            .map(|(module, count)| worst(profile, *module, Outcome::Unset, *count));
+    }
+
+    /// Share of samples whose whole stack is known, percent; 100 of none.
+    pub fn complete_percent(&self) -> f64 {
+        if self.samples == 0 { 100.0 } else { percent(self.complete, self.samples) }
+    }
+
+    /// Share of samples whose stack is not complete, percent.
+    pub fn truncated_percent(&self) -> f64 {
+        percent(self.samples - self.complete, self.samples)
+    }
+
+    /// Share of samples whose stack ends before the root, percent.
+    pub fn rootless_percent(&self) -> f64 {
+        percent((self.samples - self.complete).saturating_sub(self.middle_left_out), self.samples)
+    }
+
+    /// Share of the frames that were found in each way, percent, in the order of [`FoundBy::ALL`].
+    pub fn found_by_percent(&self) -> [f64; 4] {
+        let all: u64 = self.found_by.iter().sum();
+        self.found_by.map(|frames| percent(frames, all))
+    }
+
+    /// Share of the frames of all samples that have no name, percent.
+    pub fn unnamed_percent(&self) -> f64 {
+        percent(self.unnamed_frames, self.frames)
+    }
+}
+
+fn worst(profile: &Profile, module: ModuleId, outcome: Outcome, count: u64) -> WorstModule {
+    let row = profile.tables.module(module);
+    WorstModule { module: module_text(profile, row.path, row.kind), kind: row.kind, outcome, count }
+}

@@ -1,0 +1,255 @@
+//! Where the whole time of threads went: on a CPU, ready without one, blocked, idle; and what is left over.
+
+use super::group::{Activity, Group, groups_of};
+use super::metric::{Shown, waits_of};
+use crate::base::failure::Failure;
+use crate::profile::{Reason, StringId, TaskId, counter};
+use crate::report::Recording;
+use crate::report::options::{CommonOptions, FilterOptions};
+use crate::report::query::filter::SampleFilter;
+use crate::report::query::selection::Selection;
+use std::collections::BTreeMap;
+
+/// Sums for one thread or several, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// From its start, or the recording's, to its end; 0 when not known.
+    pub lifetime_ns: u64,
+    /// On a CPU: by the scheduler, or by samples where that is not known.
+    pub on_cpu_ns: u64,
+    /// Ready to run, without a CPU.
+    pub no_cpu_ns: u64,
+    /// Blocked, idle or not.
+    all_blocked_ns: u64,
+    /// What the waits that were found idle stand for: more than all of it, where waits were left out by lot.
+    idle_weight_ns: u64,
+    /// On a CPU, by samples.
+    pub sampled_ns: u64,
+}
+
+impl Times {
+    /// Blocked, but not idle.
+    pub fn blocked_ns(&self) -> u64 {
+        self.all_blocked_ns - self.idle_ns()
+    }
+
+    /// Idle.
+    pub fn idle_ns(&self) -> u64 {
+        self.idle_weight_ns.min(self.all_blocked_ns)
+    }
+
+    /// The sum of the four kinds.
+    pub fn sum_ns(&self) -> u64 {
+        [self.no_cpu_ns, self.all_blocked_ns].into_iter().fold(self.on_cpu_ns, u64::saturating_add)
+    }
+
+    /// What the kinds miss of the lifetime; negative when they are more; 0 when the lifetime is not known.
+    pub fn unaccounted_ns(&self) -> i64 {
+        if self.lifetime_ns == 0 {
+            return 0;
+        }
+        let difference = i128::from(self.lifetime_ns) - i128::from(self.sum_ns());
+        i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
+    }
+
+    /// Adds other times.
+    pub fn add(&mut self, other: &Times) {
+        for (sum, part) in [
+            (&mut self.lifetime_ns, other.lifetime_ns),
+            (&mut self.on_cpu_ns, other.on_cpu_ns),
+            (&mut self.no_cpu_ns, other.no_cpu_ns),
+            (&mut self.all_blocked_ns, other.all_blocked_ns),
+            (&mut self.idle_weight_ns, other.idle_weight_ns),
+            (&mut self.sampled_ns, other.sampled_ns),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+    }
+}
+
+/// The times of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadTimes {
+    /// Thread id.
+    pub tid: u32,
+    /// Which of the threads of that id.
+    pub generation: u32,
+    /// Process id.
+    pub pid: u32,
+    /// Its last name.
+    pub comm: StringId,
+    /// That of its process.
+    pub process: StringId,
+    /// Its times.
+    pub times: Times,
+    /// The times are the scheduler's; else sums of samples and waits. There is no such account of kernel threads.
+    pub is_by_scheduler: bool,
+}
+
+impl ThreadTimes {
+    /// It was seen running, and the scheduler's account of it never began: waits are of that.
+    fn is_only_sampled(&self) -> bool {
+        !self.is_by_scheduler && self.times.no_cpu_ns == 0 && self.times.all_blocked_ns == 0
+    }
+}
+
+/// The times of all threads that pass the filters on threads and time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Each thread, by its ids.
+    pub threads: Vec<ThreadTimes>,
+    /// The sum.
+    pub times: Times,
+    /// The times are the scheduler's, of all threads of which it has any; else sums of samples and waits.
+    pub is_by_scheduler: bool,
+    /// Threads that were there at the start and of which the scheduler has none, though it should: their whole time is
+    /// not accounted for.
+    pub unaccounted_threads: u64,
+}
+
+impl Totals {
+    /// How many of the threads have times that are sums of samples and waits.
+    pub fn threads_by_samples(&self) -> u64 {
+        self.threads.iter().filter(|thread| !thread.is_by_scheduler).count() as u64
+    }
+
+    /// How many threads there are, with those of which there is no account. Of these some may have samples, and are rows.
+    pub fn thread_count(&self) -> u64 {
+        let sampled = self.threads.iter().filter(|thread| thread.is_only_sampled()).count() as u64;
+        self.threads.len() as u64 + self.unaccounted_threads.saturating_sub(sampled)
+    }
+
+    /// The totals of `recording`, as far as the filters leave something of it; `None` when it has no waits.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure for a pattern that is no regular expression.
+    pub fn of(recording: &Recording, options: &CommonOptions) -> Result<Option<Self>, Failure> {
+        let profile = &recording.profile;
+        if waits_of(profile).is_none() {
+            return Ok(None);
+        }
+        if options.filter.drops_by_code() {
+            return Self::of_code(recording, options).map(Some);
+        }
+        // Time is that of threads, whichever CPU they were on.
+        let options = FilterOptions { cpus: Vec::new(), ..options.filter.clone() };
+        let filter = SampleFilter::new(&options, &profile.tables)?;
+        // The scheduler's sums are those of whole lives.
+        let is_by_scheduler = !profile.thread_times.is_empty() && filter.is_by_thread();
+        let mut threads: BTreeMap<(u32, u32), ThreadTimes> = BTreeMap::new();
+        for time in profile.thread_times.iter().filter(|time| filter.keeps_task(time.task)) {
+            let Some(lifetime_ns) = filter.time().overlap_ns(time.from_ns, time.to_ns) else { continue };
+            let times = if is_by_scheduler {
+                Times {
+                    lifetime_ns,
+                    on_cpu_ns: time.on_cpu_ns,
+                    no_cpu_ns: time.no_cpu_ns,
+                    all_blocked_ns: time.blocked_ns,
+                    ..Times::default()
+                }
+            } else {
+                Times { lifetime_ns, ..Times::default() }
+            };
+            let thread = entry(&mut threads, recording, time.task);
+            // The last row of a thread has its last name.
+            let task = profile.tables.task(time.task);
+            (thread.comm, thread.process) = (task.comm, task.process);
+            thread.times.add(&times);
+            thread.is_by_scheduler = is_by_scheduler;
+        }
+        for group in groups_of(recording, &Shown::time_of(profile), &filter) {
+            add_group(&mut threads, recording, &group);
+        }
+        let threads: Vec<ThreadTimes> = threads.into_values().collect();
+        let mut times = Times::default();
+        threads.iter().for_each(|thread| times.add(&thread.times));
+        // Of which threads nothing is known, nothing is known by name.
+        let counted = profile.counter(counter::THREADS_UNACCOUNTED);
+        let whole_ns = filter.time().overlap_ns(0, profile.duration_ns()).unwrap_or(0);
+        let unaccounted_threads = if options.is_on_threads() { 0 } else { counted };
+        if unaccounted_threads > 0 || threads.iter().any(|thread| thread.times.lifetime_ns == 0) {
+            let lost_ns = whole_ns.saturating_mul(unaccounted_threads);
+            times.lifetime_ns = known_lifetime(&threads, lost_ns);
+        }
+        Ok(Some(Totals { threads, times, is_by_scheduler, unaccounted_threads }))
+    }
+
+    /// The totals of what the filters on functions and frames leave, of which the scheduler knows nothing.
+    fn of_code(recording: &Recording, options: &CommonOptions) -> Result<Self, Failure> {
+        let filter = FilterOptions { idle: true, ..options.filter.clone() };
+        let options = CommonOptions { filter, ..options.clone() };
+        let shown = Shown::time_of(&recording.profile);
+        let mut threads: BTreeMap<(u32, u32), ThreadTimes> = BTreeMap::new();
+        for group in Selection::new(recording, shown, &options)?.groups() {
+            add_group(&mut threads, recording, group);
+        }
+        let threads: Vec<ThreadTimes> = threads.into_values().collect();
+        let mut times = Times::default();
+        threads.iter().for_each(|thread| times.add(&thread.times));
+        Ok(Totals { threads, times, is_by_scheduler: false, unaccounted_threads: 0 })
+    }
+}
+
+/// Adds the samples or waits of a group to the times of their thread, unless the scheduler knows those.
+fn add_group(threads: &mut BTreeMap<(u32, u32), ThreadTimes>, recording: &Recording, group: &Group) {
+    let weight = group.amount.weight;
+    let is_idle = recording.idle_waits().contains(group);
+    let thread = entry(threads, recording, group.task);
+    let (times, is_known) = (&mut thread.times, thread.is_by_scheduler);
+    let add = |sum: &mut u64| *sum = sum.saturating_add(weight);
+    match group.activity {
+        Activity::Running => {
+            add(&mut times.sampled_ns);
+            if !is_known {
+                add(&mut times.on_cpu_ns);
+            }
+        }
+        Activity::Waiting(_) if is_idle => {
+            add(&mut times.idle_weight_ns);
+            // The scheduler's blocked time has it already.
+            if !is_known {
+                add(&mut times.all_blocked_ns);
+            }
+        }
+        _ if is_known => {}
+        Activity::Waiting(Reason::NoCpu) | Activity::WaitingShortly(Reason::NoCpu) => {
+            add(&mut times.no_cpu_ns);
+        }
+        Activity::Waiting(_) | Activity::WaitingShortly(_) => add(&mut times.all_blocked_ns),
+    }
+}
+
+/// The lifetime of all threads, where that of some is not known: what is known of those is all their time. `lost_ns` is
+/// that of threads without an account.
+fn known_lifetime(threads: &[ThreadTimes], lost_ns: u64) -> u64 {
+    if lost_ns == 0 && threads.iter().all(|thread| thread.times.lifetime_ns == 0) {
+        return 0;
+    }
+    (threads.iter()).fold(lost_ns, |sum: u64, thread| {
+        let own = match thread.times.lifetime_ns {
+            // It is one of those.
+            0 if lost_ns > 0 && thread.is_only_sampled() => 0,
+            0 => thread.times.sum_ns(),
+            known => known,
+        };
+        sum.saturating_add(own)
+    })
+}
+
+fn entry<'t>(
+    threads: &'t mut BTreeMap<(u32, u32), ThreadTimes>,
+    recording: &Recording,
+    task: TaskId,
+) -> &'t mut ThreadTimes {
+    let task = recording.profile.tables.task(task);
+    threads.entry((task.tid, task.generation)).or_insert(ThreadTimes {
+        tid: task.tid,
+        generation: task.generation,
+        pid: task.pid,
+        comm: task.comm,
+        process: task.process,
+        times: Times::default(),
+        is_by_scheduler: false,
+    })
+}

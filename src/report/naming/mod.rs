@@ -1,0 +1,7 @@
+//! What a function, a module and its code are called and what they are: short names that can be told apart, the program's own
+//! code, code of runtimes. Text in, text out.
+
+pub(crate) mod code;
+pub(crate) mod name;
+pub(crate) mod runtime;
+pub(crate) mod short_names;

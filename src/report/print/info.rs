@@ -1,0 +1,458 @@
+//! `prof info`: the facts of a profile, nothing computed from stacks except how many are complete.
+
+use super::json::{Cost, QualityFields, document, unit_word};
+use super::json_waits::TotalsFields;
+use super::terminal::Screen;
+use super::text;
+use crate::base::units::{
+    bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight,
+};
+use crate::base::{safe_text, units};
+use crate::profile::{Event, FrameId, ModuleKind, Profile};
+use crate::report::Recording;
+use crate::report::model::metric::{Shown, waits_of};
+use crate::report::model::totals::Totals;
+use crate::report::model::{ending, label};
+use crate::report::options::{ColorWhen, CommonOptions, FilterOptions, InfoOptions};
+use crate::report::query::notes;
+use crate::report::query::selection::Selection;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::{Duration, UNIX_EPOCH};
+
+/// Name and version of the layout.
+const SCHEMA: &str = "prof.info/1";
+
+/// Modules listed as text; the document lists all.
+const MOST_MODULES: usize = 30;
+
+#[derive(Debug, Serialize)]
+struct Info {
+    schema: &'static str,
+    prof_version: String,
+    command: Vec<String>,
+    target: String,
+    target_name: String,
+    target_pids: Vec<u32>,
+    threads_at_start: u32,
+    hostname: String,
+    kernel: String,
+    arch: String,
+    cpus: u32,
+    start: String,
+    start_unix_ns: u64,
+    duration_ns: u64,
+    requested_hz: u32,
+    effective_hz: u32,
+    clock: String,
+    user_only: bool,
+    pid_namespace: u64,
+    end_reason: Option<String>,
+    command_status: Option<i32>,
+    command_signal: Option<String>,
+    notices: Vec<String>,
+    threads: Option<u32>,
+    cost: Cost,
+    file: FileFields,
+    events: Vec<EventFields>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<TotalsFields>,
+    counters: BTreeMap<String, u64>,
+    modules: Vec<ModuleFields>,
+}
+
+#[derive(Debug, Serialize)]
+struct FileFields {
+    is_complete: bool,
+    problem: Option<String>,
+    bytes_read: u64,
+    bytes_skipped: u64,
+    unknown_chunks: u64,
+    stacks: u64,
+    frames: u64,
+    named_frames: u64,
+    tasks: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct EventFields {
+    event: String,
+    unit: &'static str,
+    sampling: String,
+    period: u64,
+    samples: u64,
+    total: u64,
+    quality: QualityFields,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits: Option<WaitFacts>,
+}
+
+/// What is special about an event of waits.
+#[derive(Debug, Serialize)]
+struct WaitFacts {
+    /// Waits that the samples stand for, without short ones.
+    count: u64,
+    /// Waits of which only a part was kept are among them.
+    is_thinned: bool,
+    /// Half the width of the 95 % interval around the sum.
+    error_ns: u64,
+    short_count: u64,
+    short_ns: u64,
+    idle_ns: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ModuleFields {
+    path: String,
+    build_id: String,
+    kind: &'static str,
+    frames: u64,
+    named_frames: u64,
+}
+
+/// `prof info`: reads a profile and prints its facts.
+///
+/// # Errors
+///
+/// When the profile cannot be read or standard output not be written.
+pub fn info(options: &InfoOptions) -> anyhow::Result<()> {
+    let recording = Recording::load(&options.input)?;
+    let screen = Screen::new(ColorWhen::Never, !options.json);
+    match options.json {
+        true => screen.print_document(&render_json(&recording)?),
+        false => screen.print(&render_text(&recording)),
+    }
+}
+
+/// The facts as `prof.info/1`.
+pub(crate) fn render_json(recording: &Recording) -> anyhow::Result<String> {
+    let profile = &recording.profile;
+    let meta = &profile.meta;
+    let end = profile.end.as_ref();
+    document(&Info {
+        schema: SCHEMA,
+        prof_version: meta.prof_version.clone(),
+        command: meta.command.clone(),
+        target: meta.target.clone(),
+        target_name: meta.target_name.clone(),
+        target_pids: meta.target_pids.clone(),
+        threads_at_start: meta.threads_at_start,
+        hostname: meta.hostname.clone(),
+        kernel: meta.kernel.clone(),
+        arch: meta.arch.clone(),
+        cpus: meta.cpus,
+        start: date_text(meta.start_unix_ns),
+        start_unix_ns: meta.start_unix_ns,
+        duration_ns: profile.duration_ns(),
+        requested_hz: meta.requested_hz,
+        effective_hz: meta.effective_hz,
+        clock: meta.clock.clone(),
+        user_only: meta.user_only,
+        pid_namespace: meta.pid_namespace,
+        end_reason: end.map(|end| end.reason.clone()),
+        command_status: end.and_then(|end| end.command_status),
+        command_signal: end.and_then(|end| end.command_signal).map(units::signal),
+        notices: profile.notices().cloned().collect(),
+        threads: end.map(|end| end.threads),
+        cost: Cost::of(recording),
+        file: file_fields(recording),
+        events: profile.events.iter().map(|event| event_fields(recording, event)).collect(),
+        totals: totals(recording).as_ref().map(TotalsFields::of),
+        counters: profile.counters.clone(),
+        modules: module_fields(recording),
+    })
+}
+
+fn file_fields(recording: &Recording) -> FileFields {
+    let integrity = &recording.integrity;
+    let tables = &recording.profile.tables;
+    FileFields {
+        is_complete: integrity.is_complete && recording.profile.end.is_some(),
+        problem: integrity.problem.clone(),
+        bytes_read: integrity.bytes_read,
+        bytes_skipped: integrity.bytes_skipped,
+        unknown_chunks: integrity.unknown_chunks,
+        stacks: tables.stacks().len() as u64,
+        frames: tables.frames().len() as u64,
+        named_frames: named_frames(&recording.profile),
+        tasks: tables.tasks().len() as u64,
+    }
+}
+
+fn named_frames(profile: &Profile) -> u64 {
+    let ids = (0..profile.tables.frames().len() as u32).map(FrameId);
+    ids.filter(|frame| profile.symbols.is_named(*frame)).count() as u64
+}
+
+/// All samples of `event`.
+fn unfiltered<'r>(recording: &'r Recording, event: &'r Event) -> Option<Selection<'r>> {
+    // Without patterns there is nothing that could be wrong with the options.
+    let filter = FilterOptions { idle: true, ..FilterOptions::default() };
+    let options = CommonOptions { filter, ..CommonOptions::default() };
+    Selection::new(recording, Shown::one(event), &options).ok()
+}
+
+fn event_fields(recording: &Recording, event: &Event) -> EventFields {
+    let selection = unfiltered(recording, event);
+    EventFields {
+        event: event.info().name.clone(),
+        unit: unit_word(event.info().unit),
+        sampling: event.info().sampling.clone(),
+        period: event.info().period,
+        samples: event.observations(),
+        total: selection.as_ref().map_or(0, |selection| selection.whole.weight),
+        quality: selection.as_ref().map(QualityFields::of).unwrap_or_default(),
+        waits: selection.as_ref().and_then(|selection| wait_facts(recording, selection)),
+    }
+}
+
+fn wait_facts(recording: &Recording, selection: &Selection<'_>) -> Option<WaitFacts> {
+    selection.shown.waits?;
+    let shorts = recording.profile.thread_times.iter().flat_map(|time| &time.short_waits);
+    let (short_count, short_ns) = shorts.fold((0u64, 0u64), |(count, time), short| {
+        (count.saturating_add(short.count), time.saturating_add(short.time_ns))
+    });
+    let idle = recording.idle_waits();
+    Some(WaitFacts {
+        count: selection.count_of_whole(),
+        is_thinned: selection.whole.variance_us2 > 0,
+        error_ns: selection.whole.error_ns(),
+        short_count,
+        short_ns,
+        idle_ns: idle.all().weight.saturating_sub(idle.all_but_idle().weight),
+    })
+}
+
+/// Where the whole time of the threads went, when the recording has waits.
+fn totals(recording: &Recording) -> Option<Totals> {
+    // Without patterns there is nothing that could be wrong with the options.
+    Totals::of(recording, &CommonOptions::default()).ok().flatten()
+}
+
+fn module_fields(recording: &Recording) -> Vec<ModuleFields> {
+    let profile = &recording.profile;
+    let mut modules: Vec<ModuleFields> = (profile.tables.modules().iter())
+        .map(|module| ModuleFields {
+            path: label::module_text(profile, module.path, module.kind),
+            build_id: module.build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
+            kind: kind_word(module.kind),
+            frames: 0,
+            named_frames: 0,
+        })
+        .collect();
+    for (index, frame) in profile.tables.frames().iter().enumerate() {
+        let module = &mut modules[frame.module.index()];
+        let is_named = profile.symbols.is_named(FrameId(index as u32));
+        module.frames += 1;
+        module.named_frames += u64::from(is_named);
+    }
+    modules.sort_by(|a, b| {
+        (b.frames.cmp(&a.frames)).then_with(|| (&a.path, &a.build_id).cmp(&(&b.path, &b.build_id)))
+    });
+    modules
+}
+
+fn kind_word(kind: ModuleKind) -> &'static str {
+    match kind {
+        ModuleKind::Elf => "elf",
+        ModuleKind::Kernel => "kernel",
+        ModuleKind::KernelModule => "kernel_module",
+        ModuleKind::Vdso => "vdso",
+        ModuleKind::Jit => "jit",
+        ModuleKind::Unknown | ModuleKind::Other(_) => "unknown",
+    }
+}
+
+/// A moment, given in ns since the Unix epoch, as `2026-11-21T11:53:16Z`; empty for none.
+pub(crate) fn date_text(unix_ns: u64) -> String {
+    if unix_ns == 0 {
+        return String::new();
+    }
+    // u64 nanoseconds end in the year 2554, well within what can be written.
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_nanos(unix_ns)).to_string()
+}
+
+/// The facts for people.
+pub(crate) fn render_text(recording: &Recording) -> String {
+    let mut facts = Facts::default();
+    let profile = &recording.profile;
+    let meta = &profile.meta;
+    facts.add("target", &meta.target);
+    facts.add("command", &safe_text::shell_line(meta.command.iter().map(String::as_str)));
+    facts.add("recorded", &date_text(meta.start_unix_ns));
+    facts.add("on", &[&*meta.hostname, &meta.kernel, &meta.arch].join(" "));
+    facts.add("CPUs", &count(meta.cpus.into()));
+    if meta.pid_namespace != 0 {
+        facts.add(
+            "numbers",
+            &format!("of processes are those of PID namespace {}, where prof ran", meta.pid_namespace),
+        );
+    }
+    facts.add("by", &format!("prof {}", meta.prof_version));
+    let clamped = if meta.requested_hz > meta.effective_hz {
+        format!(" ({} Hz asked for)", count(meta.requested_hz.into()))
+    } else {
+        String::new()
+    };
+    // Waits are not sampled: theirs is the rule that is said with the event.
+    if Some(profile.events.len()) != waits_of(profile).map(|_| 1) {
+        facts.add("sampling", &format!("{} at {} Hz{clamped}", meta.clock, count(meta.effective_hz.into())));
+    }
+    if meta.user_only {
+        facts.add("", "without kernel frames (--user-only)");
+    }
+    let reason = ending::words(profile).unwrap_or_else(|| "no end record".to_owned());
+    facts.add("length", &format!("{} ({reason})", duration(profile.duration_ns())));
+    if let Some(end) = &profile.end {
+        facts.add("threads", &count(end.threads.into()));
+        facts.add("cost", &recording.cost_lines().join(", "));
+        let parts = [duration(end.cpu_ns), duration(end.bpf_ns)];
+        facts.add("", &format!("{} CPU in all, {} in BPF programs", parts[0], parts[1]));
+    }
+    add_file(&mut facts, recording);
+    for event in &profile.events {
+        add_event(&mut facts, recording, event);
+    }
+    if let Some(totals) = totals(recording) {
+        facts.add("time", &text::totals_text(&totals, false));
+        let threads = counted(totals.threads.len() as u64, "thread");
+        let by = if totals.is_by_scheduler { "by the scheduler" } else { "by samples and waits" };
+        let missing = match totals.unaccounted_threads {
+            0 => String::new(),
+            missing => format!("; no account of {}", counted(missing, "thread")),
+        };
+        facts.add("", &format!("of {threads}, {by}{missing}"));
+    }
+    for (name, value) in profile.counters.iter().filter(|(_, value)| **value > 0) {
+        facts.add("counter", &format!("{name} {}", count(*value)));
+    }
+    let modules = module_fields(recording);
+    for module in modules.iter().take(MOST_MODULES) {
+        let named = honest_percent_text(percent(module.named_frames, module.frames));
+        let frames = counted(module.frames, "address");
+        let build_id = if module.build_id.is_empty() { "no build ID" } else { &module.build_id };
+        facts.add("module", &format!("{}  {frames}, {named} named  {build_id}", module.path));
+    }
+    if modules.len() > MOST_MODULES {
+        let more = count((modules.len() - MOST_MODULES) as u64);
+        facts.add("", &format!("... {more} more modules (--json lists all)"));
+    }
+    profile.notices().for_each(|notice| facts.add("NOTE", notice));
+    notes(recording).iter().for_each(|note| facts.add("NOTE", note));
+    facts.out
+}
+
+/// What is to be known of any of the events.
+fn notes(recording: &Recording) -> Vec<String> {
+    let mut notes = Vec::new();
+    for selection in recording.profile.events.iter().filter_map(|event| unfiltered(recording, event)) {
+        let of_event = notes::notes(&recording.profile, &recording.integrity, &selection.quality);
+        let new: Vec<String> = of_event.into_iter().filter(|note| !notes.contains(note)).collect();
+        notes.extend(new);
+    }
+    notes
+}
+
+fn add_file(facts: &mut Facts, recording: &Recording) {
+    let file = file_fields(recording);
+    let state = match (&file.problem, file.is_complete) {
+        (Some(problem), _) => problem.clone(),
+        (None, true) => "complete".to_owned(),
+        (None, false) => "no end record: prof was killed, or the file was cut".to_owned(),
+    };
+    facts.add("file", &format!("{}, {state}", bytes(file.bytes_read)));
+    if file.bytes_skipped > 0 {
+        facts.add("", &format!("{} could not be read", bytes(file.bytes_skipped)));
+    }
+    if file.unknown_chunks > 0 {
+        let chunks = counted(file.unknown_chunks, "chunk");
+        facts.add("", &format!("{chunks} of a kind that this version does not know"));
+    }
+    facts.add(
+        "tables",
+        &format!(
+            "{}, {}, {} named, {}",
+            counted(file.stacks, "stack"),
+            counted(file.frames, "frame"),
+            count(file.named_frames),
+            counted(file.tasks, "task")
+        ),
+    );
+}
+
+fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
+    let info = event.info();
+    let fields = event_fields(recording, event);
+    let sum = weight(info.unit, fields.total, fields.total);
+    let noun = if fields.waits.is_some() { "wait" } else { "sample" };
+    let samples = counted(fields.samples, noun);
+    let title = text::event_title(&info.name);
+    facts.add("event", &format!("{title}: {samples} = {sum}, {}", info.sampling));
+    if let Some(waits) = &fields.waits {
+        add_waits(facts, &fields, waits);
+    }
+    let Some(selection) = unfiltered(recording, event) else { return };
+    let quality = &selection.quality;
+    if quality.samples == 0 {
+        facts.add("stacks", &format!("none, lost {}", count(quality.lost)));
+        return;
+    }
+    facts.add(
+        "stacks",
+        &format!(
+            "{} complete, symbols {}, lost {}",
+            honest_percent_text(quality.complete_percent()),
+            honest_percent_text(100.0 - quality.unnamed_percent()),
+            count(quality.lost)
+        ),
+    );
+    for (cause, samples) in &quality.by_cause {
+        let share = honest_percent_text(percent(*samples, quality.samples));
+        facts.add("", &format!("{share} end early: {}", cause.replace('_', " ")));
+    }
+    let [leaf, table, frame_pointer, kernel] = quality.found_by_percent().map(percent_text);
+    facts.add(
+        "frames",
+        &format!(
+            "{leaf} leaves, found by unwind tables {table}, by frame pointers {frame_pointer}, by the kernel {kernel}"
+        ),
+    );
+}
+
+fn add_waits(facts: &mut Facts, fields: &EventFields, waits: &WaitFacts) {
+    if waits.is_thinned {
+        let (all, error) = (counted(waits.count, "wait"), duration(waits.error_ns));
+        facts.add("", &format!("{} of about {all} were kept, ± {error}", count(fields.samples)));
+    }
+    if waits.short_count > 0 {
+        let verb = if waits.short_count == 1 { "was" } else { "were" };
+        facts.add(
+            "",
+            &format!(
+                "{} {verb} only added up, {} in all: too short, a new thread's first for a CPU, or not told of",
+                counted(waits.short_count, "wait"),
+                duration(waits.short_ns)
+            ),
+        );
+    }
+    if waits.idle_ns > 0 {
+        facts.add("", &format!("{} of it idle", duration(waits.idle_ns)));
+    }
+}
+
+/// Lines of a name and a value; values are made safe here.
+#[derive(Debug, Default)]
+struct Facts {
+    out: String,
+}
+
+impl Facts {
+    fn add(&mut self, name: &str, value: &str) {
+        let value = safe_text::message(value.trim());
+        if !value.is_empty() {
+            let written = writeln!(self.out, "{name:<9} {value}");
+            debug_assert!(written.is_ok(), "a String takes any text");
+        }
+    }
+}

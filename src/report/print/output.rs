@@ -1,0 +1,204 @@
+//! Writing an output file whole or not at all.
+//!
+//! The bytes go to a new file beside the destination, which then takes its name: a reader never sees
+//! half a file, and a full disk leaves nothing behind. Links are never followed, folders and devices
+//! never replaced. Like a profile, the file tells what was running: only its owner may read it.
+
+use crate::base::failure::{Failure, status};
+use crate::base::{own_file, privilege};
+use crate::report::options::Destination;
+use anyhow::Context;
+use rustix::fs::{AtFlags, CWD, FileType, Mode};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Names that are tried for the file beside the destination.
+const MOST_ATTEMPTS: u32 = 100;
+
+/// What is written at a time.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// Whether `destination` could be written, as far as can be told without touching it: asked first, so
+/// that no work is done in vain.
+///
+/// # Errors
+///
+/// When it exists and is not a regular file that may be replaced.
+pub(crate) fn check(destination: &Destination) -> Result<(), Failure> {
+    let Destination::File { path, force } = destination else { return Ok(()) };
+    let shown = path.display();
+    let refuse = |why: &str| Failure::new(status::FAILED, format!("cannot write `{shown}`: {why}"));
+    let found = match privilege::as_user(|| rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)) {
+        Ok(stat) => FileType::from_raw_mode(stat.st_mode),
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(refuse(&io::Error::from(error).to_string())),
+    };
+    match found {
+        FileType::RegularFile if *force => Ok(()),
+        FileType::RegularFile => Err(refuse("it exists").hint("to replace it:  -f")),
+        FileType::Directory => Err(refuse("it is a folder").hint("name a file in it:  -o FOLDER/NAME")),
+        FileType::Symlink => {
+            Err(refuse("it is a symbolic link, which prof does not follow").hint("name the file itself"))
+        }
+        _ => Err(refuse("it is not a regular file").hint("for a pipe or device:  -o - and redirect")),
+    }
+}
+
+/// Has `write` write to `destination`.
+///
+/// # Errors
+///
+/// As [`check`], and when the disk is full or the folder cannot be written; nothing half-written stays.
+pub(crate) fn write_with(
+    destination: &Destination,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    check(destination)?;
+    let write = |out: &mut dyn Write| {
+        let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
+        write(&mut out).and_then(|()| out.flush())
+    };
+    let Destination::File { path, force } = destination else {
+        return write(&mut io::stdout().lock()).context("cannot write to standard output");
+    };
+    let cannot = || format!("cannot write `{}`", path.display());
+    let (beside, mut file) = privilege::as_user(|| create_beside(path)).with_context(cannot)?;
+    let written = write(&mut file);
+    let placed = privilege::as_user(|| {
+        let placed = written.and_then(|()| take_name(&beside, path, *force));
+        if placed.is_err() {
+            // Already failing for a better reason.
+            let _ = std::fs::remove_file(&beside);
+        }
+        placed
+    });
+    placed.with_context(cannot)
+}
+
+/// Replaces the regular file at `path` by one that holds `bytes` and belongs to the same user.
+///
+/// # Errors
+///
+/// When there is something else than a regular file, the disk is full, or the folder cannot be written; nothing
+/// half-written stays.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let cannot = || format!("cannot write `{}`", path.display());
+    check(&Destination::File { path: path.to_owned(), force: true })?;
+    let facts = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
+    let (beside, mut file) = create_beside(path).with_context(cannot)?;
+    let keep = |file: &File| -> io::Result<()> {
+        rustix::fs::fchmod(file, Mode::from_raw_mode(facts.st_mode & 0o777))?;
+        // Only root can give a file away; whoever else may write here owns the new one.
+        match std::os::unix::fs::fchown(file, Some(facts.st_uid), Some(facts.st_gid)) {
+            Err(error) if rustix::process::geteuid().is_root() => Err(error),
+            _ => Ok(()),
+        }
+    };
+    let written =
+        (file.write_all(bytes)).and_then(|()| keep(&file)).and_then(|()| take_name(&beside, path, true));
+    if written.is_err() {
+        // Already failing for a better reason.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.with_context(cannot)
+}
+
+/// A new file in the folder of `path`.
+fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+    let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
+    let process = std::process::id();
+    for attempt in 0..MOST_ATTEMPTS {
+        let mut beside_name = std::ffi::OsString::from(".");
+        beside_name.push(name);
+        beside_name.push(format!(".{process}-{attempt}.tmp"));
+        let beside = path.with_file_name(beside_name);
+        match own_file::create(&beside) {
+            Ok(file) => return Ok((beside, file)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many unfinished files of that name"))
+}
+
+/// Gives the finished file its name. Without `force` a file that came to be in the meantime stays.
+fn take_name(beside: &Path, path: &Path, force: bool) -> io::Result<()> {
+    if force { std::fs::rename(beside, path) } else { own_file::rename_new(beside, path) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::Mode;
+    use std::os::unix::fs::MetadataExt;
+
+    fn write(destination: &Destination, bytes: &[u8]) -> anyhow::Result<()> {
+        write_with(destination, |out| out.write_all(bytes))
+    }
+
+    fn file(path: PathBuf, force: bool) -> Destination {
+        Destination::File { path, force }
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn an_existing_file_is_replaced_only_by_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out.svg");
+        write(&file(path.clone(), false), b"one").unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600, "others may not read it");
+        let error = write(&file(path.clone(), false), b"two").unwrap_err();
+        assert!(error.to_string().ends_with("it exists"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"one");
+        write(&file(path.clone(), true), b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(names(folder.path()), ["out.svg"]);
+    }
+
+    #[test]
+    fn links_folders_and_pipes_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("target");
+        std::fs::write(&target, "precious").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let fifo = folder.path().join("fifo");
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).unwrap();
+        for path in [link, fifo, folder.path().to_owned()] {
+            assert!(write(&file(path.clone(), true), b"x").is_err(), "{}", path.display());
+        }
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
+        assert_eq!(names(folder.path()), ["fifo", "link", "target"]);
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("out");
+        let (beside, mut new) = create_beside(&path).unwrap();
+        new.write_all(b"new").unwrap();
+        std::fs::write(&path, "old").unwrap();
+        assert!(take_name(&beside, &path, false).is_err());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        take_name(&beside, &path, true).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn a_missing_folder_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = write(&file(folder.path().join("no/out"), false), b"x").unwrap_err();
+        let text = format!("{error:#}");
+        assert!(text.contains("no/out`: No such file"), "{text}");
+    }
+}

@@ -1,0 +1,106 @@
+//! Standard output: its width, its colours, and the pager for text that does not fit.
+
+use super::text::Page;
+use crate::base::safe_text;
+use crate::report::options::{ColorWhen, NameStyle};
+use anyhow::Context;
+use std::io::{self, IsTerminal, Write};
+use std::process::{Command, Stdio};
+
+/// Narrowest and widest page that text is laid out for, columns.
+const WIDTHS: std::ops::RangeInclusive<usize> = 40..=400;
+
+/// Standard output as a place for text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Screen {
+    /// Columns and rows, when it is a terminal.
+    size: Option<(usize, usize)>,
+    color: bool,
+    may_page: bool,
+}
+
+impl Screen {
+    /// Looks at standard output.
+    pub fn new(color: ColorWhen, may_page: bool) -> Self {
+        let stdout = io::stdout();
+        let size = stdout.is_terminal().then(|| {
+            let size = rustix::termios::tcgetwinsize(&stdout).ok();
+            let size = size.map(|size| (usize::from(size.ws_col), usize::from(size.ws_row)));
+            size.filter(|(columns, rows)| *columns > 0 && *rows > 0).unwrap_or((80, 24))
+        });
+        let color = match color {
+            ColorWhen::Auto => anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+        };
+        Screen { size, color, may_page: may_page && size.is_some() && !is_borrowed_root() }
+    }
+
+    /// The page that text is laid out for; `names` overrides the screen's own choice.
+    pub fn page(&self, names: Option<NameStyle>) -> Page {
+        let Some((columns, _)) = self.size else {
+            return Page { color: self.color, names: names.unwrap_or(Page::PLAIN.names), ..Page::PLAIN };
+        };
+        Page {
+            width: columns.clamp(*WIDTHS.start(), *WIDTHS.end()),
+            cut_names: true,
+            color: self.color,
+            names: names.unwrap_or(NameStyle::Short),
+        }
+    }
+
+    /// Prints a document for a program as it is.
+    ///
+    /// # Errors
+    ///
+    /// When standard output cannot be written.
+    pub fn print_document(&self, text: &str) -> anyhow::Result<()> {
+        let mut stdout = io::stdout().lock();
+        (stdout.write_all(text.as_bytes()))
+            .and_then(|()| stdout.flush())
+            .context("cannot write to standard output")
+    }
+
+    /// Prints `text` for people, through the pager when it has more lines than the terminal.
+    ///
+    /// # Errors
+    ///
+    /// When standard output cannot be written. A reader that leaves early is a broken pipe.
+    pub fn print(&self, text: &str) -> anyhow::Result<()> {
+        let text = &safe_text::for_locale(text, self.size.is_some());
+        let is_long = self.size.is_some_and(|(_, rows)| text.lines().count() >= rows);
+        if self.may_page && is_long && page_through(text) {
+            return Ok(());
+        }
+        self.print_document(text)
+    }
+}
+
+/// Root by sudo: the environment belongs to somebody else, so no program that it names is run.
+fn is_borrowed_root() -> bool {
+    rustix::process::geteuid().is_root() && std::env::var_os("SUDO_UID").is_some()
+}
+
+/// Shows `text` in the pager of the environment, else `less`; false when there is none that runs.
+fn page_through(text: &str) -> bool {
+    let from_env = |name| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let command =
+        from_env("PROF_PAGER").or_else(|| from_env("PAGER")).unwrap_or_else(|| "less -FIRX".to_owned());
+    let mut words = command.split_whitespace();
+    let Some(program) = words.next() else { return false };
+    if program == "cat" {
+        return false;
+    }
+    let mut pager = Command::new(program);
+    pager.args(words).stdin(Stdio::piped());
+    if std::env::var_os("LESS").is_none() {
+        pager.env("LESS", "FIRX");
+    }
+    let Ok(mut child) = pager.spawn() else { return false };
+    if let Some(mut stdin) = child.stdin.take() {
+        // A user who has seen enough closes the pager: not an error.
+        let _ = stdin.write_all(text.as_bytes());
+    }
+    let _ = child.wait();
+    true
+}

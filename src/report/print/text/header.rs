@@ -1,0 +1,170 @@
+//! The lines above and below every report: what was recorded, how far to trust it, what would mend it.
+
+use super::totals::{totals_text, whole_text};
+use super::{FAINT, NOTE, Page, push_line};
+use crate::base::safe_text;
+use crate::base::safe_text::wrapped;
+use crate::base::units::{count, counted, duration, honest_percent_text, percent, weight};
+use crate::report::Recording;
+use crate::report::model::ending;
+use crate::report::model::metric::Metric;
+use crate::report::model::totals::Totals;
+use crate::report::options::{CommonOptions, FilterOptions};
+use crate::report::query::selection::Selection;
+use crate::report::query::{filter, notes};
+
+/// The name of an event for people.
+pub fn event_title(name: &str) -> String {
+    match name {
+        "on-cpu" => "on-CPU".to_owned(),
+        "off-cpu" => "off-CPU".to_owned(),
+        "wall" => "wall clock".to_owned(),
+        other => safe_text::terminal(other).into_owned(),
+    }
+}
+
+/// The lines above a report, with an empty line at the end.
+pub(in crate::report) fn header(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    totals: Option<&Totals>,
+    filters: &FilterOptions,
+    page: &Page,
+) -> String {
+    let mut out = String::new();
+    push_joined(&mut out, &target_line(recording, selection, totals, page), page.width);
+    if let Some(totals) = totals {
+        let line = totals_text(totals, !filters.idle);
+        wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
+    }
+    push_joined(&mut out, &quality_line(recording, selection, page), page.width);
+    if let Some(words) = filter::description(filters) {
+        let total = selection.total;
+        let whole = selection.whole;
+        let line = format!(
+            "filter {}  {} of {}, {}",
+            safe_text::terminal(&words),
+            count(selection.count()),
+            counted(selection.count_of_whole(), selection.shown.noun()),
+            honest_percent_text(percent(total.weight, whole.weight))
+        );
+        push_line(&mut out, &line);
+    }
+    out.push('\n');
+    out
+}
+
+fn target_line(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    totals: Option<&Totals>,
+    page: &Page,
+) -> Vec<String> {
+    let meta = &recording.profile.meta;
+    let shown = &selection.shown;
+    let duration_ns = recording.profile.duration_ns();
+    let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
+    let target = safe_text::terminal(target);
+    let most = if page.cut_names { page.width } else { usize::MAX };
+    let mut parts = vec![safe_text::fit_tail(&target, most).into_owned(), event_title(shown.name)];
+    let mut length = match totals {
+        Some(totals) if shown.waits.is_some() => {
+            whole_text(totals, selection.thread_count(Some(totals)), duration_ns)
+        }
+        _ => duration(duration_ns),
+    };
+    if shown.waits.is_none() && meta.effective_hz > 0 {
+        length.push_str(&format!(" at {} Hz", count(meta.effective_hz.into())));
+        if meta.requested_hz > meta.effective_hz {
+            length.push_str(&format!(" ({} Hz asked for)", count(meta.requested_hz.into())));
+        }
+    }
+    parts.push(length);
+    parts.extend(sums(selection));
+    parts
+}
+
+/// How many samples and waits there are, and what they add up to.
+fn sums(selection: &Selection<'_>) -> Option<String> {
+    let shown = &selection.shown;
+    let whole = selection.whole;
+    match (shown.metric(), shown.waits) {
+        (Some(Metric::Wall), _) => None,
+        (_, Some(_)) => {
+            let waits = counted(selection.count_of_whole(), "wait");
+            if whole.variance_us2 == 0 {
+                return Some(waits);
+            }
+            Some(format!("{} of about {waits} kept, ± {}", count(whole.samples), duration(whole.error_ns())))
+        }
+        _ => {
+            let sum = weight(shown.unit, whole.weight, whole.weight);
+            let what = if shown.metric() == Some(Metric::OnCpu) { " CPU" } else { "" };
+            Some(format!("{} = {sum}{what}", counted(whole.samples, "sample")))
+        }
+    }
+}
+
+fn quality_line(recording: &Recording, selection: &Selection<'_>, page: &Page) -> Vec<String> {
+    let quality = &selection.quality;
+    let mut parts = vec![match quality.samples {
+        0 => "no stacks".to_owned(),
+        _ => format!("stacks {} complete", honest_percent_text(quality.complete_percent())),
+    }];
+    if quality.frames > 0 {
+        parts.push(format!("symbols {}", honest_percent_text(100.0 - quality.unnamed_percent())));
+    }
+    parts.push(format!("lost {}", count(quality.lost)));
+    let ending = ending::words(&recording.profile).map(|words| safe_text::terminal(&words).into_owned());
+    // Side by side, wherever that is.
+    let last: Vec<String> = recording.cost_words().into_iter().chain(ending).collect();
+    match page.width >= Page::PLAIN.width {
+        true => parts.push(last.join("  ")),
+        false => parts.extend(last),
+    }
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// Appends `parts` in as few lines as the width allows.
+fn push_joined(out: &mut String, parts: &[String], width: usize) {
+    let mut line = String::new();
+    for part in parts {
+        let needed = safe_text::width(&line) + 2 + safe_text::width(part);
+        if !line.is_empty() && needed > width {
+            push_line(out, &line);
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push_str("  ");
+        }
+        line.push_str(part);
+    }
+    push_line(out, &line);
+}
+
+/// The notes below a report, wrapped to the page.
+pub(in crate::report) fn notes_block(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &CommonOptions,
+    page: &Page,
+) -> String {
+    let mut out = String::from("\n");
+    for note in notes::report_notes(recording, selection, options) {
+        let note = safe_text::message(&note);
+        for (index, line) in wrapped(&note, page.width.saturating_sub(6).max(20)).iter().enumerate() {
+            let start = if index == 0 { page.styled(NOTE, "NOTE") } else { "    ".to_owned() };
+            push_line(&mut out, &format!("{start}  {line}"));
+        }
+    }
+    let samples = selection.total.samples;
+    if selection.shown.waits.is_none() && samples > 0 && samples < FEW_SAMPLES {
+        let line = format!("NOTE  {}: shares are rough (see the ± column)", counted(samples, "sample"));
+        push_line(&mut out, &page.styled(FAINT, &line));
+    }
+    if out.len() > 1 { out } else { String::new() }
+}
+
+/// With fewer samples a share of one half is known to no better than ±10 points.
+const FEW_SAMPLES: u64 = 100;

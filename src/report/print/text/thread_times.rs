@@ -1,0 +1,98 @@
+//! Where the whole time of threads went, by thread, as text.
+
+use super::column::{Column, push_table};
+use super::{CutBy, Page, more_line};
+use crate::base::failure::Failure;
+use crate::base::safe_text;
+use crate::base::units::{count, duration_in, duration_of, percent};
+use crate::report::Recording;
+use crate::report::model::totals::{Times, Totals};
+use crate::report::naming::name;
+use crate::report::options::{NameStyle, ReportOptions};
+use crate::report::query::selection::Selection;
+use crate::report::views::threads;
+use crate::report::views::threads::{ThreadRow, TopWait};
+
+/// Most columns for the name of a thread or process: the kernel keeps 15, the titles of processes are longer.
+const MOST_NAME_COLUMNS: usize = 24;
+/// From this width on there is room for the process.
+const ROOMY_COLUMNS: usize = 100;
+/// The name of the longest wait keeps at least this many columns.
+const MIN_WAIT_COLUMNS: usize = 12;
+
+pub(super) fn thread_times(
+    out: &mut String,
+    recording: &Recording,
+    selection: &Selection<'_>,
+    totals: &Totals,
+    options: &ReportOptions,
+    page: &Page,
+) -> Result<(), Failure> {
+    let rows = threads::threads_with_times(recording, selection, totals, &options.common)?;
+    let (shown, whole_ns) = threads::shown(&rows, true, options);
+    push_table(out, &columns(shown, totals, page), page);
+    if shown.len() < rows.len() {
+        let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.busy_ns()));
+        let cut = CutBy::of(shown.len(), options.most_rows());
+        let share = percent(sum, whole_ns);
+        super::push_line(
+            out,
+            &more_line(rows.len() - shown.len(), super::threads::noun(&rows), share, cut, page),
+        );
+    }
+    Ok(())
+}
+
+fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
+    let cells = |text: &dyn Fn(&ThreadRow) -> String| shown.iter().map(text).collect::<Vec<_>>();
+    let named = |text: &str| page.fit(&super::threads::shown_name(text), MOST_NAME_COLUMNS).into_owned();
+    let whole_ns = totals.times.sum_ns();
+    let time = |part: fn(&Times) -> u64| {
+        cells(&|row| row.times.map_or("-".to_owned(), |times| duration_in(part(&times), whole_ns)))
+    };
+    let thread = |row: &ThreadRow| super::threads::shown_thread(row, MOST_NAME_COLUMNS, page);
+    let mut columns = vec![Column::text("THREAD", cells(&thread))];
+    // Where all have the name of their process, it says nothing.
+    let is_told = |row: &ThreadRow| row.title() == row.process;
+    let differ = shown.windows(2).any(|pair| pair[0].process != pair[1].process);
+    if page.width >= ROOMY_COLUMNS || (differ && !shown.iter().all(is_told)) {
+        columns.push(Column::text("PROCESS", cells(&|row| named(&row.process))));
+    }
+    columns.push(Column::number("N", cells(&|row| count(row.threads))));
+    columns.push(Column::number("ON-CPU", time(|times| times.on_cpu_ns)));
+    columns.push(Column::number("NO CPU", time(|times| times.no_cpu_ns)));
+    columns.push(Column::number("BLOCKED", time(|times| times.blocked_ns())));
+    columns.push(Column::number("IDLE", time(|times| times.idle_ns())));
+    if shown.iter().any(|row| has_gap(row.times.as_ref())) {
+        columns.push(Column::number("NOT ACC.", cells(&|row| gap(row.times.as_ref()))));
+    }
+    let used: usize = columns.iter().map(|column| column.width + 2).sum();
+    let room = page.width.saturating_sub(used).max(MIN_WAIT_COLUMNS);
+    columns.push(Column::text("TOP WAIT", cells(&|row| wait(row.top_wait.as_ref(), whole_ns, room, page))));
+    columns
+}
+
+fn has_gap(times: Option<&Times>) -> bool {
+    times.is_some_and(|times| times.unaccounted_ns().unsigned_abs() > times.lifetime_ns / 1000)
+}
+
+/// What the kinds of time miss of the whole, where that is more than a thousandth.
+fn gap(times: Option<&Times>) -> String {
+    let Some(times) = times.filter(|times| has_gap(Some(times))) else { return "-".to_owned() };
+    let missed_ns = times.unaccounted_ns();
+    let sign = if missed_ns < 0 { "-" } else { "" };
+    format!("{sign}{}", duration_of(missed_ns.unsigned_abs(), times.lifetime_ns))
+}
+
+fn wait(top: Option<&TopWait>, whole_ns: u64, room: usize, page: &Page) -> String {
+    let Some(top) = top else { return "-".to_owned() };
+    let time = duration_of(top.time_ns, whole_ns);
+    let reason = top.reason.label();
+    let name = match page.names {
+        NameStyle::Short => name::short(&top.place),
+        _ => top.place.clone(),
+    };
+    let name = safe_text::terminal(&name);
+    let left = room.saturating_sub(reason.len() + time.len() + 2).max(4);
+    format!("{reason} {} {time}", page.fit_name(&name, left))
+}

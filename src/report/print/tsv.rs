@@ -1,0 +1,271 @@
+//! Reports as tab-separated tables: a header line, then one line for each row. Numbers are plain and
+//! in the unit that their column names.
+
+use super::{json, json_waits, text};
+use crate::base::failure::Failure;
+use crate::base::safe_text;
+use crate::base::units::percent;
+use crate::report::Recording;
+use crate::report::model::totals::Totals;
+use crate::report::naming::name;
+use crate::report::options::{ReportOptions, View};
+use crate::report::query::filter::pattern;
+use crate::report::query::selection::Selection;
+use crate::report::views::call_tree::{CallTree, Direction};
+use crate::report::views::function_table::FunctionTable;
+use crate::report::views::{peek, threads};
+use crate::report::waits::site::WaitSite;
+use crate::report::waits::table::WaitTable;
+use std::borrow::Cow;
+
+/// A table under construction.
+#[derive(Debug)]
+struct Table {
+    out: String,
+}
+
+impl Table {
+    fn new(columns: &[&str]) -> Self {
+        Table { out: format!("{}\n", columns.join("\t")) }
+    }
+
+    fn row(&mut self, cells: &[&str]) {
+        self.out.push_str(&cells.join("\t"));
+        self.out.push('\n');
+    }
+}
+
+/// The report as a table.
+///
+/// # Errors
+///
+/// A usage failure for a bad pattern; status 3 when nothing matches `--peek`.
+pub(crate) fn report(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &ReportOptions,
+) -> Result<String, Failure> {
+    let unit = json::unit_word(selection.shown.unit);
+    let table = match options.view.of(&selection.shown) {
+        View::Overview | View::Flat => flat(selection, options, unit),
+        View::Tree => tree(selection, options, Direction::TopDown, unit),
+        View::BottomUp => tree(selection, options, Direction::BottomUp, unit),
+        View::Peek(pattern) => peeks(selection, pattern, options, unit)?,
+        View::Threads => thread_table(recording, selection, options, unit)?,
+        View::Waits => waits(selection, options),
+    };
+    Ok(table.out)
+}
+
+fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table {
+    let (own, total) = (format!("self_{unit}"), format!("total_{unit}"));
+    let columns = [
+        "self_pct",
+        "total_pct",
+        &own,
+        &total,
+        "samples",
+        "threads",
+        "function",
+        "module",
+        "file",
+        "line",
+        "count",
+    ];
+    let mut table = Table::new(&columns);
+    let functions = FunctionTable::new(selection, options.sort);
+    let names = options.common.names_for_programs();
+    let whole = selection.total;
+    let shown =
+        functions.shown(options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0), options.sort, whole);
+    for row in shown {
+        let label = selection.labels.get(row.label);
+        let source = row.source.as_ref();
+        table.row(&[
+            &format!("{:.4}", percent(row.own.weight, whole.weight)),
+            &format!("{:.4}", percent(row.total.weight, whole.weight)),
+            &row.own.weight.to_string(),
+            &row.total.weight.to_string(),
+            &row.own.samples.to_string(),
+            &row.threads.to_string(),
+            &safe_text::tsv(label.name_in(names)),
+            &safe_text::tsv(&label.module),
+            &safe_text::tsv(source.map_or("", |source| &source.file)),
+            &source.filter(|source| source.line > 0).map_or(String::new(), |source| source.line.to_string()),
+            &row.own.count().to_string(),
+        ]);
+    }
+    table
+}
+
+fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction, unit: &str) -> Table {
+    let (own, total) = (format!("self_{unit}"), format!("total_{unit}"));
+    let mut table = Table::new(&["depth", &own, &total, "samples", "function", "module", "inlined", "count"]);
+    let tree = CallTree::new(selection, direction);
+    let names = options.common.names_for_programs();
+    let least = options.least_percent();
+    let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= least);
+    for id in order.into_iter().take(options.most_rows()) {
+        let node = tree.node(id);
+        let label = selection.labels.get(node.label);
+        table.row(&[
+            &node.depth.to_string(),
+            &node.own.weight.to_string(),
+            &node.total.weight.to_string(),
+            &node.total.samples.to_string(),
+            &safe_text::tsv(label.name_in(names)),
+            &safe_text::tsv(&label.module),
+            if node.is_inlined { "1" } else { "0" },
+            &node.total.count().to_string(),
+        ]);
+    }
+    table
+}
+
+fn peeks(
+    selection: &Selection<'_>,
+    text: &str,
+    options: &ReportOptions,
+    unit: &str,
+) -> Result<Table, Failure> {
+    let found = peek::peek(selection, &pattern("--peek", text)?);
+    if found.is_empty() {
+        return Err(text::no_match(text));
+    }
+    let weight = format!("total_{unit}");
+    let mut table =
+        Table::new(&["function", "relation", &weight, "samples", "neighbour", "neighbour_module"]);
+    let names = options.common.names_for_programs();
+    let name = |label| safe_text::tsv(selection.labels.get(label).name_in(names));
+    let module = |label| safe_text::tsv(&selection.labels.get(label).module);
+    for peek in peek::shown(&found, selection, options) {
+        let mut row =
+            |relation: &str, label: Option<crate::report::LabelId>, amount: crate::report::Amount| {
+                table.row(&[
+                    &name(peek.label),
+                    relation,
+                    &amount.weight.to_string(),
+                    &amount.samples.to_string(),
+                    &label.map_or("".into(), name),
+                    &label.map_or("".into(), module),
+                ]);
+            };
+        row("total", None, peek.total);
+        row("self", None, peek.own);
+        for (caller, amount) in &peek.callers {
+            row("caller", *caller, *amount);
+        }
+        for (callee, amount) in &peek.callees {
+            row("callee", Some(*callee), *amount);
+        }
+    }
+    Ok(table)
+}
+
+fn thread_table(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &ReportOptions,
+    unit: &str,
+) -> Result<Table, Failure> {
+    let total = format!("total_{unit}");
+    let mut columns = vec!["thread", "process", "threads", "processes", &total, "samples", "hottest"];
+    let totals = Totals::of(recording, &options.common)?;
+    let rows = match &totals {
+        Some(totals) => {
+            columns.extend(["on_cpu_ns", "no_cpu_ns", "blocked_ns", "idle_ns", "unaccounted_ns"]);
+            columns.extend(["top_wait_reason", "top_wait", "top_wait_ns"]);
+            threads::threads_with_times(recording, selection, totals, &options.common)?
+        }
+        None => threads::threads(selection),
+    };
+    let mut table = Table::new(&columns);
+    let names = options.common.names_for_programs();
+    for row in threads::shown(&rows, totals.is_some(), options).0 {
+        let hottest = row.hottest.map_or("", |(label, _)| selection.labels.get(label).name_in(names));
+        let mut cells = vec![
+            safe_text::tsv(&row.thread).into_owned(),
+            safe_text::tsv(&row.process).into_owned(),
+            row.threads.to_string(),
+            row.processes.to_string(),
+            row.amount.weight.to_string(),
+            row.amount.samples.to_string(),
+            safe_text::tsv(hottest).into_owned(),
+        ];
+        if totals.is_some() {
+            let times = row.times.unwrap_or_default();
+            let parts = [times.on_cpu_ns, times.no_cpu_ns, times.blocked_ns(), times.idle_ns()];
+            cells.extend(parts.map(|ns| ns.to_string()));
+            cells.push(times.unaccounted_ns().to_string());
+            let top = row.top_wait.as_ref();
+            cells.push(top.map_or("", |top| top.reason.label()).to_owned());
+            cells.push(
+                safe_text::tsv(&top.map_or(Cow::Borrowed(""), |top| name::in_style(&top.place, names)))
+                    .into_owned(),
+            );
+            cells.push(top.map_or(0, |top| top.time_ns).to_string());
+        }
+        table.row(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    Ok(table)
+}
+
+fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
+    let mut table = Table::new(&[
+        "wait_ns",
+        "error_ns",
+        "count",
+        "samples",
+        "mean_ns",
+        "p99_ns",
+        "longest_ns",
+        "threads",
+        "reason",
+        "blocked_in",
+        "module",
+        "called_by",
+        "call",
+        "woken_by",
+        "woken_by_pct",
+        "idle_ns",
+        "idle_count",
+    ]);
+    let waits = WaitTable::new(selection, options.sort);
+    let names = options.common.names_for_programs();
+    let (most, least) = (options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0));
+    for row in waits.shown(most, least, options.sort, selection.total) {
+        let (place, called_by) = match row.site {
+            WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
+            WaitSite::NoCpu | WaitSite::Short => (None, None),
+        };
+        let name = |label: Option<crate::report::LabelId>| {
+            safe_text::tsv(label.map_or("", |label| selection.labels.get(label).name_in(names)))
+        };
+        let blocked_in = place.map_or_else(
+            || json_waits::place_name(selection, row),
+            |label| selection.labels.get(label).name_in(names).to_owned(),
+        );
+        let optional = |ns: Option<u64>| ns.map_or(String::new(), |ns| ns.to_string());
+        let waker = row.woken_by.first();
+        table.row(&[
+            &row.amount.weight.to_string(),
+            &row.amount.error_ns().to_string(),
+            &row.amount.count().to_string(),
+            &row.amount.samples.to_string(),
+            &row.mean_ns.to_string(),
+            &optional(row.p99_ns),
+            &optional(row.longest_ns),
+            &row.threads.to_string(),
+            row.reason.label(),
+            &safe_text::tsv(&blocked_in),
+            &safe_text::tsv(place.map_or("", |label| &selection.labels.get(label).module)),
+            &name(called_by),
+            &name(row.call),
+            &safe_text::tsv(&waker.map_or(Cow::Borrowed(""), |waker| name::in_style(&waker.name, names))),
+            &waker.map_or(String::new(), |waker| format!("{:.4}", waker.share_percent)),
+            &row.idle.weight.to_string(),
+            &row.idle.count().to_string(),
+        ]);
+    }
+    table
+}

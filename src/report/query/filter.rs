@@ -1,0 +1,273 @@
+//! Which samples count, and which labels of their stacks: filter options made ready to use.
+
+use crate::base::failure::Failure;
+use crate::profile::{Sample, ShortWaits, Tables, Task, TaskId, ThreadTime};
+use crate::report::model::amount::Amount;
+use crate::report::model::label::{Label, Labels, thread_name};
+use crate::report::naming::name;
+use crate::report::options::{
+    FilterOptions, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey, TimeRange,
+};
+use regex::{Regex, RegexBuilder};
+
+/// Most memory that one compiled pattern may take, bytes.
+const PATTERN_BYTES: usize = 4 << 20;
+
+/// Compiles the value of `option`.
+///
+/// # Errors
+///
+/// A usage failure that names the option and what is wrong with the pattern.
+pub(crate) fn pattern(option: &str, text: &str) -> Result<Regex, Failure> {
+    RegexBuilder::new(text).size_limit(PATTERN_BYTES).build().map_err(|error| {
+        let why = match &error {
+            regex::Error::Syntax(text) => {
+                text.lines().last().unwrap_or_default().trim_start_matches("error: ")
+            }
+            _ => "the expression is too big",
+        };
+        Failure::usage(format!("`{option} {text}` is not a regular expression: {why}"))
+            .hint(format!("for the text itself:  {option} '{}'", regex::escape(text)))
+    })
+}
+
+/// Which of the threads of `tables` have a matching name, by [`TaskId`].
+pub(super) fn matching_threads(wanted: &NamePattern, tables: &Tables) -> Result<Vec<bool>, Failure> {
+    let pattern = pattern("--thread", &wanted.text)?;
+    let is_match = |task: &Task| {
+        pattern.is_match(&thread_name(tables.string(task.comm), wanted.has_tids.then_some(task.tid)))
+    };
+    Ok(tables.tasks().iter().map(is_match).collect())
+}
+
+/// Which of the threads of `tables` a filter means, by [`TaskId`].
+fn meant_threads(filter: &ThreadFilter, tables: &Tables) -> Result<Vec<bool>, Failure> {
+    match filter {
+        ThreadFilter::Row(key) => {
+            // A thread may change its name, also that of its process, and is the same.
+            let is_meant = |task: &Task| match key.tid {
+                Some(tid) => tid == task.tid,
+                None => tables.string(task.comm) == key.thread && tables.string(task.process) == key.process,
+            };
+            Ok(tables.tasks().iter().map(is_meant).collect())
+        }
+        ThreadFilter::Matching(wanted) => matching_threads(wanted, tables),
+    }
+}
+
+/// Decides which samples count. Decisions that need only the sample are made first, once for each task;
+/// those about names are made once for each label.
+#[derive(Debug)]
+pub(crate) struct SampleFilter {
+    keep_task: Vec<bool>,
+    cpus: Vec<u16>,
+    time: TimeRange,
+}
+
+impl SampleFilter {
+    pub(crate) fn new(options: &FilterOptions, tables: &Tables) -> Result<Self, Failure> {
+        let thread = options.thread.as_deref().map(|text| pattern("--thread", text)).transpose()?;
+        let mut keep_task: Vec<bool> = (tables.tasks().iter())
+            .map(|task| {
+                (options.pids.is_empty() || options.pids.contains(&task.pid))
+                    && (options.tids.is_empty() || options.tids.contains(&task.tid))
+                    && thread.as_ref().is_none_or(|re| re.is_match(tables.string(task.comm)))
+            })
+            .collect();
+        for filter in &options.threads {
+            let meant = meant_threads(filter, tables)?;
+            keep_task.iter_mut().zip(meant).for_each(|(keep, is_meant)| *keep &= is_meant);
+        }
+        Ok(SampleFilter { keep_task, cpus: options.cpus.clone(), time: options.time })
+    }
+
+    /// Whether the samples of a thread count.
+    pub(crate) fn keeps_task(&self, task: TaskId) -> bool {
+        self.keep_task.get(task.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether it is the thread alone that decides.
+    pub(crate) fn is_by_thread(&self) -> bool {
+        self.cpus.is_empty() && self.time.is_everything()
+    }
+
+    /// The part of the recording that counts.
+    pub(crate) fn time(&self) -> TimeRange {
+        self.time
+    }
+
+    /// How much of `sample` counts: of a wait the part that lies in the time range. `None` when nothing does.
+    pub(crate) fn amount(&self, sample: &Sample) -> Option<Amount> {
+        if !self.keeps_task(sample.task) || !(self.cpus.is_empty() || self.cpus.contains(&sample.cpu)) {
+            return None;
+        }
+        if let Some(folded) = &sample.folded {
+            let end_ns = sample.time_ns.saturating_add(folded.span_ns);
+            let overlap_ns = self.time.overlap_ns(sample.time_ns, end_ns)?;
+            return Some(Amount::of_sample(sample).part(overlap_ns, folded.span_ns));
+        }
+        let Some(wait) = &sample.wait else {
+            return self.time.contains(sample.time_ns).then(|| Amount::sample(sample.weight));
+        };
+        let end_ns = sample.time_ns.saturating_add(wait.duration_ns);
+        let overlap_ns = self.time.overlap_ns(sample.time_ns, end_ns)?;
+        Some(Amount::wait(sample.weight, wait.duration_ns, overlap_ns))
+    }
+
+    /// How much of the short waits of a thread counts. Where in its life they were is not known: they are spread
+    /// evenly. On which CPU is not known either.
+    pub(crate) fn short_waits(&self, time: &ThreadTime, short: &ShortWaits) -> Option<Amount> {
+        if !self.keeps_task(time.task) || !self.cpus.is_empty() {
+            return None;
+        }
+        if self.time.is_everything() {
+            return Some(Amount::counted(short.time_ns, short.count));
+        }
+        let overlap_ns = self.time.overlap_ns(time.from_ns, time.to_ns)?;
+        let life_ns = time.to_ns.saturating_sub(time.from_ns).max(1);
+        let part = |all: u64| {
+            u64::try_from(u128::from(all) * u128::from(overlap_ns) / u128::from(life_ns)).unwrap_or(all)
+        };
+        Some(Amount::counted(part(short.time_ns), part(short.count)))
+    }
+}
+
+/// What the name filters say of one label.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Verdict {
+    pub(super) is_focus: bool,
+    pub(crate) is_ignored: bool,
+    pub(crate) is_hidden: bool,
+}
+
+/// The name filters, with their verdict on every label.
+#[derive(Debug)]
+pub(crate) struct LabelFilter {
+    verdicts: Vec<Verdict>,
+    pub(super) has_focus: bool,
+    pub(crate) space: Space,
+}
+
+impl LabelFilter {
+    pub(crate) fn new(options: &FilterOptions, labels: &Labels) -> Result<Self, Failure> {
+        let compile =
+            |option, text: &Option<String>| text.as_deref().map(|text| pattern(option, text)).transpose();
+        let focus = compile("--focus", &options.focus)?;
+        let ignore = compile("--ignore", &options.ignore)?;
+        let hide = compile("--hide", &options.hide)?;
+        let says = |re: &Option<Regex>, label: &Label| re.as_ref().is_some_and(|re| label.matches(re));
+        let verdicts = (labels.iter())
+            .map(|label| Verdict {
+                is_focus: says(&focus, label),
+                is_ignored: says(&ignore, label),
+                is_hidden: says(&hide, label),
+            })
+            .collect();
+        Ok(LabelFilter { verdicts, has_focus: focus.is_some(), space: options.space })
+    }
+
+    pub(crate) fn verdict(&self, label: crate::report::model::label::LabelId) -> Verdict {
+        self.verdicts.get(label.index()).copied().unwrap_or_default()
+    }
+}
+
+/// The filters in force, in the words of the command line; `None` when there are none.
+pub(crate) fn description(options: &FilterOptions) -> Option<String> {
+    let mut words = Vec::new();
+    let patterns = [
+        ("--focus", &options.focus),
+        ("--ignore", &options.ignore),
+        ("--hide", &options.hide),
+        ("--thread", &options.thread),
+    ];
+    for (option, pattern) in patterns {
+        words.extend(pattern.as_ref().map(|pattern| format!("{option} {pattern}")));
+    }
+    let mut list = |option: &str, numbers: Vec<String>| {
+        if !numbers.is_empty() {
+            words.push(format!("{option} {}", numbers.join(",")));
+        }
+    };
+    list("--pid", options.pids.iter().map(u32::to_string).collect());
+    list("--tid", options.tids.iter().map(u32::to_string).collect());
+    list("--cpu", options.cpus.iter().map(u16::to_string).collect());
+    if options.time != TimeRange::default() {
+        let end = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{}s", ns as f64 / 1e9));
+        words.push(format!("--time {}..{}", end(options.time.from_ns), end(options.time.to_ns)));
+    }
+    match options.space {
+        Space::All => {}
+        Space::User => words.push("--user".to_owned()),
+        Space::Kernel => words.push("--kernel".to_owned()),
+    }
+    words.extend(options.threads.iter().map(thread_words));
+    words.extend(options.stacks.iter().map(stack_words));
+    // More than what is shown by default is no filter: `--idle` needs no words.
+    (!words.is_empty()).then(|| words.join(" "))
+}
+
+/// A filter on threads in words: the command line has none for it.
+fn thread_words(filter: &ThreadFilter) -> String {
+    match filter {
+        ThreadFilter::Row(ThreadKey { thread, process, tid }) => {
+            format!("(only thread {} of {process})", thread_name(thread, *tid))
+        }
+        ThreadFilter::Matching(pattern) => format!("(only threads with a match of {})", pattern.text),
+    }
+}
+
+/// A stack filter in words: the command line has none for it.
+fn stack_words(filter: &StackFilter) -> String {
+    match filter {
+        StackFilter::Focus(key) => format!("(only with {})", key.name),
+        StackFilter::Drop(key) => format!("(without {})", key.name),
+        StackFilter::Matching(pattern) => format!("(only with a match of {})", pattern.text),
+        StackFilter::CollapseFunction(key) => format!("({} with all it calls)", key.name),
+        StackFilter::CollapseModule(module) => format!("({} as one)", name::module_file(module)),
+        StackFilter::CollapseRecursion(key) => format!("({} without recursion)", key.name),
+        StackFilter::Under(paths) => format!("(only in {})", path_words(paths, " > ")),
+        StackFilter::EndingIn(paths) => format!("(only ending in {})", path_words(paths, " < ")),
+    }
+}
+
+fn path_words(paths: &[Vec<PathStep>], step: &str) -> String {
+    let words = |path: &Vec<PathStep>| {
+        path.iter().map(|step| step.label.name.as_str()).collect::<Vec<_>>().join(step)
+    };
+    paths.iter().map(words).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::LabelKey;
+
+    #[test]
+    fn a_bad_pattern_is_a_usage_error_with_a_way_out() {
+        let failure = pattern("--focus", "operator(").unwrap_err();
+        assert_eq!(failure.status, 2);
+        assert_eq!(failure.message, "`--focus operator(` is not a regular expression: unclosed group");
+        assert_eq!(failure.hints, [r"for the text itself:  --focus 'operator\('"]);
+    }
+
+    #[test]
+    fn a_huge_pattern_is_refused() {
+        assert!(pattern("--hide", "(a{1000}){1000}").unwrap_err().message.ends_with("too big"));
+    }
+
+    #[test]
+    fn filters_are_described_as_typed() {
+        let options = FilterOptions {
+            focus: Some("parse".into()),
+            tids: vec![7, 8],
+            time: TimeRange { from_ns: Some(2_500_000_000), to_ns: None },
+            ..FilterOptions::default()
+        };
+        assert_eq!(description(&options).unwrap(), "--focus parse --tid 7,8 --time 2.5s..");
+        assert_eq!(description(&FilterOptions::default()), None);
+        let key = LabelKey { name: "parse".into(), module: "/x".into(), line: None };
+        let stacks = vec![StackFilter::Focus(key.clone()), StackFilter::CollapseRecursion(key)];
+        let options = FilterOptions { stacks, ..FilterOptions::default() };
+        assert_eq!(description(&options).unwrap(), "(only with parse) (parse without recursion)");
+    }
+}

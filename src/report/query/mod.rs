@@ -1,0 +1,8 @@
+//! What of a profile is shown: the filters, the samples that they keep, and the notes on those. Options come in, a selection goes out.
+//! A selection is what every view is made of.
+
+pub(crate) mod filter;
+pub(crate) mod notes;
+pub(crate) mod selection;
+pub(crate) mod stack_filter;
+pub(crate) mod waits_note;

@@ -1,0 +1,217 @@
+//! The notes under a report: what is wrong with the recording, how much it matters, what would mend it.
+
+use super::selection::Selection;
+use super::waits_note;
+use crate::base::units::{counted, duration, honest_percent_text, percent};
+use crate::profile::{End, FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
+use crate::report::Recording;
+use crate::report::model::metric::Metric;
+use crate::report::model::quality::{Quality, WorstModule};
+use crate::report::naming::name::module_file;
+use crate::report::naming::runtime::Runtime;
+use crate::report::options::CommonOptions;
+
+/// Share of stacks or frames, in percent, from which on a defect is worth a note.
+const NOTABLE_PERCENT: f64 = 1.0;
+
+/// What the file lacks, when it is not whole.
+pub(crate) fn missing_part(profile: &Profile, integrity: &Integrity) -> Option<String> {
+    if let Some(problem) = &integrity.problem {
+        return Some(problem.clone());
+    }
+    (profile.end.is_none() || !integrity.is_complete).then(|| {
+        "the recording has no end: prof was killed, is still recording, or the file was cut".to_owned()
+    })
+}
+
+/// Says that the target ran, although nothing was recorded of it.
+pub(crate) fn unrecorded(profile: &Profile) -> Option<String> {
+    let used_ns = Some(profile.counter(counter::UNRECORDED_NS)).filter(|used_ns| *used_ns > 0)?;
+    Some(format!("the target used {} of CPU time, of which nothing was recorded", duration(used_ns)))
+}
+
+/// Says that the file called `name` is not whole.
+pub(crate) fn not_whole(name: &str, problem: &str) -> String {
+    format!("{name} is not whole ({problem}): this shows what could be read")
+}
+
+/// The notes under a report: those for the recording, and what a view of running time does not show.
+pub(crate) fn report_notes(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &CommonOptions,
+) -> Vec<String> {
+    let quality = &selection.quality;
+    let to_name = recording.frames_to_name(quality);
+    let mut notes = notes_while_naming(&recording.profile, &recording.integrity, quality, to_name);
+    notes.extend(unaccounted_note(&recording.profile));
+    notes.extend(recording.profile.notices().cloned());
+    if selection.is_all_idle(&options.filter) {
+        let (waits, time) =
+            (counted(selection.hidden_idle.count(), "wait"), duration(selection.hidden_idle.weight));
+        notes.push(format!("all waits are idle: {waits}, {time}; to see them:  --idle"));
+    }
+    if selection.shown.metric() == Some(Metric::OnCpu) {
+        notes.extend(waits_note::note(recording, selection.total, options));
+    }
+    notes
+}
+
+/// That there are threads of whose time nothing is known.
+pub(crate) fn unaccounted_note(profile: &Profile) -> Option<String> {
+    // Of a thread that goes on waiting the time is known later.
+    profile.end.as_ref().filter(|end| end.reason != End::STILL_RECORDING)?;
+    let unknown: Vec<&ThreadTime> = profile.thread_times.iter().filter(|time| time.is_unknown()).collect();
+    let lives = unknown.iter().map(|time| time.to_ns.saturating_sub(time.from_ns));
+    let time = duration(lives.fold(0, u64::saturating_add));
+    let threads = counted(unknown.len() as u64, "thread");
+    (!unknown.is_empty()).then(|| {
+        format!("the kernel said nothing of {threads}: {time} of their time are not accounted for, and may hold anything")
+    })
+}
+
+/// The notes for a recording, most important first. They quote foreign names.
+pub(crate) fn notes(profile: &Profile, integrity: &Integrity, quality: &Quality) -> Vec<String> {
+    notes_while_naming(profile, integrity, quality, 0)
+}
+
+/// The same while the names of `to_name` of the frames are still being read.
+fn notes_while_naming(
+    profile: &Profile,
+    integrity: &Integrity,
+    quality: &Quality,
+    to_name: u64,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(problem) = missing_part(profile, integrity) {
+        notes.push(not_whole("the file", &problem));
+    }
+    let lost_samples = quality.lost.saturating_sub(quality.lost_waits);
+    let lost = percent(lost_samples, quality.lost.saturating_add(quality.samples));
+    if lost >= NOTABLE_PERCENT {
+        let share = honest_percent_text(lost);
+        notes.push(format!(
+            "{share} of samples were lost: the machine was too busy; -F with a lower rate helps"
+        ));
+    }
+    if quality.lost_waits > 0 {
+        notes.push(format!(
+            "{}, {} in all, were lost: the recorder could not run for a while; the sum of all times has them, the rows do not",
+            counted(quality.lost_waits, "wait"),
+            duration(profile.counter(counter::LOST_WAIT_NS))
+        ));
+    }
+    let unaccounted = profile.counter(counter::THREADS_UNACCOUNTED);
+    if unaccounted > 0 {
+        notes.push(format!(
+            "{} of the target gave no account of their time, which is not in any row: the kernel showed nothing of \
+             them; prof doctor -p PID tells more",
+            counted(unaccounted, "thread")
+        ));
+    }
+    notes.extend(unrecorded(profile));
+    let rootless = quality.rootless_percent();
+    if rootless >= NOTABLE_PERCENT {
+        notes.push(cut_note(rootless, profile, quality));
+    }
+    let middle_left_out = percent(quality.middle_left_out, quality.samples);
+    if middle_left_out >= NOTABLE_PERCENT {
+        notes.push(format!(
+            "{} of stacks are too deep to keep all their frames: totals of functions in their middle are too low",
+            honest_percent_text(middle_left_out)
+        ));
+    }
+    let hidden_kernel = percent(quality.unnamed_kernel_frames, quality.kernel_frames);
+    // A recording that was killed has no names at all, and says so.
+    let is_kernel_hidden = hidden_kernel >= 50.0 && profile.end.is_some();
+    if is_kernel_hidden {
+        let share = honest_percent_text(hidden_kernel);
+        notes.push(match profile.meta.kernel_addresses {
+            Some(settings) => {
+                format!("{share} of kernel frames have no name: {}; {}", settings.why_hidden(), settings.fix())
+            }
+            None => format!(
+                "{share} of kernel frames have no name: record as root, or with CAP_SYSLOG; prof doctor names the setting"
+            ),
+        });
+    }
+    if percent(to_name, quality.frames) >= NOTABLE_PERCENT {
+        // What will not have a name even then is not known yet.
+        let share = honest_percent_text(percent(to_name, quality.frames));
+        notes.push(format!("names are being read: {share} of frames have none yet"));
+    } else if profile.end.is_none() && quality.unnamed_percent() >= NEVER_NAMED_PERCENT {
+        notes.push(
+            "names are read when a recording ends, which this one did not: it has addresses".to_owned(),
+        );
+    } else if let Some(worst) = &quality.worst_unnamed
+        && percent(worst.count, quality.frames) >= NOTABLE_PERCENT
+        && !(is_kernel_hidden && worst.kind == ModuleKind::Kernel)
+    {
+        notes.push(unnamed_note(profile, quality, worst));
+    }
+    notes
+}
+
+/// From so many frames without a name on, percent, a recording without an end is one that was never named.
+const NEVER_NAMED_PERCENT: f64 = 99.0;
+
+fn cut_note(truncated_percent: f64, profile: &Profile, quality: &Quality) -> String {
+    let share = honest_percent_text(truncated_percent);
+    let Some(worst) = &quality.worst_cut else {
+        return format!("{share} of stacks end early: totals above them are too low");
+    };
+    let module = module_file(&worst.module);
+    let cause = worst.outcome.label();
+    let most = honest_percent_text(percent(worst.count, quality.samples));
+    let mut note =
+        format!("{share} of stacks end early, {most} in {module} ({cause}): totals above it are too low");
+    let fix = match worst.outcome {
+        Outcome::NoUnwindInfo | Outcome::BadUnwindInfo | Outcome::StackUnreadable | Outcome::JitEnd
+            if is_walked_by_frame_pointers_only(profile) =>
+        {
+            "; walked by frame pointers only (--call-graph fp): drop it, or rebuild with \
+             -fno-omit-frame-pointer"
+        }
+        Outcome::NoUnwindInfo | Outcome::BadUnwindInfo if worst.kind != ModuleKind::Elf => "",
+        Outcome::NoUnwindInfo | Outcome::BadUnwindInfo => "; rebuild it with -fasynchronous-unwind-tables",
+        Outcome::TableNotLoaded | Outcome::CopyTooShort => {
+            "; tables were still being compiled when the program started; record by pid, or longer"
+        }
+        Outcome::FileUnreadable => {
+            "; the file could not be opened: record as root, or add CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH \
+             and CAP_CHECKPOINT_RESTORE"
+        }
+        Outcome::Compat32 => "; only 64-bit programs are supported",
+        _ if worst.kind == ModuleKind::Jit || worst.outcome == Outcome::JitEnd => {
+            let cure = quality.runtimes.cut.and_then(Runtime::cure_for_stacks);
+            note.push_str(&cure.map_or(String::new(), |cure| format!("; {cure}")));
+            ""
+        }
+        _ => "",
+    };
+    note.push_str(fix);
+    note
+}
+
+/// The file does not say how stacks were walked, but a walk that knows unwind tables uses some.
+fn is_walked_by_frame_pointers_only(profile: &Profile) -> bool {
+    let has = |found_by| profile.tables.frames().iter().any(|frame| frame.flags.found_by == found_by);
+    has(FoundBy::FramePointer) && !has(FoundBy::Cfi)
+}
+
+fn unnamed_note(profile: &Profile, quality: &Quality, worst: &WorstModule) -> String {
+    let share = honest_percent_text(quality.unnamed_percent());
+    let most = honest_percent_text(percent(worst.count, quality.frames));
+    let module = module_file(&worst.module);
+    let fix = match worst.kind {
+        // Why that was not read is another note.
+        ModuleKind::Jit if profile.counter(counter::PERF_MAPS_REFUSED) > 0 => String::new(),
+        ModuleKind::Jit => match quality.runtimes.unnamed {
+            Some(runtime) => runtime.cure_for_names().map_or(String::new(), |cure| format!("; {cure}")),
+            None => "; let what generates it write /tmp/perf-PID.map".to_owned(),
+        },
+        ModuleKind::Elf => "; install its debug symbols or do not strip it".to_owned(),
+        _ => String::new(),
+    };
+    format!("{share} of frames have no name, {most} in {module}{fix}")
+}

@@ -1,0 +1,418 @@
+//! The samples that a view shows: filtered, equal ones counted together, and their frames named.
+
+use super::filter::{LabelFilter, SampleFilter};
+use super::stack_filter::StackFilters;
+use crate::base::failure::Failure;
+use crate::profile::{Event, FrameId, FrameSpace, Profile, Sample, StackId, Wait};
+use crate::report::Recording;
+use crate::report::model::amount::Amount;
+use crate::report::model::group::{Activity, Group, groups_of};
+use crate::report::model::label::{LabelKind, Labels, Step};
+use crate::report::model::metric::Shown;
+use crate::report::model::quality::Quality;
+use crate::report::model::totals::Totals;
+use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space};
+use crate::report::waits::idle::IdleWaits;
+use crate::report::waits::reasons::Reasons;
+use rustc_hash::FxHashSet;
+
+/// The samples that passed all filters, with the names of their frames.
+#[derive(Debug)]
+pub struct Selection<'p> {
+    /// The profile they come from.
+    pub profile: &'p Profile,
+    /// The events they are samples of.
+    pub shown: Shown<'p>,
+    /// Names of all steps.
+    pub labels: Labels,
+    /// Everything that passed the filters.
+    pub total: Amount,
+    /// Everything in the events, whatever the filters, but for idle waits that are hidden.
+    pub whole: Amount,
+    /// Of the total, waits that were only counted: too short to be told one by one.
+    pub short: Amount,
+    /// Idle waits that would pass the filters on samples, and are hidden.
+    pub hidden_idle: Amount,
+    /// Which waits are idle, where they are shown among the others.
+    pub(crate) shown_idle: Option<&'p IdleWaits>,
+    /// Why threads waited.
+    pub(crate) reasons: &'p Reasons,
+    /// How far to trust the samples that passed the filters on samples.
+    pub quality: Quality,
+    /// Each thread is for itself.
+    pub(crate) each_thread: bool,
+    groups: Vec<Group>,
+    sample_filter: SampleFilter,
+    filter: LabelFilter,
+    hidden: Option<Step>,
+    /// Which frames are hidden by their functions, where steps are of something else and functions are hidden.
+    hidden_frames: Option<Vec<bool>>,
+    stacks: StackFilters,
+    /// Some frames are in generated code that has no names.
+    has_unnamed_code: bool,
+}
+
+impl<'p> Selection<'p> {
+    /// Filters and counts the samples of `shown`, which are events of `recording`.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure for a pattern that is no regular expression.
+    pub fn new(recording: &'p Recording, shown: Shown<'p>, options: &CommonOptions) -> Result<Self, Failure> {
+        let has_functions = matches!(options.grouping, Grouping::Function | Grouping::Line);
+        if !has_functions && options.filter.is_on_code() {
+            // The filters mean functions and their frames, of which rows of other things have none.
+            let filter = FilterOptions { stacks: Vec::new(), ..options.filter.clone() };
+            let of_functions = CommonOptions { grouping: Grouping::Function, filter, ..options.clone() };
+            return Self::new(recording, shown, &of_functions)?.regrouped(options);
+        }
+        let profile = &recording.profile;
+        let sample_filter = SampleFilter::new(&options.filter, &profile.tables)?;
+        let mut groups = groups_of(recording, &shown, &sample_filter);
+        let mut whole = Amount::default();
+        if let Some(event) = shown.sampled {
+            event.samples().for_each(|sample| whole.add(Amount::of_sample(&sample)));
+        }
+        let mut hidden_idle = Amount::default();
+        let shows_idle = options.filter.idle && shown.waits.is_some();
+        let shown_idle = shows_idle.then(|| recording.idle_waits());
+        if shown.waits.is_some() {
+            whole.add(hide_idle(recording.idle_waits(), options.filter.idle, &mut groups, &mut hidden_idle));
+        }
+        let mut labels = Labels::new(profile, options.grouping, options.inline);
+        let hidden = options.filter.hide.is_some().then(|| labels.nothing_step(true));
+        name_groups(profile, &mut labels, &mut groups, &short_waits_name(&shown));
+        let quality = Quality::of(profile, &groups, &shown);
+        let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
+        labels.settle_names();
+        let has_unnamed_code = labels.has_unnamed_code();
+        let filter = LabelFilter::new(&options.filter, &labels)?;
+        let mut selection = Selection {
+            profile,
+            shown,
+            labels,
+            total: Amount::default(),
+            short: Amount::default(),
+            whole,
+            hidden_idle,
+            shown_idle,
+            reasons: recording.reasons(),
+            quality,
+            each_thread: options.each_thread,
+            groups: Vec::new(),
+            sample_filter,
+            filter,
+            hidden,
+            hidden_frames: None,
+            stacks,
+            has_unnamed_code,
+        };
+        selection.keep(&groups);
+        Ok(selection)
+    }
+
+    /// The same samples, filtered by their functions, with steps of something else.
+    fn regrouped(self, options: &CommonOptions) -> Result<Self, Failure> {
+        let profile = self.profile;
+        let mut labels = Labels::new(profile, options.grouping, options.inline);
+        let mut groups = self.groups;
+        let is_step_hidden =
+            |step: Option<Step>| step.is_some_and(|step| self.filter.verdict(step.label).is_hidden);
+        let hidden_ends: Vec<[bool; 2]> =
+            (groups.iter()).map(|group| [is_step_hidden(group.root), is_step_hidden(group.tail)]).collect();
+        name_groups(profile, &mut labels, &mut groups, &short_waits_name(&self.shown));
+        let has_frames = options.grouping == Grouping::Module;
+        let hides = options.filter.hide.is_some() && has_frames;
+        let is_hidden = |frame| {
+            let steps = self.labels.steps(FrameId(frame as u32));
+            !steps.is_empty() && steps.iter().all(|step| self.filter.verdict(step.label).is_hidden)
+        };
+        let hidden_frames =
+            hides.then(|| (0..profile.tables.frames().len()).map(is_hidden).collect::<Vec<bool>>());
+        for (group, [is_root_hidden, is_tail_hidden]) in groups.iter_mut().zip(hidden_ends) {
+            group.root = group.root.filter(|_| !has_frames || !is_root_hidden);
+            group.tail = group.tail.filter(|_| !is_tail_hidden);
+        }
+        let hidden = hides.then(|| labels.nothing_step(true));
+        let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
+        labels.settle_names();
+        let has_unnamed_code = labels.has_unnamed_code();
+        let space = if has_frames { options.filter.space } else { Space::All };
+        let filter = LabelFilter::new(&FilterOptions { space, ..FilterOptions::default() }, &labels)?;
+        let mut selection = Selection {
+            labels,
+            total: Amount::default(),
+            short: Amount::default(),
+            groups: Vec::new(),
+            filter,
+            hidden,
+            hidden_frames,
+            stacks,
+            has_unnamed_code,
+            ..self
+        };
+        selection.keep(&groups);
+        Ok(selection)
+    }
+
+    /// Takes in the groups that the filters leave something of.
+    fn keep(&mut self, groups: &[Group]) {
+        let mut path = Vec::new();
+        let ask_for_threads = self.stacks.ask_for_threads();
+        // What is decided by the stack alone is decided once for all threads that have it.
+        for same in groups.chunk_by(|a, b| !ask_for_threads && a.has_path_of(b)) {
+            if self.fill_path(&same[0], &mut path) {
+                self.total.add(Amount::of(same));
+                let is_short = |group: &&Group| matches!(group.activity, Activity::WaitingShortly(_));
+                same.iter().filter(is_short).for_each(|group| self.short.add(group.amount));
+                self.groups.extend_from_slice(same);
+            }
+        }
+    }
+
+    /// Whether there is nothing to show because all that passes the filters are idle waits, which are hidden. Filters on
+    /// names are not asked of those: where there are some, nobody knows.
+    pub fn is_all_idle(&self, filter: &FilterOptions) -> bool {
+        self.total.is_empty() && !self.hidden_idle.is_empty() && !filter.is_on_code()
+    }
+
+    /// How many samples and waits passed the filters, without waits that were only counted.
+    pub fn count(&self) -> u64 {
+        self.total.count().saturating_sub(self.short.count())
+    }
+
+    /// The same of everything in the events, whatever the filters.
+    pub fn count_of_whole(&self) -> u64 {
+        let times = if self.shown.waits.is_some() { self.profile.thread_times.as_slice() } else { &[] };
+        let shorts = times.iter().flat_map(|time| &time.short_waits);
+        let short = shorts.fold(0u64, |sum, short| sum.saturating_add(short.count));
+        self.whole.count().saturating_sub(short)
+    }
+
+    /// How many threads the view is about: with the `totals` of their time all that lived, else those that ran.
+    pub fn thread_count(&self, totals: Option<&Totals>) -> u64 {
+        if let Some(totals) = totals {
+            return totals.thread_count();
+        }
+        let thread = |group: &Group| {
+            let task = self.profile.tables.task(group.task);
+            (task.tid, task.generation)
+        };
+        self.groups.iter().map(thread).collect::<FxHashSet<_>>().len() as u64
+    }
+
+    /// The distinct groups that passed the filters, in a fixed order.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Calls `visit` with every distinct sequence of steps, root first, and the groups that have it (one
+    /// for each thread), in a fixed order in which neighbours often share their outer steps.
+    pub fn for_each_path(&self, mut visit: impl FnMut(&[Step], &[Group])) {
+        let mut path = Vec::new();
+        for groups in self.groups.chunk_by(Group::has_path_of) {
+            if self.fill_path(&groups[0], &mut path) {
+                visit(&path, groups);
+            }
+        }
+    }
+
+    /// Calls `visit` with every wait that passes the filters on samples, and how much of it counts. Idle waits and such
+    /// that the filters on names drop are among them: they are in none of the groups.
+    pub fn for_each_wait(&self, mut visit: impl FnMut(&Sample, &Wait, Amount)) {
+        for sample in self.shown.waits.into_iter().flat_map(Event::samples) {
+            if let Some(wait) = &sample.wait
+                && let Some(amount) = self.sample_filter.amount(&sample)
+            {
+                visit(&sample, wait, amount);
+            }
+        }
+    }
+
+    /// Calls `visit` with every sample and wait that passes the filters on samples, its number in its event, and how much
+    /// of it counts. As with [`Selection::for_each_wait`], more than what is in the groups.
+    pub fn for_each_sample(&self, mut visit: impl FnMut(usize, &Sample, Amount)) {
+        for event in self.shown.sampled.into_iter().chain(self.shown.waits) {
+            for (index, sample) in event.samples().enumerate() {
+                if let Some(amount) = self.sample_filter.amount(&sample) {
+                    visit(index, &sample, amount);
+                }
+            }
+        }
+    }
+
+    /// The steps of a group, root first.
+    pub fn path_of(&self, group: &Group) -> Vec<Step> {
+        let mut path = Vec::new();
+        if self.fill_path(group, &mut path) { path } else { Vec::new() }
+    }
+
+    /// Half the width of the 95 % interval around the share that `own` has of the total, in percentage points.
+    pub fn error_points(&self, own: Amount) -> f64 {
+        own.share_error_points(self.total, self.shown.waits.is_some())
+    }
+
+    /// A step for each thread, by [`crate::profile::TaskId`], that can stand in front of its stacks: threads of one
+    /// name share one, unless `each` is to have its own.
+    pub fn thread_steps(&mut self, each: bool) -> Vec<Step> {
+        let profile = self.profile;
+        (profile.tables.tasks().iter()).map(|task| self.labels.thread_step(profile, task, each)).collect()
+    }
+
+    /// Puts the steps of `group`, root first, into `path`; false when the filters drop the group.
+    fn fill_path(&self, group: &Group, path: &mut Vec<Step>) -> bool {
+        path.clear();
+        let space = self.filter.space;
+        if let Some(root) = group.root
+            && (space != Space::Kernel || group.stack.is_none())
+        {
+            path.push(root);
+        }
+        let has_frames = !matches!(group.root, Some(root) if self.is_task(root));
+        if let Some(stack) = group.stack
+            && has_frames
+        {
+            let start = path.len();
+            // Leaf first, then turned round: frames and the steps inside each of them.
+            let hidden = self.hidden_frames.as_deref().unwrap_or_default();
+            let is_hidden = |frame: &FrameId| hidden.get(frame.index()).copied().unwrap_or(false);
+            for frame in self.profile.tables.stack_frames(stack).filter(|frame| !is_hidden(frame)) {
+                path.extend(self.labels.steps(frame).iter().rev());
+            }
+            path[start..].reverse();
+        }
+        let mut has_focus = !self.filter.has_focus;
+        for step in path.iter().chain(&group.tail) {
+            let verdict = self.filter.verdict(step.label);
+            if verdict.is_ignored {
+                return false;
+            }
+            has_focus |= verdict.is_focus;
+        }
+        if !has_focus {
+            return false;
+        }
+        match space {
+            Space::All => {}
+            Space::User => path.retain(|step| !step.is_kernel),
+            Space::Kernel => path.retain(|step| step.is_kernel),
+        }
+        // All of the frames may be hidden already.
+        if path.is_empty() && self.hidden_frames.is_none() {
+            return false;
+        }
+        let is_hidden = |step: &Step| self.filter.verdict(step.label).is_hidden;
+        if let Some(hidden) = self.hidden {
+            path.retain(|step| !is_hidden(step));
+            if path.is_empty() {
+                path.push(hidden);
+            }
+        }
+        path.extend(group.tail.filter(|step| !is_hidden(step)));
+        if matches!(self.labels.grouping(), Grouping::Module) {
+            path.dedup_by_key(|step| step.label);
+        } else if self.has_unnamed_code {
+            // Of calls inside of code without names nothing is known but that they are there.
+            path.dedup_by(|next, last| next.label == last.label && self.labels.is_unnamed_code(next));
+        }
+        self.stacks.apply(path, group.task)
+    }
+
+    /// The steps of a path that are rows of a flat list. Where reasons are none, waiting is time of what waited, as running
+    /// is.
+    pub(crate) fn rows_of<'s>(&self, path: &'s [Step]) -> &'s [Step] {
+        let is_reason = |step: &Step| matches!(self.labels.get(step.label).kind, LabelKind::Wait(_));
+        match path {
+            [rest @ .., tail]
+                if !self.labels.grouping().has_reasons() && !rest.is_empty() && is_reason(tail) =>
+            {
+                rest
+            }
+            whole => whole,
+        }
+    }
+
+    fn is_task(&self, step: Step) -> bool {
+        self.labels.get(step.label).kind == LabelKind::Task
+    }
+}
+
+/// Takes idle waits out of `groups`, unless they are to be kept; returns the sum of all waits that are not hidden,
+/// whatever the filters.
+fn hide_idle(idle: &IdleWaits, keep: bool, groups: &mut Vec<Group>, hidden: &mut Amount) -> Amount {
+    if keep {
+        return idle.all();
+    }
+    groups.retain(|group| {
+        let is_idle = idle.contains(group);
+        if is_idle {
+            hidden.add(group.amount);
+        }
+        !is_idle
+    });
+    idle.all_but_idle()
+}
+
+/// What stands for the stacks of short waits. The event's sampling rule names the limit: `waits of 1us and more`.
+fn short_waits_name(shown: &Shown<'_>) -> String {
+    match short_limit(shown) {
+        Some(limit) => format!("waits below {limit}"),
+        None => "short waits".to_owned(),
+    }
+}
+
+/// The same for those of one row of a table. Waits whose end or stack was missed are only counted, too.
+pub(crate) fn short_waits_name_of(shown: &Shown<'_>, mean_ns: u64) -> String {
+    let limit = short_limit(shown).and_then(|limit| humantime::parse_duration(limit).ok());
+    match limit {
+        Some(limit) if u128::from(mean_ns) > limit.as_nanos() => "waits not kept".to_owned(),
+        _ => short_waits_name(shown),
+    }
+}
+
+fn short_limit<'p>(shown: &Shown<'p>) -> Option<&'p str> {
+    let sampling = shown.waits.map_or("", |event| event.info().sampling.as_str());
+    sampling.split_once(" and more")?.0.rsplit_once("of ").map(|(_, limit)| limit)
+}
+
+/// Names the frames of all groups, and finds the steps that stand before and behind them.
+fn name_groups(profile: &Profile, labels: &mut Labels, groups: &mut [Group], short_name: &str) {
+    // Many stacks share their outer frames, which are named once.
+    let mut is_named = vec![false; profile.tables.stacks().len()];
+    for group in groups {
+        group.root = name_stack(profile, labels, group, short_name, &mut is_named);
+        group.tail = group.activity.reason().map(|reason| labels.wait_step(reason));
+    }
+}
+
+/// Names the frames of a group's stack; returns the step that stands before them or for all of them.
+fn name_stack(
+    profile: &Profile,
+    labels: &mut Labels,
+    group: &Group,
+    short_name: &str,
+    is_named: &mut [bool],
+) -> Option<Step> {
+    if matches!(labels.grouping(), Grouping::Thread | Grouping::Process) {
+        return Some(labels.task_step(profile, profile.tables.task(group.task)));
+    }
+    if matches!(group.activity, Activity::WaitingShortly(_)) {
+        return Some(labels.short_waits_step(short_name));
+    }
+    let mut at = group.stack;
+    while let Some(id) = at.filter(|id| !std::mem::replace(&mut is_named[id.index()], true)) {
+        let stack = profile.tables.stack(id);
+        labels.resolve(profile, stack.frame);
+        at = stack.parent;
+    }
+    if !group.outcome.is_complete() && !group.outcome.has_root() {
+        return Some(labels.cut_step(profile, group.outcome, outermost_user_frame(profile, group.stack)));
+    }
+    group.stack.is_none().then(|| labels.nothing_step(false))
+}
+
+/// The outermost frame of a stack, when it is user code.
+pub(crate) fn outermost_user_frame(profile: &Profile, stack: Option<StackId>) -> Option<FrameId> {
+    let outermost = profile.tables.stack_frames(stack?).last()?;
+    (profile.tables.frame(outermost).flags.space == FrameSpace::User).then_some(outermost)
+}

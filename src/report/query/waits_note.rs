@@ -1,0 +1,103 @@
+//! What a report of running time does not show: that the threads waited, too.
+
+use super::selection::Selection;
+use crate::base::units::{counted, duration, percent};
+use crate::profile::{Reason, StringId};
+use crate::report::Recording;
+use crate::report::model::amount::Amount;
+use crate::report::model::metric::Metric;
+use crate::report::naming::name;
+use crate::report::options::{CommonOptions, Grouping};
+use crate::report::waits::site::{WaitSite, WaitSites};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+
+/// Waits at one place that last this long beside the running time, in percent of that, are worth a note.
+const NOTABLE_PERCENT: f64 = 10.0;
+
+/// The threads that waited at one place, and how long.
+#[derive(Debug, Default)]
+struct Waited {
+    time_ns: u64,
+    threads: FxHashSet<(u32, u32)>,
+    names: FxHashSet<StringId>,
+}
+
+/// A note on the longest waits that are not idle, if they are long beside `running`. It quotes foreign names.
+pub(crate) fn note(recording: &Recording, running: Amount, options: &CommonOptions) -> Option<String> {
+    let shown = recording.shown(Some(Metric::OffCpu)).ok()?;
+    let options = CommonOptions { grouping: Grouping::Function, ..options.clone() };
+    // The patterns were read without error for the report itself.
+    let selection = Selection::new(recording, shown, &options).ok()?;
+    let sites = WaitSites::new(selection.profile, &selection.labels);
+    let mut sums: FxHashMap<(Reason, WaitSite), Waited> = FxHashMap::default();
+    selection.for_each_path(|path, groups| {
+        for group in groups {
+            let Some(reason) = group.activity.reason() else { continue };
+            let site = match sites.of(path, group.activity) {
+                // Waits for a CPU are all at one place, kept or not.
+                WaitSite::Short if reason == Reason::NoCpu => WaitSite::NoCpu,
+                WaitSite::Short => continue,
+                site => site,
+            };
+            let sum = sums.entry((reason, site)).or_default();
+            sum.time_ns = sum.time_ns.saturating_add(group.amount.weight);
+            let task = recording.profile.tables.task(group.task);
+            sum.threads.insert((task.tid, task.generation));
+            sum.names.insert(task.comm);
+        }
+    });
+    let place = |site: WaitSite| match site {
+        WaitSite::Call { blocked_in, called_by } => {
+            let label = selection.labels.get(blocked_in.or(called_by)?);
+            Some(name::short(&label.name))
+        }
+        WaitSite::NoCpu | WaitSite::Short => None,
+    };
+    // Who waits for a condition, or for other threads, mostly waits for what those do: that is the time to look at.
+    let is_for_others = |reason: Reason| matches!(reason, Reason::Condvar | Reason::Futex);
+    let is_notable = |sum: &Waited| percent(sum.time_ns, running.weight) >= NOTABLE_PERCENT;
+    let ((reason, site), waited) = (sums.into_iter()).max_by_key(|((reason, site), sum)| {
+        (!is_for_others(*reason) && is_notable(sum), sum.time_ns, Reverse((*reason, place(*site))))
+    })?;
+    if percent(waited.time_ns, running.weight) < NOTABLE_PERCENT {
+        return None;
+    }
+    let place = place(site).map_or(String::new(), |place| format!(" in {place}"));
+    let (who, time) = (threads_text(recording, &waited), duration(waited.time_ns));
+    Some(format!("{who} also waited {time} {}{place}: prof report --off-cpu", reason_text(reason)))
+}
+
+fn threads_text(recording: &Recording, waited: &Waited) -> String {
+    let threads = waited.threads.len() as u64;
+    let mut names = waited.names.iter();
+    match (names.next(), names.next()) {
+        (Some(name), None) => {
+            let name = recording.profile.tables.string(*name);
+            if threads == 1 {
+                format!("thread `{name}`")
+            } else {
+                format!("{} named `{name}`", counted(threads, "thread"))
+            }
+        }
+        _ => counted(threads, "thread"),
+    }
+}
+
+fn reason_text(reason: Reason) -> &'static str {
+    match reason {
+        Reason::Lock => "for a lock",
+        Reason::Disk => "for a disk",
+        Reason::Network => "for the network",
+        Reason::Pipe => "for another process",
+        Reason::Poll => "for files to become ready",
+        Reason::Sleep => "for time to pass",
+        Reason::Fault => "for memory",
+        Reason::Child => "for a child",
+        Reason::NoCpu => "to be given a CPU",
+        Reason::Stopped => "while stopped",
+        Reason::Condvar => "to be notified",
+        Reason::Futex => "for other threads",
+        _ => "for something else",
+    }
+}

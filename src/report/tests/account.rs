@@ -1,0 +1,152 @@
+//! What is said of a recording besides its rows: what was lost, hidden or not accounted for, how it ended, what it cost.
+
+use super::fixture::Build;
+use super::fixture_waits::{slices, stack, waiting};
+use crate::profile::{CpuShares, Reason};
+use crate::report::print::info;
+use crate::report::*;
+
+fn of(metric: Metric) -> CommonOptions {
+    CommonOptions { metric: Some(metric), ..CommonOptions::default() }
+}
+
+#[test]
+fn what_was_lost_of_one_event_is_no_loss_of_the_other() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "p", "p");
+    build.add(task, 100, &["/x:main"]);
+    build.wait(task, Reason::Disk, 0, 5_000_000, &["/x:main", "/x:sync"]);
+    build.count("lost_ring_full", 900);
+    let recording = build.finish();
+    let lost = |metric| recording.select(&of(metric)).unwrap().quality.lost;
+    assert_eq!([Metric::OnCpu, Metric::OffCpu, Metric::Wall].map(lost), [900, 0, 900]);
+    let info = info::render_text(&recording);
+    let lines: Vec<&str> = info.lines().filter(|line| line.starts_with("stacks")).collect();
+    assert!(lines[0].contains("lost 900") && lines[1].contains("lost 0"), "{info}");
+    assert_eq!(info.matches("of samples were lost").count(), 1, "{info}");
+}
+
+#[test]
+fn threads_without_an_account_are_not_accounted() {
+    let mut build = Build::new();
+    let known = build.task(1, 1, "p", "p");
+    build.add(known, 10, &["/x:main"]);
+    build.wait(known, Reason::Disk, 0, 5_000_000, &["/x:main", "/x:sync"]);
+    build.thread_time(known, 10_000_000, 0, 9_990_000_000);
+    for tid in 2..5 {
+        let task = build.task(1, tid, "silent", "p");
+        build.thread_time(task, 0, 0, 0);
+    }
+    let recording = build.finish();
+    let options = ReportOptions { common: of(Metric::OffCpu), ..ReportOptions::default() };
+    let text = render(&recording, &options, &Page::PLAIN).unwrap();
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("+ not accounted 30.0 = 40.0 s"), "{text}");
+    assert!(text.contains("the kernel said nothing of 3 threads: 30.0 s"), "{text}");
+    let threads =
+        render(&recording, &ReportOptions { view: View::Threads, ..options }, &Page::PLAIN).unwrap();
+    assert!(threads.contains("NOT ACC."), "{threads}");
+}
+
+#[test]
+fn the_titles_of_processes_tell_their_threads_apart() {
+    let mut build = Build::new();
+    for (pid, title) in [(1, "postgres: checkpointer"), (2, "postgres: walwriter"), (3, "postgres")] {
+        let task = build.task(pid, pid, "postgres", title);
+        build.add(task, 10, &["/usr/bin/postgres:main"]);
+        build.wait(task, Reason::Disk, 0, 5_000_000, &["/usr/bin/postgres:main", "/usr/bin/postgres:write"]);
+        build.thread_time(task, 10_000_000, 0, 9_990_000_000);
+    }
+    let recording = build.finish();
+    let options = ReportOptions { view: View::Threads, ..ReportOptions::default() };
+    let text = render(&recording, &options, &Page::PLAIN).unwrap();
+    for name in ["postgres: checkpointer ", "postgres: walwriter ", "\npostgres "] {
+        assert!(text.contains(name), "{name}: {text}");
+    }
+}
+
+#[test]
+fn what_it_cost_is_what_prof_used_while_it_recorded() {
+    let cost = |cpu_ns: u64, recording_cpu_ns: Option<u64>| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "p", "p");
+        build.wait(task, Reason::Lock, 0, 5, &slices(&stack(&["main"], &[], &[])));
+        // A target that hardly runs makes no recording dear.
+        build.thread_time(task, 1_000, 0, 5);
+        let mut recording = build.finish();
+        let end = recording.profile.end.as_mut().unwrap();
+        (end.cpu_ns, end.recording_cpu_ns, end.bpf_ns) = (cpu_ns, recording_cpu_ns, 20_000_000);
+        recording
+    };
+    let recording = cost(400_000_000, Some(50_000_000));
+    let words = recording.cost_words();
+    assert_eq!(words.as_deref(), Some("prof 0.5% + BPF 0.2% of a CPU, 350 ms before and after"));
+    assert!(recording.cost_lines().contains(&"350 ms of CPU time before and after".to_owned()));
+    let late = CpuShares { cpu_percent: 1.25, bpf_percent: 0.0 };
+    let watched = cost(400_000_000, Some(50_000_000)).with_late_cost(Some(late));
+    assert_eq!(watched.cost_words().as_deref(), Some("prof 1.2% + BPF 0.0% of a CPU"));
+    assert_eq!(
+        watched.cost_lines()[..2],
+        ["prof 1.2% + BPF 0.0% of a CPU in the last 10 s", "prof 0.5% + BPF 0.2% of a CPU while recording",]
+    );
+    // Files of versions that did not tell the parts apart.
+    assert_eq!(cost(400_000_000, None).cost_words().as_deref(), Some("prof 420 ms CPU in all"));
+}
+
+#[test]
+fn idle_waits_that_are_hidden_are_named_by_their_places() {
+    let recording = waiting();
+    let options = ReportOptions { common: of(Metric::OffCpu), ..ReportOptions::default() };
+    let text = render(&recording, &options, &Page::PLAIN).unwrap();
+    let line = text.lines().find(|line| line.contains("idle in")).unwrap_or_else(|| panic!("{text}"));
+    assert_eq!(
+        line,
+        "  ... 29.1 s idle in 300 waits, hidden: queue_pop 12.2 s (condvar), main 9.90 s (sleep), writer_main 7.00 s \
+         (poll); --idle shows them"
+    );
+    let narrow = Page { width: 60, cut_names: true, ..Page::PLAIN };
+    let text = render(&recording, &options, &narrow).unwrap();
+    assert!(text.contains("writer_main 7.00 s"), "{text}");
+    let json =
+        render(&recording, &ReportOptions { format: Format::Json, ..options.clone() }, &Page::PLAIN).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let hidden = &json["hidden_idle"];
+    assert_eq!(hidden["wait_ns"], json["hidden_idle_ns"]);
+    assert_eq!(hidden["places"][0]["function"], "queue_pop");
+    assert_eq!(
+        (&hidden["places"][0]["reason"], &hidden["places"][0]["count"]),
+        (&"condvar".into(), &200.into())
+    );
+    // Where they are shown, none is hidden.
+    let mut shown = options;
+    shown.common.filter.idle = true;
+    assert!(!render(&recording, &shown, &Page::PLAIN).unwrap().contains("hidden"));
+}
+
+#[test]
+fn how_it_ended_is_said_by_report_and_info() {
+    let mut recording = waiting();
+    let end = recording.profile.end.as_mut().unwrap();
+    (end.reason, end.command_status, end.command_signal) = ("command ended".to_owned(), Some(139), Some(11));
+    let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.contains("command killed by SIGSEGV"), "{text}");
+    assert!(info::render_text(&recording).contains("(command killed by SIGSEGV)"));
+    let options = ReportOptions { format: Format::Json, ..ReportOptions::default() };
+    let json: serde_json::Value =
+        serde_json::from_str(&render(&recording, &options, &Page::PLAIN).unwrap()).unwrap();
+    assert_eq!(json["ended"]["command_signal"], "SIGSEGV");
+}
+
+#[test]
+fn a_recording_without_waits_says_why_it_has_none() {
+    let mut build = Build::new();
+    let task = build.task(2, 2, "kthreadd", "kthreadd");
+    build.add(task, 1, &["[kernel]:kthread"]);
+    build
+        .meta()
+        .notices
+        .push("kthreadd (pid 2) is of the kernel: it is recorded while it runs, not while it waits".into());
+    let recording = build.finish();
+    let failure = recording.select(&of(Metric::OffCpu)).unwrap_err();
+    assert!(failure.message.contains("is of the kernel") && failure.hints.is_empty(), "{failure:?}");
+}

@@ -1,0 +1,220 @@
+//! Filters mean the same whatever the rows are, and whatever the format is.
+
+use super::fixture::{Build, ingest};
+use super::fixture_waits::waiting;
+use crate::base::failure::status;
+use crate::profile::Reason;
+use crate::report::print::info;
+use crate::report::*;
+use std::collections::BTreeSet;
+
+const GROUPINGS: [Grouping; 5] =
+    [Grouping::Function, Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process];
+
+fn options(grouping: Grouping, filter: FilterOptions) -> CommonOptions {
+    CommonOptions { grouping, filter, ..CommonOptions::default() }
+}
+
+fn filters() -> Vec<FilterOptions> {
+    let some = |text: &str| Some(text.to_owned());
+    vec![
+        FilterOptions { focus: some("^compress$"), ..FilterOptions::default() },
+        FilterOptions { ignore: some("ZSTD_insertBt1"), ..FilterOptions::default() },
+        FilterOptions { focus: some("^run$"), ignore: some("^compress$"), ..FilterOptions::default() },
+        FilterOptions { space: Space::Kernel, ..FilterOptions::default() },
+        FilterOptions { space: Space::User, ..FilterOptions::default() },
+        FilterOptions { hide: some("^ZSTD"), ..FilterOptions::default() },
+    ]
+}
+
+#[test]
+fn filters_leave_the_same_samples_whatever_the_rows_are() {
+    let recording = ingest();
+    let whole = recording.select(&CommonOptions::default()).unwrap().total;
+    for filter in filters() {
+        let total =
+            |grouping| recording.select(&options(grouping, filter.clone())).map(|selection| selection.total);
+        let by_function = total(Grouping::Function).unwrap();
+        // Nothing of it was in the kernel alone.
+        let keeps_all = filter.hide.is_some() || filter.space == Space::User;
+        assert_eq!(by_function.weight == whole.weight, keeps_all, "{filter:?}");
+        for grouping in GROUPINGS {
+            assert_eq!(total(grouping).unwrap(), by_function, "{grouping:?} {filter:?}");
+        }
+    }
+    let nothing = FilterOptions { focus: Some("no such function".into()), ..FilterOptions::default() };
+    for grouping in GROUPINGS {
+        let error = recording.select(&options(grouping, nothing.clone())).unwrap_err();
+        assert_eq!(error.status, status::NO_MATCH, "{grouping:?}");
+    }
+}
+
+#[test]
+fn hidden_functions_leave_their_module_where_all_of_its_frames_are_hidden() {
+    let filter = FilterOptions { hide: Some("^ZSTD".into()), ..FilterOptions::default() };
+    let recording = ingest();
+    let selection = recording.select(&options(Grouping::Module, filter)).unwrap();
+    let table = FunctionTable::new(&selection, SortKey::default());
+    let names: Vec<&str> =
+        table.rows.iter().map(|row| selection.labels.get(row.label).name.as_str()).collect();
+    assert!(names.contains(&"ingest") && !names.iter().any(|name| name.starts_with("libzstd")), "{names:?}");
+}
+
+#[test]
+fn reasons_are_hidden_whatever_the_rows_are() {
+    let hide = |text: &str| FilterOptions { hide: Some(text.to_owned()), ..FilterOptions::default() };
+    let recording = waiting();
+    for grouping in GROUPINGS {
+        let names = |filter| {
+            let common = CommonOptions { metric: Some(Metric::OffCpu), ..options(grouping, filter) };
+            let selection = recording.select(&common).unwrap();
+            let mut names = BTreeSet::new();
+            selection.for_each_path(|path, _| {
+                names.extend(path.iter().map(|step| selection.labels.get(step.label).name.clone()));
+            });
+            names
+        };
+        assert!(names(FilterOptions::default()).contains("[lock]"), "{grouping:?}");
+        assert!(!names(hide(r"^\[lock\]$")).contains("[lock]"), "{grouping:?}");
+        let short = names(hide("^.waits below"));
+        assert!(!short.iter().any(|name| name.starts_with("[waits below")), "{grouping:?} {short:?}");
+    }
+}
+
+/// A filter of the rows that are shown means those rows in the sums, too.
+#[test]
+fn sums_go_by_the_rows_that_a_filter_means() {
+    let recording = waiting();
+    for grouping in [Grouping::Module, Grouping::Line, Grouping::Function] {
+        let all = options(grouping, FilterOptions::default());
+        let selection = recording.select(&all).unwrap();
+        let table = FunctionTable::new(&selection, SortKey::default());
+        let key = selection.labels.get(table.rows[0].label).key();
+        let filter = FilterOptions { stacks: vec![StackFilter::Focus(key)], ..FilterOptions::default() };
+        let totals = Totals::of(&recording, &options(grouping, filter)).unwrap().unwrap();
+        assert!(!totals.threads.is_empty() && totals.times.sum_ns() > 0, "{grouping:?}");
+    }
+}
+
+fn render_with(
+    view: View,
+    format: Format,
+    change: impl FnOnce(&mut ReportOptions),
+) -> anyhow::Result<String> {
+    let mut options = ReportOptions { view, format, ..ReportOptions::default() };
+    change(&mut options);
+    render(&waiting(), &options, &Page::PLAIN)
+}
+
+#[test]
+fn times_of_threads_are_those_of_the_functions_that_are_asked_for() {
+    let focus = |name: &'static str| {
+        move |options: &mut ReportOptions| options.common.filter.focus = Some(name.to_owned())
+    };
+    let text = render_with(View::Threads, Format::Text, focus("^pool_get$")).unwrap();
+    assert!(text.contains("worker") && !text.contains("writer"), "{text}");
+    assert!(text.contains("on-CPU 0.00 (by samples) + no CPU 0.00 + blocked 3.36"), "{text}");
+    let error = render_with(View::Threads, Format::Text, focus("no such function")).unwrap_err();
+    assert_eq!(error.downcast_ref::<crate::base::failure::Failure>().unwrap().status, status::NO_MATCH);
+    let json = render_with(View::Threads, Format::Json, focus("^pool_get$")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["thread_rows"].as_array().unwrap().len(), 1, "{json}");
+    assert_eq!(json["thread_rows"][0]["times"]["blocked_ns"], 3_360_000_000u64, "{json}");
+}
+
+#[test]
+fn limits_on_rows_hold_in_every_format() {
+    for view in [View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())] {
+        for format in [Format::Json, Format::Tsv] {
+            let rows = |change: fn(&mut ReportOptions)| {
+                let text = render_with(view.clone(), format, change).unwrap();
+                match format {
+                    Format::Json => {
+                        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+                        let name = match &view {
+                            View::Tree | View::BottomUp => "tree",
+                            View::Peek(_) => "peek",
+                            View::Threads => "thread_rows",
+                            _ => "rows",
+                        };
+                        json[name].as_array().unwrap_or_else(|| panic!("{name}: {json}")).len()
+                    }
+                    // Functions that are peeked at have several lines each.
+                    _ if matches!(view, View::Peek(_)) => text.matches("\ttotal\t").count(),
+                    _ => text.lines().skip(1).count(),
+                }
+            };
+            assert!(rows(|_| ()) > 2, "{view:?}");
+            assert_eq!(rows(|options| options.rows = Some(2)), 2, "{view:?} {format:?}");
+            let heavy = rows(|options| options.min_percent = Some(60.0));
+            assert!(heavy < rows(|_| ()), "{view:?} {format:?} {heavy}");
+        }
+    }
+}
+
+#[test]
+fn what_is_left_out_is_shown_by_the_option_that_left_it_out() {
+    for view in [View::Flat, View::Threads, View::Peek(".".into())] {
+        let text = render_with(view.clone(), Format::Text, |options| {
+            (options.rows, options.min_percent) = (Some(0), Some(60.0));
+        });
+        let text = text.unwrap();
+        assert!(text.contains("(--min-pct 0 shows all)") && !text.contains("(-n 0 shows all)"), "{text}");
+        let text = render_with(view, Format::Text, |options| options.rows = Some(1)).unwrap();
+        assert!(text.contains("(-n 0 shows all)"), "{text}");
+    }
+}
+
+#[test]
+fn samples_and_what_they_stand_for_are_columns_of_their_own() {
+    let off_cpu = |options: &mut ReportOptions| options.common.metric = Some(Metric::OffCpu);
+    let json = render_with(View::Flat, Format::Json, off_cpu).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let tsv = render_with(View::Flat, Format::Tsv, off_cpu).unwrap();
+    let mut lines = tsv.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    let heading = lines.next().unwrap();
+    let column = |name: &str| heading.iter().position(|cell| *cell == name).unwrap();
+    let lines: Vec<_> = lines.collect();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), lines.len());
+    assert!(rows.iter().any(|row| row["samples"] != row["count"]), "{json}");
+    for (row, line) in rows.iter().zip(lines) {
+        for name in ["samples", "count"] {
+            assert_eq!(row[name].to_string(), line[column(name)], "{name} {row}");
+        }
+    }
+}
+
+#[test]
+fn a_wait_whose_frames_are_all_hidden_is_no_page_fault() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.wait(task, Reason::Lock, 0, 5_000_000, &["/x:main", "[kernel]:futex_wait"]);
+    build.thread_time(task, 0, 0, 5_000_000);
+    let filter = FilterOptions { hide: Some("^[^\\[]".into()), idle: true, ..FilterOptions::default() };
+    let common = CommonOptions { metric: Some(Metric::OffCpu), filter, ..CommonOptions::default() };
+    let options = ReportOptions { common, ..ReportOptions::default() };
+    let recording = build.finish();
+    let text = render(&recording, &options, &Page::PLAIN).unwrap();
+    assert!(text.contains("[hidden]") && !text.contains("page fault"), "{text}");
+    let tree = ReportOptions { view: View::Tree, ..options };
+    let text = render(&recording, &tree, &Page::PLAIN).unwrap();
+    assert!(text.contains("[hidden]") && text.contains("[futex]"), "{text}");
+}
+
+#[test]
+fn info_has_the_notes_of_all_events_and_no_rate_for_waits_alone() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 200, &["/x:main"]);
+    build.wait(task, Reason::Lock, 0, 5_000_000, &["/x:main", "[kernel]:futex_wait"]);
+    build.count(crate::profile::counter::LOST_WAITS, 77);
+    let text = info::render_text(&build.finish());
+    assert!(text.contains("77 waits") && text.contains("sampling  "), "{text}");
+    let mut build = Build::new();
+    build.meta().effective_hz = 999;
+    let task = build.task(1, 1, "t", "t");
+    build.wait(task, Reason::Lock, 0, 5_000_000, &["/x:main", "[kernel]:futex_wait"]);
+    let text = info::render_text(&build.finish());
+    assert!(!text.contains("sampling  "), "{text}");
+}

@@ -1,0 +1,472 @@
+//! Golden text of every view, on small profiles.
+
+use super::fixture::{Build, ingest};
+use crate::base::failure::status;
+use crate::profile::{AddressSettings, Outcome, counter};
+use crate::report::print::info;
+use crate::report::*;
+use insta::assert_snapshot;
+
+fn text(options: &ReportOptions) -> String {
+    render(&ingest(), options, &Page::PLAIN).unwrap()
+}
+
+fn view(view: View) -> ReportOptions {
+    ReportOptions { view, ..ReportOptions::default() }
+}
+
+fn with_filter(filter: FilterOptions) -> ReportOptions {
+    let common = CommonOptions { filter, ..CommonOptions::default() };
+    ReportOptions { common, ..ReportOptions::default() }
+}
+
+#[test]
+fn flat() {
+    assert_snapshot!(text(&ReportOptions::default()));
+}
+
+#[test]
+fn flat_on_a_wide_page() {
+    let page = Page { width: 120, ..Page::PLAIN };
+    assert_snapshot!(render(&ingest(), &ReportOptions::default(), &page).unwrap());
+}
+
+#[test]
+fn flat_on_a_narrow_terminal() {
+    let page = Page { width: 60, cut_names: true, color: false, names: NameStyle::Short };
+    let text = render(&ingest(), &ReportOptions::default(), &page).unwrap();
+    assert!(text.lines().all(|line| crate::base::safe_text::width(line) <= 66), "{text}");
+    assert_snapshot!(text);
+}
+
+/// The longest names of each kind.
+fn long_names() -> Recording {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "a_thread_of_15c", "a_process_of_15");
+    let function = "/opt/a_library_of_some_length.so:a_function_whose_name_takes_forty_columns";
+    build.add(task, 200, &["/x:main", function]);
+    build.finish()
+}
+
+#[test]
+fn tables_fit_the_terminal() {
+    for (width, names) in [(80, 12), (99, 12), (120, 31), (140, 36), (200, 41)] {
+        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+        for view in [View::Flat, View::Threads] {
+            let text = render(&long_names(), &self::view(view.clone()), &page).unwrap();
+            assert!(
+                text.lines().all(|line| crate::base::safe_text::width(line) <= width),
+                "{view:?} {width} {text}"
+            );
+            let cut = text.lines().find(|line| line.contains("a_fun")).unwrap();
+            let name = cut.split_whitespace().find(|word| word.starts_with("a_fun")).unwrap();
+            assert!(crate::base::safe_text::width(name) >= names || view == View::Threads, "{width} {text}");
+        }
+    }
+}
+
+#[test]
+fn a_wide_page_never_shows_less_of_a_name_than_a_narrow_one() {
+    let name_columns = |width| {
+        let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
+        let text = render(&long_names(), &ReportOptions::default(), &page).unwrap();
+        let name = text.split_whitespace().find(|word| word.starts_with("a_fun")).unwrap();
+        crate::base::safe_text::width(name)
+    };
+    assert!(name_columns(120) >= name_columns(80) && name_columns(120) >= 31);
+}
+
+#[test]
+fn lines_have_no_second_column_for_their_source() {
+    let common = CommonOptions { grouping: Grouping::Line, ..Default::default() };
+    let options = ReportOptions { common, ..Default::default() };
+    let text = render(&ingest(), &options, &Page { width: 120, ..Page::PLAIN }).unwrap();
+    assert!(!text.contains("SOURCE") && text.matches("libzstd.c:24").count() == 2, "{text}");
+}
+
+#[test]
+fn flat_with_few_rows() {
+    assert_snapshot!(text(&ReportOptions {
+        rows: Some(2),
+        sort: SortKey::TotalWeight,
+        ..Default::default()
+    }));
+}
+
+#[test]
+fn tree() {
+    assert_snapshot!(text(&view(View::Tree)));
+}
+
+#[test]
+fn bottom_up() {
+    assert_snapshot!(text(&ReportOptions { min_percent: Some(5.0), ..view(View::BottomUp) }));
+}
+
+#[test]
+fn peek_shows_callers_and_callees() {
+    assert_snapshot!(text(&view(View::Peek("^(walk|compress)$".into()))));
+}
+
+#[test]
+fn threads_of_one_name_are_one_row() {
+    assert_snapshot!(text(&view(View::Threads)));
+}
+
+#[test]
+fn grouped_by_module() {
+    let common = CommonOptions { grouping: Grouping::Module, ..Default::default() };
+    assert_snapshot!(text(&ReportOptions { common, ..Default::default() }));
+}
+
+#[test]
+fn grouped_by_thread() {
+    let common = CommonOptions { grouping: Grouping::Thread, ..Default::default() };
+    assert_snapshot!(text(&ReportOptions { common, ..Default::default() }));
+}
+
+#[test]
+fn grouped_by_line_without_inlining() {
+    let common = CommonOptions { grouping: Grouping::Line, inline: false, ..Default::default() };
+    assert_snapshot!(text(&ReportOptions { common, ..Default::default() }));
+}
+
+#[test]
+fn a_filter_is_named_in_the_header() {
+    let filter = FilterOptions { focus: Some("handle_batch".into()), cpus: vec![0], ..Default::default() };
+    assert_snapshot!(text(&with_filter(filter)));
+}
+
+#[test]
+fn colour_adds_nothing_but_colour() {
+    let page = Page { color: true, ..Page::PLAIN };
+    for shape in [View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek("walk".into())] {
+        let colored = render(&ingest(), &view(shape.clone()), &page).unwrap();
+        assert!(colored.contains('\x1b'), "{shape:?}");
+        assert_eq!(anstream::adapter::strip_str(&colored).to_string(), text(&view(shape)));
+    }
+}
+
+#[test]
+fn json() {
+    assert_snapshot!(text(&ReportOptions { format: Format::Json, rows: Some(2), ..Default::default() }));
+}
+
+#[test]
+fn json_has_a_part_for_every_view() {
+    for (shape, field) in [
+        (View::Tree, "tree"),
+        (View::BottomUp, "tree"),
+        (View::Threads, "thread_rows"),
+        (View::Peek("walk".into()), "peek"),
+    ] {
+        let document = text(&ReportOptions { format: Format::Json, ..view(shape) });
+        let value: serde_json::Value = serde_json::from_str(&document).unwrap();
+        assert!(!value[field].as_array().unwrap().is_empty(), "{field}");
+        assert!(value["rows"].as_array().unwrap().len() > 5);
+    }
+}
+
+#[test]
+fn tsv() {
+    for shape in [View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek("walk".into())] {
+        let table = text(&ReportOptions { format: Format::Tsv, ..view(shape.clone()) });
+        let columns: Vec<usize> = table.lines().map(|line| line.split('\t').count()).collect();
+        assert!(columns.len() > 1 && columns.iter().all(|count| *count == columns[0]), "{shape:?}");
+    }
+    assert_snapshot!(text(&ReportOptions { format: Format::Tsv, rows: Some(3), ..Default::default() }));
+}
+
+#[test]
+fn info_text() {
+    assert_snapshot!(info::render_text(&ingest()));
+}
+
+#[test]
+fn names_in_documents_for_programs_are_full_unless_asked_for_otherwise() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 10, &["/x:main", "/x:std::vector<int>::push_back(int&&)"]);
+    let recording = build.finish();
+    let written = |format, names| {
+        let common = CommonOptions { names, ..Default::default() };
+        let options = ReportOptions { format, common, ..Default::default() };
+        render(&recording, &options, &Page::PLAIN).unwrap()
+    };
+    for format in [Format::Tsv, Format::Json] {
+        let full = written(format, None);
+        assert!(full.contains("std::vector<int>::push_back(int&&)"), "{full}");
+        assert_eq!(written(format, Some(NameStyle::Full)), full);
+        let short = written(format, Some(NameStyle::Short));
+        assert!(short.contains("vector<..>::push_back"), "{short}");
+    }
+}
+
+#[test]
+fn info_json() {
+    let document = info::render_json(&ingest()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(value["schema"], "prof.info/1");
+    assert_eq!(value["events"][0]["samples"], 5_550);
+    assert_eq!(value["start"], "2026-11-21T12:00:00Z");
+    assert_eq!(value["file"]["is_complete"], true);
+    assert_eq!(value["counters"]["lost_ring_full"], 12);
+}
+
+#[test]
+fn folded_stacks() {
+    let recording = ingest();
+    let selection = recording.select(&CommonOptions::default()).unwrap();
+    let weights = folded(&selection, NameStyle::Full, false);
+    assert_snapshot!(weights);
+    let sum = |text: &str| -> u64 {
+        text.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
+    };
+    assert_eq!(sum(&weights), recording.profile.events[0].total_weight());
+    assert_eq!(sum(&folded(&selection, NameStyle::Full, true)), 5_550);
+}
+
+fn export_options(format: ExportFormat) -> ExportOptions {
+    ExportOptions {
+        common: CommonOptions::default(),
+        format,
+        destination: Destination::Stdout,
+        count: false,
+        title: None,
+        subtitle: None,
+        icicle: false,
+        no_meta: false,
+        min_percent: None,
+    }
+}
+
+/// The SVG, and the texts of its `title` elements.
+fn svg(recording: &Recording, options: &ExportOptions) -> (String, Vec<String>) {
+    let drawn = String::from_utf8(export::render(recording, options).unwrap()).unwrap();
+    let tips = super::hostile::xml_texts(&drawn, "title");
+    (drawn, tips)
+}
+
+#[test]
+fn a_flame_graph_has_title_date_and_durations() {
+    let (drawn, tips) = svg(&ingest(), &export_options(ExportFormat::Svg));
+    assert!(drawn.contains(">ingest on-CPU, 10.0 s</text>"));
+    assert!(drawn.contains(">prof record -p 4312 -d 10s  2026-11-21T12:00:00Z</text>"));
+    assert!(tips.contains(&"all (5.550 s, 100%)".to_owned()), "{tips:?}");
+    assert!(tips.contains(&"tcp_write_xmit (600 ms, 10.81%)".to_owned()), "{tips:?}");
+    assert!(tips.contains(&"SliceRead::parse_str (1.400 s, 25.23%)".to_owned()), "{tips:?}");
+    for reference in ["<!DOCTYPE", "href=\"http", "src=", "url(http", "@import"] {
+        assert!(!drawn.contains(reference), "{reference}");
+    }
+}
+
+#[test]
+fn boxes_have_short_names_unless_others_are_asked_for() {
+    let mut options = export_options(ExportFormat::Svg);
+    assert!(
+        svg(&ingest(), &options)
+            .1
+            .iter()
+            .any(|tip| tip.starts_with("map&lt;..&gt;::find (") || tip.starts_with("map<..>::find ("))
+    );
+    options.common.names = Some(NameStyle::Full);
+    assert!(svg(&ingest(), &options).1.iter().any(|tip| tip.contains("find(int const")));
+}
+
+#[test]
+fn equal_input_draws_equal_bytes() {
+    let options = export_options(ExportFormat::Svg);
+    assert_eq!(svg(&ingest(), &options).0, svg(&ingest(), &options).0);
+}
+
+#[test]
+fn flame_graph_options_are_obeyed() {
+    let options = ExportOptions {
+        title: Some("A & B".into()),
+        no_meta: true,
+        icicle: true,
+        ..export_options(ExportFormat::Svg)
+    };
+    let (drawn, _) = svg(&ingest(), &options);
+    assert!(drawn.contains(">A &amp; B</text>") && drawn.contains("var inverted = true"));
+    assert!(!drawn.contains("2026-11-21") && !drawn.contains("prof record"));
+}
+
+#[test]
+fn a_name_that_continues_another_does_not_split_its_box() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 1, &["/x:main", "/x:operator"]);
+    build.add(task, 1, &["/x:main", "/x:operator new", "/x:b"]);
+    build.add(task, 1, &["/x:main", "/x:operator", "/x:a"]);
+    let (_, tips) = svg(&build.finish(), &export_options(ExportFormat::Svg));
+    assert_eq!(tips.iter().filter(|tip| tip.starts_with("operator (")).count(), 1, "{tips:?}");
+}
+
+#[test]
+fn nothing_that_matches_is_status_3() {
+    let fails = |options: &ReportOptions| {
+        let error = render(&ingest(), options, &Page::PLAIN).unwrap_err();
+        error.downcast_ref::<Failure>().unwrap().clone()
+    };
+    let failure = fails(&with_filter(FilterOptions { focus: Some("nowhere".into()), ..Default::default() }));
+    assert_eq!(failure.status, status::NO_MATCH);
+    assert_eq!(failure.message, "none of 5,550 samples matches --focus nowhere");
+    assert_eq!(fails(&view(View::Peek("nowhere".into()))).status, status::NO_MATCH);
+    let error = render(&Build::new().finish(), &ReportOptions::default(), &Page::PLAIN).unwrap_err();
+    assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
+    let error = render(&Recording::default(), &ReportOptions::default(), &Page::PLAIN).unwrap_err();
+    assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
+}
+
+#[test]
+fn a_recording_of_a_killed_recorder_says_so() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 200, &["/x:main"]);
+    let recording = build.cut_off(Integrity::default());
+    let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(
+        text.contains("NOTE  the file is not whole (the recording has no end: prof was killed"),
+        "{text}"
+    );
+    assert!(!text.contains("of a CPU") && !text.contains("before and after"), "{text}");
+    let problem = Some("chunk 7 is cut".to_owned());
+    let recording = Recording::new(recording.profile, Integrity { problem, ..Integrity::default() });
+    let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.contains("NOTE  the file is not whole (chunk 7 is cut)"), "{text}");
+}
+
+/// Names come with the end of a recording: without one, nothing that could be installed brings them.
+#[test]
+fn a_recording_without_an_end_was_never_named() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 200, &["/x:+0x10", "/x:+0x20"]);
+    let text = render(&build.cut_off(Integrity::default()), &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.contains("NOTE  names are read when a recording ends, which this one did not"), "{text}");
+    assert!(!text.contains("have no name"), "{text}");
+}
+
+#[test]
+fn notes_name_the_module_and_the_flag_that_mends_it() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 59, &["/x:main", "[kernel]:+0x10"]);
+    build.add_ended(task, 41, &["/opt/libfoo.so.2:+0x10"], Outcome::NoUnwindInfo);
+    build.count(counter::LOST_BAD_RECORD, 100);
+    build.meta().kernel_addresses = Some(AddressSettings { kptr_restrict: 0, perf_event_paranoid: 2 });
+    let text = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap();
+    let notes = &text[text.find("NOTE").unwrap()..];
+    assert_snapshot!(notes);
+}
+
+#[test]
+fn notes_say_what_would_complete_the_stacks() {
+    for (outcome, expected) in [
+        (Outcome::NoUnwindInfo, "; rebuild it with -fasynchronous-unwind-tables"),
+        (Outcome::TableNotLoaded, "; tables were still being compiled when the program started"),
+        (Outcome::CopyTooShort, "; tables were still being compiled when the program started"),
+        (Outcome::FileUnreadable, "; the file could not be opened: record as root, or add CAP_SYS_PTRACE"),
+    ] {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add_ended(task, 200, &["/opt/libfoo.so:a"], outcome);
+        let page = Page { width: 400, ..Page::PLAIN };
+        let text = render(&build.finish(), &ReportOptions::default(), &page).unwrap();
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_walk_by_frame_pointers_is_not_blamed_on_the_compiler() {
+    let mut build = Build::new();
+    build.found_by = crate::profile::FoundBy::FramePointer;
+    let task = build.task(1, 1, "t", "t");
+    build.add_ended(task, 200, &["/opt/libfoo.so:a"], Outcome::NoUnwindInfo);
+    let text =
+        render(&build.finish(), &ReportOptions::default(), &Page { width: 400, ..Page::PLAIN }).unwrap();
+    assert!(text.contains("walked by frame pointers only (--call-graph fp): drop it"), "{text}");
+    assert!(!text.contains("-fasynchronous"), "{text}");
+}
+
+#[test]
+fn samples_without_frames_and_functions_without_symbols_are_unnamed() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 50, &["/x:main"]);
+    build.add(task, 25, &["/x:@x+0x400"]);
+    build.add(task, 25, &[]);
+    let recording = build.finish();
+    let selection = recording.select(&CommonOptions::default()).unwrap();
+    assert_eq!((selection.quality.frames, selection.quality.unnamed_frames), (100, 50));
+    let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.contains("symbols 50.0%") && text.contains("  x+0x400"), "{text}");
+}
+
+#[test]
+fn recursion_counts_once() {
+    let recording = ingest();
+    let selection = recording.select(&CommonOptions::default()).unwrap();
+    let table = FunctionTable::new(&selection, SortKey::SelfWeight);
+    let walk = table.rows.iter().find(|row| selection.labels.get(row.label).name == "walk").unwrap();
+    assert_eq!((walk.own.samples, walk.total.samples, walk.threads), (400, 400, 2));
+}
+
+#[test]
+fn kernel_time_can_count_for_the_code_that_entered_it() {
+    let select = |space| {
+        let filter = FilterOptions { space, ..Default::default() };
+        let recording = ingest();
+        let selection = recording.select(&CommonOptions { filter, ..Default::default() }).unwrap();
+        (selection.total.samples, folded(&selection, NameStyle::Full, true))
+    };
+    let (samples, user) = select(Space::User);
+    assert_eq!(samples, 5_550);
+    assert!(user.contains("worker;_start;run;send 600\n"), "{user}");
+    let (samples, kernel) = select(Space::Kernel);
+    assert_eq!((samples, kernel.as_str()), (600, "worker;entry_SYSCALL_64_[k];tcp_write_xmit_[k] 600\n"));
+}
+
+#[test]
+fn hidden_functions_leave_their_time() {
+    let filter = FilterOptions { hide: Some("^(_start|run)$|ZSTD".into()), ..Default::default() };
+    let recording = ingest();
+    let selection = recording.select(&CommonOptions { filter, ..Default::default() }).unwrap();
+    assert_eq!(selection.total.samples, 5_550);
+    let text = folded(&selection, NameStyle::Full, true);
+    assert!(text.contains("worker;handle_batch;compress 3000\n"), "{text}");
+    let filter = FilterOptions { hide: Some(".".into()), ..Default::default() };
+    let selection = recording.select(&CommonOptions { filter, ..Default::default() }).unwrap();
+    assert_eq!(folded(&selection, NameStyle::Full, true), "ingest;[hidden] 150\nworker;[hidden] 5400\n");
+}
+
+#[test]
+fn time_threads_and_cpus_choose_samples() {
+    let samples = |filter| {
+        let recording = ingest();
+        recording.select(&CommonOptions { filter, ..Default::default() }).unwrap().total.samples
+    };
+    let time = TimeRange { from_ns: Some(1_000_000), to_ns: Some(101_000_000) };
+    assert_eq!(samples(FilterOptions { time, ..Default::default() }), 100);
+    assert_eq!(samples(FilterOptions { thread: Some("^work".into()), ..Default::default() }), 5_400);
+    assert_eq!(samples(FilterOptions { tids: vec![4313], ..Default::default() }), 2_700);
+    assert_eq!(samples(FilterOptions { pids: vec![4312], ..Default::default() }), 5_550);
+    assert_eq!(samples(FilterOptions { cpus: vec![0, 1], ..Default::default() }), 5_550);
+    assert_eq!(samples(FilterOptions { cpus: vec![0], ..Default::default() }), 2_775);
+}
+
+#[test]
+fn boxes_below_the_asked_share_are_not_drawn() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 97, &["/x:main", "/x:large"]);
+    build.add(task, 3, &["/x:main", "/x:small"]);
+    let recording = build.finish();
+    let all = export_options(ExportFormat::Svg);
+    let has = |tips: &[String], name: &str| tips.iter().any(|tip| tip.starts_with(name));
+    let (_, tips) = svg(&recording, &all);
+    assert!(has(&tips, "large") && has(&tips, "small"), "{tips:?}");
+    let (_, tips) = svg(&recording, &ExportOptions { min_percent: Some(5.0), ..all });
+    assert!(has(&tips, "large") && !has(&tips, "small") && has(&tips, "main"), "{tips:?}");
+}

@@ -1,0 +1,289 @@
+//! The call tree: an arena of nodes with self and total weights.
+//!
+//! What always holds: a node's total is its self plus its children's totals; the roots' totals sum
+//! up to the weight of all samples. Parents have smaller ids than their children.
+
+use crate::report::model::amount::Amount;
+use crate::report::model::label::{LabelId, Labels, Step};
+use crate::report::query::selection::Selection;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// Index of a node of a [`CallTree`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(u32);
+
+impl NodeId {
+    /// Position among the nodes.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One call path: a label called from its parent's path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// What is called.
+    pub label: LabelId,
+    /// It was inlined into its parent (into its child, in an inverted tree).
+    pub is_inlined: bool,
+    /// Kernel code.
+    pub is_kernel: bool,
+    /// Where it is called from; `None` for a root.
+    pub parent: Option<NodeId>,
+    /// Distance from the root, 0 for a root.
+    pub depth: u32,
+    /// Samples that end here.
+    pub own: Amount,
+    /// Samples that end here or below.
+    pub total: Amount,
+    /// What is called from here, heaviest first.
+    pub children: Vec<NodeId>,
+}
+
+/// Which end of a stack is the root of the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// The outermost caller: what is below a function is what it called.
+    TopDown,
+    /// The leaf: what is below a function is who called it.
+    BottomUp,
+}
+
+/// All call paths of a selection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallTree {
+    nodes: Vec<Node>,
+    roots: Vec<NodeId>,
+    total: Amount,
+}
+
+impl CallTree {
+    /// The tree of all samples of `selection`.
+    pub fn new(selection: &Selection<'_>, direction: Direction) -> Self {
+        let mut tree = TreeBuilder::default();
+        selection.for_each_path(|path, groups| match direction {
+            Direction::TopDown => tree.add(path.iter().copied(), Amount::of(groups)),
+            Direction::BottomUp => tree.add(path.iter().rev().copied(), Amount::of(groups)),
+        });
+        tree.finish(&selection.labels)
+    }
+
+    /// The same with `threads` in front: a step for each thread (see [`Selection::thread_steps`]).
+    pub fn by_thread(selection: &Selection<'_>, direction: Direction, threads: &[Step]) -> Self {
+        let mut tree = TreeBuilder::default();
+        let mut parts: Vec<(Step, Amount)> = Vec::new();
+        selection.for_each_path(|path, groups| {
+            parts.clear();
+            for group in groups {
+                let Some(thread) = threads.get(group.task.index()) else { continue };
+                match parts.iter_mut().find(|(step, _)| step.label == thread.label) {
+                    Some((_, amount)) => amount.add(group.amount),
+                    None => parts.push((*thread, group.amount)),
+                }
+            }
+            for (thread, amount) in &parts {
+                let steps = std::iter::once(*thread).chain(path.iter().copied());
+                match direction {
+                    Direction::TopDown => tree.add(steps, *amount),
+                    Direction::BottomUp => tree.add(steps.rev(), *amount),
+                }
+            }
+        });
+        tree.finish(&selection.labels)
+    }
+
+    /// The node `id`, which must come from this tree.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
+    /// All nodes, parents before children.
+    pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
+    }
+
+    /// Nodes without a parent, heaviest first.
+    pub fn roots(&self) -> &[NodeId] {
+        &self.roots
+    }
+
+    /// Sum over all roots.
+    pub fn total(&self) -> Amount {
+        self.total
+    }
+
+    /// All nodes of which no ancestor was refused by `keep`, in display order: parents first, heavier
+    /// siblings first.
+    pub fn walk(&self, keep: impl Fn(&Node) -> bool) -> Vec<NodeId> {
+        let mut order = Vec::new();
+        let mut pending: Vec<NodeId> = self.roots.iter().rev().copied().collect();
+        while let Some(id) = pending.pop() {
+            let node = self.node(id);
+            if keep(node) {
+                order.push(id);
+                pending.extend(node.children.iter().rev());
+            }
+        }
+        order
+    }
+
+    /// The labels from `id` to its root, `id` first.
+    pub fn path(&self, id: NodeId) -> impl Iterator<Item = &Node> {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let node = self.node(next?);
+            next = node.parent;
+            Some(node)
+        })
+    }
+
+    /// All call paths at whose end samples were taken, heaviest first, each as one of its nodes with the
+    /// weight of the samples that end there. A function that calls itself counts once in a path, so that
+    /// paths that differ only in the depth of a recursion are one.
+    pub fn heaviest_paths(&self) -> Vec<(NodeId, u64)> {
+        let mut paths: Vec<(NodeId, u64)> = Vec::new();
+        let mut path_of_node = vec![0usize; self.nodes.len()];
+        let mut known: FxHashMap<(Option<usize>, LabelId), usize> = FxHashMap::default();
+        // In display order a node comes after its parent, and of equal paths the first shown stays first.
+        for id in self.walk(|_| true) {
+            let node = self.node(id);
+            let path = match node.parent {
+                Some(parent) if self.node(parent).label == node.label => path_of_node[parent.index()],
+                parent => {
+                    let above = parent.map(|parent| path_of_node[parent.index()]);
+                    *known.entry((above, node.label)).or_insert_with(|| {
+                        paths.push((id, 0));
+                        paths.len() - 1
+                    })
+                }
+            };
+            path_of_node[id.index()] = path;
+            paths[path].1 = paths[path].1.saturating_add(node.own.weight);
+        }
+        paths.retain(|(_, weight)| *weight > 0);
+        paths.sort_by_key(|(_, weight)| Reverse(*weight));
+        paths
+    }
+}
+
+/// What makes two children of one parent the same node. Steps differ in file and line, too, but
+/// those belong to the call site, not to the path.
+type ChildKey = (Option<NodeId>, LabelId, bool);
+
+/// A tree to which paths are added one by one.
+#[derive(Debug, Default)]
+pub(crate) struct TreeBuilder {
+    nodes: Vec<Node>,
+    children: FxHashMap<ChildKey, NodeId>,
+    total: Amount,
+    /// The nodes of the path that was added last, root first.
+    last: Vec<NodeId>,
+}
+
+impl TreeBuilder {
+    /// Adds a path, from the root of the tree on.
+    pub(crate) fn add(&mut self, steps: impl Iterator<Item = Step>, amount: Amount) {
+        let mut at = None;
+        let mut is_shared = true;
+        let mut depth = 0;
+        for step in steps {
+            // Neighbouring paths share their first steps: no need to look those up again.
+            is_shared = is_shared && self.last.get(depth).is_some_and(|id| self.is_step(*id, &step));
+            let id = if is_shared { self.last[depth] } else { self.child(at, &step) };
+            if !is_shared {
+                self.last.truncate(depth);
+                self.last.push(id);
+            }
+            self.nodes[id.index()].total.add(amount);
+            at = Some(id);
+            depth += 1;
+        }
+        self.last.truncate(depth);
+        if let Some(leaf) = at {
+            self.nodes[leaf.index()].own.add(amount);
+            self.total.add(amount);
+        }
+    }
+
+    fn is_step(&self, id: NodeId, step: &Step) -> bool {
+        let node = &self.nodes[id.index()];
+        node.label == step.label && node.is_inlined == step.is_inlined
+    }
+
+    fn child(&mut self, parent: Option<NodeId>, step: &Step) -> NodeId {
+        let next = NodeId(self.nodes.len() as u32);
+        let id = *self.children.entry((parent, step.label, step.is_inlined)).or_insert(next);
+        if id == next {
+            self.nodes.push(Node {
+                label: step.label,
+                is_inlined: step.is_inlined,
+                is_kernel: step.is_kernel,
+                parent,
+                depth: parent.map_or(0, |parent| self.nodes[parent.index()].depth + 1),
+                own: Amount::default(),
+                total: Amount::default(),
+                children: Vec::new(),
+            });
+        }
+        id
+    }
+
+    /// The tree, siblings in the order of their weight.
+    pub(crate) fn finish(mut self, labels: &Labels) -> CallTree {
+        let mut roots = Vec::new();
+        for index in 0..self.nodes.len() {
+            let id = NodeId(index as u32);
+            match self.nodes[index].parent {
+                Some(parent) => self.nodes[parent.index()].children.push(id),
+                None => roots.push(id),
+            }
+        }
+        let order = |nodes: &[Node], ids: &mut [NodeId]| {
+            ids.sort_by(|a, b| {
+                let (x, y) = (&nodes[a.index()], &nodes[b.index()]);
+                (y.total.weight.cmp(&x.total.weight))
+                    .then_with(|| labels.get(x.label).order_key().cmp(&labels.get(y.label).order_key()))
+                    .then(x.is_inlined.cmp(&y.is_inlined))
+                    .then(a.cmp(b))
+            });
+        };
+        for index in 0..self.nodes.len() {
+            let mut children = std::mem::take(&mut self.nodes[index].children);
+            order(&self.nodes, &mut children);
+            self.nodes[index].children = children;
+        }
+        order(&self.nodes, &mut roots);
+        CallTree { nodes: self.nodes, roots, total: self.total }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::CommonOptions;
+    use crate::report::tests::fixture::Build;
+
+    #[test]
+    fn the_heaviest_paths_are_those_where_most_samples_end() {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        // No single sort path is heavy, but all depths together are.
+        for depth in 1..=10 {
+            let mut path = vec!["/x:main", "/x:run"];
+            path.extend(std::iter::repeat_n("/x:sort", depth));
+            path.push("/x:compare");
+            build.add(task, 3, &path);
+        }
+        build.add(task, 20, &["/x:main", "/x:run", "/x:generate"]);
+        build.add(task, 25, &["/x:main", "/x:run", "/x:index", "/x:hash"]);
+        build.add(task, 10, &["/x:main", "/x:run", "/x:index"]);
+        let recording = build.finish();
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        let tree = CallTree::new(&selection, Direction::TopDown);
+        let found: Vec<(&str, u64)> = (tree.heaviest_paths().into_iter())
+            .map(|(id, weight)| (&*selection.labels.get(tree.node(id).label).name, weight / 1_000_000))
+            .collect();
+        assert_eq!(found, [("compare", 30), ("hash", 25), ("generate", 20), ("index", 10)]);
+    }
+}

@@ -1,0 +1,142 @@
+//! The flat table: one row for each label, with its own and its total weight.
+//!
+//! Recursion counts once: however often a function is on a stack, a sample adds to its total once.
+//! The own weights of all rows sum up to the weight of all samples.
+
+use crate::profile::StringId;
+use crate::report::model::amount::Amount;
+use crate::report::model::label::{LabelId, LabelKind, Place, Source};
+use crate::report::options::SortKey;
+use crate::report::query::selection::Selection;
+use rustc_hash::FxHashSet;
+use std::cmp::Reverse;
+
+/// One row of a flat report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    /// What the row stands for.
+    pub label: LabelId,
+    /// Samples that end in it.
+    pub own: Amount,
+    /// Samples that have it on their stack.
+    pub total: Amount,
+    /// Threads that ran it as the innermost function.
+    pub threads: u64,
+    /// Where in its source most of its own weight was seen; of its total weight when it has none.
+    pub source: Option<Source>,
+}
+
+/// All rows of a selection, sorted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionTable {
+    /// The rows, largest first.
+    pub rows: Vec<Row>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    own: Amount,
+    total: Amount,
+    threads: u64,
+    /// Number of the path that last added to `total`, from 1.
+    last_path: usize,
+}
+
+impl FunctionTable {
+    /// The table of `selection` in the order of `sort`.
+    pub fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
+        let labels = &selection.labels;
+        let mut sums = vec![Sums::default(); labels.len()];
+        // Own and total weight of every place.
+        let mut places = vec![[0u64; 2]; labels.places().len()];
+        let mut threads: FxHashSet<(LabelId, u32, u32)> = FxHashSet::default();
+        let mut path_number = 0;
+        selection.for_each_path(|path, groups| {
+            path_number += 1;
+            let amount = Amount::of(groups);
+            let path = selection.rows_of(path);
+            for step in path {
+                let sum = &mut sums[step.label.index()];
+                if sum.last_path != path_number {
+                    sum.last_path = path_number;
+                    sum.total.add(amount);
+                    let total = &mut places[step.place.index()][1];
+                    *total = total.saturating_add(amount.weight);
+                }
+            }
+            if let Some(leaf) = path.last() {
+                let sum = &mut sums[leaf.label.index()];
+                sum.own.add(amount);
+                for group in groups {
+                    let task = selection.profile.tables.task(group.task);
+                    sum.threads += u64::from(threads.insert((leaf.label, task.tid, task.generation)));
+                }
+                let own = &mut places[leaf.place.index()][0];
+                *own = own.saturating_add(amount.weight);
+            }
+        });
+        let sources = heaviest_places(selection, &places);
+        let mut rows: Vec<Row> = (labels.ids().zip(&sums))
+            .filter(|(_, sum)| !sum.total.is_empty())
+            .filter(|(label, sum)| labels.get(*label).kind != LabelKind::Cut || !sum.own.is_empty())
+            .map(|(label, sum)| Row {
+                label,
+                own: sum.own,
+                total: sum.total,
+                threads: sum.threads,
+                source: (labels.get(label).line.clone())
+                    .or_else(|| source_text(selection, sources[label.index()]?)),
+            })
+            .collect();
+        rows.sort_by(|a, b| {
+            let key = |row: &Row| match sort {
+                SortKey::SelfWeight => Reverse([row.own.weight, row.total.weight]),
+                SortKey::TotalWeight => Reverse([row.total.weight, row.own.weight]),
+                SortKey::Count => Reverse([row.own.count_thousandths, row.total.count_thousandths]),
+            };
+            key(a)
+                .cmp(&key(b))
+                .then_with(|| labels.get(a.label).order_key().cmp(&labels.get(b.label).order_key()))
+                .then(a.label.cmp(&b.label))
+        });
+        FunctionTable { rows }
+    }
+
+    /// Splits off the rows that a report with these limits leaves out: at most `most_rows` rows (0 = no
+    /// limit), each with at least `min_percent` of `whole` by its sort key.
+    pub fn shown(&self, most_rows: usize, min_percent: f64, sort: SortKey, whole: Amount) -> &[Row] {
+        let share = |row: &Row| match sort {
+            SortKey::SelfWeight => crate::base::units::percent(row.own.weight, whole.weight),
+            SortKey::TotalWeight => crate::base::units::percent(row.total.weight, whole.weight),
+            SortKey::Count => crate::base::units::percent(row.own.count_thousandths, whole.count_thousandths),
+        };
+        // Rows are sorted by that very share.
+        let heavy = self.rows.partition_point(|row| share(row) >= min_percent);
+        let most = if most_rows == 0 { usize::MAX } else { most_rows };
+        &self.rows[..heavy.min(most)]
+    }
+}
+
+/// The heaviest place of every label, by own weight, then by total weight, then by file and line.
+fn heaviest_places(selection: &Selection<'_>, weights: &[[u64; 2]]) -> Vec<Option<Place>> {
+    let mut best: Vec<Option<(Place, [u64; 2])>> = vec![None; selection.labels.len()];
+    let text = |place: &Place| (selection.profile.tables.string(place.file), place.line);
+    for (place, weights) in selection.labels.places().iter().zip(weights) {
+        if place.file == StringId(0) {
+            continue;
+        }
+        let best = &mut best[place.label.index()];
+        let is_better = best.is_none_or(|(other, other_weights)| {
+            (*weights, Reverse(text(place))) > (other_weights, Reverse(text(&other)))
+        });
+        if is_better {
+            *best = Some((*place, *weights));
+        }
+    }
+    best.into_iter().map(|best| best.map(|(place, _)| place)).collect()
+}
+
+fn source_text(selection: &Selection<'_>, place: Place) -> Option<Source> {
+    let file = selection.profile.tables.string(place.file);
+    (!file.is_empty()).then(|| Source { file: file.to_owned(), line: place.line })
+}

@@ -1,0 +1,12 @@
+//! Tables, trees and grids of a selection, as data: what text, exports and the terminal show. No view prints, draws or knows the
+//! others.
+
+pub(crate) mod call_tree;
+pub(crate) mod flame;
+pub(crate) mod function_table;
+pub(crate) mod heat_map;
+pub(crate) mod peek;
+pub(crate) mod samples_at;
+pub(crate) mod sandwich;
+pub(crate) mod threads;
+pub(crate) mod timeline;

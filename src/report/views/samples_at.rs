@@ -1,0 +1,205 @@
+//! The samples behind a number: which thread, when, how long, on which stack.
+
+use crate::base::failure::Failure;
+use crate::profile::{Outcome, Sample, StackId, TaskId};
+use crate::report::Recording;
+use crate::report::model::amount::Amount;
+use crate::report::model::group::{Activity, Key};
+use crate::report::model::label::{Label, Source};
+use crate::report::options::CommonOptions;
+use crate::report::query::selection::Selection;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// A step of the stack of a sample, with all that is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StackStep {
+    /// What it is called.
+    pub label: Label,
+    /// Inlined into the step before.
+    pub is_inlined: bool,
+    /// Kernel code.
+    pub is_kernel: bool,
+    /// Where in the source it was.
+    pub source: Option<Source>,
+}
+
+/// One sample or wait, or several of one stack of which only the sum is left.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BehindSample {
+    /// When it was taken, or began, ns since the recording's start; of several, the start of the step that they are in.
+    pub time_ns: u64,
+    /// Length of that step, ns; 0 of one.
+    pub step_ns: u64,
+    /// How many they are.
+    pub samples: u64,
+    /// Name of the thread. Foreign text.
+    pub thread: String,
+    /// The thread.
+    pub tid: u32,
+    /// Ran, or why it waited.
+    pub activity: Activity,
+    /// What it counts, in the event's unit: of a wait the part that is in the range.
+    pub weight: u64,
+    /// The whole length of a wait, ns; of several their mean.
+    pub duration_ns: Option<u64>,
+    /// Index into [`Behind::stacks`].
+    pub stack: usize,
+}
+
+/// The samples that pass the filters.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Behind {
+    /// All of them.
+    pub total: Amount,
+    /// Those with the largest weights, of equal weights the newest.
+    pub samples: Vec<BehindSample>,
+    /// How many more there are one by one.
+    pub left_out: u64,
+    /// Their stacks, root first.
+    pub stacks: Vec<Vec<StackStep>>,
+}
+
+/// Sorts samples: largest first, then newest, then in the order of the recording.
+type Order = (u64, u64, Reverse<(bool, usize)>);
+
+impl Behind {
+    /// At most `most` samples of `recording` that pass the filters of `options`, the range of time among them.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure for a bad pattern; status 3 when the recording lacks what the metric is about.
+    pub fn new(recording: &Recording, options: &CommonOptions, most: usize) -> Result<Self, Failure> {
+        let selection = Selection::new(recording, recording.shown(options.metric)?, options)?;
+        let groups: FxHashMap<Key, usize> = (selection.groups().iter().enumerate())
+            .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))
+            .collect();
+        let mut count = 0u64;
+        let mut largest: BinaryHeap<Reverse<(Order, usize)>> = BinaryHeap::new();
+        selection.for_each_sample(|index, sample, amount| {
+            let Some(group) = groups.get(&key(sample, &selection)) else { return };
+            count += 1;
+            let order = (amount.weight, sample.time_ns, Reverse((sample.wait.is_some(), index)));
+            // Most samples are smaller than all that are kept.
+            if largest.len() >= most && largest.peek().is_none_or(|Reverse((least, _))| order < *least) {
+                return;
+            }
+            largest.push(Reverse((order, *group)));
+            if largest.len() > most {
+                largest.pop();
+            }
+        });
+        let mut stacks = Vec::new();
+        let mut stack_of_group: FxHashMap<usize, usize> = FxHashMap::default();
+        let samples: Vec<BehindSample> = (largest.into_sorted_vec().into_iter())
+            .filter_map(|Reverse(((weight, time_ns, Reverse((is_wait, index))), group))| {
+                let event = if is_wait { selection.shown.waits } else { selection.shown.sampled }?;
+                let sample = event.sample(index);
+                let stack = *stack_of_group.entry(group).or_insert_with(|| {
+                    stacks.push(steps(&selection, group));
+                    stacks.len() - 1
+                });
+                let task = recording.profile.tables.task(sample.task);
+                Some(BehindSample {
+                    time_ns,
+                    step_ns: sample.folded.map_or(0, |folded| folded.span_ns),
+                    samples: sample.folded.map_or(1, |folded| folded.samples),
+                    thread: recording.profile.tables.string(task.comm).to_owned(),
+                    tid: task.tid,
+                    activity: selection.reasons.activity(&sample),
+                    weight,
+                    duration_ns: sample.wait.map(|wait| wait.duration_ns),
+                    stack,
+                })
+            })
+            .collect();
+        let left_out = count - samples.len() as u64;
+        Ok(Behind { total: selection.total, samples, left_out, stacks })
+    }
+}
+
+fn key(sample: &Sample, selection: &Selection<'_>) -> (TaskId, Option<StackId>, Outcome, Activity) {
+    (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample))
+}
+
+fn steps(selection: &Selection<'_>, group: usize) -> Vec<StackStep> {
+    let labels = &selection.labels;
+    let path = selection.path_of(&selection.groups()[group]);
+    (path.into_iter())
+        .map(|step| {
+            let place = labels.places()[step.place.index()];
+            let file = selection.profile.tables.string(place.file);
+            let source = (!file.is_empty()).then(|| Source { file: file.to_owned(), line: place.line });
+            StackStep {
+                label: labels.get(step.label).clone(),
+                is_inlined: step.is_inlined,
+                is_kernel: step.is_kernel,
+                source,
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Reason;
+    use crate::report::tests::fixture_waits::{MS, waiting};
+    use crate::report::{FilterOptions, Metric, NameStyle, TimeRange};
+
+    fn options(metric: Metric, from_ms: u64, to_ms: u64) -> CommonOptions {
+        let time = TimeRange { from_ns: Some(from_ms * MS), to_ns: Some(to_ms * MS) };
+        let filter = FilterOptions { time, ..FilterOptions::default() };
+        CommonOptions { metric: Some(metric), filter, ..CommonOptions::default() }
+    }
+
+    fn names(behind: &Behind, sample: usize) -> Vec<String> {
+        let steps = &behind.stacks[behind.samples[sample].stack];
+        steps.iter().map(|step| step.label.text(NameStyle::Short)).collect()
+    }
+
+    #[test]
+    fn the_longest_waits_of_a_range_come_first() {
+        let recording = waiting();
+        let options = options(Metric::OffCpu, 9_000, 9_020);
+        let behind = Behind::new(&recording, &options, 3).unwrap();
+        // What is in the range counts, not the whole wait.
+        let found: Vec<_> = (behind.samples.iter())
+            .map(|sample| (&*sample.thread, sample.activity.reason(), sample.weight / MS, sample.duration_ns))
+            .collect();
+        // Of equal parts, that of the wait that began last.
+        let disk = ("writer", Some(Reason::Disk), 20, Some(25 * MS));
+        let net = ("writer", Some(Reason::Network), 20, Some(50 * MS));
+        assert!(found.contains(&disk) && found.contains(&net), "{found:?}");
+        assert!(found.iter().all(|found| found.2 == 20), "{found:?}");
+        let at = found.iter().position(|found| *found == disk).unwrap();
+        assert_eq!(names(&behind, at)[1..4], ["writer_main", "write_all", "fsync"].map(String::from));
+        assert_eq!(behind.total, recording.select(&options).unwrap().total);
+    }
+
+    #[test]
+    fn of_equal_samples_the_newest_come_first() {
+        let recording = waiting();
+        let behind = Behind::new(&recording, &options(Metric::OnCpu, 100, 200), 10).unwrap();
+        assert_eq!(behind.samples.len(), 10);
+        assert_eq!((behind.total.samples, behind.left_out), (100, 90));
+        let times: Vec<u64> = behind.samples.iter().map(|sample| sample.time_ns / MS).collect();
+        assert_eq!(times, (190..200).rev().collect::<Vec<_>>());
+        assert_eq!(behind.stacks.len(), 1);
+        assert_eq!(names(&behind, 0).last().unwrap(), "compress");
+        let source = behind.stacks[0].last().unwrap().source.as_ref().unwrap();
+        assert_eq!(source.text(NameStyle::Short), "ingest.c:18");
+    }
+
+    #[test]
+    fn samples_that_a_filter_drops_are_not_behind_anything() {
+        let recording = waiting();
+        let mut options = options(Metric::Wall, 0, 10_000);
+        options.filter.focus = Some("pool_get".into());
+        let behind = Behind::new(&recording, &options, usize::MAX).unwrap();
+        assert_eq!(behind.samples.len(), 360);
+        assert!(behind.samples.iter().all(|sample| sample.activity.reason() == Some(Reason::Lock)));
+        assert!(Behind::new(&recording, &options, 0).unwrap().samples.is_empty());
+    }
+}

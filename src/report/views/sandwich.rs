@@ -1,0 +1,142 @@
+//! One function in the middle: all that leads to it above, all that it leads to below.
+//!
+//! Every occurrence of the function is merged. A sample counts once, however often the function is on its stack: above it
+//! are the callers of the outermost call, below it what the innermost call led to. So the callers, the callees with the
+//! function's own time, and the function's total all have the same sum.
+
+use super::call_tree::{CallTree, TreeBuilder};
+use crate::report::model::amount::Amount;
+use crate::report::model::label::{LabelId, Step};
+use crate::report::query::selection::Selection;
+
+/// The callers and callees of one function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sandwich {
+    /// The function.
+    pub label: LabelId,
+    /// Samples that end in it.
+    pub own: Amount,
+    /// Samples that have it on their stack.
+    pub total: Amount,
+    /// Those of `total` that have it on their stack more than once.
+    pub recursive: Amount,
+    /// Number of distinct ways from the outermost frame to it.
+    pub paths: usize,
+    /// The function is the only root; below a function are those that called it.
+    pub callers: CallTree,
+    /// The function is the only root; below a function are those that it called.
+    pub callees: CallTree,
+}
+
+impl Sandwich {
+    /// The sandwich of `label`, which must be one of the selection's; `None` when no sample has it on its stack.
+    pub fn new(selection: &Selection<'_>, label: LabelId) -> Option<Self> {
+        let (mut callers, mut callees) = (TreeBuilder::default(), TreeBuilder::default());
+        let (mut own, mut total, mut recursive) = <(Amount, Amount, Amount)>::default();
+        selection.for_each_path(|path, groups| {
+            let is_pivot = |step: &Step| step.label == label;
+            let Some(outermost) = path.iter().position(is_pivot) else { return };
+            let innermost = path.iter().rposition(is_pivot).unwrap_or(outermost);
+            let amount = Amount::of(groups);
+            total.add(amount);
+            if innermost + 1 == path.len() {
+                own.add(amount);
+            }
+            if innermost > outermost {
+                recursive.add(amount);
+            }
+            // Inlined or not, it is the same function.
+            let pivot = Step { is_inlined: false, ..path[outermost] };
+            callers.add(std::iter::once(pivot).chain(path[..outermost].iter().rev().copied()), amount);
+            callees.add(std::iter::once(pivot).chain(path[innermost + 1..].iter().copied()), amount);
+        });
+        if total.is_empty() {
+            return None;
+        }
+        let callers = callers.finish(&selection.labels);
+        let callees = callees.finish(&selection.labels);
+        let paths = callers.nodes().filter(|(_, node)| !node.own.is_empty()).count();
+        Some(Sandwich { label, own, total, recursive, paths, callers, callees })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::peek;
+    use crate::report::tests::fixture::{Build, ingest};
+    use crate::report::{CallTree, CommonOptions, FunctionTable, NodeId, SortKey};
+
+    fn names<'s>(selection: &'s Selection<'_>, tree: &CallTree, ids: &[NodeId]) -> Vec<(&'s str, u64)> {
+        let name = |id: &NodeId| &*selection.labels.get(tree.node(*id).label).name;
+        ids.iter().map(|id| (name(id), tree.node(*id).total.samples)).collect()
+    }
+
+    fn label(selection: &Selection<'_>, name: &str) -> LabelId {
+        let found = selection.labels.ids().find(|id| selection.labels.get(*id).name == name);
+        found.expect("a label of that name")
+    }
+
+    #[test]
+    fn callers_are_above_and_callees_below() {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 3, &["/x:main", "/x:batch", "/x:parse", "/x:string"]);
+        build.add(task, 2, &["/x:main", "/x:batch", "/x:check", "/x:parse", "/x:number"]);
+        build.add(task, 1, &["/x:main", "/x:reload", "/x:parse"]);
+        let recording = build.finish();
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        let sandwich = Sandwich::new(&selection, label(&selection, "parse")).unwrap();
+        let up = &sandwich.callers;
+        let above = &up.node(up.roots()[0]).children;
+        assert_eq!(names(&selection, up, above), [("batch", 3), ("check", 2), ("reload", 1)]);
+        let down = &sandwich.callees;
+        let below = &down.node(down.roots()[0]).children;
+        assert_eq!(names(&selection, down, below), [("string", 3), ("number", 2)]);
+        assert_eq!((sandwich.own.samples, sandwich.total.samples, sandwich.paths), (1, 6, 3));
+        assert!(sandwich.recursive.is_empty());
+    }
+
+    #[test]
+    fn recursion_counts_once() {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 4, &["/x:main", "/x:value", "/x:list", "/x:value", "/x:value", "/x:number"]);
+        build.add(task, 1, &["/x:main", "/x:value", "/x:list", "/x:value"]);
+        let recording = build.finish();
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        let sandwich = Sandwich::new(&selection, label(&selection, "value")).unwrap();
+        assert_eq!((sandwich.own.samples, sandwich.total.samples, sandwich.paths), (1, 5, 1));
+        assert_eq!(sandwich.recursive.samples, 5);
+        let all = |tree: &CallTree| names(&selection, tree, &tree.walk(|_| true));
+        assert_eq!(all(&sandwich.callers), [("value", 5), ("main", 5)]);
+        assert_eq!(all(&sandwich.callees), [("value", 5), ("number", 4)]);
+    }
+
+    #[test]
+    fn numbers_are_those_of_the_table_and_of_peek() {
+        let recording = ingest();
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        for row in FunctionTable::new(&selection, SortKey::SelfWeight).rows {
+            let sandwich = Sandwich::new(&selection, row.label).unwrap();
+            assert_eq!((sandwich.own, sandwich.total), (row.own, row.total));
+            let name = &selection.labels.get(row.label).name;
+            let pattern = regex::Regex::new(&format!("^{}$", regex::escape(name))).unwrap();
+            let peeks = peek(&selection, &pattern);
+            let peek = peeks.iter().find(|peek| peek.label == row.label).unwrap();
+            assert_eq!((sandwich.own, sandwich.total), (peek.own, peek.total));
+            if !sandwich.recursive.is_empty() {
+                continue;
+            }
+            let (up, down) = (&sandwich.callers, &sandwich.callees);
+            let amounts = |tree: &CallTree| -> Vec<(LabelId, Amount)> {
+                let children = &tree.node(tree.roots()[0]).children;
+                children.iter().map(|id| (tree.node(*id).label, tree.node(*id).total)).collect()
+            };
+            let callers: Vec<_> =
+                peek.callers.iter().filter_map(|(label, amount)| Some(((*label)?, *amount))).collect();
+            assert_eq!(amounts(up), callers);
+            assert_eq!(amounts(down), peek.callees);
+        }
+    }
+}

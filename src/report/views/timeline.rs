@@ -1,0 +1,439 @@
+//! When threads ran and waited: a row of buckets for each thread or thread name, and a map of the whole recording.
+//!
+//! The filters are those of all views, but for the range of time, which is chosen here. A sample stands for the time
+//! before it; a wait lies in all buckets that it touches, each with its part. A kept wait that stands for several counts
+//! with its weight, spread evenly over its length. Where only sums of steps of time are left ([`crate::report::model::rollup`]) they are
+//! spread evenly over the step.
+
+use super::heat_map::HeatMap;
+use crate::base::failure::Failure;
+use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
+use crate::report::Recording;
+use crate::report::model::group::{Key, parts_of};
+use crate::report::model::metric::{Metric, Shown};
+use crate::report::model::rollup::CoarseTime;
+use crate::report::model::spread::Spread;
+use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
+use crate::report::query::filter::SampleFilter;
+use crate::report::query::selection::Selection;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+
+/// Most rows; the threads with the least time beyond that share the last one.
+pub(crate) const MOST_ROWS: usize = 400;
+/// Most buckets of a row.
+const MOST_BUCKETS: usize = 4_096;
+
+/// Where the time of some threads went, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Busy {
+    /// On a CPU, by samples.
+    pub on_cpu_ns: u64,
+    /// Ready to run, without a CPU.
+    pub no_cpu_ns: u64,
+    /// Blocked; idle waits only if they are shown.
+    pub blocked_ns: u64,
+    /// How long the threads were there, added up: as far as that is known, else from the first to the last that was seen
+    /// of each.
+    pub alive_ns: u64,
+}
+
+impl Busy {
+    /// All that they did.
+    pub fn sum_ns(&self) -> u64 {
+        self.on_cpu_ns.saturating_add(self.no_cpu_ns).saturating_add(self.blocked_ns)
+    }
+
+    /// Adds other times.
+    pub fn add(&mut self, other: Busy) {
+        self.on_cpu_ns = self.on_cpu_ns.saturating_add(other.on_cpu_ns);
+        self.no_cpu_ns = self.no_cpu_ns.saturating_add(other.no_cpu_ns);
+        self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
+        self.alive_ns = self.alive_ns.saturating_add(other.alive_ns);
+    }
+}
+
+/// One thread, or all threads of one name and process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TimelineRow {
+    /// Name of the threads; empty for the row of all threads that have none of their own. Foreign text.
+    pub thread: String,
+    /// Name of their process. Foreign text.
+    pub process: String,
+    /// The thread, where it has a row for itself.
+    pub tid: Option<u32>,
+    /// How many threads.
+    pub threads: u64,
+    /// Their time in each bucket.
+    pub buckets: Vec<Busy>,
+    /// Their time in all buckets.
+    pub sum: Busy,
+    /// It stands for all threads that have no row.
+    pub is_rest: bool,
+}
+
+/// The recording, or the last part of it, in buckets of equal length.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Timeline {
+    /// Where the first bucket begins, ns since the start of the recording.
+    pub start_ns: u64,
+    /// Length of the recording, ns.
+    pub duration_ns: u64,
+    /// Length of a bucket, ns; at least 1. The last one may end after the recording.
+    pub bucket_ns: u64,
+    /// The rows, busiest first.
+    pub rows: Vec<TimelineRow>,
+    /// The time that the metric is about, of all rows.
+    pub heat: HeatMap,
+}
+
+/// What makes threads share a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum RowKey {
+    Name(u32, u32),
+    Thread(u32, u32),
+}
+
+impl Timeline {
+    /// The timeline of `recording` from `start_ns` on in `buckets` buckets, with a row for each thread if `is_split`.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure for a bad pattern; status 3 when the recording lacks what the metric is about.
+    pub fn new(
+        recording: &Recording,
+        options: &CommonOptions,
+        buckets: usize,
+        is_split: bool,
+        start_ns: u64,
+    ) -> Result<Self, Failure> {
+        let profile = &recording.profile;
+        let duration_ns = profile.duration_ns().max(1);
+        let start_ns = start_ns.min(duration_ns - 1);
+        let passing = Passing::new(recording, options, start_ns)?;
+        let buckets = buckets.clamp(1, MOST_BUCKETS);
+        let length_ns = duration_ns - start_ns;
+        let bucket_ns = length_ns.div_ceil(buckets as u64).max(1);
+        let buckets = length_ns.div_ceil(bucket_ns) as usize;
+        let heat_metric = recording.shown(options.metric)?.metric().unwrap_or(Metric::OnCpu);
+        let coarse = recording.coarse_time();
+        let no_time = Spread::new(buckets, bucket_ns).since(start_ns, start_ns);
+        let mut rows = Rows::new(profile, &passing, is_split, no_time);
+        let mut heat = HeatMap::spread(start_ns, duration_ns);
+        let shown = Shown::time_of(profile);
+        for event in shown.sampled.into_iter().chain(shown.waits) {
+            let (empty, no_heat) = (rows.empty(), HeatMap::spread(start_ns, duration_ns));
+            let parts: Vec<(Rows, Spread)> = (parts_of(event).into_par_iter())
+                .map(|part| {
+                    let (mut rows, mut heat) = (empty.clone(), no_heat.clone());
+                    for sample in part.map(|row| event.sample(row)) {
+                        if passing.filter.keeps_task(sample.task) {
+                            rows.note_alive(&sample);
+                        }
+                        if !passing.keeps(&sample) {
+                            continue;
+                        }
+                        rows.add(&sample, coarse);
+                        let left_out = if sample.wait.is_some() { Metric::OnCpu } else { Metric::OffCpu };
+                        if heat_metric != left_out {
+                            let (from_ns, to_ns) = interval(&sample);
+                            coarse.spread(&mut heat, from_ns, to_ns - from_ns, sample.weight);
+                        }
+                    }
+                    (rows, heat)
+                })
+                .collect();
+            for (part, part_heat) in &parts {
+                rows.merge(part);
+                heat.merge(part_heat);
+            }
+        }
+        let heat = HeatMap::new(start_ns, duration_ns, heat);
+        rows.add_lives(profile, coarse);
+        Ok(Timeline { start_ns, duration_ns, bucket_ns, rows: rows.finish(profile), heat })
+    }
+}
+
+/// From when to when a sample or wait is: of a sample the moment, of several in one the step of time that they are in.
+fn interval(sample: &Sample) -> (u64, u64) {
+    let length_ns = match (&sample.folded, &sample.wait) {
+        (Some(folded), _) => folded.span_ns,
+        (None, Some(wait)) => wait.duration_ns,
+        (None, None) => 0,
+    };
+    (sample.time_ns, sample.time_ns.saturating_add(length_ns))
+}
+
+/// Which samples pass the filters, whatever their time.
+struct Passing<'r> {
+    recording: &'r Recording,
+    filter: SampleFilter,
+    cpus: bool,
+    shows_idle: bool,
+    /// What was over before this moment is left out, ns.
+    start_ns: u64,
+    /// Samples whose names pass; `None` when no filter is on names.
+    keys: Option<FxHashSet<Key>>,
+}
+
+impl<'r> Passing<'r> {
+    fn new(recording: &'r Recording, options: &CommonOptions, start_ns: u64) -> Result<Self, Failure> {
+        let filter = FilterOptions { time: TimeRange::default(), hide: None, ..options.filter.clone() };
+        let is_on_names = filter.drops_by_code();
+        let shows_idle = filter.idle;
+        let sample_filter = SampleFilter::new(&filter, &recording.profile.tables)?;
+        let cpus = !filter.cpus.is_empty();
+        let keys = if is_on_names {
+            let options = CommonOptions { filter: FilterOptions { idle: true, ..filter }, ..options.clone() };
+            let selection = Selection::new(recording, Shown::time_of(&recording.profile), &options)?;
+            Some(
+                selection
+                    .groups()
+                    .iter()
+                    .map(|group| (group.task, group.stack, group.outcome, group.activity))
+                    .collect(),
+            )
+        } else {
+            None
+        };
+        Ok(Passing { recording, filter: sample_filter, cpus, shows_idle, start_ns, keys })
+    }
+
+    fn keeps(&self, sample: &Sample) -> bool {
+        if !self.filter.keeps_task(sample.task) || (self.cpus && self.filter.amount(sample).is_none()) {
+            return false;
+        }
+        if interval(sample).1 < self.start_ns {
+            return false;
+        }
+        if let Some(keys) = &self.keys
+            && !keys.contains(&(
+                sample.task,
+                sample.stack,
+                sample.outcome,
+                self.recording.reasons().activity(sample),
+            ))
+        {
+            return false;
+        }
+        match &sample.wait {
+            Some(wait) if !self.shows_idle => {
+                let reason = self.recording.reasons().reason(wait, sample.stack);
+                !self.recording.idle_waits().is_idle(sample.task, sample.stack, reason)
+            }
+            _ => true,
+        }
+    }
+}
+
+/// Makes a life reach over a part of it that was seen.
+fn lengthen(life: &mut Option<(u64, u64)>, part: (u64, u64)) {
+    *life = Some(life.map_or(part, |life| (life.0.min(part.0), life.1.max(part.1))));
+}
+
+/// One row under construction.
+#[derive(Clone)]
+struct RowSums {
+    on_cpu: Spread,
+    no_cpu: Spread,
+    blocked: Spread,
+    alive: Spread,
+}
+
+impl RowSums {
+    fn of(no_time: &Spread) -> Self {
+        let none = || no_time.clone();
+        RowSums { on_cpu: none(), no_cpu: none(), blocked: none(), alive: none() }
+    }
+}
+
+/// All rows under construction.
+#[derive(Clone)]
+struct Rows {
+    /// The row of each task.
+    of_task: Vec<usize>,
+    keys: Vec<Option<RowKey>>,
+    sums: Vec<RowSums>,
+    seen: Vec<bool>,
+    /// From when to when something was seen of each task, ns.
+    lives: Vec<Option<(u64, u64)>>,
+    /// Buckets without any time.
+    no_time: Spread,
+}
+
+impl Rows {
+    fn new(profile: &Profile, passing: &Passing<'_>, is_split: bool, no_time: Spread) -> Self {
+        let tasks = profile.tables.tasks();
+        let key = |index: usize| {
+            let task = &tasks[index];
+            if is_split {
+                RowKey::Thread(task.tid, task.generation)
+            } else {
+                RowKey::Name(task.comm.0, task.process.0)
+            }
+        };
+        let mut seen = vec![false; tasks.len()];
+        let is_seen =
+            |time: &&ThreadTime| passing.filter.keeps_task(time.task) && time.to_ns > passing.start_ns;
+        for time in profile.thread_times.iter().filter(is_seen) {
+            seen[time.task.index()] = true;
+        }
+        let mut numbers: FxHashMap<RowKey, usize> = FxHashMap::default();
+        for index in 0..tasks.len() {
+            let next = numbers.len();
+            numbers.entry(key(index)).or_insert(next);
+        }
+        let mut of_task: Vec<usize> = (0..tasks.len()).map(|index| numbers[&key(index)]).collect();
+        let mut keys: Vec<Option<RowKey>> = vec![None; numbers.len()];
+        numbers.iter().for_each(|(key, at)| keys[*at] = Some(*key));
+        if keys.len() > MOST_ROWS {
+            // Few have rows of their own: those with most time.
+            let mut weights = vec![0u64; keys.len()];
+            let shown = Shown::time_of(profile);
+            for event in shown.sampled.into_iter().chain(shown.waits) {
+                for sample in event.samples().filter(|sample| passing.keeps(sample)) {
+                    let weight = &mut weights[of_task[sample.task.index()]];
+                    *weight = weight.saturating_add(sample.weight);
+                }
+            }
+            let mut order: Vec<usize> = (0..keys.len()).collect();
+            order.sort_by_key(|row| (Reverse(weights[*row]), *row));
+            let mut renumbered = vec![MOST_ROWS - 1; keys.len()];
+            let mut kept = Vec::with_capacity(MOST_ROWS);
+            for (number, row) in order.into_iter().take(MOST_ROWS - 1).enumerate() {
+                renumbered[row] = number;
+                kept.push(keys[row]);
+            }
+            kept.push(None);
+            keys = kept;
+            of_task.iter_mut().for_each(|row| *row = renumbered[*row]);
+        }
+        let sums = keys.iter().map(|_| RowSums::of(&no_time)).collect();
+        Rows { of_task, keys, sums, seen, lives: vec![None; tasks.len()], no_time }
+    }
+
+    fn row(&mut self, task: TaskId) -> Option<&mut RowSums> {
+        *self.seen.get_mut(task.index())? = true;
+        self.sums.get_mut(self.of_task[task.index()])
+    }
+
+    /// The same rows without any time in them.
+    fn empty(&self) -> Self {
+        Rows {
+            of_task: self.of_task.clone(),
+            keys: self.keys.clone(),
+            sums: self.keys.iter().map(|_| RowSums::of(&self.no_time)).collect(),
+            seen: vec![false; self.seen.len()],
+            lives: vec![None; self.lives.len()],
+            no_time: self.no_time.clone(),
+        }
+    }
+
+    /// Adds what was found in another part of the recording.
+    fn merge(&mut self, other: &Rows) {
+        for (sums, other) in self.sums.iter_mut().zip(&other.sums) {
+            sums.on_cpu.merge(&other.on_cpu);
+            sums.no_cpu.merge(&other.no_cpu);
+            sums.blocked.merge(&other.blocked);
+            sums.alive.merge(&other.alive);
+        }
+        self.seen.iter_mut().zip(&other.seen).for_each(|(seen, other)| *seen |= other);
+        for (life, other) in self.lives.iter_mut().zip(&other.lives) {
+            other.iter().for_each(|other| lengthen(life, *other));
+        }
+    }
+
+    fn add(&mut self, sample: &Sample, coarse: &CoarseTime) {
+        let (mut from_ns, to_ns) = interval(sample);
+        // One that stands for more than a bucket stands for those before it, too.
+        if sample.wait.is_none() && sample.folded.is_none() && sample.weight > self.no_time.bucket_ns() {
+            from_ns = from_ns.saturating_sub(sample.weight);
+        }
+        let Some(row) = self.row(sample.task) else { return };
+        let spread = match sample.wait.map(|wait| wait.reason) {
+            None => &mut row.on_cpu,
+            Some(Reason::NoCpu) => &mut row.no_cpu,
+            Some(_) => &mut row.blocked,
+        };
+        coarse.spread(spread, from_ns, to_ns - from_ns, sample.weight);
+    }
+
+    /// The thread of a sample was there.
+    fn note_alive(&mut self, sample: &Sample) {
+        let (mut from_ns, to_ns) = interval(sample);
+        if sample.wait.is_none() && sample.folded.is_none() {
+            from_ns = from_ns.saturating_sub(sample.weight);
+        }
+        if let Some(life) = self.lives.get_mut(sample.task.index()) {
+            lengthen(life, (from_ns, to_ns));
+        }
+    }
+
+    /// Adds how long the threads of each row were there.
+    fn add_lives(&mut self, profile: &Profile, coarse: &CoarseTime) {
+        let mut names: FxHashMap<(u32, u32), u32> = FxHashMap::default();
+        for task in profile.tables.tasks() {
+            *names.entry((task.tid, task.generation)).or_default() += 1;
+        }
+        for time in &profile.thread_times {
+            let task = profile.tables.task(time.task);
+            // Of a thread that had several names it is not known when it had which.
+            if names.get(&(task.tid, task.generation)) == Some(&1)
+                && let Some(life) = self.lives.get_mut(time.task.index())
+            {
+                lengthen(life, (time.from_ns, time.to_ns));
+            }
+        }
+        for (task, life) in self.lives.iter().enumerate() {
+            let Some((from_ns, to_ns)) = life else { continue };
+            let length_ns = to_ns - from_ns;
+            if let Some(row) = self.sums.get_mut(self.of_task[task]) {
+                coarse.spread(&mut row.alive, *from_ns, length_ns, length_ns);
+            }
+        }
+    }
+
+    fn finish(self, profile: &Profile) -> Vec<TimelineRow> {
+        let tables = &profile.tables;
+        let mut threads: Vec<FxHashSet<(u32, u32)>> = vec![FxHashSet::default(); self.keys.len()];
+        let mut last: Vec<Option<TaskId>> = vec![None; self.keys.len()];
+        for (index, task) in tables.tasks().iter().enumerate().filter(|(index, _)| self.seen[*index]) {
+            threads[self.of_task[index]].insert((task.tid, task.generation));
+            last[self.of_task[index]] = Some(TaskId(index as u32));
+        }
+        let mut rows: Vec<TimelineRow> = Vec::new();
+        for (((key, sums), threads), last) in self.keys.into_iter().zip(self.sums).zip(threads).zip(last) {
+            let Some(task) = last.map(|task| tables.task(task)) else { continue };
+            let (on_cpu, no_cpu) = (sums.on_cpu.finish(), sums.no_cpu.finish());
+            let (blocked, alive) = (sums.blocked.finish(), sums.alive.finish());
+            let buckets: Vec<Busy> = (on_cpu.into_iter().zip(no_cpu).zip(blocked.into_iter().zip(alive)))
+                .map(|((on_cpu_ns, no_cpu_ns), (blocked_ns, alive_ns))| Busy {
+                    on_cpu_ns,
+                    no_cpu_ns,
+                    blocked_ns,
+                    alive_ns,
+                })
+                .collect();
+            let mut sum = Busy::default();
+            buckets.iter().for_each(|bucket| sum.add(*bucket));
+            let name = |id| if key.is_some() { tables.string(id).to_owned() } else { String::new() };
+            rows.push(TimelineRow {
+                thread: name(task.comm),
+                process: name(task.process),
+                tid: matches!(key, Some(RowKey::Thread(..))).then_some(task.tid),
+                threads: threads.len() as u64,
+                buckets,
+                sum,
+                is_rest: key.is_none(),
+            });
+        }
+        rows.sort_by(|a, b| {
+            let key =
+                |row: &TimelineRow| (row.is_rest, Reverse(row.sum.on_cpu_ns), Reverse(row.sum.sum_ns()));
+            (key(a).cmp(&key(b)))
+                .then_with(|| (&a.thread, &a.process, a.tid).cmp(&(&b.thread, &b.process, b.tid)))
+        });
+        rows
+    }
+}

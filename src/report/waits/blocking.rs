@@ -1,0 +1,422 @@
+//! How a thread came to wait: the functions between its root and the call that blocks, and whether that call is one
+//! with which programs wait for work.
+
+use super::calls::{WaitingCall, is_kernel_lock};
+use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId};
+use crate::report::model::label::{LabelKind, code_kind, module_text};
+use crate::report::naming::code::{Code, is_own};
+use crate::report::naming::name::module_stem;
+use rustc_hash::FxHashMap;
+
+/// Calls that wait for the next client.
+const ACCEPTS: [&str; 7] =
+    ["accept", "accept4", "__libc_accept", "__libc_accept4", "inet_csk_accept", "unix_accept", "do_accept"];
+
+/// Calls that wait for a signal or a message from anybody.
+const SIGNALS: [&str; 13] = [
+    "sigwait",
+    "__sigwait",
+    "sigwaitinfo",
+    "__sigwaitinfo",
+    "sigtimedwait",
+    "__sigtimedwait",
+    "do_sigtimedwait",
+    "pause",
+    "__pause",
+    "sigsuspend",
+    "__sigsuspend",
+    "mq_receive",
+    "mq_timedreceive",
+];
+
+/// Calls that wait for the answer of somebody who was asked, or for what comes through one connection: they do it with `poll`
+/// where there is a limit on the time.
+const ANSWERS: [&str; 45] = [
+    "PQexec",
+    "PQexecParams",
+    "PQexecPrepared",
+    "PQgetResult",
+    "PQconnectdb",
+    "PQconnectdbParams",
+    "PQsetdbLogin",
+    "mysql_real_connect",
+    "mysql_real_query",
+    "mysql_send_query",
+    "mysql_read_query_result",
+    "mysql_stmt_execute",
+    "mysql_store_result",
+    "mysql_ping",
+    "redisGetReply",
+    "redisConnect",
+    "redisConnectWithTimeout",
+    "_mongoc_socket_wait",
+    "ldap_result",
+    "curl_easy_perform",
+    "getaddrinfo",
+    "getnameinfo",
+    "gethostbyname_r",
+    "gethostbyaddr_r",
+    "__res_context_send",
+    "res_nsend",
+    "SSL_read",
+    "SSL_read_ex",
+    "SSL_connect",
+    "SSL_do_handshake",
+    "gnutls_record_recv",
+    "gnutls_handshake",
+    "_XReply",
+    "xcb_wait_for_reply",
+    "wl_display_roundtrip_queue",
+    "dbus_connection_send_with_reply_and_block",
+    "sd_bus_call",
+    "g_dbus_connection_call_sync",
+    "grpc_completion_queue_pluck",
+    "sock_connect",
+    "sock_recv",
+    "sock_recv_guts",
+    "sock_recv_into",
+    "sock_send",
+    "sock_sendall",
+];
+
+/// Node waits for a command that it runs (`execSync`) with an event loop of its own; the names of C++ have arguments behind them.
+const ANSWERING: &str = "node::SyncProcessRunner::";
+
+/// Functions that run an event loop, some of which wait themselves. One that runs inside of another is no thread's top loop.
+const LOOP_ENTRIES: [&str; 7] = [
+    "uv_run",
+    "g_main_context_iterate",
+    "g_main_context_iterate_unlocked",
+    "event_base_loop",
+    "ev_run",
+    "aeProcessEvents",
+    "sd_event_run",
+];
+
+/// Functions of event loops that wait themselves, and do nothing else in between.
+const LOOPS: [&str; 21] = [
+    "uv__io_poll",
+    "uv__run_timers",
+    "ngx_epoll_process_events",
+    "ngx_poll_process_events",
+    "aeApiPoll",
+    "epoll_dispatch",
+    "poll_dispatch",
+    "select_dispatch",
+    "epoll_poll",
+    "g_main_context_poll",
+    "g_main_context_poll_unlocked",
+    "runtime.findRunnable",
+    "runtime.findrunnable",
+    "runtime.stopm",
+    "runtime.sysmon",
+    "runtime.templateThread",
+    "runtime.stoplockedm",
+    "runtime.netpoll",
+    "sd_event_wait",
+    "wl_event_loop_dispatch",
+    "xcb_wait_for_event",
+];
+
+/// Interpreters, by how the names of their files begin.
+const INTERPRETERS: [&str; 6] = ["python", "libpython", "perl", "libperl", "ruby", "libruby"];
+
+/// The function of an interpreter that runs the program's own, by name.
+const EVALUATORS: [&str; 6] = [
+    "_PyEval_EvalFrameDefault",
+    "PyEval_EvalFrameEx",
+    "Perl_runops_standard",
+    "Perl_runops_debug",
+    "vm_exec_core",
+    "rb_vm_exec",
+];
+
+/// What one frame's functions say.
+#[derive(Debug, Clone, Copy, Default)]
+struct FrameFacts {
+    is_kernel: bool,
+    is_own: bool,
+    /// An interpreter's function: it stands for any function of the program that it runs.
+    is_interpreter: bool,
+    /// The interpreter's function that runs those of the program.
+    is_evaluator: bool,
+    /// A function of the kernel that waits for a lock.
+    is_kernel_lock: bool,
+    waiting: WaitingCall,
+    accepts: bool,
+    awaits_signal: bool,
+    awaits_answer: bool,
+    is_loop: bool,
+    enters_loop: bool,
+    starts_kernel_thread: bool,
+    schedules: bool,
+}
+
+/// What a stack says of the wait at its end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Blocking {
+    /// The stack without its kernel frames; `None` when there are no others.
+    pub(crate) user: Option<StackId>,
+    /// Frames of the program's own code.
+    pub(crate) own_frames: u32,
+    /// Where the program's own code calls something else.
+    pub(super) call_site: Option<CallSite>,
+    /// The outermost frame of the program's own: the thread's main function.
+    pub(crate) entry: Option<FrameId>,
+    /// The innermost function that is no C library's is an event loop's, which runs in no other one.
+    pub(super) in_loop: bool,
+    /// A kernel thread whose main function waits.
+    pub(super) is_kernel_loop: bool,
+    /// What the call that blocks is.
+    waiting: WaitingCall,
+    /// It is inside of a lock of the kernel.
+    is_kernel_lock: bool,
+    accepts: bool,
+    awaits_signal: bool,
+    awaits_answer: bool,
+}
+
+impl Blocking {
+    /// What a wait for `reason` is judged as: one that is over because nobody has brought work in time is not another one
+    /// than those that somebody ended.
+    pub(super) fn judged_as(&self, reason: Reason) -> Reason {
+        match reason {
+            Reason::Sleep if self.waiting.parks => Reason::Condvar,
+            reason => reason,
+        }
+    }
+
+    /// Whether the call is one with which programs wait for work, whoever calls it.
+    pub(super) fn may_be_idle(&self, reason: Reason) -> bool {
+        match reason {
+            _ if self.awaits_answer => false,
+            Reason::Poll => true,
+            Reason::Sleep => !self.waiting.locks,
+            Reason::Condvar | Reason::Futex => self.waiting.parks && !self.waiting.locks,
+            Reason::Network => self.accepts,
+            Reason::Pipe | Reason::Other => self.accepts || self.awaits_signal || self.is_kernel_loop,
+            _ => false,
+        }
+    }
+}
+
+/// Where a program's own code calls something else: the stack up to the innermost frame of its own. The program that
+/// an interpreter runs calls what the interpreter itself has made of C: there it is the stack above the function that
+/// runs the program, and the function of its own that makes the call, since the way between them varies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CallSite {
+    pub(crate) stack: StackId,
+    /// What the program that an interpreter runs calls.
+    pub(super) builtin: Option<FunctionKey>,
+}
+
+impl CallSite {
+    /// A stack whose innermost frame is the program's own is its own site.
+    pub(crate) fn at(stack: StackId) -> Self {
+        CallSite { stack, builtin: None }
+    }
+}
+
+/// A function: its name, or where it has none an address in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub(crate) struct FunctionKey {
+    module: ModuleId,
+    name: StringId,
+    address: u64,
+}
+
+impl FunctionKey {
+    /// Orders functions in the same way whatever the order of the samples was.
+    pub(crate) fn order_key<'p>(&self, profile: &'p Profile) -> (&'p str, &'p str, u64) {
+        let path = profile.tables.module(self.module).path;
+        (profile.tables.string(path), profile.tables.string(self.name), self.address)
+    }
+}
+
+/// Reads stacks; what was learned of a frame is kept.
+#[derive(Debug)]
+pub(crate) struct BlockingCalls<'p> {
+    profile: &'p Profile,
+    of_frame: Vec<Option<FrameFacts>>,
+    of_stack: FxHashMap<StackId, Blocking>,
+}
+
+impl<'p> BlockingCalls<'p> {
+    pub(crate) fn new(profile: &'p Profile) -> Self {
+        let of_frame = vec![None; profile.tables.frames().len()];
+        BlockingCalls { profile, of_frame, of_stack: FxHashMap::default() }
+    }
+
+    /// What tells functions apart, for the one that `frame` is in.
+    pub(crate) fn function(&self, frame: FrameId) -> FunctionKey {
+        let row = self.profile.tables.frame(frame);
+        let owner = self.profile.symbols.locations(frame).last();
+        let name = owner.map_or(StringId(0), |owner| self.profile.symbols.function(owner.function).name);
+        FunctionKey { module: row.module, name, address: if name == StringId(0) { row.address } else { 0 } }
+    }
+
+    /// What `stack` says of the wait at its end.
+    pub(crate) fn of(&mut self, stack: StackId) -> Blocking {
+        if let Some(known) = self.of_stack.get(&stack) {
+            return *known;
+        }
+        let blocking = self.read(stack);
+        self.of_stack.insert(stack, blocking);
+        blocking
+    }
+
+    /// What a wait is that was recorded as one for a lock: a futex has many uses, and who calls it says which. A condition
+    /// variable that takes its lock again waits for a lock, and so does a lock that is made of a condition variable.
+    pub(super) fn of_lock(&mut self, stack: StackId) -> Reason {
+        let blocking = self.of(stack);
+        match blocking.waiting {
+            _ if blocking.is_kernel_lock => Reason::Lock,
+            WaitingCall { may_be_other: true, .. } => Reason::Futex,
+            WaitingCall { locks: true, .. } => Reason::Lock,
+            WaitingCall { is_condition: true, .. } => Reason::Condvar,
+            _ => Reason::Futex,
+        }
+    }
+
+    /// Whether a wait that a timer ended, which was recorded as a sleep, is one for a lock all the same.
+    pub(super) fn is_rechecked_lock(&mut self, stack: StackId) -> bool {
+        self.of(stack).waiting.is_rechecked
+    }
+
+    /// `stack` without its kernel frames.
+    pub(super) fn user_part(&self, stack: StackId) -> Option<StackId> {
+        let tables = &self.profile.tables;
+        let mut at = Some(stack);
+        while let Some(id) = at {
+            let row = tables.stack(id);
+            if tables.frame(row.frame).flags.space == FrameSpace::User {
+                return Some(id);
+            }
+            at = row.parent;
+        }
+        None
+    }
+
+    /// Frames of the program's own code, but for those of an interpreter, inside of the outer `frames` of `stack`.
+    pub(super) fn own_frames_below(&mut self, stack: StackId, frames: usize) -> usize {
+        let inner: Vec<FrameId> = self.profile.tables.stack_frames(stack).collect();
+        let inner = &inner[..inner.len().saturating_sub(frames)];
+        let facts = inner.iter().map(|frame| self.frame(*frame));
+        facts.filter(|facts| facts.is_own && !facts.is_interpreter).count()
+    }
+
+    fn read(&mut self, stack: StackId) -> Blocking {
+        let mut blocking = Blocking { user: self.user_part(stack), ..Blocking::default() };
+        // Until the first function of the program's own is passed, the frames belong to the call that blocks.
+        let mut is_call = true;
+        let mut kernel_functions = 0;
+        let mut loops = 0;
+        // All user frames so far are an interpreter's, or those of what it calls.
+        let mut is_builtin = true;
+        let mut innermost_own: Option<FrameId> = None;
+        let mut at = Some(stack);
+        while let Some(id) = at {
+            let row = self.profile.tables.stack(id);
+            at = row.parent;
+            let facts = self.frame(row.frame);
+            blocking.awaits_answer |= facts.awaits_answer;
+            loops += u32::from(facts.enters_loop);
+            blocking.is_kernel_lock |= facts.is_kernel_lock;
+            if is_call {
+                blocking.waiting = blocking.waiting.and(facts.waiting);
+                blocking.accepts |= facts.accepts;
+                blocking.awaits_signal |= facts.awaits_signal;
+                blocking.in_loop |= facts.is_loop;
+            }
+            if facts.is_own {
+                if blocking.own_frames == 0 && blocking.user != Some(id) {
+                    blocking.call_site = Some(CallSite::at(id));
+                }
+                // What is known to wait is part of the call, whosever code it is: a runtime's monitors.
+                is_call &= facts.waiting.is_any();
+                blocking.own_frames += 1;
+                blocking.entry = Some(row.frame);
+            }
+            if !facts.is_kernel {
+                is_builtin &= !facts.is_own || facts.is_interpreter;
+                if is_builtin
+                    && facts.is_evaluator
+                    && let (Some(frame), Some(stack)) = (innermost_own, row.parent)
+                {
+                    blocking.call_site = Some(CallSite { stack, builtin: Some(self.function(frame)) });
+                }
+                is_builtin &= !facts.is_evaluator;
+                if facts.is_own {
+                    innermost_own = innermost_own.or(Some(row.frame));
+                }
+            }
+            if facts.schedules {
+                kernel_functions = 0;
+            } else if facts.starts_kernel_thread {
+                blocking.is_kernel_loop = blocking.user.is_none() && kernel_functions <= 1;
+            } else {
+                kernel_functions += 1;
+            }
+        }
+        blocking.in_loop &= loops <= 1;
+        blocking
+    }
+
+    fn frame(&mut self, frame: FrameId) -> FrameFacts {
+        if let Some(Some(known)) = self.of_frame.get(frame.index()) {
+            return *known;
+        }
+        let facts = self.read_frame(frame);
+        if let Some(known) = self.of_frame.get_mut(frame.index()) {
+            *known = Some(facts);
+        }
+        facts
+    }
+
+    fn read_frame(&self, frame: FrameId) -> FrameFacts {
+        let tables = &self.profile.tables;
+        let row = tables.frame(frame);
+        let module = tables.module(row.module);
+        let path = module_text(self.profile, module.path, module.kind);
+        let kind = code_kind(module.kind, &path, row.flags.space);
+        let mut facts = FrameFacts { is_kernel: kind == LabelKind::Kernel, ..FrameFacts::default() };
+        let file = module_stem(&path);
+        // The part of Python's own library that is made of C.
+        facts.is_interpreter =
+            INTERPRETERS.iter().any(|name| file.starts_with(name)) || path.contains("/lib-dynload/");
+        let locations = self.profile.symbols.locations(frame);
+        let unnamed = Code { kind, module: &path, name: "", file: "", is_inlined: false };
+        if locations.is_empty() {
+            facts.is_own = is_own(unnamed);
+        }
+        for location in locations {
+            let name = tables.string(self.profile.symbols.function(location.function).name);
+            let file = tables.string(location.file);
+            facts.is_own |= is_own(Code { name, file, is_inlined: location.is_inlined, ..unnamed });
+            let is_one_of = |names: &[&str]| is_one_of(name, names);
+            facts.accepts |= is_one_of(&ACCEPTS);
+            facts.awaits_signal |= is_one_of(&SIGNALS);
+            if facts.is_kernel {
+                facts.is_kernel_lock |= is_kernel_lock(name);
+                facts.starts_kernel_thread |= name == "kthread";
+                facts.schedules |= name.contains("schedule");
+            } else {
+                facts.waiting = facts.waiting.and(WaitingCall::of(name, file));
+                facts.awaits_answer |= is_one_of(&ANSWERS) || name.contains(ANSWERING);
+                facts.enters_loop |= is_one_of(&LOOP_ENTRIES);
+                facts.is_loop |= facts.enters_loop || is_one_of(&LOOPS);
+                facts.is_evaluator |= facts.is_interpreter && is_one_of(&EVALUATORS);
+            }
+        }
+        facts
+    }
+}
+
+/// Whether a function is one of `names`: as they are exported, not as glibc or the compiler call a copy of them
+/// (`__GI_getaddrinfo`, `sock_recv_guts.isra.0`).
+fn is_one_of(name: &str, names: &[&str]) -> bool {
+    let name = name.strip_prefix("__GI_").unwrap_or(name);
+    let copy = [".isra.", ".constprop.", ".part."].iter().filter_map(|mark| name.find(mark)).min();
+    let name = &name[..copy.unwrap_or(name.len())];
+    names.contains(&name) || names.contains(&name.trim_start_matches('_'))
+}

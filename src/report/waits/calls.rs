@@ -1,0 +1,152 @@
+//! Calls in which programs wait for each other's threads, by the names of the functions.
+
+use crate::report::naming::code::rust_library_file;
+
+/// Calls that wait until somebody brings work, by a part of their name: semaphores, parked threads, and the end of another
+/// thread.
+const PARKS: [&str; 15] = [
+    "sem_wait",
+    "sem_timedwait",
+    "sem_clockwait",
+    "pthread_join",
+    "pthread_clockjoin",
+    "pthread_timedjoin",
+    "thread::park",
+    "thread_parking",
+    "Parker::park",
+    "PlatformEvent::park",
+    "runtime.futexsleep",
+    "runtime.notesleep",
+    "runtime.notetsleep",
+    "runtime.mPark",
+    "absl::Notification::",
+];
+
+/// The same that wait for a condition.
+const CONDITIONS: [&str; 14] = [
+    "pthread_cond_",
+    "cond_wait",
+    "cond_timedwait",
+    "condvar",
+    "Condvar",
+    "condition_variable",
+    "WaitOnAddress",
+    "absl::CondVar::",
+    "__cnd_wait",
+    "ObjectMonitor::wait",
+    "PlatformMonitor::wait",
+    "ConditionObject.await",
+    "sync.(*Cond).Wait",
+    "sync.runtime_notifyListWait",
+];
+
+/// Calls that wait for one certain lock, by a part of their name: whoever waits there has work to do.
+const LOCKS: [&str; 30] = [
+    "mutex_lock",
+    "mutex_cond_lock",
+    "mutex_timedlock",
+    "mutex_clocklock",
+    "lll_lock",
+    "lock_slow",
+    "lock_contended",
+    "rwlock",
+    "Mutex::lock",
+    "Mutex>::lock",
+    "RwLock",
+    "runtime.lock2",
+    "(*Mutex).Lock",
+    "(*Mutex).lockSlow",
+    "(*RWMutex).",
+    "SemacquireMutex",
+    "SemacquireRWMutex",
+    "take_gil",
+    "PyThread_acquire_lock",
+    "PyMutex_Lock",
+    "Mutex::Lock",
+    "spin_lock",
+    "__cxa_guard_acquire",
+    "pthread_once",
+    "down_read",
+    "ObjectMonitor::enter",
+    "ObjectMonitor::EnterI",
+    "ObjectMonitor::ReenterI",
+    "AbstractQueuedSynchronizer.acquire",
+    "ReentrantLock.lock",
+];
+
+/// Locks whose waiters look again each time that a timer wakes them, until they have it.
+const RECHECKED_LOCKS: [&str; 3] = ["take_gil", "ObjectMonitor::EnterI", "ObjectMonitor::ReenterI"];
+
+/// Locks of which a runtime makes whatever its programs wait for: Python's conditions, queues and ends of threads are its locks.
+const LOCKS_FOR_ALL: [&str; 1] = ["PyThread_acquire_lock"];
+
+/// The same by files of Rust's standard library, for inlined functions of which only line tables are there.
+const PARK_FILES: [&str; 1] = ["/thread_parking/"];
+const CONDITION_FILES: [&str; 1] = ["/condvar"];
+const LOCK_FILES: [&str; 3] = ["/mutex/", "/mutex.rs", "/rwlock"];
+
+/// Functions of the kernel that wait for a lock: its own, a file's, or a futex with an owner.
+const KERNEL_LOCKS: [&str; 9] = [
+    "__mutex_lock",
+    "rwsem_down_",
+    "__rt_mutex_",
+    "rt_mutex_",
+    "flock_lock",
+    "locks_lock_inode",
+    "do_lock_file",
+    "fcntl_setlk",
+    "futex_lock_pi",
+];
+
+/// What the name of a function says of the wait inside of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct WaitingCall {
+    /// Programs wait for work with it.
+    pub(super) parks: bool,
+    /// That is for a condition.
+    pub(super) is_condition: bool,
+    /// For one certain lock.
+    pub(crate) locks: bool,
+    /// That is waited for until it is there, though a timer may wake the thread in between.
+    pub(super) is_rechecked: bool,
+    /// That may stand for a condition or for the end of a thread.
+    pub(super) may_be_other: bool,
+}
+
+impl WaitingCall {
+    /// What the function called `name`, of the source file `file` if that is known, is; nothing for most.
+    pub(crate) fn of(name: &str, file: &str) -> Self {
+        let has = |parts: &[&str]| parts.iter().any(|part| name.contains(part));
+        let file = rust_library_file(file);
+        let is_in = |parts: &[&str]| file.is_some_and(|file| parts.iter().any(|part| file.contains(part)));
+        let is_condition = has(&CONDITIONS) || is_in(&CONDITION_FILES);
+        WaitingCall {
+            parks: is_condition || has(&PARKS) || is_in(&PARK_FILES),
+            is_condition,
+            locks: has(&LOCKS) || is_in(&LOCK_FILES),
+            is_rechecked: has(&RECHECKED_LOCKS),
+            may_be_other: has(&LOCKS_FOR_ALL),
+        }
+    }
+
+    /// With what another function says that is part of the same call.
+    pub(crate) fn and(self, other: WaitingCall) -> Self {
+        WaitingCall {
+            parks: self.parks || other.parks,
+            is_condition: self.is_condition || other.is_condition,
+            locks: self.locks || other.locks,
+            is_rechecked: self.is_rechecked || other.is_rechecked,
+            may_be_other: self.may_be_other || other.may_be_other,
+        }
+    }
+
+    /// Whether it says anything.
+    pub(super) fn is_any(self) -> bool {
+        self.parks || self.locks
+    }
+}
+
+/// Whether a function of the kernel waits for a lock.
+pub(super) fn is_kernel_lock(name: &str) -> bool {
+    KERNEL_LOCKS.iter().any(|start| name.starts_with(start))
+}

@@ -1,0 +1,475 @@
+//! Idle waits: those of a thread that has nothing to do, as opposed to those in the middle of some work.
+//!
+//! The rule, which `docs/off-cpu.md` explains with examples. A wait is idle if
+//!
+//! 1. the call that blocks is one with which programs wait for work ([`Blocking::may_be_idle`]): never a certain
+//!    lock, a disk, the other end of a connection, an answer, a child, memory or a CPU; and
+//! 2. it is in the thread's own top loop. That is so if
+//!    - nothing of the program's own code is on the stack, only its language's runtime, or
+//!    - an event loop that is known by name makes the call itself, or
+//!    - the stack turns away from the thread's work in a single step: a call under which less than a fifth of the
+//!      thread's work is done, made by a function under which four fifths are. Where a thread has several such
+//!      steps, only the outermost counts: what is below it is part of some work.
+//!
+//!    Threads of one program that wait with the very same user stack are judged together, by the sum of their work: a
+//!    few samples more or less of one of them must not make its waits something else than those of its like. Where
+//!    they all hardly worked, that of threads of their names and main functions counts; where those did not work
+//!    either, the waits are idle.
+//!
+//!    One that sleeps or is parked can do so anywhere. There, the thread must also never leave
+//!    the loop's function, as far as its samples show; and a sleep must be that function's own.
+//!
+//! Sleeps of the first thread of a command that was started for the recording are never idle: they are what it does. Nor
+//! are those deep inside of the program (three of its functions and more) of threads whose work tells nothing.
+//!
+//! Work is the running time and the waits that cannot be idle, apart from those inside of the blocking call. How long a
+//! wait lasts plays no part.
+
+use super::blocking::{BlockingCalls, CallSite, FunctionKey};
+use crate::base::units::percent;
+use crate::profile::{Profile, Reason, StackId, StringId, TaskId};
+use crate::report::model::amount::Amount;
+use crate::report::model::group::{Activity, Group};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A function under which this share of the work is done, in percent, can be a thread's loop.
+const LOOP_PERCENT: f64 = 80.0;
+/// A call under which less than this share of the work is done, in percent, is no work.
+const REST_PERCENT: f64 = 20.0;
+/// With fewer samples than this of its work, a thread is not judged by them.
+const FEWEST_SAMPLES: u64 = 10;
+/// Waits that make up less than this share, in percent, of a thread's waits that could be idle, by time and by number,
+/// do not decide where its loop is.
+const RARE_PERCENT: f64 = 5.0;
+/// A function outside of which more than this share of a thread's samples were taken, in percent, was left.
+const LEFT_PERCENT: f64 = 1.0;
+/// A thread that is parked with more frames of the program's own than this is in the middle of something.
+const MOST_OWN_FRAMES_OF_PARK: u32 = 6;
+
+/// A thread that hardly works and sleeps with more frames of the program's own than this does so in the middle of something.
+const MOST_OWN_FRAMES_OF_SLEEP: u32 = 2;
+
+/// Most entries of all tallies together: about 1 GB. 10,000 threads with 1,000 frames each have a third of that.
+const MOST_ENTRIES: usize = 1 << 25;
+
+/// Which waits of a profile are idle.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct IdleWaits {
+    idle: FxHashSet<(TaskId, StackId, Reason)>,
+    all: Amount,
+    all_but_idle: Amount,
+}
+
+impl IdleWaits {
+    /// Decides on all waits of `profile`, whose running and waiting time is counted in `groups`.
+    pub(crate) fn of(profile: &Profile, groups: &[Group]) -> Self {
+        let idle = Judge::new(profile, groups).idle();
+        let mut waits = IdleWaits { idle, ..IdleWaits::default() };
+        for group in groups.iter().filter(|group| group.activity != Activity::Running) {
+            waits.all.add(group.amount);
+            if !waits.contains(group) {
+                waits.all_but_idle.add(group.amount);
+            }
+        }
+        waits
+    }
+
+    /// Whether the waits of `group` are idle.
+    pub fn contains(&self, group: &Group) -> bool {
+        match group.activity {
+            Activity::Waiting(reason) => self.is_idle(group.task, group.stack, reason),
+            _ => false,
+        }
+    }
+
+    /// Whether a wait of this thread, with this stack, for this reason is idle.
+    pub fn is_idle(&self, task: TaskId, stack: Option<StackId>, reason: Reason) -> bool {
+        stack.is_some_and(|stack| self.idle.contains(&(task, stack, reason)))
+    }
+
+    /// All waits, short ones among them.
+    pub fn all(&self) -> Amount {
+        self.all
+    }
+
+    /// All waits that are not idle, short ones among them.
+    pub fn all_but_idle(&self) -> Amount {
+        self.all_but_idle
+    }
+}
+
+/// Time or samples by where they were spent.
+#[derive(Debug, Default)]
+struct Tally {
+    /// How much is under each user stack, by the stack's id.
+    under: FxHashMap<StackId, u64>,
+    total: u64,
+}
+
+impl Tally {
+    /// Adds time or samples at a stack; each entry that this makes takes of the `room`. Where there is none left, it is
+    /// nowhere, and which waits are idle is a guess.
+    fn add(&mut self, profile: &Profile, stack: StackId, much: u64, room: &mut usize) {
+        self.total = self.total.saturating_add(much);
+        let mut at = Some(stack);
+        while let Some(id) = at.filter(|_| *room > 0) {
+            let entries = self.under.len();
+            let under = self.under.entry(id).or_default();
+            *under = under.saturating_add(much);
+            *room -= self.under.len() - entries;
+            at = profile.tables.stack(id).parent;
+        }
+    }
+
+    fn under(&self, stack: StackId) -> u64 {
+        self.under.get(&stack).copied().unwrap_or(0)
+    }
+}
+
+/// Where time was spent in work, and how much.
+#[derive(Debug, Default)]
+struct Work {
+    time: Tally,
+    samples: u64,
+}
+
+impl Work {
+    fn add(&mut self, profile: &Profile, stack: StackId, amount: Amount, room: &mut usize) {
+        self.time.add(profile, stack, amount.weight, room);
+        self.samples += amount.samples;
+    }
+}
+
+/// The work of several threads, taken together.
+#[derive(Debug, Default)]
+struct SharedWork<'w> {
+    parts: Vec<&'w Work>,
+    total: u64,
+    samples: u64,
+}
+
+impl<'w> SharedWork<'w> {
+    fn of(parts: impl Iterator<Item = &'w Work>) -> Self {
+        let mut shared = SharedWork::default();
+        for work in parts {
+            shared.total = shared.total.saturating_add(work.time.total);
+            shared.samples += work.samples;
+            shared.parts.push(work);
+        }
+        shared
+    }
+
+    fn is_enough(&self) -> bool {
+        self.samples >= FEWEST_SAMPLES && self.total > 0
+    }
+
+    /// Frames above the step at which `stack` turns away from the work in a single step; `None` when there is work
+    /// all along, or when it leaves little by little.
+    fn turning(&self, profile: &Profile, site: CallSite) -> Option<usize> {
+        let mut at = Some(site.stack);
+        while let Some(id) = at {
+            let under = self.parts.iter().map(|work| work.time.under(id)).fold(0, u64::saturating_add);
+            let share = percent(under, self.total);
+            if share >= REST_PERCENT {
+                // The first frame from the leaf under which there is work: it must be that of nearly all.
+                // A program that an interpreter runs is in a function that is not in the stack.
+                let is_loop = share >= LOOP_PERCENT && (id != site.stack || site.builtin.is_some());
+                return is_loop.then(|| profile.tables.stack_frames(id).count());
+            }
+            at = profile.tables.stack(id).parent;
+        }
+        // No frame is shared with the work: the thread's root calls both.
+        Some(0)
+    }
+}
+
+/// A wait that is idle if it is in the thread's top loop.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    task: TaskId,
+    stack: StackId,
+    reason: Reason,
+    /// What the rules take it for.
+    judged_as: Reason,
+    user: StackId,
+    /// Frames of the program's own code.
+    own_frames: u32,
+    /// Where it waits: what it is judged by, with all that wait there.
+    place: Place,
+    amount: Amount,
+    /// It is in the top loop whatever the thread's work is.
+    is_known: bool,
+}
+
+/// Where threads of one program wait: the name of their process, and their user stack, or where an interpreter runs the
+/// program the site of the call. Those that wait in one place are judged together, so that the same wait is not idle in
+/// one thread and something else in the next.
+type Place = (StringId, CallSite);
+
+/// What threads that do the same have in common: names of the thread and its process, and its main function.
+type Role = (StringId, StringId, FunctionKey);
+
+#[derive(Debug, Default)]
+struct Thread {
+    role: Role,
+    /// The outermost functions that were seen of it, and in how many samples.
+    entries: FxHashMap<FunctionKey, u64>,
+    work: Work,
+    candidates: Vec<Candidate>,
+    /// Samples of any kind.
+    samples: Tally,
+    /// Its waits that turn away from the work, by how many frames are above that step.
+    turnings: BTreeMap<usize, Amount>,
+}
+
+/// The stack of the outer `frames` of `stack`; `None` for no frames.
+fn prefix(profile: &Profile, stack: StackId, frames: usize) -> Option<StackId> {
+    let inner = profile.tables.stack_frames(stack).count().saturating_sub(frames);
+    let mut at = Some(stack);
+    for _ in 0..inner {
+        at = profile.tables.stack(at?).parent;
+    }
+    at
+}
+
+/// The running or waiting time of one thread that is work, unless it is inside of a call that blocks.
+struct MaybeWork {
+    thread: usize,
+    user: StackId,
+    call_site: CallSite,
+    amount: Amount,
+}
+
+struct Judge<'p> {
+    profile: &'p Profile,
+    calls: BlockingCalls<'p>,
+    threads: Vec<Thread>,
+    numbers: FxHashMap<(u32, u32), usize>,
+    /// The threads that wait in each place.
+    places: BTreeMap<Place, BTreeSet<usize>>,
+    idle: FxHashSet<(TaskId, StackId, Reason)>,
+    /// Entries that there is room for in all tallies.
+    room: usize,
+}
+
+impl<'p> Judge<'p> {
+    fn new(profile: &'p Profile, groups: &[Group]) -> Self {
+        let mut judge = Judge {
+            profile,
+            calls: BlockingCalls::new(profile),
+            threads: Vec::new(),
+            numbers: FxHashMap::default(),
+            places: BTreeMap::new(),
+            idle: FxHashSet::default(),
+            room: MOST_ENTRIES,
+        };
+        // Where the program's own code makes calls that block, in threads of each process name.
+        let mut call_sites: FxHashSet<Place> = FxHashSet::default();
+        let mut maybe_work: Vec<MaybeWork> = Vec::new();
+        for group in groups {
+            let Some(stack) = group.stack else { continue };
+            let blocking = judge.calls.of(stack);
+            let Some(user) = blocking.user else {
+                if let Activity::Waiting(reason) = group.activity
+                    && blocking.may_be_idle(reason)
+                    && blocking.is_kernel_loop
+                {
+                    judge.idle.insert((group.task, stack, reason));
+                }
+                continue;
+            };
+            let number = judge.thread(group.task);
+            let entry = blocking.entry.map(|entry| judge.calls.function(entry));
+            let thread = &mut judge.threads[number];
+            if let Some(entry) = entry {
+                *thread.entries.entry(entry).or_default() += group.amount.samples;
+            }
+            thread.samples.add(profile, user, group.amount.samples, &mut judge.room);
+            let call_site = blocking.call_site.unwrap_or(CallSite::at(user));
+            if let Activity::Waiting(reason) = group.activity
+                && blocking.may_be_idle(reason)
+                && !is_commands_own_sleep(profile, group.task, blocking.judged_as(reason))
+                && (!matches!(blocking.judged_as(reason), Reason::Condvar | Reason::Futex)
+                    || blocking.own_frames <= MOST_OWN_FRAMES_OF_PARK
+                    || blocking.in_loop)
+            {
+                let process = profile.tables.task(group.task).process;
+                call_sites.insert((process, call_site));
+                let place =
+                    (process, if call_site.builtin.is_some() { call_site } else { CallSite::at(user) });
+                let is_known = blocking.own_frames == 0 || blocking.in_loop;
+                let (task, amount) = (group.task, group.amount);
+                let (judged_as, own_frames) = (blocking.judged_as(reason), blocking.own_frames);
+                thread.candidates.push(Candidate {
+                    task,
+                    stack,
+                    reason,
+                    judged_as,
+                    user,
+                    own_frames,
+                    place,
+                    amount,
+                    is_known,
+                });
+                judge.places.entry(place).or_default().insert(number);
+            } else if !matches!(group.activity, Activity::Waiting(Reason::NoCpu | Reason::Stopped)) {
+                // Waiting for a CPU, or in a debugger, says nothing of what the thread wanted.
+                maybe_work.push(MaybeWork { thread: number, user, call_site, amount: group.amount });
+            }
+        }
+        for thread in &mut judge.threads {
+            // Of two that are equal the order of samples must not decide.
+            let most = (thread.entries.iter())
+                .max_by_key(|(entry, samples)| (**samples, Reverse(entry.order_key(profile))));
+            thread.role.2 = most.map_or(thread.role.2, |(entry, _)| *entry);
+        }
+        for work in maybe_work {
+            let thread = &mut judge.threads[work.thread];
+            // What the thread does inside of the call that blocks belongs to the wait.
+            if !call_sites.contains(&(thread.role.1, work.call_site)) {
+                // Threads without candidates need no judgement, but do what others do.
+                thread.work.add(profile, work.user, work.amount, &mut judge.room);
+            }
+        }
+        judge
+    }
+
+    /// The number of a thread, which is new when it was not seen before.
+    fn thread(&mut self, task: TaskId) -> usize {
+        let row = self.profile.tables.task(task);
+        let number = *self.numbers.entry((row.tid, row.generation)).or_insert(self.threads.len());
+        if number == self.threads.len() {
+            self.threads.push(Thread::default());
+        }
+        let thread = &mut self.threads[number];
+        (thread.role.0, thread.role.1) = (row.comm, row.process);
+        number
+    }
+
+    fn idle(mut self) -> FxHashSet<(TaskId, StackId, Reason)> {
+        let places = std::mem::take(&mut self.places);
+        let mut turnings: FxHashMap<Place, Option<usize>> = FxHashMap::default();
+        for (place, there) in &places {
+            let work = SharedWork::of(there.iter().map(|number| &self.threads[*number].work));
+            if work.is_enough() {
+                turnings.insert(*place, work.turning(self.profile, place.1));
+            }
+        }
+        for thread in &mut self.threads {
+            for candidate in &thread.candidates {
+                if let Some(Some(turning)) = turnings.get(&candidate.place) {
+                    thread.turnings.entry(*turning).or_default().add(candidate.amount);
+                }
+            }
+        }
+        let roles = self.roles();
+        let mut verdicts: FxHashMap<(Place, Reason), bool> = FxHashMap::default();
+        let threads = std::mem::take(&mut self.threads);
+        let nowhere = BTreeSet::new();
+        for candidate in threads.iter().flat_map(|thread| &thread.candidates) {
+            let key = (candidate.place, candidate.judged_as);
+            let is_idle = candidate.is_known
+                || *verdicts.entry(key).or_insert_with(|| {
+                    let there = places.get(&candidate.place).unwrap_or(&nowhere);
+                    match turnings.get(&candidate.place) {
+                        Some(turning) => turning.is_some_and(|turning| {
+                            Some(turning) <= outermost_turning(&threads, there)
+                                && self.is_loop(&threads, there, candidate, turning)
+                        }),
+                        None => self.is_idle_by_role(&threads, &roles, there, candidate),
+                    }
+                });
+            if is_idle {
+                self.idle.insert((candidate.task, candidate.stack, candidate.reason));
+            }
+        }
+        self.idle
+    }
+
+    /// The threads of each role.
+    fn roles(&self) -> FxHashMap<Role, Vec<usize>> {
+        let mut roles: FxHashMap<Role, Vec<usize>> = FxHashMap::default();
+        for (number, thread) in self.threads.iter().enumerate() {
+            roles.entry(thread.role).or_default().push(number);
+        }
+        roles
+    }
+
+    /// Whether the function that makes the call below the outer `turning` frames can be the loop of the threads
+    /// that wait `there`, by what the call waits for.
+    fn is_loop(
+        &mut self,
+        threads: &[Thread],
+        there: &BTreeSet<usize>,
+        candidate: &Candidate,
+        turning: usize,
+    ) -> bool {
+        let user = candidate.user;
+        let is_anywhere = matches!(candidate.judged_as, Reason::Sleep | Reason::Condvar | Reason::Futex);
+        let is_own_call =
+            candidate.judged_as != Reason::Sleep || self.calls.own_frames_below(user, turning) <= 1;
+        !is_anywhere || (is_own_call && stay_under(self.profile, threads, there, user, turning))
+    }
+
+    /// Whether a wait of threads that hardly worked is idle, by the work of all threads that have their roles.
+    fn is_idle_by_role(
+        &self,
+        threads: &[Thread],
+        roles: &FxHashMap<Role, Vec<usize>>,
+        there: &BTreeSet<usize>,
+        candidate: &Candidate,
+    ) -> bool {
+        let theirs: BTreeSet<usize> = (there.iter())
+            .flat_map(|number| roles.get(&threads[*number].role).into_iter().flatten().copied())
+            .collect();
+        let work = SharedWork::of(theirs.iter().map(|number| &threads[*number].work));
+        // Where nothing else is known, a sleep deep inside of the program is part of what it does.
+        let is_deep = candidate.judged_as == Reason::Sleep && candidate.own_frames > MOST_OWN_FRAMES_OF_SLEEP;
+        if !work.is_enough() {
+            return !is_deep;
+        }
+        work.turning(self.profile, candidate.place.1).is_some()
+    }
+}
+
+/// Whether a wait is a sleep of the first thread of a command that was started for the recording: that is what the command
+/// does, however little else.
+fn is_commands_own_sleep(profile: &Profile, task: TaskId, judged_as: Reason) -> bool {
+    let (meta, task) = (&profile.meta, profile.tables.task(task));
+    judged_as == Reason::Sleep
+        && meta.is_command
+        && task.tid == task.pid
+        && meta.target_pids.contains(&task.pid)
+}
+
+/// Whether nearly all samples of the threads `there` were taken under the outer `frames` of `stack`.
+fn stay_under(
+    profile: &Profile,
+    threads: &[Thread],
+    there: &BTreeSet<usize>,
+    stack: StackId,
+    frames: usize,
+) -> bool {
+    let Some(root) = prefix(profile, stack, frames) else { return true };
+    let samples = || there.iter().map(|number| &threads[*number].samples);
+    let all = samples().map(|samples| samples.total).fold(0, u64::saturating_add);
+    let inside = samples().map(|samples| samples.under(root)).fold(0, u64::saturating_add);
+    percent(all.saturating_sub(inside), all) <= LEFT_PERCENT
+}
+
+/// The outermost step at which waits of the threads `there` that are not rare turn away from their work.
+fn outermost_turning(threads: &[Thread], there: &BTreeSet<usize>) -> Option<usize> {
+    let mut at: BTreeMap<usize, Amount> = BTreeMap::new();
+    let mut all = Amount::default();
+    for (turning, amount) in there.iter().flat_map(|number| &threads[*number].turnings) {
+        at.entry(*turning).or_default().add(*amount);
+        all.add(*amount);
+    }
+    let is_rare = |amount: &Amount| {
+        percent(amount.weight, all.weight) < RARE_PERCENT
+            && percent(amount.count_thousandths, all.count_thousandths) < RARE_PERCENT
+    };
+    at.iter().find(|(_, amount)| !is_rare(amount)).map(|(turning, _)| *turning)
+}

@@ -1,0 +1,10 @@
+//! What a wait was: where, for what, idle or not, who ended it. The table of waits is made of these; names of calls are data here.
+
+pub(crate) mod blocking;
+pub(crate) mod calls;
+pub(crate) mod hidden_idle;
+pub(crate) mod idle;
+pub(crate) mod reasons;
+pub(crate) mod site;
+pub(crate) mod table;
+pub(crate) mod waker;
