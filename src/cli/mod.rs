@@ -20,7 +20,7 @@ use crate::commands::symbolize::SymbolizeOptions;
 use crate::record::RecordOptions;
 use crate::report::{ExportOptions, InfoOptions, ReportOptions};
 use crate::tui::TuiOptions;
-use crate::tui::action::Tab;
+use crate::tui::app::action::Tab;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use std::borrow::Cow;
 use std::ffi::OsString;

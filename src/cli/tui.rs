@@ -10,7 +10,7 @@ use crate::commands::live::LiveOptions;
 use crate::record::Target;
 use crate::report::{ColorWhen, CommonOptions};
 use crate::tui::TuiOptions;
-use crate::tui::action::Tab;
+use crate::tui::app::action::Tab;
 use clap::Args;
 use std::ffi::OsString;
 

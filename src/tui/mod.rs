@@ -1,81 +1,19 @@
 //! The terminal interface: a flame graph and tables of a profile, of a file or live.
 //!
-//! Key ─► [`action::Action`] ─► [`app::App::update`] ─► [`screen::draw`]. What is drawn is a [`picture::Picture`] that a
-//! thread of its own computes from the recording with the words of `report`; the screen shows the last one and never waits.
-
-pub mod action;
+//! Key ─► [`action::Action`] ─► [`app::state::App::update`] ─► [`widgets::screen::draw`]. What is drawn is a
+//! [`compute::picture::Picture`] that a thread of its own computes from the recording with the words of `report`; the
+//! screen shows the last one and never waits.
 pub mod app;
-mod behind_list;
-mod callers_draw;
-pub mod callers_view;
-mod events;
-mod export;
-mod feed;
-pub mod flame_details;
-pub mod flame_view;
-pub mod help;
-pub mod key;
-mod last_lines;
-pub mod line;
-pub mod list;
-mod palette;
-pub mod picture;
-pub mod query;
-mod refusal;
-mod renaming;
-pub mod screen;
-pub mod search;
-mod session;
-pub mod spot;
-mod suspend;
-pub mod table;
+pub mod compute;
 pub mod terminal;
-pub mod theme;
-pub mod threads_view;
-pub mod time_axis;
-mod time_draw;
-pub mod time_view;
-pub mod top_view;
-pub mod translator;
-pub mod tty;
-mod update;
-mod update_live;
-pub mod worker;
-
 #[cfg(test)]
-mod callers_tests;
-#[cfg(test)]
-mod export_tests;
-#[cfg(test)]
-mod flame_tests;
-#[cfg(test)]
-mod key_tests;
-#[cfg(test)]
-mod live_tests;
-#[cfg(test)]
-mod one_model_tests;
-#[cfg(test)]
-mod renaming_tests;
-#[cfg(test)]
-mod test_screen;
-#[cfg(test)]
-mod test_session;
-#[cfg(test)]
-mod threads_tests;
-#[cfg(test)]
-mod time_tests;
-#[cfg(test)]
-mod top_tests;
-#[cfg(test)]
-mod update_tests;
-#[cfg(test)]
-mod view_tests;
-#[cfg(test)]
-mod worker_tests;
-
-pub use action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
-pub use feed::{FeedReceiver, FeedSender, feed};
-pub use session::{Source, run_source};
+mod tests;
+pub mod views;
+pub mod widgets;
+use app::action;
+pub use app::action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
+pub use app::feed::{FeedReceiver, FeedSender, feed};
+pub use app::session::{Source, run_source};
 
 use crate::base::failure::Failure;
 use crate::report::{ColorWhen, CommonOptions, Recording};
@@ -142,7 +80,7 @@ fn refuse(is_terminal: bool, term: Option<&OsStr>) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
+mod refusal_tests {
     use super::*;
 
     #[test]

@@ -1,0 +1,351 @@
+//! The keys: one table for the handler, the help and the line of hints.
+
+use super::action::{Action, Tab};
+use super::refusal;
+use super::state::{App, Overlay, Prompt};
+use crate::report::ExportShape;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+/// A key with what is held down.
+pub type Chord = (KeyCode, KeyModifiers);
+
+/// When an entry has a meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Always.
+    Always,
+    /// While a recording is going on.
+    Live,
+    /// While it is going on and after its end.
+    Watched,
+    /// When the recording has several metrics.
+    Metrics,
+}
+
+/// A line of the help: keys that belong together, and what each does.
+#[derive(Debug)]
+pub struct Entry {
+    /// Heading in the help.
+    pub group: &'static str,
+    /// The keys, as the help shows them.
+    pub keys: &'static str,
+    /// What they do.
+    pub words: &'static str,
+    /// The same in a word, for the line of hints; empty for none.
+    pub hint: &'static str,
+    /// What each key does.
+    pub bindings: &'static [(Chord, Action)],
+    /// In which views.
+    pub tabs: &'static [Tab],
+    /// In which state.
+    pub when: When,
+}
+
+const fn key(c: char) -> Chord {
+    (KeyCode::Char(c), KeyModifiers::NONE)
+}
+
+pub(crate) const fn ctrl(c: char) -> Chord {
+    (KeyCode::Char(c), KeyModifiers::CONTROL)
+}
+
+const fn named(code: KeyCode) -> Chord {
+    (code, KeyModifiers::NONE)
+}
+
+const ALL: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads];
+/// Views in which functions can be selected.
+const CODE: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers];
+/// Views in which a stack can be selected.
+const COPIED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time];
+const FLAME: &[Tab] = &[Tab::Flame];
+const TIME: &[Tab] = &[Tab::Time];
+/// Views with a part that can be left.
+const WHOLE: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
+/// Views in which things stand beside each other.
+const BOXES: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
+const TABLES: &[Tab] = &[Tab::Top, Tab::Threads];
+const SORTED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Threads];
+
+const fn entry(
+    group: &'static str,
+    keys: &'static str,
+    words: &'static str,
+    hint: &'static str,
+    tabs: &'static [Tab],
+    bindings: &'static [(Chord, Action)],
+) -> Entry {
+    Entry { group, keys, words, hint, bindings, tabs, when: When::Always }
+}
+
+const fn live(
+    keys: &'static str,
+    words: &'static str,
+    hint: &'static str,
+    bindings: &'static [(Chord, Action)],
+) -> Entry {
+    Entry { group: "live", keys, words, hint, bindings, tabs: ALL, when: When::Live }
+}
+
+/// All keys, in the order of the help. Those of views that do not exist are left out by [`entries`].
+pub const TABLE: &[Entry] = &[
+    entry(
+        "move",
+        "arrows hjkl",
+        "",
+        "",
+        BOXES,
+        &[
+            (named(KeyCode::Up), Action::Up),
+            (key('k'), Action::Up),
+            (named(KeyCode::Down), Action::Down),
+            (key('j'), Action::Down),
+            (named(KeyCode::Left), Action::Left),
+            (key('h'), Action::Left),
+            (named(KeyCode::Right), Action::Right),
+            (key('l'), Action::Right),
+        ],
+    ),
+    entry(
+        "move",
+        "up down jk",
+        "",
+        "",
+        TABLES,
+        &[
+            (named(KeyCode::Up), Action::Up),
+            (key('k'), Action::Up),
+            (named(KeyCode::Down), Action::Down),
+            (key('j'), Action::Down),
+        ],
+    ),
+    entry(
+        "move",
+        "PgUp PgDn",
+        "",
+        "",
+        ALL,
+        &[
+            (named(KeyCode::PageUp), Action::PageUp),
+            (named(KeyCode::PageDown), Action::PageDown),
+            (ctrl('u'), Action::HalfUp),
+            (ctrl('d'), Action::HalfDown),
+        ],
+    ),
+    entry(
+        "move",
+        "g G",
+        "ends",
+        "",
+        ALL,
+        &[
+            (key('g'), Action::First),
+            (named(KeyCode::Home), Action::First),
+            (key('G'), Action::Last),
+            (named(KeyCode::End), Action::Last),
+        ],
+    ),
+    entry(
+        "view",
+        "Tab 1-5",
+        "views",
+        "views",
+        ALL,
+        &[
+            (named(KeyCode::Tab), Action::NextTab),
+            (named(KeyCode::BackTab), Action::PreviousTab),
+            (key('1'), Action::Open(Tab::Flame)),
+            (key('2'), Action::Open(Tab::Top)),
+            (key('3'), Action::Open(Tab::Callers)),
+            (key('4'), Action::Open(Tab::Time)),
+            (key('5'), Action::Open(Tab::Threads)),
+        ],
+    ),
+    entry("zoom", "Enter", "in", "zoom", FLAME, &[(named(KeyCode::Enter), Action::Enter)]),
+    entry(
+        "zoom",
+        "Enter",
+        "callers",
+        "callers",
+        &[Tab::Top, Tab::Callers],
+        &[(named(KeyCode::Enter), Action::Enter)],
+    ),
+    entry("zoom", "Enter", "the samples", "samples", TIME, &[(named(KeyCode::Enter), Action::Enter)]),
+    entry(
+        "zoom",
+        "Enter",
+        "only this",
+        "only this",
+        &[Tab::Threads],
+        &[(named(KeyCode::Enter), Action::Enter)],
+    ),
+    entry("zoom", "Esc", "back", "back", ALL, &[(named(KeyCode::Esc), Action::Back)]),
+    entry("zoom", "0", "all", "", WHOLE, &[(key('0'), Action::Whole)]),
+    entry(
+        "time",
+        "[ ]",
+        "range",
+        "range",
+        TIME,
+        &[(key('['), Action::RangeStart), (key(']'), Action::RangeEnd)],
+    ),
+    entry("time", "H", "heat map", "heat map", TIME, &[(key('H'), Action::HeatMap)]),
+    entry("find", "/", "search", "search", ALL, &[(key('/'), Action::Search)]),
+    entry(
+        "find",
+        "n N",
+        "next",
+        "",
+        ALL,
+        &[(key('n'), Action::NextMatch), (key('N'), Action::PreviousMatch)],
+    ),
+    entry(
+        "find",
+        "*",
+        "same name",
+        "",
+        CODE,
+        &[(key('*'), Action::SearchSelected), (key('#'), Action::SearchSelected)],
+    ),
+    entry("find", "&", "keep matches", "", ALL, &[(key('&'), Action::KeepMatches)]),
+    entry("filter", "f", "focus", "focus", CODE, &[(key('f'), Action::Focus)]),
+    entry("filter", "d", "drop", "", CODE, &[(key('d'), Action::Drop)]),
+    entry(
+        "filter",
+        "c C r",
+        "collapse function, module, recursion",
+        "",
+        CODE,
+        &[
+            (key('c'), Action::CollapseFunction),
+            (key('C'), Action::CollapseModule),
+            (key('r'), Action::CollapseRecursion),
+        ],
+    ),
+    entry(
+        "filter",
+        "u U",
+        "undo one, all",
+        "undo",
+        ALL,
+        &[(key('u'), Action::Undo), (key('U'), Action::UndoAll)],
+    ),
+    entry("show", "i", "invert", "invert", FLAME, &[(key('i'), Action::Invert)]),
+    Entry {
+        group: "show",
+        keys: "m",
+        words: "metric",
+        hint: "metric",
+        bindings: &[(key('m'), Action::NextMetric)],
+        tabs: ALL,
+        when: When::Metrics,
+    },
+    entry("show", "T", "threads", "threads", ALL, &[(key('T'), Action::SplitThreads)]),
+    entry("show", "K", "kernel", "", ALL, &[(key('K'), Action::KernelFrames)]),
+    entry("show", "I", "inlined", "", ALL, &[(key('I'), Action::InlinedFrames)]),
+    entry("show", "v", "names", "", ALL, &[(key('v'), Action::Names)]),
+    entry("show", "s", "sort", "sort", SORTED, &[(key('s'), Action::Sort)]),
+    entry("show", "S", "reverse", "", TABLES, &[(key('S'), Action::ReverseSort)]),
+    live("Spc", "freeze", "freeze", &[(key(' '), Action::Freeze), (key('z'), Action::Freeze)]),
+    Entry { when: When::Watched, ..live("w", "window", "window", &[(key('w'), Action::NextWindow)]) },
+    live(
+        "+ -",
+        "refresh",
+        "",
+        &[(key('+'), Action::Faster), (key('='), Action::Faster), (key('-'), Action::Slower)],
+    ),
+    live("Ctrl-R", "clear", "", &[(ctrl('r'), Action::Clear)]),
+    Entry { when: When::Watched, ..live("Ctrl-S", "save", "", &[(ctrl('s'), Action::Save)]) },
+    entry("copy", "y", "name", "", COPIED, &[(key('y'), Action::CopyName)]),
+    entry("copy", "Y", "whole stack", "", COPIED, &[(key('Y'), Action::CopyStack)]),
+    entry("save", "x", "export", "export", ALL, &[(key('x'), Action::Export)]),
+    entry("other", "!", "notes", "", ALL, &[(key('!'), Action::Notes)]),
+    entry("other", "M", "free the mouse", "", ALL, &[(key('M'), Action::Mouse)]),
+    entry(
+        "other",
+        "?",
+        "help",
+        "help",
+        ALL,
+        &[(key('?'), Action::Help), (named(KeyCode::F(1)), Action::Help)],
+    ),
+    entry("other", "q", "quit", "quit", ALL, &[(key('q'), Action::Quit), (ctrl('c'), Action::Quit)]),
+    entry("other", "Ctrl-Z", "suspend", "", ALL, &[(ctrl('z'), Action::Suspend)]),
+    entry("other", "Ctrl-L", "draw anew", "", ALL, &[(ctrl('l'), Action::Redraw)]),
+];
+
+/// The entries that have a meaning now.
+pub fn entries(app: &App) -> impl Iterator<Item = &'static Entry> {
+    let tab = app.tab;
+    let is_live = app.is_live();
+    let has_metrics = app.picture.as_ref().is_some_and(|picture| picture.metrics.len() > 1);
+    TABLE.iter().filter(move |entry| {
+        let is_now = match entry.when {
+            When::Always => true,
+            When::Live => is_live,
+            When::Watched => app.live.is_some(),
+            When::Metrics => has_metrics,
+        };
+        is_now && entry.tabs.contains(&tab) && bindings(entry).next().is_some()
+    })
+}
+
+/// What the keys of an entry do, without views that do not exist.
+pub fn bindings(entry: &'static Entry) -> impl Iterator<Item = &'static (Chord, Action)> {
+    entry.bindings.iter().filter(|(_, action)| match action {
+        Action::Open(tab) => Tab::ALL.contains(tab),
+        Action::NextTab | Action::PreviousTab => Tab::ALL.len() > 1,
+        _ => true,
+    })
+}
+
+/// The kinds of files that can be exported, with their keys.
+pub const EXPORTS: [(char, &str, ExportShape); 3] =
+    [('s', "SVG", ExportShape::Svg), ('f', "folded", ExportShape::Folded), ('t', "text", ExportShape::Text)];
+
+/// What a key means now.
+pub fn action_of_key(app: &App, event: &KeyEvent) -> Option<Action> {
+    if event.kind == KeyEventKind::Release {
+        return None;
+    }
+    let chord = chord_of(event);
+    if chord == ctrl('c') {
+        return Some(Action::Quit);
+    }
+    if chord == ctrl('z') {
+        return Some(Action::Suspend);
+    }
+    match &app.prompt {
+        Some(Prompt::Search { .. }) => return typed(event),
+        Some(Prompt::Export) => {
+            let found = EXPORTS.iter().find(|(letter, ..)| chord.0 == KeyCode::Char(*letter));
+            return Some(found.map_or(Action::Cancel, |(.., shape)| Action::ExportAs(*shape)));
+        }
+        None => {}
+    }
+    if let Some(Overlay::Help | Overlay::Notes) = app.overlay {
+        let moves = TABLE.iter().filter(|entry| entry.group == "move").flat_map(bindings);
+        let found = moves.filter(|(known, _)| *known == chord).map(|(_, action)| action.clone()).next();
+        return Some(match found {
+            _ if chord == key('q') => Action::Quit,
+            Some(action) => Action::InOverlay(Box::new(action)),
+            None => Action::CloseOverlay,
+        });
+    }
+    let mut found = entries(app).flat_map(bindings).filter(|(known, _)| *known == chord);
+    Some(found.next().map_or_else(|| refusal::action_of(app, chord), |(_, action)| action.clone()))
+}
+
+/// A shifted letter is the letter; terminals differ in whether they say that shift was down.
+pub(crate) fn chord_of(event: &KeyEvent) -> Chord {
+    let held = event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT);
+    (event.code, held)
+}
+
+fn typed(event: &KeyEvent) -> Option<Action> {
+    match event.code {
+        KeyCode::Enter => Some(Action::Accept),
+        KeyCode::Esc => Some(Action::Cancel),
+        _ => tui_input::backend::crossterm::to_input_request(&Event::Key(*event)).map(Action::Edit),
+    }
+}

@@ -1,0 +1,139 @@
+//! The search: a regular expression, the labels that match it, and how much of the time is in them.
+
+use crate::base::units::percent;
+use crate::report::{BoxOf, Label, LabelKind, NodeId};
+use crate::tui::compute::picture::Picture;
+use regex::{Regex, RegexBuilder};
+
+/// Most memory that one compiled pattern may take, bytes.
+const PATTERN_BYTES: usize = 1 << 20;
+
+/// A search and what it finds in the picture.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// As it was typed.
+    pub text: String,
+    pattern: Regex,
+    /// Whether each label matches.
+    is_match: Vec<bool>,
+    /// How many of them are functions, or other things on stacks.
+    pub functions: usize,
+    /// How many are threads.
+    pub threads: usize,
+    /// The share of the zoomed time with one of them on the stack, percent.
+    pub share_percent: f64,
+}
+
+impl Search {
+    /// Compiles `text`. Case counts only if there is an upper-case letter.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the expression.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let pattern = RegexBuilder::new(text)
+            .case_insensitive(!has_upper_case(text))
+            .size_limit(PATTERN_BYTES)
+            .build()
+            .map_err(|error| match &error {
+                regex::Error::Syntax(text) => {
+                    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
+                }
+                _ => "the expression is too big".to_owned(),
+            })?;
+        Ok(Search {
+            text: text.to_owned(),
+            pattern,
+            is_match: Vec::new(),
+            functions: 0,
+            threads: 0,
+            share_percent: 0.0,
+        })
+    }
+
+    /// The pattern, with its case rule written into it.
+    pub fn pattern_text(&self) -> String {
+        if has_upper_case(&self.text) { self.text.clone() } else { format!("(?i){}", self.text) }
+    }
+
+    /// Looks at all labels of `picture`.
+    pub fn find(&mut self, picture: &Picture) {
+        self.is_match = picture.labels.iter().map(|label| label.matches(&self.pattern)).collect();
+        let is_shown = |index: &usize| picture.places_of.get(*index).is_some_and(|places| *places > 0);
+        let is_found = |index: &usize| self.is_match[*index] && is_shown(index);
+        let is_thread: Vec<bool> = picture.labels.iter().map(|label| label.kind == LabelKind::Task).collect();
+        let found = (0..self.is_match.len()).filter(is_found);
+        let (threads, functions): (Vec<usize>, Vec<usize>) = found.partition(|index| is_thread[*index]);
+        (self.functions, self.threads) = (functions.len(), threads.len());
+    }
+
+    /// Adds up what is in matches at or below `top`.
+    pub fn measure(&mut self, picture: &Picture, top: &BoxOf) {
+        let mut pending: Vec<NodeId> = match top {
+            BoxOf::All => picture.tree.roots().to_vec(),
+            BoxOf::Node(id) => vec![*id],
+            BoxOf::Rest(ids) => ids.clone(),
+        };
+        let mut sum = 0u64;
+        // What is above the zoom matches everything in it.
+        if let BoxOf::Node(id) = top
+            && picture.tree.path(*id).any(|node| self.matches(node.label.index()))
+        {
+            sum = top.total(&picture.tree);
+            pending.clear();
+        }
+        while let Some(id) = pending.pop() {
+            let node = picture.tree.node(id);
+            if self.matches(node.label.index()) {
+                sum = sum.saturating_add(node.total.weight);
+            } else {
+                pending.extend(&node.children);
+            }
+        }
+        self.share_percent = percent(sum, top.total(&picture.tree));
+    }
+
+    /// Whether a label matches that may be of another picture.
+    pub fn matches_label(&self, label: &Label) -> bool {
+        label.matches(&self.pattern)
+    }
+
+    /// Whether a text matches.
+    pub fn matches_text(&self, text: &str) -> bool {
+        self.pattern.is_match(text)
+    }
+
+    /// Whether the label of this number matches.
+    pub fn matches(&self, label: usize) -> bool {
+        self.is_match.get(label).copied().unwrap_or(false)
+    }
+}
+
+/// Upper case in an escape such as `\S` is no letter.
+fn has_upper_case(text: &str) -> bool {
+    let mut is_escaped = false;
+    text.chars().any(|c| {
+        let counts = c.is_uppercase() && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        counts
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn case_counts_with_an_upper_case_letter() {
+        assert_eq!(Search::new(r"parse\S").unwrap().pattern_text(), r"(?i)parse\S");
+        assert_eq!(Search::new("Parse").unwrap().pattern_text(), "Parse");
+        assert!(Search::new("parse").unwrap().pattern.is_match("PARSE"));
+        assert!(!Search::new("Parse").unwrap().pattern.is_match("PARSE"));
+    }
+
+    #[test]
+    fn a_bad_expression_says_why() {
+        assert_eq!(Search::new("(").unwrap_err(), "unclosed group");
+        assert_eq!(Search::new("(a{1000}){1000}").unwrap_err(), "the expression is too big");
+    }
+}

@@ -1,0 +1,77 @@
+//! What actions do to a live recording and to what is seen of it. Draws nothing, reads nothing, writes nothing.
+
+use super::action::{Action, Effect, LiveCommand, Seen};
+use super::state::{App, Live};
+use crate::tui::compute::picture::Picture;
+use std::sync::Arc;
+
+impl App {
+    pub(super) fn live_action(&mut self, action: &Action) {
+        if self.live.is_some() && *action == Action::Save {
+            let Some(picture) = &self.picture else { return self.tell("there is no picture yet") };
+            let seen = Seen(Arc::clone(&picture.recording));
+            self.effects.push(Effect::Live(LiveCommand::Save(seen)));
+            let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
+            return self.tell(if is_frozen { "saving what is frozen…" } else { "saving…" });
+        }
+        if self.live.is_some() && *action == Action::NextWindow {
+            return self.next_window();
+        }
+        if !self.is_live() {
+            return;
+        }
+        if *action == Action::Clear {
+            self.effects.push(Effect::Live(LiveCommand::Clear));
+            let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
+            return self.tell(if is_frozen {
+                "cleared: Space shows what comes from now on"
+            } else {
+                "cleared: what comes from now on counts"
+            });
+        }
+        if *action == Action::Freeze {
+            return self.freeze();
+        }
+        let Some(live) = &mut self.live else { return };
+        let at = Live::REFRESHES.iter().position(|refresh| *refresh == live.refresh).unwrap_or(0);
+        let next = if *action == Action::Faster { at.checked_sub(1) } else { Some(at + 1) };
+        let Some(refresh) = next.and_then(|next| Live::REFRESHES.get(next)).copied() else {
+            let seconds = live.refresh.as_secs_f64();
+            let end = if *action == Action::Faster { "more" } else { "less" };
+            return self.tell(format!("a new picture every {seconds:.2} s: not {end} often"));
+        };
+        live.refresh = refresh;
+        self.effects.push(Effect::Live(LiveCommand::Refresh(refresh)));
+        self.tell(format!("a new picture every {:.2} s", refresh.as_secs_f64()));
+    }
+
+    /// Holds what is seen, in all that is asked of it from now on; or shows the newest again.
+    fn freeze(&mut self) {
+        let Some(live) = &mut self.live else { return };
+        if std::mem::take(&mut live.is_frozen) {
+            return self.effects.push(Effect::Resume);
+        }
+        let Some(picture) = &self.picture else { return self.tell("there is no picture yet") };
+        live.is_frozen = true;
+        self.effects.push(Effect::Hold(Seen(Arc::clone(&picture.recording))));
+        if picture.query != self.query {
+            // What was asked before may be on its way, of a newer state.
+            self.effects.push(Effect::Ask);
+        }
+    }
+
+    /// Whether a picture is of a newer state than the one that is held.
+    pub(crate) fn holds_back(&self, picture: &Picture) -> bool {
+        let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
+        let seen = self.picture.as_ref().map(|seen| &seen.recording);
+        is_frozen && seen.is_some_and(|seen| !Arc::ptr_eq(seen, &picture.recording))
+    }
+
+    fn next_window(&mut self) {
+        if !self.query.common.filter.time.is_everything() {
+            return self.tell("a range of time is chosen: 0 in Time clears it, then w has a meaning");
+        }
+        self.ask(|query| query.window = query.window.next());
+        self.tell(format!("window: {}", self.query.window.words()));
+    }
+}

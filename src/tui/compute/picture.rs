@@ -1,0 +1,359 @@
+//! Everything that the views draw, computed from one recording and one query; owned, so that it outlives both.
+
+use crate::base::failure::Failure;
+use crate::base::units::percent;
+use crate::profile::Unit;
+use crate::report::{
+    Amount, Behind, CallTree, CommonOptions, Direction, FilterOptions, FunctionTable, LabelId, LabelKey,
+    LabelKind, Labels, Metric, NodeId, Quality, Recording, Row, Sandwich, Selection, Source, Step,
+    ThreadFilter, ThreadRow, TimeRange, Timeline, Totals, thread_rows, thread_rows_with_times,
+};
+use crate::tui::app::query::{BehindQuery, Query};
+use crate::tui::app::tree_path::NamedTree;
+use crate::tui::views::callers::Side;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// Which event is shown, without the recording it comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventTitle {
+    /// `on-CPU`, `off-CPU`, `wall clock` or the event's own name. Foreign text.
+    pub name: String,
+    /// Unit of the weights.
+    pub unit: Unit,
+    /// Which time it is; `None` for other events.
+    pub metric: Option<Metric>,
+    /// The word for one sample of it.
+    pub noun: &'static str,
+    /// Waits are among its samples.
+    pub has_waits: bool,
+}
+
+/// Where the call tree came from and what the views draw of it.
+#[derive(Debug)]
+pub struct Picture {
+    /// What was asked for.
+    pub query: Query,
+    /// Of which recording.
+    pub recording: Arc<Recording>,
+    /// The event.
+    pub event: EventTitle,
+    /// The metrics that the recording has, in the order of `m`.
+    pub metrics: Vec<Metric>,
+    /// Names of everything below.
+    pub labels: Labels,
+    /// Place of each label in the order of names.
+    pub name_rank: Vec<u32>,
+    /// The call tree, threads in front.
+    pub tree: CallTree,
+    /// Whether nothing but waits is in a node, by node.
+    pub is_waiting: Vec<bool>,
+    /// Threads behind each label of a thread name.
+    pub threads_of: FxHashMap<LabelId, u64>,
+    /// The row of each label in the table, by label.
+    row_of: Vec<Option<u32>>,
+    /// In how many places of the tree each label is, by label.
+    pub places_of: Vec<u32>,
+    /// One row for each function.
+    pub table: FunctionTable,
+    /// One row for each thread name.
+    pub threads: Vec<ThreadRow>,
+    /// Where the whole time of all threads went, if the recording has waits.
+    pub totals: Option<Totals>,
+    /// Everything that passed the filters.
+    pub total: Amount,
+    /// Everything in the events, whatever the filters.
+    pub whole: Amount,
+    /// How many samples and waits passed the filters, as the report counts them.
+    pub count: u64,
+    /// How many threads there are, as the report counts them.
+    pub thread_count: u64,
+    /// Idle waits that are hidden.
+    pub hidden_idle: Amount,
+    /// How far to trust it.
+    pub quality: Quality,
+    /// What is wrong, how much it matters, what would mend it. Foreign text.
+    pub notes: Vec<String>,
+    /// Why nothing is left to show.
+    pub empty: Option<Failure>,
+    /// Length of the recording, ns.
+    pub duration_ns: u64,
+    /// Share of the frames whose names are still being read, percent.
+    pub to_name_percent: f64,
+    /// The moment before which only sums of steps of time are left, if that matters for what is shown, ns.
+    pub coarse_until_ns: Option<u64>,
+    /// Callers and callees of the function that was asked for.
+    pub pivot: Option<Pivot>,
+    /// When threads ran and waited, if that was asked for.
+    pub timeline: Option<Arc<Timeline>>,
+    /// The samples that were asked for.
+    pub behind: Option<Behind>,
+}
+
+impl Picture {
+    /// Computes everything.
+    ///
+    /// # Errors
+    ///
+    /// For a bad pattern, and for a metric that the recording does not have.
+    pub fn new(recording: &Arc<Recording>, query: &Query) -> Result<Self, Failure> {
+        Picture::after(recording, query, None)
+    }
+
+    /// The same, with what is as it was in the picture before.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Picture::new`].
+    pub fn after(
+        recording: &Arc<Recording>,
+        query: &Query,
+        before: Option<&Picture>,
+    ) -> Result<Self, Failure> {
+        let duration_ns = recording.profile.duration_ns();
+        let options = query.options(duration_ns);
+        recording.count_once();
+        let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
+        let empty = selection.total.is_empty().then(|| recording.no_match(&selection, &options));
+        let thread_steps = selection.thread_steps(query.each_thread);
+        let totals = Totals::of(recording, &options)?;
+        let selection = &selection;
+        let ((tree, table), (rows, notes)) = rayon::join(
+            || {
+                let tree = CallTree::by_thread(selection, query.direction, &thread_steps);
+                (tree, FunctionTable::new(selection, query.sort))
+            },
+            || {
+                let rows = match &totals {
+                    Some(totals) => {
+                        thread_rows_with_times(recording, selection, totals, &options, query.each_thread)
+                    }
+                    None => Ok(thread_rows(selection, query.each_thread)),
+                };
+                let mut notes = recording.notes(selection, &options);
+                if is_partly_coarse(recording, options.filter.time) {
+                    notes.extend(recording.coarse_time().note(duration_ns));
+                }
+                (rows, notes)
+            },
+        );
+        let shown = &selection.shown;
+        let event = EventTitle {
+            name: crate::report::event_title(shown.name),
+            unit: shown.unit,
+            metric: shown.metric(),
+            noun: shown.noun(),
+            has_waits: shown.waits.is_some(),
+        };
+        let behind = (query.behind.as_ref())
+            .map(|asked| Behind::new(recording, &behind_options(asked, &options), MOST_BEHIND));
+        Ok(Picture {
+            pivot: query.pivot.as_ref().and_then(|key| Pivot::new(selection, key)),
+            timeline: timeline(recording, query, before)?,
+            behind: behind.transpose()?,
+            query: query.clone(),
+            recording: Arc::clone(recording),
+            event,
+            metrics: metrics_of(recording),
+            name_rank: name_ranks(&selection.labels),
+            is_waiting: waiting_nodes(&tree, &selection.labels, query.direction),
+            threads_of: threads_of(selection, &thread_steps),
+            row_of: rows_of(&table, selection.labels.len()),
+            places_of: places_of(&tree, selection.labels.len()),
+            tree,
+            table,
+            threads: rows?,
+            thread_count: selection.thread_count(totals.as_ref()),
+            count: selection.count(),
+            totals,
+            total: selection.total,
+            whole: selection.whole,
+            hidden_idle: selection.hidden_idle,
+            quality: selection.quality.clone(),
+            notes,
+            empty,
+            duration_ns,
+            to_name_percent: percent(recording.frames_to_name(&selection.quality), selection.quality.frames),
+            coarse_until_ns: (recording.coarse_time().until_ns())
+                .filter(|_| is_partly_coarse(recording, options.filter.time)),
+            labels: selection.labels.clone(),
+        })
+    }
+
+    /// Half the width of the 95 % interval around the share that `own` has of the total, in percentage points.
+    pub fn error_points(&self, own: Amount) -> f64 {
+        own.share_error_points(self.total, self.event.has_waits)
+    }
+
+    /// Where in its source most of the time of a label was seen.
+    pub fn source_of(&self, label: LabelId) -> Option<&Source> {
+        self.row(label)?.source.as_ref()
+    }
+
+    /// The row of a label in the table.
+    pub fn row(&self, label: LabelId) -> Option<&Row> {
+        let row = (*self.row_of.get(label.index())?)?;
+        self.table.rows.get(row as usize)
+    }
+
+    /// `weight` with its unit, in a column whose sum is the total.
+    pub fn weight_text(&self, weight: u64) -> String {
+        crate::base::units::weight(self.event.unit, weight, self.total.weight)
+    }
+
+    /// The tree with its names.
+    pub(crate) fn named_tree(&self) -> NamedTree<'_> {
+        NamedTree { tree: &self.tree, labels: &self.labels }
+    }
+
+    /// What the node is known by in another picture.
+    pub fn key(&self, id: NodeId) -> LabelKey {
+        self.labels.get(self.tree.node(id).label).key()
+    }
+}
+
+/// One function with its callers and callees.
+#[derive(Debug)]
+pub struct Pivot {
+    /// The boxes.
+    pub sandwich: Sandwich,
+    /// Whether nothing but waits is in a node of the callees, by node.
+    pub is_waiting: Vec<bool>,
+}
+
+impl Pivot {
+    /// The tree of one side, with the names of its picture.
+    pub(crate) fn named<'p>(&'p self, picture: &'p Picture, side: Side) -> NamedTree<'p> {
+        let tree = match side {
+            Side::Callers => &self.sandwich.callers,
+            Side::Callees => &self.sandwich.callees,
+        };
+        NamedTree { tree, labels: &picture.labels }
+    }
+
+    fn new(selection: &Selection<'_>, key: &LabelKey) -> Option<Self> {
+        let label = selection.labels.ids().find(|id| selection.labels.get(*id).is(key))?;
+        let sandwich = Sandwich::new(selection, label)?;
+        let is_waiting = waiting_nodes(&sandwich.callees, &selection.labels, Direction::TopDown);
+        Some(Pivot { sandwich, is_waiting })
+    }
+}
+
+/// Samples that are listed at most.
+const MOST_BEHIND: usize = 1_000;
+
+/// Buckets of a timeline: more than a screen has columns.
+const BUCKETS: usize = 960;
+
+/// The timeline of the window, if the query asks for it. It does not depend on the chosen time.
+fn timeline(
+    recording: &Arc<Recording>,
+    query: &Query,
+    before: Option<&Picture>,
+) -> Result<Option<Arc<Timeline>>, Failure> {
+    if !query.timeline {
+        return Ok(None);
+    }
+    let filters_of = |query: &Query| {
+        let filter = FilterOptions { time: TimeRange::default(), ..query.common.filter.clone() };
+        (query.window, filter, query.common.metric, query.common.inline, query.each_thread)
+    };
+    let known = before.filter(|before| {
+        Arc::ptr_eq(&before.recording, recording) && filters_of(&before.query) == filters_of(query)
+    });
+    if let Some(timeline) = known.and_then(|before| before.timeline.clone()) {
+        return Ok(Some(timeline));
+    }
+    let start_ns = query.window.range(recording.profile.duration_ns()).from_ns.unwrap_or(0);
+    Timeline::new(recording, &query.common, BUCKETS, query.each_thread, start_ns)
+        .map(|timeline| Some(Arc::new(timeline)))
+}
+
+/// Whether only sums of steps are left of a part of `time`.
+fn is_partly_coarse(recording: &Recording, time: TimeRange) -> bool {
+    let until_ns = recording.coarse_time().until_ns();
+    until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
+}
+
+/// The filters for the samples that are listed.
+pub(crate) fn behind_options(asked: &BehindQuery, options: &CommonOptions) -> CommonOptions {
+    let mut options = options.clone();
+    options.filter.time = asked.time;
+    options.filter.threads.extend(asked.row.clone().map(ThreadFilter::Row));
+    options
+}
+
+/// The metrics that a recording has.
+fn metrics_of(recording: &Recording) -> Vec<Metric> {
+    let all = [Metric::OnCpu, Metric::OffCpu, Metric::Wall];
+    all.into_iter().filter(|metric| recording.shown(Some(*metric)).is_ok()).collect()
+}
+
+fn name_ranks(labels: &Labels) -> Vec<u32> {
+    let mut order: Vec<LabelId> = labels.ids().collect();
+    order.sort_by_cached_key(|id| {
+        let label = labels.get(*id);
+        (label.name.clone(), label.module.clone(), id.index())
+    });
+    let mut ranks = vec![0; order.len()];
+    for (rank, id) in order.iter().enumerate() {
+        ranks[id.index()] = rank as u32;
+    }
+    ranks
+}
+
+/// A wait's stack ends in its reason: what only leads to reasons only waits. Read upwards, what stands on a reason.
+fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<bool> {
+    let is_reason: Vec<bool> = labels.iter().map(|label| matches!(label.kind, LabelKind::Wait(_))).collect();
+    let mut is_waiting = vec![false; tree.nodes().len()];
+    let nodes: Vec<NodeId> = tree.nodes().map(|(id, _)| id).collect();
+    match direction {
+        Direction::BottomUp => {
+            for id in nodes {
+                let node = tree.node(id);
+                let above = node.parent.is_some_and(|parent| is_waiting[parent.index()]);
+                is_waiting[id.index()] = above || is_reason[node.label.index()];
+            }
+        }
+        Direction::TopDown => {
+            // Parents come before their children.
+            for id in nodes.into_iter().rev() {
+                let node = tree.node(id);
+                let leads_to_waits = node.own.is_empty()
+                    && !node.children.is_empty()
+                    && node.children.iter().all(|child| is_waiting[child.index()]);
+                is_waiting[id.index()] = leads_to_waits || is_reason[node.label.index()];
+            }
+        }
+    }
+    is_waiting
+}
+
+fn threads_of(selection: &Selection<'_>, steps: &[Step]) -> FxHashMap<LabelId, u64> {
+    let mut seen: FxHashSet<(LabelId, u32, u32)> = FxHashSet::default();
+    let mut counts: FxHashMap<LabelId, u64> = FxHashMap::default();
+    for group in selection.groups() {
+        let Some(step) = steps.get(group.task.index()) else { continue };
+        let task = selection.profile.tables.task(group.task);
+        if seen.insert((step.label, task.tid, task.generation)) {
+            *counts.entry(step.label).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn rows_of(table: &FunctionTable, labels: usize) -> Vec<Option<u32>> {
+    let mut rows = vec![None; labels];
+    for (number, row) in table.rows.iter().enumerate() {
+        rows[row.label.index()] = u32::try_from(number).ok();
+    }
+    rows
+}
+
+fn places_of(tree: &CallTree, labels: usize) -> Vec<u32> {
+    let mut places = vec![0u32; labels];
+    for (_, node) in tree.nodes() {
+        places[node.label.index()] += 1;
+    }
+    places
+}

@@ -1,0 +1,326 @@
+//! What was chosen while names were missing, in the picture that has them.
+
+use super::picture::Picture;
+use crate::report::tests::fixture::Build;
+use crate::report::{BoxOf, LabelKey, PathStep, Recording, StackFilter};
+use crate::tui::app::action::{Action, Effect, Tab};
+use crate::tui::tests::screen::TestScreen;
+use crate::tui::views::callers::{Side, set_pivot};
+use ratatui::layout::Size;
+use std::sync::Arc;
+
+/// What the functions of the library are called, by their addresses; the first brings an inlined one with it.
+const NAMES: [(&str, &str); 4] = [
+    ("/l.so:+0x10", "call⇒hidden"),
+    ("/l.so:+0x99", "small"),
+    ("/l.so:+0x20", "leaf"),
+    ("/l.so:+0x30", "above"),
+];
+
+/// The same program before and after its library has names. Its frames have other numbers then.
+fn recording(has_names: bool) -> Recording {
+    let mut build = Build::new();
+    if has_names {
+        build.frame("/x:never");
+        for (frame, functions) in NAMES.iter().rev() {
+            build.name(frame, functions);
+        }
+    }
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 90, &["/x:main", "/l.so:+0x10", "/x:back", "/x:end"]);
+    build.add(task, 20, &["/x:main", "/x:beside"]);
+    build.add(task, 10, &["/x:main", "/l.so:+0x99", "/l.so:+0x20"]);
+    build.add(task, 5, &["/x:other", "/l.so:+0x30", "/l.so:+0x99", "/l.so:+0x20"]);
+    let unnamed = if has_names { Vec::new() } else { NAMES.map(|(frame, _)| build.frame(frame)).to_vec() };
+    build.finish().with_names_to_come(unnamed)
+}
+
+fn screen() -> TestScreen {
+    TestScreen::new(recording(false), 80, 24)
+}
+
+/// The next picture, and those that are asked for then.
+fn show(screen: &mut TestScreen, recording: Recording) {
+    screen.recording = Arc::new(recording);
+    screen.compute();
+    while screen.app.take_effects().contains(&Effect::Ask) {
+        screen.compute();
+    }
+}
+
+fn name(screen: &mut TestScreen) {
+    show(screen, recording(true));
+}
+
+fn picture(screen: &TestScreen) -> Arc<Picture> {
+    screen.app.picture.clone().unwrap()
+}
+
+fn key(screen: &TestScreen, name: &str) -> LabelKey {
+    picture(screen).labels.iter().find(|label| label.name == name).unwrap().key()
+}
+
+fn names(path: &[PathStep]) -> Vec<&str> {
+    path.iter().map(|step| step.label.name.as_str()).collect()
+}
+
+fn pivot(screen: &TestScreen) -> &str {
+    &screen.app.query.pivot.as_ref().unwrap().name
+}
+
+/// Samples that are shown.
+fn samples(screen: &TestScreen) -> u64 {
+    picture(screen).total.samples
+}
+
+#[test]
+fn a_zoom_and_a_selection_stay_where_they_are() {
+    let mut screen = screen();
+    screen.keys("↓↓↓\n↓↓");
+    assert_eq!(screen.selected(), ["t", "main", "l.so+0x10", "back", "end"]);
+    assert_eq!(screen.zoom(), ["t", "main", "l.so+0x10"]);
+    name(&mut screen);
+    assert_eq!(screen.selected(), ["t", "main", "call", "hidden", "back", "end"]);
+    assert_eq!(screen.zoom(), ["t", "main", "call"]);
+    assert_eq!(screen.app.flame.history.len(), 1);
+    assert!(matches!(screen.app.flame.selected.find(&picture(&screen)), BoxOf::Node(_)));
+}
+
+#[test]
+fn of_several_functions_without_names_each_gets_its_own() {
+    let mut screen = screen();
+    screen.keys("↓↓↓→→\n");
+    assert_eq!(screen.zoom(), ["t", "main", "l.so+0x99"]);
+    screen.keys("↓");
+    name(&mut screen);
+    assert_eq!(screen.zoom(), ["t", "main", "small"]);
+    assert_eq!(screen.selected(), ["t", "main", "small", "leaf"]);
+    let BoxOf::Node(zoom) = screen.app.flame.zoom.find(&picture(&screen)) else {
+        panic!("{:?}", screen.zoom())
+    };
+    assert_eq!(picture(&screen).tree.node(zoom).total.samples, 10);
+}
+
+#[test]
+fn stacks_that_are_turned_round_are_followed_from_their_leaf() {
+    let mut screen = screen();
+    screen.keys("i");
+    let path = ["end", "back", "l.so+0x10", "main"];
+    screen.keys("↓↓↓↓");
+    assert_eq!(screen.selected(), path);
+    name(&mut screen);
+    assert_eq!(screen.selected(), ["end", "back", "hidden", "call", "main"]);
+    assert!(screen.app.flame.selected.path[2].is_inlined);
+    // In the picture that turns them round, too.
+    let mut screen = self::screen();
+    screen.keys("↓↓↓→→↓");
+    screen.app.update(&Action::Invert);
+    name(&mut screen);
+    assert_eq!(screen.selected(), ["leaf"]);
+}
+
+#[test]
+fn functions_that_share_a_box_share_it_with_their_names() {
+    let many = |has_names: bool| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 9_000, &["/x:main", "/x:wide"]);
+        let mut unnamed = Vec::new();
+        for number in 0..40 {
+            let frame = format!("/l.so:+0x{:x}", 0x1000 + number);
+            if has_names {
+                // Pairs of addresses are in one function.
+                build.name(&frame, &format!("f{}", number / 2));
+            } else {
+                unnamed.push(build.frame(&frame));
+            }
+            build.add(task, 1, &["/x:main", &frame]);
+        }
+        build.finish().with_names_to_come(unnamed)
+    };
+    let mut screen = TestScreen::new(many(false), 80, 24);
+    screen.keys("↓↓↓→");
+    assert_eq!(screen.app.flame.selected.rest.len(), 40);
+    show(&mut screen, many(true));
+    let BoxOf::Rest(ids) = screen.app.flame.selected.find(&picture(&screen)) else { panic!("no shared box") };
+    assert_eq!(ids.len(), 20);
+    assert_eq!(screen.app.flame.selected.rest.len(), 20);
+}
+
+#[test]
+fn a_filter_by_a_function_means_the_same_samples_when_its_name_comes() {
+    for (action, left, filter) in [
+        (Action::Focus, 15, StackFilter::Focus as fn(LabelKey) -> StackFilter),
+        (Action::Drop, 110, StackFilter::Drop),
+        (Action::CollapseFunction, 125, StackFilter::CollapseFunction),
+        (Action::CollapseRecursion, 125, StackFilter::CollapseRecursion),
+    ] {
+        let mut screen = screen();
+        screen.keys("↓↓↓→→");
+        assert_eq!(screen.selected(), ["t", "main", "l.so+0x99"]);
+        screen.act(&action);
+        assert_eq!(samples(&screen), left, "{action:?}");
+        name(&mut screen);
+        assert_eq!(screen.app.query.common.filter.stacks, [filter(key(&screen, "small"))]);
+        assert_eq!(samples(&screen), left, "{action:?}");
+        assert_eq!(picture(&screen).query, screen.app.query);
+    }
+}
+
+#[test]
+fn what_undo_brings_back_has_the_names_too() {
+    let mut screen = screen();
+    screen.keys("↓↓↓→→");
+    screen.act(&Action::Focus);
+    let path = vec![key(&screen, "t"), key(&screen, "main"), key(&screen, "l.so+0x99")];
+    let path: Vec<PathStep> =
+        path.into_iter().skip(1).map(|label| PathStep { label, is_inlined: false }).collect();
+    screen.app.change_filter(|filter| filter.stacks.push(StackFilter::Under(vec![path])));
+    screen.app.change_filter(|filter| filter.thread = Some("^t$".into()));
+    screen.compute();
+    assert_eq!(samples(&screen), 10);
+    screen.app.take_effects();
+    name(&mut screen);
+    assert_eq!(screen.app.query.common.filter.thread.as_deref(), Some("^t$"));
+    assert_eq!(samples(&screen), 10);
+    screen.keys("uu");
+    assert_eq!(screen.app.query.common.filter.stacks, [StackFilter::Focus(key(&screen, "small"))]);
+    assert_eq!(samples(&screen), 15);
+    screen.keys("u");
+    assert_eq!(samples(&screen), 125);
+}
+
+#[test]
+fn the_function_in_the_middle_stays_there_with_all_that_is_selected_round_it() {
+    let mut screen = screen();
+    screen.keys("↓↓↓→→3");
+    assert_eq!(pivot(&screen), "l.so+0x99");
+    screen.keys("↓");
+    assert_eq!(names(&screen.app.callers.selected.path), ["l.so+0x99", "l.so+0x20"]);
+    let zoom = screen.app.callers.selected.clone();
+    screen.app.callers.zooms.push((Side::Callees, zoom));
+    name(&mut screen);
+    assert_eq!(pivot(&screen), "small");
+    assert!(picture(&screen).pivot.is_some());
+    assert_eq!(screen.app.callers.side, Side::Callees);
+    assert_eq!(names(&screen.app.callers.selected.path), ["small", "leaf"]);
+    assert_eq!(names(&screen.app.callers.zooms[0].1.path), ["small", "leaf"]);
+}
+
+#[test]
+fn callers_and_callees_are_followed_through_inlined_functions() {
+    let mut screen = screen();
+    screen.keys("↓↓↓3↓↓");
+    assert_eq!(names(&screen.app.callers.selected.path), ["l.so+0x10", "back", "end"]);
+    name(&mut screen);
+    assert_eq!(pivot(&screen), "call");
+    assert_eq!(names(&screen.app.callers.selected.path), ["call", "hidden", "back", "end"]);
+    // From the callers' side it is `call` that is called.
+    let mut screen = self::screen();
+    screen.keys("↓↓↓3↑");
+    assert_eq!(names(&screen.app.callers.selected.path), ["l.so+0x10", "main"]);
+    name(&mut screen);
+    assert_eq!(names(&screen.app.callers.selected.path), ["call", "main"]);
+    // And on the way up it comes behind what is inlined in it.
+    let mut screen = self::screen();
+    let end = key(&screen, "end");
+    set_pivot(&mut screen.app, end);
+    screen.app.open(Tab::Callers);
+    screen.compute();
+    screen.keys("↑↑↑");
+    assert_eq!(names(&screen.app.callers.selected.path), ["end", "back", "l.so+0x10", "main"]);
+    name(&mut screen);
+    assert_eq!(names(&screen.app.callers.selected.path), ["end", "back", "hidden", "call", "main"]);
+}
+
+#[test]
+fn esc_in_callers_leads_back_to_a_function_that_has_its_name_since() {
+    let mut screen = screen();
+    screen.keys("↓↓↓→→3↓\n");
+    assert_eq!(pivot(&screen), "l.so+0x20");
+    assert_eq!(screen.app.callers.history.len(), 1);
+    name(&mut screen);
+    assert_eq!(pivot(&screen), "leaf");
+    screen.keys("\x1b");
+    assert_eq!(pivot(&screen), "small");
+    assert_eq!(picture(&screen).pivot.as_ref().unwrap().sandwich.total.samples, 15);
+}
+
+#[test]
+fn the_row_that_is_selected_in_top_is_followed() {
+    let mut screen = screen();
+    screen.keys("2↓↓");
+    let selected = |screen: &TestScreen| {
+        let label = *screen.app.selected().last().unwrap();
+        picture(screen).labels.get(label).name.clone()
+    };
+    assert_eq!(selected(&screen), "l.so+0x20");
+    // What is above it has changed: it is another row.
+    let mut build = Build::new();
+    for (frame, functions) in NAMES {
+        build.name(frame, functions);
+    }
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 90, &["/x:main", "/l.so:+0x99", "/l.so:+0x20"]);
+    build.add(task, 20, &["/x:main", "/x:beside"]);
+    build.add(task, 10, &["/x:main", "/x:end"]);
+    show(&mut screen, build.finish());
+    assert_eq!(selected(&screen), "leaf");
+}
+
+#[test]
+fn what_is_still_without_a_name_and_what_had_one_stays() {
+    let mut screen = screen();
+    screen.keys("↓↓↓→→");
+    let mut build = Build::new();
+    build.name("/l.so:+0x10", "call⇒hidden");
+    build.name("/other.so:+0x99", "wrong");
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 90, &["/x:main", "/l.so:+0x10"]);
+    build.add(task, 10, &["/x:main", "/l.so:+0x99", "/l.so:+0x20"]);
+    build.add(task, 99, &["/x:main", "/other.so:+0x99"]);
+    let unnamed = vec![build.frame("/l.so:+0x99")];
+    show(&mut screen, build.finish().with_names_to_come(unnamed));
+    assert_eq!(screen.selected(), ["t", "main", "l.so+0x99"]);
+    name(&mut screen);
+    assert_eq!(screen.selected(), ["t", "main", "small"]);
+    screen.app.size = Size::new(100, 30);
+    name(&mut screen);
+    assert_eq!(screen.selected(), ["t", "main", "small"]);
+}
+
+#[test]
+fn of_two_files_of_one_path_the_one_that_ran_most_gives_the_name() {
+    use crate::profile::{Function, Location, Module, Sample};
+    // The same address in a file that replaced the first.
+    let replaced = |has_names: bool| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 5, &["/l.so:+0x10"]);
+        if has_names {
+            build.name("/l.so:+0x10", "old");
+        }
+        let mut recording = build.finish();
+        let profile = &mut recording.profile;
+        let first = *profile.tables.frame(crate::profile::FrameId(0));
+        let module = Module { instance: 1, ..profile.tables.module(first.module).clone() };
+        let module = profile.tables.intern_module(module);
+        let frame = profile.tables.intern_frame(crate::profile::Frame { module, ..first });
+        let stack = profile.tables.intern_stack_of([frame]);
+        let sample = profile.events[0].samples().next().unwrap();
+        for time_ns in 0..20 {
+            profile.events[0].push(Sample { time_ns, stack, ..sample });
+        }
+        if has_names {
+            let name = profile.tables.intern_string("new");
+            let function = profile.symbols.intern_function(Function { name, raw_name: name });
+            profile.symbols.set_locations(frame, vec![Location { function, ..Location::default() }]);
+        }
+        recording
+    };
+    let mut screen = TestScreen::new(replaced(false), 80, 24);
+    screen.keys("↓↓");
+    assert_eq!((screen.selected().join(" "), samples(&screen)), ("t l.so+0x10".to_owned(), 25));
+    show(&mut screen, replaced(true));
+    assert_eq!(screen.selected(), ["t", "new"]);
+}

@@ -1,0 +1,111 @@
+//! What the thread that computes does with a recording that grows and is held.
+
+use super::picture::Picture;
+use super::worker::{Done, Job, Worker};
+use crate::report::tests::fixture::{Build, ingest};
+use crate::report::{
+    CommonOptions, Direction, ExportJob, ExportShape, LabelKey, Recording, SortKey, StackFilter, View,
+};
+use crate::tui::app::query::Query;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Longer than any picture of a test takes on a crowded machine.
+const LONG: Duration = Duration::from_secs(60);
+
+fn started() -> (Worker, Receiver<Done>) {
+    let (tell, done) = channel();
+    let worker = Worker::start(move |what| {
+        let _ = tell.send(what);
+    });
+    (worker.unwrap(), done)
+}
+
+fn next(worker: &Worker, done: &Receiver<Done>) -> Arc<Picture> {
+    assert!(matches!(done.recv_timeout(LONG).unwrap(), Done::Picture));
+    worker.take().unwrap()
+}
+
+fn turned() -> Query {
+    Query { direction: Direction::BottomUp, ..Query::new(CommonOptions::default()) }
+}
+
+#[test]
+fn what_is_held_is_asked_and_nothing_newer() {
+    let (first, newer): (Arc<Recording>, Arc<Recording>) = (Arc::new(ingest()), Arc::new(ingest()));
+    let (worker, done) = started();
+    worker.ask(Job::Query(Query::new(CommonOptions::default())));
+    worker.ask(Job::Recording(Arc::clone(&first)));
+    assert!(Arc::ptr_eq(&next(&worker, &done).recording, &first));
+    // It rests; the newer state has come already when the screen is frozen.
+    worker.ask(Job::Recording(Arc::clone(&newer)));
+    worker.ask(Job::Hold(Arc::clone(&first)));
+    worker.ask(Job::Query(turned()));
+    loop {
+        let picture = next(&worker, &done);
+        if picture.query == turned() {
+            assert!(Arc::ptr_eq(&picture.recording, &first));
+            break;
+        }
+    }
+    worker.ask(Job::Recording(Arc::clone(&newer)));
+    assert!(Arc::ptr_eq(&next(&worker, &done).recording, &newer));
+}
+
+#[test]
+fn what_is_asked_for_by_its_address_is_there_in_the_first_picture_that_has_its_name() {
+    let recording = |has_names: bool| {
+        let mut build = Build::new();
+        if has_names {
+            build.name("/l.so:+0x10", "call");
+        }
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 9, &["/x:main", "/l.so:+0x10"]);
+        build.add(task, 5, &["/x:main", "/x:beside"]);
+        Arc::new(build.finish())
+    };
+    let key = |name: &str| LabelKey { name: name.into(), module: "/l.so".into(), line: None };
+    let mut query = Query { pivot: Some(key("l.so+0x10")), ..Query::new(CommonOptions::default()) };
+    query.common.filter.stacks.push(StackFilter::Focus(key("l.so+0x10")));
+    let (worker, done) = started();
+    worker.ask(Job::Query(query));
+    worker.ask(Job::Recording(recording(false)));
+    assert_eq!(next(&worker, &done).total.samples, 9);
+    // It knows the name from then on.
+    for _ in 0..2 {
+        worker.ask(Job::Recording(recording(true)));
+        let named = next(&worker, &done);
+        assert_eq!((named.total.samples, named.query.pivot.clone()), (9, Some(key("call"))));
+        assert_eq!(named.query.common.filter.stacks, [StackFilter::Focus(key("call"))]);
+        assert!(named.pivot.is_some());
+    }
+}
+
+#[test]
+fn an_export_is_of_the_recording_that_it_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut long = ingest();
+    long.profile.meta.target_name = "the one that is shown".into();
+    let (worker, done) = started();
+    worker.ask(Job::Query(Query::new(CommonOptions::default())));
+    worker.ask(Job::Recording(Arc::new(ingest())));
+    next(&worker, &done);
+    let job = ExportJob {
+        common: CommonOptions::default(),
+        shape: ExportShape::Svg,
+        view: View::Flat,
+        sort: SortKey::default(),
+        stem: folder.path().join("prof"),
+    };
+    worker.ask(Job::Export(job, Arc::new(long), "all".into()));
+    let Done::Exported(Ok((path, _))) = done.recv_timeout(LONG).unwrap() else { panic!("no file") };
+    assert!(std::fs::read_to_string(path).unwrap().contains("the one that is shown"));
+}
+
+#[test]
+fn the_worker_ends_with_its_handle() {
+    let (worker, done) = started();
+    drop(worker);
+    assert!(matches!(done.recv_timeout(LONG).unwrap(), Done::Ended));
+}

@@ -1,0 +1,108 @@
+//! What comes from the terminal as actions: keys, clicks, the wheel; and what only looks like keys.
+
+use crate::tui::app::action::Action;
+use crate::tui::app::key::{action_of_key, chord_of, ctrl};
+use crate::tui::app::state::App;
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEventKind};
+use ratatui::layout::Position;
+use std::time::{Duration, Instant};
+
+/// Two clicks within this time at one place are a double click.
+const DOUBLE_CLICK: Duration = Duration::from_millis(400);
+
+/// Rows that a notch of the wheel moves.
+const WHEEL_ROWS: i16 = 3;
+
+/// Longest answer of a terminal, in characters.
+const LONGEST_ANSWER: usize = 64;
+
+/// How long after a question its answer may begin: a line over the world is slower than the question waits for it.
+const LATEST_ANSWER: Duration = Duration::from_secs(3);
+
+/// The characters of an answer come together: what comes later was typed.
+const ANSWER_PAUSE: Duration = Duration::from_millis(100);
+
+/// Turns events of the terminal into actions; remembers the last click.
+#[derive(Debug, Default)]
+pub struct Translator {
+    last_click: Option<(Instant, Position)>,
+    /// When the terminal was asked for something.
+    asked: Option<Instant>,
+    /// Characters that may still belong to its answer, and when the last one came.
+    answer: Option<(usize, Instant)>,
+}
+
+impl Translator {
+    /// That of a terminal which was asked for something `now`.
+    pub fn after_a_question(now: Instant) -> Self {
+        Translator { asked: Some(now), ..Translator::default() }
+    }
+
+    /// What `event` means now.
+    pub fn action(&mut self, app: &App, event: &Event, now: Instant) -> Option<Action> {
+        match event {
+            Event::Key(key) if self.is_of_answer(key, now) => None,
+            Event::Key(key) => action_of_key(app, key),
+            Event::Mouse(mouse) => {
+                let at = Position::new(mouse.column, mouse.row);
+                let is_shifted = mouse.modifiers.contains(KeyModifiers::SHIFT);
+                let wheel = |rows: i16| match is_shifted {
+                    true => Action::Scroll { at, rows: 0, columns: rows },
+                    false => Action::Scroll { at, rows, columns: 0 },
+                };
+                let action = match mouse.kind {
+                    MouseEventKind::Down(MouseButton::Left) => self.click(at, now),
+                    MouseEventKind::Drag(MouseButton::Left) => Action::Drag(at),
+                    MouseEventKind::Up(MouseButton::Left) => Action::Release(at),
+                    MouseEventKind::ScrollUp => wheel(-WHEEL_ROWS),
+                    MouseEventKind::ScrollDown => wheel(WHEEL_ROWS),
+                    MouseEventKind::ScrollLeft => Action::Scroll { at, rows: 0, columns: -WHEEL_ROWS },
+                    MouseEventKind::ScrollRight => Action::Scroll { at, rows: 0, columns: WHEEL_ROWS },
+                    _ => return None,
+                };
+                let is_click = matches!(action, Action::Click(_) | Action::DoubleClick(_));
+                match (&app.overlay, &app.prompt) {
+                    (Some(_), _) if is_click => Some(Action::CloseOverlay),
+                    (Some(_), _) => Some(Action::InOverlay(Box::new(action))),
+                    (_, Some(_)) => None,
+                    _ => Some(action),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a key is none: a terminal that was asked for its colours and answers late seems to type
+    /// `ESC ] 11 ; rgb:…`, up to a bell or to `ESC \\`.
+    fn is_of_answer(&mut self, event: &KeyEvent, now: Instant) -> bool {
+        let chord = chord_of(event);
+        if chord == ctrl('c') || chord == ctrl('z') {
+            self.answer = None;
+            return false;
+        }
+        let is_soon = self.asked.is_some_and(|asked| now.duration_since(asked) <= LATEST_ANSWER);
+        if is_soon && chord == (KeyCode::Char(']'), KeyModifiers::ALT) {
+            self.answer = Some((LONGEST_ANSWER, now));
+            return true;
+        }
+        let Some((left, last)) = self.answer.take() else { return false };
+        if now.duration_since(last) > ANSWER_PAUSE {
+            return false;
+        }
+        let is_end = chord == ctrl('g') || chord == (KeyCode::Char('\\'), KeyModifiers::ALT);
+        self.answer = (left > 1 && !is_end).then_some((left - 1, now));
+        true
+    }
+
+    fn click(&mut self, at: Position, now: Instant) -> Action {
+        match self.last_click.take() {
+            Some((then, place)) if place == at && now.duration_since(then) <= DOUBLE_CLICK => {
+                Action::DoubleClick(at)
+            }
+            _ => {
+                self.last_click = Some((now, at));
+                Action::Click(at)
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Writing to the terminal, which may not read: over a line that hangs, or stopped by Ctrl-S.
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::termios::{QueueSelector, tcflush};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// The signal that ends the session, once one has come: nothing is waited for any more.
+static ENDED_BY: AtomicI32 = AtomicI32::new(0);
+
+/// Opened once: it is a device.
+static TTY: OnceLock<Tty> = OnceLock::new();
+
+/// How long the terminal is waited for before it is looked at what else has happened.
+const LOOK_AROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+/// How often that is done for the last words.
+const LAST_LOOKS: usize = 4;
+
+/// The terminal that standard output is. Writing to it waits for it, but not when the session is to end.
+#[derive(Debug, Clone)]
+pub struct Tty(Arc<File>);
+
+impl Tty {
+    /// The one of this process.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be opened.
+    pub(crate) fn get() -> io::Result<Tty> {
+        if let Some(tty) = TTY.get() {
+            return Ok(tty.clone());
+        }
+        // Not to wait is said of an open file, and that of standard output is the shell's, too.
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let open = |path: &str| rustix::fs::open(path, flags, Mode::empty());
+        // After `su` the device is another user's, and only the second name can be opened.
+        let file = open("/proc/self/fd/1").or_else(|_| open("/dev/tty"))?;
+        Ok(TTY.get_or_init(|| Tty(Arc::new(File::from(file)))).clone())
+    }
+
+    /// Writes what ends the session: what the terminal has not read by then is thrown away.
+    pub(super) fn write_last(bytes: &[u8]) {
+        let Ok(tty) = Tty::get() else { return };
+        for look in 1..=LAST_LOOKS {
+            match rustix::io::write(&*tty.0, bytes) {
+                Err(Errno::AGAIN) if look + 1 == LAST_LOOKS => drop(tcflush(&*tty.0, QueueSelector::OFlush)),
+                Err(Errno::AGAIN) => drop(tty.wait()),
+                Err(Errno::INTR) => {}
+                // It has been read, or nobody is there.
+                Ok(_) | Err(_) => return,
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        let mut fds = [PollFd::new(&self.0, PollFlags::OUT)];
+        match rustix::event::poll(&mut fds, Some(&LOOK_AROUND)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Write for Tty {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            if ended_by().is_some() {
+                return Err(io::Error::other("the session is to end"));
+            }
+            match rustix::io::write(self.0.as_fd(), bytes) {
+                Err(Errno::AGAIN) => self.wait()?,
+                Err(Errno::INTR) => {}
+                written => return Ok(written?),
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The session is to end, for this signal.
+pub(super) fn end_by(signal: i32) {
+    ENDED_BY.store(signal, Ordering::Relaxed);
+}
+
+/// The signal for which the session is to end.
+pub(crate) fn ended_by() -> Option<i32> {
+    Some(ENDED_BY.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
+}

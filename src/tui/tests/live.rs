@@ -1,0 +1,256 @@
+//! What is seen of a recording that goes on: a past of which only sums are left, and the last part of it.
+
+use super::session::{Session, theme};
+use crate::profile::FrameId;
+use crate::record::live::Rehearsal;
+use crate::report::tests::fixture::Build;
+use crate::report::{CommonOptions, Recording, TimeRange, Timeline};
+use crate::tui::app::action::{Action, Effect, Seen, Tab};
+use crate::tui::app::query::{BehindQuery, Window};
+use crate::tui::app::state::{App, Live};
+use crate::tui::compute::picture::Picture;
+use crate::tui::views::time::Panel;
+use crate::tui::widgets::theme::ColorDepth;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// `seconds` of a recording of `threads` threads that share one CPU, folded as it is when it is watched.
+fn watched(seconds: u64, threads: u32) -> Recording {
+    let mut rehearsal = Rehearsal::new(threads);
+    for _ in 0..seconds / 10 {
+        rehearsal.pass(Duration::from_secs(10), 9_990, 0, 40);
+        rehearsal.fold();
+    }
+    let (mut snapshot, _) = rehearsal.snapshot();
+    if let Some(end) = &mut snapshot.profile.end {
+        // What this test costs is no part of it.
+        (end.cpu_ns, end.recording_cpu_ns, end.bpf_ns) = (2 * SECOND_NS, Some(SECOND_NS), 0);
+    }
+    Recording::new(snapshot.profile, snapshot.integrity)
+}
+
+fn session(seconds: u64, tab: Tab) -> Session {
+    let mut session = Session::new(watched(seconds, 3), None, tab);
+    session.app.live = Some(Live::default());
+    session
+}
+
+#[test]
+fn flame_of_what_goes_on_on_all_screens() {
+    insta::assert_snapshot!(session(130, Tab::Flame).snapshot());
+}
+
+#[test]
+fn top_of_what_goes_on_on_all_screens() {
+    let mut session = session(100, Tab::Top);
+    for seconds in [110, 120, 130] {
+        session.recording = Arc::new(watched(seconds, 3));
+        session.picture();
+    }
+    insta::assert_snapshot!(session.snapshot());
+}
+
+#[test]
+fn help_of_what_goes_on_on_all_screens() {
+    let mut session = session(130, Tab::Flame);
+    session.press(&[Action::Help]);
+    insta::assert_snapshot!(session.snapshot());
+}
+
+#[test]
+fn a_coarse_past_on_all_screens() {
+    insta::assert_snapshot!(session(130, Tab::Time).snapshot());
+}
+
+#[test]
+fn a_coarse_past_as_a_heat_map_on_all_screens() {
+    let mut session = session(130, Tab::Time);
+    session.press(&[Action::HeatMap]);
+    insta::assert_snapshot!(session.snapshot());
+}
+
+/// The stacks of one thread that were added up in one step have their time in common.
+#[test]
+fn a_stack_of_a_coarse_past_stays_selected() {
+    let mut session = session(130, Tab::Time);
+    let time = TimeRange { from_ns: Some(0), to_ns: Some(SECOND_NS) };
+    session.app.query.behind = Some(BehindQuery { time, row: None });
+    session.app.time.panel = Panel::Samples;
+    session.picture();
+    for _ in 0..7 {
+        session.press(&[Action::Down]);
+    }
+    let selected = |session: &Session| {
+        let picture = session.app.picture.clone().unwrap();
+        let behind = picture.behind.as_ref().unwrap();
+        let sample = behind.samples[session.app.time.samples.cursor(behind.samples.len())].clone();
+        (sample.tid, sample.step_ns, behind.stacks[sample.stack].clone())
+    };
+    let before = selected(&session);
+    assert!(before.1 > 0, "{before:?} is not added up");
+    session.picture();
+    assert_eq!(selected(&session), before);
+}
+
+#[test]
+fn no_thread_ran_longer_than_there_was_time() {
+    // 13 minutes are folded in steps of one second and of ten.
+    for (seconds, threads) in [(130, 1), (780, 1), (780, 4)] {
+        let recording = watched(seconds, threads);
+        assert!(recording.coarse_time().until_ns().unwrap() >= (seconds - 61) * SECOND_NS);
+        let buckets = 960;
+        let timeline = Timeline::new(&recording, &CommonOptions::default(), buckets, true, 0).unwrap();
+        assert_eq!(timeline.rows.len(), threads as usize);
+        let period_ns = 1_001_001;
+        for (number, bucket) in timeline.rows.iter().flat_map(|row| row.buckets.iter().enumerate()) {
+            // A sample stands for all of its period, wherever in it the bucket begins.
+            assert!(
+                bucket.on_cpu_ns <= timeline.bucket_ns + period_ns,
+                "{seconds} s: {bucket:?} of {} ns at {number}",
+                timeline.bucket_ns
+            );
+        }
+        let sum: u64 = timeline.rows.iter().map(|row| row.sum.on_cpu_ns).sum();
+        let all = recording.profile.events[0].total_weight();
+        assert!(sum <= all && all - sum < all / 1_000, "{sum} of {all}");
+        // One thread that always ran: no second differs from another.
+        if threads == 1 {
+            let grid = timeline.heat.grid(2_000, 10);
+            let whole = (seconds / 20 * 20) as usize * grid.rows;
+            let cells = &grid.cells[..whole.min(grid.cells.len())];
+            let (least, most) = (cells.iter().min().unwrap(), cells.iter().max().unwrap());
+            assert!(most - least <= 3 * period_ns + most / 50, "{least} to {most}");
+        }
+    }
+}
+
+#[test]
+fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
+    for tab in Tab::ALL {
+        let mut session = session(130, *tab);
+        assert!(session.text().contains("coarse before"), "{}", session.text());
+    }
+    let mut session = session(130, Tab::Time);
+    assert!(session.text().contains("in steps of 1 s"), "{}", session.text());
+    session.press(&[Action::Notes]);
+    assert!(session.text().contains("is kept in steps of 1 s"), "{}", session.text());
+    // Of the last ten seconds all is known.
+    session.press(&[Action::CloseOverlay, Action::NextWindow, Action::NextWindow]);
+    assert_eq!(session.app.query.window, Window::TenSeconds);
+    assert!(!session.text().contains("coarse") && !session.text().contains("steps"), "{}", session.text());
+}
+
+#[test]
+fn time_follows_the_window() {
+    let mut session = session(130, Tab::Time);
+    for (window, from_s) in [(Window::Minute, 70), (Window::TenSeconds, 120), (Window::All, 0)] {
+        session.press(&[Action::NextWindow]);
+        assert_eq!(session.app.query.window, window);
+        let picture = session.app.picture.clone().unwrap();
+        let timeline = picture.timeline.as_ref().unwrap();
+        assert_eq!((timeline.start_ns, timeline.duration_ns), (from_s * SECOND_NS, 130 * SECOND_NS));
+        let sum: u64 = timeline.rows.iter().map(|row| row.sum.on_cpu_ns).sum();
+        let all = picture.total.weight;
+        assert!(sum.abs_diff(all) <= all / 1_000, "{sum} of {all}");
+        let text = session.text();
+        let start = if from_s == 0 { " 0s".to_owned() } else { format!("{from_s}.0s") };
+        assert!(text.contains(&start) && text.contains("130.0s"), "{text}");
+    }
+    // What is selected is in it, and so is a range that begins there.
+    session.app.time.at_ns = 5 * SECOND_NS;
+    session.press(&[Action::NextWindow, Action::NextWindow, Action::RangeStart]);
+    assert_eq!(session.app.query.common.filter.time.from_ns, Some(120 * SECOND_NS));
+    session.press(&[Action::Whole, Action::HeatMap]);
+    assert!(session.text().contains("+0 ms") && session.text().contains("120.0s"), "{}", session.text());
+}
+
+#[test]
+fn samples_of_which_only_the_sum_is_left_say_so() {
+    let mut session = session(130, Tab::Time);
+    session.press(&[Action::Enter]);
+    let text = session.text();
+    assert!(text.contains("0-1 s") && text.contains("samples"), "{text}");
+    session.press(&[Action::RangeStart, Action::RangeEnd]);
+    let TimeRange { from_ns: Some(from_ns), to_ns: Some(to_ns) } = session.app.query.common.filter.time
+    else {
+        panic!("no range")
+    };
+    assert_eq!((from_ns % SECOND_NS, to_ns - from_ns), (0, SECOND_NS));
+}
+
+#[test]
+fn on_a_narrow_screen_the_trend_goes_first() {
+    let mut session = session(20, Tab::Top);
+    // A picture comes while it is live.
+    session.picture();
+    let heading = |session: &mut Session, columns| {
+        session.lines((columns, 24), &theme(ColorDepth::True, false)).swap_remove(2)
+    };
+    // What is a full screen has everything.
+    for columns in [80, 120] {
+        let full = heading(&mut session, columns);
+        for column in ["SELF%v", "±", "TOTAL%", " SELF ", "FUNCTION", "MODULE", "TREND"] {
+            assert!(full.contains(column), "{column} in {columns}: {full}");
+        }
+    }
+    let narrow = heading(&mut session, 76);
+    assert!(!narrow.contains("TREND") && narrow.contains("MODULE") && narrow.contains('±'), "{narrow}");
+}
+
+#[test]
+fn what_it_costs_is_said_at_80_columns() {
+    let mut session = session(130, Tab::Flame);
+    let header = session.text().lines().next().unwrap().to_owned();
+    assert!(
+        header.contains("0.8% + BPF 0.0%") && header.contains("LIVE") && header.contains("note"),
+        "{header}"
+    );
+}
+
+#[test]
+fn names_that_are_being_read_are_no_reason_to_install_anything() {
+    let recording = || {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 50, &["/x:main", "/usr/lib/libfoo.so:+0x2000"]);
+        build.finish()
+    };
+    let frames = recording().profile.tables.frames().len() as u32;
+    let symbols = recording().profile.symbols;
+    let unnamed: Vec<FrameId> = (0..frames).map(FrameId).filter(|frame| !symbols.is_named(*frame)).collect();
+    assert_eq!(unnamed.len(), 1);
+    let seen = |recording: Recording| {
+        let mut session = Session::new(recording, None, Tab::Flame);
+        let notes = session.app.picture.clone().unwrap().notes.join(", ");
+        (notes, session.text().contains("reading names"))
+    };
+    let (notes, is_said) = seen(recording());
+    assert!(notes.contains("install its debug symbols") && !is_said, "{notes}");
+    let (notes, is_said) = seen(recording().with_names_to_come(unnamed));
+    assert_eq!(notes, "names are being read: 50.0% of frames have none yet");
+    assert!(is_said);
+}
+
+#[test]
+fn a_frozen_screen_shows_no_newer_picture() {
+    let mut session = session(20, Tab::Flame);
+    let first = Arc::clone(&session.app.picture.as_ref().unwrap().recording);
+    session.app.update(&Action::Freeze);
+    let seen = Seen(Arc::clone(&first));
+    assert_eq!(session.app.take_effects(), [Effect::Hold(seen.clone())]);
+    let newer = Arc::new(watched(30, 3));
+    let picture = |recording, app: &App| Picture::new(recording, &app.query).unwrap();
+    // It was on its way when the key was pressed.
+    assert!(session.app.holds_back(&picture(&newer, &session.app)));
+    assert!(!session.app.holds_back(&picture(&first, &session.app)));
+    session.app.update(&Action::Freeze);
+    assert_eq!(session.app.take_effects(), [Effect::Resume]);
+    assert!(!session.app.holds_back(&picture(&newer, &session.app)));
+    // A question that was asked before is asked again, of what is held.
+    session.app.update(&Action::Invert);
+    session.app.take_effects();
+    session.app.update(&Action::Freeze);
+    assert_eq!(session.app.take_effects(), [Effect::Hold(seen), Effect::Ask]);
+}

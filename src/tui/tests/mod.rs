@@ -1,0 +1,18 @@
+//! Tests of several views at once, and the screens that all tests of views are drawn on.
+
+#[cfg(test)]
+pub(crate) mod export;
+#[cfg(test)]
+pub(crate) mod key;
+#[cfg(test)]
+pub(crate) mod live;
+#[cfg(test)]
+pub(crate) mod one_model;
+#[cfg(test)]
+pub(crate) mod screen;
+#[cfg(test)]
+pub(crate) mod session;
+#[cfg(test)]
+pub(crate) mod update;
+#[cfg(test)]
+pub(crate) mod views;

@@ -1,0 +1,152 @@
+//! A screen for tests: an app with its picture, drawn into memory and shown as text.
+
+use crate::report::tests::fixture::ingest;
+use crate::report::{CommonOptions, Recording};
+use crate::tui::app::action::{Action, Effect};
+use crate::tui::app::query::Query;
+use crate::tui::app::state::App;
+use crate::tui::compute::picture::Picture;
+use crate::tui::terminal::translator::Translator;
+use crate::tui::widgets::screen;
+use crate::tui::widgets::theme::{ColorDepth, Glyphs, Theme};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Size;
+use ratatui::style::Modifier;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) const COLORS: Theme = Theme { depth: ColorDepth::True, is_light: false, glyphs: Glyphs::UNICODE };
+pub(crate) const PLAIN: Theme = Theme { depth: ColorDepth::None, ..COLORS };
+pub(crate) const ASCII: Theme = Theme { depth: ColorDepth::None, is_light: false, glyphs: Glyphs::ASCII };
+
+/// An app that gets every picture at once.
+pub(crate) struct TestScreen {
+    pub(crate) app: App,
+    pub(crate) recording: Arc<Recording>,
+    /// What was to be done outside, apart from pictures.
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// The recording of most tests, on the smallest usual screen.
+pub(crate) fn screen() -> TestScreen {
+    TestScreen::new(ingest(), 80, 24)
+}
+
+impl TestScreen {
+    /// The selected function and everything above it.
+    pub(crate) fn selected(&self) -> Vec<String> {
+        self.app.flame.selected.path.iter().map(|step| step.label.name.clone()).collect()
+    }
+
+    /// The function that is zoomed into, and everything above it.
+    pub(crate) fn zoom(&self) -> Vec<String> {
+        self.app.flame.zoom.path.iter().map(|step| step.label.name.clone()).collect()
+    }
+
+    pub(crate) fn new(recording: Recording, columns: u16, rows: u16) -> Self {
+        TestScreen::with(recording, CommonOptions::default(), columns, rows)
+    }
+
+    pub(crate) fn with(recording: Recording, common: CommonOptions, columns: u16, rows: u16) -> Self {
+        let app = App::new(Query::new(common), Size::new(columns, rows));
+        let mut screen = TestScreen { app, recording: Arc::new(recording), effects: Vec::new() };
+        screen.compute();
+        screen
+    }
+
+    /// What the worker does.
+    pub(crate) fn compute(&mut self) {
+        match Picture::new(&self.recording, &self.app.query) {
+            Ok(picture) => self.app.set_picture(Arc::new(picture)),
+            Err(failure) => self.app.set_problem(&failure),
+        }
+    }
+
+    pub(crate) fn act(&mut self, action: &Action) {
+        self.app.update(action);
+        for effect in self.app.take_effects() {
+            match effect {
+                Effect::Ask => self.compute(),
+                other => self.effects.push(other),
+            }
+        }
+    }
+
+    pub(crate) fn press(&mut self, code: KeyCode, held: KeyModifiers) {
+        let event = Event::Key(KeyEvent::new(code, held));
+        if let Some(action) = Translator::default().action(&self.app, &event, Instant::now()) {
+            self.act(&action);
+        }
+    }
+
+    /// Types letters; `\n` is Enter, `\x1b` Esc, `v` and the like what they are.
+    pub(crate) fn keys(&mut self, keys: &str) {
+        for c in keys.chars() {
+            let code = match c {
+                '\n' => KeyCode::Enter,
+                '\x1b' => KeyCode::Esc,
+                '↓' => KeyCode::Down,
+                '↑' => KeyCode::Up,
+                '→' => KeyCode::Right,
+                '←' => KeyCode::Left,
+                c => KeyCode::Char(c),
+            };
+            self.press(code, KeyModifiers::NONE);
+        }
+    }
+
+    fn buffer(&self, theme: &Theme) -> Buffer {
+        let size = self.app.size;
+        let mut terminal = Terminal::new(TestBackend::new(size.width, size.height)).unwrap();
+        terminal.draw(|frame| screen::draw(frame, &self.app, theme)).unwrap();
+        terminal.backend().buffer().clone()
+    }
+
+    /// The characters on the screen.
+    pub(crate) fn text(&self, theme: &Theme) -> String {
+        let buffer = self.buffer(theme);
+        let rows = buffer.area.rows().map(|row| {
+            let mut line = String::new();
+            let mut taken = 0;
+            for cell in row.columns() {
+                // The second cell of a wide character is not shown.
+                if cell.x >= taken {
+                    let symbol = buffer[(cell.x, cell.y)].symbol();
+                    taken = cell.x + crate::base::safe_text::width(symbol).max(1) as u16;
+                    line.push_str(symbol);
+                }
+            }
+            line.trim_end().to_owned() + "\n"
+        });
+        rows.collect()
+    }
+
+    /// The characters, and which of them look how: a letter for each look, explained below.
+    pub(crate) fn looks(&self, theme: &Theme) -> String {
+        let buffer = self.buffer(theme);
+        let mut known: Vec<String> = Vec::new();
+        let mut map = String::new();
+        for row in buffer.area.rows() {
+            let mut line = String::new();
+            for cell in row.columns() {
+                let style = buffer[(cell.x, cell.y)].style();
+                let modifiers = style.add_modifier & !Modifier::empty();
+                let look = format!("{:?} on {:?} {modifiers:?}", style.fg, style.bg).replace("Some", "");
+                let at = known.iter().position(|one| *one == look).unwrap_or_else(|| {
+                    known.push(look);
+                    known.len() - 1
+                });
+                line.push(if at == 0 { ' ' } else { char::from(b'a' + (at as u8 - 1) % 26) });
+            }
+            map.push_str(line.trim_end());
+            map.push('\n');
+        }
+        let legend: String = (known.iter().enumerate().skip(1))
+            .map(|(at, look)| format!("{} = {look}\n", char::from(b'a' + (at as u8 - 1) % 26)))
+            .collect();
+        format!("{}\n{map}\n{legend}", self.text(theme))
+    }
+}

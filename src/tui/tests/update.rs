@@ -1,0 +1,348 @@
+//! What keys and the pointer do to the state, without a terminal.
+
+use super::screen::{PLAIN, TestScreen, screen};
+use crate::base::units::percent;
+use crate::profile::{Integrity, Profile};
+use crate::report::tests::fixture::{Build, ingest};
+use crate::report::tests::fixture_waits::waiting;
+use crate::report::{
+    CallTree, CommonOptions, Direction, FunctionTable, Input, Metric, Page, Recording, ReportOptions,
+    SortKey, Space, StackFilter, View, render,
+};
+use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::state::Prompt;
+use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::layout::Position;
+use std::sync::Arc;
+
+#[test]
+fn every_number_is_that_of_the_report() {
+    for (recording, metric) in
+        [(ingest(), Metric::OnCpu), (waiting(), Metric::OffCpu), (waiting(), Metric::Wall)]
+    {
+        let mut screen = TestScreen::new(recording, 100, 40);
+        screen.act(&Action::Open(Tab::Flame));
+        screen.app.ask(|query| query.common.metric = Some(metric));
+        screen.compute();
+        let picture = Arc::clone(screen.app.picture.as_ref().unwrap());
+        let selection = screen.recording.select(&screen.app.query.common).unwrap();
+        assert_eq!(picture.table, FunctionTable::new(&selection, SortKey::SelfWeight));
+        assert_eq!((picture.total, picture.whole), (selection.total, selection.whole));
+        assert_eq!(&picture.quality, &selection.quality);
+        // The tree of the report, below the threads that stand in front here.
+        let tree = CallTree::new(&selection, Direction::TopDown);
+        assert_eq!(picture.tree.total(), tree.total());
+        let own = |tree: &CallTree| tree.nodes().map(|(_, node)| node.own.weight).sum::<u64>();
+        assert_eq!(own(&picture.tree), own(&tree));
+    }
+}
+
+#[test]
+fn the_lines_below_say_what_the_report_says() {
+    let mut screen = screen();
+    let options = ReportOptions { view: View::Flat, rows: Some(0), ..ReportOptions::default() };
+    let report = render(&ingest(), &options, &Page::PLAIN).unwrap();
+    screen.keys("↓↓↓↓↓↓");
+    let function = screen.selected().pop().unwrap();
+    let text = screen.text(&PLAIN);
+    let line = report.lines().find(|line| line.contains(&function)).unwrap();
+    let numbers: Vec<&str> = line.split_whitespace().take(3).collect();
+    let [own, error, total] = numbers[..] else { panic!("{line}") };
+    assert!(text.contains("in 1 place"), "{text}");
+    assert!(text.contains(&format!("self {own} ±{error} ")), "{line}\n{text}");
+    assert!(text.contains(&format!("total {total} ")), "{line}\n{text}");
+}
+
+#[test]
+fn samples_waits_and_threads_are_counted_as_by_the_report() {
+    for (metric, count) in [(Metric::OffCpu, "712 waits"), (Metric::OnCpu, "4,140 samples")] {
+        let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
+        let screen = TestScreen::with(waiting(), common.clone(), 100, 24);
+        let options = ReportOptions { common, ..ReportOptions::default() };
+        let report = render(&waiting(), &options, &Page::PLAIN).unwrap();
+        assert!(report.contains(count), "{report}");
+        let text = screen.text(&PLAIN);
+        assert!(text.contains(&format!("all · {count} · ")), "{count}: {text}");
+        assert!(text.contains("  4 threads  "), "{text}");
+    }
+    // Nothing is left: nobody asked for a number of threads.
+    let mut screen = screen();
+    screen.keys("dg↓↓d");
+    assert!(!screen.text(&PLAIN).contains("0 threads"), "{}", screen.text(&PLAIN));
+}
+
+#[test]
+fn a_file_without_its_samples_is_not_a_program_that_did_not_run() {
+    let mut build = Build::new();
+    build.task(1, 1, "t", "t");
+    let whole = build.finish();
+    let text = TestScreen::new(whole.clone(), 80, 24).text(&PLAIN);
+    assert!(text.contains("the target ran for less than"), "{text}");
+    let integrity = Integrity { problem: Some("chunk 3 is cut".into()), ..Integrity::default() };
+    let cut = Recording::new(whole.profile.clone(), integrity.clone());
+    let mut screen = TestScreen::new(cut, 80, 24);
+    let text = screen.text(&PLAIN);
+    assert!(!text.contains("did not run"), "{text}");
+    assert!(text.contains("what could be read holds no samples: the file is not whole"), "{text}");
+    assert!(text.contains("(chunk 3 is cut)"), "{text}");
+    screen.keys("!");
+    let note = "the file is not whole (chunk 3 is cut): this shows what could be read";
+    assert!(screen.text(&PLAIN).contains(note), "{}", screen.text(&PLAIN));
+    assert_eq!(screen.recording.warning(&Input::Stdin), Some(note.replace("the file", "standard input")));
+    // Not even the events are left.
+    let profile = Profile { events: Vec::new(), ..whole.profile };
+    let failure = Recording::new(profile, integrity).shown(None).unwrap_err();
+    assert_eq!((failure.status, failure.message.contains("chunk 3 is cut")), (3, true));
+}
+
+#[test]
+fn moving_goes_to_the_widest_below_and_back_up() {
+    let mut screen = screen();
+    screen.keys("↓↓↓");
+    let down = screen.selected();
+    assert_eq!(down.len(), 3);
+    screen.keys("↑");
+    assert_eq!(screen.selected(), down[..2]);
+    screen.keys("jjG");
+    let deepest = screen.selected();
+    screen.keys("G");
+    assert_eq!(screen.selected(), deepest);
+    screen.keys("g");
+    assert!(screen.app.flame.selected.is_all());
+}
+
+#[test]
+fn zoom_goes_back_the_way_it_came_and_escape_never_quits() {
+    let mut screen = screen();
+    screen.keys("↓↓\n");
+    let first = screen.zoom();
+    screen.keys("↓\n");
+    assert_eq!(screen.zoom().len(), 3);
+    screen.keys("\x1b");
+    assert_eq!(screen.zoom(), first);
+    assert_eq!(screen.selected().len(), 3, "what was zoomed is selected");
+    screen.keys("\x1b\x1b\x1b\x1b");
+    assert!(screen.zoom().is_empty() && !screen.app.is_done);
+    screen.keys("↓↓\n↓\n0");
+    assert!(screen.zoom().is_empty());
+}
+
+#[test]
+fn a_new_picture_keeps_zoom_and_selection_by_name() {
+    let recording = |first: u64| -> Recording {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, first, &["/x:main", "/x:a", "/x:deep"]);
+        build.add(task, 10, &["/x:main", "/x:b", "/x:deep"]);
+        build.finish()
+    };
+    let mut screen = TestScreen::new(recording(20), 80, 24);
+    screen.keys("↓↓\n↓↓");
+    assert_eq!(screen.selected(), ["t", "main", "a", "deep"]);
+    // The other branch is wider now.
+    screen.recording = Arc::new(recording(3));
+    screen.compute();
+    assert_eq!(screen.selected(), ["t", "main", "a", "deep"]);
+    assert_eq!(screen.zoom(), ["t", "main"]);
+    assert!(screen.text(&PLAIN).contains("total 23.1%"), "{}", screen.text(&PLAIN));
+}
+
+#[test]
+fn filters_are_taken_back_one_by_one_or_all() {
+    let mut screen = screen();
+    let whole = screen.app.picture.as_ref().unwrap().total;
+    screen.keys("↓↓↓→d");
+    let dropped = screen.app.picture.as_ref().unwrap().total;
+    assert!(dropped.weight < whole.weight);
+    screen.keys("g↓↓↓r");
+    assert_eq!(screen.app.query.common.filter.stacks.len(), 2);
+    screen.keys("u");
+    assert!(matches!(screen.app.query.common.filter.stacks[..], [StackFilter::Drop(_)]));
+    screen.keys("g↓↓↓fU");
+    assert_eq!(screen.app.picture.as_ref().unwrap().total, whole);
+    screen.keys("u");
+    assert_eq!(screen.app.toast.as_deref(), Some("no filter to undo"));
+    // Escape goes back, too, when there is nothing else to go back from.
+    screen.keys("g↓↓↓f\x1b");
+    assert!(screen.app.query.common.filter.stacks.is_empty());
+}
+
+#[test]
+fn focus_on_a_thread_keeps_its_samples() {
+    let mut screen = screen();
+    screen.keys("↓f");
+    let name = screen.selected().pop().unwrap();
+    assert_eq!(screen.app.query.common.filter.thread, Some(format!("^{name}$")));
+    let picture = screen.app.picture.as_ref().unwrap();
+    assert_eq!(picture.tree.roots().len(), 1);
+    screen.keys("uT↓f");
+    assert_eq!(screen.app.query.common.filter.tids.len(), 1);
+}
+
+#[test]
+fn a_bad_search_keeps_the_last_good_one() {
+    let mut screen = screen();
+    screen.keys("/parse");
+    let good = screen.app.search.as_ref().unwrap().functions;
+    assert!(good > 0);
+    screen.keys("(");
+    let Some(Prompt::Search { problem: Some(problem), .. }) = &screen.app.prompt else { panic!() };
+    assert_eq!(problem, "unclosed group");
+    assert_eq!(screen.app.search.as_ref().unwrap().text, "parse");
+    // Enter keeps what was typed, to be mended.
+    screen.keys("\n");
+    assert!(screen.text(&PLAIN).contains("/parse(_   unclosed group"), "{}", screen.text(&PLAIN));
+    screen.keys(")\n");
+    assert!(screen.app.prompt.is_none());
+    assert_eq!(screen.app.search.as_ref().unwrap().text, "parse()");
+    screen.keys("\x1b");
+    assert!(screen.app.search.is_none());
+}
+
+#[test]
+fn keys_that_are_typed_into_a_search_do_nothing_else() {
+    let mut screen = screen();
+    screen.keys("/qi?m1");
+    assert!(!screen.app.is_done && screen.app.overlay.is_none());
+    assert_eq!(screen.app.search.as_ref().unwrap().text, "qi?m1");
+    screen.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
+    assert!(screen.app.is_done);
+}
+
+#[test]
+fn next_goes_round_all_matches() {
+    let mut screen = screen();
+    screen.keys("/parse\n");
+    let first = screen.selected();
+    assert!(first.last().unwrap().contains("parse"), "{first:?}");
+    screen.keys("n");
+    let second = screen.selected();
+    screen.keys("N");
+    assert_eq!(screen.selected(), first);
+    assert_ne!(first, second);
+    screen.keys("&");
+    let picture = screen.app.picture.as_ref().unwrap();
+    assert!(picture.total.weight < picture.whole.weight);
+}
+
+#[test]
+fn the_metric_changes_only_to_one_that_the_recording_has() {
+    let mut running = screen();
+    running.act(&Action::NextMetric);
+    assert_eq!(running.app.toast.as_deref(), Some("the recording holds running time only"));
+    let mut both = TestScreen::new(waiting(), 80, 24);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        seen.push(both.app.picture.as_ref().unwrap().event.metric.unwrap());
+        both.keys("m");
+    }
+    assert_eq!(seen, [Metric::OnCpu, Metric::OffCpu, Metric::Wall, Metric::OnCpu]);
+}
+
+#[test]
+fn kernel_and_inlined_frames_go_and_come_back() {
+    let mut screen = screen();
+    let nodes = |screen: &TestScreen| screen.app.picture.as_ref().unwrap().tree.nodes().len();
+    let all = nodes(&screen);
+    screen.keys("K");
+    assert_eq!(screen.app.query.common.filter.space, Space::User);
+    let without_kernel = nodes(&screen);
+    screen.keys("I");
+    assert!(nodes(&screen) < without_kernel && without_kernel < all);
+    screen.keys("KI");
+    assert_eq!(nodes(&screen), all);
+}
+
+#[test]
+fn inverting_keeps_the_selected_function() {
+    let mut screen = screen();
+    screen.keys("G");
+    let function = screen.selected().pop().unwrap();
+    screen.keys("i");
+    assert_eq!(screen.selected(), [function]);
+}
+
+#[test]
+fn inverting_twice_leads_back_to_where_it_was() {
+    let mut screen = screen();
+    // A function that is no leaf, in a zoom.
+    screen.keys("↓↓\n↓");
+    let (zoom, selected) = (screen.zoom(), screen.selected());
+    assert!(selected.len() > 2 && !zoom.is_empty());
+    screen.keys("i");
+    assert_eq!(screen.selected().last(), selected.last(), "the function stays selected");
+    screen.keys("i");
+    assert_eq!((screen.zoom(), screen.selected()), (zoom, selected));
+}
+
+#[test]
+fn the_pointer_selects_and_zooms() {
+    let mut screen = screen();
+    let body = screen.app.areas().unwrap().body;
+    let at = Position::new(body.x + 1, body.y + 3);
+    screen.act(&Action::Click(at));
+    assert_eq!(screen.selected().len(), 3);
+    screen.act(&Action::DoubleClick(at));
+    assert_eq!(screen.zoom().len(), 3);
+    // The path leads back.
+    screen.act(&Action::Click(Position::new(body.x + 1, body.y)));
+    assert!(screen.zoom().is_empty());
+    screen.act(&Action::Scroll { at, rows: 3, columns: 0 });
+    screen.act(&Action::Scroll { at, rows: -100, columns: 0 });
+    assert_eq!(screen.app.flame.scroll, 0);
+    screen.act(&Action::Click(Position::new(500, 500)));
+}
+
+#[test]
+fn escape_leaves_the_search_before_the_zoom() {
+    let mut screen = screen();
+    screen.keys("↓↓\n/parse\n");
+    let zoom = screen.zoom();
+    assert!(screen.text(&PLAIN).contains("Esc clear"), "{}", screen.text(&PLAIN));
+    screen.keys("\x1b");
+    assert!(screen.app.search.is_none());
+    assert_eq!(screen.zoom(), zoom);
+    screen.keys("\x1b");
+    assert!(screen.zoom().is_empty());
+    // The same of a function in the middle, of a range of time and of what is listed in Time.
+    screen.keys("G3↑\n/parse\n");
+    let pivot = screen.app.query.pivot.clone();
+    screen.keys("\x1b");
+    assert_eq!((screen.app.search.is_none(), &screen.app.query.pivot), (true, &pivot));
+    screen.keys("\x1b");
+    assert_ne!(screen.app.query.pivot, pivot);
+    screen.keys("4→[/parse\n\x1b");
+    assert!(screen.app.search.is_none() && screen.app.query.common.filter.time.from_ns.is_some());
+    screen.keys("\n/parse\n\x1b");
+    assert!(screen.app.search.is_none() && screen.app.query.behind.is_some());
+    screen.keys("\x1b\x1b");
+    assert!(screen.app.query.behind.is_none() && screen.app.query.common.filter.time.is_everything());
+}
+
+#[test]
+fn a_searched_thread_is_kept_with_all_it_did() {
+    let mut screen = TestScreen::new(waiting(), 80, 24);
+    let weight = |screen: &TestScreen| screen.app.picture.as_ref().unwrap().total.weight;
+    let whole = weight(&screen);
+    screen.keys("/^writer$\n");
+    assert!(screen.text(&PLAIN).contains("1 thread  "), "{}", screen.text(&PLAIN));
+    let share = screen.app.search.as_ref().unwrap().share_percent;
+    screen.keys("&");
+    assert!(screen.app.picture.as_ref().unwrap().empty.is_none(), "{}", screen.text(&PLAIN));
+    assert!((percent(weight(&screen), whole) - share).abs() < 0.01);
+    let names: Vec<&str> = {
+        let picture = screen.app.picture.as_ref().unwrap();
+        picture.threads.iter().map(|row| row.thread.as_str()).collect()
+    };
+    assert_eq!(names, ["writer"]);
+    // Threads and functions: what the search says that it found is kept.
+    screen.keys("u/writ\n");
+    let search = screen.app.search.clone().unwrap();
+    assert!(search.functions > 0 && search.share_percent > 0.0);
+    screen.keys("&");
+    assert!((percent(weight(&screen), whole) - search.share_percent).abs() < 0.01);
+    // One thread of several, by its id.
+    screen.keys("uT/4314\n&");
+    let picture = screen.app.picture.as_ref().unwrap();
+    assert_eq!(picture.threads.iter().map(|row| row.tid).collect::<Vec<_>>(), [Some(4314)]);
+}

@@ -1,0 +1,157 @@
+//! The Callers view as it is drawn.
+
+use super::{Side, boxes, layout, selected_box, selected_part, tree};
+use crate::base::safe_text;
+use crate::base::units::{counted, percent, percent_text};
+use crate::report::{BoxOf, FlameBox, LabelKind};
+use crate::tui::app::state::App;
+use crate::tui::compute::picture::{Picture, Pivot};
+use crate::tui::views::flame::details::rest_heading;
+use crate::tui::views::flame::rest_text;
+use crate::tui::views::top;
+use crate::tui::widgets::line::{Below, fitting};
+use crate::tui::widgets::theme::Theme;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+
+/// Draws the view into `area`.
+pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, theme: &Theme) {
+    let Some(pivot) = &picture.pivot else {
+        let text = match &picture.query.pivot {
+            None => "choose a function: Enter in Top".to_owned(),
+            Some(key) => format!("no sample has {} on its stack", safe_text::terminal(&key.name)),
+        };
+        let text = theme.fit(&text, usize::from(area.width).saturating_sub(1));
+        frame.render_widget(Line::from(format!(" {text}")), Rect { height: area.height.min(1), ..area });
+        return;
+    };
+    let layout = layout(app, picture, pivot, area);
+    for side in [Side::Callers, Side::Callees] {
+        let boxes = boxes(app, picture, pivot, side, layout.columns);
+        let selected = (app.callers.side == side && !app.callers.is_middle())
+            .then(|| selected_box(app, picture, pivot, &boxes));
+        for (index, one) in boxes.iter().enumerate() {
+            let Some(y) = layout.line(side, one.row) else { continue };
+            // Cells are at most the width of the screen.
+            let (start, end) = (one.start as u16, one.end as u16);
+            let place = Rect { x: layout.x + start, y, width: end - start, height: 1 };
+            let (text, style) = look(app, picture, theme, pivot, side, one);
+            let style = if selected == Some(index) { theme.selected(style) } else { style };
+            let room = usize::from(place.width).saturating_sub(1);
+            let text = format!("{}{}", theme.glyphs.edge, theme.fit(&text, room));
+            let buffer = frame.buffer_mut();
+            buffer.set_style(place, style);
+            buffer.set_stringn(place.x, y, text, place.width.into(), style);
+        }
+    }
+    let width = usize::from(area.width);
+    let style = if app.callers.is_middle() { theme.selected(theme.heading()) } else { theme.heading() };
+    let text = pivot_text(app, picture, theme, pivot, width - usize::from(layout.side));
+    frame.buffer_mut().set_stringn(layout.x, layout.middle, text, width - usize::from(layout.side), style);
+    if layout.side > 0 {
+        // Where a box was opened, not all of that side is shown.
+        let heading = |side: Side, word: &str| {
+            let is_part = app.callers.zooms.iter().any(|(zoomed, _)| *zoomed == side);
+            if is_part { format!(" {word} {}", theme.glyphs.ellipsis) } else { format!(" {word}") }
+        };
+        for (y, text) in [
+            (layout.above > 0).then(|| (area.y, heading(Side::Callers, "callers"))),
+            Some((layout.middle, " PIVOT".to_owned())),
+            (layout.below > 0 && layout.middle + 1 < area.bottom())
+                .then(|| (layout.middle + 1, heading(Side::Callees, "callees"))),
+        ]
+        .into_iter()
+        .flatten()
+        {
+            frame.buffer_mut().set_stringn(area.x, y, text, layout.side.into(), theme.faint());
+        }
+    }
+}
+
+fn look(
+    app: &App,
+    picture: &Picture,
+    theme: &Theme,
+    pivot: &Pivot,
+    side: Side,
+    one: &FlameBox,
+) -> (String, Style) {
+    let columns = (one.end - one.start) as usize;
+    let id = match &one.what {
+        BoxOf::Node(id) => id,
+        BoxOf::Rest(ids) => {
+            let text = rest_text(theme, ids.len(), columns.saturating_sub(1));
+            return (text, theme.kind(LabelKind::Task, false, "rest"));
+        }
+        BoxOf::All => return (String::new(), Style::new()),
+    };
+    let node = tree(pivot, side).node(*id);
+    let label = picture.labels.get(node.label);
+    let is_waiting = side == Side::Callees && pivot.is_waiting.get(id.index()).copied().unwrap_or(false);
+    let style = theme.kind(label.kind, is_waiting, &label.name);
+    let is_match = app.search.as_ref().is_some_and(|search| search.matches(node.label.index()));
+    let name = app.name(label);
+    let mark = match (node.is_kernel, node.is_inlined) {
+        (true, _) => " [k]",
+        (_, true) => " [i]",
+        _ => "",
+    };
+    let text = if safe_text::width(&name) + mark.len() < columns { name + mark } else { name };
+    (text, if is_match { theme.matched(style) } else { style })
+}
+
+/// The line of the function: its name as far as there is room beside the numbers.
+fn pivot_text(app: &App, picture: &Picture, theme: &Theme, pivot: &Pivot, columns: usize) -> String {
+    let sandwich = &pivot.sandwich;
+    let share = |weight: u64| percent_text(percent(weight, picture.total.weight));
+    let mut parts = vec![
+        format!("self {}", share(sandwich.own.weight)),
+        format!(" {}{:.1}", theme.glyphs.plus_minus, picture.error_points(sandwich.own)),
+        format!("  total {}", share(sandwich.total.weight)),
+        format!(" {}", picture.weight_text(sandwich.total.weight)),
+        format!("  {}", counted(sandwich.paths as u64, "path")),
+    ];
+    // On a narrow screen the error goes, then the paths, then the seconds.
+    let least_name = 12;
+    let width = |parts: &[String]| parts.iter().map(|part| safe_text::width(part)).sum::<usize>();
+    for index in [1, 4, 3] {
+        if width(&parts) + 4 + least_name > columns {
+            parts[index].clear();
+        }
+    }
+    let room = columns.saturating_sub(width(&parts) + 4);
+    let name = theme.fit(&app.name(picture.labels.get(sandwich.label)), room);
+    format!("{} {name}  {}", theme.glyphs.pivot, parts.concat())
+}
+
+/// What is selected.
+pub(crate) fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+    let Some(pivot) = &picture.pivot else { return Vec::new() };
+    let Some(what) = selected_part(app, picture, pivot) else { return Vec::new() };
+    let tree = tree(pivot, app.callers.side);
+    let mut found = match &what {
+        BoxOf::Node(id) => top::function_details(app, picture, tree.node(*id).label, below),
+        BoxOf::Rest(ids) => vec![rest_heading(ids.len(), below)],
+        BoxOf::All => return Vec::new(),
+    };
+    if app.callers.is_middle() {
+        return found;
+    }
+    // How much of the function in the middle goes this way.
+    let weight = what.total(tree);
+    let share = percent_text(percent(weight, pivot.sandwich.total.weight));
+    let way = match app.callers.side {
+        Side::Callers => "comes this way",
+        Side::Callees => "goes this way",
+    };
+    // What is no function has a name only.
+    found.resize(below.lines.clamp(1, 2), Line::default());
+    if let Some(last) = found.last_mut().filter(|_| below.lines > 1) {
+        let parts =
+            [(0, format!("{share} of the pivot")), (1, picture.weight_text(weight)), (2, way.to_owned())];
+        *last = Line::from(below.theme.fit(&fitting(&parts, ", ", below.columns), below.columns));
+    }
+    found
+}

@@ -1,0 +1,443 @@
+//! The Callers view: one function in the middle, its callers above, what it calls below, every occurrence merged.
+
+pub(crate) mod draw;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use super::top;
+use crate::report::{BoxOf, CallTree, FlameBox, LabelId, LabelKey, LabelKind, NodeId, flame_boxes};
+use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::state::App;
+use crate::tui::app::tree_path::{NamedTree, Spot};
+use crate::tui::compute::picture::{Picture, Pivot};
+use ratatui::layout::{Position, Rect};
+use std::cmp::Reverse;
+
+/// Columns of what stands to the left of the boxes.
+const SIDE_COLUMNS: u16 = 11;
+/// From this width on there is room for that.
+const ROOMY_COLUMNS: u16 = 60;
+
+/// On which side of the function something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Side {
+    /// Above.
+    #[default]
+    Callers,
+    /// Below.
+    Callees,
+}
+
+/// What the user did to the view.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallersState {
+    /// The functions that were in the middle before, oldest first.
+    pub history: Vec<LabelKey>,
+    /// On which side the selected box is.
+    pub side: Side,
+    /// The selected box: its way begins with the function in the middle.
+    pub selected: Spot,
+    /// The shared boxes that were opened and on which side, oldest first.
+    pub zooms: Vec<(Side, Spot)>,
+}
+
+impl CallersState {
+    /// Whether the function in the middle is selected.
+    pub(super) fn is_middle(&self) -> bool {
+        self.selected.path.len() < 2 && self.selected.rest.is_empty()
+    }
+
+    fn select_middle(&mut self) {
+        self.selected = Spot::ALL;
+        self.zooms.clear();
+    }
+}
+
+/// Puts a function into the middle.
+pub fn set_pivot(app: &mut App, key: LabelKey) {
+    if app.query.pivot.as_ref() == Some(&key) {
+        return;
+    }
+    app.callers.history.extend(app.query.pivot.clone());
+    app.callers.select_middle();
+    app.ask(|query| query.pivot = Some(key));
+}
+
+/// Chooses the function in the middle when the view is opened: what was selected before, else the hottest.
+pub fn opened(app: &mut App, from: Tab) {
+    let Some(picture) = app.picture.clone() else { return };
+    let key = |label: LabelId| {
+        let label = picture.labels.get(label);
+        (!matches!(label.kind, LabelKind::Task)).then(|| label.key())
+    };
+    let selected = match from {
+        Tab::Flame => super::flame::selected(app, &picture).last().copied(),
+        Tab::Top => top::selected(app, &picture).last().copied(),
+        _ => None,
+    };
+    let hottest = || picture.table.rows.first().map(|row| row.label);
+    if let Some(key) = selected.and_then(key) {
+        set_pivot(app, key);
+    } else if app.query.pivot.is_none()
+        && let Some(key) = hottest().and_then(key)
+    {
+        set_pivot(app, key);
+    }
+}
+
+pub(crate) fn tree(pivot: &Pivot, side: Side) -> &CallTree {
+    match side {
+        Side::Callers => &pivot.sandwich.callers,
+        Side::Callees => &pivot.sandwich.callees,
+    }
+}
+
+fn named<'p>(picture: &'p Picture, pivot: &'p Pivot, side: Side) -> NamedTree<'p> {
+    pivot.named(picture, side)
+}
+
+/// What is at the end of the way, or as far as there is one.
+pub(super) fn selected_part(app: &App, picture: &Picture, pivot: &Pivot) -> Option<BoxOf> {
+    let named = named(picture, pivot, app.callers.side);
+    match named.find(&app.callers.selected) {
+        BoxOf::All => Some(BoxOf::Node(*named.tree.roots().first()?)),
+        found => Some(found),
+    }
+}
+
+/// A node of a box; of several they have all but the name in common.
+fn node_of(what: &BoxOf) -> Option<NodeId> {
+    match what {
+        BoxOf::Node(id) => Some(*id),
+        BoxOf::Rest(ids) => ids.first().copied(),
+        BoxOf::All => None,
+    }
+}
+
+fn select(app: &mut App, picture: &Picture, pivot: &Pivot, side: Side, what: &BoxOf) {
+    app.callers.selected = named(picture, pivot, side).spot_of(what);
+    app.callers.side = side;
+}
+
+/// The stack that is selected, root first; the last is the selected function.
+pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
+    let Some(pivot) = &picture.pivot else { return Vec::new() };
+    let Some(BoxOf::Node(id)) = selected_part(app, picture, pivot) else { return Vec::new() };
+    let tree = tree(pivot, app.callers.side);
+    let mut labels: Vec<LabelId> = tree.path(id).map(|node| node.label).collect();
+    match app.callers.side {
+        Side::Callees => labels.reverse(),
+        // Callers are above what they call: the selected one is all there is of that stack.
+        Side::Callers => labels.truncate(1),
+    }
+    labels
+}
+
+/// The boxes of one side, the function itself in row 0. What is between it and an opened box takes all columns.
+pub(crate) fn boxes(app: &App, picture: &Picture, pivot: &Pivot, side: Side, columns: u16) -> Vec<FlameBox> {
+    let (named, columns) = (named(picture, pivot, side), u32::from(columns));
+    let Some(root) = named.tree.roots().first() else { return Vec::new() };
+    let zoom = app.callers.zooms.iter().rev().find(|(of, _)| *of == side);
+    let top = match zoom.map(|(_, spot)| named.find(spot)) {
+        None | Some(BoxOf::All) => BoxOf::Node(*root),
+        Some(what) => what,
+    };
+    let Some(first) = node_of(&top) else { return Vec::new() };
+    let mut above: Vec<NodeId> = Vec::new();
+    let mut next = named.tree.node(first).parent;
+    while let Some(id) = next {
+        above.push(id);
+        next = named.tree.node(id).parent;
+    }
+    // The opened box itself has no row: what is in it stands where it stood.
+    let is_rest = matches!(top, BoxOf::Rest(_));
+    let rows = above.len() as u32 - u32::from(is_rest);
+    let way = above.into_iter().rev().zip(0..);
+    let way = way.map(|(id, row)| FlameBox { what: BoxOf::Node(id), row, start: 0, end: columns });
+    let below = flame_boxes(named.tree, top, columns, |_| {});
+    let below = below.into_iter().skip(usize::from(is_rest));
+    way.chain(below.map(|one| FlameBox { row: one.row + rows, ..one })).collect()
+}
+
+/// Where everything is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    /// Cells in front of the boxes.
+    pub(crate) side: u16,
+    /// The cells of boxes.
+    pub(crate) x: u16,
+    pub(crate) columns: u16,
+    /// The row of the function.
+    pub(crate) middle: u16,
+    /// Rows of callers, and the first of them that is shown, counted from the function.
+    pub(crate) above: u16,
+    skipped_above: u32,
+    /// The same of callees.
+    pub(crate) below: u16,
+    skipped_below: u32,
+}
+
+pub(crate) fn layout(app: &App, picture: &Picture, pivot: &Pivot, area: Rect) -> Layout {
+    let side = if area.width >= ROOMY_COLUMNS { SIDE_COLUMNS } else { 0 };
+    let depth = |side: Side| tree(pivot, side).nodes().map(|(_, node)| node.depth).max().unwrap_or(0);
+    let rows = area.height.saturating_sub(1);
+    let (up, down) = (depth(Side::Callers), depth(Side::Callees));
+    let within = |depth: u32| u16::try_from(depth).unwrap_or(u16::MAX);
+    // Each side has half of the screen, and what the other does not need.
+    let half = rows / 2;
+    let above = within(up).min(rows - within(down).min(rows - half));
+    let below = rows - above;
+    let selected = selected_part(app, picture, pivot).and_then(|what| node_of(&what));
+    let row = selected.map_or(0, |id| tree(pivot, app.callers.side).node(id).depth);
+    let skipped = |side: Side, rows: u16| {
+        if app.callers.side == side { row.saturating_sub(u32::from(rows)) } else { 0 }
+    };
+    Layout {
+        side,
+        x: area.x + side,
+        columns: area.width - side,
+        middle: area.y + above,
+        above,
+        skipped_above: skipped(Side::Callers, above),
+        below,
+        skipped_below: skipped(Side::Callees, below),
+    }
+}
+
+impl Layout {
+    /// The line on which a row of boxes is.
+    pub(crate) fn line(&self, side: Side, row: u32) -> Option<u16> {
+        let (skipped, rows) = match side {
+            Side::Callers => (self.skipped_above, self.above),
+            Side::Callees => (self.skipped_below, self.below),
+        };
+        let distance = u16::try_from(row.checked_sub(skipped).filter(|distance| *distance > 0)?).ok()?;
+        if distance > rows {
+            return None;
+        }
+        Some(match side {
+            Side::Callers => self.middle - distance,
+            Side::Callees => self.middle + distance,
+        })
+    }
+}
+
+/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> bool {
+    let Some(pivot) = &picture.pivot else {
+        return matches!(action, Action::Back) && back(app);
+    };
+    match action {
+        Action::Up => step(app, picture, pivot, area, Side::Callers),
+        Action::Down => step(app, picture, pivot, area, Side::Callees),
+        // As in the other views, the wheel with Shift goes to the next one beside.
+        Action::Scroll { rows: 0, columns, .. } => beside(app, picture, pivot, area, *columns > 0),
+        Action::Scroll { rows, .. } => {
+            let side = if *rows < 0 { Side::Callers } else { Side::Callees };
+            step(app, picture, pivot, area, side);
+        }
+        Action::First | Action::PageUp | Action::HalfUp => {
+            repeat(app, picture, pivot, area, Side::Callers, action)
+        }
+        Action::Last | Action::PageDown | Action::HalfDown => {
+            repeat(app, picture, pivot, area, Side::Callees, action);
+        }
+        Action::Left => beside(app, picture, pivot, area, false),
+        Action::Right => beside(app, picture, pivot, area, true),
+        Action::Enter => enter(app, picture, pivot, area),
+        Action::Whole => app.callers.zooms.clear(),
+        Action::Back => return back(app),
+        Action::NextMatch => next_match(app, picture, pivot, area, true),
+        Action::PreviousMatch => next_match(app, picture, pivot, area, false),
+        Action::Click(at) | Action::DoubleClick(at) if area.contains(*at) => {
+            let Some((side, what)) = box_at(app, picture, pivot, area, *at) else { return true };
+            select(app, picture, pivot, side, &what);
+            if matches!(action, Action::DoubleClick(_)) {
+                enter(app, picture, pivot, area);
+            }
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Opens the selected box when what is in it or follows it is not drawn, else puts its function into the middle.
+fn enter(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
+    let Some(what) = selected_part(app, picture, pivot) else { return };
+    let BoxOf::Node(id) = what else { return open(app, picture, pivot, area) };
+    let side = app.callers.side;
+    let label = picture.labels.get(tree(pivot, side).node(id).label);
+    if app.callers.is_middle() {
+        app.tell("this is in the middle already: select a caller or a callee");
+    } else if hides_what_follows(pivot, side, id, &shown(app, picture, pivot, area)) {
+        app.callers.zooms.push((side, app.callers.selected.clone()));
+    } else if matches!(label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
+        app.tell("this is no function");
+    } else {
+        set_pivot(app, label.key());
+    }
+}
+
+/// The boxes of the side on which something is selected, as they are drawn in `area`.
+fn shown(app: &App, picture: &Picture, pivot: &Pivot, area: Rect) -> Vec<FlameBox> {
+    boxes(app, picture, pivot, app.callers.side, layout(app, picture, pivot, area).columns)
+}
+
+/// Whether something follows a node of which `boxes` have nothing: its own box is too narrow, or it has none.
+fn hides_what_follows(pivot: &Pivot, side: Side, id: NodeId, boxes: &[FlameBox]) -> bool {
+    let tree = tree(pivot, side);
+    let is_below =
+        |one: &FlameBox| node_of(&one.what).is_some_and(|below| tree.node(below).parent == Some(id));
+    let mut children = tree.node(id).children.iter();
+    // What has no weight is drawn nowhere.
+    children.any(|child| tree.node(*child).total.weight > 0) && !boxes.iter().any(is_below)
+}
+
+/// Shows what is in the selected box, which several share, and selects the widest of them.
+fn open(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
+    let side = app.callers.side;
+    app.callers.zooms.push((side, app.callers.selected.clone()));
+    let row = app.callers.selected.path.len() as u32;
+    let boxes = shown(app, picture, pivot, area);
+    let first = boxes.iter().find(|one| one.row == row);
+    if let Some(one) = first {
+        select(app, picture, pivot, side, &one.what);
+    }
+}
+
+fn back(app: &mut App) -> bool {
+    if let Some((side, spot)) = app.callers.zooms.pop() {
+        app.callers.side = side;
+        app.callers.selected = spot;
+        return true;
+    }
+    let Some(before) = app.callers.history.pop() else { return false };
+    app.callers.select_middle();
+    app.ask(|query| query.pivot = Some(before));
+    true
+}
+
+/// The box that is selected, or the nearest to the middle that is drawn.
+pub(super) fn selected_box(app: &App, picture: &Picture, pivot: &Pivot, boxes: &[FlameBox]) -> usize {
+    let tree = tree(pivot, app.callers.side);
+    let mut at = selected_part(app, picture, pivot);
+    while let Some(what) = at {
+        let is_it = |one: &FlameBox| one.what == what;
+        let shares = |one: &FlameBox| match (&one.what, &what) {
+            (BoxOf::Rest(ids), BoxOf::Node(id)) => ids.contains(id),
+            (BoxOf::Rest(ids), BoxOf::Rest(others)) => others.iter().any(|id| ids.contains(id)),
+            _ => false,
+        };
+        if let Some(index) = boxes.iter().position(is_it).or_else(|| boxes.iter().position(shares)) {
+            return index;
+        }
+        at = node_of(&what).and_then(|id| tree.node(id).parent).map(BoxOf::Node);
+    }
+    0
+}
+
+/// Moves a row towards the callers or the callees.
+fn step(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: Side) {
+    if app.callers.side != towards && !app.callers.is_middle() {
+        app.callers.selected = app.callers.selected.parent();
+        return;
+    }
+    let columns = layout(app, picture, pivot, area).columns;
+    app.callers.side = towards;
+    let boxes = boxes(app, picture, pivot, towards, columns);
+    let at = selected_box(app, picture, pivot, &boxes);
+    let Some(here) = boxes.get(at) else { return };
+    let next = (boxes.iter().enumerate())
+        .filter(|(_, one)| one.row == here.row + 1 && here.start <= one.start && one.end <= here.end)
+        .max_by_key(|(index, one)| (one.end - one.start, Reverse(*index)));
+    match next {
+        Some((_, one)) => select(app, picture, pivot, towards, &one.what),
+        None if matches!(here.what, BoxOf::Rest(_)) => app.tell("Enter shows what is in this box"),
+        None => {
+            let is_narrow =
+                node_of(&here.what).is_some_and(|id| hides_what_follows(pivot, towards, id, &boxes));
+            app.tell(match towards {
+                _ if is_narrow => "too narrow for what follows: Enter shows it",
+                Side::Callers => "nothing calls this",
+                Side::Callees => "this calls nothing",
+            });
+        }
+    }
+}
+
+fn repeat(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: Side, action: &Action) {
+    let times = match action {
+        Action::HalfUp | Action::HalfDown => area.height / 4,
+        Action::PageUp | Action::PageDown => area.height / 2,
+        _ => u16::MAX,
+    };
+    for _ in 0..times.max(1) {
+        let before = (app.callers.side, app.callers.selected.clone());
+        step(app, picture, pivot, area, towards);
+        if before == (app.callers.side, app.callers.selected.clone()) {
+            break;
+        }
+    }
+}
+
+fn beside(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, right: bool) {
+    let side = app.callers.side;
+    let boxes = shown(app, picture, pivot, area);
+    let at = selected_box(app, picture, pivot, &boxes);
+    let next = if right { Some(at + 1) } else { at.checked_sub(1) };
+    match next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {
+        Some(one) => select(app, picture, pivot, side, &one.what),
+        None => app.tell("nothing stands beside this"),
+    }
+}
+
+fn next_match(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, forward: bool) {
+    let Some(search) = &app.search else {
+        app.tell("search first: /");
+        return;
+    };
+    let columns = layout(app, picture, pivot, area).columns;
+    let mut all: Vec<(Side, NodeId)> = Vec::new();
+    for side in [Side::Callers, Side::Callees] {
+        let nodes = boxes(app, picture, pivot, side, columns).into_iter().filter_map(|one| match one.what {
+            BoxOf::Node(id) => Some((side, id)),
+            BoxOf::All | BoxOf::Rest(_) => None,
+        });
+        // From the outermost caller down.
+        let mut nodes: Vec<_> = nodes.filter(|(_, id)| tree(pivot, side).node(*id).depth > 0).collect();
+        if side == Side::Callers {
+            nodes.reverse();
+        }
+        all.extend(nodes);
+    }
+    let here = match selected_part(app, picture, pivot) {
+        Some(BoxOf::Node(id)) => Some((app.callers.side, id)),
+        _ => None,
+    };
+    let at = all.iter().position(|one| Some(*one) == here);
+    let is_match = |(side, id): &&(Side, NodeId)| search.matches(tree(pivot, *side).node(*id).label.index());
+    let found = if forward {
+        let start = at.map_or(0, |at| at + 1);
+        all[start..].iter().chain(&all[..start]).find(is_match)
+    } else {
+        let end = at.unwrap_or(all.len());
+        all[..end].iter().rev().chain(all[end..].iter().rev()).find(is_match)
+    };
+    match found {
+        Some((side, id)) => select(app, picture, pivot, *side, &BoxOf::Node(*id)),
+        None => app.tell("nothing matches here"),
+    }
+}
+
+fn box_at(app: &App, picture: &Picture, pivot: &Pivot, area: Rect, at: Position) -> Option<(Side, BoxOf)> {
+    let layout = layout(app, picture, pivot, area);
+    if at.y == layout.middle {
+        return Some((Side::Callers, BoxOf::Node(*tree(pivot, Side::Callers).roots().first()?)));
+    }
+    let side = if at.y < layout.middle { Side::Callers } else { Side::Callees };
+    let cell = u32::from(at.x.checked_sub(layout.x)?);
+    let is_it =
+        |one: &FlameBox| layout.line(side, one.row) == Some(at.y) && (one.start..one.end).contains(&cell);
+    let found = boxes(app, picture, pivot, side, layout.columns).into_iter().find(is_it);
+    Some((side, found?.what))
+}

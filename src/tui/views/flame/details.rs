@@ -1,0 +1,87 @@
+//! The lines below the Flame view: the numbers of the selected box.
+
+use super::{mark_of, name_of};
+use crate::base::safe_text;
+use crate::base::units::{counted, percent, percent_text};
+use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};
+use crate::tui::app::state::App;
+use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::line::{Below, place_text, self_and_total};
+use crate::tui::widgets::theme::Theme;
+use ratatui::text::{Line, Span};
+
+/// What is selected.
+pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+    let Below { theme, columns, lines } = below;
+    let tree = &picture.tree;
+    let what = app.flame.selected.find(picture);
+    let top = app.flame.zoom.find(picture).total(tree);
+    let whole = picture.total.weight;
+    let total = what.total(tree);
+    let (name, place, own, places) = match &what {
+        BoxOf::All => ("all".to_owned(), Default::default(), None, None),
+        BoxOf::Rest(ids) => (rest_name(theme, ids.len()), (REST_WORDS.to_owned(), String::new()), None, None),
+        BoxOf::Node(id) => {
+            let node = tree.node(*id);
+            let label = picture.labels.get(node.label);
+            let module = safe_text::terminal(module_file(&label.module)).into_owned();
+            let source = picture.source_of(node.label).map(|source| source.text(NameStyle::Full));
+            let place = (module, safe_text::terminal(&source.unwrap_or_default()).into_owned());
+            let name = name_of(app, picture, theme, *id) + mark_of(picture, *id);
+            let places = picture.places_of[node.label.index()];
+            (name, place, own_of(picture, *id), Some(places))
+        }
+    };
+    let share = |weight: u64| percent_text(percent(weight, whole));
+    let zoom = format!("   of zoom {}", percent_text(percent(total, top)));
+    let places = places.map_or(String::new(), |places| format!("   in {}", counted(places.into(), "place")));
+    if lines < 2 {
+        let short = match own {
+            Some(own) => format!("  self {} total {}", share(own.weight), share(total)),
+            None => format!("  total {}", share(total)),
+        };
+        let room = columns.saturating_sub(1 + short.len());
+        return vec![Line::from(format!(" {}{short}", theme.fit(&name, room)))];
+    }
+    let mut first =
+        vec![Span::styled(format!(" {}", theme.fit(&name, columns.saturating_sub(1))), theme.heading())];
+    let room = columns.saturating_sub(4 + safe_text::width(&name));
+    let (module, source) = &place;
+    if !(module.is_empty() && source.is_empty()) && room > 3 {
+        first.push(Span::raw(format!("   {}", place_text(theme, module, source, room))));
+    }
+    let mut second = self_and_total(picture, theme, own, total, columns);
+    for part in [zoom, places] {
+        if safe_text::width(&second) + safe_text::width(&part) <= columns {
+            second.push_str(&part);
+        }
+    }
+    vec![Line::from(first), Line::from(theme.fit(&second, columns))]
+}
+
+/// What is to be known of a box that several share.
+const REST_WORDS: &str = "each narrower than a column: Enter shows them";
+
+fn rest_name(theme: &Theme, calls: usize) -> String {
+    format!("{} {}", theme.glyphs.ellipsis, counted(calls as u64, "call"))
+}
+
+/// The first line about a box that several share.
+pub(crate) fn rest_heading(calls: usize, below: Below<'_>) -> Line<'static> {
+    let name = rest_name(below.theme, calls);
+    let room = below.columns.saturating_sub(4 + safe_text::width(&name));
+    let words = below.theme.fit(REST_WORDS, room);
+    Line::from(vec![
+        Span::styled(format!(" {name}"), below.theme.heading()),
+        Span::raw(format!("   {words}")),
+    ])
+}
+
+/// Its own time. Read upwards, only that of a leaf means something, and there it is all of it.
+fn own_of(picture: &Picture, id: NodeId) -> Option<Amount> {
+    let node = picture.tree.node(id);
+    match picture.query.direction {
+        Direction::TopDown => Some(node.own),
+        Direction::BottomUp => node.parent.is_none().then_some(node.total),
+    }
+}

@@ -1,0 +1,270 @@
+//! Golden screens of the Flame view.
+
+use crate::report::tests::fixture::{Build, ingest};
+use crate::report::tests::fixture_waits::waiting;
+use crate::report::{CommonOptions, Metric};
+use crate::tui::app::action::{Action, Tab};
+use crate::tui::tests::screen::{ASCII, COLORS, PLAIN, TestScreen};
+use crate::tui::widgets::theme::{ColorDepth, Theme};
+use insta::assert_snapshot;
+use ratatui::layout::Position;
+
+fn screen(columns: u16, rows: u16) -> TestScreen {
+    let mut screen = TestScreen::new(ingest(), columns, rows);
+    // Something below the root is selected.
+    screen.keys("↓↓");
+    screen
+}
+
+#[test]
+fn flame_at_80x24() {
+    let screen = screen(80, 24);
+    assert_snapshot!(screen.looks(&COLORS));
+    assert_snapshot!("flame_at_80x24_without_colour", screen.looks(&PLAIN));
+    assert_snapshot!("flame_at_80x24_in_ascii", screen.text(&ASCII));
+}
+
+#[test]
+fn flame_at_120x40() {
+    let screen = screen(120, 40);
+    assert_snapshot!(screen.text(&COLORS));
+    assert_snapshot!("flame_at_120x40_without_colour", screen.looks(&PLAIN));
+    assert_snapshot!("flame_at_120x40_in_ascii", screen.text(&ASCII));
+}
+
+#[test]
+fn flame_at_40x10() {
+    let screen = screen(40, 10);
+    assert_snapshot!(screen.text(&COLORS));
+    assert_snapshot!("flame_at_40x10_without_colour", screen.looks(&PLAIN));
+    assert_snapshot!("flame_at_40x10_in_ascii", screen.text(&ASCII));
+}
+
+#[test]
+fn flame_with_fewer_colours() {
+    let screen = screen(60, 16);
+    let with = |depth| screen.looks(&Theme { depth, ..COLORS });
+    assert_snapshot!("flame_with_256_colours", with(ColorDepth::Indexed));
+    assert_snapshot!("flame_with_16_colours", with(ColorDepth::Basic));
+}
+
+#[test]
+fn flame_zoomed_with_its_path() {
+    let mut screen = screen(80, 24);
+    screen.keys("↓\n↓");
+    assert_snapshot!(screen.text(&PLAIN));
+}
+
+#[test]
+fn flame_inverted() {
+    let mut screen = screen(80, 24);
+    screen.keys("i↓");
+    assert_snapshot!(screen.text(&PLAIN));
+}
+
+#[test]
+fn flame_with_a_search() {
+    let mut screen = screen(80, 24);
+    screen.keys("/pars");
+    assert_snapshot!(screen.looks(&PLAIN));
+    screen.keys("(");
+    assert_snapshot!("flame_with_a_bad_search", screen.text(&PLAIN));
+}
+
+#[test]
+fn a_search_on_all_screens() {
+    for (columns, rows) in [(120, 40), (80, 24), (40, 10)] {
+        let mut screen = screen(columns, rows);
+        screen.keys("/pars");
+        for (name, text) in [("", screen.looks(&COLORS)), ("_in_ascii", screen.text(&ASCII))] {
+            assert_snapshot!(format!("search_at_{columns}x{rows}{name}"), text);
+        }
+    }
+}
+
+#[test]
+fn flame_of_waits() {
+    let common = CommonOptions { metric: Some(Metric::Wall), ..CommonOptions::default() };
+    let mut screen = TestScreen::with(waiting(), common, 80, 24);
+    screen.keys("↓↓↓");
+    assert_snapshot!(screen.looks(&COLORS));
+}
+
+#[test]
+fn help_and_notes_lie_over_the_view() {
+    let mut screen = screen(80, 24);
+    screen.keys("?");
+    assert_snapshot!("help_at_80x24", screen.text(&PLAIN));
+    screen.keys("x!");
+    assert_snapshot!("notes_at_80x24", screen.text(&ASCII));
+}
+
+#[test]
+fn what_is_longer_than_a_small_screen_can_be_moved() {
+    let mut screen = screen(40, 10);
+    screen.keys("?");
+    assert_snapshot!("help_at_40x10", screen.text(&PLAIN));
+    let first = screen.text(&PLAIN);
+    screen.keys("jj");
+    assert_ne!(screen.text(&PLAIN), first);
+    screen.keys("G");
+    assert_snapshot!("end_of_help_at_40x10", screen.text(&PLAIN));
+    let last = screen.text(&PLAIN);
+    screen.keys("jG");
+    assert_eq!(screen.text(&PLAIN), last);
+    screen.keys("g");
+    assert_eq!(screen.text(&PLAIN), first);
+    // Every word of the help can be read somewhere on the way.
+    let mut seen = screen.text(&PLAIN);
+    for _ in 0..40 {
+        screen.keys("j");
+        seen.push_str(&screen.text(&PLAIN));
+    }
+    for word in ["collapse", "recursion", "free the mouse", "draw anew"] {
+        assert!(seen.contains(word), "{word} in {seen}");
+    }
+    screen.keys("x!");
+    assert_snapshot!("notes_at_40x10", screen.text(&ASCII));
+}
+
+#[test]
+fn help_that_is_wholly_on_the_screen_is_closed_by_any_key() {
+    let mut screen = screen(80, 24);
+    screen.keys("?j");
+    assert!(screen.app.overlay.is_none());
+}
+
+#[test]
+fn what_is_asked_and_told_is_whole_at_40_columns() {
+    let mut screen = screen(40, 10);
+    screen.keys("x");
+    assert_snapshot!("export_prompt_at_40x10", screen.text(&PLAIN));
+    screen.keys("\x1b/pars");
+    assert_snapshot!("search_prompt_at_40x10", screen.text(&PLAIN));
+    screen.keys("[");
+    assert_snapshot!("bad_search_at_40x10", screen.text(&PLAIN));
+    screen.keys("\x1bw");
+    let text = screen.text(&PLAIN);
+    assert!(text.contains(" w window: only live, as by prof tui -p\n PID\n"), "{text}");
+}
+
+#[test]
+fn tabs_and_details_at_40_columns() {
+    let mut screen = screen(40, 24);
+    assert_snapshot!("flame_at_40x24", screen.text(&PLAIN));
+    screen.keys("2");
+    assert!(screen.text(&PLAIN).contains(" 1 [2 Top] 3  4  5"), "{}", screen.text(&PLAIN));
+    let tabs = screen.app.areas().unwrap().tabs.unwrap();
+    screen.act(&Action::Click(Position::new(tabs.x + 12, tabs.y)));
+    assert_eq!(screen.app.tab, Tab::Callers);
+}
+
+#[test]
+fn a_filter_that_leaves_nothing_says_how_to_go_back() {
+    let mut screen = screen(80, 24);
+    screen.keys("dg↓↓d");
+    assert_snapshot!(screen.text(&PLAIN));
+}
+
+#[test]
+fn a_screen_that_is_too_small_says_what_it_needs() {
+    for (columns, rows) in [(39, 10), (40, 9), (10, 1), (1, 1), (0, 0)] {
+        let text = screen(columns, rows).text(&COLORS);
+        assert!("need 40x10".starts_with(text.trim()), "{text}");
+    }
+}
+
+/// Names as wide as a stranger likes, in characters that terminals obey.
+#[test]
+fn hostile_names_stay_in_their_boxes() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t\x1b[2J\u{202e}", "t\n");
+    let wide = format!("/x:{}", "漢字".repeat(5_000));
+    build.add(task, 50, &["/x:\x1b]52;c;AAAA\x07", &wide, "/x:e\u{301}\u{301}\u{200d}👩\u{200d}👩"]);
+    build.add(task, 7, &["/x:\u{9b}31m", "/x:\u{feff}\0"]);
+    let recording = build.finish();
+    let mut screen = TestScreen::new(recording, 81, 24);
+    for keys in ["", "↓↓↓", "v", "v", "\n", "/漢", "\n", "?", "x", "i"] {
+        screen.keys(keys);
+        for theme in [&COLORS, &ASCII] {
+            let text = screen.text(theme);
+            assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
+            assert!(text.lines().all(|line| crate::base::safe_text::width(line) <= 81), "{text}");
+            if *theme == ASCII {
+                assert!(text.is_ascii(), "{text}");
+            }
+        }
+    }
+}
+
+/// So many functions that none has a cell.
+fn many(functions: usize) -> TestScreen {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for number in 0..functions {
+        build.add(task, 1, &["/x:main", &format!("/x:f{number:03}")]);
+    }
+    TestScreen::new(build.finish(), 80, 24)
+}
+
+#[test]
+fn what_shares_a_box_is_reached_by_zooming_again_and_again() {
+    let mut screen = many(400);
+    screen.keys("↓↓↓");
+    assert!(screen.text(&PLAIN).contains("▏… 400 calls"), "{}", screen.text(&PLAIN));
+    screen.keys("\n↓");
+    assert_eq!(screen.app.flame.selected.rest.len(), 50, "{}", screen.text(&PLAIN));
+    // One of the parts after the other.
+    screen.keys("→");
+    assert_eq!(screen.app.flame.selected.rest[0].label.name, "f050");
+    screen.keys("\n↓\x1b");
+    assert_eq!(screen.app.flame.selected.rest.len(), 50);
+    screen.keys("\n↓→→");
+    assert_eq!(screen.selected(), ["t", "main", "f052"]);
+    assert!(screen.text(&PLAIN).contains("in 1 place"), "{}", screen.text(&PLAIN));
+    screen.keys("\n");
+    assert_eq!(screen.zoom(), ["t", "main", "f052"]);
+}
+
+#[test]
+fn the_wheel_with_shift_moves_the_zoom_to_what_is_beside_it() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    for (name, samples) in [("/x:first", 30), ("/x:second", 20), ("/x:third", 10)] {
+        build.add(task, samples, &["/x:main", name]);
+    }
+    let mut screen = TestScreen::new(build.finish(), 80, 24);
+    let pan = |columns| Action::Scroll { at: Position::default(), rows: 0, columns };
+    // Without a zoom there is nothing to move but the selection.
+    screen.keys("↓↓↓");
+    screen.act(&pan(3));
+    assert_eq!((screen.selected().pop().as_deref(), screen.zoom().len()), (Some("second"), 0));
+    screen.keys("\n");
+    for (columns, name) in [(3, "third"), (-3, "second"), (-3, "first")] {
+        screen.act(&pan(columns));
+        assert_eq!(screen.zoom(), ["t", "main", name]);
+        assert_eq!(screen.selected(), screen.zoom());
+    }
+    screen.act(&pan(-3));
+    assert_eq!(screen.zoom(), ["t", "main", "first"]);
+    assert_eq!(screen.app.toast.as_deref(), Some("nothing is beside the zoom"));
+    screen.keys("\x1b");
+    assert!(screen.zoom().is_empty());
+}
+
+#[test]
+fn a_box_too_narrow_for_what_is_below_says_how_that_is_shown() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 1_000, &["/x:main", "/x:wide"]);
+    build.add(task, 1, &["/x:main", "/x:narrow", "/x:below"]);
+    let mut screen = TestScreen::new(build.finish(), 80, 24);
+    screen.keys("↓↓↓→");
+    assert_eq!(screen.selected(), ["t", "main", "narrow"]);
+    screen.keys("↓");
+    assert_eq!(screen.app.toast.as_deref(), Some("too narrow for what is below: Enter shows it"));
+    screen.keys("\n↓");
+    assert_eq!(screen.selected(), ["t", "main", "narrow", "below"]);
+    screen.keys("↓");
+    assert_eq!(screen.app.toast.as_deref(), Some("nothing is below this"));
+}

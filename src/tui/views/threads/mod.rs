@@ -1,0 +1,390 @@
+//! The Threads view: where the whole time of threads went, as `prof report --threads` has it.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::base::safe_text;
+use crate::base::units::{count, duration, duration_in, duration_of, percent, percent_text};
+use crate::report::{LabelId, ThreadFilter, ThreadKey, ThreadRow, Times, TopWait, short, thread_name};
+use crate::tui::app::action::Action;
+use crate::tui::app::search::Search;
+use crate::tui::app::state::App;
+use crate::tui::compute::picture::Picture;
+use crate::tui::widgets::line::{Below, first_that_fits, fitting, threads_words};
+use crate::tui::widgets::list::ListState;
+use crate::tui::widgets::table;
+use crate::tui::widgets::table::{Column, Placed};
+use crate::tui::widgets::theme::Theme;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use std::cmp::Reverse;
+
+/// Most columns for the name of a thread: the kernel keeps 15, the titles of processes are longer.
+const NAME_COLUMNS: usize = 28;
+/// From this width on there is room for the process.
+const ROOMY_COLUMNS: usize = 100;
+
+/// By what the rows are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ThreadSort {
+    /// The time that they were not idle; without waits, what they ran.
+    #[default]
+    Busy,
+    /// On a CPU.
+    OnCpu,
+    /// Ready, without a CPU.
+    NoCpu,
+    /// Blocked.
+    Blocked,
+    /// Idle.
+    Idle,
+    /// How many.
+    Count,
+    /// By name.
+    Name,
+}
+
+impl ThreadSort {
+    fn next(self, has_times: bool) -> Self {
+        match self {
+            ThreadSort::Busy if has_times => ThreadSort::OnCpu,
+            ThreadSort::OnCpu => ThreadSort::NoCpu,
+            ThreadSort::NoCpu => ThreadSort::Blocked,
+            ThreadSort::Blocked => ThreadSort::Idle,
+            ThreadSort::Busy | ThreadSort::Idle => ThreadSort::Count,
+            ThreadSort::Count => ThreadSort::Name,
+            ThreadSort::Name => ThreadSort::Busy,
+        }
+    }
+}
+
+/// What the user did to the view.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ThreadsState {
+    /// Which row is selected, and which are shown.
+    pub list: ListState,
+    /// By what the rows are sorted.
+    pub sort: ThreadSort,
+    /// The smallest first.
+    pub is_reversed: bool,
+    /// What the selected row is.
+    selected: Option<ThreadKey>,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Id {
+    Thread,
+    Process,
+    Count,
+    OnCpu,
+    NoCpu,
+    Blocked,
+    Idle,
+    TopWait,
+    Share,
+    Time,
+    MostIn,
+}
+
+fn has_times(picture: &Picture) -> bool {
+    picture.threads.iter().any(|row| row.times.is_some())
+}
+
+fn placed(picture: &Picture, columns: usize) -> Placed<Id> {
+    let column = |id, heading, width, is_number, rank| Column { id, heading, width, is_number, rank };
+    let widest =
+        picture.threads.iter().map(|row| safe_text::width(&thread_text(row, "×"))).max().unwrap_or(0);
+    let name = widest.clamp(6, NAME_COLUMNS.min((columns / 3).max(12)));
+    let mut all = vec![column(Id::Thread, "THREAD", name, false, 0)];
+    if columns >= ROOMY_COLUMNS {
+        all.push(column(Id::Process, "PROCESS", 15, false, 5));
+    }
+    let last = if has_times(picture) {
+        all.extend([
+            column(Id::Count, "N", 5, true, 4),
+            column(Id::OnCpu, "ON-CPU", 8, true, 0),
+            column(Id::NoCpu, "NO CPU", 8, true, 3),
+            column(Id::Blocked, "BLOCKED", 8, true, 0),
+            column(Id::Idle, "IDLE", 8, true, 2),
+            column(Id::TopWait, "TOP WAIT", 16, false, 6),
+        ]);
+        Id::TopWait
+    } else {
+        all.extend([
+            column(Id::Count, "N", 5, true, 4),
+            column(Id::Share, "SHARE", 6, true, 0),
+            column(Id::Time, "TIME", 9, true, 0),
+            column(Id::MostIn, "MOST IN", 16, false, 6),
+        ]);
+        Id::MostIn
+    };
+    Placed::new(all, columns, last, usize::MAX)
+}
+
+/// The rows in the order that was chosen, by their numbers in the picture.
+fn order(app: &App, picture: &Picture) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..picture.threads.len()).collect();
+    let time = |row: usize, part: fn(&Times) -> u64| {
+        Reverse(picture.threads[row].times.as_ref().map_or(picture.threads[row].amount.weight, part))
+    };
+    // What is equal stays in the order of the report.
+    match app.threads.sort {
+        ThreadSort::Busy => {}
+        ThreadSort::OnCpu => order.sort_by_key(|row| time(*row, |times| times.on_cpu_ns)),
+        ThreadSort::NoCpu => order.sort_by_key(|row| time(*row, |times| times.no_cpu_ns)),
+        ThreadSort::Blocked => order.sort_by_key(|row| time(*row, |times| times.blocked_ns())),
+        ThreadSort::Idle => order.sort_by_key(|row| time(*row, |times| times.idle_ns())),
+        ThreadSort::Count => order.sort_by_key(|row| Reverse(picture.threads[*row].threads)),
+        ThreadSort::Name => order.sort_by(|a, b| picture.threads[*a].thread.cmp(&picture.threads[*b].thread)),
+    }
+    if app.threads.is_reversed {
+        order.reverse();
+    }
+    order
+}
+
+fn key(row: &ThreadRow) -> ThreadKey {
+    ThreadKey { thread: row.thread.clone(), process: row.process.clone(), tid: row.tid }
+}
+
+fn selected_row<'p>(app: &App, picture: &'p Picture) -> Option<&'p ThreadRow> {
+    let order = order(app, picture);
+    picture.threads.get(*order.get(app.threads.list.cursor(order.len()))?)
+}
+
+/// The order of the rows, in words.
+pub fn order_words(app: &App) -> &'static str {
+    match (app.threads.sort, app.threads.is_reversed) {
+        (ThreadSort::Busy, false) => "busiest first",
+        (ThreadSort::Busy, true) => "busiest last",
+        (_, false) => "sorted",
+        (_, true) => "sorted, reversed",
+    }
+}
+
+/// No function is selected here.
+pub fn selected(_app: &App, _picture: &Picture) -> Vec<LabelId> {
+    Vec::new()
+}
+
+/// Follows the selected row into another picture.
+pub fn follow(app: &mut App, picture: &Picture) {
+    let Some(selected) = &app.threads.selected else { return };
+    let order = order(app, picture);
+    if let Some(at) = order.iter().position(|row| key(&picture.threads[*row]) == *selected) {
+        app.threads.list.follow(at);
+    }
+}
+
+/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> bool {
+    let table = table::Frame { area, count: picture.threads.len() };
+    match action {
+        Action::Sort => sort_by(app, app.threads.sort.next(has_times(picture))),
+        Action::ReverseSort => {
+            app.threads.is_reversed = !app.threads.is_reversed;
+            app.threads.list = ListState::default();
+        }
+        Action::NextMatch => next_match(app, picture, table.rows(), true),
+        Action::PreviousMatch => next_match(app, picture, table.rows(), false),
+        _ => match table.update(&mut app.threads.list, action) {
+            Some(table::Event::Moved) => {}
+            Some(table::Event::Opened) => only_this(app, picture),
+            Some(table::Event::Heading(x)) => {
+                sort_by_column(app, placed(picture, area.width.into()).at(x));
+            }
+            None => return false,
+        },
+    }
+    app.threads.selected = selected_row(app, picture).map(key);
+    true
+}
+
+fn is_match(search: &Search, row: &ThreadRow) -> bool {
+    search.matches_text(&thread_name(&row.thread, row.tid))
+}
+
+/// Whether the search finds a thread.
+pub(crate) fn has_match(search: &Search, picture: &Picture) -> bool {
+    picture.threads.iter().any(|row| is_match(search, row))
+}
+
+fn next_match(app: &mut App, picture: &Picture, height: usize, forward: bool) {
+    let Some(search) = &app.search else {
+        app.tell("search first: /");
+        return;
+    };
+    let order = order(app, picture);
+    let rows = order.len();
+    let at = app.threads.list.cursor(rows);
+    let is_found = |at: &usize| order.get(*at).is_some_and(|row| is_match(search, &picture.threads[*row]));
+    let found = if forward {
+        (at + 1..rows).chain(0..=at).find(is_found)
+    } else {
+        (0..at).rev().chain((at..rows).rev()).find(is_found)
+    };
+    match found {
+        Some(found) => app.threads.list.select(found, rows, height),
+        None => app.tell("no thread matches"),
+    }
+}
+
+fn sort_by_column(app: &mut App, column: Option<Id>) {
+    let sort = match column {
+        Some(Id::Thread | Id::Process) => ThreadSort::Name,
+        Some(Id::Count) => ThreadSort::Count,
+        Some(Id::OnCpu) => ThreadSort::OnCpu,
+        Some(Id::NoCpu) => ThreadSort::NoCpu,
+        Some(Id::Blocked) => ThreadSort::Blocked,
+        Some(Id::Idle) => ThreadSort::Idle,
+        Some(Id::Share | Id::Time) => ThreadSort::Busy,
+        Some(Id::TopWait | Id::MostIn) | None => return,
+    };
+    if sort == app.threads.sort {
+        app.threads.is_reversed = !app.threads.is_reversed;
+    } else {
+        sort_by(app, sort);
+    }
+}
+
+fn sort_by(app: &mut App, sort: ThreadSort) {
+    app.threads.sort = sort;
+    app.threads.is_reversed = false;
+    app.threads.list = ListState::default();
+}
+
+/// Keeps the samples of the selected threads.
+fn only_this(app: &mut App, picture: &Picture) {
+    let Some(row) = selected_row(app, picture) else { return };
+    // By name, so that threads which start later are among them.
+    let filter = ThreadFilter::Row(key(row));
+    let name = safe_text::terminal(&row.thread).into_owned();
+    app.change_filter(|options| {
+        if options.threads.last() != Some(&filter) {
+            options.threads.push(filter);
+        }
+    });
+    app.tell(format!("only {name}: u takes that back"));
+}
+
+fn thread_text(row: &ThreadRow, times: &str) -> String {
+    threads_words(row.title(), row.tid, row.threads, times)
+}
+
+/// Draws the view into `area`.
+pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, theme: &Theme) {
+    let placed = placed(picture, area.width.into());
+    let order = order(app, picture);
+    let sorted = match app.threads.sort {
+        ThreadSort::Busy if !has_times(picture) => Some(Id::Time),
+        ThreadSort::Busy => None,
+        ThreadSort::OnCpu => Some(Id::OnCpu),
+        ThreadSort::NoCpu => Some(Id::NoCpu),
+        ThreadSort::Blocked => Some(Id::Blocked),
+        ThreadSort::Idle => Some(Id::Idle),
+        ThreadSort::Count => Some(Id::Count),
+        ThreadSort::Name => Some(Id::Thread),
+    };
+    // By default it is the sum of three columns.
+    let is_busy = app.threads.sort == ThreadSort::Busy;
+    let is_part = |id: Id| is_busy && matches!(id, Id::OnCpu | Id::NoCpu | Id::Blocked);
+    let heading = |id: Id, text: &'static str| {
+        table::sorted_heading(text, sorted == Some(id) || is_part(id), app.threads.is_reversed)
+    };
+    let list = (app.threads.list, order.len());
+    table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
+        let row = &picture.threads[order[at]];
+        let is_found = id == Id::Thread && app.search.as_ref().is_some_and(|search| is_match(search, row));
+        let style = if is_found { theme.matched(Style::new()) } else { Style::new() };
+        (cell(picture, theme, row, id, width), style)
+    });
+}
+
+fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, id: Id, width: usize) -> String {
+    let whole_ns = picture.totals.as_ref().map_or(0, |totals| totals.times.sum_ns());
+    let time = |part: fn(&Times) -> u64| {
+        row.times.as_ref().map_or("-".to_owned(), |times| duration_in(part(times), whole_ns))
+    };
+    match id {
+        Id::Thread => thread_text(row, theme.glyphs.times),
+        Id::Process => safe_text::terminal(&row.process).into_owned(),
+        Id::Count => count(row.threads),
+        Id::OnCpu => time(|times| times.on_cpu_ns),
+        Id::NoCpu => time(|times| times.no_cpu_ns),
+        Id::Blocked => time(|times| times.blocked_ns()),
+        Id::Idle => time(|times| times.idle_ns()),
+        Id::TopWait => {
+            row.top_wait.as_ref().map_or("-".to_owned(), |top| wait_text(top, whole_ns, width, theme))
+        }
+        Id::Share => percent_text(percent(row.amount.weight, picture.total.weight)),
+        Id::Time => picture.weight_text(row.amount.weight),
+        Id::MostIn => row.hottest.map_or(String::new(), |(label, weight)| {
+            let share = percent_text(percent(weight, row.amount.weight));
+            let name = short(&picture.labels.get(label).name);
+            let room = width.saturating_sub(share.len() + 1);
+            format!("{} {share}", theme.fit(&safe_text::terminal(&name), room))
+        }),
+    }
+}
+
+/// The reason and the time stay; the name gives way.
+fn wait_text(top: &TopWait, whole_ns: u64, width: usize, theme: &Theme) -> String {
+    let (reason, time) = (top.reason.label(), duration_of(top.time_ns, whole_ns));
+    let name = short(&top.place);
+    let room = width.saturating_sub(reason.len() + time.len() + 2);
+    if room < 3 {
+        return format!("{reason} {time}");
+    }
+    format!("{reason} {} {time}", theme.fit(&safe_text::terminal(&name), room))
+}
+
+/// What is selected.
+pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+    let Below { theme, columns, lines } = below;
+    let Some(row) = selected_row(app, picture) else { return Vec::new() };
+    let name = thread_text(row, theme.glyphs.times);
+    let first = match &row.times {
+        // On a narrow screen the larger questions stay.
+        Some(times) => vec![
+            (0, format!("on-CPU {}", duration(times.on_cpu_ns))),
+            (2, format!("no CPU {}", duration(times.no_cpu_ns))),
+            (1, format!("blocked {}", duration(times.blocked_ns()))),
+            (3, format!("idle {}", duration(times.idle_ns()))),
+        ],
+        None => vec![(0, format!("ran {}", picture.weight_text(row.amount.weight)))],
+    };
+    let second = match (&row.top_wait, row.hottest) {
+        (Some(top), _) => {
+            let (reason, time) = (top.reason.label(), duration(top.time_ns));
+            let place = safe_text::terminal(&top.place);
+            let texts = [
+                format!(" waited longest for: {reason} in {place}, {time}"),
+                format!(" {reason} in {place}, {time}"),
+                format!(" {reason} {time} in {place}"),
+            ];
+            first_that_fits(texts, columns)
+        }
+        (None, Some((label, _))) => {
+            format!(" most in {}", safe_text::terminal(&picture.labels.get(label).name))
+        }
+        (None, None) => String::new(),
+    };
+    let fit = |text: &str| theme.fit(text, columns);
+    if lines < 2 {
+        let mut parts = vec![(0, name)];
+        parts.extend(first);
+        return vec![Line::from(fit(&fitting(&parts, "  ", columns)))];
+    }
+    let name = theme.fit(&format!(" {name}"), columns);
+    let room = columns.saturating_sub(safe_text::width(&name) + 2);
+    vec![
+        Line::from(vec![
+            Span::styled(name, theme.heading()),
+            Span::raw(format!("  {}", theme.fit(&fitting(&first, " + ", room), room))),
+        ]),
+        Line::from(fit(&second)),
+    ]
+}

@@ -1,0 +1,152 @@
+//! The Threads view: on screens of several sizes, with the numbers of the report, and what keys do in it.
+
+use crate::profile::Reason;
+use crate::report::tests::fixture::{Build, ingest};
+use crate::report::tests::fixture_waits::{MS, waiting};
+use crate::report::{Page, ReportOptions, View, render};
+use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::search::Search;
+use crate::tui::tests::session::{Session, theme};
+use crate::tui::widgets::theme::ColorDepth;
+use std::sync::Arc;
+
+/// Waits below the shown name of the row: its cells, without the mark.
+fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
+    let line = lines.iter().find(|line| line.contains(name));
+    line.unwrap_or_else(|| panic!("{name} in {lines:#?}"))
+        .trim_start_matches('>')
+        .split_whitespace()
+        .collect()
+}
+
+#[test]
+fn threads_on_all_screens() {
+    insta::assert_snapshot!(Session::new(waiting(), None, Tab::Threads).snapshot());
+}
+
+#[test]
+fn threads_of_a_recording_without_waits_on_all_screens() {
+    insta::assert_snapshot!(Session::new(ingest(), None, Tab::Threads).snapshot());
+}
+
+#[test]
+fn threads_have_the_numbers_of_the_report() {
+    let mut session = Session::new(waiting(), None, Tab::Threads);
+    let shown = session.lines((99, 24), &theme(ColorDepth::True, false));
+    let options = ReportOptions { view: View::Threads, ..ReportOptions::default() };
+    let report = render(&session.recording, &options, &Page::PLAIN).unwrap();
+    let report: Vec<String> = report.lines().map(String::from).collect();
+    for name in ["worker", "writer", "ingest"] {
+        let rows: Vec<String> =
+            report.iter().skip_while(|line| !line.starts_with("THREAD")).cloned().collect();
+        let (mut found, expected) = (cells(&shown[2..], name), cells(&rows, name));
+        found.retain(|cell| *cell != "×2");
+        assert_eq!(found[..11.min(expected.len())], expected[..11.min(expected.len())]);
+    }
+}
+
+#[test]
+fn enter_on_a_thread_keeps_only_its_samples_until_it_is_undone() {
+    let mut session = Session::new(waiting(), None, Tab::Threads);
+    session.press(&[Action::Sort, Action::Sort, Action::Sort, Action::Sort, Action::Sort, Action::Sort]);
+    let names = |session: &Session| -> Vec<String> {
+        session.app.picture.as_ref().unwrap().threads.iter().map(|row| row.thread.clone()).collect()
+    };
+    assert_eq!(names(&session).len(), 3);
+    // By name: ingest, worker, writer.
+    session.press(&[Action::Down, Action::Enter]);
+    assert_eq!(names(&session), ["worker"]);
+    session.press(&[Action::SplitThreads]);
+    let tids: Vec<_> = session.app.picture.as_ref().unwrap().threads.iter().map(|row| row.tid).collect();
+    assert_eq!(tids, [Some(4313), Some(4314)]);
+    session.press(&[Action::Undo]);
+    assert_eq!(names(&session).len(), 4);
+}
+
+#[test]
+fn threads_that_only_idle_are_listed_with_that_time() {
+    let mut build = Build::new();
+    let task = build.task(7, 7, "sleeper", "sleeper");
+    build.wait(task, Reason::Sleep, 0, 10_000 * MS, &["/x:main", "/usr/lib/libc.so.6:nanosleep"]);
+    build.thread_time(task, 0, 0, 10_000 * MS);
+    let mut session = Session::new(build.finish(), None, Tab::Flame);
+    assert!(session.text().contains("all waits are idle"), "{}", session.text());
+    session.press(&[Action::Open(Tab::Threads)]);
+    let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
+    assert_eq!(
+        cells(&lines[2..], "sleeper")[..9],
+        ["sleeper", "1", "0.00", "s", "0.00", "s", "0.00", "s", "10.00"]
+    );
+}
+
+#[test]
+fn only_this_means_threads_that_are_still_to_come() {
+    let recording = |workers: u32| {
+        let mut build = Build::new();
+        for number in 0..workers {
+            let task = build.task(1, 10 + number, "worker", "pool");
+            build.add(task, 5, &["/x:main", "/x:work"]);
+        }
+        let other = build.task(2, 2, "worker", "other");
+        build.add(other, 100, &["/x:main", "/x:work"]);
+        let idle = build.task(1, 1, "main", "pool");
+        build.add(idle, 1, &["/x:main"]);
+        build.finish()
+    };
+    let mut session = Session::new(recording(2), None, Tab::Threads);
+    session.press(&[Action::Down, Action::Enter]);
+    let rows = |session: &Session| -> Vec<(String, u64)> {
+        let rows = &session.app.picture.as_ref().unwrap().threads;
+        rows.iter().map(|row| (row.process.clone(), row.threads)).collect()
+    };
+    assert_eq!(rows(&session), [("pool".to_owned(), 2)]);
+    assert!(session.text().contains("1 filter"), "{}", session.text());
+    session.recording = Arc::new(recording(5));
+    session.picture();
+    assert_eq!(rows(&session), [("pool".to_owned(), 5)]);
+    // A row that stands for one thread keeps that one.
+    session.press(&[Action::SplitThreads, Action::Enter, Action::SplitThreads]);
+    assert_eq!(rows(&session), [("pool".to_owned(), 1)]);
+    // What two filters do not both keep is nothing, not all.
+    session.app.query.common.filter.tids = vec![2];
+    session.picture();
+    assert!(session.app.picture.as_ref().unwrap().total.is_empty());
+}
+
+#[test]
+fn threads_can_be_searched() {
+    let mut session = Session::new(waiting(), None, Tab::Threads);
+    session.app.search = Some(Search::new("^w").unwrap());
+    session.picture();
+    let selected = |session: &mut Session| {
+        let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
+        let line = lines.iter().find(|line| line.starts_with('>')).unwrap().clone();
+        line.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    let first = selected(&mut session);
+    session.press(&[Action::NextMatch]);
+    let second = selected(&mut session);
+    session.press(&[Action::NextMatch]);
+    let third = selected(&mut session);
+    for name in [&second, &third] {
+        assert!(name.starts_with('w'), "{first} {second} {third}");
+    }
+    assert_ne!(second, third);
+    session.press(&[Action::PreviousMatch]);
+    assert_eq!(selected(&mut session), second);
+    // Both are marked, and the other is not.
+    let buffer = session.buffer((80, 24), &theme(ColorDepth::None, false));
+    let area = session.app.areas().unwrap().body;
+    let marked = (area.y + 1..area.y + 4)
+        .filter(|y| buffer[(2, *y)].modifier.contains(ratatui::style::Modifier::UNDERLINED));
+    assert_eq!(marked.count(), 2, "{}", session.text());
+    session.press(&[Action::KeepMatches]);
+    let names: Vec<&str> = {
+        let picture = session.app.picture.as_ref().unwrap();
+        picture.threads.iter().map(|row| row.thread.as_str()).collect()
+    };
+    assert!(names.len() == 2 && names.iter().all(|name| name.starts_with('w')), "{names:?}");
+    session.app.search = Some(Search::new("nobody").unwrap());
+    session.press(&[Action::NextMatch]);
+    assert_eq!(session.app.toast.as_deref(), Some("no thread matches"));
+}

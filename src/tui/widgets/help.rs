@@ -1,0 +1,210 @@
+//! What lies over a view: the keys of it, or the notes on the recording.
+
+use super::list::ListState;
+use super::theme::Theme;
+use crate::base::safe_text;
+use crate::base::safe_text::wrapped;
+use crate::base::units::counted;
+use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::key;
+use crate::tui::app::state::{App, Overlay};
+use crate::tui::compute::picture::Picture;
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::Line;
+use ratatui::widgets::Clear;
+
+/// Most columns of an overlay.
+const MOST_COLUMNS: u16 = 100;
+/// Columns of the heading of a group of keys.
+const GROUP_COLUMNS: usize = 8;
+
+/// Where an overlay is, and what it says.
+struct Sheet {
+    area: Rect,
+    title: &'static str,
+    lines: Vec<String>,
+}
+
+impl Sheet {
+    fn new(screen: Rect, app: &App, dot: &str, overlay: Overlay) -> Self {
+        let width = screen.width.min(MOST_COLUMNS);
+        let inner = inner_of(width);
+        let (title, lines) = match overlay {
+            Overlay::Help => ("Help", help_lines(app, inner)),
+            Overlay::Notes => ("Notes on the recording", note_lines(app.picture.as_deref(), dot, inner)),
+        };
+        let height = (lines.len().min(usize::from(screen.height).saturating_sub(2)) + 2) as u16;
+        let height = height.min(screen.height);
+        let area = Rect {
+            x: screen.x + (screen.width - width) / 2,
+            y: screen.y + (screen.height - height) / 2,
+            width,
+            height,
+        };
+        Sheet { area, title, lines }
+    }
+
+    /// Lines that are shown at once.
+    fn rows(&self) -> usize {
+        usize::from(self.area.height).saturating_sub(2)
+    }
+
+    /// The first line that may be on the screen: no row stays empty.
+    fn last_first(&self) -> usize {
+        self.lines.len().saturating_sub(self.rows())
+    }
+}
+
+fn inner_of(width: u16) -> usize {
+    usize::from(width).saturating_sub(4)
+}
+
+/// Moves in an overlay that is longer than the screen; false when it is not, or when `action` does not move.
+pub fn scroll(app: &mut App, action: &Action) -> bool {
+    let Some(overlay) = app.overlay else { return false };
+    let screen = Rect::new(0, 0, app.size.width, app.size.height);
+    let sheet = Sheet::new(screen, app, ".", overlay);
+    let mut list = ListState { cursor: 0, offset: app.overlay_line };
+    let page = i16::try_from(sheet.rows().saturating_sub(1).max(1)).unwrap_or(i16::MAX);
+    let rows = match action {
+        Action::Up => -1,
+        Action::Down => 1,
+        Action::PageUp => -page,
+        Action::PageDown => page,
+        Action::HalfUp => -(page / 2).max(1),
+        Action::HalfDown => (page / 2).max(1),
+        Action::First => i16::MIN,
+        Action::Last => i16::MAX,
+        Action::Scroll { rows, .. } => *rows,
+        _ => return false,
+    };
+    if sheet.last_first() == 0 {
+        return false;
+    }
+    let moved = Action::Scroll { at: Position::default(), rows, columns: 0 };
+    list.update(&moved, sheet.lines.len(), sheet.rows());
+    app.overlay_line = list.offset;
+    true
+}
+
+/// Draws `overlay` in the middle of the screen.
+pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme, overlay: Overlay) {
+    let sheet = Sheet::new(frame.area(), app, theme.glyphs.dot, overlay);
+    let (area, inner) = (sheet.area, inner_of(sheet.area.width));
+    let first = app.overlay_line.min(sheet.last_first());
+    frame.render_widget(Clear, area);
+    let [top_left, top_right, bottom_left, bottom_right, side] = theme.glyphs.frame;
+    let title = match overlay {
+        Overlay::Help => format!("{}: {}", sheet.title, app.tab.name()),
+        // Without room for both the end of the title goes.
+        Overlay::Notes if inner < 40 => "Notes".to_owned(),
+        Overlay::Notes => sheet.title.to_owned(),
+    };
+    let is_long = sheet.last_first() > 0;
+    let close = if is_long { "any other key closes" } else { "any key closes" };
+    let top = rule(&title, close, inner + 2, theme);
+    frame.render_widget(Line::from(format!("{top_left}{top}{top_right}")), Rect { height: 1, ..area });
+    for (text, y) in sheet.lines.iter().skip(first).take(sheet.rows()).zip(area.y + 1..) {
+        let text = theme.fit(text, inner);
+        let space = " ".repeat(inner.saturating_sub(safe_text::width(&text)));
+        let line = format!("{side} {text}{space} {side}");
+        frame.render_widget(Line::from(line), Rect { y, height: 1, ..area });
+    }
+    let shown =
+        format!("{}-{} of {}", first + 1, first + sheet.rows(), counted(sheet.lines.len() as u64, "line"));
+    let bottom = if is_long {
+        rule("j k move", &shown, inner + 2, theme)
+    } else {
+        theme.glyphs.rule.repeat(inner + 2)
+    };
+    let bottom = format!("{bottom_left}{bottom}{bottom_right}");
+    frame.render_widget(Line::from(bottom), Rect { y: area.bottom().saturating_sub(1), height: 1, ..area });
+}
+
+/// A rule with a text near each end; where there is no room for both, the right one goes.
+fn rule(left: &str, right: &str, columns: usize, theme: &Theme) -> String {
+    let rule = |columns: usize| theme.glyphs.rule.repeat(columns);
+    let left = format!("{} {} ", rule(1), theme.fit(left, columns.saturating_sub(4)));
+    let right = format!(" {right} {}", rule(1));
+    let used = safe_text::width(&left) + safe_text::width(&right);
+    match columns.checked_sub(used) {
+        Some(between) => format!("{left}{}{right}", rule(between)),
+        None => format!("{left}{}", rule(columns.saturating_sub(safe_text::width(&left)))),
+    }
+}
+
+/// The keys that have a meaning now, a group a paragraph.
+pub fn help_lines(app: &App, columns: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut group = "";
+    for entry in key::entries(app) {
+        let text = if entry.words.is_empty() {
+            entry.keys.to_owned()
+        } else {
+            format!("{} {}", entry.keys, entry.words)
+        };
+        let fits = |line: &String| safe_text::width(line) + 3 + safe_text::width(&text) <= columns;
+        match lines.last_mut() {
+            Some(line) if group == entry.group && fits(line) => {
+                line.push_str("   ");
+                line.push_str(&text);
+            }
+            _ => {
+                let mut heading = if group == entry.group { "" } else { entry.group };
+                for text in wrapped(&text, columns.saturating_sub(GROUP_COLUMNS)) {
+                    lines.push(format!("{heading:GROUP_COLUMNS$}{text}"));
+                    heading = "";
+                }
+            }
+        }
+        group = entry.group;
+    }
+    let mut heading = "mouse";
+    let text = mouse_words(app).join("   ");
+    for text in wrapped(&text, columns.saturating_sub(GROUP_COLUMNS)) {
+        lines.push(format!("{heading:GROUP_COLUMNS$}{text}"));
+        heading = "";
+    }
+    lines
+}
+
+/// What the mouse does in the open view.
+fn mouse_words(app: &App) -> Vec<&'static str> {
+    if !app.has_mouse {
+        return vec!["the terminal's: M takes it back"];
+    }
+    let mut words = vec!["click select", "double click open", "wheel scroll"];
+    words.extend(match app.tab {
+        Tab::Flame => Some("Shift-wheel pan"),
+        Tab::Top | Tab::Threads => Some("click on a heading sort"),
+        Tab::Time => Some("drag range"),
+        Tab::Callers => None,
+    });
+    if matches!(app.tab, Tab::Callers | Tab::Time) {
+        words.push("Shift-wheel beside");
+    }
+    words
+}
+
+fn note_lines(picture: Option<&Picture>, dot: &str, columns: usize) -> Vec<String> {
+    let Some(picture) = picture else { return vec!["there is no picture yet".to_owned()] };
+    let mut lines = Vec::new();
+    if picture.notes.is_empty() {
+        lines.push("nothing is wrong with it".to_owned());
+    }
+    for note in &picture.notes {
+        let note = safe_text::message(note);
+        for (index, line) in wrapped(&note, columns.saturating_sub(2)).into_iter().enumerate() {
+            lines.push(format!("{} {line}", if index == 0 { dot } else { " " }));
+        }
+    }
+    let cost = picture.recording.cost_lines();
+    if !cost.is_empty() {
+        lines.push(String::new());
+        lines.push("what recording costs".to_owned());
+        let cost = cost.iter().flat_map(|line| wrapped(line, columns.saturating_sub(2)));
+        lines.extend(cost.map(|line| format!("  {line}")));
+    }
+    lines
+}

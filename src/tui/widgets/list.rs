@@ -1,0 +1,110 @@
+//! A list that is longer than the screen: which row is selected, which are shown.
+
+use crate::tui::app::action::Action;
+
+/// The selected row, and the first one on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ListState {
+    /// The selected row.
+    pub cursor: usize,
+    /// The first row on the screen.
+    pub offset: usize,
+}
+
+impl ListState {
+    /// The selected row of `count`.
+    pub fn cursor(&self, count: usize) -> usize {
+        self.cursor.min(count.saturating_sub(1))
+    }
+
+    /// The first row of `count` that is shown in `height` rows: no row stays empty that could be filled.
+    pub fn offset(&self, count: usize, height: usize) -> usize {
+        self.offset.min(count.saturating_sub(height))
+    }
+
+    /// Moves as `action` says among `count` rows of which `height` are shown; false when it does not move a list.
+    pub fn update(&mut self, action: &Action, count: usize, height: usize) -> bool {
+        let at = self.cursor(count);
+        let page = height.saturating_sub(1).max(1);
+        let half = (height / 2).max(1);
+        let next = match action {
+            Action::Up => at.saturating_sub(1),
+            Action::Down => at.saturating_add(1),
+            Action::PageUp => at.saturating_sub(page),
+            Action::PageDown => at.saturating_add(page),
+            Action::HalfUp => at.saturating_sub(half),
+            Action::HalfDown => at.saturating_add(half),
+            Action::First => 0,
+            Action::Last => usize::MAX,
+            Action::Scroll { rows, .. } => {
+                let offset = self.offset(count, height).saturating_add_signed((*rows).into());
+                self.offset = offset;
+                self.offset = self.offset(count, height);
+                return true;
+            }
+            _ => return false,
+        };
+        self.select(next, count, height);
+        true
+    }
+
+    /// Selects a row, and shows it.
+    pub fn select(&mut self, row: usize, count: usize, height: usize) {
+        self.cursor = row.min(count.saturating_sub(1));
+        let first = (self.cursor + 1).saturating_sub(height.max(1));
+        self.offset = self.offset(count, height).clamp(first, self.cursor);
+    }
+
+    /// Selects a row that has moved in the list, in its place on the screen.
+    pub fn follow(&mut self, row: usize) {
+        self.offset = (self.offset + row).saturating_sub(self.cursor);
+        self.cursor = row;
+    }
+
+    /// The row at the `line`-th line of those that are shown.
+    pub fn row_at(&self, line: usize, count: usize, height: usize) -> Option<usize> {
+        let row = self.offset(count, height) + line;
+        (line < height && row < count).then_some(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selected_row_is_shown() {
+        let mut list = ListState::default();
+        for (action, cursor, offset) in [
+            (Action::Down, 1, 0),
+            (Action::Last, 9, 6),
+            (Action::Down, 9, 6),
+            (Action::Up, 8, 6),
+            (Action::PageUp, 5, 5),
+            (Action::First, 0, 0),
+            (Action::PageDown, 3, 0),
+            (Action::HalfDown, 5, 2),
+            (Action::HalfUp, 3, 2),
+        ] {
+            assert!(list.update(&action, 10, 4));
+            assert_eq!((list.cursor, list.offset), (cursor, offset), "{action:?}");
+        }
+        assert!(!list.update(&Action::Enter, 10, 4));
+    }
+
+    #[test]
+    fn a_list_that_became_shorter_has_no_empty_rows() {
+        let list = ListState { cursor: 90, offset: 80 };
+        assert_eq!((list.cursor(5), list.offset(5, 4), list.offset(3, 4)), (4, 1, 0));
+        assert_eq!((list.cursor(0), list.row_at(0, 0, 4)), (0, None));
+    }
+
+    #[test]
+    fn a_row_that_moved_stays_where_it_was_on_the_screen() {
+        let mut list = ListState { cursor: 7, offset: 5 };
+        list.follow(20);
+        assert_eq!((list.cursor, list.offset), (20, 18));
+        list.follow(1);
+        assert_eq!((list.cursor, list.offset), (1, 0));
+    }
+}

@@ -1,0 +1,113 @@
+//! The colours of each kind of code, and what can be read on them.
+
+use crate::profile::Reason;
+use crate::report::LabelKind;
+use ratatui::style::Color;
+
+/// Text has at least this contrast with what it stands on, as far as the colours are ours.
+pub(super) const LEAST_CONTRAST: f64 = 4.7;
+
+/// One kind's colour at each depth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hue {
+    pub(crate) rgb: [u8; 3],
+    pub(crate) indexed: u8,
+    pub(crate) basic: Color,
+    pub(super) basic_text: Color,
+}
+
+const fn hue(rgb: u32, indexed: u8, basic: Color, basic_text: Color) -> Hue {
+    Hue { rgb: [(rgb >> 16) as u8, (rgb >> 8) as u8, rgb as u8], indexed, basic, basic_text }
+}
+
+impl Hue {
+    pub(super) const PROGRAM: Hue = hue(0xe6_9f00, 214, Color::Yellow, Color::Black);
+    const LIBRARY: Hue = hue(0xf0_e442, 227, Color::Gray, Color::Black);
+    const KERNEL: Hue = hue(0xd5_5e00, 166, Color::Red, Color::White);
+    const JIT: Hue = hue(0x00_9e73, 72, Color::Green, Color::Black);
+    pub(crate) const LOCK: Hue = hue(0x00_72b2, 32, Color::Blue, Color::White);
+    const IO: Hue = hue(0x56_b4e9, 117, Color::Cyan, Color::Black);
+    const NO_CPU: Hue = hue(0xcc_79a7, 175, Color::Magenta, Color::White);
+    const GREY: Hue = hue(0xd9_d9d9, 253, Color::DarkGray, Color::White);
+    const WAITING_PROGRAM: Hue = hue(0x9c_c3e6, 153, Color::Cyan, Color::Black);
+    const WAITING_LIBRARY: Hue = hue(0xc6_dcf0, 189, Color::Cyan, Color::Black);
+    const WAITING_KERNEL: Hue = hue(0x7f_a8d1, 110, Color::Blue, Color::White);
+    const WAITING_JIT: Hue = hue(0x8f_d0cf, 116, Color::Cyan, Color::Black);
+    const OTHER_WAIT: Hue = hue(0xa9_b8e8, 147, Color::Blue, Color::White);
+
+    pub(crate) fn of(kind: LabelKind, is_waiting: bool) -> Hue {
+        match (kind, is_waiting) {
+            (LabelKind::Program, false) => Hue::PROGRAM,
+            (LabelKind::Program, true) => Hue::WAITING_PROGRAM,
+            (LabelKind::Library, false) => Hue::LIBRARY,
+            (LabelKind::Library, true) => Hue::WAITING_LIBRARY,
+            (LabelKind::Kernel, false) => Hue::KERNEL,
+            (LabelKind::Kernel, true) => Hue::WAITING_KERNEL,
+            (LabelKind::Jit, false) => Hue::JIT,
+            (LabelKind::Jit, true) => Hue::WAITING_JIT,
+            (LabelKind::Wait(Reason::Lock), _) => Hue::LOCK,
+            (LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault), _) => Hue::IO,
+            (LabelKind::Wait(Reason::NoCpu), _) => Hue::NO_CPU,
+            (LabelKind::Wait(_), _) => Hue::OTHER_WAIT,
+            (LabelKind::Task | LabelKind::Cut | LabelKind::Nothing, _) => Hue::GREY,
+        }
+    }
+
+    pub(super) fn indexed_text(self) -> u8 {
+        if text_on(indexed_rgb(self.indexed)) == Color::Rgb(0, 0, 0) { 16 } else { 231 }
+    }
+}
+
+pub(super) fn rgb_color([r, g, b]: [u8; 3]) -> Color {
+    Color::Rgb(r, g, b)
+}
+
+/// `rgb` lighter or darker by up to 6 % of the whole range, by the name (FNV-1a, so that it never changes).
+pub(crate) fn shaded(rgb: [u8; 3], name: &str) -> [u8; 3] {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // -15..=15 of 255
+    let shift = ((hash >> 32) % 31) as i16 - 15;
+    let by = |shift: i16| rgb.map(|channel| (i16::from(channel) + shift).clamp(0, 255) as u8);
+    // On a shade between those for black and for white text neither is easy to read: then it is turned to the other side.
+    if contrast(by(shift)) < LEAST_CONTRAST { by(-shift) } else { by(shift) }
+}
+
+/// The contrast of `rgb` with the text on it (WCAG).
+fn contrast(rgb: [u8; 3]) -> f64 {
+    let text = if text_on(rgb) == Color::Rgb(0, 0, 0) { 0.0 } else { 1.0 };
+    let (a, b) = (luminance(rgb) + 0.05, text + 0.05);
+    f64::max(a, b) / f64::min(a, b)
+}
+
+/// What xterm shows for one of its 256 colours, from 16 on: a cube of six by six by six, then greys.
+pub(super) fn indexed_rgb(index: u8) -> [u8; 3] {
+    const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
+    match index.checked_sub(232) {
+        Some(grey) => [8 + 10 * grey; 3],
+        None => {
+            let cube = usize::from(index.saturating_sub(16));
+            [STEPS[cube / 36 % 6], STEPS[cube / 6 % 6], STEPS[cube % 6]]
+        }
+    }
+}
+
+/// Black or white, whichever is easier to read on `rgb`.
+pub(super) fn text_on(rgb: [u8; 3]) -> Color {
+    // Of the two, the one of higher contrast (WCAG): black from a luminance of 0.179 on.
+    if is_bright(rgb) { Color::Rgb(0, 0, 0) } else { Color::Rgb(0xff, 0xff, 0xff) }
+}
+
+pub(super) fn is_bright(rgb: [u8; 3]) -> bool {
+    luminance(rgb) > 0.179
+}
+
+/// Relative luminance of an sRGB colour.
+pub(super) fn luminance(rgb: [u8; 3]) -> f64 {
+    let linear = rgb.map(|channel| {
+        let c = f64::from(channel) / 255.0;
+        if c <= 0.04045 { c / 12.92 } else { ((c + 0.055) / 1.055).powf(2.4) }
+    });
+    0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+}

@@ -1,0 +1,390 @@
+//! The samples behind a place in time: a list of them, and the whole stack of one.
+
+use super::line::{Below, fitting, place_text};
+use super::table::{self, Column, Placed};
+use super::theme::Theme;
+use crate::base::safe_text;
+use crate::base::units::{count, counted, duration};
+use crate::report::{Activity, Behind, BehindSample, LabelKind, NameStyle, StackStep, module_stem};
+use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::search::Search;
+use crate::tui::app::state::App;
+use crate::tui::compute::picture::Picture;
+use crate::tui::views::callers;
+use crate::tui::views::time;
+use crate::tui::views::time::{Panel, SampleKey};
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
+
+/// What a column of the list holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Id {
+    Time,
+    Thread,
+    What,
+    Length,
+    Stack,
+}
+
+/// What a column of the stack holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StepId {
+    Function,
+    Module,
+    Source,
+}
+
+/// What was asked for, once the picture has it.
+fn found<'p>(app: &App, picture: &'p Picture) -> Option<&'p Behind> {
+    picture.behind.as_ref().filter(|_| picture.query.behind == app.query.behind)
+}
+
+fn selected<'p>(app: &App, behind: &'p Behind) -> Option<&'p BehindSample> {
+    behind.samples.get(app.time.samples.cursor(behind.samples.len()))
+}
+
+fn key(behind: &Behind, sample: &BehindSample) -> SampleKey {
+    let BehindSample { tid, time_ns, step_ns, activity, stack, .. } = *sample;
+    let mut hasher = FxHasher::default();
+    // One sample is known by its time, whatever the functions on its stack are called by now.
+    for step in behind.stacks.get(stack).into_iter().flatten().filter(|_| step_ns > 0) {
+        (&step.label.name, step.is_inlined).hash(&mut hasher);
+    }
+    SampleKey { tid, time_ns, step_ns, activity, stack: hasher.finish() }
+}
+
+/// Follows the selected sample into another picture. From the stack of one that is no longer listed it leads to the list.
+pub(crate) fn follow(app: &mut App, picture: &Picture) {
+    let Some(behind) = found(app, picture) else { return };
+    let Some(selected) = app.time.sample else { return };
+    match behind.samples.iter().position(|sample| key(behind, sample) == selected) {
+        Some(at) => app.time.samples.follow(at),
+        None => {
+            // The row under the cursor is another one, which is followed from now on.
+            app.time.sample = self::selected(app, behind).map(|sample| key(behind, sample));
+            if app.time.panel == Panel::Stack {
+                app.time.panel = Panel::Samples;
+                app.tell("that sample is added up with others, or not among them any more");
+            }
+        }
+    }
+}
+
+/// The stack of the selected sample, the innermost function first.
+fn steps<'p>(app: &App, behind: &'p Behind) -> Vec<&'p StackStep> {
+    let stack = selected(app, behind).and_then(|sample| behind.stacks.get(sample.stack));
+    stack.into_iter().flatten().rev().collect()
+}
+
+/// The names of the selected stack, innermost first: of a sample all, inside of a stack from the selected line on. Foreign
+/// text.
+pub(crate) fn selected_names(app: &App, picture: &Picture) -> Vec<String> {
+    let Some(behind) = found(app, picture) else { return Vec::new() };
+    let steps = steps(app, behind);
+    let from = if app.time.panel == Panel::Stack { app.time.stack.cursor(steps.len()) } else { 0 };
+    steps.iter().skip(from).map(|step| step.label.name.clone()).collect()
+}
+
+/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+pub(crate) fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> bool {
+    if *action == Action::Back {
+        if app.time.panel == Panel::Stack {
+            app.time.panel = Panel::Samples;
+        } else {
+            app.time.panel = Panel::Map;
+            app.ask(|query| query.behind = None);
+        }
+        return true;
+    }
+    let Some(behind) = found(app, picture) else { return false };
+    // The first line says what is listed.
+    let area = below_title(area);
+    match action {
+        Action::RangeStart | Action::RangeEnd => range_edge(app, behind, *action == Action::RangeStart),
+        Action::Whole => time::clear_range(app),
+        Action::HeatMap => {
+            app.time.is_heat_map = !app.time.is_heat_map;
+            app.time.panel = Panel::Map;
+            app.ask(|query| query.behind = None);
+        }
+        Action::NextMatch => next_match(app, behind, area, true),
+        Action::PreviousMatch => next_match(app, behind, area, false),
+        _ => {
+            let (count, list) = match app.time.panel {
+                Panel::Stack => (steps(app, behind).len(), &mut app.time.stack),
+                _ => (behind.samples.len(), &mut app.time.samples),
+            };
+            match (table::Frame { area, count }.update(list, action), app.time.panel) {
+                (None, _) => return false,
+                (Some(table::Event::Opened), Panel::Stack) => pivot(app, behind),
+                (Some(table::Event::Opened), _) => show_stack(app, count),
+                (Some(table::Event::Moved | table::Event::Heading(_)), _) => {}
+            }
+        }
+    }
+    app.time.sample = selected(app, behind).map(|sample| key(behind, sample));
+    true
+}
+
+/// Whether the search finds something in a sample: its thread or a function of its stack.
+fn is_found(search: &Search, behind: &Behind, sample: &BehindSample) -> bool {
+    let steps = behind.stacks.get(sample.stack).into_iter().flatten();
+    search.matches_text(&sample.thread) || steps.into_iter().any(|step| search.matches_label(&step.label))
+}
+
+/// Selects the next sample, or function of the stack, in which the search finds something.
+fn next_match(app: &mut App, behind: &Behind, area: Rect, forward: bool) {
+    let Some(search) = &app.search else {
+        app.tell("search first: /");
+        return;
+    };
+    let is_stack = app.time.panel == Panel::Stack;
+    let found: Vec<bool> = match is_stack {
+        true => steps(app, behind).iter().map(|step| search.matches_label(&step.label)).collect(),
+        false => behind.samples.iter().map(|sample| is_found(search, behind, sample)).collect(),
+    };
+    let rows = found.len();
+    let list = if is_stack { &mut app.time.stack } else { &mut app.time.samples };
+    let at = list.cursor(rows);
+    let next = match forward {
+        true => (at + 1..rows).chain(0..=at).find(|at| found.get(*at) == Some(&true)),
+        false => (0..at).rev().chain((at..rows).rev()).find(|at| found.get(*at) == Some(&true)),
+    };
+    match next {
+        Some(next) => list.select(next, rows, table::Frame { area, count: rows }.rows()),
+        None => app.tell("nothing matches in what is listed"),
+    }
+}
+
+fn show_stack(app: &mut App, samples: usize) {
+    if samples > 0 {
+        app.time.panel = Panel::Stack;
+        app.time.stack = super::list::ListState::default();
+    }
+}
+
+/// Shows the callers of the selected function of the stack.
+fn pivot(app: &mut App, behind: &Behind) {
+    let steps = steps(app, behind);
+    let Some(step) = steps.get(app.time.stack.cursor(steps.len())) else { return };
+    if matches!(step.label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
+        app.tell("this is no function");
+        return;
+    }
+    callers::set_pivot(app, step.label.key());
+    app.tab = Tab::Callers;
+}
+
+/// The range of time begins or ends with the selected sample.
+fn range_edge(app: &mut App, behind: &Behind, is_start: bool) {
+    let Some(sample) = selected(app, behind) else { return };
+    let from_ns = sample.time_ns;
+    let length_ns = if sample.step_ns > 0 { sample.step_ns } else { sample.duration_ns.unwrap_or(0) };
+    let to_ns = from_ns.saturating_add(length_ns).max(from_ns.saturating_add(1));
+    app.change_filter(|options| {
+        let time = &mut options.time;
+        if is_start {
+            time.to_ns = time.to_ns.filter(|to| *to > from_ns);
+            time.from_ns = Some(from_ns);
+        } else {
+            time.from_ns = time.from_ns.filter(|from| *from < to_ns);
+            time.to_ns = Some(to_ns);
+        }
+    });
+}
+
+fn below_title(area: Rect) -> Rect {
+    Rect { y: area.y + 1, height: area.height.saturating_sub(1), ..area }
+}
+
+/// Draws the list, or the stack, into `area`.
+pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, theme: &Theme) {
+    let columns = usize::from(area.width);
+    let title = Rect { height: area.height.min(1), ..area };
+    let Some(behind) = found(app, picture) else {
+        frame.render_widget(Line::from(" looking for the samples").style(theme.faint()), title);
+        return;
+    };
+    let text = if app.time.panel == Panel::Stack {
+        stack_title(app, behind, columns)
+    } else {
+        title_of(app, picture, behind, columns)
+    };
+    frame.render_widget(Line::from(theme.fit(&text, columns)).style(theme.heading()), title);
+    if app.time.panel == Panel::Stack {
+        draw_stack(frame, below_title(area), app, behind, theme);
+    } else {
+        draw_samples(frame, below_title(area), app, behind, theme);
+    }
+}
+
+fn time_text(sample: &BehindSample) -> String {
+    let seconds = sample.time_ns as f64 / 1e9;
+    match sample.step_ns {
+        0 => format!("{seconds:.6} s"),
+        step_ns => format!("{seconds:.0}-{:.0} s", sample.time_ns.saturating_add(step_ns) as f64 / 1e9),
+    }
+}
+
+fn title_of(app: &App, picture: &Picture, behind: &Behind, columns: usize) -> String {
+    let samples = counted(behind.total.count(), picture.event.noun);
+    let mut of = format!("{samples}, {}", duration(behind.total.weight));
+    let mut when = String::new();
+    if let Some(asked) = &app.query.behind {
+        if let Some(row) = &asked.row {
+            of.push_str(&format!(" of {}", safe_text::terminal(&row.thread)));
+            if let Some(tid) = row.tid {
+                of.push_str(&format!(" {tid}"));
+            }
+        }
+        let seconds = |ns: u64| format!("{:.3}", ns as f64 / 1e9);
+        let from = seconds(asked.time.from_ns.unwrap_or(0));
+        let to = seconds(asked.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
+        when = format!("{from}-{to} s");
+    }
+    let mut parts = vec![(0, of), (1, when)];
+    let known = behind.left_out.saturating_add(behind.samples.len() as u64);
+    if known < behind.total.count() {
+        parts.push((2, format!("{} known one by one", count(known))));
+    }
+    if behind.left_out > 0 {
+        parts.push((3, format!("the largest {} of them", count(behind.samples.len() as u64))));
+    }
+    fitting(&parts, ", ", columns)
+}
+
+fn matched_if(is_found: bool, theme: &Theme) -> Style {
+    if is_found { theme.matched(Style::new()) } else { Style::new() }
+}
+
+fn what(sample: &BehindSample) -> &'static str {
+    match sample.activity {
+        Activity::Running => "ran",
+        Activity::Waiting(reason) | Activity::WaitingShortly(reason) => reason.label(),
+    }
+}
+
+fn stack_title(app: &App, behind: &Behind, columns: usize) -> String {
+    let Some(sample) = selected(app, behind) else { return String::new() };
+    let length = match sample.duration_ns {
+        _ if sample.step_ns > 0 => {
+            let what = what(sample);
+            format!("{what} {} in {}", duration(sample.weight), counted(sample.samples, "sample"))
+        }
+        Some(length_ns) => format!("{} {}", what(sample), duration(length_ns)),
+        None => format!("{} for {}", what(sample), duration(sample.weight)),
+    };
+    let parts = [
+        (0, format!("{} {}", safe_text::terminal(&sample.thread), sample.tid)),
+        (1, format!("{} {}", if sample.step_ns > 0 { "in" } else { "at" }, time_text(sample))),
+        (0, length),
+    ];
+    fitting(&parts, "  ", columns)
+}
+
+fn draw_samples(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, theme: &Theme) {
+    let column = |id, heading, width, is_number, rank| Column { id, heading, width, is_number, rank };
+    let columns = vec![
+        column(Id::Time, "TIME", 12, true, 0),
+        column(Id::Thread, "THREAD", 18, false, 3),
+        column(Id::What, "WHAT", 7, false, 1),
+        column(Id::Length, "LENGTH", 8, true, 2),
+        column(Id::Stack, "FUNCTION < CALLED BY", 16, false, 0),
+    ];
+    let placed = Placed::new(columns, area.width.into(), Id::Stack, usize::MAX);
+    let list = (app.time.samples, behind.samples.len());
+    let heading = |_: Id, text: &'static str| text.to_owned();
+    table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
+        let sample = &behind.samples[at];
+        let text = match id {
+            Id::Time => time_text(sample),
+            Id::Thread => format!("{} {}", safe_text::terminal(&sample.thread), sample.tid),
+            Id::What => what(sample).to_owned(),
+            Id::Length if sample.step_ns > 0 => duration(sample.weight),
+            Id::Length => duration(sample.duration_ns.unwrap_or(sample.weight)),
+            Id::Stack => {
+                let is_found = app.search.as_ref().is_some_and(|search| is_found(search, behind, sample));
+                return (path_text(app, behind, sample, width), matched_if(is_found, theme));
+            }
+        };
+        (text, Style::new())
+    });
+}
+
+/// The innermost functions, as many as fit.
+fn path_text(app: &App, behind: &Behind, sample: &BehindSample, columns: usize) -> String {
+    let mut text = String::new();
+    for step in behind.stacks.get(sample.stack).into_iter().flatten().rev() {
+        if !text.is_empty() {
+            text.push_str(" < ");
+        }
+        text.push_str(&app.name(&step.label));
+        if safe_text::width(&text) >= columns {
+            break;
+        }
+    }
+    text
+}
+
+fn draw_stack(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, theme: &Theme) {
+    let column = |id, heading, width, rank| Column { id, heading, width, is_number: false, rank };
+    let columns = vec![
+        column(StepId::Function, "FUNCTION", 20, 0),
+        column(StepId::Module, "MODULE", 14, 1),
+        column(StepId::Source, "SOURCE", 20, 2),
+    ];
+    let placed = Placed::new(columns, area.width.into(), StepId::Function, usize::MAX);
+    let steps = steps(app, behind);
+    let heading = |_: StepId, text: &'static str| text.to_owned();
+    let list = (app.time.stack, steps.len());
+    table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
+        let step = steps[at];
+        match id {
+            StepId::Function => {
+                let mark = match (step.is_kernel, step.is_inlined) {
+                    (true, _) => " [k]",
+                    (_, true) => " [i]",
+                    _ => "",
+                };
+                let name = app.name(&step.label);
+                let room = width.saturating_sub(mark.len());
+                let search = app.search.as_ref();
+                let is_found = search.is_some_and(|search| search.matches_label(&step.label));
+                (format!("{}{mark}", theme.fit(&name, room)), matched_if(is_found, theme))
+            }
+            StepId::Module => {
+                (safe_text::terminal(module_stem(&step.label.module)).into_owned(), theme.faint())
+            }
+            StepId::Source => {
+                let source =
+                    step.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Short));
+                (theme.fit_end(&safe_text::terminal(&source), width), theme.faint())
+            }
+        }
+    });
+}
+
+/// What is selected.
+pub(crate) fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+    let Below { theme, columns, lines } = below;
+    let Some(behind) = found(app, picture) else { return Vec::new() };
+    let Some(sample) = selected(app, behind) else { return Vec::new() };
+    let fit = |text: String| theme.fit(&text, columns);
+    if app.time.panel == Panel::Stack {
+        let steps = steps(app, behind);
+        let Some(step) = steps.get(app.time.stack.cursor(steps.len())) else { return Vec::new() };
+        let module = safe_text::terminal(&step.label.module).into_owned();
+        let source = step.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Full));
+        let place = place_text(theme, &module, &safe_text::terminal(&source), columns.saturating_sub(1));
+        let name = safe_text::terminal(&step.label.name).into_owned();
+        let name = Line::from(Span::styled(fit(format!(" {name}")), theme.heading()));
+        return vec![name, Line::from(fit(format!(" {place}")))].into_iter().take(lines).collect();
+    }
+    let path = path_text(app, behind, sample, columns);
+    let lines_of = [stack_title(app, behind, columns), format!(" {path}")];
+    lines_of.into_iter().take(lines).map(|text| Line::from(fit(text))).collect()
+}

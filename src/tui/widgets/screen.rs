@@ -1,0 +1,380 @@
+//! The whole screen: what was recorded, tabs, the view, what is selected, the keys. Changes nothing, does no I/O.
+
+use super::help;
+use super::last_lines;
+use super::line::{Below, both_ends, fitting};
+use super::theme::Theme;
+use crate::base::failure::Failure;
+use crate::base::safe_text;
+use crate::base::units::{count, counted, duration, honest_percent_text, percent};
+use crate::report::{Direction, Space};
+use crate::tui::app::action::Tab;
+use crate::tui::app::key;
+use crate::tui::app::state::App;
+use crate::tui::compute::picture::Picture;
+use crate::tui::views::callers::draw;
+use crate::tui::views::flame::details;
+use crate::tui::views::{flame, threads, time, top};
+use ratatui::Frame;
+use ratatui::layout::{Position, Rect};
+use ratatui::text::{Line, Span};
+use std::time::Duration;
+
+/// The smallest screen that can be drawn on, columns and rows.
+pub const SMALLEST: (u16, u16) = (40, 10);
+
+/// Rows from which on there is room for everything, without the line of keys, and without the second line of details.
+const ROWS: [u16; 3] = [16, 14, 12];
+
+/// The parts of the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Areas {
+    /// What was recorded.
+    pub header: Rect,
+    /// The views.
+    pub tabs: Option<Rect>,
+    /// The open view.
+    pub body: Rect,
+    /// A line.
+    pub rule: Rect,
+    /// What is selected.
+    pub details: Rect,
+    /// The keys.
+    pub keys: Option<Rect>,
+}
+
+impl Areas {
+    /// The parts of `screen`; `None` when it is too small. The line of keys goes first, then the second line of details,
+    /// then the tabs.
+    pub fn of(screen: Rect) -> Option<Self> {
+        if screen.width < SMALLEST.0 || screen.height < SMALLEST.1 {
+            return None;
+        }
+        let has = |limit: u16| u16::from(screen.height >= limit);
+        let [keys, second, tabs] = ROWS.map(has);
+        let row = |y: u16, height: u16| Rect { y: screen.y + y, height, ..screen };
+        let below = 2 + second + keys;
+        let body = screen.height - 1 - tabs - below;
+        let rule = 1 + tabs + body;
+        Some(Areas {
+            header: row(0, 1),
+            tabs: (tabs > 0).then(|| row(1, 1)),
+            body: row(1 + tabs, body),
+            rule: row(rule, 1),
+            details: row(rule + 1, 1 + second),
+            keys: (keys > 0).then(|| row(screen.height - 1, 1)),
+        })
+    }
+}
+
+/// Draws everything.
+pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
+    let screen = frame.area();
+    let Some(areas) = Areas::of(screen) else {
+        let (columns, rows) = SMALLEST;
+        frame.render_widget(
+            Line::from(format!("need {columns}x{rows}")),
+            Rect { height: screen.height.min(1), ..screen },
+        );
+        return;
+    };
+    let columns = usize::from(screen.width);
+    frame.render_widget(Line::from(theme.glyphs.rule.repeat(columns)).style(theme.faint()), areas.rule);
+    match &app.picture {
+        Some(picture) => draw_picture(frame, areas, app, picture, theme),
+        None => draw_before_the_first(frame, areas, app, theme),
+    }
+    if let Some(keys) = areas.keys {
+        frame.render_widget(hints(app, theme, columns), keys);
+    }
+    last_lines::draw(frame, app, theme);
+    if let Some(overlay) = app.overlay {
+        help::draw(frame, app, theme, overlay);
+    }
+}
+
+fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, theme: &Theme) {
+    let columns = usize::from(areas.header.width);
+    frame.render_widget(header(app, picture, theme, columns), areas.header);
+    if let Some(tabs) = areas.tabs {
+        frame.render_widget(tab_line(app, picture, theme, columns), tabs);
+    }
+    match &picture.empty {
+        // Threads that only idled are there, with the time of that.
+        Some(_) if app.tab == Tab::Threads && !picture.threads.is_empty() => {
+            draw_view(frame, areas, app, picture, theme);
+        }
+        Some(failure) => draw_nothing(frame, areas.body, app, picture, theme, failure),
+        None => draw_view(frame, areas, app, picture, theme),
+    }
+}
+
+/// Says that the first picture is to come, or why there is none.
+fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, app: &App, theme: &Theme) {
+    let Some(failure) = &app.problem else {
+        let what = if app.is_live() {
+            " prof  recording; the first picture is to come"
+        } else {
+            " prof  reading the profile"
+        };
+        frame.render_widget(Line::from(what).style(theme.faint()), areas.header);
+        return;
+    };
+    frame.render_widget(Line::from(" prof  nothing to show").style(theme.heading()), areas.header);
+    let columns = usize::from(areas.body.width).saturating_sub(1);
+    let texts = std::iter::once(&failure.message).chain(&failure.hints);
+    let lines = texts.flat_map(|text| safe_text::wrapped(&safe_text::message(text), columns));
+    for (line, y) in lines.zip(areas.body.y..areas.body.bottom()) {
+        let line = Line::from(format!(" {}", theme.fit(&line, columns)));
+        frame.render_widget(line, Rect { y, height: 1, ..areas.body });
+    }
+}
+
+/// Says why there is nothing to see, and what leads back to where there was.
+fn draw_nothing(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    app: &App,
+    picture: &Picture,
+    theme: &Theme,
+    failure: &Failure,
+) {
+    let columns = usize::from(area.width).saturating_sub(1);
+    let mut lines = safe_text::wrapped(&safe_text::message(&failure.message), columns);
+    if !app.undo.is_empty() {
+        lines.push("u takes the last filter back".to_owned());
+    } else if picture.metrics.len() > 1 {
+        lines.push("m shows another metric".to_owned());
+    }
+    for (line, y) in lines.iter().zip(area.y..area.bottom()) {
+        let line = Line::from(format!(" {}", theme.fit(line, columns)));
+        frame.render_widget(line, Rect { y, height: 1, ..area });
+    }
+}
+
+fn draw_view(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, theme: &Theme) {
+    let body = areas.body;
+    match app.tab {
+        Tab::Flame => flame::draw(frame, body, app, picture, theme),
+        Tab::Top => top::draw(frame, body, app, picture, theme),
+        Tab::Callers => draw::draw(frame, body, app, picture, theme),
+        Tab::Time => time::draw(frame, body, app, picture, theme),
+        Tab::Threads => threads::draw(frame, body, app, picture, theme),
+    }
+    let below = Below { theme, columns: body.width.into(), lines: areas.details.height.into() };
+    let details = match app.tab {
+        Tab::Flame => details::details(app, picture, below),
+        Tab::Top => top::details(app, picture, below),
+        Tab::Callers => draw::details(app, picture, below),
+        Tab::Time => time::details(app, picture, below),
+        Tab::Threads => threads::details(app, picture, below),
+    };
+    for (line, y) in details.into_iter().take(below.lines).zip(areas.details.y..) {
+        frame.render_widget(line, Rect { y, height: 1, ..areas.details });
+    }
+}
+
+fn header(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
+    let meta = &picture.recording.profile.meta;
+    let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
+    let target = safe_text::terminal(target);
+    let (threads, quality) = (picture.thread_count, &picture.quality);
+    let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
+    let mut event = picture.event.name.clone();
+    if !picture.event.has_waits && meta.effective_hz > 0 {
+        event.push_str(&format!(" {} Hz", count(meta.effective_hz.into())));
+    }
+    // Without the line of tabs, this one says which view it is.
+    let has_tabs = app.areas().is_some_and(|areas| areas.tabs.is_some());
+    let heading =
+        if has_tabs { " prof ".to_owned() } else { format!(" {} {} ", app.tab.digit(), app.tab.name()) };
+    // Of a file it matters most how far to trust it, of a recording that goes on what that costs.
+    let is_live = app.live.is_some();
+    let trust = |is_flawless: bool| match (is_flawless, is_live) {
+        (true, _) => 6,
+        (false, true) => 4,
+        (false, false) => 2,
+    };
+    let stacks = format!("stacks {}", honest_percent_text(quality.complete_percent()));
+    let lost_text = match quality.lost {
+        0 => "lost 0".to_owned(),
+        _ => format!("lost {}", honest_percent_text(lost)),
+    };
+    let parts = |target: &str, is_short: bool, has_rate: bool| {
+        let cost = picture.recording.cost_words().unwrap_or_default();
+        // In fewer words, without what is no share.
+        let shares = cost.split_once(',').map_or(&*cost, |(shares, _)| shares);
+        let cost =
+            if is_short { shares.trim_start_matches("prof ").trim_end_matches(" of a CPU") } else { shares };
+        [
+            (1, theme.fit(target, (columns / 3).max(12))),
+            (5, if threads > 0 { counted(threads, "thread") } else { String::new() }),
+            (if is_live { 2 } else { 3 }, live_words(app).unwrap_or_else(|| duration(picture.duration_ns))),
+            (0, if has_rate { event.clone() } else { picture.event.name.clone() }),
+            (trust(quality.complete_percent() >= 99.95), stacks.clone()),
+            (trust(quality.lost == 0).min(4), lost_text.clone()),
+            (if is_live { 3 } else { 4 }, cost.to_owned()),
+        ]
+    };
+    let notes = match picture.notes.len() {
+        0 => String::new(),
+        n => format!("! {} ", counted(n as u64, "note")),
+    };
+    let notes = Span::styled(notes, theme.note());
+    let room = columns.saturating_sub(1 + heading.len() + notes.width());
+    // What the recording costs is said in fewer words before anything is left out; and of the target less.
+    let short = target.split(" (").next().unwrap_or(&target);
+    let texts = [(&*target, false, true), (&*target, true, true), (short, true, true), (short, true, false)];
+    let texts = texts.map(|(target, is_short, has_rate)| parts(target, is_short, has_rate));
+    let fits = |parts: &[(u8, String)], most: u8| {
+        let kept = parts.iter().filter(|(rank, text)| *rank <= most && !text.is_empty());
+        safe_text::width(&kept.map(|(_, text)| &**text).collect::<Vec<_>>().join("  ")) < room
+    };
+    let found =
+        [5, 4, 3, 2, 1].into_iter().find_map(|most| texts.iter().find(|parts| fits(&parts[..], most)));
+    let line = fitting(found.unwrap_or(&texts[texts.len() - 1]), "  ", room);
+    let line = theme.fit(&line, columns.saturating_sub(heading.len() + notes.width()));
+    both_ends(vec![Span::styled(heading, theme.heading()), Span::raw(line)], notes, columns)
+}
+
+fn live_words(app: &App) -> Option<String> {
+    let live = app.live.as_ref()?;
+    let seconds = live.status.elapsed.as_secs();
+    let state = match (&live.ended, live.is_frozen) {
+        (Some(_), _) => "ENDED",
+        (None, true) => "FROZEN",
+        (None, false) => "LIVE",
+    };
+    let age = age_of_picture(app).map_or(String::new(), |age| format!(" {} s ago", age.as_secs()));
+    Some(format!("{:02}:{:02}  {state}{age}", seconds / 60, seconds % 60))
+}
+
+/// How far the picture is behind, where that is more than two times between pictures; seconds at least.
+fn age_of_picture(app: &App) -> Option<Duration> {
+    let live = app.live.as_ref().filter(|live| live.ended.is_none() && !live.is_frozen)?;
+    let shown = Duration::from_nanos(app.picture.as_ref()?.duration_ns);
+    let age = live.status.elapsed.saturating_sub(shown);
+    (age > (live.refresh * 2).max(Duration::from_secs(2))).then_some(age)
+}
+
+/// The texts of the tabs: where there is no room for all names, that of the open one and the digits of the others.
+fn tab_texts(open: Tab, columns: usize) -> Vec<(Tab, String)> {
+    let text = |tab: Tab, is_named: bool| {
+        let name = if is_named { format!("{} {}", tab.digit(), tab.name()) } else { tab.digit().to_string() };
+        (tab, if tab == open { format!("[{name}]") } else { format!(" {name} ") })
+    };
+    let all: Vec<_> = Tab::ALL.iter().map(|tab| text(*tab, true)).collect();
+    if all.iter().map(|(_, text)| text.len()).sum::<usize>() < columns {
+        return all;
+    }
+    Tab::ALL.iter().map(|tab| text(*tab, *tab == open)).collect()
+}
+
+/// The tab at a place of the line of tabs.
+pub fn tab_at(tabs: Rect, open: Tab, at: Position) -> Option<Tab> {
+    if !tabs.contains(at) {
+        return None;
+    }
+    let mut x = usize::from(tabs.x) + 1;
+    tab_texts(open, tabs.width.into()).into_iter().find_map(|(tab, text)| {
+        let start = x;
+        x += text.len();
+        (start..x).contains(&at.x.into()).then_some(tab)
+    })
+}
+
+fn tab_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
+    let mut spans = vec![Span::raw(" ")];
+    for (tab, text) in tab_texts(app.tab, columns) {
+        spans.push(if tab == app.tab { Span::styled(text, theme.heading()) } else { Span::raw(text) });
+    }
+    let used: usize = spans.iter().map(Span::width).sum();
+    let room = columns.saturating_sub(used + 1);
+    let right = theme.fit(&state_words(app, picture, room), room);
+    both_ends(spans, Span::styled(format!("{right} "), theme.faint()), columns)
+}
+
+/// What was changed against the plain view, the most important last.
+fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
+    let query = &picture.query;
+    let filter = &query.common.filter;
+    let mut parts: Vec<(u8, String)> = Vec::new();
+    let patterns = [&filter.focus, &filter.ignore, &filter.hide, &filter.thread];
+    let filters = filter.stacks.len()
+        + patterns.iter().filter(|pattern| pattern.is_some()).count()
+        + filter.threads.len()
+        + usize::from(!filter.tids.is_empty())
+        + usize::from(!filter.pids.is_empty())
+        + usize::from(!filter.cpus.is_empty());
+    if filters > 0 {
+        let share = honest_percent_text(percent(picture.total.weight, picture.whole.weight));
+        parts.push((0, format!("{} {share}", counted(filters as u64, "filter"))));
+    }
+    if !filter.time.is_everything() {
+        let seconds = |ns: u64| format!("{:.1}", ns as f64 / 1e9);
+        let from = seconds(filter.time.from_ns.unwrap_or(0));
+        let to = seconds(filter.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
+        parts.push((0, format!("time {from}-{to} s")));
+    } else if app.live.is_some() {
+        parts.push((1, format!("window {}", query.window.words())));
+    }
+    if picture.to_name_percent >= 1.0 {
+        parts.push((0, "reading names".to_owned()));
+    }
+    if let Some(until_ns) = picture.coarse_until_ns {
+        parts.push((1, format!("coarse before {:.0} s", until_ns as f64 / 1e9)));
+    }
+    if filter.space == Space::User {
+        parts.push((2, "no kernel".to_owned()));
+    }
+    if !query.common.inline {
+        parts.push((2, "no inlined".to_owned()));
+    }
+    if query.each_thread {
+        parts.push((2, "each thread".to_owned()));
+    }
+    if query.direction == Direction::BottomUp && app.tab == Tab::Flame {
+        parts.push((1, "inverted".to_owned()));
+    }
+    if app.tab == Tab::Flame {
+        parts.push((3, flame::order_words(app).to_owned()));
+    }
+    if app.tab == Tab::Threads {
+        parts.push((3, threads::order_words(app).to_owned()));
+    }
+    fitting(&parts, "  ", columns).trim_start().to_owned()
+}
+
+/// The keys of the line of hints, the most useful first: of those that do not fit, the last go.
+const HINTS: [&str; 19] = [
+    "Enter", "Esc", "/", "Tab 1-5", "f", "u U", "T", "Spc", "w", "[ ]", "H", "m", "s", "i", "x", "K", "v",
+    "q", "?",
+];
+/// Those that are always there.
+const LAST_HINTS: [&str; 2] = ["q", "?"];
+
+/// The line of keys: those with a hint, as many as fit; the end and the help are always among them.
+fn hints(app: &App, theme: &Theme, columns: usize) -> Line<'static> {
+    let is_frozen = app.live.as_ref().is_some_and(|live| live.is_frozen);
+    let has_filters = !app.undo.is_empty();
+    let text = |entry: &key::Entry| match entry.keys {
+        "Spc" if is_frozen => "Spc go on".to_owned(),
+        "Tab 1-5" => format!("1-5 {}", entry.hint),
+        "u U" => format!("u {}", entry.hint),
+        keys => format!("{keys} {}", entry.hint),
+    };
+    let shown = |keys: &&str| {
+        let entry = key::entries(app).find(|entry| entry.keys == *keys && !entry.hint.is_empty())?;
+        (entry.keys != "u U" || has_filters).then(|| text(entry))
+    };
+    let last: Vec<String> = LAST_HINTS.iter().filter_map(shown).collect();
+    let last = last.join("  ");
+    let mut line = String::new();
+    for text in HINTS.iter().filter(|keys| !LAST_HINTS.contains(keys)).filter_map(shown) {
+        if 1 + line.len() + text.len() + 2 + last.len() <= columns {
+            line.push_str(&text);
+            line.push_str("  ");
+        }
+    }
+    Line::from(format!(" {line}{last}")).style(theme.faint())
+}

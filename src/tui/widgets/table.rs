@@ -1,0 +1,261 @@
+//! Columns of a table: which fit, where they begin, and a line of cells. Changes nothing.
+
+use super::list::ListState;
+use super::theme::Theme;
+use crate::base::safe_text;
+use crate::tui::app::action::Action;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+
+/// Columns in front of the first cell: the mark of the selected row.
+pub const MARK_COLUMNS: usize = 2;
+/// Columns between cells.
+const GAP: usize = 2;
+
+/// One column of a table; `Id` says what it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column<Id> {
+    /// What it holds.
+    pub id: Id,
+    /// What stands above it.
+    pub heading: &'static str,
+    /// Columns of the screen that it takes; the flexible one takes at least this.
+    pub width: usize,
+    /// Its cells end at its right edge.
+    pub is_number: bool,
+    /// Of the columns that can be left out, the one of the highest rank goes first; 0 always stays.
+    pub rank: u8,
+}
+
+/// The columns that fit, each with its first cell on the screen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed<Id> {
+    columns: Vec<(usize, Column<Id>)>,
+}
+
+impl<Id: Copy + PartialEq> Placed<Id> {
+    /// Leaves columns out until the rest fits into `width`; what is left over then widens the column `flexible`, but not
+    /// past `most`.
+    pub fn new(columns: Vec<Column<Id>>, width: usize, flexible: Id, most: usize) -> Self {
+        let mut kept = columns;
+        let used = |kept: &[Column<Id>]| {
+            MARK_COLUMNS + kept.iter().map(|column| column.width + GAP).sum::<usize>().saturating_sub(GAP)
+        };
+        while used(&kept) > width {
+            let Some(rank) = kept.iter().map(|column| column.rank).max().filter(|rank| *rank > 0) else {
+                break;
+            };
+            kept.retain(|column| column.rank != rank);
+        }
+        let spare = width.saturating_sub(used(&kept));
+        let mut x = MARK_COLUMNS;
+        let mut placed = Vec::with_capacity(kept.len());
+        for mut column in kept {
+            if column.id == flexible {
+                column.width = column.width.max((column.width + spare).min(most));
+            }
+            placed.push((x, column));
+            x += column.width + GAP;
+        }
+        Placed { columns: placed }
+    }
+
+    /// Whether a column is there.
+    pub fn has(&self, id: Id) -> bool {
+        self.columns.iter().any(|(_, column)| column.id == id)
+    }
+
+    /// The columns.
+    pub fn iter(&self) -> impl Iterator<Item = &Column<Id>> {
+        self.columns.iter().map(|(_, column)| column)
+    }
+
+    /// The column whose heading is `x` cells from the left.
+    pub fn at(&self, x: usize) -> Option<Id> {
+        let found =
+            self.columns.iter().find(|(start, column)| (*start..start + column.width + 1).contains(&x));
+        found.map(|(_, column)| column.id)
+    }
+}
+
+/// A cell: its text, which must be safe, and how it looks.
+pub type Cell = (String, Style);
+
+/// Draws the headings into the first row of `area` and below them the rows that are shown of `count`.
+pub fn draw<Id: Copy + PartialEq>(
+    buffer: &mut Buffer,
+    area: Rect,
+    placed: &Placed<Id>,
+    list: (ListState, usize),
+    theme: &Theme,
+    heading: impl Fn(Id, &'static str) -> String,
+    cell: impl Fn(Id, usize, usize) -> Cell,
+) {
+    let (list, count) = list;
+    if area.height == 0 {
+        return;
+    }
+    for (x, column) in &placed.columns {
+        put(buffer, area, 0, *x, column, (heading(column.id, column.heading), theme.heading()), theme);
+    }
+    let height = usize::from(area.height) - 1;
+    let cursor = list.cursor(count);
+    for line in 0..height {
+        let Some(row) = list.row_at(line, count, height) else { break };
+        // Below a screen's height.
+        let y = line as u16 + 1;
+        for (x, column) in &placed.columns {
+            put(buffer, area, y, *x, column, cell(column.id, row, column.width), theme);
+        }
+        if row == cursor {
+            let place = Rect { y: area.y + y, height: 1, ..area };
+            buffer.set_stringn(area.x, place.y, ">", 1, Style::new());
+            buffer.set_style(place, theme.selected(Style::new()));
+        }
+    }
+}
+
+/// The heading of the column that a table is sorted by says in which direction.
+pub fn sorted_heading(text: &str, is_sorted: bool, is_reversed: bool) -> String {
+    match (is_sorted, is_reversed) {
+        (true, false) => format!("{text}v"),
+        (true, true) => format!("{text}^"),
+        (false, _) => text.to_owned(),
+    }
+}
+
+/// Where a table is drawn, and how many rows it has.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame {
+    /// With the headings.
+    pub area: Rect,
+    /// All rows, on the screen or not.
+    pub count: usize,
+}
+
+/// What came of an action in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event {
+    /// A row was selected, or other rows came onto the screen.
+    Moved,
+    /// The selected row is to be opened.
+    Opened,
+    /// The headings were clicked, so far from the left.
+    Heading(usize),
+}
+
+impl Frame {
+    /// Rows that are shown, below the headings.
+    pub fn rows(self) -> usize {
+        usize::from(self.area.height).saturating_sub(1)
+    }
+
+    /// Does what `action` means in any table; `None` when it means nothing.
+    pub fn update(self, list: &mut ListState, action: &Action) -> Option<Event> {
+        match action {
+            Action::Enter => return Some(Event::Opened),
+            Action::Click(at) | Action::DoubleClick(at) => {
+                let line = usize::from(at.y.checked_sub(self.area.y).filter(|_| self.area.contains(*at))?);
+                let Some(line) = line.checked_sub(1) else {
+                    return Some(Event::Heading((at.x - self.area.x).into()));
+                };
+                list.select(list.row_at(line, self.count, self.rows())?, self.count, self.rows());
+                if matches!(action, Action::DoubleClick(_)) {
+                    return Some(Event::Opened);
+                }
+            }
+            _ if !list.update(action, self.count, self.rows()) => return None,
+            _ => {}
+        }
+        Some(Event::Moved)
+    }
+}
+
+fn put<Id>(
+    buffer: &mut Buffer,
+    area: Rect,
+    y: u16,
+    x: usize,
+    column: &Column<Id>,
+    (text, style): Cell,
+    theme: &Theme,
+) {
+    let text = theme.fit(&text, column.width);
+    let missing = column.width.saturating_sub(safe_text::width(&text));
+    let x = if column.is_number { x + missing } else { x };
+    let Some(room) = usize::from(area.width).checked_sub(x).filter(|room| *room > 0) else { return };
+    buffer.set_stringn(area.x + x as u16, area.y + y, text, room, style);
+}
+
+/// `values` as a row of bars, the largest full.
+pub fn bars(values: &[u64], theme: &Theme) -> String {
+    let most = values.iter().copied().max().unwrap_or(0).max(1);
+    let full = theme.glyphs.bars.len() as u128 - 1;
+    let level = |value: &u64| {
+        // What is there is seen.
+        let level = (u128::from(*value) * full).div_ceil(u128::from(most)) as usize;
+        theme.glyphs.bars[level.min(full as usize)]
+    };
+    values.iter().map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ratatui::layout::Position;
+
+    #[test]
+    fn keys_and_clicks_move_and_open_rows() {
+        let frame = Frame { area: Rect::new(2, 3, 20, 5), count: 10 };
+        let mut list = ListState { cursor: 0, offset: 3 };
+        let at = Position::new;
+        assert_eq!(frame.rows(), 4);
+        assert_eq!(frame.update(&mut list, &Action::Click(at(7, 3))), Some(Event::Heading(5)));
+        assert_eq!(frame.update(&mut list, &Action::Click(at(7, 5))), Some(Event::Moved));
+        assert_eq!(list.cursor, 4);
+        assert_eq!(frame.update(&mut list, &Action::DoubleClick(at(7, 4))), Some(Event::Opened));
+        assert_eq!(list.cursor, 3);
+        assert_eq!(frame.update(&mut list, &Action::Down), Some(Event::Moved));
+        assert_eq!((list.cursor, frame.update(&mut list, &Action::Enter)), (4, Some(Event::Opened)));
+        for outside in [at(1, 5), at(7, 2), at(7, 8), at(22, 5)] {
+            assert_eq!(frame.update(&mut list, &Action::Click(outside)), None, "{outside}");
+        }
+        assert_eq!(frame.update(&mut list, &Action::Sort), None);
+        assert_eq!(list.cursor, 4);
+    }
+
+    fn columns() -> Vec<Column<char>> {
+        let column = |id, width, is_number, rank| Column { id, heading: "H", width, is_number, rank };
+        vec![
+            column('a', 6, true, 0),
+            column('b', 5, true, 3),
+            column('n', 12, false, 0),
+            column('t', 10, false, 4),
+        ]
+    }
+
+    #[test]
+    fn columns_go_by_their_rank() {
+        let ids =
+            |width| Placed::new(columns(), width, 'n', 99).iter().map(|column| column.id).collect::<String>();
+        assert_eq!(ids(80), "abnt");
+        assert_eq!(ids(40), "abn");
+        assert_eq!(ids(26), "an");
+        assert_eq!(ids(1), "an");
+    }
+
+    #[test]
+    fn one_column_takes_what_is_left() {
+        let placed = Placed::new(columns(), 50, 'n', 99);
+        let widths: Vec<usize> = placed.iter().map(|column| column.width).collect();
+        assert_eq!(widths, [6, 5, 21, 10]);
+        assert_eq!(placed.columns.iter().map(|(x, _)| *x).collect::<Vec<_>>(), [2, 10, 17, 40]);
+        assert_eq!(
+            (placed.at(3), placed.at(20), placed.at(45), placed.at(0)),
+            (Some('a'), Some('n'), Some('t'), None)
+        );
+        let narrow = Placed::new(columns(), 50, 'n', 15);
+        assert_eq!(narrow.iter().map(|column| column.width).collect::<Vec<_>>(), [6, 5, 15, 10]);
+    }
+}

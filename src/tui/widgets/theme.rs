@@ -1,0 +1,416 @@
+//! Colours and characters. Colour means the kind of code; it is never the only sign of anything.
+//!
+//! The palette stays apart for colour-blind eyes (Okabe and Ito). Chrome uses the terminal's own colours.
+
+use super::palette::{Hue, is_bright, rgb_color, shaded, text_on};
+use crate::base::safe_text;
+use crate::report::{ColorWhen, LabelKind};
+use ratatui::style::{Color, Modifier, Style};
+use std::time::Duration;
+
+/// The colour of what a search matches.
+const MATCH: [u8; 3] = [0xe6, 0x00, 0xe6];
+
+/// Longest time that a terminal is waited for to tell its background.
+const BACKGROUND_LIMIT: Duration = Duration::from_millis(100);
+
+/// How many colours the terminal has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColorDepth {
+    /// Red, green and blue of a byte each.
+    True,
+    /// The 256 of xterm.
+    Indexed,
+    /// The 16 that the user chose.
+    Basic,
+    /// None.
+    None,
+}
+
+impl ColorDepth {
+    /// As the environment says.
+    pub fn of_environment(when: ColorWhen, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
+        let term = variable("TERM").unwrap_or_default();
+        let is_plain = is_set("NO_COLOR") || term == "dumb";
+        match when {
+            ColorWhen::Never => return ColorDepth::None,
+            ColorWhen::Auto if is_plain => return ColorDepth::None,
+            ColorWhen::Auto | ColorWhen::Always => {}
+        }
+        let colorterm = variable("COLORTERM").unwrap_or_default();
+        if matches!(colorterm.as_str(), "truecolor" | "24bit") || term.ends_with("-direct") {
+            ColorDepth::True
+        } else if term.contains("256") {
+            ColorDepth::Indexed
+        } else {
+            ColorDepth::Basic
+        }
+    }
+}
+
+/// Characters that not every terminal can show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Glyphs {
+    /// The left edge of a box.
+    pub edge: &'static str,
+    /// Stands for what is cut.
+    pub ellipsis: &'static str,
+    /// A horizontal line.
+    pub rule: &'static str,
+    /// Bars of rising height, the first empty.
+    pub bars: [&'static str; 9],
+    /// Shades of rising darkness, the first empty.
+    pub shades: [&'static str; 5],
+    /// Blocked.
+    pub dot: &'static str,
+    /// Between the steps of a path.
+    pub step: &'static str,
+    /// Plus or minus.
+    pub plus_minus: &'static str,
+    /// How many of something.
+    pub times: &'static str,
+    /// Stands between facts.
+    pub separator: &'static str,
+    /// The function in the middle.
+    pub pivot: &'static str,
+    /// Corners and sides of a frame: top left, top right, bottom left, bottom right, side.
+    pub frame: [&'static str; 5],
+}
+
+impl Glyphs {
+    /// For terminals that show Unicode.
+    pub const UNICODE: Glyphs = Glyphs {
+        edge: "▏",
+        ellipsis: "…",
+        rule: "─",
+        bars: [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"],
+        shades: [" ", "░", "▒", "▓", "█"],
+        dot: "·",
+        step: " › ",
+        plus_minus: "±",
+        times: "×",
+        separator: " · ",
+        pivot: "█",
+        frame: ["┌", "┐", "└", "┘", "│"],
+    };
+
+    /// For all others.
+    pub const ASCII: Glyphs = Glyphs {
+        edge: "|",
+        ellipsis: "..",
+        rule: "-",
+        bars: [" ", ".", ":", "-", "=", "+", "*", "#", "#"],
+        shades: [" ", ".", ":", "+", "#"],
+        dot: "~",
+        step: " > ",
+        plus_minus: "+-",
+        times: "x",
+        separator: ", ",
+        pivot: "#",
+        frame: ["+", "+", "+", "+", "|"],
+    };
+}
+
+/// How everything looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Theme {
+    /// How many colours.
+    pub depth: ColorDepth,
+    /// Dark text on a light background.
+    pub is_light: bool,
+    /// Which characters.
+    pub glyphs: Glyphs,
+}
+
+impl Theme {
+    /// Looks at the environment, and asks the terminal for its background. Before anything else reads from it.
+    pub fn of_terminal(color: ColorWhen, ascii: bool) -> Self {
+        let variable = |name: &str| std::env::var(name).ok();
+        let depth = ColorDepth::of_environment(color, variable);
+        let glyphs =
+            if ascii || !safe_text::is_utf8_locale(variable) { Glyphs::ASCII } else { Glyphs::UNICODE };
+        let is_light = depth != ColorDepth::None && is_light(background(), variable("COLORFGBG").as_deref());
+        Theme { depth, is_light, glyphs }
+    }
+
+    /// Whether names may hold more than ASCII.
+    pub fn is_ascii(&self) -> bool {
+        self.glyphs.edge == Glyphs::ASCII.edge
+    }
+
+    /// `text`, which must be safe, in at most `columns` columns and in characters that the terminal can show.
+    pub fn fit(&self, text: &str, columns: usize) -> String {
+        if !self.is_ascii() {
+            return safe_text::fit_tail(text, columns).into_owned();
+        }
+        let text = self.in_ascii(text);
+        if text.len() <= columns {
+            return text;
+        }
+        let mark = &self.glyphs.ellipsis[..self.glyphs.ellipsis.len().min(columns)];
+        format!("{}{mark}", &text[..columns - mark.len()])
+    }
+
+    /// The same, but what is cut is the start: of a place in a file the end says more.
+    pub fn fit_end(&self, text: &str, columns: usize) -> String {
+        if !self.is_ascii() {
+            return safe_text::fit_end(text, columns).into_owned();
+        }
+        let text = self.in_ascii(text);
+        if text.len() <= columns {
+            return text;
+        }
+        let mark = &self.glyphs.ellipsis[..self.glyphs.ellipsis.len().min(columns)];
+        format!("{mark}{}", &text[text.len() - (columns - mark.len())..])
+    }
+
+    fn in_ascii(&self, text: &str) -> String {
+        text.chars().fold(String::new(), |mut out, c| {
+            match c {
+                '…' => out.push_str(self.glyphs.ellipsis),
+                '±' => out.push_str(self.glyphs.plus_minus),
+                '×' => out.push_str(self.glyphs.times),
+                c if c.is_ascii() => out.push(c),
+                // By their numbers, names that differ still do.
+                c => out.push_str(&safe_text::in_ascii(c.encode_utf8(&mut [0; 4]))),
+            }
+            out
+        })
+    }
+
+    /// A box of this kind; `name` gives the lightness.
+    pub fn kind(&self, kind: LabelKind, is_waiting: bool, name: &str) -> Style {
+        let hue = Hue::of(kind, is_waiting);
+        match self.depth {
+            ColorDepth::None => Style::new(),
+            ColorDepth::Basic => Style::new().bg(hue.basic).fg(hue.basic_text),
+            ColorDepth::Indexed => {
+                Style::new().bg(Color::Indexed(hue.indexed)).fg(Color::Indexed(hue.indexed_text()))
+            }
+            ColorDepth::True => {
+                let rgb = shaded(hue.rgb, name);
+                Style::new().bg(rgb_color(rgb)).fg(text_on(rgb))
+            }
+        }
+    }
+
+    /// What is selected: `style` turned round; on a dark background black on white, since a box turned round would be a hole in
+    /// the picture.
+    pub fn selected(&self, style: Style) -> Style {
+        let (white, black) = match self.depth {
+            ColorDepth::None => return style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
+            _ if self.is_light => return style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
+            ColorDepth::Basic => (Color::White, Color::Black),
+            ColorDepth::Indexed => (Color::Indexed(231), Color::Indexed(16)),
+            ColorDepth::True => (Color::Rgb(0xff, 0xff, 0xff), Color::Rgb(0, 0, 0)),
+        };
+        style.bg(white).fg(black).add_modifier(Modifier::BOLD)
+    }
+
+    /// What a search matches.
+    pub fn matched(&self, style: Style) -> Style {
+        let style = style.add_modifier(Modifier::UNDERLINED);
+        match self.depth {
+            ColorDepth::True => style.bg(rgb_color(MATCH)).fg(text_on(MATCH)),
+            ColorDepth::Indexed => style.bg(Color::Indexed(201)).fg(Color::Indexed(16)),
+            ColorDepth::Basic => style.bg(Color::Magenta).fg(Color::White),
+            ColorDepth::None => style.add_modifier(Modifier::BOLD),
+        }
+    }
+
+    /// Headings, and the open tab.
+    pub fn heading(&self) -> Style {
+        Style::new().add_modifier(Modifier::BOLD)
+    }
+
+    /// What matters less.
+    pub fn faint(&self) -> Style {
+        if self.depth == ColorDepth::None { Style::new() } else { Style::new().add_modifier(Modifier::DIM) }
+    }
+
+    /// Something to take note of.
+    pub fn note(&self) -> Style {
+        match (self.depth, self.is_light) {
+            (ColorDepth::None, _) => Style::new().add_modifier(Modifier::BOLD),
+            (ColorDepth::True, true) => {
+                Style::new().fg(Color::Rgb(0x8a, 0x5a, 0x00)).add_modifier(Modifier::BOLD)
+            }
+            (ColorDepth::Indexed, true) => Style::new().fg(Color::Indexed(94)).add_modifier(Modifier::BOLD),
+            (ColorDepth::Basic, true) => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+            (_, false) => Style::new().fg(Color::Yellow).add_modifier(Modifier::BOLD),
+        }
+    }
+
+    /// A bar or a shade of running time.
+    pub fn running(&self) -> Style {
+        self.ink(Hue::PROGRAM)
+    }
+
+    /// A bar or a shade of waiting time.
+    pub fn waiting(&self) -> Style {
+        self.ink(Hue::LOCK)
+    }
+
+    fn ink(&self, hue: Hue) -> Style {
+        match self.depth {
+            ColorDepth::None => Style::new(),
+            ColorDepth::Basic => Style::new().fg(hue.basic),
+            ColorDepth::Indexed => Style::new().fg(Color::Indexed(hue.indexed)),
+            ColorDepth::True => Style::new().fg(rgb_color(hue.rgb)),
+        }
+    }
+}
+
+/// The background that the terminal answers (OSC 11), if it does.
+fn background() -> Option<[u8; 3]> {
+    let mut options = terminal_colorsaurus::QueryOptions::default();
+    options.timeout = BACKGROUND_LIMIT;
+    let (r, g, b) = terminal_colorsaurus::background_color(options).ok()?.scale_to_8bit();
+    Some([r, g, b])
+}
+
+/// Whether a background is one for dark text. Where the terminal did not answer, the variable COLORFGBG may say which of
+/// the 16 colours it is, after the last semicolon. A terminal that does not say is taken for a dark one: most are.
+fn is_light(background: Option<[u8; 3]>, colorfgbg: Option<&str>) -> bool {
+    if let Some(rgb) = background {
+        return is_bright(rgb);
+    }
+    let index = colorfgbg.and_then(|value| value.rsplit(';').next()?.parse::<u8>().ok());
+    matches!(index, Some(7 | 9..=15))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Reason;
+    use crate::tui::widgets::palette::{LEAST_CONTRAST, indexed_rgb, luminance};
+
+    fn depth(when: ColorWhen, set: &[(&str, &str)]) -> ColorDepth {
+        ColorDepth::of_environment(when, |name| {
+            set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_environment_says_how_many_colours() {
+        let auto = ColorWhen::Auto;
+        assert_eq!(depth(auto, &[("TERM", "xterm-256color"), ("COLORTERM", "truecolor")]), ColorDepth::True);
+        assert_eq!(depth(auto, &[("TERM", "screen-256color")]), ColorDepth::Indexed);
+        assert_eq!(depth(auto, &[("TERM", "linux")]), ColorDepth::Basic);
+        assert_eq!(depth(auto, &[("TERM", "xterm-256color"), ("NO_COLOR", "1")]), ColorDepth::None);
+        assert_eq!(depth(auto, &[("TERM", "xterm-256color"), ("NO_COLOR", "")]), ColorDepth::Indexed);
+        assert_eq!(depth(ColorWhen::Always, &[("TERM", "xterm"), ("NO_COLOR", "1")]), ColorDepth::Basic);
+        assert_eq!(depth(ColorWhen::Never, &[("COLORTERM", "24bit")]), ColorDepth::None);
+    }
+
+    #[test]
+    fn text_is_readable_on_every_shade_of_every_kind() {
+        let kinds = [
+            LabelKind::Program,
+            LabelKind::Library,
+            LabelKind::Kernel,
+            LabelKind::Jit,
+            LabelKind::Task,
+            LabelKind::Wait(Reason::Lock),
+            LabelKind::Wait(Reason::Disk),
+            LabelKind::Wait(Reason::NoCpu),
+            LabelKind::Wait(Reason::Sleep),
+        ];
+        for kind in kinds {
+            for is_waiting in [false, true] {
+                for is_light in [false, true] {
+                    for name in 0..400 {
+                        let name = format!("f{name}");
+                        for depth in [ColorDepth::True, ColorDepth::Indexed] {
+                            let theme = Theme { depth, is_light, glyphs: Glyphs::UNICODE };
+                            let style = theme.kind(kind, is_waiting, &name);
+                            for style in [style, theme.selected(style), theme.matched(style)] {
+                                let found = contrast_of(style);
+                                assert!(
+                                    found >= LEAST_CONTRAST,
+                                    "{kind:?} {is_waiting} {depth:?}: {found:.2}"
+                                );
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The contrast of a box with the text in it. Both are ours, so that the terminal's background is nowhere between.
+    fn contrast_of(style: Style) -> f64 {
+        let rgb = |color: Option<Color>| match color {
+            Some(Color::Rgb(r, g, b)) => [r, g, b],
+            Some(Color::Indexed(index)) => indexed_rgb(index),
+            other => panic!("{other:?} is not ours"),
+        };
+        let (a, b) = (luminance(rgb(style.fg)) + 0.05, luminance(rgb(style.bg)) + 0.05);
+        f64::max(a, b) / f64::min(a, b)
+    }
+
+    #[test]
+    fn what_stands_on_the_background_can_be_read_on_it() {
+        for (is_light, background) in
+            [(false, [0x1e; 3]), (false, [0; 3]), (true, [0xff; 3]), (true, [0xfd, 0xf6, 0xe3])]
+        {
+            for depth in [ColorDepth::True, ColorDepth::Indexed] {
+                let theme = Theme { depth, is_light, glyphs: Glyphs::UNICODE };
+                // Chrome has the terminal's own colours; notes are the only text in one of ours.
+                for style in [theme.heading(), theme.faint()] {
+                    assert_eq!((style.fg, style.bg), (None, None));
+                }
+                let note = theme.note();
+                if note.fg != Some(Color::Yellow) {
+                    let [r, g, b] = background;
+                    let found = contrast_of(note.bg(Color::Rgb(r, g, b)));
+                    assert!(found >= LEAST_CONTRAST, "{is_light} {depth:?}: {found:.2}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_background_says_whether_it_is_light() {
+        for (answer, light) in [
+            ([0x00, 0x00, 0x00], false),
+            ([0x1e, 0x1e, 0x1e], false),
+            // Solarized, dark and light.
+            ([0x00, 0x2b, 0x36], false),
+            ([0xfd, 0xf6, 0xe3], true),
+            ([0xff, 0xff, 0xff], true),
+        ] {
+            assert_eq!(is_light(Some(answer), None), light, "{answer:x?}");
+            // What the terminal answers counts more than what it was started with.
+            assert_eq!(is_light(Some(answer), Some("0;15")), light);
+            assert_eq!(is_light(Some(answer), Some("15;0")), light);
+        }
+        for (variable, light) in [
+            ("0;15", true),
+            ("0;default;15", true),
+            ("0;7", true),
+            ("15;0", false),
+            ("12;8", false),
+            ("15;default", false),
+            ("", false),
+            ("15;300", false),
+        ] {
+            assert_eq!(is_light(None, Some(variable)), light, "{variable}");
+        }
+        assert!(!is_light(None, None));
+    }
+
+    #[test]
+    fn only_utf8_locales_show_utf8() {
+        let locale = |set: &[(&str, &str)]| {
+            safe_text::is_utf8_locale(|name| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(locale(&[("LANG", "en_US.UTF-8")]));
+        assert!(locale(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8")]));
+        assert!(!locale(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
+        assert!(!locale(&[]));
+    }
+}
