@@ -4,7 +4,7 @@ use libbpf_cargo::SkeletonBuilder;
 use std::collections::BTreeSet;
 use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 fn main() {
     let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -26,16 +26,24 @@ fn main() {
 /// A number that changes with all that unwind tables depend on but the file that they are of: a table of another
 /// compiler is not taken from the cache.
 fn hash_of_compiler() -> u64 {
-    let folder = Path::new("src/unwind");
-    let files = std::fs::read_dir(folder).expect("the sources are there");
-    let mut files: BTreeSet<PathBuf> = files.flatten().map(|entry| entry.path()).collect();
-    // The versions of libraries.
-    files.insert(PathBuf::from("Cargo.lock"));
+    // The versions of libraries, and the compiler itself.
+    let mut files = BTreeSet::from([PathBuf::from("Cargo.lock")]);
+    let mut folders = vec![PathBuf::from("src/unwind")];
+    while let Some(folder) = folders.pop() {
+        println!("cargo:rerun-if-changed={}", folder.display());
+        for entry in std::fs::read_dir(folder).expect("the sources are there").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                files.insert(path);
+            }
+        }
+    }
     let mut hasher = DefaultHasher::new();
     for file in files {
         std::fs::read(&file).expect("a source file can be read").hash(&mut hasher);
         println!("cargo:rerun-if-changed={}", file.display());
     }
-    println!("cargo:rerun-if-changed={}", folder.display());
     hasher.finish()
 }

@@ -39,7 +39,7 @@ fn ranges(table: &Table) -> Vec<Range> {
 /// The sections with code; the segments with code where there are no sections.
 fn code_ranges(image: &ElfImage) -> Vec<(u64, u64)> {
     const EXECUTABLE: u64 = 4;
-    let is_code = |section: &&prof::unwind::elf::Section| section.flags & EXECUTABLE != 0;
+    let is_code = |section: &&prof::unwind::elf::image::Section| section.flags & EXECUTABLE != 0;
     let sections: Vec<(u64, u64)> =
         image.sections().iter().filter(is_code).map(|s| (s.address, s.address + s.size)).collect();
     if !sections.is_empty() {

@@ -1,17 +1,13 @@
 //! The `prof` command: parse, dispatch, print one error chain, choose the exit status.
 
 use anyhow::Context;
-use prof::base::failure;
 use prof::base::failure::status;
-use prof::base::privilege;
-use prof::base::safe_text;
+use prof::base::{failure, privilege, safe_text};
 use prof::cli::{self, Request};
-use prof::commands::doctor;
 use prof::commands::doctor::DoctorOptions;
-use prof::commands::live;
+use prof::commands::{doctor, live};
 use prof::record::{self, RecordOptions};
-use prof::report;
-use prof::tui;
+use prof::{report, tui};
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;

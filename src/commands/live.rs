@@ -1,8 +1,7 @@
 //! `prof tui TARGET`: a recording that is shown while it goes on. Joins [`crate::record::live`], which records, and
 //! [`crate::tui`], which draws; neither waits for the other.
 
-use crate::base::safe_text;
-use crate::base::units;
+use crate::base::{safe_text, units};
 use crate::profile::CpuShares;
 use crate::record::RecordOptions;
 use crate::record::live::{INTERVALS, Live, LiveEvent, Saved, Snapshot};

@@ -1,9 +1,7 @@
 //! `prof symbolize`: adds names to a recording that lacks them.
 
 use crate::base::failure::{Failure, status};
-use crate::base::privilege;
-use crate::base::safe_text;
-use crate::base::units;
+use crate::base::{privilege, safe_text, units};
 use crate::profile::{Profile, Writer, lock, read_path};
 use crate::record::{Completed, complete_names};
 use crate::report::{replace_file, unreadable};

@@ -17,16 +17,14 @@ mod waits;
 pub use export::{ExportJob, ExportShape, export, folded};
 pub use model::amount::Amount;
 pub(crate) use model::ending::words as ending_words;
-use model::group;
 pub use model::group::{Activity, Group};
 pub(crate) use model::label::thread_name;
 pub use model::label::{Label, LabelId, LabelKey, LabelKind, Labels, Place, PlaceId, Source, Step};
-use model::metric;
 pub use model::metric::{Metric, Shown};
 pub use model::quality::{Quality, WorstModule};
 pub use model::rollup::{CoarsePart, CoarseTime};
-use model::thread_names;
 pub use model::totals::{ThreadTimes, Times, Totals};
+use model::{group, metric, thread_names};
 pub use naming::name::{module_file, module_stem, short};
 pub use options::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
@@ -34,15 +32,12 @@ pub use options::{
     StackFilter, ThreadFilter, ThreadKey, TimeRange, View,
 };
 pub use print::info::info;
-use print::json;
 pub use print::output::replace_file;
 pub use print::terminal::Screen;
-use print::text;
 pub use print::text::{Page, event_title};
-use print::tsv;
-use query::filter;
-use query::notes;
+use print::{json, text, tsv};
 pub use query::selection::Selection;
+use query::{filter, notes};
 pub use views::call_tree::{CallTree, Direction, Node, NodeId};
 pub use views::flame::{BoxOf, FlameBox, flame_boxes};
 pub use views::function_table::{FunctionTable, Row};
@@ -61,9 +56,7 @@ pub use waits::table::{WaitRow, WaitTable};
 pub use waits::waker::WokenBy;
 
 use crate::base::failure::{Failure, status};
-use crate::base::privilege;
-use crate::base::safe_text;
-use crate::base::units;
+use crate::base::{privilege, safe_text, units};
 use crate::profile::{self, CpuShares, FrameId, Integrity, Profile, counter};
 use anyhow::Context;
 use std::fmt::Write as _;

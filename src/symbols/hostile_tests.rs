@@ -6,8 +6,7 @@ use crate::base::deadline::Deadline;
 use proptest::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Enough time for one file on a busy machine, and far less than a hang.

@@ -1,6 +1,6 @@
 //! One unwind rule: how to get from a frame to its caller.
 //!
-//! The twin of `struct prof_rule` in `src/bpf/prof.h`. The kernel's walker and [`walk()`](super::walk())
+//! The twin of `struct prof_rule` in `src/bpf/prof.h`. The kernel's walker and [`walk()`](super::walk::walker())
 //! give the same meaning to every field.
 
 /// DWARF number of rbp on x86-64.

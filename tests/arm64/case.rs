@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use prof::unwind::registers::Aarch64Registers;
+use prof::unwind::walk::registers::Aarch64Registers;
 use prof::unwind::{
     ElfImage, Limits, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Table, compile,
 };

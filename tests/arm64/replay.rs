@@ -1,6 +1,6 @@
 //! Recorded stacks, walked in user space: frames have to be gdb's, all of them, with proof of the root.
 
-use prof::unwind::architecture::SIGNATURE_MASK_48_BITS;
+use prof::unwind::arch::architecture::SIGNATURE_MASK_48_BITS;
 use prof::unwind::{End, FoundBy, FrameAddress, FrameState, walk};
 
 use crate::case::visit_stops;

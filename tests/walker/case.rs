@@ -1,6 +1,6 @@
 //! A case: where a thread stood, what it had mapped, its tables and its stack.
 
-use prof::unwind::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
+use prof::unwind::arch::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
 use prof::unwind::{
     Architecture, FrameState, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Table,
 };

@@ -2,7 +2,7 @@
 //!
 //! `walker.h` makes a program of `src/bpf/unwind.bpf.h`: helper functions and maps become plain ones that
 //! read a case. The sanitizers watch every access. Here cases are written, walked by that program and by
-//! [`prof::unwind::walk`], and compared. docs/unwinding.md says how to add one.
+//! [`prof::unwind::walk::walker`], and compared. docs/unwinding.md says how to add one.
 
 #![allow(
     clippy::unwrap_used,

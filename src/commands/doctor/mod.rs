@@ -4,9 +4,7 @@
 mod container;
 
 use crate::base::failure::{Failure, status};
-use crate::base::privilege;
-use crate::base::safe_text;
-use crate::base::units;
+use crate::base::{privilege, safe_text, units};
 use crate::profile::{Outcome, Profile, ThreadTime};
 use crate::record::{
     Found, MAX_CPU_CLOCK_HZ, RecordOptions, Session, Start, Target, WaitOptions, find, sysctl_advice,

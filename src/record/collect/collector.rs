@@ -20,10 +20,9 @@ use crate::profile::{
 };
 use crate::record::modules::ModuleFiles;
 use crate::record::names::jit_names::JitDumps;
-use crate::record::process::mappings;
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::record::process::table::Processes;
-use crate::record::process::title;
+use crate::record::process::{mappings, title};
 use crate::record::waits::rows::Waits;
 use crate::symbols::PerfMapSource;
 use crate::unwind::StackEnds;

@@ -8,7 +8,7 @@ use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
 use crate::record::modules::{FileId, ModuleFiles, TableState};
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
-use crate::unwind::architecture::MAX_REGISTERS;
+use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::RuleKind;
 use crate::unwind::{
     Architecture, CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap,

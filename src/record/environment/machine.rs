@@ -3,7 +3,7 @@
 use crate::profile::{AddressSettings, Meta};
 use crate::record::kernel::perf_event::SAMPLE_CLOCK;
 use crate::record::options::{Rate, RecordOptions};
-use crate::unwind::architecture::{Architecture, signature_mask_of};
+use crate::unwind::arch::architecture::{Architecture, signature_mask_of};
 
 /// Settings of the kernel that limit sampling.
 const MAX_SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
@@ -50,7 +50,7 @@ pub(crate) fn online_cpus() -> anyhow::Result<Vec<u32>> {
 }
 
 /// Bits of a return address that are not part of it, on this machine: see
-/// [`signature_mask_of`](crate::unwind::architecture::signature_mask_of). 0 on x86-64.
+/// [`signature_mask_of`](crate::unwind::arch::architecture::signature_mask_of). 0 on x86-64.
 pub(crate) fn signature_mask() -> u64 {
     if Architecture::HOST != Architecture::Aarch64 {
         return 0;

@@ -7,11 +7,10 @@
 use crate::base::failure::{Failure, status};
 use crate::bpf::ProfSkel;
 use libbpf_rs::ProgramInput;
-use std::fs;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::{fs, io};
 
 /// Kinds of namespaces that matter to a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,8 @@
 //! no process can give its own table to another program by claiming that one's build ID. Whatever goes wrong here costs
 //! time, never a recording.
 
-use crate::unwind::{CfiSections, ElfImage, Limits, Table, table_bytes};
+use crate::unwind::table::bytes;
+use crate::unwind::{CfiSections, ElfImage, Limits, Table};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use std::ffi::OsString;
 use std::fs::File;
@@ -188,7 +189,7 @@ impl TableCache {
         }
         let mut bytes = Vec::with_capacity(facts.len() as usize);
         (&mut file).take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
-        let table = table_bytes::from_bytes(unpacked(&bytes, key)?, limits)?;
+        let table = bytes::from_bytes(unpacked(&bytes, key)?, limits)?;
         let used = facts.modified().ok()?;
         if SystemTime::now().duration_since(used).is_ok_and(|age| age > USE_RESOLUTION) {
             let unchanged = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
@@ -309,7 +310,7 @@ fn is_ours(file: &OwnedFd) -> bool {
 }
 
 fn packed(key: &Key, table: &Table) -> Vec<u8> {
-    let body = table_bytes::to_bytes(table);
+    let body = bytes::to_bytes(table);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
     bytes.extend(MAGIC);
     bytes.extend(key.0);

@@ -7,7 +7,8 @@ use crate::profile::ModuleKind;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::process::proc_fs;
 use crate::symbols::JitDump;
-use crate::unwind::{ElfImage, FirstTable, Limits, Table, beam, trampolines};
+use crate::unwind::code::{beam, trampolines};
+use crate::unwind::{ElfImage, FirstTable, Limits, Table};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 

@@ -1,7 +1,6 @@
 //! What a recording says on standard error: the start, one status line, the end block.
 
-use crate::base::safe_text;
-use crate::base::units;
+use crate::base::{safe_text, units};
 use crate::profile::{End, Frame, FrameId, ModuleKind, Outcome, Profile, ThreadTime, UNNAMED_CODE, counter};
 use crate::record::collect::collector::Totals;
 use crate::record::names::naming::CutShort;

@@ -6,8 +6,7 @@
 
 use super::write_failure;
 use crate::base::failure::{Failure, status};
-use crate::base::own_file;
-use crate::base::privilege;
+use crate::base::{own_file, privilege};
 use crate::profile::lock::{self, Sibling, another_name, with_ending};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, File};

@@ -1,7 +1,6 @@
 //! The end of a session: what is left is taken, and what was lost is counted.
 
-use super::cost;
-use super::{Session, TABLE_PATIENCE};
+use super::{Session, TABLE_PATIENCE, cost};
 use crate::bpf::Counter;
 use crate::profile::{End, counter};
 use crate::record::kernel::attach::CounterValues;

@@ -7,8 +7,7 @@
 use super::palette::palette;
 use super::text_tree::{Order, TextTree};
 use crate::base::failure::{Failure, status};
-use crate::base::safe_text;
-use crate::base::units;
+use crate::base::{safe_text, units};
 use crate::profile::Unit;
 use crate::report::Recording;
 use crate::report::model::metric::Metric;

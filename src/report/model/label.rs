@@ -6,8 +6,7 @@
 use crate::profile::{
     FRAMES_LEFT_OUT, FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task, UNNAMED_CODE,
 };
-use crate::report::naming::name;
-use crate::report::naming::short_names;
+use crate::report::naming::{name, short_names};
 use crate::report::options::{Grouping, NameStyle};
 use rustc_hash::FxHashMap;
 

@@ -70,13 +70,11 @@ fn last_seen_ns(profile: &Profile) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use crate::profile::Reason;
-    use crate::report::NameStyle;
     use crate::report::tests::fixture::Build;
     use crate::report::tests::fixture_waits::{MS, slices, stack};
-    use crate::report::threads;
     use crate::report::{
-        CommonOptions, FilterOptions, Metric, Page, Recording, ReportOptions, Totals, View, folded, render,
-        threads_with_times,
+        CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, Totals, View,
+        folded, render, threads, threads_with_times,
     };
 
     /// A thread that is called `sh` and then runs another program, in which it goes by two names; and one that keeps

@@ -63,9 +63,8 @@ impl Sandwich {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::peek;
     use crate::report::tests::fixture::{Build, ingest};
-    use crate::report::{CallTree, CommonOptions, FunctionTable, NodeId, SortKey};
+    use crate::report::{CallTree, CommonOptions, FunctionTable, NodeId, SortKey, peek};
 
     fn names<'s>(selection: &'s Selection<'_>, tree: &CallTree, ids: &[NodeId]) -> Vec<(&'s str, u64)> {
         let name = |id: &NodeId| &*selection.labels.get(tree.node(*id).label).name;

@@ -2,8 +2,7 @@
 
 use crate::base::failure::Failure;
 use crate::base::units::percent;
-use crate::profile::Reason;
-use crate::profile::StringId;
+use crate::profile::{Reason, StringId};
 use crate::report::Recording;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;

@@ -1,7 +1,6 @@
 //! Where a thread waited, in a few words: the program's own function that made the call, and its caller.
 
-use crate::profile::Profile;
-use crate::profile::Reason;
+use crate::profile::{Profile, Reason};
 use crate::report::model::group::Activity;
 use crate::report::model::label::{LabelId, LabelKind, Labels, Step};
 use crate::report::naming::code::{Code, is_c_library, is_own};
@@ -108,9 +107,8 @@ impl<'l> WaitSites<'l> {
 #[cfg(test)]
 mod tests {
     use crate::profile::{Reason, Waker, WakerKind};
-    use crate::report::SortKey;
     use crate::report::tests::fixture::Build;
-    use crate::report::{CommonOptions, FilterOptions, Metric, WaitSite, WaitTable};
+    use crate::report::{CommonOptions, FilterOptions, Metric, SortKey, WaitSite, WaitTable};
 
     const RUSTY: &str = "/usr/bin/rusty";
 

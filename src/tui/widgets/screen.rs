@@ -1,9 +1,8 @@
 //! The whole screen: what was recorded, tabs, the view, what is selected, the keys. Changes nothing, does no I/O.
 
-use super::help;
-use super::last_lines;
 use super::line::{Below, both_ends, fitting};
 use super::theme::Theme;
+use super::{help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{count, counted, duration, honest_percent_text, percent};

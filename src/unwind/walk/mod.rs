@@ -1,0 +1,9 @@
+//! From registers and memory to a stack, frame by frame, in user space: what the kernel side does, and what it leaves undone.
+//! Tables come in; no file is read here.
+
+pub(crate) mod full_step;
+pub(crate) mod leaf_code;
+pub mod memory;
+pub mod registers;
+pub(crate) mod stack_ends;
+pub mod walker;

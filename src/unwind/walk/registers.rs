@@ -1,0 +1,125 @@
+//! What is known about the processor in one frame.
+
+use crate::unwind::arch::architecture::{Architecture, MAX_REGISTERS};
+use crate::unwind::rule::{RBP, RSP};
+
+/// The general registers of x86-64 in DWARF order: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 … r15.
+pub const GENERAL_REGISTERS: usize = 16;
+
+/// All registers of an interrupted thread on x86-64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registers {
+    /// General registers, indexed by DWARF number.
+    pub general: [u64; GENERAL_REGISTERS],
+    /// The next instruction's address.
+    pub rip: u64,
+}
+
+/// All registers of an interrupted thread on arm64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aarch64Registers {
+    /// x0 to x30, then sp: by DWARF number.
+    pub general: [u64; MAX_REGISTERS],
+    /// The next instruction's address.
+    pub pc: u64,
+    /// Bits of a return address that hold a signature (pointer authentication).
+    pub signature_mask: u64,
+}
+
+/// Where a walk stands: an address in a frame's code, and the registers known there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameState {
+    /// The processor.
+    pub architecture: Architecture,
+    /// Bits of a return address that are not part of the address; 0 on x86-64.
+    pub signature_mask: u64,
+    /// The address of the instruction that runs, or that the frame returns to.
+    pub pc: u64,
+    /// Whether `pc` follows a call (or a system call instruction): it then belongs to the code one byte
+    /// before it.
+    pub is_return_address: bool,
+    /// The stack pointer is at or above the value in `general`, more is not known: the frame was found by
+    /// a frame record that may lie anywhere in the frame below.
+    pub is_sp_hidden: bool,
+    /// Where the thread's own data lie (fs on x86-64); `None` where memory beside the stack cannot be read.
+    pub thread_pointer: Option<u64>,
+    /// General registers by DWARF number; `None` is unknown, or not on this processor.
+    pub general: [Option<u64>; MAX_REGISTERS],
+}
+
+impl FrameState {
+    /// An interrupted thread: every register is known, and `rip` is exact.
+    pub fn interrupted(registers: &Registers) -> Self {
+        let mut general = [None; MAX_REGISTERS];
+        for (known, value) in general.iter_mut().zip(registers.general) {
+            *known = Some(value);
+        }
+        Self { general, is_return_address: false, ..Self::caller(registers.rip, 0, 0) }
+    }
+
+    /// As [`FrameState::interrupted`], on arm64.
+    pub fn interrupted_aarch64(registers: &Aarch64Registers) -> Self {
+        Self {
+            architecture: Architecture::Aarch64,
+            signature_mask: registers.signature_mask,
+            pc: registers.pc,
+            is_return_address: false,
+            is_sp_hidden: false,
+            thread_pointer: None,
+            general: registers.general.map(Some),
+        }
+    }
+
+    /// A thread in a system call: every register is known, and `rip` is after the instruction.
+    pub fn in_system_call(registers: &Registers) -> Self {
+        Self { is_return_address: true, ..Self::interrupted(registers) }
+    }
+
+    /// A caller on x86-64, such as the frame where the kernel's walk stopped: only rsp and rbp are known.
+    pub fn caller(pc: u64, rsp: u64, rbp: u64) -> Self {
+        let mut general = [None; MAX_REGISTERS];
+        general[usize::from(RSP)] = Some(rsp);
+        general[usize::from(RBP)] = Some(rbp);
+        Self {
+            architecture: Architecture::X86_64,
+            signature_mask: 0,
+            pc,
+            is_return_address: true,
+            is_sp_hidden: false,
+            thread_pointer: None,
+            general,
+        }
+    }
+
+    /// The caller of this frame: only the stack pointer and perhaps the frame pointer are known.
+    pub(super) fn caller_of(&self, return_address: u64, cfa: u64, frame_pointer: Option<u64>) -> Self {
+        let mut general = [None; MAX_REGISTERS];
+        general[usize::from(self.architecture.stack_pointer())] = Some(cfa);
+        general[usize::from(self.architecture.frame_pointer())] = frame_pointer;
+        Self {
+            pc: return_address & !self.signature_mask,
+            is_return_address: true,
+            is_sp_hidden: false,
+            general,
+            ..*self
+        }
+    }
+
+    /// The address to look `pc` up by.
+    pub fn lookup_address(&self) -> u64 {
+        self.pc.wrapping_sub(u64::from(self.is_return_address))
+    }
+
+    /// The value of a register, or `None` where it is unknown or there is no such register.
+    pub fn register(&self, number: u8) -> Option<u64> {
+        self.general.get(usize::from(number)).copied().flatten()
+    }
+
+    pub(crate) fn stack_pointer(&self) -> Option<u64> {
+        self.register(self.architecture.stack_pointer())
+    }
+
+    pub(crate) fn frame_pointer(&self) -> Option<u64> {
+        self.register(self.architecture.frame_pointer())
+    }
+}
