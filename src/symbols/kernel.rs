@@ -6,7 +6,7 @@
 //! lies behind the last function of a module is not listed.
 
 use super::lines::read_line;
-use super::source::cut_text;
+use super::sections::source::cut_text;
 use super::{Limits, SymbolError};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;

@@ -4,11 +4,11 @@
 //! A name may stand in another unit: link-time optimisation inlines across units, and dwz moves what several units have in
 //! common to one that they share. Without those units addr2line fails; with all units it is slow and large.
 
-use super::SymbolError;
-use super::dwarf_sections::Sections;
-use super::reader::SectionReader;
 use super::units::UnitIndex;
-use super::work::{Charge, Work};
+use crate::symbols::SymbolError;
+use crate::symbols::sections::dwarf::Sections;
+use crate::symbols::sections::reader::SectionReader;
+use crate::symbols::work::{Charge, Work};
 use gimli::{
     Abbreviation, Abbreviations, AttributeValue, DebugAbbrevOffset, DebugInfoOffset, DebugLineOffset, Reader,
     SectionId, UnitHeader, UnitOffset, constants,
@@ -38,13 +38,13 @@ const MAX_UNCOUNTED_LINES: u64 = 256 << 10;
 const MEMBER_BYTES: u64 = 1024;
 
 /// Tables of abbreviations that were read, by their place.
-pub(super) type KnownAbbreviations = FxHashMap<usize, (Arc<Abbreviations>, Charge)>;
+pub(crate) type KnownAbbreviations = FxHashMap<usize, (Arc<Abbreviations>, Charge)>;
 
 /// What a unit takes.
 #[derive(Debug)]
-pub(super) struct Survey {
+pub(crate) struct Survey {
     /// The unit and those that it refers to, by number.
-    pub(super) members: BTreeSet<u32>,
+    pub(crate) members: BTreeSet<u32>,
     counts: Counts,
     /// Memory of the line tables, bytes.
     line_bytes: u64,
@@ -62,7 +62,7 @@ struct Counts {
 impl Survey {
     /// Memory that addr2line's tables take at most once it was asked for so many addresses, bytes: it reads the inlined
     /// functions of those functions that it is asked for.
-    pub(super) fn memory_bytes(&self, asked: u64) -> u64 {
+    pub(crate) fn memory_bytes(&self, asked: u64) -> u64 {
         let Counts { functions, inlined, most_inlined } = self.counts;
         let inlined = most_inlined.saturating_mul(asked).min(inlined);
         (functions + inlined).saturating_mul(FUNCTION_BYTES).saturating_add(self.line_bytes)
@@ -70,11 +70,11 @@ impl Survey {
 }
 
 /// Looks through units.
-pub(super) struct Surveyor<'a> {
-    pub(super) sections: &'a Sections,
-    pub(super) index: &'a UnitIndex,
-    pub(super) known: &'a mut KnownAbbreviations,
-    pub(super) work: &'a Arc<Work>,
+pub(crate) struct Surveyor<'a> {
+    pub(crate) sections: &'a Sections,
+    pub(crate) index: &'a UnitIndex,
+    pub(crate) known: &'a mut KnownAbbreviations,
+    pub(crate) work: &'a Arc<Work>,
 }
 
 fn damaged<E>(_: E) -> SymbolError {
@@ -101,7 +101,7 @@ impl<'a> Surveyor<'a> {
     }
 
     /// The abbreviations of a unit.
-    pub(super) fn abbreviations(&mut self, unit: u32) -> Result<(usize, Arc<Abbreviations>), SymbolError> {
+    pub(crate) fn abbreviations(&mut self, unit: u32) -> Result<(usize, Arc<Abbreviations>), SymbolError> {
         let offset = self.header(unit)?.debug_abbrev_offset().0;
         if let Some((abbreviations, _)) = self.known.get(&offset) {
             return Ok((offset, Arc::clone(abbreviations)));

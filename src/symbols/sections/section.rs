@@ -3,17 +3,17 @@
 //! DWARF of a large program is gigabytes, and what lookups need of it is spread thinly: an entry here, its name there. So
 //! the reader that addr2line and gimli are given brings in pages as it comes to them, and memory follows what is asked.
 
-use super::SymbolError;
-use super::elf::Contents;
+use super::image::Contents;
 use super::packed::PackedStream;
 use super::source::Source;
-use super::work::{Charge, Work};
+use crate::symbols::SymbolError;
+use crate::symbols::work::{Charge, Work};
 use object::read::CompressionFormat;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Bytes that are read at a time.
-pub(super) const PAGE_BYTES: usize = 4096;
+pub(crate) const PAGE_BYTES: usize = 4096;
 /// Pages under one entry of the first level.
 const BLOCK_PAGES: usize = 256;
 /// Reads that every section may take, however short it is.
@@ -24,7 +24,7 @@ type Block = Box<[OnceLock<Page>; BLOCK_PAGES]>;
 
 /// Where the pages of a section come from.
 #[derive(Debug, Clone)]
-pub(super) enum Store {
+pub(crate) enum Store {
     /// At a place of the file.
     File(Source, u64),
     /// Out of a zlib stream.
@@ -35,14 +35,14 @@ pub(super) enum Store {
 
 /// Bytes of a section that is in memory whole.
 #[derive(Debug)]
-pub(super) struct Unpacked {
+pub(crate) struct Unpacked {
     bytes: Vec<u8>,
     _charge: Charge,
 }
 
 impl Store {
     /// The store of `contents` in `source`. What is packed with zstd is unpacked whole: its state cannot be kept.
-    pub(super) fn open(source: &Source, contents: Contents, work: &Arc<Work>) -> Result<Self, SymbolError> {
+    pub(crate) fn open(source: &Source, contents: Contents, work: &Arc<Work>) -> Result<Self, SymbolError> {
         let Contents { format, range, len } = contents;
         match format {
             CompressionFormat::Zlib => {
@@ -83,7 +83,7 @@ fn unpack_zstd(packed: &[u8], len: u64, work: &Work) -> Result<Vec<u8>, SymbolEr
 
 /// A section.
 #[derive(Debug)]
-pub(super) struct Section {
+pub(crate) struct Section {
     backing: Backing,
     len: usize,
     work: Arc<Work>,
@@ -106,7 +106,7 @@ enum Backing {
 
 impl Section {
     /// A section of `len` bytes that may be read `max_rereads` times over.
-    pub(super) fn new(
+    pub(crate) fn new(
         store: Store,
         len: u64,
         max_rereads: u64,
@@ -125,19 +125,19 @@ impl Section {
     }
 
     /// No bytes.
-    pub(super) fn empty(work: &Arc<Work>) -> Self {
+    pub(crate) fn empty(work: &Arc<Work>) -> Self {
         Section::of_bytes(Vec::new(), work)
     }
 
     /// A short section that was made here.
-    pub(super) fn of_bytes(bytes: Vec<u8>, work: &Arc<Work>) -> Self {
+    pub(crate) fn of_bytes(bytes: Vec<u8>, work: &Arc<Work>) -> Self {
         let len = bytes.len();
         let unpacked = Unpacked { bytes, _charge: Charge::none(work) };
         Section::with(Backing::Memory(Arc::new(unpacked)), len, u64::MAX, Charge::none(work), work)
     }
 
     /// The first `len` bytes of `base`, with other bytes in some places.
-    pub(super) fn overlay(
+    pub(crate) fn overlay(
         base: &Arc<Section>,
         len: usize,
         patches: &[(usize, Vec<u8>)],
@@ -179,12 +179,12 @@ impl Section {
     }
 
     /// Length, bytes.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Bytes of pages in memory.
-    pub(super) fn loaded_bytes(&self) -> u64 {
+    pub(crate) fn loaded_bytes(&self) -> u64 {
         match &self.backing {
             Backing::Memory(_) => self.len as u64,
             Backing::Overlay(base, _) => base.loaded_bytes(),
@@ -193,19 +193,19 @@ impl Section {
     }
 
     /// Begins to count reads anew, of which there may be `max_reads` in any case.
-    pub(super) fn begin(&self, max_reads: u64) {
+    pub(crate) fn begin(&self, max_reads: u64) {
         self.reads.store(0, Ordering::Relaxed);
         self.max_reads.store(max_reads, Ordering::Relaxed);
     }
 
     /// Reads since the last beginning.
-    pub(super) fn reads(&self) -> u64 {
+    pub(crate) fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
 
     /// Counts reads; false when there were too many.
     #[inline]
-    pub(super) fn spend(&self, reads: usize) -> bool {
+    pub(crate) fn spend(&self, reads: usize) -> bool {
         let spent = self.reads.load(Ordering::Relaxed).saturating_add(reads as u64);
         self.reads.store(spent, Ordering::Relaxed);
         // Nearly always the first comparison decides.
@@ -222,12 +222,12 @@ impl Section {
     }
 
     /// What this section shares with all of its module.
-    pub(super) fn work(&self) -> &Work {
+    pub(crate) fn work(&self) -> &Work {
         &self.work
     }
 
     /// Some bytes from `at` on: as many as lie together. `None` at the end, and when they cannot be had.
-    pub(super) fn slice_at(&self, at: usize) -> Option<&[u8]> {
+    pub(crate) fn slice_at(&self, at: usize) -> Option<&[u8]> {
         if at >= self.len {
             return None;
         }
@@ -281,7 +281,7 @@ impl Section {
     }
 
     /// The bytes from `at` up to (without) the next NUL, at most `max` of them; `None` past the end.
-    pub(super) fn c_string(&self, at: usize, max: usize) -> Option<Vec<u8>> {
+    pub(crate) fn c_string(&self, at: usize, max: usize) -> Option<Vec<u8>> {
         let mut string = Vec::new();
         let mut part = self.slice_at(at)?;
         loop {

@@ -1,12 +1,14 @@
 //! Names against tools that nobody here wrote: nm, llvm-symbolizer, objdump.
 
-use super::test_program::{
+use super::program::{
     C_SOURCE, CPP_SOURCE, ElfNames, GO_SOURCE, NmFunction, RUST_SOURCE, Workshop, nm, symbolize_bytes,
     symbolize_elf,
 };
-use super::*;
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
+use crate::symbols::sections::image::ElfImage;
+use crate::symbols::sections::source::Source;
+use crate::symbols::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -387,7 +389,7 @@ fn separate_debug_files_are_found_and_used() {
         let mut places =
             vec!["usr/bin/prog.debug", "usr/bin/.debug/prog.debug", "usr/lib/debug/usr/bin/prog.debug"];
         let by_id;
-        let id = elf::ElfImage::parse(source::Source::of_file(&module).unwrap(), &limits).unwrap().build_id();
+        let id = ElfImage::parse(Source::of_file(&module).unwrap(), &limits).unwrap().build_id();
         if let Some(id) = &id {
             let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex.len(), 40);

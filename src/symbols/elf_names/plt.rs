@@ -4,11 +4,11 @@
 //! (`push $index`, in `.plt` of files that also have `.plt.sec`). Both lead to a relocation, which
 //! names the symbol: psABI for x86-64, "Procedure Linkage Table".
 
-use super::elf::{ElfImage, Section as SectionHeader};
-use super::section::{Section, Store};
-use super::source::{le_u32, le_u64};
-use super::work::{Charge, Work};
-use super::{Limits, SymbolError};
+use crate::symbols::sections::image::{ElfImage, Section as SectionHeader};
+use crate::symbols::sections::section::{Section, Store};
+use crate::symbols::sections::source::{le_u32, le_u64};
+use crate::symbols::work::{Charge, Work};
+use crate::symbols::{Limits, SymbolError};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ const SLOT_BYTES: u64 = 32;
 
 /// The stubs of one module; what names them is read when the first one is asked for.
 #[derive(Debug, Default)]
-pub(super) struct Stubs {
+pub(crate) struct Stubs {
     /// `None` inside: it cannot be read.
     relocations: Option<Option<Relocations>>,
 }
 
 impl Stubs {
     /// The name of the stub at `address`, if it lies in a PLT.
-    pub(super) fn name(
+    pub(crate) fn name(
         &mut self,
         image: &ElfImage,
         address: u64,

@@ -3,7 +3,7 @@
 //! Layouts: System V ABI, "Object Files" (ELF header, section header, compression header, notes).
 
 use super::source::{Source, c_string, le_u16, le_u32, le_u64};
-use super::{Limits, SymbolError};
+use crate::symbols::{Limits, SymbolError};
 use object::read::CompressionFormat;
 use std::ops::Range;
 
@@ -27,58 +27,58 @@ const SMALL_SECTION: u64 = 1 << 20;
 
 /// One row of the section table.
 #[derive(Debug, Clone)]
-pub(super) struct Section {
-    pub(super) name: Box<[u8]>,
-    pub(super) kind: u32,
-    pub(super) flags: u64,
+pub(crate) struct Section {
+    pub(crate) name: Box<[u8]>,
+    pub(crate) kind: u32,
+    pub(crate) flags: u64,
     /// Address in memory of the first byte, as linked.
-    pub(super) address: u64,
+    pub(crate) address: u64,
     /// File offset, bytes.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Bytes in the file (compressed size when compressed).
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Index of a related section; what it means depends on `kind`.
-    pub(super) link: u32,
+    pub(crate) link: u32,
     /// Size of one entry for tables of fixed-size entries.
-    pub(super) entry_size: u64,
+    pub(crate) entry_size: u64,
 }
 
 impl Section {
     /// Whether the file holds bytes for this section.
-    pub(super) fn has_bytes(&self) -> bool {
+    pub(crate) fn has_bytes(&self) -> bool {
         self.kind != SHT_NOBITS && self.size > 0
     }
 
     /// Addresses covered, as linked.
-    pub(super) fn range(&self) -> Range<u64> {
+    pub(crate) fn range(&self) -> Range<u64> {
         self.address..self.address.saturating_add(self.size)
     }
 }
 
 /// Where the bytes of a section are.
 #[derive(Debug, Clone)]
-pub(super) struct Contents {
-    pub(super) format: CompressionFormat,
+pub(crate) struct Contents {
+    pub(crate) format: CompressionFormat,
     /// Bytes of the file.
-    pub(super) range: Range<u64>,
+    pub(crate) range: Range<u64>,
     /// Length when unpacked, bytes.
-    pub(super) len: u64,
+    pub(crate) len: u64,
 }
 
 /// A little-endian ELF file whose section table has been read.
 #[derive(Debug)]
-pub(super) struct ElfImage {
+pub(crate) struct ElfImage {
     source: Source,
     /// 64-bit class (else 32-bit).
-    pub(super) is_64: bool,
+    pub(crate) is_64: bool,
     /// Code is for x86-64 (x32 included).
-    pub(super) is_x86_64: bool,
-    pub(super) sections: Vec<Section>,
+    pub(crate) is_x86_64: bool,
+    pub(crate) sections: Vec<Section>,
 }
 
 impl ElfImage {
     /// Reads the header and the section table. A file without section table has no sections.
-    pub(super) fn parse(source: Source, limits: &Limits) -> Result<Self, SymbolError> {
+    pub(crate) fn parse(source: Source, limits: &Limits) -> Result<Self, SymbolError> {
         let header = source.read("ELF header", 0, source.len().min(64), 64)?;
         if !header.starts_with(b"\x7fELF") {
             return Err(SymbolError::NotElf);
@@ -168,12 +168,12 @@ impl ElfImage {
     }
 
     /// The first section of that name.
-    pub(super) fn section(&self, name: &[u8]) -> Option<&Section> {
+    pub(crate) fn section(&self, name: &[u8]) -> Option<&Section> {
         self.sections.iter().find(|section| *section.name == *name)
     }
 
     /// Sections that hold code, sorted by address. In a file of debug information they have no bytes.
-    pub(super) fn code_ranges(&self) -> Vec<Range<u64>> {
+    pub(crate) fn code_ranges(&self) -> Vec<Range<u64>> {
         let wanted = SHF_ALLOC | SHF_EXECINSTR;
         let mut ranges: Vec<_> = (self.sections.iter())
             .filter(|section| section.flags & wanted == wanted && section.size > 0)
@@ -184,12 +184,12 @@ impl ElfImage {
     }
 
     /// Where the image is read from.
-    pub(super) fn source(&self) -> &Source {
+    pub(crate) fn source(&self) -> &Source {
         &self.source
     }
 
     /// The stored bytes `start..start + size` of a section that is not compressed.
-    pub(super) fn part(
+    pub(crate) fn part(
         &self,
         section: &Section,
         what: &'static str,
@@ -205,7 +205,7 @@ impl ElfImage {
     }
 
     /// Where the bytes of a section are. A section that takes no room on disk is damaged.
-    pub(super) fn contents(
+    pub(crate) fn contents(
         &self,
         section: &Section,
         what: &'static str,
@@ -255,7 +255,7 @@ impl ElfImage {
     }
 
     /// The GNU build ID, when there is one.
-    pub(super) fn build_id(&self) -> Option<Vec<u8>> {
+    pub(crate) fn build_id(&self) -> Option<Vec<u8>> {
         (self.sections.iter())
             .filter(|section| section.kind == SHT_NOTE && section.size <= 64 << 10)
             .find_map(|section| {

@@ -1,10 +1,10 @@
 //! The debug sections of a module that lookups use.
 
-use super::elf::ElfImage;
+use super::image::ElfImage;
 use super::reader::SectionReader;
 use super::section::{Section, Store};
-use super::work::Work;
-use super::{Limits, SymbolError};
+use crate::symbols::work::Work;
+use crate::symbols::{Limits, SymbolError};
 use gimli::{Dwarf, DwarfSections, SectionId};
 use std::sync::Arc;
 
@@ -23,11 +23,11 @@ const SECTIONS: [SectionId; 10] = [
 ];
 
 /// Whether `image` holds DWARF of functions.
-pub(super) fn has_debug_info(image: &ElfImage) -> bool {
-    debug_section(image, SectionId::DebugInfo).is_some_and(super::elf::Section::has_bytes)
+pub(crate) fn has_debug_info(image: &ElfImage) -> bool {
+    debug_section(image, SectionId::DebugInfo).is_some_and(super::image::Section::has_bytes)
 }
 
-fn debug_section(image: &ElfImage, id: SectionId) -> Option<&super::elf::Section> {
+fn debug_section(image: &ElfImage, id: SectionId) -> Option<&super::image::Section> {
     let name = id.name();
     let old = || format!(".z{}", name.trim_start_matches('.'));
     image.section(name.as_bytes()).or_else(|| image.section(old().as_bytes()))
@@ -35,14 +35,14 @@ fn debug_section(image: &ElfImage, id: SectionId) -> Option<&super::elf::Section
 
 /// Where the sections are.
 #[derive(Debug)]
-pub(super) struct DebugStores {
+pub(crate) struct DebugStores {
     stores: Vec<(SectionId, Store, u64)>,
     max_rereads: u64,
 }
 
 impl DebugStores {
     /// Finds all that lookups need, or nothing: half of the sections would give wrong answers.
-    pub(super) fn find(image: &ElfImage, limits: &Limits, work: &Arc<Work>) -> Result<Self, SymbolError> {
+    pub(crate) fn find(image: &ElfImage, limits: &Limits, work: &Arc<Work>) -> Result<Self, SymbolError> {
         let mut stores = Vec::new();
         for id in SECTIONS {
             if let Some(section) = debug_section(image, id).filter(|section| section.has_bytes()) {
@@ -55,7 +55,7 @@ impl DebugStores {
     }
 
     /// The sections, none of which is in memory yet.
-    pub(super) fn open(&self, work: &Arc<Work>) -> Result<Sections, SymbolError> {
+    pub(crate) fn open(&self, work: &Arc<Work>) -> Result<Sections, SymbolError> {
         let open = |(id, store, len): &(SectionId, Store, u64)| {
             let section = Section::new(store.clone(), *len, self.max_rereads, work)?;
             Ok((*id, Arc::new(section)))
@@ -67,24 +67,24 @@ impl DebugStores {
 
 /// The sections as far as they are in memory.
 #[derive(Debug)]
-pub(super) struct Sections {
+pub(crate) struct Sections {
     sections: Vec<(SectionId, Arc<Section>)>,
     empty: Arc<Section>,
 }
 
 impl Sections {
     /// A section; one without bytes if the module has none of that kind.
-    pub(super) fn get(&self, id: SectionId) -> &Arc<Section> {
+    pub(crate) fn get(&self, id: SectionId) -> &Arc<Section> {
         self.sections.iter().find(|(other, _)| *other == id).map_or(&self.empty, |(_, section)| section)
     }
 
     /// Bytes of pages in memory.
-    pub(super) fn loaded_bytes(&self) -> u64 {
+    pub(crate) fn loaded_bytes(&self) -> u64 {
         self.sections.iter().map(|(_, section)| section.loaded_bytes()).sum()
     }
 
     /// Begins to count reads anew: another unit has its own.
-    pub(super) fn begin(&self) {
+    pub(crate) fn begin(&self) {
         /// Each range of an entry takes two reads, and 40 bytes in addr2line's tables.
         const MAX_RANGE_READS: u64 = 2 << 20;
         for (id, section) in &self.sections {
@@ -94,12 +94,12 @@ impl Sections {
     }
 
     /// Readers of the sections.
-    pub(super) fn dwarf(&self) -> Dwarf<SectionReader<'_>> {
+    pub(crate) fn dwarf(&self) -> Dwarf<SectionReader<'_>> {
         self.dwarf_with(|id| self.get(id))
     }
 
     /// Readers of the sections that `choose` gives.
-    pub(super) fn dwarf_with<'a>(
+    pub(crate) fn dwarf_with<'a>(
         &'a self,
         choose: impl Fn(SectionId) -> &'a Section,
     ) -> Dwarf<SectionReader<'a>> {

@@ -1,15 +1,15 @@
 //! The names of addresses in one module: DWARF where there is any, the symbol table for the rest.
 
 use super::dwarf::{DwarfFrame, DwarfFrames, DwarfNames, problem_of};
-use super::dwarf_sections::has_debug_info;
-use super::elf::ElfImage;
 use super::plt::Stubs;
-use super::source::Source;
 use super::symbol_table::{Chosen, SymbolTable};
-use super::work::Work;
-use super::{Limits, SymbolError, demangle};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Refused};
+use crate::symbols::sections::dwarf::has_debug_info;
+use crate::symbols::sections::image::ElfImage;
+use crate::symbols::sections::source::Source;
+use crate::symbols::work::Work;
+use crate::symbols::{Limits, SymbolError, demangle};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::sync::Arc;
@@ -94,7 +94,7 @@ pub struct ModuleNames {
 }
 
 impl ModuleNames {
-    /// Opens the module `file`. `debug_file` is its separate debug information, see [`super::find_debug_file`]. Files are
+    /// Opens the module `file`. `debug_file` is its separate debug information, see [`crate::symbols::find_debug_file`]. Files are
     /// read at positions, never mapped.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 /// A part of a [`Section`].
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SectionReader<'a> {
+pub(crate) struct SectionReader<'a> {
     section: &'a Section,
     at: usize,
     end: usize,
@@ -16,7 +16,7 @@ pub(super) struct SectionReader<'a> {
 
 impl<'a> SectionReader<'a> {
     /// A reader of the whole section.
-    pub(super) fn new(section: &'a Section) -> Self {
+    pub(crate) fn new(section: &'a Section) -> Self {
         SectionReader { section, at: 0, end: section.len(), known: &[] }
     }
 
@@ -210,10 +210,10 @@ impl Reader for SectionReader<'_> {
 mod tests {
     use super::super::section::{PAGE_BYTES, Store};
     use super::super::source::Source;
-    use super::super::work::Work;
     use super::*;
     use crate::base::deadline::Deadline;
     use crate::base::memory_budget::MemoryBudget;
+    use crate::symbols::work::Work;
     use gimli::EndianSlice;
     use proptest::prelude::*;
     use std::sync::Arc;

@@ -7,10 +7,10 @@
 //! The file lies where anyone can write: it is opened without following links, only inside the
 //! target's own file system, and no byte of a line that is not of this form is ever shown.
 
-use super::Limits;
-use super::lines::read_line;
-use super::source::cut_text;
 use crate::base::deadline::Deadline;
+use crate::symbols::Limits;
+use crate::symbols::lines::read_line;
+use crate::symbols::sections::source::cut_text;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -4,12 +4,12 @@
 //! answers anything. In a view, all units but those wanted are covered by headers whose abbreviations do not exist:
 //! addr2line passes over such units. Offsets stay what they are.
 
-use super::SymbolError;
-use super::dwarf_sections::Sections;
-use super::reader::SectionReader;
-use super::section::Section;
 use super::units::UnitSpan;
-use super::work::Work;
+use crate::symbols::SymbolError;
+use crate::symbols::sections::dwarf::Sections;
+use crate::symbols::sections::reader::SectionReader;
+use crate::symbols::sections::section::Section;
+use crate::symbols::work::Work;
 use addr2line::Context;
 use gimli::{Abbreviations, DebugAbbrevOffset, SectionId};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ type UnitTables<'a> = Context<SectionReader<'a>>;
 
 self_cell::self_cell!(
     /// A unit's tables, with the bytes that they are read from as they are needed.
-    pub(super) struct UnitContext {
+    pub(crate) struct UnitContext {
         owner: UnitView,
         #[not_covariant]
         dependent: UnitTables,
@@ -27,7 +27,7 @@ self_cell::self_cell!(
 
 /// What addr2line sees of a module.
 #[derive(Debug)]
-pub(super) struct UnitView {
+pub(crate) struct UnitView {
     info: Section,
     aranges: Section,
     rest: Arc<Sections>,
@@ -35,16 +35,16 @@ pub(super) struct UnitView {
 
 /// A unit that is in a view.
 #[derive(Debug)]
-pub(super) struct Member {
-    pub(super) span: UnitSpan,
-    pub(super) abbreviations: (usize, Arc<Abbreviations>),
+pub(crate) struct Member {
+    pub(crate) span: UnitSpan,
+    pub(crate) abbreviations: (usize, Arc<Abbreviations>),
     /// It is the one that is asked for addresses; else it is there for its names.
-    pub(super) is_asked: bool,
+    pub(crate) is_asked: bool,
 }
 
 impl UnitContext {
     /// The tables of the unit that is asked among `members`, which are sorted.
-    pub(super) fn open(
+    pub(crate) fn open(
         members: &[Member],
         sections: &Arc<Sections>,
         work: &Arc<Work>,

@@ -4,16 +4,16 @@
 //! To read at a place, it goes on from where it is or from the last such state before the place. This is how zran.c, an
 //! example of zlib, does it.
 
-use super::SymbolError;
 use super::source::Source;
-use super::work::{Charge, Work};
+use crate::symbols::SymbolError;
+use crate::symbols::work::{Charge, Work};
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What deflate may refer back to, and so what is kept of what was written, bytes.
-pub(super) const WINDOW_BYTES: usize = 32 << 10;
+pub(crate) const WINDOW_BYTES: usize = 32 << 10;
 /// Packed bytes that are read at a time.
 const INPUT_BYTES: usize = 64 << 10;
 /// States that are kept at most: of a long stream they are farther apart.
@@ -25,7 +25,7 @@ const STATE_BYTES: u64 = (WINDOW_BYTES + size_of::<DecompressorOxide>()) as u64;
 
 /// A zlib stream in a file.
 #[derive(Debug)]
-pub(super) struct PackedStream {
+pub(crate) struct PackedStream {
     source: Source,
     /// Where the packed bytes lie.
     packed: Range<u64>,
@@ -70,13 +70,13 @@ struct Cursor {
 
 impl PackedStream {
     /// The stream at `packed` of `source`, which unpacks to `len` bytes.
-    pub(super) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
+    pub(crate) fn new(source: Source, packed: Range<u64>, len: u64, work: &Arc<Work>) -> Self {
         let inner = Inner { cursor: None, states: Vec::new(), charge: Charge::none(work) };
         PackedStream { source, packed, len, work: Arc::clone(work), inner: Mutex::new(inner) }
     }
 
     /// Fills `out` with the unpacked bytes from `at` on. They must lie in one window: a page does.
-    pub(super) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), SymbolError> {
+    pub(crate) fn read(&self, at: u64, out: &mut [u8]) -> Result<(), SymbolError> {
         let end = at + out.len() as u64;
         let inner = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let mut cursor = self.cursor_for(at, inner);

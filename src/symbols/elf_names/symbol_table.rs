@@ -6,12 +6,12 @@
 //!
 //! Of every function 32 bytes are kept; names stay in the file and are read when they are asked for.
 
-use super::elf::{ElfImage, Section as SectionHeader};
-use super::section::{Section, Store};
-use super::sort::sort_by_key;
-use super::source::{le_u16, le_u32, le_u64};
-use super::work::{Charge, Work};
-use super::{Limits, NameSource, SymbolError};
+use crate::symbols::sections::image::{ElfImage, Section as SectionHeader};
+use crate::symbols::sections::section::{Section, Store};
+use crate::symbols::sections::source::{le_u16, le_u32, le_u64};
+use crate::symbols::sort::sort_by_key;
+use crate::symbols::work::{Charge, Work};
+use crate::symbols::{Limits, NameSource, SymbolError};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -54,7 +54,7 @@ struct Entry {
 
 /// The functions in one module's symbol tables.
 #[derive(Debug)]
-pub(super) struct SymbolTable {
+pub(crate) struct SymbolTable {
     /// By start, then by end.
     entries: Vec<Entry>,
     /// Sections that hold code, sorted.
@@ -66,11 +66,11 @@ pub(super) struct SymbolTable {
 }
 
 /// The best of the entries that begin together, by the first of them that counts: found once for each call.
-pub(super) type Chosen = FxHashMap<usize, Option<String>>;
+pub(crate) type Chosen = FxHashMap<usize, Option<String>>;
 
 impl SymbolTable {
     /// No symbols, for code in the sections `code` (sorted).
-    pub(super) fn new(code: Vec<Range<u64>>, limits: &Limits, work: &Arc<Work>) -> Self {
+    pub(crate) fn new(code: Vec<Range<u64>>, limits: &Limits, work: &Arc<Work>) -> Self {
         let max_name_bytes = limits.max_name_bytes;
         SymbolTable {
             entries: Vec::new(),
@@ -83,7 +83,7 @@ impl SymbolTable {
 
     /// Adds the `.symtab` or `.dynsym` of `image`; tables added first are preferred. Returns whether the
     /// table exists and holds any symbol.
-    pub(super) fn add(
+    pub(crate) fn add(
         &mut self,
         image: &ElfImage,
         source: NameSource,
@@ -204,7 +204,7 @@ impl SymbolTable {
     }
 
     /// Sorts what was added; then names can be looked up.
-    pub(super) fn finish(&mut self, work: &Work) -> Result<(), SymbolError> {
+    pub(crate) fn finish(&mut self, work: &Work) -> Result<(), SymbolError> {
         // To sort many takes another copy of them.
         let bytes = (self.entries.capacity() * size_of::<Entry>()) as u64;
         self.charge.add(bytes)?;
@@ -228,7 +228,7 @@ impl SymbolTable {
     }
 
     /// The name of the code at `address`.
-    pub(super) fn lookup(&self, address: u64, chosen: &mut Chosen) -> Option<String> {
+    pub(crate) fn lookup(&self, address: u64, chosen: &mut Chosen) -> Option<String> {
         let last = self.entries.partition_point(|entry| entry.start <= address).checked_sub(1)?;
         let mut at = last;
         for _ in 0..MAX_NESTING {
@@ -342,10 +342,10 @@ impl Symbol {
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::c_string;
     use super::*;
     use crate::base::deadline::Deadline;
     use crate::base::memory_budget::MemoryBudget;
+    use crate::symbols::sections::source::c_string;
     use proptest::prelude::*;
 
     /// Two sections of code with a gap between them.

@@ -3,12 +3,12 @@
 //! Where a unit says what it covers differs by compiler; the order of preference is addr2line's: `DW_AT_ranges`,
 //! `.debug_aranges`, `DW_AT_low_pc` with `DW_AT_high_pc`, and the line table for want of anything else.
 
-use super::dwarf_sections::{DebugStores, Sections};
-use super::reader::SectionReader;
-use super::section::Section;
-use super::sort::sort_by_key;
-use super::work::{Charge, Work};
-use super::{DebugProblem, SymbolError};
+use crate::symbols::sections::dwarf::{DebugStores, Sections};
+use crate::symbols::sections::reader::SectionReader;
+use crate::symbols::sections::section::Section;
+use crate::symbols::sort::sort_by_key;
+use crate::symbols::work::{Charge, Work};
+use crate::symbols::{DebugProblem, SymbolError};
 use gimli::{
     Abbreviations, AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugAddrBase, DebugArangesOffset,
     DebugInfoOffset, DebugLineOffset, DebugRngListsBase, Dwarf, EndianSlice, LittleEndian, Reader, SectionId,
@@ -25,18 +25,18 @@ const CHARGE_STEP: usize = 1 << 12;
 
 /// Where a unit is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct UnitSpan {
+pub(crate) struct UnitSpan {
     /// Offset in `.debug_info` of its header.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// One past its last byte.
-    pub(super) end: usize,
+    pub(crate) end: usize,
     /// Offset of its line table in `.debug_line`; `usize::MAX`: it has none.
     lines: usize,
 }
 
 impl UnitSpan {
     /// Offset of its line table.
-    pub(super) fn lines(&self) -> Option<usize> {
+    pub(crate) fn lines(&self) -> Option<usize> {
         Some(self.lines).filter(|lines| *lines != usize::MAX)
     }
 }
@@ -52,18 +52,18 @@ struct UnitRange {
 
 /// The units of one file.
 #[derive(Debug)]
-pub(super) struct UnitIndex {
+pub(crate) struct UnitIndex {
     units: Vec<UnitSpan>,
     /// By end, then by unit.
     ranges: Vec<UnitRange>,
     /// What was wrong with some units; all others are there.
-    pub(super) problem: Option<DebugProblem>,
+    pub(crate) problem: Option<DebugProblem>,
     charge: Charge,
 }
 
 impl UnitIndex {
     /// Lists the units.
-    pub(super) fn build(stores: &DebugStores, work: &Arc<Work>) -> Result<Self, SymbolError> {
+    pub(crate) fn build(stores: &DebugStores, work: &Arc<Work>) -> Result<Self, SymbolError> {
         let mut index =
             UnitIndex { units: Vec::new(), ranges: Vec::new(), problem: None, charge: Charge::none(work) };
         let sets = AddressSets::read(stores, work)?;
@@ -98,7 +98,7 @@ impl UnitIndex {
 
     /// Tells an error of the file, which costs a unit, from a refusal, which costs all.
     fn note_error(&mut self, work: &Work) -> Result<(), SymbolError> {
-        use super::work::Refusal;
+        use crate::symbols::work::Refusal;
         let problem = match work.refusal() {
             Some(Refusal::Late) => return Err(SymbolError::Stopped),
             Some(Refusal::Memory(refused)) => return Err(SymbolError::NoMemory(refused)),
@@ -151,7 +151,7 @@ impl UnitIndex {
     }
 
     /// A unit by its number.
-    pub(super) fn unit(&self, number: u32) -> Option<UnitSpan> {
+    pub(crate) fn unit(&self, number: u32) -> Option<UnitSpan> {
         self.units.get(number as usize).copied()
     }
 

@@ -1,14 +1,14 @@
 //! Functions, inline chains and lines from DWARF, by addr2line, one unit at a time.
 
-use super::dwarf_sections::{DebugStores, Sections};
-use super::elf::ElfImage;
-use super::reader::SectionReader;
-use super::source::cut_text;
 use super::survey::{KnownAbbreviations, Survey, Surveyor};
 use super::unit_context::{Member, UnitContext};
 use super::units::UnitIndex;
-use super::work::{Charge, Refusal, THREAD_STACK_BYTES, Work};
-use super::{DebugProblem, Limits, SymbolError};
+use crate::symbols::sections::dwarf::{DebugStores, Sections};
+use crate::symbols::sections::image::ElfImage;
+use crate::symbols::sections::reader::SectionReader;
+use crate::symbols::sections::source::cut_text;
+use crate::symbols::work::{Charge, Refusal, THREAD_STACK_BYTES, Work};
+use crate::symbols::{DebugProblem, Limits, SymbolError};
 use addr2line::Context;
 use gimli::Reader;
 use rustc_hash::FxHashMap;
@@ -21,19 +21,19 @@ const MAX_UNITS_PER_ADDRESS: usize = 16;
 
 /// A function at an address, before names are made readable.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct DwarfFrame {
+pub(crate) struct DwarfFrame {
     /// Linkage name if there is one, else plain name.
-    pub(super) name: Option<String>,
-    pub(super) file: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) file: Option<String>,
     /// 0: unknown.
-    pub(super) line: u32,
+    pub(crate) line: u32,
 }
 
 /// What DWARF says, one entry for each address: innermost function first; empty when it says nothing.
-pub(super) type DwarfFrames = Vec<Vec<DwarfFrame>>;
+pub(crate) type DwarfFrames = Vec<Vec<DwarfFrame>>;
 
 /// The DWARF of a module.
-pub(super) struct DwarfNames {
+pub(crate) struct DwarfNames {
     stores: DebugStores,
     sections: Arc<Sections>,
     index: Option<UnitIndex>,
@@ -72,7 +72,7 @@ impl std::fmt::Debug for DwarfNames {
 
 impl DwarfNames {
     /// Finds the debug sections of `image`; nothing of them is read yet.
-    pub(super) fn open(image: &ElfImage, limits: &Limits, work: &Arc<Work>) -> Result<Self, SymbolError> {
+    pub(crate) fn open(image: &ElfImage, limits: &Limits, work: &Arc<Work>) -> Result<Self, SymbolError> {
         let stores = DebugStores::find(image, limits, work)?;
         Ok(DwarfNames {
             sections: Arc::new(stores.open(work)?),
@@ -88,7 +88,7 @@ impl DwarfNames {
     }
 
     /// Looks every address up. Addresses ascend.
-    pub(super) fn frames(&mut self, addresses: &[u64]) -> (DwarfFrames, Option<DebugProblem>) {
+    pub(crate) fn frames(&mut self, addresses: &[u64]) -> (DwarfFrames, Option<DebugProblem>) {
         let mut frames = vec![Vec::new(); addresses.len()];
         // A thread of our own: the walk needs to know how much stack it has.
         let problem = std::thread::scope(|scope| {

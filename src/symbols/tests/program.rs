@@ -1,8 +1,8 @@
 //! Programs that tests build, and the tools that say what is true of them.
 
-use super::{DebugProblem, Limits, ModuleNames, NameSource, ResolvedLocation, SymbolError};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
+use crate::symbols::{DebugProblem, Limits, ModuleNames, NameSource, ResolvedLocation, SymbolError};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 /// Names of the addresses of one module.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ElfNames {
-    pub(super) locations: Vec<Vec<ResolvedLocation>>,
-    pub(super) source: NameSource,
-    pub(super) problem: Option<DebugProblem>,
+pub(crate) struct ElfNames {
+    pub(crate) locations: Vec<Vec<ResolvedLocation>>,
+    pub(crate) source: NameSource,
+    pub(crate) problem: Option<DebugProblem>,
 }
 
 impl ElfNames {
@@ -55,23 +55,23 @@ pub(super) fn symbolize_bytes(
 
 /// A folder of files that a test makes.
 #[derive(Debug)]
-pub(super) struct Workshop {
+pub(crate) struct Workshop {
     dir: tempfile::TempDir,
 }
 
 impl Workshop {
     /// An empty folder.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Workshop { dir: tempfile::tempdir().unwrap() }
     }
 
     /// The folder.
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.dir.path()
     }
 
     /// Writes a source file.
-    pub(super) fn write(&self, name: &str, text: &str) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path().join(name);
         std::fs::write(&path, text).unwrap();
         path
@@ -79,7 +79,7 @@ impl Workshop {
 
     /// Runs a tool in the folder. `None`, with a line that says so, if there is no such tool.
     #[allow(clippy::print_stderr)]
-    pub(super) fn run<I: AsRef<OsStr>>(
+    pub(crate) fn run<I: AsRef<OsStr>>(
         &self,
         tool: &str,
         args: impl IntoIterator<Item = I>,
@@ -98,7 +98,7 @@ impl Workshop {
     }
 
     /// Builds `source` with `compiler` and space-separated `flags`.
-    pub(super) fn build(&self, compiler: &str, source: &str, name: &str, flags: &str) -> Option<PathBuf> {
+    pub(crate) fn build(&self, compiler: &str, source: &str, name: &str, flags: &str) -> Option<PathBuf> {
         let args = flags.split_whitespace().chain(["-o", name, source]);
         self.run(compiler, args)?;
         Some(self.path().join(name))
@@ -106,7 +106,7 @@ impl Workshop {
 }
 
 /// A function: address, size (0: none), type letter, name.
-pub(super) type NmFunction = (u64, u64, char, String);
+pub(crate) type NmFunction = (u64, u64, char, String);
 
 /// Functions with code of `program`, by `nm`.
 pub(super) fn nm(shop: &Workshop, program: &Path, flags: &[&str]) -> Option<Vec<NmFunction>> {

@@ -3,15 +3,15 @@
 //! Files are never mapped, whoever owns them: one that shrinks would kill us, and there would be two ways to read, of which
 //! tests see one. What lookups need of large sections is read a page at a time (see [`super::section`]).
 
-use super::SymbolError;
 use crate::base::file_holes;
+use crate::symbols::SymbolError;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Where an ELF image is read from.
 #[derive(Debug, Clone)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// A file and its length when it was opened, bytes.
     File(Arc<File>, u64),
     /// The whole image.
@@ -20,12 +20,12 @@ pub(super) enum Source {
 
 impl Source {
     /// A source over `file`; its position is not used.
-    pub(super) fn of_file(file: &Arc<File>) -> Result<Self, SymbolError> {
+    pub(crate) fn of_file(file: &Arc<File>) -> Result<Self, SymbolError> {
         Ok(Source::File(Arc::clone(file), file.metadata()?.len()))
     }
 
     /// Length, bytes.
-    pub(super) fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         match self {
             Source::File(_, len) => *len,
             Source::Bytes(bytes) => bytes.len() as u64,
@@ -34,7 +34,7 @@ impl Source {
 
     /// The `size` bytes at `offset`; all of them, or an error. `what` names the table for messages,
     /// `limit` is the largest `size` allowed.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         what: &'static str,
         offset: u64,
@@ -56,7 +56,7 @@ impl Source {
     }
 
     /// Fills `buffer` with the bytes at `offset`.
-    pub(super) fn read_exact(&self, buffer: &mut [u8], offset: u64) -> Result<(), SymbolError> {
+    pub(crate) fn read_exact(&self, buffer: &mut [u8], offset: u64) -> Result<(), SymbolError> {
         match self {
             Source::File(file, _) => file.read_exact_at(buffer, offset)?,
             Source::Bytes(bytes) => {
@@ -69,7 +69,7 @@ impl Source {
     }
 
     /// Whether most of `offset..offset + size` was never written: a part of a file that takes no room on disk is no table.
-    pub(super) fn is_hole(&self, offset: u64, size: u64) -> bool {
+    pub(crate) fn is_hole(&self, offset: u64, size: u64) -> bool {
         match self {
             Source::File(file, _) => file_holes::is_hole(file, offset, size),
             Source::Bytes(_) => false,
@@ -83,29 +83,29 @@ fn le<const N: usize>(bytes: &[u8], offset: usize) -> Option<[u8; N]> {
 }
 
 /// The little-endian `u16` at `offset`.
-pub(super) fn le_u16(bytes: &[u8], offset: usize) -> Option<u16> {
+pub(crate) fn le_u16(bytes: &[u8], offset: usize) -> Option<u16> {
     le(bytes, offset).map(u16::from_le_bytes)
 }
 
 /// The little-endian `u32` at `offset`.
-pub(super) fn le_u32(bytes: &[u8], offset: usize) -> Option<u32> {
+pub(crate) fn le_u32(bytes: &[u8], offset: usize) -> Option<u32> {
     le(bytes, offset).map(u32::from_le_bytes)
 }
 
 /// The little-endian `u64` at `offset`.
-pub(super) fn le_u64(bytes: &[u8], offset: usize) -> Option<u64> {
+pub(crate) fn le_u64(bytes: &[u8], offset: usize) -> Option<u64> {
     le(bytes, offset).map(u64::from_le_bytes)
 }
 
 /// The bytes from `offset` up to (without) the next NUL, at most `max` of them.
-pub(super) fn c_string(bytes: &[u8], offset: usize, max: usize) -> Option<&[u8]> {
+pub(crate) fn c_string(bytes: &[u8], offset: usize, max: usize) -> Option<&[u8]> {
     let rest = bytes.get(offset..)?;
     let rest = &rest[..rest.len().min(max)];
     Some(rest.iter().position(|&byte| byte == 0).map_or(rest, |end| &rest[..end]))
 }
 
 /// At most `max` bytes of `text`, whole characters.
-pub(super) fn cut_text(text: &str, max: usize) -> &str {
+pub(crate) fn cut_text(text: &str, max: usize) -> &str {
     match text.char_indices().map(|(at, letter)| at + letter.len_utf8()).take_while(|&end| end <= max).last()
     {
         _ if text.len() <= max => text,

@@ -1,10 +1,12 @@
 //! Memory of looking names up, measured from outside: by what the kernel says of a process that does it.
 
-use super::hostile_tests::{header_of, made_dwarf, plain_victim, put_u64, replace_section};
-use super::test_program::{Workshop, nm};
-use super::*;
+use super::hostile::{header_of, made_dwarf, plain_victim, put_u64, replace_section};
+use super::program::{Workshop, nm};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
+use crate::symbols::sections::image::ElfImage;
+use crate::symbols::sections::source::Source;
+use crate::symbols::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +17,7 @@ use std::time::Duration;
 /// Tells the process that measures what to name: a file, then addresses.
 const TASK: &str = "PROF_TEST_NAMES";
 /// The name of the test that measures.
-const CHILD: &str = "symbols::memory_tests::names_are_looked_up_in_a_process_of_their_own";
+const CHILD: &str = "symbols::tests::memory::names_are_looked_up_in_a_process_of_their_own";
 
 const MB: u64 = 1 << 20;
 
@@ -126,8 +128,7 @@ fn a_unit_of_many_entries_is_refused_before_it_takes_memory() {
 fn a_line_table_of_many_rows_is_refused_before_it_takes_memory() {
     let Some(victim) = plain_victim() else { return };
     let shop = Workshop::new();
-    let image =
-        elf::ElfImage::parse(source::Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default());
+    let image = ElfImage::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default());
     let image = image.unwrap();
     let section = image.section(b".debug_line").unwrap().clone();
     let old = &victim.bytes[section.offset as usize..(section.offset + section.size) as usize];
@@ -214,7 +215,7 @@ fn a_stop_flag_ends_every_step() {
 #[test]
 fn checksums_of_debug_files_are_bounded() {
     let shop = Workshop::new();
-    shop.write("prog.c", super::test_program::C_SOURCE);
+    shop.write("prog.c", super::program::C_SOURCE);
     let flags = "-O2 -g -Wl,--build-id=none";
     let Some(_) = shop.build("gcc", "prog.c", "whole", flags) else { return };
     shop.run("objcopy", ["--only-keep-debug", "whole", "prog.debug"]).unwrap();

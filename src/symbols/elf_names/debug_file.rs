@@ -6,10 +6,10 @@
 //! stranger: only hexadecimal digits and plain file names are used, files are opened inside the given
 //! root only, and a file counts only if its build ID or checksum is the one asked for.
 
-use super::Limits;
-use super::elf::ElfImage;
-use super::source::{Source, c_string, le_u32};
 use crate::base::deadline::Deadline;
+use crate::symbols::Limits;
+use crate::symbols::sections::image::ElfImage;
+use crate::symbols::sections::source::{Source, c_string, le_u32};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ pub fn find_debug_file(
 ) -> Option<Arc<File>> {
     let limits = Limits::default();
     let image = ElfImage::parse(Source::of_file(file).ok()?, &limits).ok()?;
-    if super::dwarf_sections::has_debug_info(&image) {
+    if crate::symbols::sections::dwarf::has_debug_info(&image) {
         return None;
     }
     let wanted = Wanted::of(&image, file)?;
@@ -128,7 +128,8 @@ impl Wanted {
         }
         let Ok(source) = Source::of_file(candidate) else { return false };
         let Ok(image) = ElfImage::parse(source, limits) else { return false };
-        let has_names = super::dwarf_sections::has_debug_info(&image) || image.section(b".symtab").is_some();
+        let has_names =
+            crate::symbols::sections::dwarf::has_debug_info(&image) || image.section(b".symtab").is_some();
         if !has_names {
             return false;
         }

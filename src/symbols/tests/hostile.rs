@@ -1,8 +1,10 @@
 //! Files made to hurt: every one must give names, nothing, or an error, soon and in little memory.
 
-use super::test_program::{C_SOURCE, ElfNames, Workshop, nm, symbolize_bytes, symbolize_elf};
-use super::*;
+use super::program::{C_SOURCE, ElfNames, Workshop, nm, symbolize_bytes, symbolize_elf};
 use crate::base::deadline::Deadline;
+use crate::symbols::sections::image::ElfImage;
+use crate::symbols::sections::source::Source;
+use crate::symbols::*;
 use proptest::prelude::*;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -13,9 +15,9 @@ use std::time::Duration;
 const SOON: Duration = Duration::from_secs(20);
 
 /// A small valid program and addresses of its code.
-pub(super) struct Victim {
-    pub(super) bytes: Vec<u8>,
-    pub(super) addresses: Vec<u64>,
+pub(crate) struct Victim {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) addresses: Vec<u64>,
 }
 
 fn victim(flags: &str) -> Option<Victim> {
@@ -67,8 +69,7 @@ fn check_within(bytes: &[u8], addresses: &[u64], limits: &Limits) -> Result<ElfN
 
 /// Offset in the file of a section's header.
 pub(super) fn header_of(bytes: &[u8], name: &[u8]) -> usize {
-    let image =
-        elf::ElfImage::parse(source::Source::Bytes(Arc::new(bytes.to_vec())), &Limits::default()).unwrap();
+    let image = ElfImage::parse(Source::Bytes(Arc::new(bytes.to_vec())), &Limits::default()).unwrap();
     let table = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
     table + 64 * image.sections.iter().position(|section| *section.name == *name).unwrap()
 }
@@ -199,9 +200,7 @@ pub(super) fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8
         6, 0x1d, 0, 0, 0, // inlined, without anything
         0,
     ];
-    let image =
-        elf::ElfImage::parse(source::Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default())
-            .unwrap();
+    let image = ElfImage::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default()).unwrap();
     let text = image.section(b".text").unwrap().address;
     let mut unit = vec![4, 0, 0, 0, 0, 0, 8]; // version 4, abbreviations at 0, addresses of 8 bytes
     unit.push(1);
@@ -307,7 +306,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {
         let Some(victim) = plain_victim() else { return Ok(()) };
-        let image = elf::ElfImage::parse(source::Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default()).unwrap();
+        let image = ElfImage::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default()).unwrap();
         let mut targets: Vec<_> = (image.sections.iter())
             .filter(|section| section.has_bytes() && (section.flags & 2 == 0 || section.kind == 11))
             .map(|section| section.offset as usize..(section.offset + section.size) as usize)

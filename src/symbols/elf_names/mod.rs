@@ -1,0 +1,11 @@
+//! Names of the addresses in one module: its symbol table, DWARF one unit at a time, linkage stubs, and where its debug
+//! information is. Bytes come from `sections`.
+
+pub(crate) mod debug_file;
+pub(crate) mod dwarf;
+pub(crate) mod plt;
+pub(crate) mod resolve;
+pub(crate) mod survey;
+pub(crate) mod symbol_table;
+pub(crate) mod unit_context;
+pub(crate) mod units;

@@ -1,0 +1,10 @@
+//! Names against the tools of others, hostile files, and the memory that names take.
+
+#[cfg(test)]
+pub(crate) mod hostile;
+#[cfg(test)]
+pub(crate) mod memory;
+#[cfg(test)]
+pub(crate) mod oracle;
+#[cfg(test)]
+pub(crate) mod program;
