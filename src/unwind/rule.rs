@@ -1,6 +1,6 @@
 //! One unwind rule: how to get from a frame to its caller.
 //!
-//! The twin of `struct prof_rule` in `src/bpf/prof.h`. The kernel's walker and [`walk()`](super::walk::walker())
+//! The twin of `struct prof_rule` in `src/bpf/c/prof.h`. The kernel's walker and [`walk()`](super::walk())
 //! give the same meaning to every field.
 
 /// DWARF number of rbp on x86-64.
@@ -375,7 +375,7 @@ mod tests {
             "a list is not in the order of its numbers"
         );
 
-        let header = include_str!("../bpf/prof.h");
+        let header = include_str!("../bpf/c/prof.h");
         for (name, number) in [
             ("PROF_RULE_NONE", RuleKind::None as u8),
             ("PROF_RULE_REG", RuleKind::Reg as u8),

@@ -24,7 +24,8 @@ fn the_programs_compile_for_arm64_without_a_warning() {
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-D__TARGET_ARCH_arm64"])
         .args(["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-I"])
         .arg(libbpf_headers())
-        .args(["-c", concat!(env!("CARGO_MANIFEST_DIR"), "/src/bpf/prof.bpf.c"), "-o"])
+        .args(["-I", concat!(env!("CARGO_MANIFEST_DIR"), "/src/bpf/c")])
+        .args(["-c", concat!(env!("CARGO_MANIFEST_DIR"), "/src/bpf/c/prof.bpf.c"), "-o"])
         .arg(&object)
         .output()
         .expect("clang builds prof itself");

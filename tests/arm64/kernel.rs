@@ -22,7 +22,7 @@ fn start_walker() -> Child {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("walker-arm64-{}", std::process::id()));
     let output = Command::new("clang")
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .args(["-D__TARGET_ARCH_arm64", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Isrc/bpf"])
+        .args(["-D__TARGET_ARCH_arm64", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Isrc/bpf/c"])
         .args(["-Wno-unused-parameter", "-Wno-unused-function", "-fno-sanitize-recover=all"])
         .args(["-fsanitize=address,undefined", "-fno-sanitize=alignment"])
         .args(["tests/walker/replay.c", "-o"])

@@ -20,7 +20,7 @@ const FLAGS: [&str; 10] = [
     "-Werror",
     "-Wno-unused-parameter",
     "-Wno-unused-function",
-    "-Isrc/bpf",
+    "-Isrc/bpf/c",
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
 ];

@@ -1,6 +1,6 @@
 //! The kernel's walker, compiled for the host from its own source, on cases that are stated or recorded.
 //!
-//! `walker.h` makes a program of `src/bpf/unwind.bpf.h`: helper functions and maps become plain ones that
+//! `walker.h` makes a program of `src/bpf/c/walk/unwind.bpf.h`: helper functions and maps become plain ones that
 //! read a case. The sanitizers watch every access. Here cases are written, walked by that program and by
 //! [`prof::unwind::walk::walker`], and compared. docs/unwinding.md says how to add one.
 

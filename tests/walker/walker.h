@@ -23,13 +23,13 @@
 #undef const
 
 #if defined(__TARGET_ARCH_arm64)
-#include "arch_arm64.bpf.h"
+#include "arch/aarch64.bpf.h"
 #else
-#include "arch_x86.bpf.h"
+#include "arch/x86_64.bpf.h"
 #endif
-#include "vma.bpf.h"
-#include "uprobe.bpf.h"
-#include "unwind.bpf.h"
+#include "walk/vma.bpf.h"
+#include "walk/uprobe.bpf.h"
+#include "walk/unwind.bpf.h"
 
 enum case_flags {
 	CASE_IS_RETURN = 1 << 0,	  /* the program counter is a return address */

@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn numbers_agree_with_the_kernel_side() {
-        let arm64 = include_str!("../../bpf/arch_arm64.bpf.h");
-        let x86 = include_str!("../../bpf/arch_x86.bpf.h");
+        let arm64 = include_str!("../../bpf/c/arch/aarch64.bpf.h");
+        let x86 = include_str!("../../bpf/c/arch/x86_64.bpf.h");
         for (header, architecture) in [(arm64, Architecture::Aarch64), (x86, Architecture::X86_64)] {
             for (name, number) in [
                 ("REG_BP", architecture.frame_pointer()),

@@ -1,7 +1,7 @@
 //! The unwind table of one module: sorted rows in pages of 64 KiB, and the rules that they name.
 //!
 //! The layout is what the kernel's walker searches (`struct prof_row`, `prof_page`, `prof_rule` in
-//! `src/bpf/prof.h`). Addresses are the module's own. Every page that has rows starts with one at its
+//! `src/bpf/c/prof.h`). Addresses are the module's own. Every page that has rows starts with one at its
 //! first address, so that a search never leaves the page.
 
 use rustc_hash::FxHashMap;
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn limits_agree_with_the_shared_header() {
-        let header = include_str!("../../bpf/prof.h");
+        let header = include_str!("../../bpf/c/prof.h");
         assert!(header.contains(&format!("#define PROF_PAGE_SHIFT {PAGE_SHIFT}\n")));
         assert!(header.contains(&format!("#define PROF_SLICE_SHIFT {SLICE_SHIFT}\n")));
         assert!(header.contains("#define PROF_FEW_ROWS_STEPS 5\n#define PROF_MANY_ROWS_STEPS 6\n"));

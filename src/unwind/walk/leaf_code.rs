@@ -1,7 +1,7 @@
 //! The frame of an interrupted leaf without unwind information, where its instructions prove it.
 //!
 //! At a function's first or last instructions rbp is still, or again, the caller's frame pointer: to follow it
-//! would leave the caller out. The twin of `leaf_return_distance` in `src/bpf/arch_x86.bpf.h`.
+//! would leave the caller out. The twin of `leaf_return_distance` in `src/bpf/c/arch/x86_64.bpf.h`.
 
 /// Bytes of code that are looked at: one before the instruction pointer, then what comes next.
 pub(super) const CODE_BYTES: usize = 16;

@@ -11,21 +11,21 @@
 #include "maps.bpf.h"
 #include "namespace.bpf.h"
 #ifdef __TARGET_ARCH_arm64
-#include "arch_arm64.bpf.h"
+#include "arch/aarch64.bpf.h"
 #else
-#include "arch_x86.bpf.h"
+#include "arch/x86_64.bpf.h"
 #endif
-#include "vma.bpf.h"
-#include "uprobe.bpf.h"
-#include "unwind.bpf.h"
-#include "stack_copy.bpf.h"
-#include "rescue.bpf.h"
+#include "walk/vma.bpf.h"
+#include "walk/uprobe.bpf.h"
+#include "walk/unwind.bpf.h"
+#include "walk/stack_copy.bpf.h"
+#include "walk/rescue.bpf.h"
 #include "sample.bpf.h"
-#include "thread.bpf.h"
+#include "time/thread.bpf.h"
 #include "process.bpf.h"
-#include "oncpu.bpf.h"
-#include "offcpu.bpf.h"
-#include "asleep.bpf.h"
+#include "time/oncpu.bpf.h"
+#include "time/offcpu.bpf.h"
+#include "time/blocked.bpf.h"
 
 /* Keeps the shared types in BTF, whole, so that user space takes them from there. */
 struct {

@@ -514,7 +514,7 @@ static __always_inline long step_plain(struct scratch *s, const struct prof_rule
 	return step_to(s, cfa, return_address, bp, 0, GROWS);
 }
 
-#include "goroutine.bpf.h"
+#include "walk/go.bpf.h"
 
 /* The steps that few frames take. */
 __noinline long step_rarely(struct scratch *s, const struct prof_rule *rule)

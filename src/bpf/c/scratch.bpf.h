@@ -28,7 +28,8 @@ struct scratch {
 	__u64 window_start; /* process address of window[0] */
 	__u64 window_words; /* offsets into the window at which 8 bytes can be read */
 	__u64 by_fp;	    /* PROF_FRAME_BY_FP when the current frame was found that way */
-	/* Of uprobe.bpf.h: address of the trampoline, and kernel address of the thread's list. */
+	/* Of walk/uprobe.bpf.h: address of the trampoline, and kernel address of the thread's list.
+	 */
 	__u64 trampoline;
 	__u64 return_instances;
 	__u64 is_return;     /* 1 when the current address is a return address */
