@@ -10,7 +10,7 @@ mod database;
 mod pty;
 
 use database::Database;
-use prof::record::live::{Rehearsal, own_memory_kb};
+use prof::record::live::{Simulation, own_memory_kb};
 use pty::Screen;
 use std::ffi::OsString;
 use std::path::Path;
@@ -125,13 +125,13 @@ fn days() {
         "RSS, MB",
         "most, MB"
     );
-    let mut rehearsal = Rehearsal::new(16);
+    let mut simulation = Simulation::new(16);
     let (mut folds, mut waits, mut snapshots) = (Vec::new(), Vec::new(), Vec::new());
     for minute in (10..=3 * 24 * 60u32).step_by(10) {
         // 200 samples and 100 waits a second, and a stack in three seconds that is new.
-        rehearsal.pass(Duration::from_secs(600), 120_000, 60_000, 200);
-        let (fold, wait) = rehearsal.fold();
-        let (snapshot, took) = rehearsal.snapshot();
+        simulation.pass(Duration::from_secs(600), 120_000, 60_000, 200);
+        let (fold, wait) = simulation.downsample();
+        let (snapshot, took) = simulation.snapshot();
         drop(snapshot);
         folds.push(fold);
         waits.push(wait);
@@ -140,7 +140,7 @@ fn days() {
             let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
             let longest = |times: &[Duration]| times.iter().max().copied().map_or(0.0, milliseconds);
             folds.sort_unstable();
-            let ((rows, table_rows), (now_kb, most_kb)) = (rehearsal.rows_kept(), own_memory_kb());
+            let ((rows, table_rows), (now_kb, most_kb)) = (simulation.rows_kept(), own_memory_kb());
             println!(
                 "{:<16} {rows:>10} {table_rows:>12} {:>9.1} {:>9.1} {:>11.2} {:>13.2} {:>9} {:>9}",
                 format!("{} min", minute),

@@ -7,7 +7,7 @@ mod steady;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use prof::profile::Integrity;
 use prof::report::{
-    Behind, CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, TimeRange,
+    CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, SamplesAt, TimeRange,
     Timeline, View, folded, render,
 };
 use std::hint::black_box;
@@ -63,7 +63,7 @@ fn views(criterion: &mut Criterion) {
         let filter = FilterOptions { time, ..FilterOptions::default() };
         let options = CommonOptions { filter, ..CommonOptions::default() };
         group.bench_function("samples behind 19 s", |bencher| {
-            bencher.iter(|| Behind::new(black_box(&recording), &options, 1_000));
+            bencher.iter(|| SamplesAt::new(black_box(&recording), &options, 1_000));
         });
         group.finish();
     }

@@ -1,5 +1,5 @@
 //! The terminal interface on 1,000,000 samples and some 100,000 nodes of a call tree: from a recording to the first
-//! screen, from a key to the next screen, and the pictures after a filter and after turning the tree round.
+//! screen, from a key to the next screen, and the pictures after a filter and after divergence_depth the tree round.
 
 mod steady;
 

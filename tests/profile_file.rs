@@ -4,7 +4,7 @@
 
 use demo_profile::Demo;
 use prof::profile::{
-    End, EventId, EventInfo, Folded, Frame, FrameFlags, FrameId, Function, Location, Meta, Module, ModuleId,
+    End, EventId, EventInfo, Frame, FrameFlags, FrameId, Function, Location, Merged, Meta, Module, ModuleId,
     ModuleKind, Outcome, Profile, ReadError, Reason, Sample, ShortWaits, StackId, StringId, Task, TaskId,
     ThreadTime, Unit, Wait, Waker, WakerKind, WriteError, Writer, read, read_path,
 };
@@ -437,7 +437,7 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
                 },
             });
             // Now and then a row that is several observations.
-            let folded = (wait_numbers[0] % 5 == 0).then(|| Folded {
+            let merged = (wait_numbers[0] % 5 == 0).then(|| Merged {
                 samples: 1 + wait_numbers[1] % 1_000,
                 count_thousandths: wait_numbers[2],
                 variance_us2: wait_numbers[3],
@@ -451,7 +451,7 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
                 cpu: *cpu,
                 outcome,
                 wait,
-                folded,
+                merged,
             });
         }
         Step::ThreadTime { task, from_ns, times_ns, has_ended, short } => {
@@ -536,9 +536,9 @@ impl Spelled {
                     let waker = (wait.waker.kind, wait.waker.task.map(task), stack(wait.waker.stack));
                     format!("{} {:?} {waker:?}", wait.duration_ns, wait.reason)
                 });
-                let Sample { time_ns, weight, cpu, outcome, folded, .. } = sample;
+                let Sample { time_ns, weight, cpu, outcome, merged, .. } = sample;
                 let (task, stack) = (task(sample.task), stack(sample.stack));
-                format!("{time_ns} {task} {stack:?} {weight} {cpu} {outcome:?} {wait:?} {folded:?}")
+                format!("{time_ns} {task} {stack:?} {weight} {cpu} {outcome:?} {wait:?} {merged:?}")
             }));
         }
         self.thread_times.extend(
@@ -567,8 +567,8 @@ fn a_name_that_comes_after_a_new_beginning_is_that_of_its_frame() {
     }
     let late = writer.frame_id(FrameId(1));
     writer.flush(&mut profile, true).unwrap();
-    profile.begin_anew();
-    writer.begin_anew();
+    profile.reset();
+    writer.reset();
     let present = frame(&mut profile, 30);
     assert_eq!((writer.frame_of(late), writer.frame_of(writer.frame_id(present))), (None, Some(present)));
     let locations = vec![location(&mut profile, "present")];
@@ -655,8 +655,8 @@ fn what_has_one_name_before_and_after_the_rows_began_anew_is_one_function() {
         profile.symbols.set_locations(frame, vec![location]);
         profile.tables.intern_task(Task { comm: name, process: name, ..Task::default() });
         writer.flush(&mut profile, true).unwrap();
-        profile.begin_anew();
-        writer.begin_anew();
+        profile.reset();
+        writer.reset();
     }
     let (back, integrity) = read(writer.into_inner().as_slice()).unwrap();
     assert_eq!(integrity.bytes_skipped, 0, "{integrity:?}");
@@ -713,9 +713,9 @@ proptest! {
             if anew.contains(&index) {
                 writer.flush(&mut profile, true).unwrap();
                 expected.add(&all);
-                profile.begin_anew();
-                all.begin_anew();
-                writer.begin_anew();
+                profile.reset();
+                all.reset();
+                writer.reset();
             } else if let Step::Flush { forget } = step {
                 writer.flush(&mut profile, *forget).unwrap();
             }

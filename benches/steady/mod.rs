@@ -87,7 +87,7 @@ pub(crate) fn recording(samples: usize, distinct_stacks: usize) -> Recording {
             cpu: (number % 2) as u16,
             outcome: Outcome::Complete,
             wait: None,
-            folded: None,
+            merged: None,
         });
     }
     profile.events.push(event);
@@ -122,7 +122,7 @@ pub(crate) fn with_waits(mut profile: Profile, waits: usize, distinct_stacks: us
             cpu: (number % 2) as u16,
             outcome: Outcome::Complete,
             wait: Some(Wait { duration_ns, reason, waker }),
-            folded: None,
+            merged: None,
         });
     }
     profile.events.push(event);

@@ -1,7 +1,7 @@
 //! Event tables: the samples of one kind, in columns.
 
 use super::table::id;
-use super::{Folded, Outcome, StackId, TaskId, Wait};
+use super::{Merged, Outcome, StackId, TaskId, Wait};
 use std::sync::Arc;
 
 /// Rows of one block of columns. Events that are copies of each other share all blocks but the last.
@@ -76,7 +76,7 @@ pub struct Sample {
     /// For a wait, what else is known of it; `time_ns` is its start.
     pub wait: Option<Wait>,
     /// For several observations in one: what they come to. `time_ns` is the start of the step of time in which they are.
-    pub folded: Option<Folded>,
+    pub merged: Option<Merged>,
 }
 
 /// Samples in columns of equal length, each as in [`Sample`].
@@ -91,7 +91,7 @@ pub(super) struct Columns {
     /// Empty, or as long as the others.
     pub(super) wait: Vec<Wait>,
     /// Empty, or as long as the others; of no samples where a row is one observation.
-    pub(super) folded: Vec<Folded>,
+    pub(super) merged: Vec<Merged>,
 }
 
 impl Columns {
@@ -104,9 +104,9 @@ impl Columns {
         self.cpu.push(sample.cpu);
         self.outcome.push(sample.outcome);
         self.wait.extend(sample.wait);
-        if sample.folded.is_some() || !self.folded.is_empty() {
-            self.folded.resize(rows, Folded::default());
-            self.folded.push(sample.folded.unwrap_or_default());
+        if sample.merged.is_some() || !self.merged.is_empty() {
+            self.merged.resize(rows, Merged::default());
+            self.merged.push(sample.merged.unwrap_or_default());
         }
     }
 
@@ -120,11 +120,11 @@ impl Columns {
         self.cpu.extend_from_slice(&other.cpu[from..to]);
         self.outcome.extend_from_slice(&other.outcome[from..to]);
         self.wait.extend_from_slice(other.wait.get(from..to).unwrap_or_default());
-        let folded = other.folded.get(from..to).unwrap_or_default();
-        if !self.folded.is_empty() || folded.iter().any(|folded| folded.samples > 0) {
-            self.folded.resize(rows, Folded::default());
-            self.folded.extend_from_slice(folded);
-            self.folded.resize(rows + to - from, Folded::default());
+        let merged = other.merged.get(from..to).unwrap_or_default();
+        if !self.merged.is_empty() || merged.iter().any(|merged| merged.samples > 0) {
+            self.merged.resize(rows, Merged::default());
+            self.merged.extend_from_slice(merged);
+            self.merged.resize(rows + to - from, Merged::default());
         }
     }
 
@@ -137,7 +137,7 @@ impl Columns {
             cpu: self.cpu[row],
             outcome: self.outcome[row],
             wait: self.wait.get(row).copied(),
-            folded: self.folded.get(row).copied().filter(|folded| folded.samples > 0),
+            merged: self.merged.get(row).copied().filter(|merged| merged.samples > 0),
         }
     }
 }
@@ -233,15 +233,15 @@ impl Event {
 
     /// Number of samples; a row that is several counts as many.
     pub fn observations(&self) -> u64 {
-        let folded = self.blocks.iter().flat_map(|block| &block.folded).filter(|folded| folded.samples > 0);
-        folded.fold(self.len as u64, |sum, folded| sum.saturating_add(folded.samples - 1))
+        let merged = self.blocks.iter().flat_map(|block| &block.merged).filter(|merged| merged.samples > 0);
+        merged.fold(self.len as u64, |sum, merged| sum.saturating_add(merged.samples - 1))
     }
 
     /// The steps of time that rows are in of which each is several samples, start and length, ns; one for each row.
     pub fn folded_steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.blocks.iter().flat_map(|block| {
-            let rows = block.time_ns.iter().zip(&block.folded);
-            rows.filter(|(_, folded)| folded.samples > 0).map(|(time_ns, folded)| (*time_ns, folded.span_ns))
+            let rows = block.time_ns.iter().zip(&block.merged);
+            rows.filter(|(_, merged)| merged.samples > 0).map(|(time_ns, merged)| (*time_ns, merged.span_ns))
         })
     }
 
@@ -256,11 +256,11 @@ mod tests {
     use super::*;
 
     fn number(number: usize) -> Sample {
-        let folded = Folded { samples: 2, count_thousandths: 2_000, variance_us2: 1, span_ns: 5 };
+        let merged = Merged { samples: 2, count_thousandths: 2_000, variance_us2: 1, span_ns: 5 };
         Sample {
             time_ns: number as u64,
             weight: 1,
-            folded: number.is_multiple_of(5_000).then_some(folded),
+            merged: number.is_multiple_of(5_000).then_some(merged),
             ..Sample::default()
         }
     }

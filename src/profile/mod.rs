@@ -8,9 +8,9 @@
 
 mod event;
 mod file;
-mod fold;
 mod kernel_addresses;
 pub mod lock;
+pub(crate) mod merged;
 mod outcome;
 mod symbols;
 mod table;
@@ -20,8 +20,8 @@ pub use event::{Event, EventId, EventInfo, Sample, Unit};
 pub use file::{
     Glance, Integrity, Opened, ReadError, WriteError, Writer, read, read_path, read_stream, recorder_words,
 };
-pub use fold::Folded;
 pub use kernel_addresses::AddressSettings;
+pub use merged::Merged;
 pub use outcome::Outcome;
 pub use symbols::{Function, FunctionId, Location, Symbols};
 pub use table::{
@@ -247,8 +247,8 @@ impl Profile {
     }
 
     /// Forgets all rows but modules, which keep their ids, with the samples and names that refer to them: a recorder that
-    /// runs for days has handed them over. Returns the tables as they were. See [`Writer::begin_anew`].
-    pub fn begin_anew(&mut self) -> Tables {
+    /// runs for days has handed them over. Returns the tables as they were. See [`Writer::reset`].
+    pub fn reset(&mut self) -> Tables {
         let old = std::mem::take(&mut self.tables);
         self.events.iter_mut().for_each(Event::clear);
         self.thread_times.clear();

@@ -6,7 +6,7 @@ use super::names::naming::Naming;
 use super::options::{RecordOptions, Target};
 use super::output;
 use super::output::announce::announce;
-use super::output::console::{Summary, Voice};
+use super::output::console::{Console, Summary};
 use super::output::{Destination, Placed, ProfileFile, console};
 use super::session::signals::Signals;
 use super::session::stop_reason::StopReason;
@@ -60,10 +60,10 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let destination =
         Destination::check(&options.output, |path| output::expand(path, pid, &found.name, &time))?;
     let signals = Signals::install()?;
-    let mut voice =
-        Voice::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
+    let mut console =
+        Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
     for notice in &destination.notices {
-        voice.say(&format!("note: {}", crate::base::safe_text::message(notice)));
+        console.say(&format!("note: {}", crate::base::safe_text::message(notice)));
     }
     if !options.verbose {
         libbpf_rs::set_print(None);
@@ -94,7 +94,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let started = start(options, &signals, &mut session, &mut child, has_launched)
         .and_then(|()| Ok(unplaced.place()?))
         .and_then(|placed| {
-            announce(&mut voice, &mut session, options, &found);
+            announce(&mut console, &mut session, options, &found);
             match child.as_mut().map_or(Ok(()), Child::release) {
                 Ok(()) => Ok(placed),
                 Err(error) => {
@@ -108,7 +108,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         Err(error) => {
             return match child.filter(|child| has_launched && child.is_released()) {
                 Some(mut child) => {
-                    voice.complain(&error);
+                    console.error(&error);
                     Ok(wait_for_command(&mut child, &signals, &mut SignalsSent::default()))
                 }
                 None => Err(error),
@@ -117,7 +117,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     };
     if let (Some(why), Some(path)) = (&placed.misplaced, &placed.path) {
         let note = format!("note: {why}: this recording goes to `{}`", path.display());
-        voice.say(&crate::base::safe_text::message(&note));
+        console.say(&crate::base::safe_text::message(&note));
     }
     let mut recording = Recording {
         session,
@@ -125,7 +125,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         child,
         signals,
         signals_sent: SignalsSent::default(),
-        voice,
+        console,
         placed,
         has_launched,
         naming: Naming::new(),
@@ -232,7 +232,7 @@ struct Recording<'a, 'obj> {
     child: Option<Child>,
     signals: Signals,
     signals_sent: SignalsSent,
-    voice: Voice,
+    console: Console,
     placed: Placed,
     has_launched: bool,
     naming: Naming,
@@ -251,7 +251,7 @@ impl Recording<'_, '_> {
             let others: Vec<_> = self.child.iter().filter_map(Child::ended_fd).collect();
             self.session.wait(PATIENCE, &others)?;
             for notice in std::mem::take(&mut self.session.notices) {
-                self.voice.say(&format!("note: {notice}"));
+                self.console.say(&format!("note: {notice}"));
             }
             if last_flush.elapsed() >= FLUSH_INTERVAL {
                 last_flush = Instant::now();
@@ -264,8 +264,8 @@ impl Recording<'_, '_> {
                 writer.flush(&mut collector.profile, true)?;
                 if has_many_rows {
                     collector.forget_rows();
-                    writer.begin_anew();
-                    self.naming.begin_anew();
+                    writer.reset();
+                    self.naming.reset();
                 }
                 let totals = &self.session.collector.totals;
                 self.has_written_samples = totals.samples + totals.waits > 0;
@@ -274,7 +274,7 @@ impl Recording<'_, '_> {
             }
             let taken = console::taken(&self.session.collector.profile, &self.session.collector.totals);
             let lost = self.session.lost() + self.session.lost_waits();
-            self.voice.status(self.session.elapsed(), &taken, lost, writer.bytes_written());
+            self.console.status(self.session.elapsed(), &taken, lost, writer.bytes_written());
         }
     }
 
@@ -320,7 +320,7 @@ impl Recording<'_, '_> {
             Err(error) => return self.give_up(writer, error),
         };
         if reason == StopReason::Interrupted {
-            self.voice.say("stopping... (interrupt again: save without names)");
+            self.console.say("stopping... (interrupt again: save without names)");
         }
         let completed = self
             .session
@@ -357,7 +357,7 @@ impl Recording<'_, '_> {
         if let Err(lost) = is_there {
             return self.end_with(lost.into());
         }
-        self.voice.finish(&Summary {
+        self.console.finish(&Summary {
             profile: &self.session.collector.profile,
             totals: &self.session.collector.totals,
             cut_short: self.naming.cut_short(),
@@ -368,7 +368,7 @@ impl Recording<'_, '_> {
             bytes,
         });
         if let Some(failure) = self.unrecorded() {
-            self.voice.complain(&failure.into());
+            self.console.error(&failure.into());
         }
         if self.options.verbose {
             self.say_details();
@@ -393,7 +393,7 @@ impl Recording<'_, '_> {
     fn end_with(&mut self, error: anyhow::Error) -> anyhow::Result<u8> {
         match self.child.as_mut() {
             Some(child) if self.has_launched => {
-                self.voice.complain(&error);
+                self.console.error(&error);
                 match wait_for_command(child, &self.signals, &mut self.signals_sent) {
                     0 => Ok(exit::FAILED),
                     status => Ok(status),
@@ -437,10 +437,10 @@ impl Recording<'_, '_> {
 
     fn say_details(&mut self) {
         let (rows, took) = self.session.written_rows();
-        self.voice
+        self.console
             .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
         if let Some(line) = self.session.collector.files.describe_cache() {
-            self.voice.say(&format!("  {line}"));
+            self.console.say(&format!("  {line}"));
         }
         let mut lines = console::outcome_lines(&self.session.collector.totals);
         lines.extend(self.naming.problems().iter().map(|problem| format!("names of {problem}")));
@@ -450,7 +450,7 @@ impl Recording<'_, '_> {
             lines.push(format!("  {name} {value}"));
         }
         for line in lines {
-            self.voice.say(&crate::base::safe_text::message(&line));
+            self.console.say(&crate::base::safe_text::message(&line));
         }
     }
 
@@ -469,7 +469,7 @@ impl Recording<'_, '_> {
             return Ok(own_status);
         }
         if child.poll().is_none() {
-            self.voice.say("the command goes on; waiting for its end");
+            self.console.say("the command goes on; waiting for its end");
         }
         let status = wait_for_command(child, &self.signals, &mut self.signals_sent);
         Ok(if status == exit::OK { own_status } else { status })

@@ -22,7 +22,7 @@ pub(crate) use model::label::thread_name;
 pub use model::label::{Label, LabelId, LabelKey, LabelKind, Labels, Place, PlaceId, Source, Step};
 pub use model::metric::{Metric, Shown};
 pub use model::quality::{Quality, WorstModule};
-pub use model::rollup::{CoarsePart, CoarseTime};
+pub use model::rollup::{RollupPart, RollupTime};
 pub use model::totals::{ThreadTimes, Times, Totals};
 use model::{group, metric, thread_names};
 pub use naming::name::{module_file, module_stem, short};
@@ -43,7 +43,7 @@ pub use views::flame::{BoxOf, FlameBox, flame_boxes};
 pub use views::function_table::{FunctionTable, Row};
 pub use views::heat_map::{HeatGrid, HeatMap};
 pub use views::peek::{Peek, peek};
-pub use views::samples_at::{Behind, BehindSample, StackStep};
+pub use views::samples_at::{SampleAt, SamplesAt, StackStep};
 pub use views::sandwich::Sandwich;
 pub use views::threads::{
     ThreadRow, TopWait, thread_rows, thread_rows_with_times, thread_title, threads, threads_with_times,
@@ -80,7 +80,7 @@ pub struct Recording {
     /// What it cost in the last seconds, of a recording that goes on.
     late_cost: Option<CpuShares>,
     /// Of which part only sums are left, once somebody asked.
-    coarse: OnceLock<CoarseTime>,
+    rollup: OnceLock<RollupTime>,
     /// Frames whose names are still being read.
     names_to_come: Vec<FrameId>,
 }
@@ -96,7 +96,7 @@ impl Recording {
             groups: OnceLock::new(),
             idle: OnceLock::new(),
             late_cost: None,
-            coarse: OnceLock::new(),
+            rollup: OnceLock::new(),
             names_to_come: Vec::new(),
         }
     }
@@ -161,8 +161,8 @@ impl Recording {
     }
 
     /// The part of which only sums for each step of time are left.
-    pub fn coarse_time(&self) -> &CoarseTime {
-        self.coarse.get_or_init(|| CoarseTime::of(&self.profile))
+    pub fn rollup_time(&self) -> &RollupTime {
+        self.rollup.get_or_init(|| RollupTime::of(&self.profile))
     }
 
     /// Counts equal samples now, for all selections that follow: worth it for a profile that is looked at in many ways.

@@ -365,7 +365,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
             (0xffffffff8100003f, Some(("__do_one_alias", None))),
             (0xffffffff81000040, Some(("do_two", None))),
             (0xffffffff8100008f, Some(("do_last", None))),
-            // Behind the text, however near.
+            // SamplesAt the text, however near.
             (0xffffffff81000090, None),
             (0xffffffff81000091, None),
             (0xffffffff81200004, None),

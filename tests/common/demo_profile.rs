@@ -112,7 +112,7 @@ impl Demo {
             cpu: 3,
             outcome: Outcome::Complete,
             wait: None,
-            folded: None,
+            merged: None,
         };
         self.profile.events[self.event.index()].push(sample);
     }

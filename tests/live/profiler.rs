@@ -335,7 +335,7 @@ impl Report {
         100.0 * sum / self.number("/total_ns").max(1.0)
     }
 
-    /// Asserts that there is enough to judge, and that at least 99 % of the stacks are whole.
+    /// Asserts that there is enough to classifier, and that at least 99 % of the stacks are whole.
     pub(crate) fn assert_whole(&self, least_samples: u64) {
         self.assert_whole_or(least_samples, &[]);
     }

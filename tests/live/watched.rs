@@ -5,7 +5,7 @@ use super::machine::turn;
 use super::profiler::{messages, prof, text};
 use super::running::Running;
 use prof::profile::Profile;
-use prof::record::live::{Ended, Live, LiveEvent, Rehearsal, Snapshot, own_memory_kb};
+use prof::record::live::{Ended, Live, LiveEvent, Simulation, Snapshot, own_memory_kb};
 use prof::record::{Output, RecordOptions, Target, WaitOptions};
 use std::ffi::OsString;
 use std::process::Command;
@@ -172,13 +172,13 @@ const MOST_MEMORY_KB: u64 = 512 << 10;
 #[test]
 #[ignore = "the next test runs it, in a process of its own"]
 fn a_day_goes_by() {
-    let mut rehearsal = Rehearsal::new(16);
+    let mut simulation = Simulation::new(16);
     for _ in 0..24 {
-        rehearsal.pass(Duration::from_secs(3_600), 120_000, 60_000, 1_200);
-        rehearsal.fold();
-        assert!(rehearsal.snapshot().0.profile.duration_ns() > 0);
+        simulation.pass(Duration::from_secs(3_600), 120_000, 60_000, 1_200);
+        simulation.downsample();
+        assert!(simulation.snapshot().0.profile.duration_ns() > 0);
     }
-    let (rows, table_rows) = rehearsal.rows_kept();
+    let (rows, table_rows) = simulation.rows_kept();
     let (_, most_kb) = own_memory_kb();
     println!("{rows} rows of samples, {table_rows} of tables");
     assert!(rows <= 500_000 && most_kb < MOST_MEMORY_KB, "{rows} rows, {most_kb} kB");

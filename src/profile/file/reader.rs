@@ -8,7 +8,7 @@ use super::{
 };
 use crate::profile::event::Columns;
 use crate::profile::{
-    EventInfo, Folded, Frame, FrameFlags, FrameId, Function, FunctionId, Location, Module, ModuleId,
+    EventInfo, Frame, FrameFlags, FrameId, Function, FunctionId, Location, Merged, Module, ModuleId,
     ModuleKind, Outcome, Profile, Reason, ShortWaits, Stack, StackId, StringId, Task, TaskId, ThreadTime,
     Unit, Wait, Waker, WakerKind,
 };
@@ -457,19 +457,19 @@ impl Decoder {
             "waits and other samples are of one event".into()
         })?;
 
-        let folded = if chunk.folded_samples.is_empty() {
+        let merged = if chunk.folded_samples.is_empty() {
             Vec::new()
         } else {
             self.memory.spend(rows, row_bytes::FOLDED)?;
-            let folded = folded(chunk, rows)?;
-            let samples = folded.iter().try_fold(state.folded_samples, |sum: u64, folded| {
-                sum.checked_add(folded.samples).filter(|sum| *sum <= MAX_FOLDED_SAMPLES)
+            let merged = folded(chunk, rows)?;
+            let samples = merged.iter().try_fold(state.folded_samples, |sum: u64, merged| {
+                sum.checked_add(merged.samples).filter(|sum| *sum <= MAX_FOLDED_SAMPLES)
             });
             state.folded_samples = samples
                 .ok_or_else(|| Damage(format!("it stands for more than {MAX_FOLDED_SAMPLES} samples")))?;
-            folded
+            merged
         };
-        event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, folded });
+        event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, merged });
         Ok(())
     }
 
@@ -550,18 +550,18 @@ fn waits(
 }
 
 /// What rows that are several observations come to.
-fn folded(chunk: &schema::Samples, rows: usize) -> Result<Vec<Folded>, Damage> {
+fn folded(chunk: &schema::Samples, rows: usize) -> Result<Vec<Merged>, Damage> {
     let samples = column(&chunk.folded_samples, rows, 0, "number of samples")?;
     let counts = column(&chunk.folded_count_thousandths, rows, 0, "count")?;
     let variances = column(&chunk.folded_variance, rows, 0, "variance")?;
     let spans = column(&chunk.folded_span, rows, 0, "span")?;
-    let folded = |row| Folded {
+    let merged = |row| Merged {
         samples: samples.get(row),
         count_thousandths: counts.get(row),
         variance_us2: variances.get(row),
         span_ns: spans.get(row),
     };
-    Ok((0..rows).map(folded).collect())
+    Ok((0..rows).map(merged).collect())
 }
 
 fn decode<M: Message + Default>(payload: &[u8]) -> Result<M, Damage> {

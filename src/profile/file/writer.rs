@@ -4,7 +4,7 @@ use super::chunk::{Kind, MAX_SIZE, Packer};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, WriteError, header, schema};
 use crate::profile::{
-    Event, EventId, Folded, Frame, FrameId, FunctionId, Location, Meta, Profile, Sample, Stack, StackId,
+    Event, EventId, Frame, FrameId, FunctionId, Location, Merged, Meta, Profile, Sample, Stack, StackId,
     StringId, Symbols, TaskId, Wait, Waker,
 };
 use prost::Message;
@@ -69,7 +69,7 @@ impl Rows {
     }
 
     /// All rows are of before now, of which the profile keeps the first `kept`.
-    fn begin_anew(&mut self, kept: usize) {
+    fn reset(&mut self, kept: usize) {
         *self = Rows { before: self.next_id() - kept, written: kept };
     }
 }
@@ -159,10 +159,10 @@ impl<W: Write> Writer<W> {
 
     /// Notes that the profile begins anew with its rows: it has none now but modules, which keep their ids, and what it adds
     /// from here on comes after the rows in the file. All of those were written, samples too.
-    pub fn begin_anew(&mut self) {
-        self.strings.begin_anew(EMPTY_STRING);
+    pub fn reset(&mut self) {
+        self.strings.reset(EMPTY_STRING);
         for rows in [&mut self.tasks, &mut self.frames, &mut self.stacks, &mut self.functions] {
-            rows.begin_anew(0);
+            rows.reset(0);
         }
         self.depths = Vec::new();
         self.symbols.places.forget_before(FunctionId(self.functions.id(0)));
@@ -553,12 +553,12 @@ fn add_waits(chunk: &mut schema::Samples, waits: &[Wait], stacks: &mut NoveltyCo
 
 /// Adds what rows that are several observations come to.
 fn add_folded(chunk: &mut schema::Samples, samples: impl Iterator<Item = Sample>) {
-    let folded: Vec<Folded> = samples.map(|sample| sample.folded.unwrap_or_default()).collect();
-    let column = |of: fn(&Folded) -> u64| squeeze(folded.iter().map(of).collect(), 0);
-    chunk.folded_samples = column(|folded| folded.samples);
-    chunk.folded_count_thousandths = column(|folded| folded.count_thousandths);
-    chunk.folded_variance = column(|folded| folded.variance_us2);
-    chunk.folded_span = column(|folded| folded.span_ns);
+    let merged: Vec<Merged> = samples.map(|sample| sample.merged.unwrap_or_default()).collect();
+    let column = |of: fn(&Merged) -> u64| squeeze(merged.iter().map(of).collect(), 0);
+    chunk.folded_samples = column(|merged| merged.samples);
+    chunk.folded_count_thousandths = column(|merged| merged.count_thousandths);
+    chunk.folded_variance = column(|merged| merged.variance_us2);
+    chunk.folded_span = column(|merged| merged.span_ns);
 }
 
 /// The median, 0 of nothing.

@@ -322,7 +322,7 @@ impl Collector {
             cpu: sample.cpu as u16,
             outcome,
             wait: None,
-            folded: None,
+            merged: None,
         });
         self.path = path;
     }

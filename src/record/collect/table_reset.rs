@@ -31,7 +31,7 @@ impl Collector {
     /// part of waits which are not over, under new numbers.
     pub(crate) fn forget_rows(&mut self) {
         self.totals.forget_rows(&self.profile);
-        let old = self.profile.begin_anew();
+        let old = self.profile.reset();
         self.tasks.clear();
         self.processes.forget_rows();
         self.dumps.forget_rows();

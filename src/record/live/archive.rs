@@ -2,7 +2,7 @@
 
 use super::accounts::Accounts;
 use super::delta::Delta;
-use super::fold::{Folder, Limits};
+use super::downsample::{Downsampler, Limits};
 use super::renumber::renumbered;
 use super::stacks::Stacks;
 use crate::profile::{
@@ -35,7 +35,7 @@ pub(super) struct Archive {
     numbers: Numbers,
     /// Frames without names.
     pub names: Names,
-    pub folder: Folder,
+    pub downsampler: Downsampler,
     /// Its limits, while they are tighter because stacks hardly ever repeat.
     usual_limits: Option<Limits>,
     /// The times of threads that live, when waits are recorded.
@@ -53,28 +53,28 @@ pub(super) struct Archive {
     observed: u64,
     /// Waits that are not over, up to the last look at them; times since the recorder's start.
     open_waits: Vec<Sample>,
-    /// Rows of each event that are being folded on another thread.
+    /// Rows of each event that are being merged on another thread.
     folding: Option<Vec<usize>>,
     /// Counts how often samples were forgotten or got other numbers.
     epoch: u64,
-    /// Something was added, named or folded since a copy was taken.
+    /// Something was added, named or merged since a copy was taken.
     has_news: bool,
     late_cost: LateCost,
 }
 
-/// Samples that are folded apart from the archive, which goes on meanwhile.
+/// Samples that are merged apart from the archive, which goes on meanwhile.
 #[derive(Debug)]
-pub(super) struct Fold {
+pub(super) struct Downsampling {
     events: Vec<Event>,
-    folder: Folder,
+    downsampler: Downsampler,
     now_ns: u64,
     epoch: u64,
 }
 
-impl Fold {
+impl Downsampling {
     /// Folds them. This takes long where there are many.
     pub(super) fn run(&mut self) {
-        self.folder.fold(&mut self.events, self.now_ns);
+        self.downsampler.downsample(&mut self.events, self.now_ns);
     }
 }
 
@@ -89,7 +89,7 @@ impl Archive {
             profile,
             numbers: Numbers::default(),
             names,
-            folder: Folder::default(),
+            downsampler: Downsampler::default(),
             usual_limits: None,
             accounts: Accounts::default(),
             cleared_ns: 0,
@@ -135,7 +135,7 @@ impl Archive {
 
     /// Whether there are more rows than are kept, and it is time to fold.
     pub(super) fn is_full(&self) -> bool {
-        self.rows() > self.folder.limits.rows / 4 * 5
+        self.rows() > self.downsampler.limits.rows / 4 * 5
     }
 
     /// Rows of all tables: what the memory goes to besides samples.
@@ -156,8 +156,8 @@ impl Archive {
 
     /// Adds the recorder's news.
     pub(super) fn apply(&mut self, delta: Delta) {
-        let Delta { starts_anew, counters, end, lost, .. } = &delta;
-        let starts_anew = *starts_anew;
+        let Delta { was_reset, counters, end, lost, .. } = &delta;
+        let was_reset = *was_reset;
         (self.counters, self.end, self.lost) = (counters.clone(), end.clone(), *lost);
         self.late_cost.note(end.duration_ns, cost::own().0, end.bpf_ns);
         self.add_rows(&delta);
@@ -200,15 +200,15 @@ impl Archive {
             self.accounts.settle();
         }
         if self.usual_limits.is_none() && !self.has_whole_stacks() {
-            self.usual_limits = Some(std::mem::replace(&mut self.folder.limits, Limits::TIGHT));
+            self.usual_limits = Some(std::mem::replace(&mut self.downsampler.limits, Limits::TIGHT));
         }
         for time in delta.thread_times {
             self.add_thread_time(time);
         }
         self.set_open_waits(delta.open_waits);
-        if starts_anew {
+        if was_reset {
             let mut stacks = std::mem::take(&mut self.numbers.stacks);
-            stacks.begin_anew();
+            stacks.reset();
             self.numbers = Numbers { stacks, ..Numbers::default() };
             // The next news have them under new numbers.
             self.open_waits.clear();
@@ -313,38 +313,43 @@ impl Archive {
         symbolize::store(profile, named);
     }
 
-    /// What is to be folded, for another thread to do: samples that come meanwhile stay as they are. `None` while it is done.
-    pub(super) fn begin_fold(&mut self) -> Option<Fold> {
+    /// What is to be merged, for another thread to do: samples that come meanwhile stay as they are. `None` while it is done.
+    pub(super) fn begin_downsampling(&mut self) -> Option<Downsampling> {
         if self.folding.is_some() {
             return None;
         }
         let events = self.profile.events.clone();
         self.folding = Some(events.iter().map(Event::len).collect());
-        Some(Fold { events, folder: self.folder.clone(), now_ns: self.duration_ns(), epoch: self.epoch })
+        Some(Downsampling {
+            events,
+            downsampler: self.downsampler.clone(),
+            now_ns: self.duration_ns(),
+            epoch: self.epoch,
+        })
     }
 
-    /// Takes what was folded. Returns what the user should know of it.
-    pub(super) fn end_fold(&mut self, fold: Fold) -> Option<String> {
+    /// Takes what was merged. Returns what the user should know of it.
+    pub(super) fn end_fold(&mut self, fold: Downsampling) -> Option<String> {
         let before = self.folding.take()?;
         if fold.epoch != self.epoch {
             // It was of samples that are gone, or have other numbers.
             return None;
         }
-        for ((event, mut folded), before) in self.profile.events.iter_mut().zip(fold.events).zip(before) {
-            event.samples().skip(before).for_each(|sample| folded.push(sample));
-            *event = folded;
+        for ((event, mut merged), before) in self.profile.events.iter_mut().zip(fold.events).zip(before) {
+            event.samples().skip(before).for_each(|sample| merged.push(sample));
+            *event = merged;
         }
-        let (dropped, limits) = (self.folder.dropped, self.folder.limits);
-        self.folder = fold.folder;
+        let (dropped, limits) = (self.downsampler.dropped, self.downsampler.limits);
+        self.downsampler = fold.downsampler;
         // They may have become others meanwhile.
-        self.folder.limits = limits;
+        self.downsampler.limits = limits;
         self.has_news = true;
-        let begins_ns = self.folder.begins_ns;
+        let begins_ns = self.downsampler.begins_ns;
         self.profile.thread_times.retain(|time| time.to_ns >= begins_ns);
-        (self.folder.dropped > dropped).then(|| {
+        (self.downsampler.dropped > dropped).then(|| {
             format!(
                 "memory is full: {} from before {} were dropped",
-                crate::base::units::counted(self.folder.dropped, "sample"),
+                crate::base::units::counted(self.downsampler.dropped, "sample"),
                 crate::base::units::duration(begins_ns),
             )
         })
@@ -381,7 +386,7 @@ impl Archive {
         self.end_before = self.end.clone();
         self.lost_before = self.lost;
         self.observed = 0;
-        self.folder = Folder::new(self.usual_limits.take().unwrap_or(self.folder.limits));
+        self.downsampler = Downsampler::new(self.usual_limits.take().unwrap_or(self.downsampler.limits));
         self.has_news = true;
     }
 
@@ -431,8 +436,8 @@ impl Archive {
         }
         profile.thread_times.extend(self.accounts.times());
         profile.count(counter::STACKS_CUT, self.numbers.stacks.cut);
-        profile.count(counter::SAMPLES_DROPPED, self.folder.dropped);
-        profile.count(counter::DROPPED_NS, self.folder.dropped_weight);
+        profile.count(counter::SAMPLES_DROPPED, self.downsampler.dropped);
+        profile.count(counter::DROPPED_NS, self.downsampler.dropped_weight);
         profile
     }
 }

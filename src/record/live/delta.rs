@@ -20,7 +20,7 @@ const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 
 #[derive(Debug, Default)]
 pub(super) struct Delta {
     /// The recorder has begun anew with its rows: all of them, but for modules, get new numbers from here on.
-    pub starts_anew: bool,
+    pub was_reset: bool,
     /// Rows behind those that were known.
     pub strings: Vec<Box<str>>,
     pub modules: Vec<Module>,
@@ -63,17 +63,17 @@ pub(super) struct Cursor {
 
 impl Cursor {
     /// Takes what is new out of `session`. Begins anew with its rows if they are many, or if that is asked for.
-    pub(super) fn take(&mut self, session: &mut Session<'_>, begin_anew: bool) -> anyhow::Result<Delta> {
+    pub(super) fn take(&mut self, session: &mut Session<'_>, reset: bool) -> anyhow::Result<Delta> {
         let open_waits = session.collector.open_waits();
         let mut delta = Delta { open_waits, living: session.collector.take_living(), ..Delta::default() };
-        if begin_anew || session.collector.has_many_rows(MOST_ROWS) {
+        if reset || session.collector.has_many_rows(MOST_ROWS) {
             // What is there is handed over first: its numbers are the old ones.
             delta.samples = take_samples(&mut session.collector);
             delta.thread_times = std::mem::take(&mut session.collector.profile.thread_times);
             self.rows(&mut session.collector, &mut delta);
             session.collector.forget_rows();
-            self.begin_anew();
-            delta.starts_anew = true;
+            self.reset();
+            delta.was_reset = true;
         } else {
             delta.samples = take_samples(&mut session.collector);
             delta.thread_times = std::mem::take(&mut session.collector.profile.thread_times);
@@ -86,7 +86,7 @@ impl Cursor {
     }
 
     /// The next rows are handed over from the first on.
-    fn begin_anew(&mut self) {
+    fn reset(&mut self) {
         *self = Cursor::default();
     }
 

@@ -1,9 +1,9 @@
-//! The thread that keeps what was seen, has it named and folded, and makes the pictures of it that are shown.
+//! The thread that keeps what was seen, has it named and merged, and makes the pictures of it that are shown.
 
-use super::archive::{Archive, Fold};
+use super::archive::{Archive, Downsampling};
 use super::delta::Delta;
 use super::mailbox::LiveEvents;
-use super::recorder::Wishes;
+use super::recorder::Control;
 use super::{Ended, LiveEvent, Snapshot, Status};
 use crate::profile::{End, FrameId, Integrity, Profile, counter};
 use crate::record::names::lookup::{Answer, Urgency};
@@ -26,8 +26,8 @@ const UNNAMED_PICTURES: u64 = 3;
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a status waits for a picture that is about to come.
 const STATUS_PATIENCE: Duration = Duration::from_millis(250);
-/// The past is folded this often.
-const FOLD_INTERVAL: Duration = Duration::from_secs(10);
+/// The past is merged this often.
+const DOWNSAMPLE_INTERVAL: Duration = Duration::from_secs(10);
 /// Without news a picture is made only after so many intervals.
 const QUIET_INTERVALS: u32 = 10;
 /// A picture waits this much longer for the threads to be looked at.
@@ -47,8 +47,8 @@ pub(super) enum Message {
     Delta(Box<Delta>),
     /// Names that were looked up.
     Named(Answer),
-    /// What was folded.
-    Folded(Box<Fold>),
+    /// The past, in less detail.
+    Downsampled(Box<Downsampling>),
     /// From whoever shows it.
     Ask(Request),
     /// The recorder has ended.
@@ -91,7 +91,7 @@ pub(super) struct RecorderEnd {
 pub(super) struct Keeper {
     pub archive: Archive,
     pub events: LiveEvents,
-    pub wishes: Arc<Wishes>,
+    pub control: Arc<Control>,
     /// Where messages for this come in.
     sender: Sender<Message>,
     hz: u32,
@@ -99,7 +99,7 @@ pub(super) struct Keeper {
     started: Instant,
     last_snapshot: Option<Instant>,
     last_status: Option<Instant>,
-    last_fold: Instant,
+    last_downsampling: Instant,
     snapshots: u64,
     /// The last snapshot was made while names were being read.
     lacks_names: bool,
@@ -127,21 +127,21 @@ impl Keeper {
     pub(super) fn new(
         archive: Archive,
         events: LiveEvents,
-        wishes: Arc<Wishes>,
+        control: Arc<Control>,
         sender: Sender<Message>,
         hz: u32,
     ) -> Self {
         Keeper {
             archive,
             events,
-            wishes,
+            control,
             sender,
             hz,
             interval: super::DEFAULT_INTERVAL,
             started: Instant::now(),
             last_snapshot: None,
             last_status: None,
-            last_fold: Instant::now(),
+            last_downsampling: Instant::now(),
             snapshots: 0,
             lacks_names: false,
             clears_at_look: false,
@@ -185,14 +185,14 @@ impl Keeper {
                 let named = self.archive.names.take(answer);
                 self.archive.name(named);
             }
-            Message::Folded(fold) => {
-                self.last_fold = Instant::now();
+            Message::Downsampled(fold) => {
+                self.last_downsampling = Instant::now();
                 let notice = self.archive.end_fold(*fold);
                 notice.into_iter().for_each(|notice| self.events.send(LiveEvent::Notice(notice)));
             }
             Message::Ask(Request::Clear) => {
                 self.archive.clear();
-                self.wishes.begin_anew.store(true, Ordering::Relaxed);
+                self.control.reset.store(true, Ordering::Relaxed);
                 self.clears_at_look = self.archive.is_looked_at();
                 // Who asked sees it at once, and what comes then as soon as at the start.
                 self.show();
@@ -200,7 +200,7 @@ impl Keeper {
             }
             Message::Ask(Request::Interval(interval)) => {
                 self.interval = interval;
-                self.wishes.interval_ms.store(interval.as_millis() as u64, Ordering::Relaxed);
+                self.control.interval_ms.store(interval.as_millis() as u64, Ordering::Relaxed);
             }
             Message::Ask(Request::Complete(profile, reply)) => self.incomplete.push((profile, reply)),
             Message::Ask(Request::Quit) => {}
@@ -218,7 +218,7 @@ impl Keeper {
         for notice in delta.notices.drain(..) {
             self.events.send(LiveEvent::Notice(notice));
         }
-        let (starts_anew, has_looked) = (delta.starts_anew, delta.living.is_some());
+        let (was_reset, has_looked) = (delta.was_reset, delta.living.is_some());
         let were_whole = self.archive.has_whole_stacks();
         self.archive.apply(delta);
         if were_whole && !self.archive.has_whole_stacks() {
@@ -233,10 +233,10 @@ impl Keeper {
             self.show();
         }
         let rows = self.archive.table_rows();
-        if starts_anew {
+        if was_reset {
             self.table_rows = rows;
         } else if rows > MANY_TABLE_ROWS && rows > 2 * self.table_rows {
-            self.wishes.begin_anew.store(true, Ordering::Relaxed);
+            self.control.reset.store(true, Ordering::Relaxed);
         }
     }
 
@@ -265,8 +265,8 @@ impl Keeper {
                 let _ = reply.send(profile);
             }
         }
-        if self.last_fold.elapsed() >= FOLD_INTERVAL || self.archive.is_full() {
-            self.fold();
+        if self.last_downsampling.elapsed() >= DOWNSAMPLE_INTERVAL || self.archive.is_full() {
+            self.downsample();
         }
         if self.end.is_some() {
             self.tell_end();
@@ -294,14 +294,14 @@ impl Keeper {
         }
     }
 
-    /// Has the past folded, beside everything else.
-    fn fold(&mut self) {
-        let Some(mut fold) = self.archive.begin_fold() else { return };
+    /// Has the past merged, beside everything else.
+    fn downsample(&mut self) {
+        let Some(mut fold) = self.archive.begin_downsampling() else { return };
         let sender = self.sender.clone();
         rayon::spawn(move || {
             fold.run();
             // Nobody may be there any more.
-            let _ = sender.send(Message::Folded(Box::new(fold)));
+            let _ = sender.send(Message::Downsampled(Box::new(fold)));
         });
     }
 
@@ -352,7 +352,7 @@ impl Keeper {
             end.notices.extend(self.refused.iter().cloned());
         }
         profile.count(counter::PERF_MAPS_REFUSED, self.refused.len() as u64);
-        let folder = &self.archive.folder;
+        let downsampler = &self.archive.downsampler;
         let unnamed: Vec<FrameId> = self.archive.names.to_come().collect();
         self.lacks_names = !unnamed.is_empty();
         Snapshot {
@@ -360,9 +360,9 @@ impl Keeper {
             profile,
             integrity: Integrity { is_complete: true, ..Integrity::default() },
             unnamed,
-            coarse: folder.coarse().to_vec(),
-            dropped: folder.dropped,
-            begins: Duration::from_nanos(folder.begins_ns),
+            rollup: downsampler.rollup().to_vec(),
+            dropped: downsampler.dropped,
+            begins: Duration::from_nanos(downsampler.begins_ns),
             cost: self.archive.cost_of_late(),
         }
     }

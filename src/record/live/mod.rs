@@ -9,13 +9,13 @@
 //! ```
 //!
 //! Nobody waits for the one behind: the recorder only hands over what is new, names are looked up beside, and a snapshot
-//! that was not taken is replaced by the next one. Memory stays bounded: the past is folded, rows that nothing refers to
+//! that was not taken is replaced by the next one. Memory stays bounded: the past is merged, rows that nothing refers to
 //! any more are dropped.
 
 mod accounts;
 mod archive;
 mod delta;
-mod fold;
+pub(crate) mod downsample;
 mod keeper;
 mod mailbox;
 mod recorder;
@@ -27,11 +27,11 @@ mod stacks;
 #[cfg(test)]
 mod tests;
 
-pub use fold::Coarse;
+pub use downsample::Rollup;
 pub use mailbox::LiveEvents;
 pub use recorder::Attached;
 pub use save::Saved;
-pub use simulation::{Rehearsal, own_memory_kb};
+pub use simulation::{Simulation, own_memory_kb};
 
 use super::names::lookup::Names;
 use super::options::{RecordOptions, Target};
@@ -40,7 +40,7 @@ use crate::base::privilege;
 use crate::profile::{FrameId, Integrity, Profile};
 use archive::Archive;
 use keeper::{Keeper, Message, Request};
-use recorder::Wishes;
+use recorder::Control;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,8 +74,8 @@ pub struct Snapshot {
     pub profile: Profile,
     /// Nothing is missing.
     pub integrity: Integrity,
-    /// How coarse the past is, youngest first; empty when all is as it was recorded.
-    pub coarse: Vec<Coarse>,
+    /// How rollup the past is, youngest first; empty when all is as it was recorded.
+    pub rollup: Vec<Rollup>,
     /// Samples and waits that were dropped because memory was short.
     pub dropped: u64,
     /// Nothing of before this time is left.
@@ -121,7 +121,7 @@ pub struct Ended {
 pub struct Live {
     attached: Attached,
     events: LiveEvents,
-    wishes: Arc<Wishes>,
+    control: Arc<Control>,
     sender: Sender<Message>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -135,15 +135,15 @@ impl Live {
     pub fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
         libbpf_rs::set_print(None);
         let launches = matches!(options.target, Target::Launch(_));
-        let wishes = Arc::new(Wishes::default());
+        let control = Arc::new(Control::default());
         let (sender, receiver) = channel();
         let (attached_sender, attached_receiver) = channel();
         crate::record::recorder::start_pool();
         let recorder = {
-            let (wishes, sender) = (Arc::clone(&wishes), sender.clone());
+            let (control, sender) = (Arc::clone(&control), sender.clone());
             std::thread::Builder::new()
                 .name("prof-recorder".to_owned())
-                .spawn(move || recorder::run(&options, command_line, &wishes, &attached_sender, &sender))?
+                .spawn(move || recorder::run(&options, command_line, &control, &attached_sender, &sender))?
         };
         let attached = match attached_receiver.recv() {
             Ok(attached) => attached,
@@ -166,7 +166,7 @@ impl Live {
         let keeper = Keeper::new(
             archive,
             events.clone(),
-            Arc::clone(&wishes),
+            Arc::clone(&control),
             sender.clone(),
             attached.meta.effective_hz,
         );
@@ -174,7 +174,7 @@ impl Live {
             crate::base::privilege::keep_watching_or_end();
             keeper.run(&receiver);
         });
-        let mut live = Live { attached, events, wishes, sender, threads: vec![recorder] };
+        let mut live = Live { attached, events, control, sender, threads: vec![recorder] };
         // Without a keeper, dropping `live` ends the recorder.
         live.threads.push(keeper?);
         // What shows it has no need to look into processes.
@@ -204,7 +204,7 @@ impl Live {
 
     /// Ends the recording as the end of its target would. What was seen stays, and can be saved.
     pub fn stop(&self) {
-        self.wishes.stop.store(true, Ordering::Relaxed);
+        self.control.stop.store(true, Ordering::Relaxed);
     }
 
     fn ask(&self, request: Request) {
@@ -224,7 +224,7 @@ fn names_for(keeper: &Sender<Message>) -> Names {
 
 impl Drop for Live {
     fn drop(&mut self) {
-        self.wishes.abandon.store(true, Ordering::Relaxed);
+        self.control.abandon.store(true, Ordering::Relaxed);
         self.ask(Request::Quit);
         for thread in self.threads.drain(..) {
             // A panic was told of when it happened.

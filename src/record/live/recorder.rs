@@ -27,18 +27,18 @@ const QUIET_INTERVAL: Duration = Duration::from_millis(300);
 
 /// What others ask of the recording thread.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct Control {
     /// To end the recording as if the user had stopped it.
     pub stop: AtomicBool,
     /// To end at once, without a last picture.
     pub abandon: AtomicBool,
     /// To begin anew with the rows of its profile.
-    pub begin_anew: AtomicBool,
+    pub reset: AtomicBool,
     /// How often pictures are made, ms; 0: as by default.
     pub interval_ms: AtomicU64,
 }
 
-impl Wishes {
+impl Control {
     fn interval(&self) -> Duration {
         match self.interval_ms.load(Ordering::Relaxed) {
             0 => super::DEFAULT_INTERVAL,
@@ -80,7 +80,7 @@ impl Drop for PanicNote<'_> {
 pub(super) fn run(
     options: &RecordOptions,
     command_line: Vec<String>,
-    wishes: &Wishes,
+    control: &Control,
     attached: &Sender<anyhow::Result<Attached>>,
     sender: &Sender<Message>,
 ) {
@@ -104,7 +104,7 @@ pub(super) fn run(
             session.add_launched(child.pid)?;
         }
         if let Some(delay) = options.delay {
-            pass(delay, wishes, &mut session, &mut child, has_launched)?;
+            pass(delay, control, &mut session, &mut child, has_launched)?;
         }
         session.begin(options.duration)?;
         if let Some(child) = &mut child {
@@ -132,7 +132,7 @@ pub(super) fn run(
         return;
     }
     let mut cursor = Cursor::default();
-    let end = match until_its_end(options, wishes, &mut session, &mut child, &mut cursor, sender) {
+    let end = match until_its_end(options, control, &mut session, &mut child, &mut cursor, sender) {
         Ok(Some(reason)) => last_news(&mut session, &mut cursor, reason).map(Some),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
@@ -172,7 +172,7 @@ pub(super) fn run(
 /// Lets time pass before sampling begins; the command, if there is one, already runs.
 fn pass(
     delay: Duration,
-    wishes: &Wishes,
+    control: &Control,
     session: &mut Session<'_>,
     child: &mut Option<Child>,
     has_launched: bool,
@@ -184,7 +184,7 @@ fn pass(
     while let Some(left) = end.checked_duration_since(Instant::now()) {
         let has_ended = child.as_mut().is_some_and(|child| child.poll().is_some())
             || (!has_launched && session.target_has_ended());
-        if has_ended || wishes.abandon.load(Ordering::Relaxed) {
+        if has_ended || control.abandon.load(Ordering::Relaxed) {
             break;
         }
         session.wait(left.min(PATIENCE), &[])?;
@@ -195,7 +195,7 @@ fn pass(
 /// Hands over what is new until there is a reason to end; `None` when nobody wants to know.
 fn until_its_end(
     options: &RecordOptions,
-    wishes: &Wishes,
+    control: &Control,
     session: &mut Session<'_>,
     child: &mut Option<Child>,
     cursor: &mut Cursor,
@@ -206,10 +206,10 @@ fn until_its_end(
     let mut next_look = begun + EARLY_LOOKS;
     let mut pace = Pace::new(LOOK_REST);
     loop {
-        if wishes.abandon.load(Ordering::Relaxed) {
+        if control.abandon.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        if wishes.stop.load(Ordering::Relaxed) {
+        if control.stop.load(Ordering::Relaxed) {
             return Ok(Some(StopReason::Stopped));
         }
         if child.as_mut().is_some_and(|child| child.poll().is_some()) {
@@ -224,16 +224,16 @@ fn until_its_end(
         let others: Vec<_> = child.iter().filter_map(Child::ended_fd).collect();
         session.wait(PATIENCE, &others)?;
         let now = Instant::now();
-        let begins_anew = wishes.begin_anew.swap(false, Ordering::Relaxed);
-        let has_looked = begins_anew || (now >= next_look && pace.left(now).is_zero());
+        let resets = control.reset.swap(false, Ordering::Relaxed);
+        let has_looked = resets || (now >= next_look && pace.left(now).is_zero());
         if has_looked {
             let before = thread_cpu_time();
             session.watch_threads()?;
             pace.worked(thread_cpu_time().saturating_sub(before), Instant::now());
-            if begins_anew {
+            if resets {
                 begun = now;
             }
-            next_look = now + if now - begun < EARLY { EARLY_LOOKS } else { wishes.interval() };
+            next_look = now + if now - begun < EARLY { EARLY_LOOKS } else { control.interval() };
             // The stacks of those that are new.
             session.take()?;
         }
@@ -246,7 +246,7 @@ fn until_its_end(
             continue;
         }
         last_news = Instant::now();
-        let delta = cursor.take(session, begins_anew)?;
+        let delta = cursor.take(session, resets)?;
         if sender.send(Message::Delta(Box::new(delta))).is_err() {
             return Ok(None);
         }

@@ -24,7 +24,7 @@ pub struct Saved {
     pub bytes: u64,
     /// Length of what it holds.
     pub duration: Duration,
-    /// Samples and waits in it; folded ones count as many as they were.
+    /// Samples and waits in it; merged ones count as many as they were.
     pub samples: u64,
 }
 

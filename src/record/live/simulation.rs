@@ -4,7 +4,7 @@ use super::archive::Archive;
 use super::delta::Delta;
 use super::keeper::Keeper;
 use super::mailbox::LiveEvents;
-use super::recorder::Wishes;
+use super::recorder::Control;
 use super::{Snapshot, keeper, names_for};
 use crate::profile::{
     End, EventInfo, Frame, FrameId, Meta, Module, ModuleKind, Reason, Sample, Stack, StackId, StringId, Task,
@@ -24,7 +24,7 @@ const MANY_ROWS: usize = 1 << 20;
 
 /// What a live recording keeps, and what it takes to keep it.
 #[derive(Debug)]
-pub struct Rehearsal {
+pub struct Simulation {
     keeper: Keeper,
     inbox: Receiver<keeper::Message>,
     /// Stacks so far, under the numbers of the recorder.
@@ -35,7 +35,7 @@ pub struct Rehearsal {
     now_ns: u64,
 }
 
-impl Rehearsal {
+impl Simulation {
     /// Nothing was seen yet of so many threads.
     pub fn new(threads: u32) -> Self {
         let (sender, inbox) = channel();
@@ -47,8 +47,8 @@ impl Rehearsal {
         };
         let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
         let archive = Archive::new(Meta::default(), events, names_for(&sender));
-        let keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Wishes::default()), sender, 999);
-        Rehearsal { keeper, inbox, stacks: 0, made: 0, threads: threads.max(1), now_ns: 0 }
+        let keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Control::default()), sender, 999);
+        Simulation { keeper, inbox, stacks: 0, made: 0, threads: threads.max(1), now_ns: 0 }
     }
 
     /// `length` goes by, with so many samples and waits, spread evenly; their stacks are `new_stacks` that were never
@@ -78,8 +78,8 @@ impl Rehearsal {
         ];
         self.now_ns += length_ns;
         delta.end = End { duration_ns: self.now_ns, threads: self.threads, ..End::default() };
-        delta.starts_anew = (self.stacks * DEPTH) as usize > MANY_ROWS;
-        if delta.starts_anew {
+        delta.was_reset = (self.stacks * DEPTH) as usize > MANY_ROWS;
+        if delta.was_reset {
             self.stacks = 0;
         }
         self.keeper.archive.apply(delta);
@@ -116,9 +116,9 @@ impl Rehearsal {
     }
 
     /// Folds what is old, on this thread; returns how long that took, and how long what a snapshot would wait for.
-    pub fn fold(&mut self) -> (Duration, Duration) {
+    pub fn downsample(&mut self) -> (Duration, Duration) {
         let begun = Instant::now();
-        let Some(mut fold) = self.keeper.archive.begin_fold() else { return Default::default() };
+        let Some(mut fold) = self.keeper.archive.begin_downsampling() else { return Default::default() };
         let began = begun.elapsed();
         fold.run();
         let done = Instant::now();

@@ -45,7 +45,7 @@ impl Stacks {
     }
 
     /// The recorder begins anew with its rows: what is kept of new stacks stays as it is.
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.rows = Vec::new();
     }
 

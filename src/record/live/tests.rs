@@ -2,15 +2,15 @@
 
 use super::archive::Archive;
 use super::delta::Delta;
-use super::fold::{Folder, Limits};
+use super::downsample::{Downsampler, Limits};
 use super::keeper::{Keeper, Message};
 use super::names_for;
-use super::recorder::Wishes;
+use super::recorder::Control;
 use super::save::save;
 use super::*;
 use crate::bpf::Doing;
 use crate::profile::{
-    End, Event, EventInfo, Folded, Frame, FrameId, Meta, Module, ModuleId, ModuleKind, Reason, Sample, Stack,
+    End, Event, EventInfo, Frame, FrameId, Merged, Meta, Module, ModuleId, ModuleKind, Reason, Sample, Stack,
     StackId, StringId, Task, TaskId, ThreadTime, Unit, Wait,
 };
 use crate::record::names::symbolize::kernel_location;
@@ -34,7 +34,7 @@ fn archive() -> (Archive, Receiver<Message>) {
 /// A keeper, and where what it has done on other threads comes back.
 fn keeper(archive: Archive, events: LiveEvents) -> (Keeper, Receiver<Message>) {
     let (sender, receiver) = channel();
-    (Keeper::new(archive, events, Arc::new(Wishes::default()), sender, 999), receiver)
+    (Keeper::new(archive, events, Arc::new(Control::default()), sender, 999), receiver)
 }
 
 /// A recorder's first words: one module, `stacks` stacks of two frames, a thread; and names.
@@ -72,8 +72,8 @@ fn news(now_ns: u64, on_cpu: Vec<Sample>, off_cpu: Vec<Sample>) -> Delta {
 }
 
 /// What the keeper has another thread do.
-fn fold(archive: &mut Archive) -> Option<String> {
-    let mut fold = archive.begin_fold().expect("none is under way");
+fn downsample(archive: &mut Archive) -> Option<String> {
+    let mut fold = archive.begin_downsampling().expect("none is under way");
     fold.run();
     archive.end_fold(fold)
 }
@@ -82,7 +82,7 @@ fn fold(archive: &mut Archive) -> Option<String> {
 fn sums(event: &Event) -> [u64; 4] {
     let mut sums = [0; 4];
     for sample in event.samples() {
-        let one = sample.folded.unwrap_or_else(|| Folded::of_one(sample.weight, sample.wait.as_ref()));
+        let one = sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()));
         sums[0] += sample.weight;
         sums[1] += one.samples;
         sums[2] += one.count_thousandths;
@@ -119,19 +119,19 @@ fn folding_keeps_all_sums_and_the_last_minute() {
     };
     let longest = events[1].samples().filter_map(|sample| sample.wait).map(|wait| wait.duration_ns).max();
     let recent_before = events.each_ref().map(recent);
-    let mut folder = Folder::default();
-    folder.fold(&mut events, now_ns);
+    let mut downsampler = Downsampler::default();
+    downsampler.downsample(&mut events, now_ns);
     assert_eq!(events.each_ref().map(sums), before);
     assert_eq!(events.each_ref().map(recent), recent_before);
     // 440 seconds with at most 20 stacks each, and a minute of 200 samples a second.
     assert!(events[0].len() <= 440 * 20 + 12_000, "{} rows", events[0].len());
-    let waits = events[1].samples().filter_map(|sample| Some((sample.wait?, sample.folded)));
-    let whole = waits.filter(|(_, folded)| folded.is_none()).map(|(wait, _)| wait.duration_ns).max();
+    let waits = events[1].samples().filter_map(|sample| Some((sample.wait?, sample.merged)));
+    let whole = waits.filter(|(_, merged)| merged.is_none()).map(|(wait, _)| wait.duration_ns).max();
     assert_eq!(whole, longest, "the longest wait is still known");
-    assert_eq!(folder.coarse(), [Coarse { before_ns: 60 * SECOND_NS, bucket_ns: SECOND_NS }]);
-    // What is folded already stays as it is.
+    assert_eq!(downsampler.rollup(), [Rollup { before_ns: 60 * SECOND_NS, bucket_ns: SECOND_NS }]);
+    // What is merged already stays as it is.
     let again = events.clone();
-    folder.fold(&mut events, now_ns);
+    downsampler.downsample(&mut events, now_ns);
     assert_eq!(events.each_ref().map(sums), again.each_ref().map(sums));
     assert_eq!(events[0].len(), again[0].len());
 }
@@ -140,7 +140,7 @@ fn folding_keeps_all_sums_and_the_last_minute() {
 fn days_fit_into_bounded_memory_and_lose_nothing_uncounted() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(300));
-    archive.folder.limits = Limits { rows: 4_000, recent_rows: 2_000 };
+    archive.downsampler.limits = Limits { rows: 4_000, recent_rows: 2_000 };
     let mut numbers = Numbers(2);
     let (mut most_rows, mut notices, mut all) = (0, 0, 0);
     // Three days, a quarter of an hour at a time.
@@ -156,18 +156,18 @@ fn days_fit_into_bounded_memory_and_lose_nothing_uncounted() {
         });
         archive.apply(news(from_ns + 900 * SECOND_NS, on_cpu, off_cpu.collect()));
         all += 800;
-        notices += usize::from(fold(&mut archive).is_some());
+        notices += usize::from(downsample(&mut archive).is_some());
         most_rows = most_rows.max(archive.rows());
     }
     assert!(most_rows <= 4_000, "{most_rows} rows");
     let profile = archive.profile("test");
     let kept: u64 = profile.events.iter().map(|event| sums(event)[1]).sum();
-    assert_eq!(kept + archive.folder.dropped, all);
-    assert_eq!(profile.counter(crate::profile::counter::SAMPLES_DROPPED), archive.folder.dropped);
-    assert_eq!(notices > 0, archive.folder.dropped > 0, "what is dropped is said");
-    let coarse = archive.folder.coarse();
-    assert!(coarse.len() > 1, "{coarse:?}");
-    assert!(coarse.is_sorted_by(|a, b| a.before_ns < b.before_ns && a.bucket_ns < b.bucket_ns), "{coarse:?}");
+    assert_eq!(kept + archive.downsampler.dropped, all);
+    assert_eq!(profile.counter(crate::profile::counter::SAMPLES_DROPPED), archive.downsampler.dropped);
+    assert_eq!(notices > 0, archive.downsampler.dropped > 0, "what is dropped is said");
+    let rollup = archive.downsampler.rollup();
+    assert!(rollup.len() > 1, "{rollup:?}");
+    assert!(rollup.is_sorted_by(|a, b| a.before_ns < b.before_ns && a.bucket_ns < b.bucket_ns), "{rollup:?}");
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn the_names_and_numbers_of_a_recorder_that_begins_anew_are_those_of_the_same_fr
     archive.apply(beginning(10));
     archive.apply(news(SECOND_NS, vec![running(1, 3), running(2, 4)], vec![]));
     // From here on stack 1 is what was stack 4.
-    archive.apply(Delta { starts_anew: true, ..news(2 * SECOND_NS, vec![running(3, 4)], vec![]) });
+    archive.apply(Delta { was_reset: true, ..news(2 * SECOND_NS, vec![running(3, 4)], vec![]) });
     assert!(archive.table_rows() < 20, "what nothing refers to is gone: {} rows", archive.table_rows());
     let mut again = beginning(1);
     again.frames[1].address = 4;
@@ -231,10 +231,10 @@ fn what_is_saved_is_what_was_seen() {
     let on_cpu: Vec<Sample> = (0..10_000).map(|at| running(at * PERIOD_NS, (at % 6) as u32)).collect();
     let wait = |at: u64| waiting(at * PERIOD_NS, 2, 1_000 + at, 3_000 + at);
     archive.apply(news(200 * SECOND_NS, on_cpu, (0..1_000).map(wait).collect()));
-    fold(&mut archive);
+    downsample(&mut archive);
     let profile = archive.profile("saved");
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let output = Output::File { path: folder.path().join("seen"), force: false };
+    let downsampler = tempfile::tempdir().expect("temporary downsampler");
+    let output = Output::File { path: downsampler.path().join("seen"), force: false };
     let saved = save(profile.clone(), &output).expect("it can be written");
     assert_eq!((saved.samples, saved.duration), (11_000, Duration::from_secs(200)));
     let (read, integrity) = crate::profile::read_path(&saved.path).expect("it can be read");
@@ -243,11 +243,11 @@ fn what_is_saved_is_what_was_seen() {
         read.events.iter().map(sums).collect::<Vec<_>>(),
         profile.events.iter().map(sums).collect::<Vec<_>>()
     );
-    assert!(read.events[0].len() < 200, "folded rows stay folded: {}", read.events[0].len());
+    assert!(read.events[0].len() < 200, "merged rows stay merged: {}", read.events[0].len());
     assert_eq!(read.end, profile.end);
     let refused = save(profile.clone(), &output).expect_err("it is there already");
     assert!(refused.to_string().contains("exists already"), "{refused}");
-    assert_eq!(folder.path().read_dir().expect("own folder").count(), 1, "nothing is left behind");
+    assert_eq!(downsampler.path().read_dir().expect("own downsampler").count(), 1, "nothing is left behind");
     let recorded = std::fs::File::open(&saved.path).expect("it is there");
     assert!(crate::profile::lock::lock(&recorded));
     let forced = Output::File { path: saved.path, force: true };
@@ -292,7 +292,7 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
     let mut delta = news(130 * SECOND_NS + 1, on_cpu(0), off_cpu(0));
     delta.thread_times = vec![time(3 * SECOND_NS + 11)];
     archive.apply(delta);
-    fold(&mut archive);
+    downsample(&mut archive);
     let (mut keeper, _receiver) = keeper(archive, LiveEvents::default());
     let seen = keeper.snapshot().profile;
     // It goes on; what is asked for is what was seen.
@@ -304,8 +304,8 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
     let complete = answer.try_recv().expect("all names are there");
     assert!(seen.symbols.locations(FrameId(5)).is_empty());
     assert_eq!(complete.symbols.locations(FrameId(5)).len(), 1, "a name that has come since");
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let output = Output::File { path: folder.path().join("seen"), force: false };
+    let downsampler = tempfile::tempdir().expect("temporary downsampler");
+    let output = Output::File { path: downsampler.path().join("seen"), force: false };
     let saved = save(*complete, &output).expect("it can be written");
     assert_eq!(saved.duration, Duration::from_nanos(130 * SECOND_NS + 1));
     let (read, _) = crate::profile::read_path(&saved.path).expect("it can be read");
@@ -370,23 +370,23 @@ fn a_picture_is_made_right_after_a_look_at_the_threads() {
 fn a_snapshot_does_not_wait_for_what_is_folded() {
     let (mut archive, _names) = archive();
     archive.apply(beginning(3));
-    archive.folder.limits = Limits { rows: 1_000, recent_rows: 500 };
+    archive.downsampler.limits = Limits { rows: 1_000, recent_rows: 500 };
     archive.apply(news(400 * SECOND_NS, (0..20_000).map(|at| running(at * 10_000_000, 1)).collect(), vec![]));
     let before = sums(&archive.profile("test").events[0]);
     let (mut keeper, receiver) = keeper(archive, LiveEvents::default());
     assert!(keeper.archive.is_full());
     keeper.work();
-    assert_eq!(keeper.snapshot().profile.events[0].len(), 20_000, "nothing is folded yet");
+    assert_eq!(keeper.snapshot().profile.events[0].len(), 20_000, "nothing is merged yet");
     // What comes meanwhile stays as it is.
     keeper.archive.apply(news(401 * SECOND_NS, vec![running(400 * SECOND_NS, 2)], vec![]));
     keeper.work();
-    keeper.take(receiver.recv_timeout(Duration::from_secs(60)).expect("what was folded comes back"));
-    let folded = keeper.snapshot().profile;
-    assert!(folded.events[0].len() <= 1_001, "{} rows", folded.events[0].len());
+    keeper.take(receiver.recv_timeout(Duration::from_secs(60)).expect("what was merged comes back"));
+    let merged = keeper.snapshot().profile;
+    assert!(merged.events[0].len() <= 1_001, "{} rows", merged.events[0].len());
     let last = running(400 * SECOND_NS, 2);
-    assert_eq!(folded.events[0].samples().last(), Some(last));
-    let after = sums(&folded.events[0]);
-    let one = Folded::of_one(PERIOD_NS, None);
+    assert_eq!(merged.events[0].samples().last(), Some(last));
+    let after = sums(&merged.events[0]);
+    let one = Merged::of_one(PERIOD_NS, None);
     assert_eq!(
         after,
         [
@@ -404,13 +404,13 @@ fn what_was_folded_of_a_time_that_was_cleared_is_forgotten() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(3));
     archive.apply(news(400 * SECOND_NS, (0..20_000).map(|at| running(at, 1)).collect(), vec![]));
-    let mut fold = archive.begin_fold().expect("none is under way");
-    assert!(archive.begin_fold().is_none(), "one is under way");
+    let mut fold = archive.begin_downsampling().expect("none is under way");
+    assert!(archive.begin_downsampling().is_none(), "one is under way");
     archive.clear();
     fold.run();
     assert_eq!(archive.end_fold(fold), None);
     assert_eq!(archive.rows(), 0);
-    assert!(archive.begin_fold().is_some(), "the next can begin");
+    assert!(archive.begin_downsampling().is_some(), "the next can begin");
 }
 
 #[test]

@@ -89,7 +89,7 @@ impl Naming {
     }
 
     /// The collector begins anew with its rows.
-    pub(crate) fn begin_anew(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.frames = 0;
     }
 

@@ -1,6 +1,6 @@
 //! What is said when a recording begins.
 
-use super::console::Voice;
+use super::console::Console;
 use crate::base::{safe_text, units};
 use crate::record::options::{RecordOptions, Target};
 use crate::record::session::Session;
@@ -12,7 +12,12 @@ const MOST_LABEL_COLUMNS: usize = 60;
 const MOST_PROGRAM_COLUMNS: usize = 30;
 
 /// Says that the recording has begun, and what is to be known of it.
-pub(crate) fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &RecordOptions, found: &Found) {
+pub(crate) fn announce(
+    console: &mut Console,
+    session: &mut Session<'_>,
+    options: &RecordOptions,
+    found: &Found,
+) {
     let profile = &session.collector.profile;
     let mut events = Vec::new();
     if profile.event_named("on-cpu").is_some() {
@@ -28,17 +33,17 @@ pub(crate) fn announce(voice: &mut Voice, session: &mut Session<'_>, options: &R
     };
     let label = safe_text::terminal(&found.label);
     let label = safe_text::fit_tail(&label, MOST_LABEL_COLUMNS);
-    voice.say(&format!("recording {label}{threads}, {events}; {}", how_it_stops(options)));
+    console.say(&format!("recording {label}{threads}, {events}; {}", how_it_stops(options)));
     for notice in std::mem::take(&mut session.notices) {
-        voice.say(&safe_text::message(&format!("note: {notice}")));
+        console.say(&safe_text::message(&format!("note: {notice}")));
     }
     for option in &options.stray_options {
-        voice.say(&safe_text::message(&format!(
+        console.say(&safe_text::message(&format!(
             "note: `{option}` stands behind the command and goes to it; options of prof come before it"
         )));
     }
     if options.verbose {
-        voice.say(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
+        console.say(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
     }
 }
 

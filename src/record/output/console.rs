@@ -15,7 +15,7 @@ const STATUS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Speaks to the user while a recording runs.
 #[derive(Debug)]
-pub(crate) struct Voice {
+pub(crate) struct Console {
     is_quiet: bool,
     /// Whether a line that renews itself is in place.
     has_status_line: bool,
@@ -45,11 +45,11 @@ pub(crate) struct Summary<'a> {
     pub bytes: u64,
 }
 
-impl Voice {
+impl Console {
     /// With `shares_terminal` (a command writes there too) there is no status line.
     pub(crate) fn new(is_quiet: bool, shares_terminal: bool) -> Self {
         let is_terminal = io::stderr().is_terminal();
-        Voice {
+        Console {
             is_quiet,
             has_status_line: false,
             is_terminal: is_terminal && !shares_terminal,
@@ -69,7 +69,7 @@ impl Voice {
     }
 
     /// A failure that is not the end: said even to those who asked for quiet.
-    pub(crate) fn complain(&mut self, error: &anyhow::Error) {
+    pub(crate) fn error(&mut self, error: &anyhow::Error) {
         self.end_status();
         for line in crate::base::failure::explain(error).1 {
             let _ = writeln!(io::stderr().lock(), "{line}");

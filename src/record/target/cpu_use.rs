@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 /// A target that ran for so many sampling periods has a sample.
 const LEAST_PERIODS: u64 = 10;
-/// What the books are too coarse for, ns.
+/// What the books are too rollup for, ns.
 const LEAST_NS: u64 = 30_000_000;
 
 /// Whose CPU time is meant.

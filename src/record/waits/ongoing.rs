@@ -119,7 +119,7 @@ impl Collector {
                         cpu,
                         outcome: what.outcome,
                         wait: Some(Wait { duration_ns, reason, waker: Waker::default() }),
-                        folded: None,
+                        merged: None,
                     });
                 }
             };

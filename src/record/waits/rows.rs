@@ -245,7 +245,7 @@ impl Collector {
                 cpu: sample.cpu as u16,
                 outcome,
                 wait: Some(Wait { duration_ns, reason, waker }),
-                folded: None,
+                merged: None,
             });
         };
         push(wait.start_ns, wait.wake_ns, wait.blocked_weight, reason, waker);

@@ -1,4 +1,4 @@
-//! Folded stacks: `comm;root;…;leaf WEIGHT`, one line for each distinct stack; `comm (tid 7)` where each thread is for itself.
+//! Merged stacks: `comm;root;…;leaf WEIGHT`, one line for each distinct stack; `comm (tid 7)` where each thread is for itself.
 //!
 //! Kernel frames end in `_[k]`, inlined user frames in `_[i]`. The stack of a wait ends in its reason, `[lock]`. The
 //! weight is in the event's unit (ns of time), or the number of samples or waits. Lines are sorted by their bytes.

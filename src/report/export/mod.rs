@@ -19,7 +19,7 @@ use std::path::Path;
 
 /// File name endings, and what is written for each.
 const ENDINGS: [(&str, ExportFormat); 3] =
-    [(".svg", ExportFormat::Svg), (".folded", ExportFormat::Folded), (".collapsed", ExportFormat::Folded)];
+    [(".svg", ExportFormat::Svg), (".merged", ExportFormat::Folded), (".collapsed", ExportFormat::Folded)];
 
 impl ExportFormat {
     /// All formats of this version with their names on the command line.
@@ -35,7 +35,7 @@ impl ExportFormat {
         let found = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| *format);
         found.ok_or_else(|| {
             Failure::usage(format!("cannot tell the format of `{}` from its ending", path.display()))
-                .hint("endings of this version:  .svg, .folded, .collapsed")
+                .hint("endings of this version:  .svg, .merged, .collapsed")
                 .hint("any other name:           --format svg|folded")
         })
     }
@@ -59,7 +59,7 @@ pub fn export(options: &ExportOptions) -> anyhow::Result<()> {
 enum Rendered {
     Bytes(Vec<u8>),
     /// Lines can be far longer together than what they are made of.
-    Folded(FoldedLines),
+    Merged(FoldedLines),
 }
 
 impl Rendered {
@@ -68,7 +68,7 @@ impl Rendered {
         Ok(match options.format {
             ExportFormat::Folded => {
                 let names = options.common.names.unwrap_or(super::NameStyle::Full);
-                Rendered::Folded(FoldedLines::new(&selection, names, options.count))
+                Rendered::Merged(FoldedLines::new(&selection, names, options.count))
             }
             ExportFormat::Svg => Rendered::Bytes(svg::svg(recording, &selection, options)?),
         })
@@ -77,7 +77,7 @@ impl Rendered {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         match self {
             Rendered::Bytes(bytes) => out.write_all(bytes),
-            Rendered::Folded(lines) => lines.write(out),
+            Rendered::Merged(lines) => lines.write(out),
         }
     }
 }

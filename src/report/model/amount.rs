@@ -1,7 +1,7 @@
 //! A weight, the samples behind it, and how far chance could have moved it.
 
 use crate::base::units::{percent, share_error_points};
-use crate::profile::{Folded, Sample};
+use crate::profile::{Merged, Sample};
 
 /// The 97.5 % point of the normal distribution: an interval of this many standard deviations on both sides holds 95 %.
 const DEVIATIONS: f64 = 1.96;
@@ -56,7 +56,7 @@ impl Amount {
 
     /// A sample, whole: one observation or several.
     pub fn of_sample(sample: &Sample) -> Self {
-        let folded = sample.folded.unwrap_or_else(|| Folded::of_one(sample.weight, sample.wait.as_ref()));
+        let folded = sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()));
         Amount {
             weight: sample.weight,
             samples: folded.samples,

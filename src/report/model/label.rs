@@ -206,7 +206,7 @@ enum Key {
     ShortWaits,
     ThreadName { name: StringId },
     Thread { pid: u32, tid: u32, generation: u32, name: StringId },
-    Folded { filter: usize },
+    Merged { filter: usize },
 }
 
 /// All labels of a profile under one grouping, and the steps of its frames.
@@ -449,7 +449,7 @@ impl Labels {
             ..bare_label(name::module_file(module).to_owned(), like.kind)
         };
         let is_kernel = label.kind == LabelKind::Kernel;
-        let label = self.intern(Key::Folded { filter }, || label);
+        let label = self.intern(Key::Merged { filter }, || label);
         Some(Step { is_kernel, ..self.plain_step(label) })
     }
 

@@ -13,14 +13,14 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// The steps of time in which samples were folded; none of a recording that is as it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CoarseTime {
+pub struct RollupTime {
     /// Start and end of each, ns, by time. None touches another with more than its edge.
     steps: Vec<(u64, u64)>,
 }
 
 /// A part of the recording whose steps are equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CoarsePart {
+pub struct RollupPart {
     /// Its start, ns.
     pub from_ns: u64,
     /// Its end, ns.
@@ -29,7 +29,7 @@ pub struct CoarsePart {
     pub step_ns: u64,
 }
 
-impl CoarseTime {
+impl RollupTime {
     /// The steps of `profile`.
     pub(crate) fn of(profile: &Profile) -> Self {
         let mut steps: Vec<(u64, u64)> = Vec::new();
@@ -49,7 +49,7 @@ impl CoarseTime {
                 _ => all.push((start_ns, end_ns)),
             }
         }
-        CoarseTime { steps: all }
+        RollupTime { steps: all }
     }
 
     /// Whether all is as it was recorded.
@@ -69,13 +69,13 @@ impl CoarseTime {
     }
 
     /// The parts with equal steps, the oldest first. What lies between steps belongs to the part before it.
-    pub fn parts(&self) -> Vec<CoarsePart> {
-        let mut parts: Vec<CoarsePart> = Vec::new();
+    pub fn parts(&self) -> Vec<RollupPart> {
+        let mut parts: Vec<RollupPart> = Vec::new();
         for &(from_ns, to_ns) in &self.steps {
             let step_ns = to_ns - from_ns;
             match parts.last_mut() {
                 Some(last) if last.step_ns == step_ns => last.to_ns = to_ns,
-                _ => parts.push(CoarsePart { from_ns, to_ns, step_ns }),
+                _ => parts.push(RollupPart { from_ns, to_ns, step_ns }),
             }
         }
         parts
@@ -91,13 +91,13 @@ impl CoarseTime {
         Some(format!("{} to {}", step_text(least), step_text(most)))
     }
 
-    /// What is coarse, for a line of a screen.
+    /// What is rollup, for a line of a screen.
     pub fn words(&self) -> Option<String> {
         let until = step_text(self.until_ns()?);
         Some(format!("before {until}: in steps of {}", self.step_words()?))
     }
 
-    /// What is coarse and what that means, for the notes on a recording of `duration_ns`.
+    /// What is rollup and what that means, for the notes on a recording of `duration_ns`.
     pub fn note(&self, duration_ns: u64) -> Option<String> {
         let until_ns = self.until_ns()?;
         let age = duration(duration_ns.saturating_sub(until_ns));
@@ -146,50 +146,50 @@ fn step_text(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{EventInfo, Folded, Meta, Sample};
+    use crate::profile::{EventInfo, Merged, Meta, Sample};
 
-    fn folded(time_ns: u64, span_ns: u64) -> Sample {
-        let folded = Some(Folded { samples: 2, span_ns, ..Folded::default() });
-        Sample { time_ns, folded, ..Sample::default() }
+    fn merged(time_ns: u64, span_ns: u64) -> Sample {
+        let merged = Some(Merged { samples: 2, span_ns, ..Merged::default() });
+        Sample { time_ns, merged, ..Sample::default() }
     }
 
-    fn coarse(rows: &[(u64, u64)]) -> CoarseTime {
+    fn rollup(rows: &[(u64, u64)]) -> RollupTime {
         let mut profile = Profile::new(Meta::default());
         let event = profile.add_event(EventInfo::default());
         for (time_ns, span_ns) in rows {
-            profile.events[event.index()].push(folded(*time_ns, *span_ns));
+            profile.events[event.index()].push(merged(*time_ns, *span_ns));
         }
         profile.events[event.index()].push(Sample { time_ns: 500, ..Sample::default() });
-        CoarseTime::of(&profile)
+        RollupTime::of(&profile)
     }
 
     #[test]
     fn steps_are_found_again_from_the_rows_in_them() {
-        let coarse = coarse(&[(0, 100), (0, 100), (20, 10), (100, 100), (200, 10), (220, 10)]);
-        assert_eq!(coarse.steps, [(0, 100), (100, 200), (200, 210), (220, 230)]);
-        let part = |from_ns, to_ns, step_ns| CoarsePart { from_ns, to_ns, step_ns };
-        assert_eq!(coarse.parts(), [part(0, 200, 100), part(200, 230, 10)]);
-        assert_eq!((coarse.step_at(99), coarse.step_at(215)), (Some((0, 100)), None));
-        assert_eq!(coarse.until_ns(), Some(230));
-        assert_eq!(coarse.step_words().unwrap(), "10 ns to 100 ns");
+        let rollup = rollup(&[(0, 100), (0, 100), (20, 10), (100, 100), (200, 10), (220, 10)]);
+        assert_eq!(rollup.steps, [(0, 100), (100, 200), (200, 210), (220, 230)]);
+        let part = |from_ns, to_ns, step_ns| RollupPart { from_ns, to_ns, step_ns };
+        assert_eq!(rollup.parts(), [part(0, 200, 100), part(200, 230, 10)]);
+        assert_eq!((rollup.step_at(99), rollup.step_at(215)), (Some((0, 100)), None));
+        assert_eq!(rollup.until_ns(), Some(230));
+        assert_eq!(rollup.step_words().unwrap(), "10 ns to 100 ns");
     }
 
     #[test]
     fn a_recording_as_it_was_made_has_no_steps() {
-        let coarse = coarse(&[]);
-        assert!(coarse.is_none());
-        assert_eq!((coarse.words(), coarse.note(1), coarse.step_at(0)), (None, None, None));
+        let rollup = rollup(&[]);
+        assert!(rollup.is_none());
+        assert_eq!((rollup.words(), rollup.note(1), rollup.step_at(0)), (None, None, None));
         let mut spread = Spread::new(3, 10);
-        coarse.spread(&mut spread, 5, 10, 100);
+        rollup.spread(&mut spread, 5, 10, 100);
         assert_eq!(spread.finish(), [50, 50, 0]);
     }
 
     #[test]
     fn what_lies_in_a_step_counts_for_all_of_it() {
-        let coarse = coarse(&[(20, 20), (40, 20)]);
+        let rollup = rollup(&[(20, 20), (40, 20)]);
         let spread = |start_ns, length_ns, weight| {
             let mut spread = Spread::new(8, 10);
-            coarse.spread(&mut spread, start_ns, length_ns, weight);
+            rollup.spread(&mut spread, start_ns, length_ns, weight);
             spread.finish()
         };
         assert_eq!(spread(25, 0, 100), [0, 0, 50, 50, 0, 0, 0, 0], "a moment");

@@ -101,7 +101,7 @@ impl SampleFilter {
         if !self.keeps_task(sample.task) || !(self.cpus.is_empty() || self.cpus.contains(&sample.cpu)) {
             return None;
         }
-        if let Some(folded) = &sample.folded {
+        if let Some(folded) = &sample.merged {
             let end_ns = sample.time_ns.saturating_add(folded.span_ns);
             let overlap_ns = self.time.overlap_ns(sample.time_ns, end_ns)?;
             return Some(Amount::of_sample(sample).part(overlap_ns, folded.span_ns));

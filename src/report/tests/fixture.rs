@@ -71,7 +71,7 @@ impl Build {
         let is_user = root_first.iter().any(|frame| !frame.starts_with("[kernel]"));
         let outcome = if is_user { Outcome::Complete } else { Outcome::NoUserStack };
         let wait = Some(Wait { duration_ns, reason, waker });
-        self.waits.push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, folded: None });
+        self.waits.push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, merged: None });
     }
 
     /// Says where the time of a thread went that lived through all of the ten seconds.
@@ -200,7 +200,7 @@ impl Build {
                 cpu,
                 outcome,
                 wait: None,
-                folded: None,
+                merged: None,
             });
         }
     }

@@ -27,7 +27,7 @@ pub struct StackStep {
 
 /// One sample or wait, or several of one stack of which only the sum is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BehindSample {
+pub struct SampleAt {
     /// When it was taken, or began, ns since the recording's start; of several, the start of the step that they are in.
     pub time_ns: u64,
     /// Length of that step, ns; 0 of one.
@@ -44,17 +44,17 @@ pub struct BehindSample {
     pub weight: u64,
     /// The whole length of a wait, ns; of several their mean.
     pub duration_ns: Option<u64>,
-    /// Index into [`Behind::stacks`].
+    /// Index into [`SamplesAt::stacks`].
     pub stack: usize,
 }
 
 /// The samples that pass the filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Behind {
+pub struct SamplesAt {
     /// All of them.
     pub total: Amount,
     /// Those with the largest weights, of equal weights the newest.
-    pub samples: Vec<BehindSample>,
+    pub samples: Vec<SampleAt>,
     /// How many more there are one by one.
     pub left_out: u64,
     /// Their stacks, root first.
@@ -64,7 +64,7 @@ pub struct Behind {
 /// Sorts samples: largest first, then newest, then in the order of the recording.
 type Order = (u64, u64, Reverse<(bool, usize)>);
 
-impl Behind {
+impl SamplesAt {
     /// At most `most` samples of `recording` that pass the filters of `options`, the range of time among them.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl Behind {
         });
         let mut stacks = Vec::new();
         let mut stack_of_group: FxHashMap<usize, usize> = FxHashMap::default();
-        let samples: Vec<BehindSample> = (largest.into_sorted_vec().into_iter())
+        let samples: Vec<SampleAt> = (largest.into_sorted_vec().into_iter())
             .filter_map(|Reverse(((weight, time_ns, Reverse((is_wait, index))), group))| {
                 let event = if is_wait { selection.shown.waits } else { selection.shown.sampled }?;
                 let sample = event.sample(index);
@@ -101,10 +101,10 @@ impl Behind {
                     stacks.len() - 1
                 });
                 let task = recording.profile.tables.task(sample.task);
-                Some(BehindSample {
+                Some(SampleAt {
                     time_ns,
-                    step_ns: sample.folded.map_or(0, |folded| folded.span_ns),
-                    samples: sample.folded.map_or(1, |folded| folded.samples),
+                    step_ns: sample.merged.map_or(0, |folded| folded.span_ns),
+                    samples: sample.merged.map_or(1, |folded| folded.samples),
                     thread: recording.profile.tables.string(task.comm).to_owned(),
                     tid: task.tid,
                     activity: selection.reasons.activity(&sample),
@@ -115,7 +115,7 @@ impl Behind {
             })
             .collect();
         let left_out = count - samples.len() as u64;
-        Ok(Behind { total: selection.total, samples, left_out, stacks })
+        Ok(SamplesAt { total: selection.total, samples, left_out, stacks })
     }
 }
 
@@ -154,7 +154,7 @@ mod tests {
         CommonOptions { metric: Some(metric), filter, ..CommonOptions::default() }
     }
 
-    fn names(behind: &Behind, sample: usize) -> Vec<String> {
+    fn names(behind: &SamplesAt, sample: usize) -> Vec<String> {
         let steps = &behind.stacks[behind.samples[sample].stack];
         steps.iter().map(|step| step.label.text(NameStyle::Short)).collect()
     }
@@ -163,7 +163,7 @@ mod tests {
     fn the_longest_waits_of_a_range_come_first() {
         let recording = waiting();
         let options = options(Metric::OffCpu, 9_000, 9_020);
-        let behind = Behind::new(&recording, &options, 3).unwrap();
+        let behind = SamplesAt::new(&recording, &options, 3).unwrap();
         // What is in the range counts, not the whole wait.
         let found: Vec<_> = (behind.samples.iter())
             .map(|sample| (&*sample.thread, sample.activity.reason(), sample.weight / MS, sample.duration_ns))
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn of_equal_samples_the_newest_come_first() {
         let recording = waiting();
-        let behind = Behind::new(&recording, &options(Metric::OnCpu, 100, 200), 10).unwrap();
+        let behind = SamplesAt::new(&recording, &options(Metric::OnCpu, 100, 200), 10).unwrap();
         assert_eq!(behind.samples.len(), 10);
         assert_eq!((behind.total.samples, behind.left_out), (100, 90));
         let times: Vec<u64> = behind.samples.iter().map(|sample| sample.time_ns / MS).collect();
@@ -197,9 +197,9 @@ mod tests {
         let recording = waiting();
         let mut options = options(Metric::Wall, 0, 10_000);
         options.filter.focus = Some("pool_get".into());
-        let behind = Behind::new(&recording, &options, usize::MAX).unwrap();
+        let behind = SamplesAt::new(&recording, &options, usize::MAX).unwrap();
         assert_eq!(behind.samples.len(), 360);
         assert!(behind.samples.iter().all(|sample| sample.activity.reason() == Some(Reason::Lock)));
-        assert!(Behind::new(&recording, &options, 0).unwrap().samples.is_empty());
+        assert!(SamplesAt::new(&recording, &options, 0).unwrap().samples.is_empty());
     }
 }

@@ -11,7 +11,7 @@ use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
 use crate::report::Recording;
 use crate::report::model::group::{Key, parts_of};
 use crate::report::model::metric::{Metric, Shown};
-use crate::report::model::rollup::CoarseTime;
+use crate::report::model::rollup::RollupTime;
 use crate::report::model::spread::Spread;
 use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
 use crate::report::query::filter::SampleFilter;
@@ -117,7 +117,7 @@ impl Timeline {
         let bucket_ns = length_ns.div_ceil(buckets as u64).max(1);
         let buckets = length_ns.div_ceil(bucket_ns) as usize;
         let heat_metric = recording.shown(options.metric)?.metric().unwrap_or(Metric::OnCpu);
-        let coarse = recording.coarse_time();
+        let rollup = recording.rollup_time();
         let no_time = Spread::new(buckets, bucket_ns).since(start_ns, start_ns);
         let mut rows = Rows::new(profile, &passing, is_split, no_time);
         let mut heat = HeatMap::spread(start_ns, duration_ns);
@@ -134,11 +134,11 @@ impl Timeline {
                         if !passing.keeps(&sample) {
                             continue;
                         }
-                        rows.add(&sample, coarse);
+                        rows.add(&sample, rollup);
                         let left_out = if sample.wait.is_some() { Metric::OnCpu } else { Metric::OffCpu };
                         if heat_metric != left_out {
                             let (from_ns, to_ns) = interval(&sample);
-                            coarse.spread(&mut heat, from_ns, to_ns - from_ns, sample.weight);
+                            rollup.spread(&mut heat, from_ns, to_ns - from_ns, sample.weight);
                         }
                     }
                     (rows, heat)
@@ -150,14 +150,14 @@ impl Timeline {
             }
         }
         let heat = HeatMap::new(start_ns, duration_ns, heat);
-        rows.add_lives(profile, coarse);
+        rows.add_lives(profile, rollup);
         Ok(Timeline { start_ns, duration_ns, bucket_ns, rows: rows.finish(profile), heat })
     }
 }
 
 /// From when to when a sample or wait is: of a sample the moment, of several in one the step of time that they are in.
 fn interval(sample: &Sample) -> (u64, u64) {
-    let length_ns = match (&sample.folded, &sample.wait) {
+    let length_ns = match (&sample.merged, &sample.wait) {
         (Some(folded), _) => folded.span_ns,
         (None, Some(wait)) => wait.duration_ns,
         (None, None) => 0,
@@ -344,10 +344,10 @@ impl Rows {
         }
     }
 
-    fn add(&mut self, sample: &Sample, coarse: &CoarseTime) {
+    fn add(&mut self, sample: &Sample, rollup: &RollupTime) {
         let (mut from_ns, to_ns) = interval(sample);
         // One that stands for more than a bucket stands for those before it, too.
-        if sample.wait.is_none() && sample.folded.is_none() && sample.weight > self.no_time.bucket_ns() {
+        if sample.wait.is_none() && sample.merged.is_none() && sample.weight > self.no_time.bucket_ns() {
             from_ns = from_ns.saturating_sub(sample.weight);
         }
         let Some(row) = self.row(sample.task) else { return };
@@ -356,13 +356,13 @@ impl Rows {
             Some(Reason::NoCpu) => &mut row.no_cpu,
             Some(_) => &mut row.blocked,
         };
-        coarse.spread(spread, from_ns, to_ns - from_ns, sample.weight);
+        rollup.spread(spread, from_ns, to_ns - from_ns, sample.weight);
     }
 
     /// The thread of a sample was there.
     fn note_alive(&mut self, sample: &Sample) {
         let (mut from_ns, to_ns) = interval(sample);
-        if sample.wait.is_none() && sample.folded.is_none() {
+        if sample.wait.is_none() && sample.merged.is_none() {
             from_ns = from_ns.saturating_sub(sample.weight);
         }
         if let Some(life) = self.lives.get_mut(sample.task.index()) {
@@ -371,7 +371,7 @@ impl Rows {
     }
 
     /// Adds how long the threads of each row were there.
-    fn add_lives(&mut self, profile: &Profile, coarse: &CoarseTime) {
+    fn add_lives(&mut self, profile: &Profile, rollup: &RollupTime) {
         let mut names: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         for task in profile.tables.tasks() {
             *names.entry((task.tid, task.generation)).or_default() += 1;
@@ -389,7 +389,7 @@ impl Rows {
             let Some((from_ns, to_ns)) = life else { continue };
             let length_ns = to_ns - from_ns;
             if let Some(row) = self.sums.get_mut(self.of_task[task]) {
-                coarse.spread(&mut row.alive, *from_ns, length_ns, length_ns);
+                rollup.spread(&mut row.alive, *from_ns, length_ns, length_ns);
             }
         }
     }

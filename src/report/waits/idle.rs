@@ -65,7 +65,7 @@ pub struct IdleWaits {
 impl IdleWaits {
     /// Decides on all waits of `profile`, whose running and waiting time is counted in `groups`.
     pub(crate) fn of(profile: &Profile, groups: &[Group]) -> Self {
-        let idle = Judge::new(profile, groups).idle();
+        let idle = Classifier::new(profile, groups).idle();
         let mut waits = IdleWaits { idle, ..IdleWaits::default() };
         for group in groups.iter().filter(|group| group.activity != Activity::Running) {
             waits.all.add(group.amount);
@@ -167,7 +167,7 @@ impl<'w> SharedWork<'w> {
 
     /// Frames above the step at which `stack` turns away from the work in a single step; `None` when there is work
     /// all along, or when it leaves little by little.
-    fn turning(&self, profile: &Profile, site: CallSite) -> Option<usize> {
+    fn divergence_depth(&self, profile: &Profile, site: CallSite) -> Option<usize> {
         let mut at = Some(site.stack);
         while let Some(id) = at {
             let under = self.parts.iter().map(|work| work.time.under(id)).fold(0, u64::saturating_add);
@@ -242,7 +242,7 @@ struct MaybeWork {
     amount: Amount,
 }
 
-struct Judge<'p> {
+struct Classifier<'p> {
     profile: &'p Profile,
     calls: BlockingCalls<'p>,
     threads: Vec<Thread>,
@@ -254,9 +254,9 @@ struct Judge<'p> {
     room: usize,
 }
 
-impl<'p> Judge<'p> {
+impl<'p> Classifier<'p> {
     fn new(profile: &'p Profile, groups: &[Group]) -> Self {
-        let mut judge = Judge {
+        let mut classifier = Classifier {
             profile,
             calls: BlockingCalls::new(profile),
             threads: Vec::new(),
@@ -270,23 +270,23 @@ impl<'p> Judge<'p> {
         let mut maybe_work: Vec<MaybeWork> = Vec::new();
         for group in groups {
             let Some(stack) = group.stack else { continue };
-            let blocking = judge.calls.of(stack);
+            let blocking = classifier.calls.of(stack);
             let Some(user) = blocking.user else {
                 if let Activity::Waiting(reason) = group.activity
                     && blocking.may_be_idle(reason)
                     && blocking.is_kernel_loop
                 {
-                    judge.idle.insert((group.task, stack, reason));
+                    classifier.idle.insert((group.task, stack, reason));
                 }
                 continue;
             };
-            let number = judge.thread(group.task);
-            let entry = blocking.entry.map(|entry| judge.calls.function(entry));
-            let thread = &mut judge.threads[number];
+            let number = classifier.thread(group.task);
+            let entry = blocking.entry.map(|entry| classifier.calls.function(entry));
+            let thread = &mut classifier.threads[number];
             if let Some(entry) = entry {
                 *thread.entries.entry(entry).or_default() += group.amount.samples;
             }
-            thread.samples.add(profile, user, group.amount.samples, &mut judge.room);
+            thread.samples.add(profile, user, group.amount.samples, &mut classifier.room);
             let call_site = blocking.call_site.unwrap_or(CallSite::at(user));
             if let Activity::Waiting(reason) = group.activity
                 && blocking.may_be_idle(reason)
@@ -313,27 +313,27 @@ impl<'p> Judge<'p> {
                     amount,
                     is_known,
                 });
-                judge.places.entry(place).or_default().insert(number);
+                classifier.places.entry(place).or_default().insert(number);
             } else if !matches!(group.activity, Activity::Waiting(Reason::NoCpu | Reason::Stopped)) {
                 // Waiting for a CPU, or in a debugger, says nothing of what the thread wanted.
                 maybe_work.push(MaybeWork { thread: number, user, call_site, amount: group.amount });
             }
         }
-        for thread in &mut judge.threads {
+        for thread in &mut classifier.threads {
             // Of two that are equal the order of samples must not decide.
             let most = (thread.entries.iter())
                 .max_by_key(|(entry, samples)| (**samples, Reverse(entry.order_key(profile))));
             thread.role.2 = most.map_or(thread.role.2, |(entry, _)| *entry);
         }
         for work in maybe_work {
-            let thread = &mut judge.threads[work.thread];
+            let thread = &mut classifier.threads[work.thread];
             // What the thread does inside of the call that blocks belongs to the wait.
             if !call_sites.contains(&(thread.role.1, work.call_site)) {
                 // Threads without candidates need no judgement, but do what others do.
-                thread.work.add(profile, work.user, work.amount, &mut judge.room);
+                thread.work.add(profile, work.user, work.amount, &mut classifier.room);
             }
         }
-        judge
+        classifier
     }
 
     /// The number of a thread, which is new when it was not seen before.
@@ -354,13 +354,13 @@ impl<'p> Judge<'p> {
         for (place, there) in &places {
             let work = SharedWork::of(there.iter().map(|number| &self.threads[*number].work));
             if work.is_enough() {
-                turnings.insert(*place, work.turning(self.profile, place.1));
+                turnings.insert(*place, work.divergence_depth(self.profile, place.1));
             }
         }
         for thread in &mut self.threads {
             for candidate in &thread.candidates {
-                if let Some(Some(turning)) = turnings.get(&candidate.place) {
-                    thread.turnings.entry(*turning).or_default().add(candidate.amount);
+                if let Some(Some(divergence_depth)) = turnings.get(&candidate.place) {
+                    thread.turnings.entry(*divergence_depth).or_default().add(candidate.amount);
                 }
             }
         }
@@ -374,9 +374,9 @@ impl<'p> Judge<'p> {
                 || *verdicts.entry(key).or_insert_with(|| {
                     let there = places.get(&candidate.place).unwrap_or(&nowhere);
                     match turnings.get(&candidate.place) {
-                        Some(turning) => turning.is_some_and(|turning| {
-                            Some(turning) <= outermost_turning(&threads, there)
-                                && self.is_loop(&threads, there, candidate, turning)
+                        Some(divergence_depth) => divergence_depth.is_some_and(|divergence_depth| {
+                            Some(divergence_depth) <= outermost_divergence(&threads, there)
+                                && self.is_loop(&threads, there, candidate, divergence_depth)
                         }),
                         None => self.is_idle_by_role(&threads, &roles, there, candidate),
                     }
@@ -397,20 +397,20 @@ impl<'p> Judge<'p> {
         roles
     }
 
-    /// Whether the function that makes the call below the outer `turning` frames can be the loop of the threads
+    /// Whether the function that makes the call below the outer `divergence_depth` frames can be the loop of the threads
     /// that wait `there`, by what the call waits for.
     fn is_loop(
         &mut self,
         threads: &[Thread],
         there: &BTreeSet<usize>,
         candidate: &Candidate,
-        turning: usize,
+        divergence_depth: usize,
     ) -> bool {
         let user = candidate.user;
         let is_anywhere = matches!(candidate.judged_as, Reason::Sleep | Reason::Condvar | Reason::Futex);
         let is_own_call =
-            candidate.judged_as != Reason::Sleep || self.calls.own_frames_below(user, turning) <= 1;
-        !is_anywhere || (is_own_call && stay_under(self.profile, threads, there, user, turning))
+            candidate.judged_as != Reason::Sleep || self.calls.own_frames_below(user, divergence_depth) <= 1;
+        !is_anywhere || (is_own_call && stay_under(self.profile, threads, there, user, divergence_depth))
     }
 
     /// Whether a wait of threads that hardly worked is idle, by the work of all threads that have their roles.
@@ -430,7 +430,7 @@ impl<'p> Judge<'p> {
         if !work.is_enough() {
             return !is_deep;
         }
-        work.turning(self.profile, candidate.place.1).is_some()
+        work.divergence_depth(self.profile, candidate.place.1).is_some()
     }
 }
 
@@ -460,16 +460,16 @@ fn stay_under(
 }
 
 /// The outermost step at which waits of the threads `there` that are not rare turn away from their work.
-fn outermost_turning(threads: &[Thread], there: &BTreeSet<usize>) -> Option<usize> {
+fn outermost_divergence(threads: &[Thread], there: &BTreeSet<usize>) -> Option<usize> {
     let mut at: BTreeMap<usize, Amount> = BTreeMap::new();
     let mut all = Amount::default();
-    for (turning, amount) in there.iter().flat_map(|number| &threads[*number].turnings) {
-        at.entry(*turning).or_default().add(*amount);
+    for (divergence_depth, amount) in there.iter().flat_map(|number| &threads[*number].turnings) {
+        at.entry(*divergence_depth).or_default().add(*amount);
         all.add(*amount);
     }
     let is_rare = |amount: &Amount| {
         percent(amount.weight, all.weight) < RARE_PERCENT
             && percent(amount.count_thousandths, all.count_thousandths) < RARE_PERCENT
     };
-    at.iter().find(|(_, amount)| !is_rare(amount)).map(|(turning, _)| *turning)
+    at.iter().find(|(_, amount)| !is_rare(amount)).map(|(divergence_depth, _)| *divergence_depth)
 }

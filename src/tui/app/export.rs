@@ -8,7 +8,7 @@ use crate::base::units::{counted, honest_percent_text, percent};
 use crate::report::{
     BoxOf, CommonOptions, Direction, ExportJob, ExportShape, LabelKind, PathStep, StackFilter, View, short,
 };
-use crate::tui::compute::picture::{Picture, behind_options};
+use crate::tui::compute::picture::{Picture, samples_options};
 use crate::tui::views::time;
 use crate::tui::views::time::Panel;
 use std::path::PathBuf;
@@ -140,7 +140,7 @@ fn callers(picture: &Picture, common: &mut CommonOptions) -> (View, String) {
 fn time(app: &App, picture: &Picture, common: &mut CommonOptions) -> (View, String) {
     match &picture.query.behind {
         Some(asked) if app.time.panel != Panel::Map => {
-            *common = behind_options(asked, common);
+            *common = samples_options(asked, common);
             let threads = asked
                 .row
                 .as_ref()

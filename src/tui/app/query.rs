@@ -69,14 +69,14 @@ pub struct Query {
     /// When threads ran and waited is shown.
     pub timeline: bool,
     /// The samples that are listed.
-    pub behind: Option<BehindQuery>,
+    pub behind: Option<SamplesQuery>,
     /// How much of a live recording counts.
     pub window: Window,
 }
 
 /// Which samples are listed, apart from the filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BehindQuery {
+pub struct SamplesQuery {
     /// Of this time.
     pub time: TimeRange,
     /// Of these threads; of all when it is none.

@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 /// A box, by names.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Spot {
+pub struct TreePath {
     /// The way to it, root first; nothing for all samples.
     pub path: Vec<PathStep>,
     /// Those at the end of the way that share the box; nothing for a box of one.
@@ -41,13 +41,13 @@ impl<'p> NamedTree<'p> {
     }
 
     /// Where `what` is.
-    pub(crate) fn spot_of(self, what: &BoxOf) -> Spot {
+    pub(crate) fn spot_of(self, what: &BoxOf) -> TreePath {
         match what {
-            BoxOf::All => Spot::ALL,
-            BoxOf::Node(id) => Spot { path: self.path_to(*id), rest: Vec::new() },
+            BoxOf::All => TreePath::ALL,
+            BoxOf::Node(id) => TreePath { path: self.path_to(*id), rest: Vec::new() },
             BoxOf::Rest(ids) => {
                 let parent = ids.first().and_then(|id| self.tree.node(*id).parent);
-                Spot {
+                TreePath {
                     path: parent.map_or_else(Vec::new, |parent| self.path_to(parent)),
                     rest: ids.iter().map(|id| self.step_of(*id)).collect(),
                 }
@@ -56,7 +56,7 @@ impl<'p> NamedTree<'p> {
     }
 
     /// What is there at `spot`: as much of the way as there is.
-    pub(crate) fn find(self, spot: &Spot) -> BoxOf {
+    pub(crate) fn find(self, spot: &TreePath) -> BoxOf {
         let mut at = BoxOf::All;
         for step in &spot.path {
             match self.child(&at, step) {
@@ -107,9 +107,9 @@ impl<'p> NamedTree<'p> {
     }
 }
 
-impl Spot {
+impl TreePath {
     /// All samples.
-    pub const ALL: Spot = Spot { path: Vec::new(), rest: Vec::new() };
+    pub const ALL: TreePath = TreePath { path: Vec::new(), rest: Vec::new() };
 
     /// Where `what` is.
     pub fn of(picture: &Picture, what: &BoxOf) -> Self {
@@ -128,11 +128,11 @@ impl Spot {
 
     /// One step up.
     #[must_use]
-    pub fn parent(&self) -> Spot {
+    pub fn parent(&self) -> TreePath {
         let mut path = self.path.clone();
         if self.rest.is_empty() {
             path.pop();
         }
-        Spot { path, rest: Vec::new() }
+        TreePath { path, rest: Vec::new() }
     }
 }

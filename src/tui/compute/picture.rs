@@ -4,11 +4,11 @@ use crate::base::failure::Failure;
 use crate::base::units::percent;
 use crate::profile::Unit;
 use crate::report::{
-    Amount, Behind, CallTree, CommonOptions, Direction, FilterOptions, FunctionTable, LabelId, LabelKey,
-    LabelKind, Labels, Metric, NodeId, Quality, Recording, Row, Sandwich, Selection, Source, Step,
+    Amount, CallTree, CommonOptions, Direction, FilterOptions, FunctionTable, LabelId, LabelKey, LabelKind,
+    Labels, Metric, NodeId, Quality, Recording, Row, SamplesAt, Sandwich, Selection, Source, Step,
     ThreadFilter, ThreadRow, TimeRange, Timeline, Totals, thread_rows, thread_rows_with_times,
 };
-use crate::tui::app::query::{BehindQuery, Query};
+use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::NamedTree;
 use crate::tui::views::callers::Side;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -87,7 +87,7 @@ pub struct Picture {
     /// When threads ran and waited, if that was asked for.
     pub timeline: Option<Arc<Timeline>>,
     /// The samples that were asked for.
-    pub behind: Option<Behind>,
+    pub behind: Option<SamplesAt>,
 }
 
 impl Picture {
@@ -131,8 +131,8 @@ impl Picture {
                     None => Ok(thread_rows(selection, query.each_thread)),
                 };
                 let mut notes = recording.notes(selection, &options);
-                if is_partly_coarse(recording, options.filter.time) {
-                    notes.extend(recording.coarse_time().note(duration_ns));
+                if is_partly_rolled_up(recording, options.filter.time) {
+                    notes.extend(recording.rollup_time().note(duration_ns));
                 }
                 (rows, notes)
             },
@@ -146,7 +146,7 @@ impl Picture {
             has_waits: shown.waits.is_some(),
         };
         let behind = (query.behind.as_ref())
-            .map(|asked| Behind::new(recording, &behind_options(asked, &options), MOST_BEHIND));
+            .map(|asked| SamplesAt::new(recording, &samples_options(asked, &options), MOST_BEHIND));
         Ok(Picture {
             pivot: query.pivot.as_ref().and_then(|key| Pivot::new(selection, key)),
             timeline: timeline(recording, query, before)?,
@@ -174,8 +174,8 @@ impl Picture {
             empty,
             duration_ns,
             to_name_percent: percent(recording.frames_to_name(&selection.quality), selection.quality.frames),
-            coarse_until_ns: (recording.coarse_time().until_ns())
-                .filter(|_| is_partly_coarse(recording, options.filter.time)),
+            coarse_until_ns: (recording.rollup_time().until_ns())
+                .filter(|_| is_partly_rolled_up(recording, options.filter.time)),
             labels: selection.labels.clone(),
         })
     }
@@ -270,13 +270,13 @@ fn timeline(
 }
 
 /// Whether only sums of steps are left of a part of `time`.
-fn is_partly_coarse(recording: &Recording, time: TimeRange) -> bool {
-    let until_ns = recording.coarse_time().until_ns();
+fn is_partly_rolled_up(recording: &Recording, time: TimeRange) -> bool {
+    let until_ns = recording.rollup_time().until_ns();
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
 }
 
 /// The filters for the samples that are listed.
-pub(crate) fn behind_options(asked: &BehindQuery, options: &CommonOptions) -> CommonOptions {
+pub(crate) fn samples_options(asked: &SamplesQuery, options: &CommonOptions) -> CommonOptions {
     let mut options = options.clone();
     options.filter.time = asked.time;
     options.filter.threads.extend(asked.row.clone().map(ThreadFilter::Row));

@@ -8,7 +8,7 @@ use crate::profile::{FrameId, Module, ModuleId, Profile};
 use crate::report::{Direction, FilterOptions, LabelKey, Labels, PathStep, Recording, StackFilter, Step};
 use crate::tui::app::query::Query;
 use crate::tui::app::state::App;
-use crate::tui::app::tree_path::Spot;
+use crate::tui::app::tree_path::TreePath;
 use crate::tui::views::callers::Side;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -165,7 +165,7 @@ impl<'p> Names<'p> {
         *path = renamed;
     }
 
-    fn rename_spot(&mut self, spot: &mut Spot, direction: Direction) {
+    fn rename_spot(&mut self, spot: &mut TreePath, direction: Direction) {
         self.rename_path(&mut spot.path, direction, !spot.rest.is_empty());
         let mut known: FxHashSet<PathStep> = FxHashSet::default();
         let mut rest = Vec::with_capacity(spot.rest.len());
@@ -185,7 +185,7 @@ impl<'p> Names<'p> {
 
     /// The same on a side of the function in the middle, with which the way begins. That is never inlined, and what is
     /// inlined in it is on the side of what it calls.
-    fn rename_around_pivot(&mut self, side: Side, spot: &mut Spot) {
+    fn rename_around_pivot(&mut self, side: Side, spot: &mut TreePath) {
         let middle = spot.path.first().and_then(|step| self.rename(&step.label));
         if let (Side::Callers, Some(label)) = (side, &middle) {
             // By the name that it has now it is found only once.

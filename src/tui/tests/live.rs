@@ -2,11 +2,11 @@
 
 use super::session::{Session, theme};
 use crate::profile::FrameId;
-use crate::record::live::Rehearsal;
+use crate::record::live::Simulation;
 use crate::report::tests::fixture::Build;
 use crate::report::{CommonOptions, Recording, TimeRange, Timeline};
 use crate::tui::app::action::{Action, Effect, Seen, Tab};
-use crate::tui::app::query::{BehindQuery, Window};
+use crate::tui::app::query::{SamplesQuery, Window};
 use crate::tui::app::state::{App, Live};
 use crate::tui::compute::picture::Picture;
 use crate::tui::views::time::Panel;
@@ -18,12 +18,12 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// `seconds` of a recording of `threads` threads that share one CPU, folded as it is when it is watched.
 fn watched(seconds: u64, threads: u32) -> Recording {
-    let mut rehearsal = Rehearsal::new(threads);
+    let mut simulation = Simulation::new(threads);
     for _ in 0..seconds / 10 {
-        rehearsal.pass(Duration::from_secs(10), 9_990, 0, 40);
-        rehearsal.fold();
+        simulation.pass(Duration::from_secs(10), 9_990, 0, 40);
+        simulation.downsample();
     }
-    let (mut snapshot, _) = rehearsal.snapshot();
+    let (mut snapshot, _) = simulation.snapshot();
     if let Some(end) = &mut snapshot.profile.end {
         // What this test costs is no part of it.
         (end.cpu_ns, end.recording_cpu_ns, end.bpf_ns) = (2 * SECOND_NS, Some(SECOND_NS), 0);
@@ -76,7 +76,7 @@ fn a_coarse_past_as_a_heat_map_on_all_screens() {
 fn a_stack_of_a_coarse_past_stays_selected() {
     let mut session = session(130, Tab::Time);
     let time = TimeRange { from_ns: Some(0), to_ns: Some(SECOND_NS) };
-    session.app.query.behind = Some(BehindQuery { time, row: None });
+    session.app.query.behind = Some(SamplesQuery { time, row: None });
     session.app.time.panel = Panel::Samples;
     session.picture();
     for _ in 0..7 {
@@ -99,7 +99,7 @@ fn no_thread_ran_longer_than_there_was_time() {
     // 13 minutes are folded in steps of one second and of ten.
     for (seconds, threads) in [(130, 1), (780, 1), (780, 4)] {
         let recording = watched(seconds, threads);
-        assert!(recording.coarse_time().until_ns().unwrap() >= (seconds - 61) * SECOND_NS);
+        assert!(recording.rollup_time().until_ns().unwrap() >= (seconds - 61) * SECOND_NS);
         let buckets = 960;
         let timeline = Timeline::new(&recording, &CommonOptions::default(), buckets, true, 0).unwrap();
         assert_eq!(timeline.rows.len(), threads as usize);
@@ -130,7 +130,7 @@ fn no_thread_ran_longer_than_there_was_time() {
 fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
     for tab in Tab::ALL {
         let mut session = session(130, *tab);
-        assert!(session.text().contains("coarse before"), "{}", session.text());
+        assert!(session.text().contains("rollup before"), "{}", session.text());
     }
     let mut session = session(130, Tab::Time);
     assert!(session.text().contains("in steps of 1 s"), "{}", session.text());
@@ -139,7 +139,7 @@ fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
     // Of the last ten seconds all is known.
     session.press(&[Action::CloseOverlay, Action::NextWindow, Action::NextWindow]);
     assert_eq!(session.app.query.window, Window::TenSeconds);
-    assert!(!session.text().contains("coarse") && !session.text().contains("steps"), "{}", session.text());
+    assert!(!session.text().contains("rollup") && !session.text().contains("steps"), "{}", session.text());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::report::{
     Recording, ReportOptions, ThreadFilter, View, render,
 };
 use crate::tui::app::action::{Action, Tab};
-use crate::tui::app::tree_path::Spot;
+use crate::tui::app::tree_path::TreePath;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -112,7 +112,7 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
                     if direction == Direction::TopDown {
                         assert_eq!(row["self_ns"], node.own.weight);
                     }
-                    screen.app.flame.selected = Spot::of(&picture, &BoxOf::Node(id));
+                    screen.app.flame.selected = TreePath::of(&picture, &BoxOf::Node(id));
                     screen.app.flame.zoom = screen.app.flame.selected.clone();
                     let [name, numbers] = details(&screen);
                     assert!(name.starts_with(&format!(" {}", label.name)), "{name}");
@@ -172,7 +172,7 @@ fn callers_and_callees_have_the_numbers_of_peek() {
                 let ids = &tree.node(tree.roots()[0]).children;
                 assert_eq!(ids.len(), neighbours.len(), "{side} of {}: {text}", label.name);
                 // From the widest to the right, in the order of the report.
-                screen.app.callers.selected = Spot::ALL;
+                screen.app.callers.selected = TreePath::ALL;
                 screen.keys(&key.to_string());
                 for (id, neighbour) in ids.iter().zip(neighbours) {
                     let node = tree.node(*id);

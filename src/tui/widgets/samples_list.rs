@@ -5,7 +5,7 @@ use super::table::{self, Column, Placed};
 use super::theme::Theme;
 use crate::base::safe_text;
 use crate::base::units::{count, counted, duration};
-use crate::report::{Activity, Behind, BehindSample, LabelKind, NameStyle, StackStep, module_stem};
+use crate::report::{Activity, LabelKind, NameStyle, SampleAt, SamplesAt, StackStep, module_stem};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::search::Search;
 use crate::tui::app::state::App;
@@ -38,16 +38,16 @@ enum StepId {
 }
 
 /// What was asked for, once the picture has it.
-fn found<'p>(app: &App, picture: &'p Picture) -> Option<&'p Behind> {
+fn found<'p>(app: &App, picture: &'p Picture) -> Option<&'p SamplesAt> {
     picture.behind.as_ref().filter(|_| picture.query.behind == app.query.behind)
 }
 
-fn selected<'p>(app: &App, behind: &'p Behind) -> Option<&'p BehindSample> {
+fn selected<'p>(app: &App, behind: &'p SamplesAt) -> Option<&'p SampleAt> {
     behind.samples.get(app.time.samples.cursor(behind.samples.len()))
 }
 
-fn key(behind: &Behind, sample: &BehindSample) -> SampleKey {
-    let BehindSample { tid, time_ns, step_ns, activity, stack, .. } = *sample;
+fn key(behind: &SamplesAt, sample: &SampleAt) -> SampleKey {
+    let SampleAt { tid, time_ns, step_ns, activity, stack, .. } = *sample;
     let mut hasher = FxHasher::default();
     // One sample is known by its time, whatever the functions on its stack are called by now.
     for step in behind.stacks.get(stack).into_iter().flatten().filter(|_| step_ns > 0) {
@@ -74,7 +74,7 @@ pub(crate) fn follow(app: &mut App, picture: &Picture) {
 }
 
 /// The stack of the selected sample, the innermost function first.
-fn steps<'p>(app: &App, behind: &'p Behind) -> Vec<&'p StackStep> {
+fn steps<'p>(app: &App, behind: &'p SamplesAt) -> Vec<&'p StackStep> {
     let stack = selected(app, behind).and_then(|sample| behind.stacks.get(sample.stack));
     stack.into_iter().flatten().rev().collect()
 }
@@ -130,13 +130,13 @@ pub(crate) fn update(app: &mut App, action: &Action, area: Rect, picture: &Pictu
 }
 
 /// Whether the search finds something in a sample: its thread or a function of its stack.
-fn is_found(search: &Search, behind: &Behind, sample: &BehindSample) -> bool {
+fn is_found(search: &Search, behind: &SamplesAt, sample: &SampleAt) -> bool {
     let steps = behind.stacks.get(sample.stack).into_iter().flatten();
     search.matches_text(&sample.thread) || steps.into_iter().any(|step| search.matches_label(&step.label))
 }
 
 /// Selects the next sample, or function of the stack, in which the search finds something.
-fn next_match(app: &mut App, behind: &Behind, area: Rect, forward: bool) {
+fn next_match(app: &mut App, behind: &SamplesAt, area: Rect, forward: bool) {
     let Some(search) = &app.search else {
         app.tell("search first: /");
         return;
@@ -167,7 +167,7 @@ fn show_stack(app: &mut App, samples: usize) {
 }
 
 /// Shows the callers of the selected function of the stack.
-fn pivot(app: &mut App, behind: &Behind) {
+fn pivot(app: &mut App, behind: &SamplesAt) {
     let steps = steps(app, behind);
     let Some(step) = steps.get(app.time.stack.cursor(steps.len())) else { return };
     if matches!(step.label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
@@ -179,7 +179,7 @@ fn pivot(app: &mut App, behind: &Behind) {
 }
 
 /// The range of time begins or ends with the selected sample.
-fn range_edge(app: &mut App, behind: &Behind, is_start: bool) {
+fn range_edge(app: &mut App, behind: &SamplesAt, is_start: bool) {
     let Some(sample) = selected(app, behind) else { return };
     let from_ns = sample.time_ns;
     let length_ns = if sample.step_ns > 0 { sample.step_ns } else { sample.duration_ns.unwrap_or(0) };
@@ -221,7 +221,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Pictu
     }
 }
 
-fn time_text(sample: &BehindSample) -> String {
+fn time_text(sample: &SampleAt) -> String {
     let seconds = sample.time_ns as f64 / 1e9;
     match sample.step_ns {
         0 => format!("{seconds:.6} s"),
@@ -229,7 +229,7 @@ fn time_text(sample: &BehindSample) -> String {
     }
 }
 
-fn title_of(app: &App, picture: &Picture, behind: &Behind, columns: usize) -> String {
+fn title_of(app: &App, picture: &Picture, behind: &SamplesAt, columns: usize) -> String {
     let samples = counted(behind.total.count(), picture.event.noun);
     let mut of = format!("{samples}, {}", duration(behind.total.weight));
     let mut when = String::new();
@@ -260,14 +260,14 @@ fn matched_if(is_found: bool, theme: &Theme) -> Style {
     if is_found { theme.matched(Style::new()) } else { Style::new() }
 }
 
-fn what(sample: &BehindSample) -> &'static str {
+fn what(sample: &SampleAt) -> &'static str {
     match sample.activity {
         Activity::Running => "ran",
         Activity::Waiting(reason) | Activity::WaitingShortly(reason) => reason.label(),
     }
 }
 
-fn stack_title(app: &App, behind: &Behind, columns: usize) -> String {
+fn stack_title(app: &App, behind: &SamplesAt, columns: usize) -> String {
     let Some(sample) = selected(app, behind) else { return String::new() };
     let length = match sample.duration_ns {
         _ if sample.step_ns > 0 => {
@@ -285,7 +285,7 @@ fn stack_title(app: &App, behind: &Behind, columns: usize) -> String {
     fitting(&parts, "  ", columns)
 }
 
-fn draw_samples(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, theme: &Theme) {
+fn draw_samples(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &SamplesAt, theme: &Theme) {
     let column = |id, heading, width, is_number, rank| Column { id, heading, width, is_number, rank };
     let columns = vec![
         column(Id::Time, "TIME", 12, true, 0),
@@ -315,7 +315,7 @@ fn draw_samples(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, t
 }
 
 /// The innermost functions, as many as fit.
-fn path_text(app: &App, behind: &Behind, sample: &BehindSample, columns: usize) -> String {
+fn path_text(app: &App, behind: &SamplesAt, sample: &SampleAt, columns: usize) -> String {
     let mut text = String::new();
     for step in behind.stacks.get(sample.stack).into_iter().flatten().rev() {
         if !text.is_empty() {
@@ -329,7 +329,7 @@ fn path_text(app: &App, behind: &Behind, sample: &BehindSample, columns: usize) 
     text
 }
 
-fn draw_stack(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &Behind, theme: &Theme) {
+fn draw_stack(frame: &mut Frame<'_>, area: Rect, app: &App, behind: &SamplesAt, theme: &Theme) {
     let column = |id, heading, width, rank| Column { id, heading, width, is_number: false, rank };
     let columns = vec![
         column(StepId::Function, "FUNCTION", 20, 0),

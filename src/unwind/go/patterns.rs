@@ -207,7 +207,7 @@ impl KnownCode {
                     continue;
                 }
                 GoFunctionKind::NewStack => {
-                    // Behind these calls the thread works for nobody, then for another goroutine.
+                    // SamplesAt these calls the thread works for nobody, then for another goroutine.
                     let size = end.saturating_sub(start).min(MAX_NEWSTACK_BYTES);
                     let code = image.read_address(start, size, limits).unwrap_or_default();
                     let calls = calls_of(&code, start, &left);

@@ -10,7 +10,7 @@ use crate::unwind::elf::limits::Limits;
 
 /// First word of the table, Go 1.18 and 1.20.
 const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
-/// Behind the first word: two zeros, instructions of one byte, pointers of eight.
+/// SamplesAt the first word: two zeros, instructions of one byte, pointers of eight.
 const LAYOUT: [u8; 4] = [0, 0, 1, 8];
 /// What looks like a header in other data is one, or next to never; a file full of them would take long.
 const MAX_HEADERS: usize = 8;

@@ -8,7 +8,7 @@ use super::top;
 use crate::report::{BoxOf, CallTree, FlameBox, LabelId, LabelKey, LabelKind, NodeId, flame_boxes};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::state::App;
-use crate::tui::app::tree_path::{NamedTree, Spot};
+use crate::tui::app::tree_path::{NamedTree, TreePath};
 use crate::tui::compute::picture::{Picture, Pivot};
 use ratatui::layout::{Position, Rect};
 use std::cmp::Reverse;
@@ -36,9 +36,9 @@ pub struct CallersState {
     /// On which side the selected box is.
     pub side: Side,
     /// The selected box: its way begins with the function in the middle.
-    pub selected: Spot,
+    pub selected: TreePath,
     /// The shared boxes that were opened and on which side, oldest first.
-    pub zooms: Vec<(Side, Spot)>,
+    pub zooms: Vec<(Side, TreePath)>,
 }
 
 impl CallersState {
@@ -48,7 +48,7 @@ impl CallersState {
     }
 
     fn select_middle(&mut self) {
-        self.selected = Spot::ALL;
+        self.selected = TreePath::ALL;
         self.zooms.clear();
     }
 }

@@ -9,7 +9,7 @@ use crate::base::units::{count, counted};
 use crate::report::{BoxOf, FlameBox, LabelId, LabelKey, LabelKind, Node, NodeId, flame_boxes};
 use crate::tui::app::action::Action;
 use crate::tui::app::state::App;
-use crate::tui::app::tree_path::Spot;
+use crate::tui::app::tree_path::TreePath;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
@@ -21,11 +21,11 @@ use ratatui::text::{Line, Span};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FlameState {
     /// The box that takes the whole width.
-    pub zoom: Spot,
+    pub zoom: TreePath,
     /// The zooms before it, oldest first.
-    pub history: Vec<Spot>,
+    pub history: Vec<TreePath>,
     /// The selected box.
-    pub selected: Spot,
+    pub selected: TreePath,
     /// The first row of boxes on the screen.
     pub scroll: u32,
     /// The order that was chosen: by weight, else by name.
@@ -61,7 +61,7 @@ impl FlameState {
             nodes.max_by_key(|(id, node)| (node.total.weight, std::cmp::Reverse(*id))).map(|(id, _)| id)
         };
         if let Some(id) = root.or_else(anywhere) {
-            self.selected = Spot::of(picture, &BoxOf::Node(id));
+            self.selected = TreePath::of(picture, &BoxOf::Node(id));
         }
         self.turned = Some(Box::new((function, FlameState { turned: None, ..now })));
     }
@@ -125,7 +125,7 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
         Action::Enter => zoom_in(app),
         Action::Whole => {
             app.flame.history.clear();
-            app.flame.zoom = Spot::ALL;
+            app.flame.zoom = TreePath::ALL;
             app.flame.scroll = 0;
         }
         Action::Back => return zoom_out(app),
@@ -192,7 +192,7 @@ fn selected_box(app: &App, picture: &Picture, boxes: &[FlameBox]) -> usize {
 }
 
 fn select(app: &mut App, picture: &Picture, area: Rect, one: &FlameBox) {
-    app.flame.selected = Spot::of(picture, &one.what);
+    app.flame.selected = TreePath::of(picture, &one.what);
     let height = u32::from(area.height.max(1));
     app.flame.scroll = app.flame.scroll.min(one.row).max((one.row + 1).saturating_sub(height));
 }
@@ -268,7 +268,7 @@ fn pan(app: &mut App, picture: &Picture, area: Rect, right: bool) {
     let next = at.and_then(|at| if right { Some(at + 1) } else { at.checked_sub(1) });
     let is_beside = |next: &&FlameBox| at.is_some_and(|at| outer[at].row == next.row);
     app.flame.zoom = match next.and_then(|next| outer.get(next)).filter(is_beside) {
-        Some(next) => Spot::of(picture, &next.what),
+        Some(next) => TreePath::of(picture, &next.what),
         None => {
             app.tell("nothing is beside the zoom");
             zoom
@@ -420,7 +420,7 @@ pub(super) fn mark_of(picture: &Picture, id: NodeId) -> &'static str {
 /// The way to the zoom.
 fn path_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
     // As much of it as there is in this picture.
-    let zoom = Spot::of(picture, &app.flame.zoom.find(picture));
+    let zoom = TreePath::of(picture, &app.flame.zoom.find(picture));
     let mut names: Vec<String> = vec!["all".to_owned()];
     names.extend(zoom.path.iter().map(|crumb| {
         let short = crate::report::short(&crumb.label.name);

@@ -36,7 +36,7 @@ impl TimeAxis {
         if column < last && self.edge(column + 1) <= ns { column + 1 } else { column }
     }
 
-    /// A line of all cells: the range as `[===]`, what is `coarse` up to a moment as `~~~`, and the end of the recording
+    /// A line of all cells: the range as `[===]`, what is `rollup` up to a moment as `~~~`, and the end of the recording
     /// of `duration_ns`.
     pub fn ruler(&self, range: Option<(u64, u64)>, coarse_until_ns: Option<u64>, duration_ns: u64) -> String {
         let width = usize::from(self.columns);

@@ -10,7 +10,7 @@ use crate::base::safe_text;
 use crate::base::units::{count, duration, percent, percent_text};
 use crate::report::{Activity, HeatGrid, LabelId, ThreadKey, TimeRange, Timeline, TimelineRow, thread_title};
 use crate::tui::app::action::Action;
-use crate::tui::app::query::BehindQuery;
+use crate::tui::app::query::SamplesQuery;
 use crate::tui::app::state::App;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::line::{Below, fitting, threads_words};
@@ -324,7 +324,7 @@ fn show_samples(app: &mut App, timeline: &Timeline, (from_ns, to_ns): (u64, u64)
     app.time.panel = Panel::Samples;
     app.time.samples = ListState::default();
     app.time.sample = None;
-    app.ask(|query| query.behind = Some(BehindQuery { time, row }));
+    app.ask(|query| query.behind = Some(SamplesQuery { time, row }));
 }
 
 /// The range that is marked: the one that is being chosen, else that of the filter.
@@ -363,7 +363,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, the
         start_ns => format!(" {:.1}s", start_ns as f64 / 1e9),
     };
     frame.buffer_mut().set_stringn(area.x, y, start, layout.side.into(), theme.faint());
-    let coarse_until_ns = picture.recording.coarse_time().until_ns();
+    let coarse_until_ns = picture.recording.rollup_time().until_ns();
     let line = layout.axis.ruler(range, coarse_until_ns, timeline.duration_ns);
     frame.buffer_mut().set_stringn(layout.axis.x, y, line, layout.axis.columns.into(), theme.faint());
 }
@@ -429,14 +429,14 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
             vec![(2, what), (0, "[ ] or drag chooses a range".to_owned())]
         }
     };
-    let coarse = picture.recording.coarse_time();
+    let rollup = picture.recording.rollup_time();
     let mut range = range;
-    if coarse.until_ns().is_some_and(|until_ns| until_ns > timeline.start_ns) {
-        range.push((1, coarse.words().unwrap_or_default()));
+    if rollup.until_ns().is_some_and(|until_ns| until_ns > timeline.start_ns) {
+        range.push((1, rollup.words().unwrap_or_default()));
     }
     let mut first = vec![(0, when)];
     if let Some((start, end)) =
-        coarse.step_at(from_ns).filter(|(start, end)| *start < from_ns || to_ns < *end)
+        rollup.step_at(from_ns).filter(|(start, end)| *start < from_ns || to_ns < *end)
     {
         first.push((1, format!("mean of {:.0}-{:.0} s", start as f64 / 1e9, end as f64 / 1e9)));
     }

@@ -6,7 +6,7 @@ use crate::report::tests::fixture::Build;
 use crate::report::tests::fixture_waits::{MS, waiting};
 use crate::report::{Amount, CommonOptions, Metric, Page, ReportOptions, ThreadKey, TimeRange, View, render};
 use crate::tui::app::action::{Action, Tab};
-use crate::tui::app::query::BehindQuery;
+use crate::tui::app::query::SamplesQuery;
 use crate::tui::app::search::Search;
 use crate::tui::tests::session::{Session, theme};
 use crate::tui::widgets::samples_list;
@@ -278,7 +278,7 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
         samples_list::selected_names(&session.app, &picture)
     };
     let mut session = Session::new(recording(0), Some(Metric::OffCpu), Tab::Time);
-    session.app.query.behind = Some(BehindQuery { time: TimeRange::default(), row: None });
+    session.app.query.behind = Some(SamplesQuery { time: TimeRange::default(), row: None });
     session.app.time.panel = Panel::Samples;
     session.picture();
     session.press(&[Action::Down, Action::Down]);
@@ -307,7 +307,7 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
 fn the_samples_of_a_thread_that_the_filter_drops_are_none() {
     let mut session = Session::new(waiting(), None, Tab::Time);
     let row = ThreadKey { thread: "writer".into(), process: "ingest".into(), tid: None };
-    session.app.query.behind = Some(BehindQuery { time: TimeRange::default(), row: Some(row) });
+    session.app.query.behind = Some(SamplesQuery { time: TimeRange::default(), row: Some(row) });
     session.picture();
     let behind = |session: &Session| session.app.picture.as_ref().unwrap().behind.clone().unwrap();
     let writer = behind(&session).total;

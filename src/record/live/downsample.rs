@@ -4,7 +4,7 @@
 //! bucket all samples of one thread, stack, CPU, outcome and reason are one row. Where that is not enough, buckets grow,
 //! and at last the oldest ones are dropped, and counted.
 
-use crate::profile::{Event, Folded, Outcome, Reason, Sample, StackId, TaskId, Waker};
+use crate::profile::{Event, Merged, Outcome, Reason, Sample, StackId, TaskId, Waker};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
@@ -23,7 +23,7 @@ const LEVELS: [(u64, u64); 4] = [
 const GROWTH: u64 = 4;
 /// How often they grow before the oldest are dropped.
 const MOST_GROWTH: u32 = 4;
-/// The youngest age that is folded even when memory is short, ns.
+/// The youngest age that is merged even when memory is short, ns.
 const LEAST_AGE_NS: u64 = SECOND_NS;
 
 /// How much is kept.
@@ -49,7 +49,7 @@ impl Limits {
 
 /// Samples older than `before_ns` are in buckets of `bucket_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Coarse {
+pub struct Rollup {
     /// Age, ns.
     pub before_ns: u64,
     /// Length of a bucket, ns.
@@ -58,7 +58,7 @@ pub struct Coarse {
 
 /// Folds the past of events.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Folder {
+pub(super) struct Downsampler {
     pub limits: Limits,
     growth: u32,
     /// Observations that were dropped, and their weight.
@@ -66,22 +66,22 @@ pub(super) struct Folder {
     pub dropped_weight: u64,
     /// Nothing of before this time is left, ns.
     pub begins_ns: u64,
-    coarse: Vec<Coarse>,
+    rollup: Vec<Rollup>,
 }
 
-impl Folder {
-    /// Nothing is folded yet.
+impl Downsampler {
+    /// Nothing is merged yet.
     pub(super) fn new(limits: Limits) -> Self {
-        Folder { limits, ..Folder::default() }
+        Downsampler { limits, ..Downsampler::default() }
     }
 
-    /// How coarse the past is, youngest first.
-    pub(super) fn coarse(&self) -> &[Coarse] {
-        &self.coarse
+    /// How rollup the past is, youngest first.
+    pub(super) fn rollup(&self) -> &[Rollup] {
+        &self.rollup
     }
 
     /// Folds what has become old by `now_ns`, and keeps to the limits.
-    pub(super) fn fold(&mut self, events: &mut [Event], now_ns: u64) {
+    pub(super) fn downsample(&mut self, events: &mut [Event], now_ns: u64) {
         let youngest_ns = self.youngest(events, now_ns);
         loop {
             let levels = self.levels(youngest_ns, now_ns);
@@ -99,13 +99,13 @@ impl Folder {
         }
     }
 
-    /// The age from which samples are folded: less than usual where there are too many younger ones.
+    /// The age from which samples are merged: less than usual where there are too many younger ones.
     fn youngest(&self, events: &[Event], now_ns: u64) -> u64 {
         let mut age_ns = LEVELS[0].0;
         while age_ns > LEAST_AGE_NS {
             let since_ns = now_ns.saturating_sub(age_ns);
             let samples = events.iter().flat_map(Event::samples);
-            let recent = samples.filter(|sample| sample.folded.is_none() && sample.time_ns >= since_ns);
+            let recent = samples.filter(|sample| sample.merged.is_none() && sample.time_ns >= since_ns);
             if recent.count() <= self.limits.recent_rows {
                 break;
             }
@@ -123,7 +123,7 @@ impl Folder {
                 0 => (youngest_ns, bucket_ns),
                 _ => ((age_ns / factor).max(LEVELS[0].0), bucket_ns * factor),
             };
-            // Only whole buckets are folded, so that each is folded once.
+            // Only whole buckets are merged, so that each is merged once.
             let before_ns = now_ns.saturating_sub(age_ns) / bucket_ns * bucket_ns;
             if before_ns > 0 {
                 levels.push((before_ns, bucket_ns));
@@ -134,15 +134,15 @@ impl Folder {
     }
 
     fn note(&mut self, levels: &[(u64, u64)], now_ns: u64) {
-        self.coarse.clear();
+        self.rollup.clear();
         for &(before_ns, bucket_ns) in
             levels.iter().rev().filter(|(before_ns, _)| *before_ns > self.begins_ns)
         {
             let before_ns = now_ns.saturating_sub(before_ns);
-            match self.coarse.last_mut() {
+            match self.rollup.last_mut() {
                 // A coarser level that begins no later has taken the place of this one.
                 Some(last) if last.before_ns >= before_ns => last.bucket_ns = bucket_ns,
-                _ => self.coarse.push(Coarse { before_ns, bucket_ns }),
+                _ => self.rollup.push(Rollup { before_ns, bucket_ns }),
             }
         }
     }
@@ -162,8 +162,8 @@ impl Folder {
                 if sample.time_ns >= begins_ns {
                     kept.push(sample);
                 } else {
-                    let folded = folded(&sample);
-                    self.dropped = self.dropped.saturating_add(folded.samples);
+                    let merged = folded(&sample);
+                    self.dropped = self.dropped.saturating_add(merged.samples);
                     self.dropped_weight = self.dropped_weight.saturating_add(sample.weight);
                 }
             }
@@ -173,8 +173,8 @@ impl Folder {
     }
 }
 
-fn folded(sample: &Sample) -> Folded {
-    sample.folded.unwrap_or_else(|| Folded::of_one(sample.weight, sample.wait.as_ref()))
+fn folded(sample: &Sample) -> Merged {
+    sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()))
 }
 
 /// What makes samples of one bucket equal. Waits of one row differ by an eighth in length at most.
@@ -237,7 +237,7 @@ struct Bucket {
 impl Bucket {
     fn add(&mut self, mut sample: Sample) {
         if let Some(wait) = sample.wait
-            && sample.folded.is_none()
+            && sample.merged.is_none()
         {
             if sample.time_ns.saturating_add(wait.duration_ns) > self.span.end {
                 self.beyond.push(sample);
@@ -263,10 +263,10 @@ impl Bucket {
     /// begins and ends with the bucket.
     fn empty_into(&mut self, event: &mut Event) {
         let (start_ns, span_ns) = (self.span.start, self.span.end - self.span.start);
-        let rows = self.rows.drain().map(|(_, row)| match row.folded {
-            // One that was folded before, and is alone in this bucket too, is still known as well as it was.
-            Some(folded) if folded.span_ns == 0 => {
-                Sample { time_ns: start_ns, folded: Some(Folded { span_ns, ..folded }), ..row }
+        let rows = self.rows.drain().map(|(_, row)| match row.merged {
+            // One that was merged before, and is alone in this bucket too, is still known as well as it was.
+            Some(merged) if merged.span_ns == 0 => {
+                Sample { time_ns: start_ns, merged: Some(Merged { span_ns, ..merged }), ..row }
             }
             _ => row,
         });
@@ -288,7 +288,7 @@ fn merge(row: &mut Sample, other: &Sample) {
         wait.duration_ns = u64::try_from(sum / (count + other_count).max(1)).unwrap_or(u64::MAX);
     }
     row.weight = row.weight.saturating_add(other.weight);
-    row.folded = Some(Folded {
+    row.merged = Some(Merged {
         samples: one.samples.saturating_add(two.samples),
         count_thousandths: one.count_thousandths.saturating_add(two.count_thousandths),
         variance_us2: one.variance_us2.saturating_add(two.variance_us2),

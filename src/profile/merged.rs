@@ -10,7 +10,7 @@ const THOUSAND: u64 = 1000;
 /// Sums over any set of samples are the same before and after: the number of samples, what they stand for, and the
 /// variance of their weight. Of waits `Wait::duration_ns` is the mean length then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Folded {
+pub struct Merged {
     /// How many observations they are: one at least.
     pub samples: u64,
     /// Thousandths of the number of observations that they stand for: a wait that was kept with a chance of one in
@@ -22,17 +22,17 @@ pub struct Folded {
     pub span_ns: u64,
 }
 
-impl Folded {
+impl Merged {
     /// What one observation of `weight` comes to. One that is no wait was not chosen by its length.
     pub fn of_one(weight: u64, wait: Option<&Wait>) -> Self {
         let weight_us = weight / THOUSAND;
-        let one = Folded { samples: 1, count_thousandths: THOUSAND, ..Folded::default() };
+        let one = Merged { samples: 1, count_thousandths: THOUSAND, ..Merged::default() };
         let Some(wait) = wait else {
-            return Folded { variance_us2: weight_us.saturating_mul(weight_us), ..one };
+            return Merged { variance_us2: weight_us.saturating_mul(weight_us), ..one };
         };
         let left_out_us = weight.saturating_sub(wait.duration_ns) / THOUSAND;
         let stands_for = u128::from(weight) * u128::from(THOUSAND) / u128::from(wait.duration_ns.max(1));
-        Folded {
+        Merged {
             count_thousandths: u64::try_from(stands_for).unwrap_or(u64::MAX).max(THOUSAND),
             variance_us2: weight_us.saturating_mul(left_out_us),
             ..one
