@@ -1,7 +1,9 @@
 //! Event tables: the samples of one kind, in columns.
 
-use super::table::id;
-use super::{Merged, Outcome, StackId, TaskId, Wait};
+use super::merged::Merged;
+use super::outcome::Outcome;
+use super::table::{StackId, TaskId, id};
+use super::wait::Wait;
 use std::sync::Arc;
 
 /// Rows of one block of columns. Events that are copies of each other share all blocks but the last.

@@ -1,6 +1,6 @@
 //! Equal samples as one: what a recording that is watched for days keeps of its past.
 
-use super::Wait;
+use super::wait::Wait;
 
 /// Thousandths in a whole.
 const THOUSAND: u64 = 1000;

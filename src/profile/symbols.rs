@@ -1,7 +1,6 @@
 //! Names of frames: a cache of what the addresses mean, filled when the recording ends.
 
-use super::table::id;
-use super::{FrameId, StringId};
+use super::table::{FrameId, StringId, id};
 use rustc_hash::FxHashMap;
 
 id!(/** A [`Function`]. */ FunctionId);

@@ -142,7 +142,7 @@ pub struct FilterOptions {
     pub time: TimeRange,
     /// User frames, kernel frames or both.
     pub space: Space,
-    /// Keep idle waits (see [`super::IdleWaits`]).
+    /// Keep idle waits (see [`super::waits::idle::IdleWaits`]).
     pub idle: bool,
     /// What is done to the stacks after all that, one after the other.
     pub stacks: Vec<StackFilter>,

@@ -18,7 +18,7 @@ pub enum SymbolError {
     /// A table of the file contradicts itself or lies outside of it.
     #[error("damaged ELF file: {0}")]
     Damaged(&'static str),
-    /// A table is larger than [`super::Limits`] allow.
+    /// A table is larger than [`super::limits::Limits`] allow.
     #[error("{what} of {size} bytes or entries is over the limit of {limit}")]
     TooBig {
         /// The table.

@@ -5,9 +5,10 @@
 //! end of the kernel's text, another module) it reaches a few pages at most, because what
 //! lies behind the last function of a module is not listed.
 
+use super::error::SymbolError;
+use super::limits::Limits;
 use super::lines::read_line;
 use super::sections::source::cut_text;
-use super::{Limits, SymbolError};
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::fs::File;

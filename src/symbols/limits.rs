@@ -5,7 +5,7 @@ use std::time::Duration;
 /// Limits for one module (one ELF file with its debug file) or one symbol list.
 ///
 /// The defaults let every program pass that a distribution ships; what lies beyond is skipped and
-/// reported (see [`super::ModuleNames::problem`]), never read half-way.
+/// reported (see [`super::elf_names::resolve::ModuleNames::problem`]), never read half-way.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Section headers of one file.

@@ -2,8 +2,13 @@
 //! before, and takes no more memory than its size allows.
 
 use super::chunk::{FLAG_ZSTD, Kind, Next, Unpacker, frame};
-use super::{Integrity, MAX_ROWS, Writer, header, read, schema};
-use crate::profile::{End, EventInfo, Frame, Function, Location, Module, Profile, Sample, StackId, Task};
+use super::reader::read;
+use super::writer::Writer;
+use super::{Integrity, MAX_ROWS, header, schema};
+use crate::profile::event::{EventInfo, Sample};
+use crate::profile::symbols::{Function, Location};
+use crate::profile::table::{Frame, Module, StackId, Task};
+use crate::profile::{End, Profile};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -304,7 +309,7 @@ fn nothing_behind_damage_is_read_of_a_stream() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let endless = std::io::Read::chain(bytes.as_slice(), std::io::repeat(0));
-    let (profile, integrity) = crate::profile::read_stream(endless).unwrap();
+    let (profile, integrity) = super::reader::read_stream(endless).unwrap();
     assert!(integrity.problem.is_some() && !profile.events.is_empty());
 }
 

@@ -39,7 +39,7 @@ impl Opened {
     /// Reads the profile.
     ///
     /// # Errors
-    /// As [`read`](super::read).
+    /// As [`read`](super::reader::read).
     pub fn read(self) -> Result<(Profile, Integrity), ReadError> {
         // A hole of many gigabytes behind the profile must not be read just to be counted.
         let input = io::BufReader::with_capacity(1 << 16, &self.file);
@@ -60,7 +60,7 @@ pub fn recorder_words(pid: u32) -> String {
 /// Reads the profile at `path`, which must be a regular file or a pipe.
 ///
 /// # Errors
-/// As [`read`](super::read), and when the file cannot be opened. The texts do not name the file.
+/// As [`read`](super::reader::read), and when the file cannot be opened. The texts do not name the file.
 pub fn read_path(path: &Path) -> Result<(Profile, Integrity), ReadError> {
     Opened::open(path)?.read()
 }

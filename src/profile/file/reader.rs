@@ -6,12 +6,15 @@ use super::coding::{AddressCoder, Column, NoveltyCoder, PlaceCoder};
 use super::{
     Integrity, MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, ReadError, header, schema, wire,
 };
-use crate::profile::event::Columns;
-use crate::profile::{
-    EventInfo, Frame, FrameFlags, FrameId, Function, FunctionId, Location, Merged, Module, ModuleId,
-    ModuleKind, Outcome, Profile, Reason, ShortWaits, Stack, StackId, StringId, Task, TaskId, ThreadTime,
-    Unit, Wait, Waker, WakerKind,
+use crate::profile::Profile;
+use crate::profile::event::{Columns, EventInfo, Unit};
+use crate::profile::merged::Merged;
+use crate::profile::outcome::Outcome;
+use crate::profile::symbols::{Function, FunctionId, Location};
+use crate::profile::table::{
+    Frame, FrameFlags, FrameId, Module, ModuleId, ModuleKind, Stack, StackId, StringId, Task, TaskId,
 };
+use crate::profile::wait::{Reason, ShortWaits, ThreadTime, Wait, Waker, WakerKind};
 use prost::Message;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};

@@ -402,7 +402,7 @@ impl From<Meta> for crate::profile::Meta {
             user_only: meta.user_only,
             recorder_pid: meta.recorder_pid,
             kernel_addresses: meta.kptr_restrict.zip(meta.perf_event_paranoid).map(
-                |(kptr_restrict, perf_event_paranoid)| crate::profile::AddressSettings {
+                |(kptr_restrict, perf_event_paranoid)| crate::profile::kernel_addresses::AddressSettings {
                     kptr_restrict,
                     perf_event_paranoid,
                 },
@@ -464,10 +464,10 @@ impl From<End> for crate::profile::End {
     }
 }
 
-impl From<&crate::profile::ThreadTime> for ThreadTimeRow {
-    fn from(time: &crate::profile::ThreadTime) -> Self {
+impl From<&crate::profile::wait::ThreadTime> for ThreadTimeRow {
+    fn from(time: &crate::profile::wait::ThreadTime) -> Self {
         // Taken apart so that a new field cannot be forgotten here.
-        let crate::profile::ThreadTime {
+        let crate::profile::wait::ThreadTime {
             task,
             from_ns,
             to_ns,

@@ -3,10 +3,12 @@
 use super::chunk::{Kind, MAX_SIZE, Packer};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, WriteError, header, schema};
-use crate::profile::{
-    Event, EventId, Frame, FrameId, FunctionId, Location, Merged, Meta, Profile, Sample, Stack, StackId,
-    StringId, Symbols, TaskId, Wait, Waker,
-};
+use crate::profile::event::{Event, EventId, Sample};
+use crate::profile::merged::Merged;
+use crate::profile::symbols::{FunctionId, Location, Symbols};
+use crate::profile::table::{Frame, FrameId, Stack, StackId, StringId, TaskId};
+use crate::profile::wait::{Wait, Waker};
+use crate::profile::{Meta, Profile};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,6 +1,7 @@
 //! What was seen, as a file that `prof report` reads.
 
-use super::{Live, Request};
+use super::Live;
+use super::keeper::Request;
 use crate::base::failure::{Failure, status};
 use crate::profile::{Profile, Writer};
 use crate::record::live::keeper::Message;

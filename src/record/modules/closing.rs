@@ -1,7 +1,8 @@
 //! Closing files that no process has mapped any more: they take a descriptor, memory, a number of the kernel side, and the
 //! disk space of a file that was deleted.
 
-use super::{FileId, ModuleFile, ModuleFiles};
+use super::ModuleFiles;
+use super::file::{FileId, ModuleFile};
 use crate::bpf::{ImageState, prof_file_key};
 use crate::record::kernel::unwind_tables::KernelTables;
 use rustc_hash::FxHashSet;
@@ -76,6 +77,6 @@ impl ModuleFile {
 
     /// Nobody is about to give it a table.
     fn is_at_rest(&self) -> bool {
-        !matches!(self.table, super::TableState::Compiling)
+        !matches!(self.table, super::file::TableState::Compiling)
     }
 }

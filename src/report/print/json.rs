@@ -389,7 +389,7 @@ fn peek_rows(selection: &Selection<'_>, text: &str, options: &ReportOptions) -> 
         return Err(text::no_match(text).into());
     }
     let names = options.common.names_for_programs();
-    let neighbour = |label: Option<crate::report::LabelId>, amount: Amount| {
+    let neighbour = |label: Option<crate::report::model::label::LabelId>, amount: Amount| {
         let label = label.map(|label| selection.labels.get(label));
         Neighbour {
             function: label.map(|label| label.name_in(names).to_owned()),

@@ -139,17 +139,18 @@ fn peeks(
     let name = |label| safe_text::tsv(selection.labels.get(label).name_in(names));
     let module = |label| safe_text::tsv(&selection.labels.get(label).module);
     for peek in peek::shown(&found, selection, options) {
-        let mut row =
-            |relation: &str, label: Option<crate::report::LabelId>, amount: crate::report::Amount| {
-                table.row(&[
-                    &name(peek.label),
-                    relation,
-                    &amount.weight.to_string(),
-                    &amount.samples.to_string(),
-                    &label.map_or("".into(), name),
-                    &label.map_or("".into(), module),
-                ]);
-            };
+        let mut row = |relation: &str,
+                       label: Option<crate::report::model::label::LabelId>,
+                       amount: crate::report::model::amount::Amount| {
+            table.row(&[
+                &name(peek.label),
+                relation,
+                &amount.weight.to_string(),
+                &amount.samples.to_string(),
+                &label.map_or("".into(), name),
+                &label.map_or("".into(), module),
+            ]);
+        };
         row("total", None, peek.total);
         row("self", None, peek.own);
         for (caller, amount) in &peek.callers {
@@ -238,7 +239,7 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
             WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
             WaitSite::NoCpu | WaitSite::Short => (None, None),
         };
-        let name = |label: Option<crate::report::LabelId>| {
+        let name = |label: Option<crate::report::model::label::LabelId>| {
             safe_text::tsv(label.map_or("", |label| selection.labels.get(label).name_in(names)))
         };
         let blocked_in = place.map_or_else(

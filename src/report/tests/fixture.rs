@@ -170,7 +170,7 @@ impl Build {
         } else if path.starts_with('[') {
             StringId(0)
         } else {
-            tables.intern_string(&format!("/src/{}.c", crate::report::module_stem(path)))
+            tables.intern_string(&format!("/src/{}.c", crate::report::naming::name::module_stem(path)))
         };
         let name_id = tables.intern_string(name);
         let function = self.profile.symbols.intern_function(Function { name: name_id, raw_name });

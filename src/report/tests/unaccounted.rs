@@ -4,10 +4,12 @@ use super::fixture::Build;
 use super::fixture_waits::waiting;
 use crate::base::failure::{Failure, status};
 use crate::profile::{End, EventInfo, Integrity, Meta, Profile, Reason, counter};
+use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
+use crate::report::options::{CommonOptions, FilterOptions, ReportOptions};
 use crate::report::print::info;
 use crate::report::print::text::Page;
-use crate::report::{CommonOptions, FilterOptions, Metric, Recording, ReportOptions, render};
+use crate::report::{Recording, render};
 
 /// Four seconds of a target of 13 threads, of which the kernel told nothing.
 fn silent() -> Recording {

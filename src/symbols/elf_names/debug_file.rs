@@ -7,7 +7,7 @@
 //! root only, and a file counts only if its build ID or checksum is the one asked for.
 
 use crate::base::deadline::Deadline;
-use crate::symbols::Limits;
+use crate::symbols::limits::Limits;
 use crate::symbols::sections::image::ElfImage;
 use crate::symbols::sections::source::{Source, c_string, le_u32};
 use rustix::fs::{Mode, OFlags, ResolveFlags};

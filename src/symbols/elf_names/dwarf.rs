@@ -1,14 +1,16 @@
 //! Functions, inline chains and lines from DWARF, by addr2line, one unit at a time.
 
+use super::resolve::DebugProblem;
 use super::survey::{KnownAbbreviations, Survey, Surveyor};
 use super::unit_context::{Member, UnitContext};
 use super::units::UnitIndex;
+use crate::symbols::error::SymbolError;
+use crate::symbols::limits::Limits;
 use crate::symbols::sections::dwarf::{DebugStores, Sections};
 use crate::symbols::sections::image::ElfImage;
 use crate::symbols::sections::reader::SectionReader;
 use crate::symbols::sections::source::cut_text;
 use crate::symbols::work::{Charge, Refusal, THREAD_STACK_BYTES, Work};
-use crate::symbols::{DebugProblem, Limits, SymbolError};
 use addr2line::Context;
 use gimli::Reader;
 use rustc_hash::FxHashMap;

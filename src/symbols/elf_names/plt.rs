@@ -4,11 +4,12 @@
 //! (`push $index`, in `.plt` of files that also have `.plt.sec`). Both lead to a relocation, which
 //! names the symbol: psABI for x86-64, "Procedure Linkage Table".
 
+use crate::symbols::error::SymbolError;
+use crate::symbols::limits::Limits;
 use crate::symbols::sections::image::{ElfImage, Section as SectionHeader};
 use crate::symbols::sections::section::{Section, Store};
 use crate::symbols::sections::source::{le_u32, le_u64};
 use crate::symbols::work::{Charge, Work};
-use crate::symbols::{Limits, SymbolError};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
 

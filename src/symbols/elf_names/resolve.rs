@@ -5,11 +5,13 @@ use super::plt::Stubs;
 use super::symbol_table::{Chosen, SymbolTable};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Refused};
+use crate::symbols::demangle;
+use crate::symbols::error::SymbolError;
+use crate::symbols::limits::Limits;
 use crate::symbols::sections::dwarf::has_debug_info;
 use crate::symbols::sections::image::ElfImage;
 use crate::symbols::sections::source::Source;
 use crate::symbols::work::Work;
-use crate::symbols::{Limits, SymbolError, demangle};
 use rustc_hash::FxHashMap;
 use std::fs::File;
 use std::sync::Arc;
@@ -94,7 +96,7 @@ pub struct ModuleNames {
 }
 
 impl ModuleNames {
-    /// Opens the module `file`. `debug_file` is its separate debug information, see [`crate::symbols::find_debug_file`]. Files are
+    /// Opens the module `file`. `debug_file` is its separate debug information, see [`super::debug_file::find_debug_file`]. Files are
     /// read at positions, never mapped.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 //! common to one that they share. Without those units addr2line fails; with all units it is slow and large.
 
 use super::units::UnitIndex;
-use crate::symbols::SymbolError;
+use crate::symbols::error::SymbolError;
 use crate::symbols::sections::dwarf::Sections;
 use crate::symbols::sections::reader::SectionReader;
 use crate::symbols::work::{Charge, Work};

@@ -6,12 +6,14 @@
 //!
 //! Of every function 32 bytes are kept; names stay in the file and are read when they are asked for.
 
+use super::resolve::NameSource;
+use crate::symbols::error::SymbolError;
+use crate::symbols::limits::Limits;
 use crate::symbols::sections::image::{ElfImage, Section as SectionHeader};
 use crate::symbols::sections::section::{Section, Store};
 use crate::symbols::sections::source::{le_u16, le_u32, le_u64};
 use crate::symbols::sort::sort_by_key;
 use crate::symbols::work::{Charge, Work};
-use crate::symbols::{Limits, NameSource, SymbolError};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::ops::Range;

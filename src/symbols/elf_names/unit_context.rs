@@ -5,7 +5,7 @@
 //! addr2line passes over such units. Offsets stay what they are.
 
 use super::units::UnitSpan;
-use crate::symbols::SymbolError;
+use crate::symbols::error::SymbolError;
 use crate::symbols::sections::dwarf::Sections;
 use crate::symbols::sections::reader::SectionReader;
 use crate::symbols::sections::section::Section;

@@ -8,7 +8,7 @@
 //! The file grows while it is read, and belongs to a stranger: it is read by position and never mapped, only as far as
 //! records are whole; code bytes in it are skipped, and everything is bounded by [`Limits`].
 
-use crate::symbols::Limits;
+use crate::symbols::limits::Limits;
 use crate::symbols::sections::source::cut_text;
 use std::collections::BTreeMap;
 use std::fs::File;

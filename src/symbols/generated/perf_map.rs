@@ -8,7 +8,7 @@
 //! target's own file system, and no byte of a line that is not of this form is ever shown.
 
 use crate::base::deadline::Deadline;
-use crate::symbols::Limits;
+use crate::symbols::limits::Limits;
 use crate::symbols::lines::read_line;
 use crate::symbols::sections::source::cut_text;
 use rustix::fs::{Mode, OFlags, ResolveFlags};

@@ -3,8 +3,9 @@
 use super::image::ElfImage;
 use super::reader::SectionReader;
 use super::section::{Section, Store};
+use crate::symbols::error::SymbolError;
+use crate::symbols::limits::Limits;
 use crate::symbols::work::Work;
-use crate::symbols::{Limits, SymbolError};
 use gimli::{Dwarf, DwarfSections, SectionId};
 use std::sync::Arc;
 

@@ -3,7 +3,8 @@
 //! Layouts: System V ABI, "Object Files" (ELF header, section header, compression header, notes).
 
 use super::source::{Source, c_string, le_u16, le_u32, le_u64};
-use crate::symbols::{Limits, SymbolError};
+use crate::symbols::error::SymbolError;
+use crate::symbols::limits::Limits;
 use object::read::CompressionFormat;
 use std::ops::Range;
 

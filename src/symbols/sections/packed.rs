@@ -5,7 +5,7 @@
 //! example of zlib, does it.
 
 use super::source::Source;
-use crate::symbols::SymbolError;
+use crate::symbols::error::SymbolError;
 use crate::symbols::work::{Charge, Work};
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags};

@@ -6,7 +6,7 @@
 use super::image::Contents;
 use super::packed::PackedStream;
 use super::source::Source;
-use crate::symbols::SymbolError;
+use crate::symbols::error::SymbolError;
 use crate::symbols::work::{Charge, Work};
 use object::read::CompressionFormat;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -4,7 +4,7 @@
 //! tests see one. What lookups need of large sections is read a page at a time (see [`super::section`]).
 
 use crate::base::file_holes;
-use crate::symbols::SymbolError;
+use crate::symbols::error::SymbolError;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;

@@ -2,7 +2,9 @@
 
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
-use crate::symbols::{DebugProblem, Limits, ModuleNames, NameSource, ResolvedLocation, SymbolError};
+use crate::symbols::elf_names::resolve::{DebugProblem, ModuleNames, NameSource, ResolvedLocation};
+use crate::symbols::error::SymbolError;
+use crate::symbols::limits::Limits;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};

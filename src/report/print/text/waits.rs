@@ -6,13 +6,13 @@ use crate::base::fit::{fit_apart, fit_name};
 use crate::base::safe_text;
 use crate::base::units::{count, counted, duration, duration_brief, duration_of, percent, percent_text};
 use crate::profile::Reason;
+use crate::report::model::label::LabelId;
 use crate::report::naming::name;
-use crate::report::options::ReportOptions;
+use crate::report::options::{NameStyle, ReportOptions};
 use crate::report::query::selection::{Selection, short_waits_name_of};
 use crate::report::waits::hidden_idle::HiddenIdle;
 use crate::report::waits::site::WaitSite;
 use crate::report::waits::table::{WaitRow, WaitTable};
-use crate::report::{LabelId, NameStyle};
 
 /// The site keeps at least this many columns.
 const MIN_SITE_COLUMNS: usize = 22;
