@@ -2,12 +2,12 @@
 
 use super::Rendered;
 use crate::base::privilege;
-use crate::report::Recording;
 use crate::report::options::{
     ColorWhen, CommonOptions, Destination, ExportFormat, ExportOptions, ReportOptions, SortKey, View,
 };
 use crate::report::print::output;
 use crate::report::print::text::Page;
+use crate::report::recording::Recording;
 use std::path::PathBuf;
 
 /// Names that are tried before giving up: `prof-1.svg`, `prof-2.svg`, ...
@@ -87,7 +87,7 @@ impl ExportJob {
                     pager: false,
                     ..ReportOptions::default()
                 };
-                let text = crate::report::render(recording, &options, &Page::PLAIN)?;
+                let text = crate::report::print::render::render(recording, &options, &Page::PLAIN)?;
                 return Ok(Rendered::Bytes(text.into_bytes()));
             }
         };

@@ -9,9 +9,9 @@ mod text_tree;
 pub use folded::folded;
 pub use job::{ExportJob, ExportShape};
 
-use super::Recording;
 use super::options::{ExportFormat, ExportOptions};
 use super::print::output;
+use super::recording::Recording;
 use crate::base::failure::Failure;
 use folded::FoldedLines;
 use std::io::{self, Write};

@@ -4,10 +4,10 @@ use super::group::{Activity, Group, groups_of};
 use super::metric::{Shown, waits_of};
 use crate::base::failure::Failure;
 use crate::profile::{Reason, StringId, TaskId, counter};
-use crate::report::Recording;
 use crate::report::options::{CommonOptions, FilterOptions};
 use crate::report::query::filter::SampleFilter;
 use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
 use std::collections::BTreeMap;
 
 /// Sums for one thread or several, ns.

@@ -9,13 +9,13 @@ use crate::base::units::{
 };
 use crate::base::{safe_text, units};
 use crate::profile::{Event, FrameId, ModuleKind, Profile};
-use crate::report::Recording;
 use crate::report::model::metric::{Shown, waits_of};
 use crate::report::model::totals::Totals;
 use crate::report::model::{ending, label};
 use crate::report::options::{ColorWhen, CommonOptions, FilterOptions, InfoOptions};
 use crate::report::query::notes;
 use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -5,6 +5,7 @@ pub(crate) mod info;
 pub(crate) mod json;
 pub(crate) mod json_waits;
 pub(crate) mod output;
+pub(crate) mod render;
 pub(crate) mod terminal;
 pub(crate) mod text;
 pub(crate) mod tsv;

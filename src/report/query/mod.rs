@@ -3,6 +3,7 @@
 
 pub(crate) mod filter;
 pub(crate) mod notes;
+pub(crate) mod select;
 pub(crate) mod selection;
 pub(crate) mod stack_filter;
 pub(crate) mod waits_note;

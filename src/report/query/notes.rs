@@ -4,12 +4,12 @@ use super::selection::Selection;
 use super::waits_note;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
 use crate::profile::{End, FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
-use crate::report::Recording;
 use crate::report::model::metric::Metric;
 use crate::report::model::quality::{Quality, WorstModule};
 use crate::report::naming::name::module_file;
 use crate::report::naming::runtime::Runtime;
 use crate::report::options::CommonOptions;
+use crate::report::recording::Recording;
 
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
 const NOTABLE_PERCENT: f64 = 1.0;

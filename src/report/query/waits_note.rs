@@ -3,11 +3,11 @@
 use super::selection::Selection;
 use crate::base::units::{counted, duration, percent};
 use crate::profile::{Reason, StringId};
-use crate::report::Recording;
 use crate::report::model::amount::Amount;
 use crate::report::model::metric::Metric;
 use crate::report::naming::name;
 use crate::report::options::{CommonOptions, Grouping};
+use crate::report::recording::Recording;
 use crate::report::waits::site::{WaitSite, WaitSites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;

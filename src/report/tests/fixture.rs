@@ -8,7 +8,7 @@ use crate::profile::{
     Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId, StringId, Task, TaskId,
     ThreadTime, Unit, Wait, Waker,
 };
-use crate::report::Recording;
+use crate::report::recording::Recording;
 
 /// Sampling period of the fixtures, ns: 1,000 Hz.
 pub(crate) const PERIOD_NS: u64 = 1_000_000;

@@ -2,7 +2,7 @@
 
 use super::fixture::{Build, PERIOD_NS};
 use crate::profile::{Meta, Reason, TaskId, Waker, WakerKind};
-use crate::report::Recording;
+use crate::report::recording::Recording;
 
 /// One millisecond.
 pub(crate) const MS: u64 = 1_000_000;

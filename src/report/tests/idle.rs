@@ -5,7 +5,7 @@
 use super::fixture::Build;
 use super::fixture_waits::MS;
 use crate::profile::{Reason, TaskId, Wait};
-use crate::report::Recording;
+use crate::report::recording::Recording;
 
 const LIBC: &str = "/usr/lib/libc.so.6";
 

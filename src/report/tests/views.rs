@@ -1,8 +1,8 @@
 //! Golden text of every view, on small profiles.
 
 use super::fixture::{Build, ingest};
-use crate::base::failure::status;
-use crate::profile::{AddressSettings, Outcome, counter};
+use crate::base::failure::{Failure, status};
+use crate::profile::{AddressSettings, Integrity, Outcome, counter};
 use crate::report::print::info;
 use crate::report::*;
 use insta::assert_snapshot;

@@ -2,7 +2,7 @@
 
 use super::fixture::Build;
 use super::fixture_waits::{MS, slices, stack, waiting};
-use crate::base::failure::status;
+use crate::base::failure::{Failure, status};
 use crate::profile::{Reason, Waker};
 use crate::report::print::info;
 use crate::report::*;

@@ -2,12 +2,12 @@
 
 use crate::base::failure::Failure;
 use crate::profile::{Outcome, Sample, StackId, TaskId};
-use crate::report::Recording;
 use crate::report::model::amount::Amount;
 use crate::report::model::group::{Activity, Key};
 use crate::report::model::label::{Label, Source};
 use crate::report::options::CommonOptions;
 use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -3,13 +3,13 @@
 use crate::base::failure::Failure;
 use crate::base::units::percent;
 use crate::profile::{Reason, StringId};
-use crate::report::Recording;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
 use crate::report::model::metric::Metric;
 use crate::report::model::totals::{Times, Totals};
 use crate::report::options::{CommonOptions, Grouping, ReportOptions};
 use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
 use crate::report::waits::site::{WaitSite, WaitSites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;

@@ -8,7 +8,6 @@
 use super::heat_map::HeatMap;
 use crate::base::failure::Failure;
 use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
-use crate::report::Recording;
 use crate::report::model::group::{Key, parts_of};
 use crate::report::model::metric::{Metric, Shown};
 use crate::report::model::rollup::RollupTime;
@@ -16,6 +15,7 @@ use crate::report::model::spread::Spread;
 use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
 use crate::report::query::filter::SampleFilter;
 use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;

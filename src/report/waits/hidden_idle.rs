@@ -3,12 +3,12 @@
 use super::site::WaitSite;
 use super::table::WaitTable;
 use crate::profile::Reason;
-use crate::report::Recording;
 use crate::report::model::amount::Amount;
 use crate::report::model::metric::Metric;
 use crate::report::naming::name;
 use crate::report::options::{CommonOptions, FilterOptions, Grouping, SortKey};
 use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
 use std::cmp::Reverse;
 
 /// Idle waits of one reason at one place.

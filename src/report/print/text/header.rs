@@ -5,13 +5,13 @@ use super::{FAINT, NOTE, Page, push_line};
 use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::base::units::{count, counted, duration, honest_percent_text, percent, weight};
-use crate::report::Recording;
 use crate::report::model::ending;
 use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
 use crate::report::options::{CommonOptions, FilterOptions};
 use crate::report::query::selection::Selection;
 use crate::report::query::{filter, notes};
+use crate::report::recording::Recording;
 
 /// The name of an event for people.
 pub fn event_title(name: &str) -> String {

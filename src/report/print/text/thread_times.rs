@@ -5,11 +5,11 @@ use super::{CutBy, Page, more_line};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{count, duration_in, duration_of, percent};
-use crate::report::Recording;
 use crate::report::model::totals::{Times, Totals};
 use crate::report::naming::name;
 use crate::report::options::{NameStyle, ReportOptions};
 use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
 use crate::report::views::threads;
 use crate::report::views::threads::{ThreadRow, TopWait};
 

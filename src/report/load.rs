@@ -1,0 +1,108 @@
+//! Reading a recording, from a file or from standard input, and what to say when that fails.
+
+use super::options::{DEFAULT_FILE, Input};
+use super::query::notes;
+use super::recording::Recording;
+use crate::base::failure::{Failure, status};
+use crate::base::{privilege, safe_text};
+use crate::profile::{self, Integrity};
+use anyhow::Context;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::Path;
+
+impl Recording {
+    /// Reads the profile.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read; says what to do when the file is missing.
+    pub fn load(input: &Input) -> anyhow::Result<Self> {
+        let recording = Recording::load_quietly(input)?;
+        recording.warn_if_cut(input);
+        Ok(recording)
+    }
+
+    /// As [`Recording::load`], without a warning on standard error when the file is not whole: for a screen that says so
+    /// itself.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read.
+    pub fn load_quietly(input: &Input) -> anyhow::Result<Self> {
+        let (profile, integrity) = match input {
+            Input::Stdin => {
+                privilege::input_is_open()?;
+                profile::read_stream(std::io::stdin().lock())
+                    .context("cannot read a profile from standard input")?
+            }
+            Input::File(path) => match open(path)?.and_then(profile::Opened::read) {
+                Ok(read) => read,
+                Err(error) => return Err(unreadable(path, &error).into()),
+            },
+        };
+        let has_samples = profile.events.iter().any(|event| !event.is_empty());
+        Ok(Recording::new(profile, with_the_one_before(integrity, input, has_samples)))
+    }
+
+    /// Says on standard error that the file is not whole: a script that reads standard output must not take
+    /// a part for all.
+    fn warn_if_cut(&self, input: &Input) {
+        if let Some(warning) = self.warning(input) {
+            let line = format!("warning: {warning}");
+            // With standard error closed there is nobody to warn.
+            let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
+        }
+    }
+
+    /// That the file it was read from is not whole. Quotes the file's name.
+    pub fn warning(&self, input: &Input) -> Option<String> {
+        let problem = notes::missing_part(&self.profile, &self.integrity)?;
+        Some(match input {
+            Input::Stdin => notes::not_whole("standard input", &problem),
+            Input::File(path) => notes::not_whole(&format!("`{}`", path.display()), &problem),
+        })
+    }
+}
+
+/// Why the recording at `path` cannot be read, and what to do.
+pub(crate) fn unreadable(path: &Path, error: &profile::ReadError) -> Failure {
+    if matches!(error, profile::ReadError::Io(error) if error.kind() == std::io::ErrorKind::NotFound) {
+        return missing(path);
+    }
+    let failure = Failure::new(status::FAILED, format!("cannot read `{}`: {error}", path.display()));
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Opens what the user names, with the rights that the user has; nothing that is opened later needs any.
+fn open(path: &Path) -> Result<Result<profile::Opened, profile::ReadError>, Failure> {
+    let opened = privilege::as_user(|| profile::Opened::open(path));
+    privilege::input_is_open()?;
+    Ok(opened)
+}
+
+/// Of a recording that was killed before it had samples, says where the one is that it was to replace.
+fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: bool) -> Integrity {
+    if let (Input::File(path), Some(problem), false) = (input, &mut integrity.problem, has_samples)
+        && let Some(before) = profile::lock::put_aside(path)
+    {
+        let _ = write!(problem, "; the recording before it is `{}`", before.display());
+    }
+    integrity
+}
+
+fn missing(path: &Path) -> Failure {
+    let shown = path.display();
+    let failure = Failure::new(status::FAILED, format!("cannot read `{shown}`: no such file"));
+    if let Some(before) = profile::lock::put_aside(path) {
+        let before = before.display();
+        failure.hint(format!("a recorder that was killed had put it aside:  prof report {before}"))
+    } else if path == Path::new(DEFAULT_FILE) {
+        failure.hint("record one first:  prof record -d 10s -p PID, or prof record CMD")
+    } else {
+        failure.hint("profiles are written by prof record; where no file is named, `prof.data` is read")
+    }
+}

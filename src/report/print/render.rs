@@ -1,0 +1,43 @@
+//! `prof report`: a recording as text, JSON or a table, on standard output.
+
+use super::terminal::Screen;
+use super::text::{self, Page};
+use super::{json, tsv};
+use crate::report::options::{Format, ReportOptions, View};
+use crate::report::recording::Recording;
+
+/// Renders a report of `recording` for `page`.
+///
+/// # Errors
+///
+/// A usage failure for a bad pattern; status 3 when nothing matches.
+pub fn render(recording: &Recording, options: &ReportOptions, page: &Page) -> anyhow::Result<String> {
+    let selection = match options.view {
+        View::Threads => recording.select_for_threads(&options.common)?,
+        _ => recording.select_for_report(&options.common)?,
+    };
+    Ok(match options.format {
+        Format::Text => text::report(recording, &selection, options, page)?,
+        Format::Json => json::report(recording, &selection, options)?,
+        Format::Tsv => tsv::report(recording, &selection, options)?,
+    })
+}
+
+/// `prof report`: reads, renders and prints.
+///
+/// # Errors
+///
+/// When the profile cannot be read, nothing matches, or the output cannot be written.
+pub fn report(options: &ReportOptions) -> anyhow::Result<()> {
+    let recording = Recording::load(&options.common.input)?;
+    let screen = Screen::new(options.color, options.pager && options.format == Format::Text);
+    let page = match options.format {
+        Format::Text => screen.page(options.common.names),
+        Format::Json | Format::Tsv => Page::PLAIN,
+    };
+    let rendered = render(&recording, options, &page)?;
+    match options.format {
+        Format::Text => screen.print(&rendered),
+        Format::Json | Format::Tsv => screen.print_document(&rendered),
+    }
+}

@@ -1,0 +1,133 @@
+//! From a recording and what is asked of it to the samples that are shown, or to why there are none.
+
+use super::selection::Selection;
+use super::{filter, notes};
+use crate::base::failure::{Failure, status};
+use crate::base::units;
+use crate::profile::counter;
+use crate::report::model::metric::{self, Metric, Shown};
+use crate::report::model::totals::Totals;
+use crate::report::options::CommonOptions;
+use crate::report::recording::Recording;
+
+impl Recording {
+    /// What is wrong with the recording, how much it matters and what would mend it, most important first. Quotes
+    /// foreign names.
+    pub fn notes(&self, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
+        notes::report_notes(self, selection, options)
+    }
+
+    /// The events that hold the time that was asked for.
+    ///
+    /// # Errors
+    ///
+    /// Status 3 when the profile does not have them.
+    pub fn shown(&self, metric: Option<Metric>) -> Result<Shown<'_>, Failure> {
+        Shown::of(&self.profile, metric).map_err(|failure| {
+            let problem = notes::missing_part(&self.profile, &self.integrity);
+            if let Some(why) = self.why_no_waits().filter(|_| metric != Some(Metric::OnCpu)) {
+                return Failure::new(status::NO_MATCH, format!("the recording holds no waits: {why}"));
+            }
+            match problem.filter(|_| self.profile.events.is_empty()) {
+                Some(problem) => nothing_read("samples", &problem),
+                None => failure,
+            }
+        })
+    }
+
+    /// Why waits were not recorded although they were asked for: what was said at the start.
+    fn why_no_waits(&self) -> Option<&String> {
+        if metric::waits_of(&self.profile).is_some() {
+            return None;
+        }
+        let is_why = |notice: &&String| {
+            notice.contains("not while it waits") || notice.contains("off-CPU time is not")
+        };
+        self.profile.meta.notices.iter().find(is_why)
+    }
+
+    /// The samples that pass the filters.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure for a bad pattern; status 3 when no sample passes.
+    pub fn select(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        if selection.total.is_empty() { Err(self.no_match(&selection, options)) } else { Ok(selection) }
+    }
+
+    /// As [`Recording::select`]; that all waits are idle is an answer, too: there is nothing else to show of them.
+    pub(crate) fn select_for_report(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        if selection.total.is_empty() && !selection.is_all_idle(&options.filter) {
+            return Err(self.no_match(&selection, options));
+        }
+        Ok(selection)
+    }
+
+    /// As [`Recording::select`]; when threads only idled, that is something to show of them, too.
+    pub(crate) fn select_for_threads(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        let is_known = Totals::of(self, options)?.is_some_and(|totals| !totals.threads.is_empty());
+        if selection.total.is_empty() && !is_known {
+            return Err(self.no_match(&selection, options));
+        }
+        Ok(selection)
+    }
+
+    /// Why nothing is left to show.
+    pub fn no_match(&self, selection: &Selection<'_>, options: &CommonOptions) -> Failure {
+        let noun = selection.shown.noun();
+        if let Some(words) = filter::description(&options.filter) {
+            let all = selection.count_of_whole().saturating_add(selection.hidden_idle.count());
+            let whole = units::counted(all, noun);
+            return Failure::new(status::NO_MATCH, format!("none of {whole} matches {words}"))
+                .hint("to see what there is:  prof report -n 0, prof report --threads");
+        }
+        if !selection.hidden_idle.is_empty() {
+            let idle = units::counted(selection.hidden_idle.count(), noun);
+            let time = units::duration(selection.hidden_idle.weight);
+            return Failure::new(status::NO_MATCH, format!("all waits are idle: {idle}, {time}"))
+                .hint("to see them:  --idle");
+        }
+        if let Some(problem) = notes::missing_part(&self.profile, &self.integrity) {
+            return nothing_read(&format!("{noun}s"), &problem);
+        }
+        let unaccounted = self.profile.counter(counter::THREADS_UNACCOUNTED);
+        if selection.shown.sampled.is_none() && unaccounted > 0 {
+            let threads = units::counted(unaccounted, "thread");
+            let message = format!("the recording holds no waits, and no account of the time of {threads}");
+            return Failure::new(status::NO_MATCH, message).hint("to see why:  prof doctor -p PID");
+        }
+        if let Some(why) = notes::unaccounted_note(&self.profile) {
+            return Failure::new(status::NO_MATCH, format!("the recording holds no {noun}s: {why}"));
+        }
+        if selection.shown.sampled.is_none() {
+            return Failure::new(status::NO_MATCH, "the recording holds no waits: the target did not wait");
+        }
+        if let Some(why) = notes::unrecorded(&self.profile) {
+            return Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
+                .hint("to see why:  prof doctor");
+        }
+        let ran_ns = self.profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
+        let is_accounted = self.profile.thread_times.iter().any(|time| !time.is_unknown());
+        let period_ns = selection.shown.sampled.map_or(0, |event| event.info().period);
+        let why = match ran_ns {
+            0 if is_accounted => "the target did not run".to_owned(),
+            0 if period_ns == 0 => "the target hardly ran, if at all".to_owned(),
+            0 => {
+                let period = units::duration(period_ns);
+                format!("the target ran for less than the {period} between two samples, if at all")
+            }
+            _ => format!("the target ran for {} in all", units::duration(ran_ns)),
+        };
+        Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
+            .hint("a program that waits uses no CPU; record while it works")
+    }
+}
+
+/// Nobody knows what was in the part that is missing.
+fn nothing_read(nouns: &str, problem: &str) -> Failure {
+    let message = format!("what could be read holds no {nouns}: the file is not whole ({problem})");
+    Failure::new(status::NO_MATCH, message).hint("to record again:  prof record -d 10s -p PID")
+}
