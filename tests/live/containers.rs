@@ -7,6 +7,8 @@ use super::refusals::{assert_folder_is_empty, assert_refused};
 use super::running::Running;
 use prof::profile::{OUTSIDE, Profile, Task, WakerKind, read_path};
 use std::collections::BTreeSet;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -179,6 +181,10 @@ fn hold_inside(namespaces: &[&str], tests: &[&str]) {
     let Some(_turn) = turn() else { return };
     let Some(mut command) = inside_for(600, namespaces) else { return };
     let own = std::env::current_exe().expect("the path of this program is known");
+    let readable = Permissions::from_mode(0o755);
+    let folder = tempfile::Builder::new().permissions(readable).tempdir_in(env!("CARGO_TARGET_TMPDIR"));
+    let folder = folder.expect("the target folder is writable");
+    command.env(fixture::FOLDER, folder.path());
     let output = command.arg(own).args(["--exact", "--test-threads=1"]).args(tests).output();
     let output = output.expect("`timeout` can be run");
     let said = format!("{}{}", text(&output), messages(&output));

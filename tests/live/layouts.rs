@@ -41,19 +41,17 @@ fn build_layout(&(name, needs, command): &Layout) -> Option<PathBuf> {
     if tool(needs).is_none() {
         return skip(&format!("{needs} is not installed, which builds {name}"));
     }
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures");
-    fs::create_dir_all(&folder).expect("the target folder is writable");
-    let program = folder.join(name);
-    let mut words = command.split(' ');
-    let output = Command::new(words.next().expect("a command has a first word"))
-        .args(words)
-        .args(["-O2", "-g", "-fomit-frame-pointer", "layout.c", "-o"])
-        .arg(&program)
-        .current_dir(sources())
-        .output()
-        .expect("a compiler can be run");
-    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
-    Some(program)
+    Some(fixture::once(name, |program| {
+        let mut words = command.split(' ');
+        let output = Command::new(words.next().expect("a command has a first word"))
+            .args(words)
+            .args(["-O2", "-g", "-fomit-frame-pointer", "layout.c", "-o"])
+            .arg(program)
+            .current_dir(sources())
+            .output()
+            .expect("a compiler can be run");
+        assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    }))
 }
 
 /// The share of one process of a recording.

@@ -30,6 +30,8 @@ fn every_nanosecond_of_threads_that_only_wake_each_other_is_accounted_for() {
         let case = format!("{how}, {cpus} CPU");
         let waits = Waits::read(&recording.file());
         waits.assert_totals();
+        // How fast it is beside others says nothing.
+        let least_per_second = if recording.was_crowded { 0.0 } else { least_per_second };
         assert_switches(&case, &waits, &lines, least_per_second);
         assert_budget(&case, &recording, &waits, if cpus == "one" { 1.0 } else { 2.0 });
         let named = waits.sums(|sample| waits.has(sample.stack, &["play", &format!("pass_{how}")]));

@@ -1,0 +1,24 @@
+//! What a thread did when a sample of it was taken.
+
+use crate::profile::Reason;
+
+/// What the thread did when a sample was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Activity {
+    /// It ran (or did whatever else the event is about).
+    Running,
+    /// It waited.
+    Waiting(Reason),
+    /// It waited, each time too shortly for a sample of its own.
+    WaitingShortly(Reason),
+}
+
+impl Activity {
+    /// Why it waited.
+    pub fn reason(self) -> Option<Reason> {
+        match self {
+            Activity::Running => None,
+            Activity::Waiting(reason) | Activity::WaitingShortly(reason) => Some(reason),
+        }
+    }
+}
