@@ -18,26 +18,30 @@ mod waits;
 
 pub use export::{ExportJob, ExportShape, export, folded};
 pub(crate) use load::unreadable;
+pub use model::activity::Activity;
 pub use model::amount::Amount;
 pub(crate) use model::ending::words as ending_words;
-pub use model::group::{Activity, Group};
+pub use model::group::Group;
 pub(crate) use model::label::thread_name;
-pub use model::label::{Label, LabelId, LabelKey, LabelKind, Labels, Place, PlaceId, Source, Step};
+pub use model::label::{Label, LabelId, Labels, Place, PlaceId, Source, Step};
+pub use model::label_key::{LabelKey, LabelKind};
 pub use model::metric::{Metric, Shown};
 pub use model::quality::{Quality, WorstModule};
 pub use model::rollup::{RollupPart, RollupTime};
 pub use model::totals::{ThreadTimes, Times, Totals};
 pub use naming::name::{module_file, module_stem, short};
+pub use naming::style::NameStyle;
 pub use options::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
-    Grouping, InfoOptions, Input, NamePattern, NameStyle, PathStep, ReportOptions, SortKey, Space,
-    StackFilter, ThreadFilter, ThreadKey, TimeRange, View,
+    Grouping, InfoOptions, Input, NamePattern, PathStep, ReportOptions, SortKey, Space, StackFilter,
+    ThreadFilter, ThreadKey, TimeRange, View,
 };
 pub use print::info::info;
 pub use print::output::replace_file;
 pub use print::render::{render, report};
 pub use print::terminal::Screen;
-pub use print::text::{Page, event_title};
+pub use print::text::event_title;
+pub use print::text::page::Page;
 pub use query::selection::Selection;
 pub use recording::Recording;
 pub use views::call_tree::{CallTree, Direction, Node, NodeId};

@@ -1,7 +1,8 @@
 //! What to show of a profile and how, as plain values: the command line is only one way to fill them.
 
-use super::model::label::LabelKey;
+use super::model::label_key::LabelKey;
 use super::model::metric::{Metric, Shown};
+use crate::report::naming::style::NameStyle;
 use std::path::PathBuf;
 
 /// Where the profile comes from.
@@ -66,17 +67,6 @@ pub enum SortKey {
     TotalWeight,
     /// Number of samples in the function itself.
     Count,
-}
-
-/// How function names are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NameStyle {
-    /// The last two parts of the path; templates, generics and arguments folded.
-    Short,
-    /// As demangled.
-    Full,
-    /// As in the symbol table.
-    Raw,
 }
 
 /// Which frames of a stack are shown.

@@ -4,7 +4,7 @@
 //! weight is in the event's unit (ns of time), or the number of samples or waits. Lines are sorted by their bytes.
 
 use super::text_tree::{Order, TextTree};
-use crate::report::options::NameStyle;
+use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 

@@ -6,7 +6,7 @@ use crate::report::options::{
     ColorWhen, CommonOptions, Destination, ExportFormat, ExportOptions, ReportOptions, SortKey, View,
 };
 use crate::report::print::output;
-use crate::report::print::text::Page;
+use crate::report::print::text::page::Page;
 use crate::report::recording::Recording;
 use std::path::PathBuf;
 

@@ -67,7 +67,7 @@ impl Rendered {
         let selection = recording.select(&options.common)?;
         Ok(match options.format {
             ExportFormat::Folded => {
-                let names = options.common.names.unwrap_or(super::options::NameStyle::Full);
+                let names = options.common.names.unwrap_or(super::naming::style::NameStyle::Full);
                 Rendered::Merged(FoldedLines::new(&selection, names, options.count))
             }
             ExportFormat::Svg => Rendered::Bytes(svg::svg(recording, &selection, options)?),

@@ -5,7 +5,7 @@ use crate::base::safe_text;
 use crate::profile::Task;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Step, thread_name};
-use crate::report::options::NameStyle;
+use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 

@@ -5,37 +5,16 @@
 
 use super::amount::Amount;
 use super::label::Step;
-use super::metric::{Shown, waits_of};
-use crate::profile::{Event, Outcome, Profile, Reason, StackId, TaskId};
+use super::metric::Shown;
+use crate::profile::{Event, Outcome, Profile, StackId, TaskId};
+use crate::report::model::activity::Activity;
 use crate::report::options::FilterOptions;
 use crate::report::query::filter::SampleFilter;
-use crate::report::recording::Recording;
 use crate::report::waits::reasons;
 use crate::report::waits::reasons::Reasons;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::FxHashMap;
 use std::ops::Range;
-
-/// What the thread did when a sample was taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Activity {
-    /// It ran (or did whatever else the event is about).
-    Running,
-    /// It waited.
-    Waiting(Reason),
-    /// It waited, each time too shortly for a sample of its own.
-    WaitingShortly(Reason),
-}
-
-impl Activity {
-    /// Why it waited.
-    pub fn reason(self) -> Option<Reason> {
-        match self {
-            Activity::Running => None,
-            Activity::Waiting(reason) | Activity::WaitingShortly(reason) => Some(reason),
-        }
-    }
-}
 
 /// Equal samples, counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,22 +57,6 @@ impl Amount {
 /// What makes samples equal.
 pub(crate) type Key = (TaskId, Option<StackId>, Outcome, Activity);
 
-/// The groups of `shown` that pass `filter`. Where the filter is one on threads, the samples are not counted again.
-pub(crate) fn groups_of(recording: &Recording, shown: &Shown<'_>, filter: &SampleFilter) -> Vec<Group> {
-    let profile = &recording.profile;
-    // One view of a profile without waits needs its groups once: keeping them would be a copy in vain.
-    let is_kept = waits_of(profile).is_some() || recording.known_groups().is_some();
-    if !is_kept || !shown.is_time_of(profile) || !filter.is_by_thread() {
-        return count_equal(profile, recording.reasons(), shown, filter);
-    }
-    let is_shown = |group: &&Group| match group.activity {
-        Activity::Running => shown.sampled.is_some(),
-        Activity::Waiting(_) | Activity::WaitingShortly(_) => shown.waits.is_some(),
-    };
-    let groups = recording.groups().iter().filter(|group| filter.keeps_task(group.task));
-    groups.filter(is_shown).copied().collect()
-}
-
 /// All running and waiting time of `profile`, whose waits have these reasons.
 pub(crate) fn all_groups(profile: &Profile, reasons: &Reasons) -> Vec<Group> {
     // Without patterns there is nothing that could be wrong with the options.
@@ -129,7 +92,12 @@ fn count_part(
 }
 
 /// Counts equal samples of `shown` that pass `filter`, in the order of (stack, outcome, activity, task).
-fn count_equal(profile: &Profile, reasons: &Reasons, shown: &Shown<'_>, filter: &SampleFilter) -> Vec<Group> {
+pub(crate) fn count_equal(
+    profile: &Profile,
+    reasons: &Reasons,
+    shown: &Shown<'_>,
+    filter: &SampleFilter,
+) -> Vec<Group> {
     let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
     for event in shown.sampled.into_iter().chain(shown.waits) {
         let parts: Vec<FxHashMap<Key, Amount>> =

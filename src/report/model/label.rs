@@ -6,8 +6,11 @@
 use crate::profile::{
     FRAMES_LEFT_OUT, FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task, UNNAMED_CODE,
 };
+use crate::report::model::label_key::{LabelKey, LabelKind};
+use crate::report::naming::short_names::FullName;
+use crate::report::naming::style::NameStyle;
 use crate::report::naming::{name, short_names};
-use crate::report::options::{Grouping, NameStyle};
+use crate::report::options::Grouping;
 use rustc_hash::FxHashMap;
 
 /// Index of a [`Label`].
@@ -19,38 +22,6 @@ impl LabelId {
     pub fn index(self) -> usize {
         self.0 as usize
     }
-}
-
-/// What kind of thing a label names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LabelKind {
-    /// Code of a program.
-    Program,
-    /// Code of a shared library.
-    Library,
-    /// Code of the kernel.
-    Kernel,
-    /// Code generated at run time.
-    Jit,
-    /// A thread or process.
-    Task,
-    /// The place where a stack ends although it should go on.
-    Cut,
-    /// A stack of which nothing can be shown.
-    Nothing,
-    /// Why a thread waited.
-    Wait(Reason),
-}
-
-/// What a label is known by outside of its [`Labels`]: the same in every selection of every snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LabelKey {
-    /// Name in full. Foreign text.
-    pub name: String,
-    /// Path of the module. Foreign text.
-    pub module: String,
-    /// Source line, for labels that stand for one.
-    pub line: Option<Source>,
 }
 
 /// A name for a group of frames.
@@ -455,7 +426,10 @@ impl Labels {
 
     /// Gives all labels so far short names, each its own as far as their full names are.
     pub(crate) fn settle_names(&mut self) {
-        let shorts = short_names::of(&self.labels);
+        fn full_name(label: &Label) -> FullName<'_> {
+            FullName { kind: label.kind, name: &label.name, is_address: label.is_address() }
+        }
+        let shorts = short_names::of(&self.labels.iter().map(full_name).collect::<Vec<_>>());
         self.labels.iter_mut().zip(shorts).for_each(|(label, short)| label.short = short);
     }
 

@@ -82,7 +82,7 @@ impl<'p> Shown<'p> {
     }
 
     /// Whether it is a part of that.
-    pub(super) fn is_time_of(&self, profile: &Profile) -> bool {
+    pub(crate) fn is_time_of(&self, profile: &Profile) -> bool {
         let is_part = |part: Option<&Event>, of: Option<&Event>| match (part, of) {
             (Some(part), Some(of)) => std::ptr::eq(part, of),
             (part, _) => part.is_none(),

@@ -4,9 +4,11 @@ use super::group::Group;
 use super::label::module_text;
 use super::metric::Shown;
 use crate::base::units::percent;
-use crate::profile::{FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, counter};
+use crate::profile::{
+    FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, StackId, counter,
+};
 use crate::report::naming::runtime::Runtimes;
-use crate::report::query::selection::outermost_user_frame;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -175,4 +177,10 @@ impl Quality {
 fn worst(profile: &Profile, module: ModuleId, outcome: Outcome, count: u64) -> WorstModule {
     let row = profile.tables.module(module);
     WorstModule { module: module_text(profile, row.path, row.kind), kind: row.kind, outcome, count }
+}
+
+/// The outermost frame of a stack, when it is user code.
+pub(crate) fn outermost_user_frame(profile: &Profile, stack: Option<StackId>) -> Option<FrameId> {
+    let outermost = profile.tables.stack_frames(stack?).last()?;
+    (profile.tables.frame(outermost).flags.space == FrameSpace::User).then_some(outermost)
 }

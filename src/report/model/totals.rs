@@ -1,13 +1,16 @@
 //! Where the whole time of threads went: on a CPU, ready without one, blocked, idle; and what is left over.
 
-use super::group::{Activity, Group, groups_of};
+use super::activity::Activity;
+use super::group::Group;
 use super::metric::{Shown, waits_of};
 use crate::base::failure::Failure;
 use crate::profile::{Reason, StringId, TaskId, counter};
 use crate::report::options::{CommonOptions, FilterOptions};
 use crate::report::query::filter::SampleFilter;
+use crate::report::query::groups::groups_of;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
 /// Sums for one thread or several, ns.
@@ -252,4 +255,18 @@ fn entry<'t>(
         times: Times::default(),
         is_by_scheduler: false,
     })
+}
+
+impl Selection<'_> {
+    /// How many threads the view is about: with the `totals` of their time all that lived, else those that ran.
+    pub fn thread_count(&self, totals: Option<&Totals>) -> u64 {
+        if let Some(totals) = totals {
+            return totals.thread_count();
+        }
+        let thread = |group: &Group| {
+            let task = self.profile.tables.task(group.task);
+            (task.tid, task.generation)
+        };
+        self.groups().iter().map(thread).collect::<FxHashSet<_>>().len() as u64
+    }
 }

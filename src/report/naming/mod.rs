@@ -5,3 +5,4 @@ pub(crate) mod code;
 pub(crate) mod name;
 pub(crate) mod runtime;
 pub(crate) mod short_names;
+pub(crate) mod style;

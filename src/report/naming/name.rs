@@ -3,8 +3,8 @@
 //! Names come from symbol tables of strangers, so everything here works on any text and never recurses
 //! deeper than a constant.
 
-use crate::report::model::label::LabelKind;
-use crate::report::options::NameStyle;
+use super::style::NameStyle;
+use crate::report::model::label_key::LabelKind;
 use std::borrow::Cow;
 
 /// Deepest nesting of `<Type as Trait>` and of thunks that is looked into.

@@ -1,20 +1,31 @@
 //! Short names that are not mistaken for each other: functions whose short names would be equal show what they differ in.
 
 use super::name::{self, Shape};
-use crate::report::model::label::{Label, LabelKind};
+use crate::report::model::label_key::LabelKind;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
 /// With more labels than this their names are made on all cores.
 const MANY_LABELS: usize = 2_000;
 
+/// A name to be shortened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FullName<'n> {
+    /// Of what it is the name.
+    pub kind: LabelKind,
+    /// The name. Foreign text.
+    pub name: &'n str,
+    /// It stays as it is, since it is an address.
+    pub is_address: bool,
+}
+
 /// The short names of `labels`, in their order.
-pub(crate) fn of(labels: &[Label]) -> Vec<String> {
-    let one = |label: &Label| match label.kind {
-        LabelKind::Program | LabelKind::Library | LabelKind::Jit if !label.is_address() => {
-            name::short_of(label.kind, &label.name)
+pub(crate) fn of(labels: &[FullName<'_>]) -> Vec<String> {
+    let one = |label: &FullName<'_>| match label.kind {
+        LabelKind::Program | LabelKind::Library | LabelKind::Jit if !label.is_address => {
+            name::short_of(label.kind, label.name)
         }
-        _ => label.name.clone(),
+        _ => label.name.to_owned(),
     };
     let mut shorts: Vec<String> = if labels.len() > MANY_LABELS {
         labels.par_iter().map(one).collect()
@@ -28,7 +39,7 @@ pub(crate) fn of(labels: &[Label]) -> Vec<String> {
     let is_ambiguous = |same: &Vec<usize>| same.iter().any(|at| labels[*at].name != labels[same[0]].name);
     let ambiguous: Vec<Vec<usize>> = by_short.into_values().filter(is_ambiguous).collect();
     for same in ambiguous {
-        let names: Vec<&str> = same.iter().map(|at| labels[*at].name.as_str()).collect();
+        let names: Vec<&str> = same.iter().map(|at| labels[*at].name).collect();
         for (at, apart) in same.iter().zip(told_apart(&names)) {
             shorts[*at] = apart;
         }
@@ -129,8 +140,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn labels(names: &[&str]) -> Vec<Label> {
-        let label = |name: &&str| Label::for_tests(name, LabelKind::Program);
+    fn labels<'n>(names: &[&'n str]) -> Vec<FullName<'n>> {
+        let label = |name: &&'n str| FullName { kind: LabelKind::Program, name, is_address: false };
         names.iter().map(label).collect()
     }
 
@@ -166,7 +177,8 @@ mod tests {
     #[test]
     fn methods_of_generated_code_are_told_apart_too() {
         let names = ["void java.util.A.sort(int[])", "void java.util.A.sort(long[])", "void B.sort(int[])"];
-        let labels: Vec<Label> = names.iter().map(|name| Label::for_tests(name, LabelKind::Jit)).collect();
+        let labels: Vec<FullName<'_>> =
+            names.iter().map(|name| FullName { kind: LabelKind::Jit, name, is_address: false }).collect();
         let shorts = of(&labels);
         assert_eq!(shorts[2], "B.sort");
         assert_ne!(shorts[0], shorts[1]);

@@ -1,8 +1,8 @@
 //! `prof report`: a recording as text, JSON or a table, on standard output.
 
 use super::terminal::Screen;
-use super::text::{self, Page};
-use super::{json, tsv};
+use super::text::page::Page;
+use super::{json, text, tsv};
 use crate::report::options::{Format, ReportOptions, View};
 use crate::report::recording::Recording;
 

@@ -1,8 +1,9 @@
 //! Standard output: its width, its colours, and the pager for text that does not fit.
 
-use super::text::Page;
+use super::text::page::Page;
 use crate::base::safe_text;
-use crate::report::options::{ColorWhen, NameStyle};
+use crate::report::naming::style::NameStyle;
+use crate::report::options::ColorWhen;
 use anyhow::Context;
 use std::io::{self, IsTerminal, Write};
 use std::process::{Command, Stdio};

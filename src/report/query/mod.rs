@@ -2,6 +2,7 @@
 //! A selection is what every view is made of.
 
 pub(crate) mod filter;
+pub(crate) mod groups;
 pub(crate) mod notes;
 pub(crate) mod select;
 pub(crate) mod selection;

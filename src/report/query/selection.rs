@@ -1,20 +1,21 @@
 //! The samples that a view shows: filtered, equal ones counted together, and their frames named.
 
 use super::filter::{LabelFilter, SampleFilter};
+use super::groups::groups_of;
 use super::stack_filter::StackFilters;
 use crate::base::failure::Failure;
-use crate::profile::{Event, FrameId, FrameSpace, Profile, Sample, StackId, Wait};
+use crate::profile::{Event, FrameId, Profile, Sample, Wait};
+use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::{Activity, Group, groups_of};
-use crate::report::model::label::{LabelKind, Labels, Step};
+use crate::report::model::group::Group;
+use crate::report::model::label::{Labels, Step};
+use crate::report::model::label_key::LabelKind;
 use crate::report::model::metric::Shown;
-use crate::report::model::quality::Quality;
-use crate::report::model::totals::Totals;
+use crate::report::model::quality::{Quality, outermost_user_frame};
 use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space};
 use crate::report::recording::Recording;
 use crate::report::waits::idle::IdleWaits;
 use crate::report::waits::reasons::Reasons;
-use rustc_hash::FxHashSet;
 
 /// The samples that passed all filters, with the names of their frames.
 #[derive(Debug)]
@@ -187,18 +188,6 @@ impl<'p> Selection<'p> {
         let shorts = times.iter().flat_map(|time| &time.short_waits);
         let short = shorts.fold(0u64, |sum, short| sum.saturating_add(short.count));
         self.whole.count().saturating_sub(short)
-    }
-
-    /// How many threads the view is about: with the `totals` of their time all that lived, else those that ran.
-    pub fn thread_count(&self, totals: Option<&Totals>) -> u64 {
-        if let Some(totals) = totals {
-            return totals.thread_count();
-        }
-        let thread = |group: &Group| {
-            let task = self.profile.tables.task(group.task);
-            (task.tid, task.generation)
-        };
-        self.groups.iter().map(thread).collect::<FxHashSet<_>>().len() as u64
     }
 
     /// The distinct groups that passed the filters, in a fixed order.
@@ -409,10 +398,4 @@ fn name_stack(
         return Some(labels.cut_step(profile, group.outcome, outermost_user_frame(profile, group.stack)));
     }
     group.stack.is_none().then(|| labels.nothing_step(false))
-}
-
-/// The outermost frame of a stack, when it is user code.
-pub(crate) fn outermost_user_frame(profile: &Profile, stack: Option<StackId>) -> Option<FrameId> {
-    let outermost = profile.tables.stack_frames(stack?).last()?;
-    (profile.tables.frame(outermost).flags.space == FrameSpace::User).then_some(outermost)
 }

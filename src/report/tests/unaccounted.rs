@@ -9,7 +9,7 @@ use crate::report::model::totals::Totals;
 use crate::report::options::{CommonOptions, FilterOptions, ReportOptions};
 use crate::report::print::info;
 use crate::report::print::render::render;
-use crate::report::print::text::Page;
+use crate::report::print::text::page::Page;
 use crate::report::recording::Recording;
 
 /// Four seconds of a target of 13 threads, of which the kernel told nothing.

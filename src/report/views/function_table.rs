@@ -5,7 +5,8 @@
 
 use crate::profile::StringId;
 use crate::report::model::amount::Amount;
-use crate::report::model::label::{LabelId, LabelKind, Place, Source};
+use crate::report::model::label::{LabelId, Place, Source};
+use crate::report::model::label_key::LabelKind;
 use crate::report::options::SortKey;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashSet;

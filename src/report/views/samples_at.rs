@@ -2,8 +2,9 @@
 
 use crate::base::failure::Failure;
 use crate::profile::{Outcome, Sample, StackId, TaskId};
+use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::{Activity, Key};
+use crate::report::model::group::Key;
 use crate::report::model::label::{Label, Source};
 use crate::report::options::CommonOptions;
 use crate::report::query::selection::Selection;

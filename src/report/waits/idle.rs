@@ -28,8 +28,9 @@
 use super::blocking::{BlockingCalls, CallSite, FunctionKey};
 use crate::base::units::percent;
 use crate::profile::{Profile, Reason, StackId, StringId, TaskId};
+use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::{Activity, Group};
+use crate::report::model::group::Group;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

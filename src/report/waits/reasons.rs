@@ -5,7 +5,7 @@
 
 use super::blocking::BlockingCalls;
 use crate::profile::{Profile, Reason, Sample, StackId, Wait};
-use crate::report::model::group::Activity;
+use crate::report::model::activity::Activity;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The reasons of all waits of a profile.

@@ -1,8 +1,9 @@
 //! Where a thread waited, in a few words: the program's own function that made the call, and its caller.
 
 use crate::profile::{Profile, Reason};
-use crate::report::model::group::Activity;
-use crate::report::model::label::{LabelId, LabelKind, Labels, Step};
+use crate::report::model::activity::Activity;
+use crate::report::model::label::{LabelId, Labels, Step};
+use crate::report::model::label_key::LabelKind;
 use crate::report::naming::code::{Code, is_c_library, is_own};
 
 /// A place where threads wait. Waits with one site are one row of a table of waits.

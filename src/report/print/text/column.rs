@@ -1,6 +1,6 @@
 //! Tables whose columns are as wide as what they hold.
 
-use super::{HEADING, Page, padded, push_line};
+use super::page::{HEADING, Page, padded, push_line};
 use crate::base::safe_text;
 
 /// A column: its heading, and one cell for each row.

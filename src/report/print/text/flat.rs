@@ -1,12 +1,13 @@
 //! The flat report: a row for each function, and the call paths that carry most.
 
+use super::page::{CutBy, FAINT, HEADING, Page, more_line, padded, push_line};
 use super::paths::heaviest_paths;
-use super::{CutBy, FAINT, HEADING, Page, more_line, padded, push_line};
 use crate::base::fit::{fit_apart, fit_name};
 use crate::base::safe_text;
 use crate::base::units::{count, percent, percent_text, weight};
 use crate::report::model::metric::Metric;
-use crate::report::options::{Grouping, NameStyle, ReportOptions, SortKey};
+use crate::report::naming::style::NameStyle;
+use crate::report::options::{Grouping, ReportOptions, SortKey};
 use crate::report::query::selection::Selection;
 use crate::report::views::function_table::{FunctionTable, Row};
 

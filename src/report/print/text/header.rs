@@ -1,7 +1,7 @@
 //! The lines above and below every report: what was recorded, how far to trust it, what would mend it.
 
+use super::page::{FAINT, NOTE, Page, push_line};
 use super::totals::{totals_text, whole_text};
-use super::{FAINT, NOTE, Page, push_line};
 use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::base::units::{count, counted, duration, honest_percent_text, percent, weight};

@@ -1,12 +1,13 @@
 //! The call paths that carry most, a line for each.
 
-use super::{HEADING, Page, push_line};
+use super::page::{HEADING, Page, push_line};
 use crate::base::fit::fit_name;
 use crate::base::safe_text;
 use crate::base::units::{percent, percent_text};
-use crate::report::model::label::{Label, LabelId, LabelKind};
+use crate::report::model::label::{Label, LabelId};
+use crate::report::model::label_key::LabelKind;
 use crate::report::naming::code::{Code, is_own};
-use crate::report::options::NameStyle;
+use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use crate::report::views::call_tree::{CallTree, Direction};
 use rustc_hash::FxHashMap;

@@ -1,6 +1,6 @@
 //! Callers and callees of chosen functions as text; nothing is trimmed.
 
-use super::{CutBy, FAINT, HEADING, Page, more_line, push_line};
+use super::page::{CutBy, FAINT, HEADING, Page, more_line, push_line};
 use crate::base::failure::{Failure, status};
 use crate::base::units::{percent, percent_text, weight};
 use crate::report::model::amount::Amount;

@@ -1,13 +1,14 @@
 //! Where the whole time of threads went, by thread, as text.
 
 use super::column::{Column, push_table};
-use super::{CutBy, Page, more_line};
+use super::page::{CutBy, Page, more_line};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{count, duration_in, duration_of, percent};
 use crate::report::model::totals::{Times, Totals};
 use crate::report::naming::name;
-use crate::report::options::{NameStyle, ReportOptions};
+use crate::report::naming::style::NameStyle;
+use crate::report::options::ReportOptions;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
 use crate::report::views::threads;
@@ -35,7 +36,7 @@ pub(super) fn thread_times(
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.busy_ns()));
         let cut = CutBy::of(shown.len(), options.most_rows());
         let share = percent(sum, whole_ns);
-        super::push_line(
+        super::page::push_line(
             out,
             &more_line(rows.len() - shown.len(), super::threads::noun(&rows), share, cut, page),
         );

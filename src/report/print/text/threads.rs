@@ -1,6 +1,6 @@
 //! Time by thread as text.
 
-use super::{CutBy, HEADING, Page, more_line, padded, push_line};
+use super::page::{CutBy, HEADING, Page, more_line, padded, push_line};
 use crate::base::safe_text;
 use crate::base::units::{count, percent, percent_text, weight};
 use crate::report::options::ReportOptions;

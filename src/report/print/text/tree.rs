@@ -3,7 +3,7 @@
 //! A function that is its caller's only shown callee stands right below it at the same depth, so that
 //! deep stacks stay on the page; where a path branches, each branch is marked `+` and indented.
 
-use super::{FAINT, HEADING, Page, push_line};
+use super::page::{FAINT, HEADING, Page, push_line};
 use crate::base::units::{counted, percent, percent_text, weight};
 use crate::report::options::ReportOptions;
 use crate::report::query::selection::Selection;

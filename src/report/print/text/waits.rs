@@ -1,14 +1,15 @@
 //! The table of waits as text.
 
 use super::column::{Column, push_table};
-use super::{CutBy, FAINT, Page, more_line, push_line};
+use super::page::{CutBy, FAINT, Page, more_line, push_line};
 use crate::base::fit::{fit_apart, fit_name};
 use crate::base::safe_text;
 use crate::base::units::{count, counted, duration, duration_brief, duration_of, percent, percent_text};
 use crate::profile::Reason;
 use crate::report::model::label::LabelId;
 use crate::report::naming::name;
-use crate::report::options::{NameStyle, ReportOptions};
+use crate::report::naming::style::NameStyle;
+use crate::report::options::ReportOptions;
 use crate::report::query::selection::{Selection, short_waits_name_of};
 use crate::report::waits::hidden_idle::HiddenIdle;
 use crate::report::waits::site::WaitSite;
