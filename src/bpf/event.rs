@@ -1,9 +1,9 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
-use super::wait_event::WaitEvent;
-use super::{
+use super::layout::{
     LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, prof_rescue, prof_sample, prof_stack_copy,
 };
+use super::wait_event::WaitEvent;
 use std::mem::offset_of;
 
 /// Why the bytes of a record are no event.

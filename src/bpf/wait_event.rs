@@ -1,7 +1,7 @@
 //! Waits and the times of threads as the kernel side sends them.
 
 use super::event::{DecodeError, Fields, SampleEvent};
-use super::{prof_thread_time, prof_wait, prof_watched};
+use super::layout::{prof_thread_time, prof_wait, prof_watched};
 use std::mem::offset_of;
 
 /// `enum prof_wait_kind`: what a record of the ring of waits is.

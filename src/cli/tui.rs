@@ -9,8 +9,8 @@ use crate::base::failure::Failure;
 use crate::commands::live::LiveOptions;
 use crate::record::Target;
 use crate::report::{ColorWhen, CommonOptions};
-use crate::tui::TuiOptions;
 use crate::tui::app::action::Tab;
+use crate::tui::options::TuiOptions;
 use clap::Args;
 use std::ffi::OsString;
 

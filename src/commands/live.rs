@@ -4,9 +4,13 @@
 use crate::base::{safe_text, units};
 use crate::profile::CpuShares;
 use crate::record::RecordOptions;
-use crate::record::live::{INTERVALS, Live, LiveEvent, Saved, Snapshot};
+use crate::record::live::events::{LiveEvent, Snapshot};
+use crate::record::live::handle::Live;
+use crate::record::live::{INTERVALS, Saved};
 use crate::report::{Recording, ending_words};
-use crate::tui::{self, Feed, FeedSender, LiveCommand, LiveStatus, Seen, Source, TuiOptions};
+use crate::tui;
+use crate::tui::options::TuiOptions;
+use crate::tui::{Feed, FeedSender, LiveCommand, LiveStatus, Seen, Source};
 use anyhow::Context;
 use std::io::Write as _;
 use std::sync::Arc;

@@ -22,7 +22,8 @@ mod work;
 
 pub use demangle::demangle;
 pub use elf_names::debug_file::find_debug_file;
-pub use elf_names::resolve::{DebugProblem, ModuleNames, NameSource, ResolvedLocation};
+pub use elf_names::problem::{DebugProblem, NameSource};
+pub use elf_names::resolve::{ModuleNames, ResolvedLocation};
 pub use error::SymbolError;
 pub use generated::jit_dump::{JitDump, JitName};
 pub use generated::perf_map::{Owner, PerfMap, PerfMapSource};

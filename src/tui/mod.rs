@@ -5,48 +5,22 @@
 //! screen shows the last one and never waits.
 pub mod app;
 pub mod compute;
+pub(crate) mod options;
 pub mod terminal;
 #[cfg(test)]
 mod tests;
 pub mod views;
 pub mod widgets;
-use app::action;
 pub use app::action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
 pub use app::feed::{FeedReceiver, FeedSender, feed};
 pub use app::session::{Source, run_source};
+pub use options::TuiOptions;
 
 use crate::base::failure::Failure;
-use crate::report::{ColorWhen, CommonOptions, Recording};
+use crate::report::Recording;
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::sync::Arc;
-
-/// Everything that `prof tui` can be told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TuiOptions {
-    /// Which samples and frames of which profile.
-    pub common: CommonOptions,
-    /// The view that is opened first.
-    pub tab: action::Tab,
-    /// Only ASCII characters.
-    pub ascii: bool,
-    /// The mouse is ours.
-    pub mouse: bool,
-    /// When there are colours.
-    pub color: ColorWhen,
-}
-
-impl Default for TuiOptions {
-    fn default() -> Self {
-        TuiOptions {
-            common: CommonOptions::default(),
-            tab: action::Tab::default(),
-            ascii: false,
-            mouse: true,
-            color: ColorWhen::default(),
-        }
-    }
-}
 
 /// `prof tui FILE`; returns the exit status.
 ///

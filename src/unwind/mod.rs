@@ -20,7 +20,8 @@ pub mod walk;
 
 pub use arch::architecture::Architecture;
 pub use code::bytes::is_linkage_stub;
-pub use elf::image::{ElfError, ElfImage, ElfType, Segment};
+pub use elf::error::ElfError;
+pub use elf::image::{ElfImage, ElfType, Segment};
 pub use elf::limits::Limits;
 pub use go::pclntab::GoTable;
 pub use rule::{Rule, RuleKind};

@@ -12,12 +12,6 @@ use std::path::Path;
 /// What the container has to be started with, for the container engines that there are.
 pub const CONTAINER_OPTIONS: &str = "--cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE --cap-add SYSLOG";
 
-/// The value of a field of /proc/self/status, with its colon.
-pub(crate) fn status_field(name: &str) -> Option<String> {
-    let text = std::fs::read_to_string("/proc/self/status").ok()?;
-    text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
-}
-
 /// A capability that a recording uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Capability {

@@ -6,7 +6,7 @@ use std::io;
 /// these have none that the kernel would take.
 pub fn filtered_calls() -> Vec<&'static str> {
     const HAS_FILTER: &str = "2";
-    if super::rights::status_field("Seccomp:").is_none_or(|mode| mode.trim() != HAS_FILTER) {
+    if super::proc_status::status_field("Seccomp:").is_none_or(|mode| mode.trim() != HAS_FILTER) {
         return Vec::new();
     }
     // SAFETY: the kernel reads the attributes through a null pointer, which it answers by EFAULT.

@@ -1,12 +1,13 @@
 //! The thread that keeps what was seen, has it named and merged, and makes the pictures of it that are shown.
 
-use super::archive::{Archive, Downsampling};
+use super::archive::Archive;
+use super::control::Control;
 use super::delta::Delta;
+use super::events::{Ended, LiveEvent, Snapshot, Status};
 use super::mailbox::LiveEvents;
-use super::recorder::Control;
-use super::{Ended, LiveEvent, Snapshot, Status};
 use crate::profile::{End, FrameId, Integrity, Profile, counter};
-use crate::record::names::lookup::{Answer, Urgency};
+use crate::record::live::message::{Message, RecorderEnd, Request};
+use crate::record::names::lookup::Urgency;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -40,50 +41,12 @@ const MANY_TABLE_ROWS: usize = 1 << 19;
 /// Said when new stacks are no longer kept whole.
 const STACKS_DIFFER: &str = "stacks hardly ever repeat: of new ones the outer and inner frames are kept, of the past less than a minute in full";
 
-/// What reaches the keeper.
-#[derive(Debug)]
-pub(super) enum Message {
-    /// From the recorder.
-    Delta(Box<Delta>),
-    /// Names that were looked up.
-    Named(Answer),
-    /// The past, in less detail.
-    Downsampled(Box<Downsampling>),
-    /// From whoever shows it.
-    Ask(Request),
-    /// The recorder has ended.
-    Ended(Box<RecorderEnd>),
-}
-
 /// When it is asked whether there is to be a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Moment {
     /// The threads that live have just been looked at.
     Look,
     Other,
-}
-
-/// What can be asked for.
-#[derive(Debug)]
-pub(super) enum Request {
-    /// Forget what was seen.
-    Clear,
-    /// Make pictures this often.
-    Interval(Duration),
-    /// What was seen of a snapshot, with the names that were still missing, to be saved.
-    Complete(Box<Profile>, Sender<Box<Profile>>),
-    /// End.
-    Quit,
-}
-
-/// How the recorder ended.
-#[derive(Debug)]
-pub(super) struct RecorderEnd {
-    pub reason: String,
-    pub news: Option<Box<Delta>>,
-    pub command_status: Option<i32>,
-    pub command_signal: Option<i32>,
-    pub failure: Option<anyhow::Error>,
 }
 
 /// The keeper's state.
@@ -137,7 +100,7 @@ impl Keeper {
             control,
             sender,
             hz,
-            interval: super::DEFAULT_INTERVAL,
+            interval: super::events::DEFAULT_INTERVAL,
             started: Instant::now(),
             last_snapshot: None,
             last_status: None,

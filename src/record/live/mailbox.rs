@@ -1,6 +1,6 @@
 //! Events of a live recording on their way to whoever shows them: of each kind only the newest waits.
 
-use super::LiveEvent;
+use super::events::LiveEvent;
 use std::collections::VecDeque;
 use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -99,8 +99,8 @@ impl LiveEvents {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Snapshot, Status};
     use super::*;
+    use crate::record::live::events::{Snapshot, Status};
 
     fn status(samples: u64) -> LiveEvent {
         LiveEvent::Status(Status { samples, ..Status::default() })

@@ -1,11 +1,12 @@
 //! The thread that records: it empties the rings as `prof record` does, and waits for nobody.
 
 use super::delta::{Cursor, Delta};
-use super::keeper::{Message, RecorderEnd};
+use super::message::{Message, RecorderEnd};
 use crate::base::pace::{Pace, thread_cpu_time};
 use crate::base::privilege;
 use crate::profile::{EventInfo, Meta};
 use crate::record::environment::descriptors;
+use crate::record::live::control::Control;
 use crate::record::options::{RecordOptions, Target};
 use crate::record::recorder::PATIENCE;
 use crate::record::session::stop_reason::StopReason;
@@ -13,7 +14,7 @@ use crate::record::session::{Session, Start};
 use crate::record::target::launch::{Child, files_to_preload};
 use crate::record::target::search;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -24,28 +25,6 @@ const EARLY: Duration = Duration::from_millis(1200);
 const LOOK_REST: u32 = 250;
 /// What is new is handed over at once; that nothing is new, this often.
 const QUIET_INTERVAL: Duration = Duration::from_millis(300);
-
-/// What others ask of the recording thread.
-#[derive(Debug, Default)]
-pub(super) struct Control {
-    /// To end the recording as if the user had stopped it.
-    pub stop: AtomicBool,
-    /// To end at once, without a last picture.
-    pub abandon: AtomicBool,
-    /// To begin anew with the rows of its profile.
-    pub reset: AtomicBool,
-    /// How often pictures are made, ms; 0: as by default.
-    pub interval_ms: AtomicU64,
-}
-
-impl Control {
-    fn interval(&self) -> Duration {
-        match self.interval_ms.load(Ordering::Relaxed) {
-            0 => super::DEFAULT_INTERVAL,
-            interval_ms => Duration::from_millis(interval_ms),
-        }
-    }
-}
 
 /// What is known once a target is attached.
 #[derive(Debug, Clone)]

@@ -1,10 +1,9 @@
 //! What was seen, as a file that `prof report` reads.
 
-use super::Live;
-use super::keeper::Request;
+use super::handle::Live;
+use super::message::{Message, Request};
 use crate::base::failure::{Failure, status};
 use crate::profile::{Profile, Writer};
-use crate::record::live::keeper::Message;
 use crate::record::options::Output;
 use crate::record::output::{self, Destination};
 use crate::record::recorder::{local_time, write_error};

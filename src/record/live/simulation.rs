@@ -1,11 +1,12 @@
 //! A live recording without a target, fed with made-up samples: days pass in seconds. For benches and tests.
 
 use super::archive::Archive;
+use super::control::Control;
 use super::delta::Delta;
+use super::events::Snapshot;
 use super::keeper::Keeper;
 use super::mailbox::LiveEvents;
-use super::recorder::Control;
-use super::{Snapshot, keeper, names_for};
+use super::names_for::names_for;
 use crate::profile::{
     End, EventInfo, Frame, FrameId, Meta, Module, ModuleKind, Reason, Sample, Stack, StackId, StringId, Task,
     Unit, Wait,
@@ -26,7 +27,7 @@ const MANY_ROWS: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Simulation {
     keeper: Keeper,
-    inbox: Receiver<keeper::Message>,
+    inbox: Receiver<crate::record::live::message::Message>,
     /// Stacks so far, under the numbers of the recorder.
     stacks: u32,
     /// All stacks ever made.

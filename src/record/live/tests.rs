@@ -1,22 +1,24 @@
 //! What a live recording keeps, tested with made-up news.
 
 use super::archive::Archive;
+use super::control::Control;
 use super::delta::Delta;
 use super::downsample::{Downsampler, Limits};
-use super::keeper::{Keeper, Message};
-use super::names_for;
-use super::recorder::Control;
+use super::keeper::Keeper;
+use super::message::{Message, Request};
+use super::names_for::names_for;
 use super::save::save;
 use super::*;
 use crate::bpf::Doing;
 use crate::profile::{
-    End, Event, EventInfo, Frame, FrameId, Merged, Meta, Module, ModuleId, ModuleKind, Reason, Sample, Stack,
-    StackId, StringId, Task, TaskId, ThreadTime, Unit, Wait,
+    End, Event, EventInfo, Frame, FrameId, Integrity, Merged, Meta, Module, ModuleId, ModuleKind, Profile,
+    Reason, Sample, Stack, StackId, StringId, Task, TaskId, ThreadTime, Unit, Wait,
 };
 use crate::record::names::symbolize::kernel_location;
 use crate::record::options::Output;
 use crate::record::waits::living::Living;
-use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const PERIOD_NS: u64 = 1_001_001;

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 /// The lines of a selection, which are made when they are written.
 #[derive(Debug)]
-pub(super) struct FoldedLines {
+pub(crate) struct FoldedLines {
     tree: TextTree,
     count: bool,
 }

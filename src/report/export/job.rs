@@ -1,6 +1,6 @@
 //! Writing what a screen shows to a new file, whose name is chosen so that nothing is replaced.
 
-use super::Rendered;
+use super::rendered::Rendered;
 use crate::base::privilege;
 use crate::report::options::{
     ColorWhen, CommonOptions, Destination, ExportFormat, ExportOptions, ReportOptions, SortKey, View,

@@ -3,6 +3,7 @@
 mod folded;
 mod job;
 mod palette;
+pub(crate) mod rendered;
 mod svg;
 mod text_tree;
 
@@ -13,8 +14,7 @@ use super::options::{ExportFormat, ExportOptions};
 use super::print::output;
 use super::recording::Recording;
 use crate::base::failure::Failure;
-use folded::FoldedLines;
-use std::io::{self, Write};
+use crate::report::export::rendered::Rendered;
 use std::path::Path;
 
 /// File name endings, and what is written for each.
@@ -52,34 +52,6 @@ pub fn export(options: &ExportOptions) -> anyhow::Result<()> {
     let recording = Recording::load(&options.common.input)?;
     let rendered = Rendered::new(&recording, options)?;
     output::write_with(&options.destination, |out| rendered.write(out))
-}
-
-/// A file that only has to be written.
-#[derive(Debug)]
-enum Rendered {
-    Bytes(Vec<u8>),
-    /// Lines can be far longer together than what they are made of.
-    Merged(FoldedLines),
-}
-
-impl Rendered {
-    fn new(recording: &Recording, options: &ExportOptions) -> anyhow::Result<Self> {
-        let selection = recording.select(&options.common)?;
-        Ok(match options.format {
-            ExportFormat::Folded => {
-                let names = options.common.names.unwrap_or(super::naming::style::NameStyle::Full);
-                Rendered::Merged(FoldedLines::new(&selection, names, options.count))
-            }
-            ExportFormat::Svg => Rendered::Bytes(svg::svg(recording, &selection, options)?),
-        })
-    }
-
-    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        match self {
-            Rendered::Bytes(bytes) => out.write_all(bytes),
-            Rendered::Merged(lines) => lines.write(out),
-        }
-    }
 }
 
 /// The exported bytes.

@@ -4,7 +4,7 @@ use super::text_tree::{SUFFIXES, kind_of, step_text};
 use crate::base::safe_text;
 use crate::profile::Reason;
 use crate::report::model::label::{LabelId, thread_name};
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use inferno::flamegraph::color::{Color, PaletteMap};

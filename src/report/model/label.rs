@@ -3,10 +3,11 @@
 //! A machine frame becomes one step for each function inlined at its address and one for the function
 //! that owns the code. A label holds foreign text as it is; every output makes it safe itself.
 
+use super::label_kind::LabelKind;
 use crate::profile::{
     FRAMES_LEFT_OUT, FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task, UNNAMED_CODE,
 };
-use crate::report::model::label_key::{LabelKey, LabelKind};
+use crate::report::model::label_key::{LabelKey, Source};
 use crate::report::naming::short_names::FullName;
 use crate::report::naming::style::NameStyle;
 use crate::report::naming::{name, short_names};
@@ -102,23 +103,6 @@ impl Label {
     #[cfg(test)]
     pub(crate) fn for_tests(name: &str, kind: LabelKind) -> Self {
         Label { kind, ..bare_label(name.to_owned(), kind) }
-    }
-}
-
-/// A place in the source.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Source {
-    /// Path of the file as the compiler recorded it.
-    pub file: String,
-    /// Line, 0 when unknown.
-    pub line: u32,
-}
-
-impl Source {
-    /// `file.c:12`; with the whole path unless the style is short. Foreign text.
-    pub fn text(&self, style: NameStyle) -> String {
-        let file = if style == NameStyle::Short { name::module_file(&self.file) } else { &self.file };
-        if self.line == 0 { file.to_owned() } else { format!("{file}:{}", self.line) }
     }
 }
 

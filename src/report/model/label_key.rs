@@ -1,28 +1,7 @@
 //! What makes two rows the same: name, kind, module, and the line where rows are lines.
 
-use crate::profile::Reason;
-use crate::report::model::label::Source;
-
-/// What kind of thing a label names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LabelKind {
-    /// Code of a program.
-    Program,
-    /// Code of a shared library.
-    Library,
-    /// Code of the kernel.
-    Kernel,
-    /// Code generated at run time.
-    Jit,
-    /// A thread or process.
-    Task,
-    /// The place where a stack ends although it should go on.
-    Cut,
-    /// A stack of which nothing can be shown.
-    Nothing,
-    /// Why a thread waited.
-    Wait(Reason),
-}
+use crate::report::naming::name;
+use crate::report::naming::style::NameStyle;
 
 /// What a label is known by outside of its [`Labels`]: the same in every selection of every snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,4 +12,21 @@ pub struct LabelKey {
     pub module: String,
     /// Source line, for labels that stand for one.
     pub line: Option<Source>,
+}
+
+/// A place in the source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Source {
+    /// Path of the file as the compiler recorded it.
+    pub file: String,
+    /// Line, 0 when unknown.
+    pub line: u32,
+}
+
+impl Source {
+    /// `file.c:12`; with the whole path unless the style is short. Foreign text.
+    pub fn text(&self, style: NameStyle) -> String {
+        let file = if style == NameStyle::Short { name::module_file(&self.file) } else { &self.file };
+        if self.line == 0 { file.to_owned() } else { format!("{file}:{}", self.line) }
+    }
 }

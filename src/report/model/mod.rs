@@ -7,6 +7,7 @@ pub(crate) mod ending;
 pub(crate) mod group;
 pub(crate) mod label;
 pub(crate) mod label_key;
+pub(crate) mod label_kind;
 pub(crate) mod metric;
 pub(crate) mod quality;
 pub(crate) mod rollup;

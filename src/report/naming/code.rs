@@ -3,7 +3,7 @@
 //! A table of waits names the first function that is the program's own, since nobody looks for `futex_wait`.
 
 use super::name::module_stem;
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 
 /// Libraries that programs are linked with by their language, by the name of the file up to `.so`.
 const RUNTIME_LIBRARIES: [&str; 16] = [

@@ -4,7 +4,7 @@
 //! deeper than a constant.
 
 use super::style::NameStyle;
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 use std::borrow::Cow;
 
 /// Deepest nesting of `<Type as Trait>` and of thunks that is looked into.

@@ -8,7 +8,7 @@ use crate::base::units::percent;
 use crate::profile::{End, FoundBy, FrameId};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::model::totals::Totals;
 use crate::report::naming::name;
 use crate::report::options::{ReportOptions, View};

@@ -9,7 +9,7 @@ use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
 use crate::report::model::group::Group;
 use crate::report::model::label::{Labels, Step};
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::model::metric::Shown;
 use crate::report::model::quality::{Quality, outermost_user_frame};
 use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space};

@@ -4,7 +4,8 @@ use super::filter::{matching_threads, pattern};
 use crate::base::failure::Failure;
 use crate::profile::{Tables, TaskId};
 use crate::report::model::label::{LabelId, Labels, Step};
-use crate::report::model::label_key::{LabelKey, LabelKind};
+use crate::report::model::label_key::LabelKey;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::options::{PathStep, StackFilter};
 
 /// Stack filters made ready for the labels of one selection.

@@ -5,8 +5,9 @@
 
 use crate::profile::StringId;
 use crate::report::model::amount::Amount;
-use crate::report::model::label::{LabelId, Place, Source};
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label::{LabelId, Place};
+use crate::report::model::label_key::Source;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::options::SortKey;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashSet;

@@ -4,7 +4,7 @@
 use super::calls::{WaitingCall, is_kernel_lock};
 use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId};
 use crate::report::model::label::{code_kind, module_text};
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_own};
 use crate::report::naming::name::module_stem;
 use rustc_hash::FxHashMap;

@@ -3,7 +3,7 @@
 use crate::profile::{Profile, Reason};
 use crate::report::model::activity::Activity;
 use crate::report::model::label::{LabelId, Labels, Step};
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_c_library, is_own};
 
 /// A place where threads wait. Waits with one site are one row of a table of waits.

@@ -1,6 +1,6 @@
 //! Functions, inline chains and lines from DWARF, by addr2line, one unit at a time.
 
-use super::resolve::DebugProblem;
+use super::problem::DebugProblem;
 use super::survey::{KnownAbbreviations, Survey, Surveyor};
 use super::unit_context::{Member, UnitContext};
 use super::units::UnitIndex;

@@ -4,6 +4,7 @@
 pub(crate) mod debug_file;
 pub(crate) mod dwarf;
 pub(crate) mod plt;
+pub(crate) mod problem;
 pub(crate) mod resolve;
 pub(crate) mod survey;
 pub(crate) mod symbol_table;

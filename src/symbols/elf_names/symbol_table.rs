@@ -6,7 +6,7 @@
 //!
 //! Of every function 32 bytes are kept; names stay in the file and are read when they are asked for.
 
-use super::resolve::NameSource;
+use super::problem::NameSource;
 use crate::symbols::error::SymbolError;
 use crate::symbols::limits::Limits;
 use crate::symbols::sections::image::{ElfImage, Section as SectionHeader};

@@ -3,7 +3,7 @@
 //! Where a unit says what it covers differs by compiler; the order of preference is addr2line's: `DW_AT_ranges`,
 //! `.debug_aranges`, `DW_AT_low_pc` with `DW_AT_high_pc`, and the line table for want of anything else.
 
-use super::resolve::DebugProblem;
+use super::problem::DebugProblem;
 use crate::symbols::error::SymbolError;
 use crate::symbols::sections::dwarf::{DebugStores, Sections};
 use crate::symbols::sections::reader::SectionReader;

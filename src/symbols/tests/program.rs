@@ -2,7 +2,8 @@
 
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
-use crate::symbols::elf_names::resolve::{DebugProblem, ModuleNames, NameSource, ResolvedLocation};
+use crate::symbols::elf_names::problem::{DebugProblem, NameSource};
+use crate::symbols::elf_names::resolve::{ModuleNames, ResolvedLocation};
 use crate::symbols::error::SymbolError;
 use crate::symbols::limits::Limits;
 use std::ffi::OsStr;

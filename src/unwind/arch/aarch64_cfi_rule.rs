@@ -7,7 +7,7 @@ use gimli::{AArch64, CfaRule, RegisterRule};
 
 use super::architecture::Architecture;
 use crate::unwind::rule::Rule;
-use crate::unwind::table::cfi_rule::Row;
+use crate::unwind::table::cfi_row::Row;
 
 /// Distance of the return address from the saved x29 in a frame record, in bytes.
 const RECORD_WORD: i64 = 8;

@@ -3,7 +3,8 @@
 //! Erlang's processes have stacks of their own, anywhere in memory, and C functions that they call run on the thread's. The
 //! frame pointer leads from one to the other, and is 0 in the outermost frame of an Erlang process.
 
-use crate::unwind::elf::image::{ElfImage, Fields, Section, c_string};
+use crate::unwind::elf::fields::{Fields, c_string};
+use crate::unwind::elf::image::{ElfImage, Section};
 use crate::unwind::elf::limits::Limits;
 use crate::unwind::rule::Rule;
 use crate::unwind::table::rows::{PAGE_SHIFT, Page, Row, Table};

@@ -6,7 +6,8 @@ use rayon::prelude::*;
 
 use super::bytes::{Code, CodeBytes};
 use super::control_flow::{FunctionStart, fixed_address};
-use crate::unwind::elf::image::{ElfImage, Fields, Section, c_string};
+use crate::unwind::elf::fields::{Fields, c_string};
+use crate::unwind::elf::image::{ElfImage, Section};
 use crate::unwind::elf::limits::Limits;
 use crate::unwind::rule::{RSP, Rule};
 use crate::unwind::table::sequence::Sequences;

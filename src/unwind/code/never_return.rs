@@ -4,7 +4,8 @@ use rustc_hash::FxHashSet;
 
 use super::bytes::{ENDBR64, LINKAGE_TABLES};
 use super::function_starts::for_each_function;
-use crate::unwind::elf::image::{ElfImage, Fields, Section, c_string};
+use crate::unwind::elf::fields::{Fields, c_string};
+use crate::unwind::elf::image::{ElfImage, Section};
 use crate::unwind::elf::limits::Limits;
 
 /// Functions of the C and C++ libraries that end the program, the thread, or the function that calls them.

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::image::{Fields, c_string};
+use super::fields::{Fields, c_string};
 
 /// Libraries that one file may name.
 const MAX_NEEDED: usize = 4096;

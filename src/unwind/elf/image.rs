@@ -4,6 +4,8 @@
 //! every number is checked before it is used. Only headers and small sections are kept; the unwind
 //! sections are read when a table is compiled. Format: the System V gABI and its x86-64 supplement.
 
+use crate::unwind::elf::error::ElfError;
+use crate::unwind::elf::fields::{Fields, MAX_PATH_BYTES, c_string};
 use std::ffi::OsString;
 use std::fs::File;
 use std::os::unix::ffi::OsStringExt;
@@ -15,36 +17,6 @@ use super::dynamic::Dynamic;
 use super::limits::Limits;
 use super::source::{Source, unpack};
 use crate::unwind::arch::architecture::Architecture;
-
-/// Why an ELF file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ElfError {
-    /// The file could not be read, or is shorter than its headers say.
-    #[error("cannot read the file")]
-    Read(#[from] std::io::Error),
-    /// The file does not start with an ELF header.
-    #[error("not an ELF file")]
-    NotElf,
-    /// A 32-bit file.
-    #[error("a 32-bit file: only 64-bit code can be unwound")]
-    Class32,
-    /// A file for another processor; the number is ELF's `e_machine`.
-    #[error("made for another processor (ELF machine {0})")]
-    ForeignMachine(u16),
-    /// A header contradicts itself or the file's size.
-    #[error("malformed ELF file: {0}")]
-    Malformed(&'static str),
-    /// Something in the file is larger than the limits allow.
-    #[error("refused: {what} of {size} is above the limit of {limit}")]
-    TooLarge {
-        /// What is too large.
-        what: &'static str,
-        /// How much the file has or claims.
-        size: u64,
-        /// How much is allowed.
-        limit: u64,
-    },
-}
 
 /// What kind of ELF file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,8 +88,6 @@ pub struct ElfImage {
 
 /// Bytes of a dynamic section, an interpreter path or a note that are looked at.
 const MAX_SMALL_BYTES: u64 = 1 << 20;
-/// A string longer than any path that the kernel accepts is ignored.
-const MAX_PATH_BYTES: u64 = 4096;
 /// A longer build ID is not one.
 const MAX_BUILD_ID_BYTES: usize = 64;
 
@@ -485,34 +455,4 @@ impl ElfImage {
             .max_by_key(|segment| (is_unmoved(segment), is_exact(segment), shown(segment)))?;
         Some(bias(best))
     }
-}
-
-/// Little-endian numbers at offsets of a byte string that may be too short.
-#[derive(Clone, Copy)]
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
-
-impl Fields<'_> {
-    fn array<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
-        self.0.get(offset..)?.first_chunk().copied()
-    }
-
-    pub(crate) fn u16(&self, offset: usize) -> Option<u16> {
-        self.array(offset).map(u16::from_le_bytes)
-    }
-
-    pub(crate) fn u32(&self, offset: usize) -> Option<u32> {
-        self.array(offset).map(u32::from_le_bytes)
-    }
-
-    pub(crate) fn u64(&self, offset: usize) -> Option<u64> {
-        self.array(offset).map(u64::from_le_bytes)
-    }
-}
-
-/// The bytes from an offset up to the next NUL, or `None` where there is none within [`MAX_PATH_BYTES`]:
-/// many names may share one string table, so a search must not run to its end.
-pub(crate) fn c_string(bytes: &[u8], offset: usize) -> Option<&[u8]> {
-    let rest = bytes.get(offset..)?;
-    let rest = &rest[..rest.len().min(MAX_PATH_BYTES as usize)];
-    rest.iter().position(|&byte| byte == 0).map(|end| &rest[..end])
 }

@@ -2,6 +2,8 @@
 //! Within limits; nothing is believed without a check.
 
 pub(crate) mod dynamic;
+pub(crate) mod error;
+pub(crate) mod fields;
 pub mod image;
 pub mod limits;
 pub(crate) mod source;

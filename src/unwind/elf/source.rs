@@ -9,7 +9,7 @@ use object::read::CompressedData;
 
 use crate::base::file_holes;
 
-use super::image::ElfError;
+use super::error::ElfError;
 use super::limits::Limits;
 
 /// An opened file, or one in memory.

@@ -5,7 +5,8 @@
 //! in `src/internal/abi/symtab.go`, `src/runtime/symtab.go` and `src/cmd/link/internal/ld/pcln.go` of Go;
 //! versions 1.18 and later are read (`0xfffffff0` and `0xfffffff1`).
 
-use crate::unwind::elf::image::{ElfImage, Fields, Section, c_string};
+use crate::unwind::elf::fields::{Fields, c_string};
+use crate::unwind::elf::image::{ElfImage, Section};
 use crate::unwind::elf::limits::Limits;
 
 /// First word of the table, Go 1.18 and 1.20.

@@ -4,7 +4,7 @@
 //! stays within it.
 
 use super::rows::{MAX_PAGE_ROWS, Page, Row, Table};
-use crate::unwind::elf::image::Fields;
+use crate::unwind::elf::fields::Fields;
 use crate::unwind::elf::limits::Limits;
 use crate::unwind::rule::{RaKind, RbpKind, Rule, RuleKind};
 

@@ -2,18 +2,18 @@
 //!
 //! Formats: `.eh_frame` as in the Linux Standard Base, `.debug_frame` as in DWARF 5 §6.4.
 
+use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets};
 use std::sync::OnceLock;
 
-use gimli::{BaseAddresses, DebugFrame, EhFrame, EndianSlice, LittleEndian, UnwindSection};
+use gimli::{BaseAddresses, DebugFrame, EhFrame, LittleEndian, UnwindSection};
 use object::elf;
 
+use super::cfi_entry::parse_fde;
 use crate::unwind::arch::architecture::Architecture;
-use crate::unwind::elf::image::{ElfError, ElfImage, Fields, Section};
+use crate::unwind::elf::error::ElfError;
+use crate::unwind::elf::fields::Fields;
+use crate::unwind::elf::image::{ElfImage, Section};
 use crate::unwind::elf::limits::Limits;
-use crate::unwind::walk::full_step::parse_fde;
-
-/// Bytes of an unwind section, read in place.
-pub(crate) type Bytes<'a> = EndianSlice<'a, LittleEndian>;
 
 /// The unwind sections of a module, as bytes. Ten megabytes for a large library: load it only to compile
 /// a table or to evaluate a rule that the table cannot hold, and drop it.
@@ -27,13 +27,6 @@ pub struct CfiSections {
     index: OnceLock<Vec<IndexEntry>>,
 }
 
-/// Which section an entry is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EntryIn {
-    EhFrame,
-    DebugFrame,
-}
-
 /// One FDE and the code that it covers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct IndexEntry {
@@ -41,13 +34,6 @@ pub(crate) struct IndexEntry {
     pub(crate) end: u64,
     pub(crate) section: EntryIn,
     pub(crate) offsets: EntryOffsets,
-}
-
-/// Where one FDE is, before it is parsed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EntryOffsets {
-    pub(crate) fde: usize,
-    pub(crate) cie: usize,
 }
 
 impl CfiSections {

@@ -3,9 +3,9 @@
 //! What a rule cannot say becomes [`Rule::USER`]; nothing is approximated. DWARF register numbers and
 //! the meaning of the rules: DWARF 5 §6.4; the signal frame: the x86-64 kernel's `struct rt_sigframe`.
 
+use crate::unwind::table::cfi_row::Row;
 use gimli::{
-    CfaRule, Encoding, Expression, Operation, Reader, Register, RegisterRule, UnwindContextStorage,
-    UnwindExpression, UnwindSection, UnwindTableRow, X86_64,
+    CfaRule, Encoding, Expression, Operation, Reader, RegisterRule, UnwindExpression, UnwindSection, X86_64,
 };
 
 use crate::unwind::arch::aarch64_cfi_rule;
@@ -18,19 +18,6 @@ const UCONTEXT_RSP: i32 = 160;
 const UCONTEXT_RIP: i64 = 168;
 /// More operations than this in an expression are left to user space.
 const MAX_OPERATIONS: usize = 16;
-
-/// Storage of one row under evaluation. gimli's own has room for 192 registers, and is copied for every
-/// FDE; x86-64's entries name 17 at most. An entry that needs more is an error of that entry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SmallRows;
-
-impl UnwindContextStorage<usize> for SmallRows {
-    type Rules = [(Register, RegisterRule<usize>); 32];
-    type Stack = [UnwindTableRow<usize, Self>; 6];
-}
-
-/// A row under evaluation.
-pub(crate) type Row = UnwindTableRow<usize, SmallRows>;
 
 /// The rule of a row.
 ///

@@ -5,7 +5,8 @@ use super::rows::{PAGE_SHIFT, RuleInterner, Table, TableBuilder};
 use super::sequence::{Sequence, Sequences};
 use crate::unwind::code::bytes::code_ranges;
 use crate::unwind::code::patterns::KnownCode;
-use crate::unwind::elf::image::{ElfError, ElfImage, Segment};
+use crate::unwind::elf::error::ElfError;
+use crate::unwind::elf::image::{ElfImage, Segment};
 use crate::unwind::elf::limits::Limits;
 use crate::unwind::rule::{RSP, RbpKind, Rule, RuleKind};
 

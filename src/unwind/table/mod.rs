@@ -3,6 +3,8 @@
 
 pub mod bytes;
 pub mod cfi;
+pub(crate) mod cfi_entry;
+pub(crate) mod cfi_row;
 pub(crate) mod cfi_rule;
 pub mod compile;
 pub mod rows;

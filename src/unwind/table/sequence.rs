@@ -6,8 +6,9 @@ use gimli::{BaseAddresses, CommonInformationEntry, UnwindContext, UnwindOffset, 
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
-use super::cfi::{Bytes, EntryOffsets};
-use super::cfi_rule::{SmallRows, rule_of_row};
+use super::cfi_entry::{Bytes, EntryOffsets};
+use super::cfi_row::SmallRows;
+use super::cfi_rule::rule_of_row;
 use super::compile::TableError;
 use super::rows::RuleInterner;
 use crate::unwind::arch::architecture::Architecture;

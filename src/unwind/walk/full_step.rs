@@ -1,14 +1,16 @@
 //! One step by full evaluation of a module's own entries: any rule, any expression, all registers.
 
+use crate::unwind::table::cfi_entry::parse_fde;
 use gimli::{
-    BaseAddresses, CfaRule, EvaluationResult, FrameDescriptionEntry, Location, Piece, Register, RegisterRule,
-    UnwindContext, UnwindExpression, UnwindOffset, UnwindSection, UnwindTableRow, Value,
+    BaseAddresses, CfaRule, EvaluationResult, Location, Piece, Register, RegisterRule, UnwindContext,
+    UnwindExpression, UnwindSection, UnwindTableRow, Value,
 };
 
 use super::memory::{Memory, MemoryError};
 use super::registers::FrameState;
 use crate::unwind::arch::architecture::{Architecture, MAX_REGISTERS};
-use crate::unwind::table::cfi::{Bytes, CfiSections, EntryIn, EntryOffsets};
+use crate::unwind::table::cfi::CfiSections;
+use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets};
 
 /// Operations that one expression may execute. Real ones have a dozen.
 const MAX_ITERATIONS: u32 = 1000;
@@ -60,18 +62,6 @@ pub(crate) fn full_step(
         EntryIn::DebugFrame => Step { section: &cfi.debug_frame(), bases: cfi.bases(), bias, state, memory }
             .run(entry.offsets, own),
     }
-}
-
-/// Parses one FDE with its CIE.
-pub(crate) fn parse_fde<'a, S: UnwindSection<Bytes<'a>>>(
-    section: &S,
-    bases: &BaseAddresses,
-    offsets: EntryOffsets,
-) -> gimli::Result<FrameDescriptionEntry<Bytes<'a>>> {
-    section.fde_from_offset(bases, offsets.fde.into(), |section, bases, offset| {
-        let offset: usize = UnwindOffset::into(offset);
-        section.cie_from_offset(bases, offset.into())
-    })
 }
 
 struct Step<'s, S, M> {

@@ -3,7 +3,7 @@
 use crate::base::fit::fit_name;
 use crate::base::safe_text;
 use crate::report::model::label::Label;
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::name;
 use crate::report::naming::style::NameStyle;
 use anstyle::{AnsiColor, Style};

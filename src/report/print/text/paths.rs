@@ -5,7 +5,7 @@ use crate::base::fit::fit_name;
 use crate::base::safe_text;
 use crate::base::units::{percent, percent_text};
 use crate::report::model::label::{Label, LabelId};
-use crate::report::model::label_key::LabelKind;
+use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_own};
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;

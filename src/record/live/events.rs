@@ -1,0 +1,73 @@
+//! What a recording that is watched sends to whoever watches it.
+
+use super::downsample::Rollup;
+use crate::profile::{FrameId, Integrity, Profile};
+use crate::record::session::cost::CostOf;
+use std::time::Duration;
+
+/// How often a snapshot is made when nothing else is asked for.
+pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a live recording tells.
+#[derive(Debug)]
+pub enum LiveEvent {
+    /// What is known so far.
+    Snapshot(Box<Snapshot>),
+    /// How it goes, about every second.
+    Status(Status),
+    /// Something that the user should know.
+    Notice(String),
+    /// The recording has ended. Snapshots may follow when names come late.
+    Ended(Ended),
+}
+
+/// Everything that was seen so far, ready to be shown. Times count from the start, or from when it was cleared.
+#[derive(Debug, Clone, Default)]
+pub struct Snapshot {
+    /// Counts snapshots, from 1.
+    pub number: u64,
+    /// What was recorded, with an end record as if it ended now.
+    pub profile: Profile,
+    /// Nothing is missing.
+    pub integrity: Integrity,
+    /// How rollup the past is, youngest first; empty when all is as it was recorded.
+    pub rollup: Vec<Rollup>,
+    /// Samples and waits that were dropped because memory was short.
+    pub dropped: u64,
+    /// Nothing of before this time is left.
+    pub begins: Duration,
+    /// Frames whose names are still being read.
+    pub unnamed: Vec<FrameId>,
+    /// What it cost in the last ten seconds.
+    pub cost: CostOf,
+}
+
+/// How a live recording goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Time since the start, or since it was cleared.
+    pub elapsed: Duration,
+    /// Samples and waits in this time.
+    pub samples: u64,
+    /// Samples lost in this time.
+    pub lost: u64,
+    /// Threads that were seen running.
+    pub threads: u32,
+    /// Sampling rate, Hz.
+    pub hz: u32,
+    /// How often a snapshot is made.
+    pub interval: Duration,
+}
+
+/// How a live recording ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Why: `target ended`, `command ended`, `stopped`, …
+    pub reason: String,
+    /// The last picture: with the waits that were not over, as `prof record` has them, unless the recording failed.
+    pub snapshot: Box<Snapshot>,
+    /// Exit status of a launched command that has ended, as a shell has it.
+    pub command_status: Option<i32>,
+    /// What went wrong, if that is why.
+    pub failure: Option<String>,
+}

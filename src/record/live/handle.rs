@@ -1,0 +1,126 @@
+//! A recording that is watched, as whoever watches it has it.
+
+use super::events::LiveEvent;
+use super::mailbox::LiveEvents;
+use super::recorder::{self, Attached};
+use crate::base::privilege;
+use crate::record::live::INTERVALS;
+use crate::record::live::archive::Archive;
+use crate::record::live::control::Control;
+use crate::record::live::keeper::Keeper;
+use crate::record::live::message::{Message, Request};
+use crate::record::live::names_for::names_for;
+use crate::record::options::{RecordOptions, Target};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A running recording. Dropping it ends it.
+#[derive(Debug)]
+pub struct Live {
+    pub(super) attached: Attached,
+    pub(super) events: LiveEvents,
+    pub(super) control: Arc<Control>,
+    pub(super) sender: Sender<Message>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Live {
+    /// Attaches to the target and begins to record. A launched command neither reads from the terminal nor writes to it.
+    ///
+    /// # Errors
+    ///
+    /// Those of `prof record`: nothing was started then.
+    pub fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
+        libbpf_rs::set_print(None);
+        let launches = matches!(options.target, Target::Launch(_));
+        let control = Arc::new(Control::default());
+        let (sender, receiver) = channel();
+        let (attached_sender, attached_receiver) = channel();
+        crate::record::recorder::start_pool();
+        let recorder = {
+            let (control, sender) = (Arc::clone(&control), sender.clone());
+            std::thread::Builder::new()
+                .name("prof-recorder".to_owned())
+                .spawn(move || recorder::run(&options, command_line, &control, &attached_sender, &sender))?
+        };
+        let attached = match attached_receiver.recv() {
+            Ok(attached) => attached,
+            Err(_) => Err(anyhow::anyhow!("the recording thread has failed")),
+        };
+        let attached = match attached {
+            Ok(attached) => attached,
+            Err(error) => {
+                // It ends by itself.
+                let _ = recorder.join();
+                return Err(if launches { crate::record::recorder::before_start(error) } else { error });
+            }
+        };
+        let events = LiveEvents::default();
+        for notice in &attached.notices {
+            events.send(LiveEvent::Notice(notice.clone()));
+        }
+        let names = names_for(&sender);
+        let archive = Archive::new(attached.meta.clone(), attached.events.clone(), names);
+        let keeper = Keeper::new(
+            archive,
+            events.clone(),
+            Arc::clone(&control),
+            sender.clone(),
+            attached.meta.effective_hz,
+        );
+        let keeper = std::thread::Builder::new().name("prof-keeper".to_owned()).spawn(move || {
+            crate::base::privilege::keep_watching_or_end();
+            keeper.run(&receiver);
+        });
+        let mut live = Live { attached, events, control, sender, threads: vec![recorder] };
+        // Without a keeper, dropping `live` ends the recorder.
+        live.threads.push(keeper?);
+        // What shows it has no need to look into processes.
+        privilege::keep_own_files()?;
+        Ok(live)
+    }
+
+    /// What is recorded.
+    pub fn attached(&self) -> &Attached {
+        &self.attached
+    }
+
+    /// Where what it tells comes out.
+    pub fn events(&self) -> LiveEvents {
+        self.events.clone()
+    }
+
+    /// Makes a snapshot this often, within [`INTERVALS`].
+    pub fn set_interval(&self, interval: Duration) {
+        self.ask(Request::Interval(interval.clamp(INTERVALS.0, INTERVALS.1)));
+    }
+
+    /// Forgets what was seen so far: time begins anew.
+    pub fn clear(&self) {
+        self.ask(Request::Clear);
+    }
+
+    /// Ends the recording as the end of its target would. What was seen stays, and can be saved.
+    pub fn stop(&self) {
+        self.control.stop.store(true, Ordering::Relaxed);
+    }
+
+    fn ask(&self, request: Request) {
+        // The keeper only ends with `self`, or by a panic that its thread has told of.
+        let _ = self.sender.send(Message::Ask(request));
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.control.abandon.store(true, Ordering::Relaxed);
+        self.ask(Request::Quit);
+        for thread in self.threads.drain(..) {
+            // A panic was told of when it happened.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! What kind of code or place a row stands for.
+
+use crate::profile::Reason;
+
+/// What kind of thing a label names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LabelKind {
+    /// Code of a program.
+    Program,
+    /// Code of a shared library.
+    Library,
+    /// Code of the kernel.
+    Kernel,
+    /// Code generated at run time.
+    Jit,
+    /// A thread or process.
+    Task,
+    /// The place where a stack ends although it should go on.
+    Cut,
+    /// A stack of which nothing can be shown.
+    Nothing,
+    /// Why a thread waited.
+    Wait(Reason),
+}

@@ -1,0 +1,47 @@
+//! Where a name is from, and why debug information gives none.
+
+use crate::base::memory_budget::Refused;
+
+/// The best source of names that a module has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub enum NameSource {
+    /// None: stripped of everything.
+    #[default]
+    None,
+    /// `.dynsym`: exported functions only.
+    Dynsym,
+    /// `.symtab`: all functions.
+    Symtab,
+    /// DWARF: functions, inlined functions and lines.
+    Dwarf,
+}
+
+/// Why DWARF that is there was not, or not fully, used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DebugProblem {
+    /// It contradicts itself.
+    Damaged,
+    /// It is larger, or refers to itself more often, than [`Limits`] allow.
+    TooBig,
+    /// There was no memory for it.
+    NoMemory(Refused),
+    /// Time ran out, or naming was told to stop.
+    TimeLimit,
+    /// Function entries are in `.dwo` or `.dwp` files, which are not read.
+    SplitDwarf,
+    /// Names are in a file that several modules share (made by `dwz`), which is not read.
+    SharedFile,
+}
+
+impl std::fmt::Display for DebugProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DebugProblem::Damaged => "debug information is damaged",
+            DebugProblem::TooBig => "debug information is too big",
+            DebugProblem::NoMemory(refused) => return write!(f, "debug information is {refused}"),
+            DebugProblem::TimeLimit => "debug information took too long to search",
+            DebugProblem::SplitDwarf => "debug information is in separate .dwo files",
+            DebugProblem::SharedFile => "part of the debug information is in a shared file made by dwz",
+        })
+    }
+}

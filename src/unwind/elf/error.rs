@@ -1,0 +1,31 @@
+//! Why an ELF file is not read.
+
+/// Why an ELF file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ElfError {
+    /// The file could not be read, or is shorter than its headers say.
+    #[error("cannot read the file")]
+    Read(#[from] std::io::Error),
+    /// The file does not start with an ELF header.
+    #[error("not an ELF file")]
+    NotElf,
+    /// A 32-bit file.
+    #[error("a 32-bit file: only 64-bit code can be unwound")]
+    Class32,
+    /// A file for another processor; the number is ELF's `e_machine`.
+    #[error("made for another processor (ELF machine {0})")]
+    ForeignMachine(u16),
+    /// A header contradicts itself or the file's size.
+    #[error("malformed ELF file: {0}")]
+    Malformed(&'static str),
+    /// Something in the file is larger than the limits allow.
+    #[error("refused: {what} of {size} is above the limit of {limit}")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// How much the file has or claims.
+        size: u64,
+        /// How much is allowed.
+        limit: u64,
+    },
+}
