@@ -3,35 +3,11 @@
 use super::layout::{
     LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, prof_rescue, prof_sample, prof_stack_copy,
 };
-use super::wait_event::WaitEvent;
-use std::mem::offset_of;
+use crate::bpf::layout::prof_wait;
+use crate::bpf::wait_event::{WAIT_BYTES, WaitKind};
 
-/// Why the bytes of a record are no event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
-    /// Shorter than its header.
-    #[error("record of {0} bytes is shorter than its header")]
-    Short(usize),
-    /// Its length is not what the header says.
-    #[error("record has {actual} bytes where its header says {expected}")]
-    Length {
-        /// Bytes by the header.
-        expected: usize,
-        /// Bytes there are.
-        actual: usize,
-    },
-    /// It is of no known kind.
-    #[error("record is of the unknown kind {0}")]
-    Kind(u32),
-    /// It leaves frames out without being full.
-    #[error("record of {user_count} frames has left {left_out} out")]
-    LeftOut {
-        /// User frames that it says to have left out.
-        left_out: u32,
-        /// User frames that it has.
-        user_count: usize,
-    },
-}
+use crate::bpf::fields::{DecodeError, Fields};
+use std::mem::offset_of;
 
 const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();
 const RESCUE_HEADER_BYTES: usize = offset_of!(prof_rescue, stack);
@@ -193,45 +169,70 @@ impl StackCopyEvent {
     }
 }
 
-/// Numbers of a header whose length was checked; alignment is not promised.
-pub(super) struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    pub(super) fn of(bytes: &'a [u8], header_bytes: usize) -> Result<Self, DecodeError> {
-        bytes.get(..header_bytes).map(Fields).ok_or(DecodeError::Short(bytes.len()))
-    }
-
-    fn bytes<const N: usize>(&mut self, offset: usize) -> [u8; N] {
-        let mut out = [0; N];
-        out.copy_from_slice(&self.0[offset..offset + N]);
-        out
-    }
-
-    fn u16(&mut self, offset: usize) -> u16 {
-        u16::from_ne_bytes(self.bytes(offset))
-    }
-
-    pub(super) fn u32(&mut self, offset: usize) -> u32 {
-        u32::from_ne_bytes(self.bytes(offset))
-    }
-
-    pub(super) fn u64(&mut self, offset: usize) -> u64 {
-        u64::from_ne_bytes(self.bytes(offset))
-    }
-
-    /// A name of at most `PROF_COMM_BYTES`, up to the first NUL.
-    pub(super) fn text(&mut self, offset: usize) -> Vec<u8> {
-        let bytes: [u8; 16] = self.bytes(offset);
-        bytes.split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
-    }
-}
-
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.chunks_exact(8).map(|word| {
         let mut out = [0; 8];
         out.copy_from_slice(word);
         u64::from_ne_bytes(out)
     })
+}
+
+/// What a record of the ring of waits says besides its sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitEvent {
+    /// What the record is.
+    pub kind: WaitKind,
+    /// Who ended the wait, 0 for a thread outside of the PID namespace; of [`WaitKind::Waker`] the thread that was woken.
+    pub other_tid: u32,
+    /// Process of `other_tid`.
+    pub other_tgid: u32,
+    /// Name of `other_tid`, up to the first NUL.
+    pub other_comm: Vec<u8>,
+    /// `enum prof_waker`.
+    pub waker: u8,
+    /// `enum prof_reason` of the blocked part.
+    pub reason: u8,
+    /// When the wait began, CLOCK_MONOTONIC, ns.
+    pub start_ns: u64,
+    /// When the blocked part ended; `start_ns` if there was none.
+    pub wake_ns: u64,
+    /// When the wait ended.
+    pub end_ns: u64,
+    /// What the blocked part stands for, ns; 0 if it was left out.
+    pub blocked_weight: u64,
+    /// What the rest stands for, ns; 0 if it was left out.
+    pub no_cpu_weight: u64,
+}
+
+impl WaitEvent {
+    /// Decodes one record of the ring of waits: a sample that has its wait.
+    pub fn decode(bytes: &[u8]) -> Result<SampleEvent, DecodeError> {
+        let mut at = Fields::of(bytes, WAIT_BYTES)?;
+        let kind = match at.u32(offset_of!(prof_wait, kind)) {
+            1 => WaitKind::Ended,
+            2 => WaitKind::Open,
+            3 => WaitKind::Waker,
+            4 => WaitKind::Stack,
+            5 => WaitKind::Still,
+            kind => return Err(DecodeError::Kind(kind)),
+        };
+        let wait = WaitEvent {
+            kind,
+            other_tid: at.u32(offset_of!(prof_wait, other_tid)),
+            other_tgid: at.u32(offset_of!(prof_wait, other_tgid)),
+            other_comm: at.text(offset_of!(prof_wait, other_comm)),
+            waker: bytes[offset_of!(prof_wait, waker)],
+            reason: bytes[offset_of!(prof_wait, reason)],
+            start_ns: at.u64(offset_of!(prof_wait, start_ns)),
+            wake_ns: at.u64(offset_of!(prof_wait, wake_ns)),
+            end_ns: at.u64(offset_of!(prof_wait, end_ns)),
+            blocked_weight: at.u64(offset_of!(prof_wait, blocked_weight)),
+            no_cpu_weight: at.u64(offset_of!(prof_wait, no_cpu_weight)),
+        };
+        let mut sample = SampleEvent::decode(&bytes[WAIT_BYTES..])?;
+        sample.wait = Some(Box::new(wait));
+        Ok(sample)
+    }
 }
 
 #[cfg(test)]

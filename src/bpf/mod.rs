@@ -6,11 +6,13 @@
 #[cfg(test)]
 mod call_rules;
 mod event;
+mod fields;
 mod layout;
 mod ring;
 mod wait_event;
 
-pub use event::{DecodeError, RescueEvent, SampleEvent, StackCopyEvent};
+pub use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
+pub use fields::DecodeError;
 pub use layout::*;
 pub use ring::Ring;
-pub use wait_event::{Doing, OpenWait, REASONS, ThreadTimeEvent, WaitEvent, WaitKind, WatchedThreadEvent};
+pub use wait_event::{Doing, OpenWait, REASONS, ThreadTimeEvent, WaitKind, WatchedThreadEvent};

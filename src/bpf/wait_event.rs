@@ -1,6 +1,6 @@
 //! Waits and the times of threads as the kernel side sends them.
 
-use super::event::{DecodeError, Fields, SampleEvent};
+use super::fields::{DecodeError, Fields};
 use super::layout::{prof_thread_time, prof_wait, prof_watched};
 use std::mem::offset_of;
 
@@ -19,65 +19,7 @@ pub enum WaitKind {
     Still,
 }
 
-/// What a record of the ring of waits says besides its sample.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitEvent {
-    /// What the record is.
-    pub kind: WaitKind,
-    /// Who ended the wait, 0 for a thread outside of the PID namespace; of [`WaitKind::Waker`] the thread that was woken.
-    pub other_tid: u32,
-    /// Process of `other_tid`.
-    pub other_tgid: u32,
-    /// Name of `other_tid`, up to the first NUL.
-    pub other_comm: Vec<u8>,
-    /// `enum prof_waker`.
-    pub waker: u8,
-    /// `enum prof_reason` of the blocked part.
-    pub reason: u8,
-    /// When the wait began, CLOCK_MONOTONIC, ns.
-    pub start_ns: u64,
-    /// When the blocked part ended; `start_ns` if there was none.
-    pub wake_ns: u64,
-    /// When the wait ended.
-    pub end_ns: u64,
-    /// What the blocked part stands for, ns; 0 if it was left out.
-    pub blocked_weight: u64,
-    /// What the rest stands for, ns; 0 if it was left out.
-    pub no_cpu_weight: u64,
-}
-
-const WAIT_BYTES: usize = size_of::<prof_wait>();
-
-impl WaitEvent {
-    /// Decodes one record of the ring of waits: a sample that has its wait.
-    pub fn decode(bytes: &[u8]) -> Result<SampleEvent, DecodeError> {
-        let mut at = Fields::of(bytes, WAIT_BYTES)?;
-        let kind = match at.u32(offset_of!(prof_wait, kind)) {
-            1 => WaitKind::Ended,
-            2 => WaitKind::Open,
-            3 => WaitKind::Waker,
-            4 => WaitKind::Stack,
-            5 => WaitKind::Still,
-            kind => return Err(DecodeError::Kind(kind)),
-        };
-        let wait = WaitEvent {
-            kind,
-            other_tid: at.u32(offset_of!(prof_wait, other_tid)),
-            other_tgid: at.u32(offset_of!(prof_wait, other_tgid)),
-            other_comm: at.text(offset_of!(prof_wait, other_comm)),
-            waker: bytes[offset_of!(prof_wait, waker)],
-            reason: bytes[offset_of!(prof_wait, reason)],
-            start_ns: at.u64(offset_of!(prof_wait, start_ns)),
-            wake_ns: at.u64(offset_of!(prof_wait, wake_ns)),
-            end_ns: at.u64(offset_of!(prof_wait, end_ns)),
-            blocked_weight: at.u64(offset_of!(prof_wait, blocked_weight)),
-            no_cpu_weight: at.u64(offset_of!(prof_wait, no_cpu_weight)),
-        };
-        let mut sample = SampleEvent::decode(&bytes[WAIT_BYTES..])?;
-        sample.wait = Some(Box::new(wait));
-        Ok(sample)
-    }
-}
+pub(crate) const WAIT_BYTES: usize = size_of::<prof_wait>();
 
 /// `PROF_REASONS`: reasons that short waits are summed up by.
 pub const REASONS: usize = 11;

@@ -4,9 +4,9 @@
 use crate::base::{safe_text, units};
 use crate::profile::CpuShares;
 use crate::record::RecordOptions;
-use crate::record::live::events::{LiveEvent, Snapshot};
+use crate::record::live::Saved;
+use crate::record::live::events::{INTERVALS, LiveEvent, Snapshot};
 use crate::record::live::handle::Live;
-use crate::record::live::{INTERVALS, Saved};
 use crate::report::{Recording, ending_words};
 use crate::tui;
 use crate::tui::options::TuiOptions;

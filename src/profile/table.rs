@@ -99,7 +99,7 @@ pub struct Module {
 /// the same number one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Task {
-    /// Process id in the recorder's PID namespace ([`super::Meta::pid_namespace`]); 0 with `tid` for one outside of it.
+    /// Process id in the recorder's PID namespace ([`super::contents::Meta::pid_namespace`]); 0 with `tid` for one outside of it.
     pub pid: u32,
     /// Thread id there.
     pub tid: u32,

@@ -201,7 +201,7 @@ fn cause_of(error: &anyhow::Error) -> String {
 pub(super) fn write_error(path: Option<&Path>, error: WriteError) -> anyhow::Error {
     match error {
         WriteError::Io(error) if path.is_some() => {
-            output::write_failure(path.unwrap_or(Path::new("")), &error).into()
+            crate::record::output::failure::write_failure(path.unwrap_or(Path::new("")), &error).into()
         }
         WriteError::Io(error) => {
             anyhow::Error::new(error).context("cannot write the profile to standard output")

@@ -5,10 +5,10 @@ use super::chunk::{FLAG_ZSTD, Kind, Next, Unpacker, frame};
 use super::reader::read;
 use super::writer::Writer;
 use super::{Integrity, MAX_ROWS, header, schema};
+use crate::profile::contents::{End, Profile};
 use crate::profile::event::{EventInfo, Sample};
 use crate::profile::symbols::{Function, Location};
 use crate::profile::table::{Frame, Module, StackId, Task};
-use crate::profile::{End, Profile};
 use proptest::prelude::*;
 use prost::Message;
 

@@ -3,7 +3,7 @@
 use super::chunk::{Kind, Next, Unpacker};
 use super::reader::{Rest, read_with};
 use super::{Integrity, ReadError, header, schema};
-use crate::profile::Profile;
+use crate::profile::contents::Profile;
 use crate::profile::lock::is_written;
 use prost::Message;
 use std::fs::File;

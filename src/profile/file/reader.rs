@@ -6,7 +6,7 @@ use super::coding::{AddressCoder, Column, NoveltyCoder, PlaceCoder};
 use super::{
     Integrity, MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, ReadError, header, schema, wire,
 };
-use crate::profile::Profile;
+use crate::profile::contents::Profile;
 use crate::profile::event::{Columns, EventInfo, Unit};
 use crate::profile::merged::Merged;
 use crate::profile::outcome::Outcome;

@@ -328,10 +328,10 @@ pub(super) fn known_fields(kind: Kind) -> KnownFields {
     KnownFields { highest, row }
 }
 
-impl From<&crate::profile::Meta> for Meta {
-    fn from(meta: &crate::profile::Meta) -> Self {
+impl From<&crate::profile::contents::Meta> for Meta {
+    fn from(meta: &crate::profile::contents::Meta) -> Self {
         // Taken apart so that a new field cannot be forgotten here.
-        let crate::profile::Meta {
+        let crate::profile::contents::Meta {
             prof_version,
             command,
             hostname,
@@ -381,9 +381,9 @@ impl From<&crate::profile::Meta> for Meta {
     }
 }
 
-impl From<Meta> for crate::profile::Meta {
+impl From<Meta> for crate::profile::contents::Meta {
     fn from(meta: Meta) -> Self {
-        crate::profile::Meta {
+        crate::profile::contents::Meta {
             prof_version: meta.prof_version,
             command: meta.command,
             hostname: meta.hostname,
@@ -414,10 +414,10 @@ impl From<Meta> for crate::profile::Meta {
     }
 }
 
-impl From<&crate::profile::End> for End {
-    fn from(end: &crate::profile::End) -> Self {
+impl From<&crate::profile::contents::End> for End {
+    fn from(end: &crate::profile::contents::End) -> Self {
         // Taken apart so that a new field cannot be forgotten here.
-        let crate::profile::End {
+        let crate::profile::contents::End {
             duration_ns,
             reason,
             cpu_ns,
@@ -446,9 +446,9 @@ impl From<&crate::profile::End> for End {
     }
 }
 
-impl From<End> for crate::profile::End {
+impl From<End> for crate::profile::contents::End {
     fn from(end: End) -> Self {
-        crate::profile::End {
+        crate::profile::contents::End {
             duration_ns: end.duration_ns,
             reason: end.reason,
             cpu_ns: end.cpu_ns,

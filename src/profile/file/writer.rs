@@ -3,12 +3,12 @@
 use super::chunk::{Kind, MAX_SIZE, Packer};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, WriteError, header, schema};
+use crate::profile::contents::{Meta, Profile};
 use crate::profile::event::{Event, EventId, Sample};
 use crate::profile::merged::Merged;
 use crate::profile::symbols::{FunctionId, Location, Symbols};
 use crate::profile::table::{Frame, FrameId, Stack, StackId, StringId, TaskId};
 use crate::profile::wait::{Wait, Waker};
-use crate::profile::{Meta, Profile};
 use prost::Message;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -41,7 +41,7 @@ pub struct Writer<W: Write> {
     events: Vec<WrittenEvent>,
     thread_times: usize,
     counters: BTreeMap<String, u64>,
-    end: Option<crate::profile::End>,
+    end: Option<crate::profile::contents::End>,
 }
 
 impl<W: Write> std::fmt::Debug for Writer<W> {
@@ -208,7 +208,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     ///
     /// When there is no memory for it.
-    pub fn closing_chunk(&self, end: &crate::profile::End) -> Result<Vec<u8>, WriteError> {
+    pub fn closing_chunk(&self, end: &crate::profile::contents::End) -> Result<Vec<u8>, WriteError> {
         let payload = schema::End::from(end).encode_to_vec();
         Ok(Packer::from_number(self.out.chunks)?.pack(Kind::End, &payload)?)
     }

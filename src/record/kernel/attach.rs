@@ -6,8 +6,8 @@ use super::perf_event::SidebandRing;
 use super::span::Span;
 use super::stopper::Stopper;
 use super::unwind_tables::{KernelTables, TableMaps};
-use super::wait_programs::{self, WaitConfig};
-use crate::base::failure::{Failure, status};
+use super::wait_config::WaitConfig;
+use super::wait_programs;
 use crate::base::privilege;
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, Ring, SAMPLE_RINGS, prof_counters, prof_file,
@@ -15,6 +15,7 @@ use crate::bpf::{
 };
 use crate::record::environment::namespaces;
 use crate::record::environment::namespaces::Translation;
+use crate::record::kernel::load_failure::load_failure;
 use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType, OpenObject, libbpf_sys};
@@ -376,53 +377,13 @@ unsafe fn bytes_of<T>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
 }
 
-/// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads
-/// "No such process", a missing right "ulimit -l").
-pub(super) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
-    let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
-        || error.to_string().contains("Operation not permitted")
-        || crate::record::environment::seccomp::filtered_calls().contains(&"bpf");
-    if is_denied {
-        return crate::record::environment::rights::not_permitted("cannot load the samplers").into();
-    }
-    if let Some(why) = too_old(&rustix::system::uname().release().to_string_lossy()) {
-        return Failure::new(status::FAILED, why).hint(format!("what it refused: {error:#}")).into();
-    }
-    if error.to_string().contains("Too many open files") {
-        return crate::record::environment::descriptors::lack("cannot load the samplers").into();
-    }
-    let is_out_of_memory = matches!(error.kind(), libbpf_rs::ErrorKind::OutOfMemory)
-        || error.to_string().contains("Cannot allocate memory");
-    if is_out_of_memory {
-        // What the kernel allocates for BPF maps counts against the cgroup of this process.
-        return Failure::new(
-            status::FAILED,
-            "cannot load the samplers: no memory for their tables and buffers",
-        )
-        .hint("they take some 30 MiB or more: raise the memory limit of prof's own container or service")
-        .into();
-    }
-    Failure::new(status::FAILED, format!("cannot load the samplers: {error:#}"))
-        .hint(
-            "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's own words",
-        )
-        .into()
-}
-
 /// The first version of the kernel that prof is made for.
-const FIRST_KERNEL: (u32, u32) = (6, 1);
+pub(crate) const FIRST_KERNEL: (u32, u32) = (6, 1);
 
 /// `5.15` of `5.15.0-91-generic`.
-fn kernel_version(release: &str) -> Option<(u32, u32)> {
+pub(crate) fn kernel_version(release: &str) -> Option<(u32, u32)> {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
     Some((numbers.next()??, numbers.next()??))
-}
-
-/// What is to be said where the kernel is too old; `None` where it is not, or its version is not known.
-fn too_old(release: &str) -> Option<String> {
-    let (major, minor) = kernel_version(release).filter(|version| *version < FIRST_KERNEL)?;
-    let (first_major, first_minor) = FIRST_KERNEL;
-    Some(format!("prof needs Linux {first_major}.{first_minor} or later, and this is {major}.{minor}"))
 }
 
 const _: () = assert!(size_of::<prof_image>() == 16);
@@ -430,6 +391,7 @@ const _: () = assert!(size_of::<prof_image>() == 16);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::kernel::load_failure::too_old;
 
     #[test]
     fn a_kernel_that_is_too_old_is_named_in_one_sentence() {

@@ -4,6 +4,7 @@
 pub(crate) mod attach;
 pub(crate) mod capacity;
 pub(crate) mod drain;
+pub(crate) mod load_failure;
 pub(crate) mod perf_event;
 pub(crate) mod sideband;
 pub(crate) mod span;
@@ -11,4 +12,5 @@ pub(crate) mod stopper;
 pub(crate) mod table_space;
 pub(crate) mod types;
 pub(crate) mod unwind_tables;
+pub(crate) mod wait_config;
 pub(crate) mod wait_programs;

@@ -1,5 +1,7 @@
 //! What a recording that is watched sends to whoever watches it.
 
+use std::path::PathBuf;
+
 use super::downsample::Rollup;
 use crate::profile::{FrameId, Integrity, Profile};
 use crate::record::session::cost::CostOf;
@@ -70,4 +72,24 @@ pub struct Ended {
     pub command_status: Option<i32>,
     /// What went wrong, if that is why.
     pub failure: Option<String>,
+}
+
+/// The shortest and the longest time between two snapshots.
+pub(crate) const INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// What was saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Saved {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why it is not where it was meant to be.
+    pub misplaced: Option<String>,
+    /// The name under which the file before it was kept.
+    pub kept_old: Option<PathBuf>,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// Length of what it holds.
+    pub duration: Duration,
+    /// Samples and waits in it; merged ones count as many as they were.
+    pub samples: u64,
 }

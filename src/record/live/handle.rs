@@ -1,10 +1,9 @@
 //! A recording that is watched, as whoever watches it has it.
 
-use super::events::LiveEvent;
+use super::events::{INTERVALS, LiveEvent};
 use super::mailbox::LiveEvents;
 use super::recorder::{self, Attached};
 use crate::base::privilege;
-use crate::record::live::INTERVALS;
 use crate::record::live::archive::Archive;
 use crate::record::live::control::Control;
 use crate::record::live::keeper::Keeper;

@@ -33,14 +33,8 @@ mod stacks;
 mod tests;
 
 pub use downsample::Rollup;
-pub use events::{Ended, LiveEvent, Snapshot, Status};
+pub use events::{Ended, LiveEvent, Saved, Snapshot, Status};
 pub use handle::Live;
 pub use mailbox::LiveEvents;
 pub use recorder::Attached;
-pub use save::Saved;
 pub use simulation::{Simulation, own_memory_kb};
-
-use std::time::Duration;
-
-/// The shortest and the longest time between two snapshots.
-pub const INTERVALS: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));

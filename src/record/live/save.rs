@@ -4,29 +4,12 @@ use super::handle::Live;
 use super::message::{Message, Request};
 use crate::base::failure::{Failure, status};
 use crate::profile::{Profile, Writer};
+use crate::record::live::events::Saved;
 use crate::record::options::Output;
 use crate::record::output::{self, Destination};
 use crate::record::recorder::{local_time, write_error};
-use std::path::PathBuf;
 use std::sync::mpsc::channel;
 use std::time::Duration;
-
-/// What was saved.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saved {
-    /// Where it is.
-    pub path: PathBuf,
-    /// Why it is not where it was meant to be.
-    pub misplaced: Option<String>,
-    /// The name under which the file before it was kept.
-    pub kept_old: Option<PathBuf>,
-    /// Its size, bytes.
-    pub bytes: u64,
-    /// Length of what it holds.
-    pub duration: Duration,
-    /// Samples and waits in it; merged ones count as many as they were.
-    pub samples: u64,
-}
 
 impl Live {
     /// Saves `seen`, the profile of a snapshot, by the rules of `prof record` for its output: what is read from the file has

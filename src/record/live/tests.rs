@@ -19,6 +19,7 @@ use crate::record::options::Output;
 use crate::record::waits::living::Living;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const PERIOD_NS: u64 = 1_001_001;

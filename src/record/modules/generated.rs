@@ -1,8 +1,8 @@
 //! Code without a file: generated at run time, or mapped from memory.
 
 use super::ModuleFiles;
+use super::compiled::{Compiled, Lane};
 use super::file::{FileId, ModuleFile, TableState};
-use super::tables::{Compiled, Lane};
 use crate::profile::ModuleKind;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::process::proc_fs;

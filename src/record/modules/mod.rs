@@ -8,6 +8,7 @@
 
 mod cache;
 mod closing;
+pub(crate) mod compiled;
 mod file;
 pub(crate) mod file_state;
 mod generated;
@@ -16,10 +17,10 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+use self::compiled::Compiled;
+pub(super) use self::compiled::Wanted;
 pub(super) use cache::TableCache;
 pub(super) use file::{FileId, ModuleFile, TableState};
-use tables::Compiled;
-pub(super) use tables::Wanted;
 
 use super::environment::descriptors;
 use super::kernel::sideband::CodeMapping;

@@ -8,6 +8,7 @@ use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::bpf::ImageState;
 use crate::record::kernel::table_space::GRACE;
 use crate::record::kernel::unwind_tables::{KernelTables, PlaceError};
+use crate::record::modules::compiled::{Compiled, Lane, Wanted};
 use crate::symbols::find_debug_file;
 use crate::unwind::{
     CfiSections, ElfImage, FirstTable, Limits, Table, TableError, compile_first, compile_sections,
@@ -26,39 +27,6 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 fn root_of(pid: u32) -> PathBuf {
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     if root.exists() { root } else { PathBuf::from("/") }
-}
-
-/// What tables are waited for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// What there is soon; code without entries may be left to user space.
-    First,
-    /// All of it.
-    Whole,
-}
-
-/// Who compiles a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
-    /// Small files, which must not wait for large ones: all the samples of a brief program would.
-    Small,
-    /// Large files, one at a time, since one keeps all cores busy.
-    Large,
-    /// Files with much code without entries, whose instructions are followed once all others have their tables.
-    Following,
-    /// Files that may take for ever to read.
-    Slow,
-    /// Tables that are made from what is known of generated code.
-    Known,
-}
-
-/// What came of a file.
-#[derive(Debug)]
-pub(super) struct Compiled {
-    pub id: FileId,
-    pub lane: Lane,
-    /// `None`: it has hardly any entries of its own, and its separate debug file may have them.
-    pub table: Option<Result<FirstTable, TableError>>,
 }
 
 /// A table to be compiled.

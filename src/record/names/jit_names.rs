@@ -9,6 +9,7 @@ use crate::bpf::SampleEvent;
 use crate::profile::{Frame, FrameId, Module, counter};
 use crate::record::collect::collector::Collector;
 use crate::record::modules::{FileId, ModuleFiles};
+use crate::record::names::dump_of::DumpOf;
 use crate::record::process::mappings::Process;
 use crate::symbols::{JitDump, JitName, Limits, ResolvedLocation, demangle};
 use rustc_hash::FxHashMap;
@@ -21,14 +22,6 @@ const MOST_FRAMES: usize = 200_000;
 /// A frame that is shown while it is recorded has its name this long after its first sample, if nothing speaks against
 /// it, ns.
 const SHOWN_AFTER_NS: u64 = 500_000_000;
-
-/// The dump that names a process's generated code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DumpOf {
-    pub file: FileId,
-    /// A child that was forked has its parent's code as it was then, ns; `u64::MAX` for the writer itself.
-    pub until_ns: u64,
-}
 
 /// A frame whose name is not certain yet.
 #[derive(Debug, Clone, Copy)]

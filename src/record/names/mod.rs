@@ -2,6 +2,7 @@
 //! the budget. What is found goes to the file or to the live view; nothing here decides what is recorded.
 
 pub(crate) mod complete;
+pub(crate) mod dump_of;
 pub(crate) mod file_names;
 pub(crate) mod jit_names;
 pub(crate) mod lookup;

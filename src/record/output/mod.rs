@@ -7,6 +7,7 @@
 
 pub(crate) mod announce;
 pub(crate) mod console;
+pub(crate) mod failure;
 mod growing_file;
 mod leftovers;
 mod placed;
@@ -15,11 +16,11 @@ mod tests;
 
 pub(super) use placed::{Placed, Unplaced};
 
-use super::environment::descriptors;
 use super::options::Output;
 use crate::base::failure::{Failure, status};
 use crate::base::{own_file, privilege};
 use crate::profile::lock::{self, Sibling};
+use crate::record::output::failure::write_failure;
 use growing_file::GrowingFile;
 use placed::New;
 use std::fs::{self, File};
@@ -147,28 +148,6 @@ fn create_unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
         }
     }
     Err(ErrorKind::AlreadyExists.into())
-}
-
-/// A failure to write `path`.
-pub(super) fn write_failure(path: &Path, error: &io::Error) -> Failure {
-    if descriptors::is_lack(error) {
-        return descriptors::lack(&format!("cannot write `{}`", path.display()));
-    }
-    let hint = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "free some space, or write elsewhere: -o /path/on/another/disk"
-        }
-        ErrorKind::FileTooLarge => "raise the limit (ulimit -f), or shorten the recording: -d 10s",
-        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "write elsewhere: -o /tmp/prof.data",
-        _ => "write elsewhere: -o FILE",
-    };
-    let why = match error.kind() {
-        ErrorKind::StorageFull => "no space left on the disk".to_owned(),
-        ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        ErrorKind::FileTooLarge => "the file size limit is reached".to_owned(),
-        _ => error.to_string(),
-    };
-    Failure::new(status::FAILED, format!("cannot write `{}`: {why}", path.display())).hint(hint)
 }
 
 /// The file that a recording writes.

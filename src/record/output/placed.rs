@@ -4,7 +4,7 @@
 //! recorder writes to, or that was taken in the meantime, is left alone, and the recording gets one next to it. At the end the
 //! file is checked: if it was removed while it was recorded, it is saved again.
 
-use super::write_failure;
+use super::failure::write_failure;
 use crate::base::failure::{Failure, status};
 use crate::base::{own_file, privilege};
 use crate::profile::lock::{self, Sibling, another_name, with_ending};

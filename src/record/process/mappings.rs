@@ -4,7 +4,7 @@ use crate::bpf::{FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_START, prof_proce
 use crate::profile::FrameId;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::modules::{FileId, ModuleFiles};
-use crate::record::names::jit_names::DumpOf;
+use crate::record::names::dump_of::DumpOf;
 use crate::symbols::PerfMapSource;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;

@@ -6,18 +6,9 @@ use crate::profile::counter;
 use crate::record::kernel::perf_event;
 use crate::record::process::proc_fs;
 use crate::record::process::proc_fs::CpuTime;
+use crate::record::session::state::Books;
 use crate::record::target::cpu_use;
 use crate::record::target::cpu_use::{CpuUse, Sampled, Whose};
-
-/// What is remembered of the books.
-#[derive(Debug, Default)]
-pub(super) struct Books {
-    cpu_use: CpuUse,
-    /// Threads that were there at the start, and whose accounts had not begun.
-    unaccounted: u64,
-    /// The target had not called exec at the start: its account begins with that.
-    is_pending: bool,
-}
 
 impl Session<'_> {
     /// Opens the books: the kernel side counts from now on.

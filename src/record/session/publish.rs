@@ -5,43 +5,17 @@
 
 use super::Session;
 use crate::base::failure::{Failure, status};
-use crate::profile::counter;
 use crate::record::collect::collector::Collector;
 use crate::record::environment::namespaces::monotonic_ns;
 use crate::record::kernel::attach::KernelSide;
 use crate::record::modules::{ModuleFiles, Wanted};
 use crate::record::process::mappings;
 use crate::record::process::mappings::Process;
+use crate::record::session::state::Refusals;
 use std::time::Duration;
 
 /// How long the kernel side and the side-band may disagree about the exec calls of a process, ns.
 const EXEC_PATIENCE_NS: u64 = 200_000_000;
-
-/// What the kernel side did not take.
-#[derive(Debug, Default)]
-pub(super) struct Refusals {
-    processes: u64,
-    files: u64,
-    /// Mappings beyond those that an entry has room for, of all processes.
-    mappings: u64,
-}
-
-impl Refusals {
-    /// The counts, by their names in profiles.
-    pub(super) fn counters(&self) -> [(&'static str, u64); 3] {
-        [
-            (counter::PROCESSES_REFUSED, self.processes),
-            (counter::FILES_REFUSED, self.files),
-            (counter::MAPPINGS_CUT, self.mappings),
-        ]
-    }
-
-    /// The entry of `process` lacks so many mappings now. What it lacked before counts no more.
-    fn cut(&mut self, process: &mut Process, mappings: u64) {
-        self.mappings = self.mappings - process.cut + mappings;
-        process.cut = mappings;
-    }
-}
 
 impl Session<'_> {
     /// Tells the kernel side about files that it does not know, and about processes whose mappings have changed.
@@ -156,6 +130,7 @@ fn tell(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::profile::counter;
 
     #[test]
     fn mappings_that_are_cut_count_once_however_often_they_are_told() {

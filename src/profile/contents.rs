@@ -1,0 +1,274 @@
+//! What a profile holds.
+
+use super::event::{Event, EventId, EventInfo};
+use super::kernel_addresses::AddressSettings;
+use super::symbols::{Function, Location, Symbols};
+use super::table::{Frame, FrameFlags, FrameId, Module, Tables};
+use super::wait::ThreadTime;
+use std::collections::BTreeMap;
+
+/// Everything a recording holds.
+///
+/// Invariant: ids inside refer to rows that exist (`Tables` only hands out ids of rows it holds, and the
+/// reader stops at a row of a file that breaks this); a stack's parent has a smaller id than the stack.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Profile {
+    /// Facts about the recording that are known when it starts.
+    pub meta: Meta,
+    /// Interned rows that samples refer to.
+    pub tables: Tables,
+    /// One table of samples for each kind of event, e.g. `on-cpu`.
+    pub events: Vec<Event>,
+    /// Where the whole time of each thread went, when the scheduler was watched: one row for each thread, added
+    /// when it or the recording ends.
+    pub thread_times: Vec<ThreadTime>,
+    /// Names of frames, filled in when the recording ends.
+    pub symbols: Symbols,
+    /// Everything lost, cut, guessed or unnamed, by name (see [`counter`]). Values only grow.
+    pub counters: BTreeMap<String, u64>,
+    /// Facts known when the recording has ended; `None` in a file whose recorder was killed.
+    pub end: Option<End>,
+}
+
+/// Path of the module, and name, of the frames that stand for others: for those of a stack's middle, when it has
+/// more than are kept. Such a frame's address is their number.
+pub const FRAMES_LEFT_OUT: &str = "[frames left out]";
+
+/// Name of the process of threads that the PID namespace of the recorder does not have: their numbers are 0.
+pub const OUTSIDE: &str = "[outside this PID namespace]";
+/// What generated code is called that has no names: addresses in it mean nothing to anyone, and each is another one.
+pub const UNNAMED_CODE: &str = "[jit] (no names)";
+
+/// Names of the counters that `prof` itself writes. Readers show unknown names as they are.
+pub mod counter {
+    /// Samples that did not fit into a ring buffer.
+    pub const LOST_RING_FULL: &str = "lost_ring_full";
+    /// Waits that did not fit into their ring buffer.
+    pub const LOST_WAITS: &str = "lost_waits";
+    /// What those stood for, ns.
+    pub const LOST_WAIT_NS: &str = "lost_wait_ns";
+    /// Waits that were left out by lot, to keep to the cost; others stand for them.
+    pub const WAITS_THINNED: &str = "waits_thinned";
+    /// Stacks of waits and wakers of which the rest never came.
+    pub const WAITS_UNMATCHED: &str = "waits_unmatched";
+    /// Threads of whose time nothing is known.
+    pub const LOST_THREAD_TIMES: &str = "lost_thread_times";
+    /// Threads that were there when the recording began, and of whose time nothing was told.
+    pub const THREADS_UNACCOUNTED: &str = "threads_unaccounted";
+    /// CPU time that the target used by the kernel's own books while it was recorded, and of which there is no sample, ns.
+    pub const UNRECORDED_NS: &str = "unrecorded_ns";
+    /// Ring-buffer records that could not be decoded.
+    pub const LOST_BAD_RECORD: &str = "lost_bad_record";
+    /// Side-band records that the kernel dropped (mappings may have been missed).
+    pub const LOST_SIDEBAND: &str = "lost_sideband";
+    /// Samples whose stack was finished in user space from a copy of the stack.
+    pub const RESCUED: &str = "rescued";
+    /// Samples that wanted a stack copy and got none (rate cap or ring full).
+    pub const RESCUE_REFUSED: &str = "rescue_refused";
+    /// Stacks cut where the kernel's walk took an address for code that was mapped there before.
+    pub const STALE_MAPPING: &str = "stale_mapping";
+    /// Frames of generated code without a name, because other code was at their address meanwhile.
+    pub const JIT_NAME_UNCERTAIN: &str = "jit_name_uncertain";
+    /// Bytes of stack copied for rescue.
+    pub const RESCUE_BYTES: &str = "rescue_bytes";
+    /// Modules whose unwind table was dropped to stay within the memory budget.
+    pub const TABLES_EVICTED: &str = "tables_evicted";
+    /// Modules whose unwind table could not be built (no CFI, damaged, too big).
+    pub const TABLES_FAILED: &str = "tables_failed";
+    /// Samples whose stack has more frames than are kept, so that those of its middle are left out.
+    pub const STACKS_CUT: &str = "stacks_cut";
+    /// Frames left out of the middle of stacks.
+    pub const FRAMES_LEFT_OUT: &str = "frames_left_out";
+    /// Old samples and waits that were dropped to keep memory bounded.
+    pub const SAMPLES_DROPPED: &str = "samples_dropped";
+    /// What those stood for, ns.
+    pub const DROPPED_NS: &str = "samples_dropped_ns";
+    /// Executable mappings that did not fit into the kernel's per-process list.
+    pub const MAPPINGS_CUT: &str = "mappings_cut";
+    /// Files of code that were not opened because too many files were open.
+    pub const FILES_UNOPENED: &str = "files_unopened";
+    /// Processes whose mappings the kernel side did not take at first, or never.
+    pub const PROCESSES_REFUSED: &str = "processes_refused";
+    /// Files that the kernel side did not take.
+    pub const FILES_REFUSED: &str = "files_refused";
+    /// Files with the names of generated code that were there and were not read, such as those of another user.
+    pub const PERF_MAPS_REFUSED: &str = "perf_maps_refused";
+}
+
+/// Facts about the recording that are known when it starts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Version of the `prof` that recorded.
+    pub prof_version: String,
+    /// The command line of the recorder, one string per argument.
+    pub command: Vec<String>,
+    /// Host name.
+    pub hostname: String,
+    /// Kernel release (`uname -r`).
+    pub kernel: String,
+    /// Machine architecture (`uname -m`).
+    pub arch: String,
+    /// CPUs that were online and sampled.
+    pub cpus: u32,
+    /// Wall-clock time of the start, ns since the Unix epoch.
+    pub start_unix_ns: u64,
+    /// CLOCK_MONOTONIC of the initial time namespace at the start, ns. Sample times are relative to this.
+    pub start_mono_ns: u64,
+    /// What was recorded, for people: `ingest (pid 4312)`, `-a`, `ls -l`.
+    pub target: String,
+    /// Short name for titles: the comm of the target, or `all`.
+    pub target_name: String,
+    /// Process ids that were asked for (empty for `-a`).
+    pub target_pids: Vec<u32>,
+    /// Threads alive in the target when the recording started.
+    pub threads_at_start: u32,
+    /// Sampling rate that was asked for, Hz.
+    pub requested_hz: u32,
+    /// Sampling rate in force, Hz (clamped to the kernel's limit).
+    pub effective_hz: u32,
+    /// What drives the sampling, as perf calls it: `cpu-clock`.
+    pub clock: String,
+    /// Whether kernel frames were left out.
+    pub user_only: bool,
+    /// Process id of the recorder.
+    pub recorder_pid: u32,
+    /// Who could see the kernel's addresses, if that is known.
+    pub kernel_addresses: Option<AddressSettings>,
+    /// Inode of the PID namespace whose numbers processes and threads have; 0 for the initial one.
+    pub pid_namespace: u64,
+    /// What was recorded is a command that was started for it.
+    pub is_command: bool,
+    /// What was decided at the start that whoever reads the profile should know. Quotes foreign names.
+    pub notices: Vec<String>,
+}
+
+/// Facts known when the recording has ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct End {
+    /// Length of the recording, ns.
+    pub duration_ns: u64,
+    /// Why it ended: `interrupted`, `duration reached`, `target ended`, …
+    pub reason: String,
+    /// CPU time used by `prof` itself, user + system, ns: before, while and after it recorded.
+    pub cpu_ns: u64,
+    /// The part of `cpu_ns` that was used while it recorded; `None` in files of versions that did not tell them apart.
+    pub recording_cpu_ns: Option<u64>,
+    /// Run time of the BPF programs, ns; 0 when it could not be measured.
+    pub bpf_ns: u64,
+    /// Runs of the BPF programs behind `bpf_ns`.
+    pub bpf_runs: u64,
+    /// Peak resident memory of `prof`, bytes.
+    pub max_rss_bytes: u64,
+    /// Distinct threads that were seen running.
+    pub threads: u32,
+    /// Exit status of a launched command, as a shell would report it.
+    pub command_status: Option<i32>,
+    /// The signal that killed a launched command.
+    pub command_signal: Option<i32>,
+    /// What was found at the end that whoever reads the profile should know. Quotes foreign names.
+    pub notices: Vec<String>,
+}
+
+/// What `prof` itself used in a time, as shares of one CPU, percent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CpuShares {
+    /// Its own threads.
+    pub cpu_percent: f64,
+    /// The BPF programs, which run on the CPUs of what is recorded.
+    pub bpf_percent: f64,
+}
+
+impl CpuShares {
+    /// Those of so much CPU time in `length_ns`; `None` of no time at all.
+    pub fn of(cpu_ns: u64, bpf_ns: u64, length_ns: u64) -> Option<Self> {
+        let percent = |ns: u64| ns as f64 * 100.0 / length_ns as f64;
+        (length_ns > 0).then(|| CpuShares { cpu_percent: percent(cpu_ns), bpf_percent: percent(bpf_ns) })
+    }
+}
+
+impl End {
+    /// The reason of a picture of a recording that goes on.
+    pub const STILL_RECORDING: &str = "still recording";
+
+    /// What `prof` used while it recorded; `None` where that is not known.
+    pub fn while_recording(&self) -> Option<CpuShares> {
+        CpuShares::of(self.recording_cpu_ns?, self.bpf_ns, self.duration_ns)
+    }
+
+    /// CPU time that `prof` used before it recorded and after that, ns; `None` where that is not known.
+    pub fn before_after_ns(&self) -> Option<u64> {
+        Some(self.cpu_ns.saturating_sub(self.recording_cpu_ns?))
+    }
+}
+
+impl Profile {
+    /// An empty profile with the given facts.
+    pub fn new(meta: Meta) -> Self {
+        Profile { meta, ..Profile::default() }
+    }
+
+    /// The frame that stands for `count` frames left out, or for some when that is 0; its address is their number.
+    pub fn frame_left_out(&mut self, count: u32) -> FrameId {
+        let name = self.tables.intern_string(FRAMES_LEFT_OUT);
+        let module = self.tables.intern_module(Module { path: name, ..Module::default() });
+        let frame = Frame { module, address: u64::from(count), flags: FrameFlags::default() };
+        let frame = self.tables.intern_frame(frame);
+        if !self.symbols.is_named(frame) {
+            let function = self.symbols.intern_function(Function { name, raw_name: name });
+            let location = Location { function, ..Location::default() };
+            self.symbols.set_locations(frame, vec![location]);
+        }
+        frame
+    }
+
+    /// Forgets all rows but modules, which keep their ids, with the samples and names that refer to them: a recorder that
+    /// runs for days has handed them over. Returns the tables as they were. See [`Writer::reset`].
+    pub fn reset(&mut self) -> Tables {
+        let old = std::mem::take(&mut self.tables);
+        self.events.iter_mut().for_each(Event::clear);
+        self.thread_times.clear();
+        self.symbols = Symbols::default();
+        for module in old.modules() {
+            let path = self.tables.intern_string(old.string(module.path));
+            self.tables.intern_module(Module { path, ..module.clone() });
+        }
+        old
+    }
+
+    /// Adds `n` to the counter `name`.
+    pub fn count(&mut self, name: &str, n: u64) {
+        if n > 0 {
+            let value = self.counters.entry(name.to_owned()).or_default();
+            *value = value.saturating_add(n);
+        }
+    }
+
+    /// The value of the counter `name`, 0 when it was never counted.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.get(name).copied().unwrap_or(0)
+    }
+
+    /// What was decided or found that whoever reads the profile should know. Quotes foreign names.
+    pub fn notices(&self) -> impl Iterator<Item = &String> {
+        self.meta.notices.iter().chain(self.end.iter().flat_map(|end| &end.notices))
+    }
+
+    /// Length of the recording in ns: from the end record, else the time of the last sample.
+    pub fn duration_ns(&self) -> u64 {
+        match &self.end {
+            Some(end) => end.duration_ns,
+            None => self.events.iter().filter_map(Event::last_time_ns).max().unwrap_or(0),
+        }
+    }
+
+    /// Adds an event table, e.g. `on-cpu`.
+    pub fn add_event(&mut self, info: EventInfo) -> EventId {
+        self.events.push(Event::new(info));
+        EventId(self.events.len() as u32 - 1)
+    }
+
+    /// The event with the given name, if the recording has it.
+    pub fn event_named(&self, name: &str) -> Option<&Event> {
+        self.events.iter().find(|event| event.info().name == name)
+    }
+}

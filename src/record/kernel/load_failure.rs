@@ -1,0 +1,44 @@
+//! Why the kernel did not take the programs.
+
+use crate::base::failure::{Failure, status};
+use crate::record::kernel::attach::{FIRST_KERNEL, kernel_version};
+
+/// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads
+/// "No such process", a missing right "ulimit -l").
+pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
+    let is_denied = matches!(error.kind(), libbpf_rs::ErrorKind::PermissionDenied)
+        || error.to_string().contains("Operation not permitted")
+        || crate::record::environment::seccomp::filtered_calls().contains(&"bpf");
+    if is_denied {
+        return crate::record::environment::rights::not_permitted("cannot load the samplers").into();
+    }
+    if let Some(why) = too_old(&rustix::system::uname().release().to_string_lossy()) {
+        return Failure::new(status::FAILED, why).hint(format!("what it refused: {error:#}")).into();
+    }
+    if error.to_string().contains("Too many open files") {
+        return crate::record::environment::descriptors::lack("cannot load the samplers").into();
+    }
+    let is_out_of_memory = matches!(error.kind(), libbpf_rs::ErrorKind::OutOfMemory)
+        || error.to_string().contains("Cannot allocate memory");
+    if is_out_of_memory {
+        // What the kernel allocates for BPF maps counts against the cgroup of this process.
+        return Failure::new(
+            status::FAILED,
+            "cannot load the samplers: no memory for their tables and buffers",
+        )
+        .hint("they take some 30 MiB or more: raise the memory limit of prof's own container or service")
+        .into();
+    }
+    Failure::new(status::FAILED, format!("cannot load the samplers: {error:#}"))
+        .hint(
+            "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's own words",
+        )
+        .into()
+}
+
+/// What is to be said where the kernel is too old; `None` where it is not, or its version is not known.
+pub(crate) fn too_old(release: &str) -> Option<String> {
+    let (major, minor) = kernel_version(release).filter(|version| *version < FIRST_KERNEL)?;
+    let (first_major, first_minor) = FIRST_KERNEL;
+    Some(format!("prof needs Linux {first_major}.{first_minor} or later, and this is {major}.{minor}"))
+}

@@ -1,0 +1,38 @@
+//! A table that was compiled on another thread, and which is wanted.
+
+use crate::record::modules::file::FileId;
+
+use crate::unwind::{FirstTable, TableError};
+
+/// What tables are waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// What there is soon; code without entries may be left to user space.
+    First,
+    /// All of it.
+    Whole,
+}
+
+/// What came of a file.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub id: FileId,
+    pub lane: Lane,
+    /// `None`: it has hardly any entries of its own, and its separate debug file may have them.
+    pub table: Option<Result<FirstTable, TableError>>,
+}
+
+/// Who compiles a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Small files, which must not wait for large ones: all the samples of a brief program would.
+    Small,
+    /// Large files, one at a time, since one keeps all cores busy.
+    Large,
+    /// Files with much code without entries, whose instructions are followed once all others have their tables.
+    Following,
+    /// Files that may take for ever to read.
+    Slow,
+    /// Tables that are made from what is known of generated code.
+    Known,
+}
