@@ -248,7 +248,7 @@ impl ReportArgs {
 
 /// Write a profile for other programs: a flame graph, or folded stacks
 ///
-/// The format follows the ending of OUT: .svg, or .merged and .collapsed. The stack of a wait ends in its reason, such as
+/// The format follows the ending of OUT: .svg, or .folded and .collapsed. The stack of a wait ends in its reason, such as
 /// [lock]; in flame graphs waits are blue.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:

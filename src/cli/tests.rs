@@ -359,7 +359,7 @@ fn the_ending_decides_the_export_format() {
         other => panic!("{line}: {other:?}"),
     };
     assert_eq!(exported("prof export -o a.SVG").format, ExportFormat::Svg);
-    assert_eq!(exported("prof export -o a.merged --count").format, ExportFormat::Folded);
+    assert_eq!(exported("prof export -o a.folded --count").format, ExportFormat::Folded);
     let forced = exported("prof export x.data -f -o a.txt --format folded");
     assert_eq!(forced.destination, Destination::File { path: "a.txt".into(), force: true });
     assert_eq!(exported("prof export -o - --format svg").destination, Destination::Stdout);

@@ -19,9 +19,8 @@ mod wait;
 
 pub use contents::{CpuShares, End, FRAMES_LEFT_OUT, Meta, OUTSIDE, Profile, UNNAMED_CODE, counter};
 pub use event::{Event, EventId, EventInfo, Sample, Unit};
-pub use file::{
-    Glance, Integrity, Opened, ReadError, WriteError, Writer, read, read_path, read_stream, recorder_words,
-};
+pub use file::error::{Integrity, ReadError, WriteError};
+pub use file::{Glance, Opened, Writer, read, read_path, read_stream, recorder_words};
 pub use kernel_addresses::AddressSettings;
 pub use merged::Merged;
 pub use outcome::Outcome;

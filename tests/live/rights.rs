@@ -424,8 +424,8 @@ fn root_records_reads_and_exports_for_the_user_who_called_sudo() {
     sudo(&["report"]);
     sudo(&["info"]);
     sudo(&["export", "-o", "x.svg"]);
-    sudo(&["export", "-o", "x.merged"]);
-    for name in ["prof.data", "prof.data.old", "x.svg", "x.merged"] {
+    sudo(&["export", "-o", "x.folded"]);
+    for name in ["prof.data", "prof.data.old", "x.svg", "x.folded"] {
         let facts = folder.join(name).metadata().expect("it was written");
         assert_eq!(
             (facts.uid(), facts.gid(), facts.mode() & 0o777),

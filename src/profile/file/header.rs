@@ -7,13 +7,12 @@
 //! Little-endian. The first 16 bytes keep their places in every version; `length` is the whole
 //! header's, and its last four bytes are the CRC of all before them.
 
-use super::ReadError;
+use super::error::ReadError;
+use crate::profile::file::bounds::MAJOR;
 use std::io::Read;
 
 /// First bytes of every file. Not text, and damaged by anything that translates line ends.
 pub(super) const MAGIC: [u8; 8] = *b"\x89prof\r\n\x1a";
-/// A reader refuses a file of a later major version.
-pub(super) const MAJOR: u16 = 1;
 /// A reader accepts a file of a later minor version and passes over what it does not know.
 pub(super) const MINOR: u16 = 0;
 /// Bytes of the header that this version writes.

@@ -1,10 +1,12 @@
 //! Hand-made files with sound checksums and wrong contents: each is refused in words, keeps what came
 //! before, and takes no more memory than its size allows.
 
+use super::bounds::MAX_ROWS;
 use super::chunk::{FLAG_ZSTD, Kind, Next, Unpacker, frame};
+use super::error::Integrity;
 use super::reader::read;
 use super::writer::Writer;
-use super::{Integrity, MAX_ROWS, header, schema};
+use super::{header, schema};
 use crate::profile::contents::{End, Profile};
 use crate::profile::event::{EventInfo, Sample};
 use crate::profile::symbols::{Function, Location};

@@ -1,8 +1,9 @@
 //! A profile that lies in a file: opened, and looked at without reading all of it.
 
 use super::chunk::{Kind, Next, Unpacker};
+use super::error::{Integrity, ReadError};
 use super::reader::{Rest, read_with};
-use super::{Integrity, ReadError, header, schema};
+use super::{header, schema};
 use crate::profile::contents::Profile;
 use crate::profile::lock::is_written;
 use prost::Message;

@@ -1,11 +1,11 @@
 //! From chunks back to a profile. The file is a stranger's: each id, length and sum is checked before it
 //! is used, and the reader stops at the first thing that is wrong, keeping what came before.
 
+use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
 use super::chunk::{Kind, Next, Unpacker};
 use super::coding::{AddressCoder, Column, NoveltyCoder, PlaceCoder};
-use super::{
-    Integrity, MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, ReadError, header, schema, wire,
-};
+use super::error::{Integrity, ReadError};
+use super::{header, schema, wire};
 use crate::profile::contents::Profile;
 use crate::profile::event::{Columns, EventInfo, Unit};
 use crate::profile::merged::Merged;

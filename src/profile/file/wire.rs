@@ -5,7 +5,7 @@ use super::schema::KnownFields;
 
 /// Most fields of a chunk's message. Packed columns are one field each; only rows are repeated, and
 /// each may become some tens of bytes in memory from two in the file.
-const MAX_FIELDS: usize = super::MAX_ROWS + 64;
+const MAX_FIELDS: usize = super::bounds::MAX_ROWS + 64;
 
 /// Number of fields in `message` that are not `known`; `None` when it is not a message or has too many
 /// fields.

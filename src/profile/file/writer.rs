@@ -1,8 +1,10 @@
 //! From a growing profile to chunks: each flush appends what is new since the flush before.
 
+use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
 use super::chunk::{Kind, MAX_SIZE, Packer};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
-use super::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING, WriteError, header, schema};
+use super::error::WriteError;
+use super::{header, schema};
 use crate::profile::contents::{Meta, Profile};
 use crate::profile::event::{Event, EventId, Sample};
 use crate::profile::merged::Merged;

@@ -377,28 +377,4 @@ unsafe fn bytes_of<T>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast::<u8>(), size_of::<T>()) }
 }
 
-/// The first version of the kernel that prof is made for.
-pub(crate) const FIRST_KERNEL: (u32, u32) = (6, 1);
-
-/// `5.15` of `5.15.0-91-generic`.
-pub(crate) fn kernel_version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
-    Some((numbers.next()??, numbers.next()??))
-}
-
 const _: () = assert!(size_of::<prof_image>() == 16);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::kernel::load_failure::too_old;
-
-    #[test]
-    fn a_kernel_that_is_too_old_is_named_in_one_sentence() {
-        let said = too_old("5.15.0-91-generic");
-        assert_eq!(said.as_deref(), Some("prof needs Linux 6.1 or later, and this is 5.15"));
-        for release in ["6.1.0-18-amd64", "6.18.5", "10.0", "unknown"] {
-            assert_eq!(too_old(release), None, "{release}");
-        }
-    }
-}

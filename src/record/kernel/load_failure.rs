@@ -1,7 +1,6 @@
 //! Why the kernel did not take the programs.
 
 use crate::base::failure::{Failure, status};
-use crate::record::kernel::attach::{FIRST_KERNEL, kernel_version};
 
 /// What a failure of the loader means, in words that lead somewhere: libbpf's own mislead (no BTF reads
 /// "No such process", a missing right "ulimit -l").
@@ -41,4 +40,27 @@ pub(crate) fn too_old(release: &str) -> Option<String> {
     let (major, minor) = kernel_version(release).filter(|version| *version < FIRST_KERNEL)?;
     let (first_major, first_minor) = FIRST_KERNEL;
     Some(format!("prof needs Linux {first_major}.{first_minor} or later, and this is {major}.{minor}"))
+}
+
+/// The first version of the kernel that prof is made for.
+pub(crate) const FIRST_KERNEL: (u32, u32) = (6, 1);
+
+/// `5.15` of `5.15.0-91-generic`.
+pub(crate) fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_is_too_old_is_named_in_one_sentence() {
+        let said = too_old("5.15.0-91-generic");
+        assert_eq!(said.as_deref(), Some("prof needs Linux 6.1 or later, and this is 5.15"));
+        for release in ["6.1.0-18-amd64", "6.18.5", "10.0", "unknown"] {
+            assert_eq!(too_old(release), None, "{release}");
+        }
+    }
 }

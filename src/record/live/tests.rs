@@ -236,8 +236,8 @@ fn what_is_saved_is_what_was_seen() {
     archive.apply(news(200 * SECOND_NS, on_cpu, (0..1_000).map(wait).collect()));
     downsample(&mut archive);
     let profile = archive.profile("saved");
-    let downsampler = tempfile::tempdir().expect("temporary downsampler");
-    let output = Output::File { path: downsampler.path().join("seen"), force: false };
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let output = Output::File { path: folder.path().join("seen"), force: false };
     let saved = save(profile.clone(), &output).expect("it can be written");
     assert_eq!((saved.samples, saved.duration), (11_000, Duration::from_secs(200)));
     let (read, integrity) = crate::profile::read_path(&saved.path).expect("it can be read");
@@ -250,7 +250,7 @@ fn what_is_saved_is_what_was_seen() {
     assert_eq!(read.end, profile.end);
     let refused = save(profile.clone(), &output).expect_err("it is there already");
     assert!(refused.to_string().contains("exists already"), "{refused}");
-    assert_eq!(downsampler.path().read_dir().expect("own downsampler").count(), 1, "nothing is left behind");
+    assert_eq!(folder.path().read_dir().expect("own folder").count(), 1, "nothing is left behind");
     let recorded = std::fs::File::open(&saved.path).expect("it is there");
     assert!(crate::profile::lock::lock(&recorded));
     let forced = Output::File { path: saved.path, force: true };
@@ -307,8 +307,8 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
     let complete = answer.try_recv().expect("all names are there");
     assert!(seen.symbols.locations(FrameId(5)).is_empty());
     assert_eq!(complete.symbols.locations(FrameId(5)).len(), 1, "a name that has come since");
-    let downsampler = tempfile::tempdir().expect("temporary downsampler");
-    let output = Output::File { path: downsampler.path().join("seen"), force: false };
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let output = Output::File { path: folder.path().join("seen"), force: false };
     let saved = save(*complete, &output).expect("it can be written");
     assert_eq!(saved.duration, Duration::from_nanos(130 * SECOND_NS + 1));
     let (read, _) = crate::profile::read_path(&saved.path).expect("it can be read");

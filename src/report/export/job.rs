@@ -131,7 +131,7 @@ mod tests {
         let second = job.run(&recording).unwrap();
         assert_eq!(
             (first, second),
-            (folder.path().join("prof-1.merged"), folder.path().join("prof-2.merged"))
+            (folder.path().join("prof-1.folded"), folder.path().join("prof-2.folded"))
         );
         let text = ExportJob { shape: ExportShape::Text, ..job }.run(&recording).unwrap();
         assert!(std::fs::read_to_string(text).unwrap().contains("main"));

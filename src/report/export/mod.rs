@@ -19,7 +19,7 @@ use std::path::Path;
 
 /// File name endings, and what is written for each.
 const ENDINGS: [(&str, ExportFormat); 3] =
-    [(".svg", ExportFormat::Svg), (".merged", ExportFormat::Folded), (".collapsed", ExportFormat::Folded)];
+    [(".svg", ExportFormat::Svg), (".folded", ExportFormat::Folded), (".collapsed", ExportFormat::Folded)];
 
 impl ExportFormat {
     /// All formats of this version with their names on the command line.
@@ -35,7 +35,7 @@ impl ExportFormat {
         let found = ENDINGS.iter().find(|(ending, _)| name.ends_with(ending)).map(|(_, format)| *format);
         found.ok_or_else(|| {
             Failure::usage(format!("cannot tell the format of `{}` from its ending", path.display()))
-                .hint("endings of this version:  .svg, .merged, .collapsed")
+                .hint("endings of this version:  .svg, .folded, .collapsed")
                 .hint("any other name:           --format svg|folded")
         })
     }

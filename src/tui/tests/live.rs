@@ -130,7 +130,7 @@ fn no_thread_ran_longer_than_there_was_time() {
 fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
     for tab in Tab::ALL {
         let mut session = session(130, *tab);
-        assert!(session.text().contains("rollup before"), "{}", session.text());
+        assert!(session.text().contains("coarse before"), "{}", session.text());
     }
     let mut session = session(130, Tab::Time);
     assert!(session.text().contains("in steps of 1 s"), "{}", session.text());
@@ -139,7 +139,7 @@ fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
     // Of the last ten seconds all is known.
     session.press(&[Action::CloseOverlay, Action::NextWindow, Action::NextWindow]);
     assert_eq!(session.app.query.window, Window::TenSeconds);
-    assert!(!session.text().contains("rollup") && !session.text().contains("steps"), "{}", session.text());
+    assert!(!session.text().contains("coarse") && !session.text().contains("steps"), "{}", session.text());
 }
 
 #[test]

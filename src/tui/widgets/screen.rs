@@ -321,7 +321,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
         parts.push((0, "reading names".to_owned()));
     }
     if let Some(until_ns) = picture.coarse_until_ns {
-        parts.push((1, format!("rollup before {:.0} s", until_ns as f64 / 1e9)));
+        parts.push((1, format!("coarse before {:.0} s", until_ns as f64 / 1e9)));
     }
     if filter.space == Space::User {
         parts.push((2, "no kernel".to_owned()));

@@ -1,0 +1,19 @@
+//! How much of anything a file may hold.
+
+/// Most rows (samples, stacks, strings, …) of one chunk.
+pub(crate) const MAX_ROWS: usize = 1 << 16;
+
+/// Most rows of a table: ids are below this.
+pub(crate) const MAX_ID: u32 = 1 << 31;
+
+/// Most frames of one stack.
+pub(crate) const MAX_STACK_DEPTH: u16 = 1 << 12;
+
+/// Longest string, in bytes. The writer cuts longer ones.
+pub(crate) const MAX_STRING: usize = 1 << 20;
+
+/// Most locations of one frame. The writer keeps the outermost ones.
+pub(crate) const MAX_LOCATIONS: usize = 1 << 9;
+
+/// A reader refuses a file of a later major version.
+pub(crate) const MAJOR: u16 = 1;
