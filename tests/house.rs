@@ -1,0 +1,212 @@
+//! The house in numbers: which files import each other in circles, how many files a folder has, how long functions are.
+//! `cargo test --test house -- --nocapture` prints them.
+
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and prints what it has counted")]
+
+use petgraph::algo::tarjan_scc;
+use petgraph::graphmap::DiGraphMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+
+/// Files that still stand in a circle. None may join them; who leaves is taken off the list.
+const IN_CIRCLES: &[&str] = &[
+];
+
+/// A folder with more source files than this is two rooms.
+const MOST_FILES: usize = 14;
+
+/// A path to a module: `crate`, `report`, `views`.
+type ModulePath = Vec<String>;
+
+/// All source files of the library, by the path of their module, relative to `src`.
+fn files() -> BTreeMap<ModulePath, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                found.insert(module_of(&name), name);
+            }
+        }
+    }
+    found.remove(&module_of("main.rs"));
+    found
+}
+
+fn module_of(file: &str) -> ModulePath {
+    let parts = file.trim_end_matches(".rs").split('/').map(str::to_owned);
+    let mut path = vec!["crate".to_owned()];
+    path.extend(parts.filter(|part| part != "mod" && part != "lib"));
+    path
+}
+
+/// What one file says of others, its tests left out.
+#[derive(Default)]
+struct Mentions {
+    paths: Vec<ModulePath>,
+    test_modules: Vec<String>,
+    long_functions: Vec<(String, usize)>,
+}
+
+fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
+    attributes.iter().any(|attribute| match &attribute.meta {
+        syn::Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string() == "test",
+        syn::Meta::Path(path) => path.is_ident("test"),
+        syn::Meta::NameValue(_) => false,
+    })
+}
+
+impl Mentions {
+    fn add_tree(&mut self, before: &ModulePath, tree: &syn::UseTree) {
+        let with = |name: &syn::Ident| [before.clone(), vec![name.to_string()]].concat();
+        match tree {
+            syn::UseTree::Path(path) => self.add_tree(&with(&path.ident), &path.tree),
+            syn::UseTree::Name(name) => self.paths.push(with(&name.ident)),
+            syn::UseTree::Rename(name) => self.paths.push(with(&name.ident)),
+            syn::UseTree::Glob(_) => self.paths.push(before.clone()),
+            syn::UseTree::Group(group) => group.items.iter().for_each(|tree| self.add_tree(before, tree)),
+        }
+    }
+
+    fn add_function(&mut self, name: &syn::Ident, body: &impl Spanned) {
+        let lines = body.span().end().line - body.span().start().line + 1;
+        self.long_functions.push((name.to_string(), lines));
+    }
+}
+
+impl<'ast> Visit<'ast> for Mentions {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        match (is_for_tests(&module.attrs), &module.content) {
+            (true, None) => self.test_modules.push(module.ident.to_string()),
+            (true, Some(_)) => {}
+            (false, _) => visit::visit_item_mod(self, module),
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        if !is_for_tests(&item.attrs) {
+            self.add_tree(&Vec::new(), &item.tree);
+        }
+    }
+
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
+        // `pub(in crate::report)` needs nothing of what it names.
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.paths.push(path.segments.iter().map(|segment| segment.ident.to_string()).collect());
+        visit::visit_path(self, path);
+    }
+
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        if !is_for_tests(&function.attrs) {
+            self.add_function(&function.sig.ident, function);
+            visit::visit_item_fn(self, function);
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        if !is_for_tests(&function.attrs) {
+            self.add_function(&function.sig.ident, function);
+            visit::visit_impl_item_fn(self, function);
+        }
+    }
+}
+
+/// The whole path of what `path` means in `module`; `None` for what is not of this crate.
+fn resolve(path: &[String], module: &[String], known: &BTreeMap<ModulePath, String>) -> Option<ModulePath> {
+    let first = path.first()?;
+    match first.as_str() {
+        "crate" => Some(path.to_vec()),
+        "self" => Some([module, &path[1..]].concat()),
+        "super" => {
+            let up = path.iter().take_while(|part| *part == "super").count();
+            Some([module.get(..module.len().checked_sub(up)?)?, &path[up..]].concat())
+        }
+        _ => {
+            let child = [module, &path[..1]].concat();
+            known.contains_key(&child).then(|| [module, path].concat())
+        }
+    }
+}
+
+/// The file that holds what `path` means.
+fn file_of<'f>(path: &[String], known: &'f BTreeMap<ModulePath, String>) -> Option<&'f str> {
+    (1..=path.len()).rev().find_map(|length| known.get(&path[..length])).map(String::as_str)
+}
+
+/// What every file says of others, by file; files of tests are left out.
+fn mentions(known: &BTreeMap<ModulePath, String>) -> BTreeMap<&str, (ModulePath, Mentions)> {
+    let read = |(module, file): (&ModulePath, &'_ String)| {
+        let path: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(file);
+        let mut mentions = Mentions::default();
+        mentions.visit_file(&syn::parse_file(&fs::read_to_string(path).unwrap()).unwrap());
+        (module.clone(), mentions)
+    };
+    let all: Vec<_> = known.iter().map(|entry| (entry.1.as_str(), read(entry))).collect();
+    let of_tests: BTreeSet<ModulePath> = all
+        .iter()
+        .flat_map(|(_, (module, found))| {
+            found.test_modules.iter().map(|name| [module.clone(), vec![name.clone()]].concat())
+        })
+        .collect();
+    let is_test = |module: &ModulePath| (1..=module.len()).any(|length| of_tests.contains(&module[..length]));
+    all.into_iter().filter(|(_, (module, _))| !is_test(module)).collect()
+}
+
+#[test]
+fn no_more_files_stand_in_circles() {
+    let known = files();
+    let mentions = mentions(&known);
+    let mut imports: DiGraphMap<&str, ()> = DiGraphMap::new();
+    for (&file, (module, found)) in &mentions {
+        let targets = found.paths.iter().filter_map(|path| resolve(path, module, &known));
+        for target in targets.filter_map(|path| file_of(&path, &known)) {
+            if target != file && mentions.contains_key(target) {
+                imports.add_edge(file, target, ());
+            }
+        }
+    }
+    let circles: Vec<Vec<&str>> = tarjan_scc(&imports).into_iter().filter(|circle| circle.len() > 1).collect();
+    let standing: BTreeSet<&str> = circles.iter().flatten().copied().collect();
+    println!("{} files, {} of them in {} circles", mentions.len(), standing.len(), circles.len());
+    let known: BTreeSet<&str> = IN_CIRCLES.iter().copied().collect();
+    let joined: Vec<_> = standing.difference(&known).collect();
+    assert!(joined.is_empty(), "these import each other in a circle now: {joined:?}");
+    let left: Vec<_> = known.difference(&standing).collect();
+    assert!(left.is_empty(), "these stand in no circle any more, take them off the list: {left:?}");
+}
+
+#[test]
+fn no_folder_has_too_many_files() {
+    let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
+    let known = files();
+    for file in known.values() {
+        *folders.entry(file.rsplit_once('/').map_or("", |(folder, _)| folder)).or_default() += 1;
+    }
+    let most = folders.iter().max_by_key(|(_, files)| **files).unwrap();
+    println!("{} folders, the fullest is {} with {} files", folders.len(), most.0, most.1);
+    let full: Vec<_> = folders.iter().filter(|(_, files)| **files > MOST_FILES).collect();
+    assert!(full.is_empty(), "more than {MOST_FILES} files: {full:?}");
+}
+
+#[test]
+fn long_functions_are_few() {
+    let known = files();
+    let mentions = mentions(&known);
+    let all = || mentions.iter().flat_map(|(file, (_, found))| found.long_functions.iter().map(move |one| (file, one)));
+    let mut long: Vec<_> = all().filter(|(_, (_, lines))| *lines > 60).collect();
+    long.sort_by_key(|(_, (_, lines))| std::cmp::Reverse(*lines));
+    println!("{} functions, {} of more than 60 lines", all().count(), long.len());
+    for (file, (name, lines)) in &long {
+        println!("  {lines} lines  {name}  {file}");
+    }
+    assert!(long.len() * 100 <= all().count(), "more than one function in a hundred is long: {long:?}");
+}
