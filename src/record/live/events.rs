@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::downsample::Rollup;
+use super::archive::downsample::Rollup;
 use crate::profile::{FrameId, Integrity, Profile};
 use crate::record::session::cost::CostOf;
 use std::time::Duration;

@@ -12,11 +12,9 @@
 //! that was not taken is replaced by the next one. Memory stays bounded: the past is merged, rows that nothing refers to
 //! any more are dropped.
 
-mod accounts;
 mod archive;
 pub(crate) mod control;
 mod delta;
-pub(crate) mod downsample;
 pub(crate) mod events;
 pub(crate) mod handle;
 mod keeper;
@@ -24,15 +22,13 @@ mod mailbox;
 pub(crate) mod message;
 pub(crate) mod names_for;
 mod recorder;
-mod renumber;
 mod save;
 pub(crate) mod simulation;
-mod stacks;
 
 #[cfg(test)]
 mod tests;
 
-pub use downsample::Rollup;
+pub use archive::downsample::Rollup;
 pub use events::{Ended, LiveEvent, Saved, Snapshot, Status};
 pub use handle::Live;
 pub use mailbox::LiveEvents;

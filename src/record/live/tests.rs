@@ -1,9 +1,9 @@
 //! What a live recording keeps, tested with made-up news.
 
 use super::archive::Archive;
+use super::archive::downsample::{Downsampler, Limits};
 use super::control::Control;
 use super::delta::Delta;
-use super::downsample::{Downsampler, Limits};
 use super::keeper::Keeper;
 use super::message::{Message, Request};
 use super::names_for::names_for;

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 /// The accounts of all threads that live. Times are since the recorder's start.
 #[derive(Debug, Default)]
-pub(super) struct Accounts {
+pub(crate) struct Accounts {
     /// By thread id.
     living: FxHashMap<u32, Living>,
     /// Those of threads that lived when time began anew, as they were then, by thread id and start.
@@ -19,7 +19,7 @@ pub(super) struct Accounts {
 
 impl Accounts {
     /// A look has found `found`: a thread that is not among them has ended.
-    pub(super) fn look(&mut self, found: Vec<Living>, profile: &Profile) {
+    pub(crate) fn look(&mut self, found: Vec<Living>, profile: &Profile) {
         self.living.clear();
         for living in found {
             self.living.insert(profile.tables.task(living.time.task).tid, living);
@@ -27,7 +27,7 @@ impl Accounts {
     }
 
     /// What has come since the last look: no account is behind what was seen of its thread.
-    pub(super) fn follow(&mut self, samples: &mut [Sample], profile: &Profile) {
+    pub(crate) fn follow(&mut self, samples: &mut [Sample], profile: &Profile) {
         samples.sort_by_key(end_ns);
         for sample in samples {
             let tid = profile.tables.task(sample.task).tid;
@@ -39,7 +39,7 @@ impl Accounts {
 
     /// All that has come up to the end of a look is followed: threads that did not run when they were looked at, and of which
     /// nothing has come since, have waited until then. On a busy machine a look takes its time.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let end_ns = self.living.values().map(|living| living.time.to_ns).max().unwrap_or(0);
         for living in self.living.values_mut().filter(|living| living.doing != Doing::Running) {
             living.go_on(end_ns);
@@ -47,7 +47,7 @@ impl Accounts {
     }
 
     /// A thread has ended: `time` is all of it. Returns what of it counts, with times since time began anew.
-    pub(super) fn end(&mut self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
+    pub(crate) fn end(&mut self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
         if self.living.get(&tid).is_some_and(|living| living.time.to_ns <= time.to_ns) {
             self.living.remove(&tid);
         }
@@ -56,12 +56,12 @@ impl Accounts {
     }
 
     /// All threads have ended.
-    pub(super) fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.living.clear();
     }
 
     /// Time begins anew at `now_ns`, later than everything that was followed.
-    pub(super) fn clear(&mut self, now_ns: u64) {
+    pub(crate) fn clear(&mut self, now_ns: u64) {
         self.cleared_ns = now_ns;
         self.before.clear();
         for (&tid, living) in &mut self.living {
@@ -71,14 +71,14 @@ impl Accounts {
     }
 
     /// The times of all threads since time began anew.
-    pub(super) fn times(&self) -> Vec<ThreadTime> {
+    pub(crate) fn times(&self) -> Vec<ThreadTime> {
         let mut living: Vec<_> = self.living.iter().collect();
         living.sort_unstable_by_key(|(tid, _)| **tid);
         living.into_iter().filter_map(|(&tid, living)| self.since_cleared(tid, living.time.clone())).collect()
     }
 
     /// The numbers of the threads' rows in the profile, to be replaced when rows get other numbers.
-    pub(super) fn tasks(&mut self) -> impl Iterator<Item = &mut TaskId> {
+    pub(crate) fn tasks(&mut self) -> impl Iterator<Item = &mut TaskId> {
         let living = self.living.values_mut().map(|living| &mut living.time.task);
         living.chain(self.before.values_mut().map(|time| &mut time.task))
     }

@@ -25,7 +25,7 @@ struct Row {
 
 /// The recorder's stacks since it began anew with its rows.
 #[derive(Debug, Default)]
-pub(super) struct Stacks {
+pub(crate) struct Stacks {
     rows: Vec<Row>,
     /// Steps of [`KEPT`] that were taken.
     step: usize,
@@ -40,17 +40,17 @@ pub(super) struct Stacks {
 
 impl Stacks {
     /// The recorder has more stacks.
-    pub(super) fn extend(&mut self, stacks: &[Stack]) {
+    pub(crate) fn extend(&mut self, stacks: &[Stack]) {
         self.rows.extend(stacks.iter().map(|stack| Row { stack: *stack, here: None }));
     }
 
     /// The recorder begins anew with its rows: what is kept of new stacks stays as it is.
-    pub(super) fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.rows = Vec::new();
     }
 
     /// Time begins anew: nothing is known of how often stacks repeat.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         (self.step, self.fresh, self.seen, self.seen_fresh, self.cut) = (0, 0, 0, 0, 0);
     }
 
@@ -61,7 +61,7 @@ impl Stacks {
 
     /// The number here of the recorder's stack `id`, and what becomes of the outcome of its walk; `frames` are the numbers
     /// of its frames.
-    pub(super) fn of(
+    pub(crate) fn of(
         &mut self,
         id: StackId,
         outcome: Outcome,

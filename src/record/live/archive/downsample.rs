@@ -28,7 +28,7 @@ const LEAST_AGE_NS: u64 = SECOND_NS;
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(crate) struct Limits {
     /// Most rows of all events.
     pub rows: usize,
     /// Most rows that are younger than the first level.
@@ -58,7 +58,7 @@ pub struct Rollup {
 
 /// Folds the past of events.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Downsampler {
+pub(crate) struct Downsampler {
     pub limits: Limits,
     growth: u32,
     /// Observations that were dropped, and their weight.
@@ -71,17 +71,17 @@ pub(super) struct Downsampler {
 
 impl Downsampler {
     /// Nothing is merged yet.
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Downsampler { limits, ..Downsampler::default() }
     }
 
     /// How rollup the past is, youngest first.
-    pub(super) fn rollup(&self) -> &[Rollup] {
+    pub(crate) fn rollup(&self) -> &[Rollup] {
         &self.rollup
     }
 
     /// Folds what has become old by `now_ns`, and keeps to the limits.
-    pub(super) fn downsample(&mut self, events: &mut [Event], now_ns: u64) {
+    pub(crate) fn downsample(&mut self, events: &mut [Event], now_ns: u64) {
         let youngest_ns = self.youngest(events, now_ns);
         loop {
             let levels = self.levels(youngest_ns, now_ns);

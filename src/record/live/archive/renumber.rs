@@ -7,14 +7,14 @@ use crate::profile::{
 
 /// A profile whose rows have new numbers.
 #[derive(Debug)]
-pub(super) struct Renumbered {
+pub(crate) struct Renumbered {
     pub profile: Profile,
     /// New numbers of the old frames; `None` for those that are gone.
     pub frames: Vec<Option<FrameId>>,
 }
 
 /// `profile` with those rows that its samples and threads refer to, and all modules.
-pub(super) fn renumbered(profile: &Profile) -> Renumbered {
+pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
     let old = &profile.tables;
     let mut rows = Rows {
         old,

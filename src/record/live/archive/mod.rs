@@ -1,10 +1,11 @@
 //! What was seen so far, in memory: the recorder's news under numbers of its own, bounded however long it goes on.
 
-use super::accounts::Accounts;
+pub(crate) mod accounts;
+pub(crate) mod downsample;
+pub(crate) mod renumber;
+pub(crate) mod stacks;
+
 use super::delta::Delta;
-use super::downsample::{Downsampler, Limits};
-use super::renumber::renumbered;
-use super::stacks::Stacks;
 use crate::profile::{
     End, Event, EventId, EventInfo, Frame, FrameId, Meta, Module, ModuleId, Outcome, Profile, Sample,
     StringId, Task, TaskId, ThreadTime, Waker, counter,
@@ -15,6 +16,10 @@ use crate::record::names::symbolize::Named;
 use crate::record::session::cost;
 use crate::record::session::cost::{CostOf, LateCost};
 use crate::record::waits::living::Living;
+use accounts::Accounts;
+use downsample::{Downsampler, Limits};
+use renumber::renumbered;
+use stacks::Stacks;
 use std::collections::BTreeMap;
 
 /// What the recorder's numbers are here.
