@@ -57,7 +57,7 @@ impl Reason {
         Reason::Futex,
     ];
 
-    /// The stored number; up to that of [`Reason::Stopped`] `enum prof_reason` in `src/bpf/prof.h`.
+    /// The stored number; up to that of [`Reason::Stopped`] `enum prof_reason` in `src/bpf/c/prof.h`.
     pub fn code(self) -> u8 {
         match self {
             Reason::Other => 0,
@@ -121,7 +121,7 @@ pub enum WakerKind {
 }
 
 impl WakerKind {
-    /// The stored number; `enum prof_waker` in `src/bpf/prof.h`.
+    /// The stored number; `enum prof_waker` in `src/bpf/c/prof.h`.
     pub fn code(self) -> u8 {
         match self {
             WakerKind::None => 0,

@@ -143,7 +143,7 @@ fn the_comparer_sees_a_frame_that_is_not_libdw_s() {
 }
 
 /// Adds one to the second frame of every sample with a copy; returns how many. The file's form is in
-/// src/record/stack_copies.rs.
+/// src/record/collect/stack_copies.rs.
 fn move_second_frames(bytes: &mut [u8]) -> usize {
     const SAMPLE: u32 = 2;
     const FRAMES_AT: usize = 32 + 8 + 4 * 8 + 17 * 8;

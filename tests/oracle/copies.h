@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The file that `prof record --stack-copies FILE` writes, as src/record/stack_copies.rs describes
+ * The file that `prof record --stack-copies FILE` writes, as src/record/collect/stack_copies.rs describes
  * it.
  */
 #ifndef COPIES_H
