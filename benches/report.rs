@@ -27,7 +27,7 @@ fn views_of_waits(criterion: &mut Criterion) {
         let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
         let options = ReportOptions { view, common, ..ReportOptions::default() };
         group.bench_function(name, |bencher| {
-            // Which waits are idle is decided once for a recording: a copy has to decide anew.
+            // Which waits are idle is decided once for a recording: a copy has to decide again.
             bencher.iter_batched(
                 || Recording::new(recording.profile.clone(), Integrity::default()),
                 |recording| render(black_box(&recording), &options, &Page::PLAIN).map(|text| text.len()),

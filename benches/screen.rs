@@ -97,7 +97,7 @@ const WAIT_QUERIES: &[&str] = &["m", "m", "m", "4", "m", "m", "m", "1", "2", "m"
 fn round(figures: &mut Figures, program: &str, file: &Path, has_waits: bool) {
     let began = Instant::now();
     let mut screen = Screen::start(program, &["tui".as_ref(), file.as_ref()]);
-    // The first box: below it a warning may stand, since nobody has ended this recording.
+    // The first box: below it a warning may stand, since no one has ended this recording.
     screen.wait_for("all · ");
     figures.first_screen.add_round(vec![began.elapsed()]);
     screen.settle(SETTLED);

@@ -54,7 +54,7 @@ fn tui(criterion: &mut Criterion) {
 
     group.bench_function("recording to first screen", |bencher| {
         bencher.iter_batched(
-            // Samples are counted once for a recording: a copy has to count anew.
+            // Samples are counted once for a recording: a copy has to count again.
             || Arc::new(Recording::new(recording.profile.clone(), Integrity::default())),
             |recording| draw(&mut terminal(), &app_with(&picture(&recording, &query))),
             BatchSize::PerIteration,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `bpf`, `unwind`, `profile` and `symbols` know none of the others; `record` uses those four; `report`
-//! uses `profile`, and `tui` uses `report`; `live` joins `record` and `tui`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
+//! uses `profile`, and `tui` uses `report`; `commands::live` joins `record` and `tui`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
 
 pub mod base;
 pub mod bpf;

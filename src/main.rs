@@ -26,7 +26,7 @@ fn main() -> ExitCode {
         let mut stderr = io::stderr().lock();
         let is_terminal = stderr.is_terminal();
         for line in lines.iter().map(|line| safe_text::for_locale(line, is_terminal)) {
-            // Nobody is left to tell when standard error is gone.
+            // No one is left to tell when standard error is gone.
             let _ = writeln!(stderr, "{line}");
         }
         status

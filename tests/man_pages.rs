@@ -1,6 +1,6 @@
 //! The manual pages under `man/` are what the command line's definition and the hand-written sections give.
 //!
-//! `UPDATE=1 cargo test --test man_pages` (or `make man`) writes them anew. The sections in `man/sections`
+//! `UPDATE=1 cargo test --test man_pages` (or `make man`) writes them again. The sections in `man/sections`
 //! are roff: `<page>.roff` for one page, `_end.roff` for the end of all of them. A line `@capabilities@` in them stands for the list
 //! of `prof::record::CAPABILITIES`, which README.md has, too.
 

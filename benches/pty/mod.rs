@@ -40,7 +40,7 @@ fn open(columns: u16, rows: u16) -> (OwnedFd, OwnedFd) {
         libc::openpty(&raw mut ours, &raw mut theirs, std::ptr::null_mut(), std::ptr::null(), &raw const size)
     };
     assert_eq!(opened, 0, "a pseudo-terminal can be opened");
-    // SAFETY: they were just opened, and nobody else has them.
+    // SAFETY: they were just opened, and no one else has them.
     unsafe { (OwnedFd::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) }
 }
 

@@ -1,4 +1,4 @@
-//! How often work is done that nobody has asked for: a picture of a recording that has grown, a look at its threads.
+//! How often work is done that no one has asked for: a picture of a recording that has grown, a look at its threads.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};

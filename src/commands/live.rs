@@ -115,7 +115,7 @@ fn carry_out(live: &Live, orders: &Receiver<LiveCommand>, output: &crate::record
                 Err(error) => format!("{error:#}"),
             },
         };
-        // Without a screen nobody is left to tell.
+        // Without a screen no one is left to tell.
         tell.send(Feed::Note(note));
     }
 }

@@ -107,7 +107,7 @@ impl Reason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum WakerKind {
-    /// Not known: the wait was not over, or nobody had to end it.
+    /// Not known: the wait was not over, or no one had to end it.
     #[default]
     None,
     /// A thread.

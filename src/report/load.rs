@@ -50,7 +50,7 @@ impl Recording {
     fn warn_if_cut(&self, input: &Input) {
         if let Some(warning) = self.warning(input) {
             let line = format!("warning: {warning}");
-            // With standard error closed there is nobody to warn.
+            // With standard error closed there is no one to warn.
             let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
         }
     }

@@ -32,7 +32,7 @@ struct Books {
 const WAKING_NS: u64 = 50_000;
 
 /// What the kernel may take to choose a thread for a CPU: its books give that to the one that comes, `prof` to the one that
-/// leaves or to nobody, ns.
+/// leaves or to no one, ns.
 const CHOOSING_NS: u64 = 5_000;
 
 /// Whether a time is the kernel's, within 1 % or 2 ms. What a hypervisor takes is time on CPU for one side and not for the other.

@@ -156,7 +156,7 @@ fn generated_code_without_a_map_is_no_neighbours_function() {
     recording.stacks().assert_has(&["main", "call_generated", "called_from_generated"]);
     let self_shares: f64 =
         ["main", "call_generated"].iter().map(|name| recording.report().self_percent_containing(name)).sum();
-    // The loop in the generated page has no name; nobody else may be charged with it.
+    // The loop in the generated page has no name; no one else may be charged with it.
     assert!(self_shares < 5.0, "{self_shares:.1} % of self time went to callers");
 }
 

@@ -55,7 +55,7 @@ fn brief_programs_that_a_shell_starts_have_whole_stacks() {
 fn brief_programs_have_whole_stacks_when_the_whole_machine_is_recorded() {
     let Some(_turn) = turn_alone() else { return };
     let Some(brief) = fixture::build("brief") else { return };
-    // A program that nobody has seen before: the copy's inode is new.
+    // A program that no one has seen before: the copy's inode is new.
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let copy = folder.path().join("brief-copy");
     fs::copy(brief, &copy).expect("a program can be copied");

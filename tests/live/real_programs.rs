@@ -1,4 +1,4 @@
-//! Programs that nobody here wrote, as the distribution ships them.
+//! Programs that no one here wrote, as the distribution ships them.
 
 use super::machine::{tool, tool_or_skip, turn};
 use super::postgres::Postgres;

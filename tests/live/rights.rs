@@ -1,4 +1,4 @@
-//! What `prof` may do, when it gives that up, and what nobody can do through it (docs/security.md).
+//! What `prof` may do, when it gives that up, and what no one can do through it (docs/security.md).
 
 use super::machine::{account, copy_for_everyone, skip, tool_or_skip, turn};
 use super::pane::Terminal;
@@ -133,7 +133,7 @@ fn a_prof_with_capabilities_reads_nothing_that_its_user_may_not() {
     let out = capable.folder.path().join("out.svg");
     let verbs: [&[&str]; 4] = [&["report"], &["info"], &["export", "-o", "out.svg"], &["report", "--json"]];
     for verb in verbs {
-        // The last is not there, which nobody may know.
+        // The last is not there, which no one may know.
         for path in [&file, Path::new("/etc/shadow"), &closed.join("nothing")] {
             let output = capable.prof().args(verb).arg(path).output().expect("`timeout` can be run");
             assert_refused(&output, 1, "Permission denied");
@@ -280,7 +280,7 @@ fn the_screen_of_a_live_view_has_no_right_in_effect() {
     terminal.type_text("q");
 }
 
-/// The rights of a thread that waits in a call, such as the opening of a pipe that nobody writes.
+/// The rights of a thread that waits in a call, such as the opening of a pipe that no one writes.
 fn rights_when_waiting(pid: u32, in_what: &str) -> Rights {
     wait_for(in_what, || {
         let wchan = fs::read_to_string(format!("/proc/{pid}/syscall")).ok()?;

@@ -61,7 +61,7 @@ fn the_terminal_is_given_back_while_the_program_is_stopped_and_taken_again() {
     terminal.assert_given_back(0);
 }
 
-/// A script that runs the program stops, too, or its shell would wait for one that nobody lets go on.
+/// A script that runs the program stops, too, or its shell would wait for one that no one lets go on.
 #[test]
 fn what_the_shell_started_stops_with_the_program() {
     let Some(_turn) = turn() else { return };
@@ -157,7 +157,7 @@ fn files(folder: &Path) -> Vec<String> {
 }
 
 fn is_gone(pid: u32) -> bool {
-    // One that nobody has waited for yet has ended, too.
+    // One that no one has waited for yet has ended, too.
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }
@@ -206,7 +206,7 @@ fn a_screen_that_panics() {
 fn a_thread_that_panics_beside_the_screen() {
     let (tell, heard) = feed();
     let (commands, _commands) = std::sync::mpsc::channel();
-    // It goes without a word: nobody tells that the recording is over.
+    // It goes without a word: no one tells that the recording is over.
     std::mem::forget(tell);
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_millis(500));

@@ -1,4 +1,4 @@
-//! Makes the cases under `cases/` anew: `UPDATE=1 cargo test --test walker recorded`.
+//! Makes the cases under `cases/` again: `UPDATE=1 cargo test --test walker recorded`.
 //!
 //! Each program is stopped again and again until its stack has the shape that is wanted; then gdb says what its
 //! frames are. A machine that lacks a program or gdb keeps the case it has.

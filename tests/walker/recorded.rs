@@ -15,7 +15,7 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/walker/cases"))
 }
 
-/// All cases by name; made anew before, if that is asked for.
+/// All cases by name; made again before, if that is asked for.
 pub(crate) fn cases() -> Vec<(String, Recorded)> {
     let entries = std::fs::read_dir(folder()).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

@@ -1,4 +1,4 @@
-//! `prof doctor`: does it work here, and if not, what mends it? Every check tries the real thing; settings
+//! `prof doctor`: does it work here, and if not, what fixes it? Every check tries the real thing; settings
 //! are only read to explain a failure.
 
 mod container;
@@ -47,7 +47,7 @@ pub struct Check {
     pub verdict: Verdict,
     /// What was seen.
     pub detail: String,
-    /// A command or setting that mends it.
+    /// A command or setting that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
 }

@@ -143,7 +143,7 @@ struct Decoder {
     profile: Profile,
     /// For each string the first one with the same text.
     first_of: Vec<StringId>,
-    /// Strings by the hashes of their texts, which nobody can foresee.
+    /// Strings by the hashes of their texts, which no one can foresee.
     known_texts: HashMap<u64, StringId>,
     hashes: RandomState,
     addresses: AddressCoder,
@@ -273,7 +273,7 @@ impl Decoder {
         self.first_of.push(if is_same { known } else { id });
     }
 
-    /// The string with this number in the file: the first one with its text, since one that begins anew with its rows writes
+    /// The string with this number in the file: the first one with its text, since one that begins again with its rows writes
     /// them again, and rows are compared by numbers.
     fn text(&self, id: u32) -> Result<StringId, Damage> {
         let id = below(id, self.string_count(), "string")?;

@@ -1,4 +1,4 @@
-//! A look at a protobuf message before it is decoded: fields nobody knows are counted, and a message
+//! A look at a protobuf message before it is decoded: fields no one knows are counted, and a message
 //! that would decode to far more memory than its bytes is refused.
 
 use super::schema::KnownFields;

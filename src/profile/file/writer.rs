@@ -52,7 +52,7 @@ impl<W: Write> std::fmt::Debug for Writer<W> {
     }
 }
 
-/// A table of the file. The profile may have begun anew with its rows: those of before are in the file only.
+/// A table of the file. The profile may have begun again with its rows: those of before are in the file only.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rows {
     /// Rows of before.
@@ -161,7 +161,7 @@ impl<W: Write> Writer<W> {
         self.out.flush()
     }
 
-    /// Notes that the profile begins anew with its rows: it has none now but modules, which keep their ids, and what it adds
+    /// Notes that the profile begins again with its rows: it has none now but modules, which keep their ids, and what it adds
     /// from here on comes after the rows in the file. All of those were written, samples too.
     pub fn reset(&mut self) {
         self.strings.reset(EMPTY_STRING);
@@ -175,7 +175,7 @@ impl<W: Write> Writer<W> {
         self.events.iter_mut().for_each(|event| event.samples = 0);
     }
 
-    /// The id in the file of a frame of the profile as it is: it stays its own when the profile begins anew.
+    /// The id in the file of a frame of the profile as it is: it stays its own when the profile begins again.
     pub fn frame_id(&self, frame: FrameId) -> FrameId {
         FrameId(self.frames.id(frame.0))
     }

@@ -1,13 +1,13 @@
-//! Beginning anew with the rows of a profile: what a recorder that runs for days does now and then.
+//! Beginning again with the rows of a profile: what a recorder that runs for days does now and then.
 //!
 //! Rows are never taken out of a profile's tables, so that their numbers stay their own. A recording that goes on for
-//! days would see ever more of them, and hands what it has to somebody else before it begins anew.
+//! days would see ever more of them, and hands what it has to somebody else before it begins again.
 
 use super::collector::Collector;
 use crate::profile::{FrameId, StackId};
 use rustc_hash::FxHashMap;
 
-/// So many rows are enough for a recorder to begin anew.
+/// So many rows are enough for a recorder to begin again.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MostRows {
     /// Each is some 20 bytes.
@@ -19,7 +19,7 @@ pub(crate) struct MostRows {
 }
 
 impl Collector {
-    /// Whether the tables have grown so far that it is time to begin anew.
+    /// Whether the tables have grown so far that it is time to begin again.
     pub(crate) fn has_many_rows(&self, most: MostRows) -> bool {
         let tables = &self.profile.tables;
         tables.stacks().len() > most.stacks

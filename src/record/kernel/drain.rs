@@ -1,6 +1,6 @@
 //! The thread that empties the rings.
 //!
-//! It opens no file, reads nothing of a target and waits for nobody, so that nothing can hold it: what it finds goes to the
+//! It opens no file, reads nothing of a target and waits for no one, so that nothing can hold it: what it finds goes to the
 //! recording thread, which may be behind. If that is far behind, the rings are left to fill up, and the kernel side counts
 //! what is lost. It also ends sampling when the time is over.
 
@@ -311,7 +311,7 @@ struct Worker {
 }
 
 /// How long until the rings are emptied again, after an `interval` in which the fullest of them has become so full. On
-/// average a ring should not become fuller than a quarter: nobody wakes this thread in time on a crowded machine.
+/// average a ring should not become fuller than a quarter: no one wakes this thread in time on a crowded machine.
 fn next_interval(interval: Duration, fullness: f64) -> Duration {
     let factor = (0.25 / fullness.max(1e-3)).clamp(0.1, 2.0);
     interval.mul_f64(factor).clamp(LEAST_INTERVAL, INTERVAL)
@@ -324,7 +324,7 @@ impl Worker {
         crate::base::privilege::keep_watching_or_end();
         let result = self.until_the_end();
         if let Err(error) = result {
-            // Nobody may be there any more.
+            // No one may be there any more.
             let _ = self.sender.send(Err(error));
         }
     }

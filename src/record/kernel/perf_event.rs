@@ -33,7 +33,7 @@ fn open(attr: &mut perf_event_attr, cpu: u32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call just returned this descriptor, which nobody else owns.
+    // SAFETY: the call just returned this descriptor, which no one else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

@@ -39,7 +39,7 @@ impl Stopper {
         self.state().samplers.extend(samplers);
     }
 
-    /// Ends sampling if nobody has yet. Returns when that was, CLOCK_MONOTONIC, ns.
+    /// Ends sampling if no one has yet. Returns when that was, CLOCK_MONOTONIC, ns.
     pub(crate) fn stop(&self) -> u64 {
         let mut state = self.state();
         if let Some(stopped_ns) = state.stopped_ns {

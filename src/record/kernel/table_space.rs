@@ -45,7 +45,7 @@ impl Space {
         self.resting.push_back((now, start, len));
     }
 
-    /// Gives a range back that nobody reads.
+    /// Gives a range back that no one reads.
     pub(crate) fn give_back(&mut self, start: u32, len: u32) {
         if len == 0 {
             return;

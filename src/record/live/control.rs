@@ -10,7 +10,7 @@ pub(super) struct Control {
     pub stop: AtomicBool,
     /// To end at once, without a last picture.
     pub abandon: AtomicBool,
-    /// To begin anew with the rows of its profile.
+    /// To begin again with the rows of its profile.
     pub reset: AtomicBool,
     /// How often pictures are made, ms; 0: as by default.
     pub interval_ms: AtomicU64,

@@ -13,13 +13,13 @@ use crate::symbols::{PerfMapSource, ResolvedLocation};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Whoever takes the news has to number all rows again when the recorder begins anew: seldom.
+/// Whoever takes the news has to number all rows again when the recorder begins again: seldom.
 const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 1 << 16 };
 
 /// News of a recording. Numbers of rows are those of the recorder.
 #[derive(Debug, Default)]
 pub(super) struct Delta {
-    /// The recorder has begun anew with its rows: all of them, but for modules, get new numbers from here on.
+    /// The recorder has begun again with its rows: all of them, but for modules, get new numbers from here on.
     pub was_reset: bool,
     /// Rows behind those that were known.
     pub strings: Vec<Box<str>>,
@@ -62,7 +62,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// Takes what is new out of `session`. Begins anew with its rows if they are many, or if that is asked for.
+    /// Takes what is new out of `session`. Begins again with its rows if they are many, or if that is asked for.
     pub(super) fn take(&mut self, session: &mut Session<'_>, reset: bool) -> anyhow::Result<Delta> {
         let open_waits = session.collector.open_waits();
         let mut delta = Delta { open_waits, living: session.collector.take_living(), ..Delta::default() };

@@ -97,7 +97,7 @@ impl Live {
         self.ask(Request::Interval(interval.clamp(INTERVALS.0, INTERVALS.1)));
     }
 
-    /// Forgets what was seen so far: time begins anew.
+    /// Forgets what was seen so far: time begins again.
     pub fn clear(&self) {
         self.ask(Request::Clear);
     }

@@ -66,7 +66,7 @@ pub(super) struct Keeper {
     snapshots: u64,
     /// The last snapshot was made while names were being read.
     lacks_names: bool,
-    /// Time begins anew once the threads have been looked at.
+    /// Time begins again once the threads have been looked at.
     clears_at_look: bool,
     /// Rows of tables when unused ones were dropped last.
     table_rows: usize,
@@ -263,7 +263,7 @@ impl Keeper {
         let sender = self.sender.clone();
         rayon::spawn(move || {
             fold.run();
-            // Nobody may be there any more.
+            // No one may be there any more.
             let _ = sender.send(Message::Downsampled(Box::new(fold)));
         });
     }

@@ -39,7 +39,7 @@ impl LiveEvents {
         self.slots.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts an event in the place of the one of its kind that nobody has taken.
+    /// Puts an event in the place of the one of its kind that no one has taken.
     pub(super) fn send(&self, event: LiveEvent) {
         let mut slots = self.lock();
         match event {

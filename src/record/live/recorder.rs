@@ -1,4 +1,4 @@
-//! The thread that records: it empties the rings as `prof record` does, and waits for nobody.
+//! The thread that records: it empties the rings as `prof record` does, and waits for no one.
 
 use super::delta::{Cursor, Delta};
 use super::message::{Message, RecorderEnd};
@@ -144,7 +144,7 @@ pub(super) fn run(
             failure: Some(error),
         },
     };
-    // Nobody is there to hear it when everything ends.
+    // No one is there to hear it when everything ends.
     let _ = sender.send(Message::Ended(Box::new(end)));
 }
 
@@ -171,7 +171,7 @@ fn pass(
     Ok(())
 }
 
-/// Hands over what is new until there is a reason to end; `None` when nobody wants to know.
+/// Hands over what is new until there is a reason to end; `None` when no one wants to know.
 fn until_its_end(
     options: &RecordOptions,
     control: &Control,

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const PERIOD_NS: u64 = 1_001_001;
 /// Frames of a stack.
 const DEPTH: u32 = 30;
-/// Rows of tables at which a recorder begins anew with them.
+/// Rows of tables at which a recorder begins again with them.
 const MANY_ROWS: usize = 1 << 20;
 
 /// What a live recording keeps, and what it takes to keep it.
@@ -129,7 +129,7 @@ impl Simulation {
 
     /// A picture of everything so far, and how long it took.
     pub fn snapshot(&mut self) -> (Snapshot, Duration) {
-        // Nobody looks names up here.
+        // No one looks names up here.
         self.inbox.try_iter().for_each(drop);
         let begun = Instant::now();
         let snapshot = self.keeper.snapshot();

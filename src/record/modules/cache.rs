@@ -2,7 +2,7 @@
 //!
 //! One file for each table in `$XDG_CACHE_HOME/prof`, else `~/.cache/prof`, that no one but its owner can write. A table
 //! is found by a hash of all that it was made from: the unwind sections and headers, the build ID, the very file with
-//! its times, and this program's own compiler. The time of change of an inode (ctime) is among them, which nobody can set:
+//! its times, and this program's own compiler. The time of change of an inode (ctime) is among them, which no one can set:
 //! no process can give its own table to another program by claiming that one's build ID. Whatever goes wrong here costs
 //! time, never a recording.
 

@@ -75,7 +75,7 @@ impl ModuleFile {
         facts.is_some_and(|facts| facts.nlink() == 0)
     }
 
-    /// Nobody is about to give it a table.
+    /// No one is about to give it a table.
     fn is_at_rest(&self) -> bool {
         !matches!(self.table, super::file::TableState::Compiling)
     }

@@ -4,7 +4,7 @@
 //! still gives its table and its names; some time after the last process has unmapped it it is closed. One that is
 //! rewritten in place (its inode stays) is another file from its next mapping on; of what it held before nothing is read any
 //! more, since only the new bytes are left. Tables are compiled on other threads, and files opened on another one, too: one
-//! that never opens holds nobody.
+//! that never opens holds no one.
 
 mod cache;
 mod closing;
@@ -257,7 +257,7 @@ impl ModuleFiles {
         Some(id)
     }
 
-    /// The file of a mapping anew, if its bytes changed since it was seen under the same inode.
+    /// The file of a mapping again, if its bytes changed since it was seen under the same inode.
     fn rewritten(&mut self, seen: Seen, pid: u32, mapping: &CodeMapping) -> Option<ModuleFile> {
         let before = seen.state?;
         let known = self.get(seen.id);

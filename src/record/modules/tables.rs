@@ -155,7 +155,7 @@ impl ModuleFiles {
                 Some(Err(error)) => (Some(Err(error)), None),
                 None => (None, None),
             };
-            // The recorder may be gone already: then nobody wants the table.
+            // The recorder may be gone already: then no one wants the table.
             let _ = sender.send(Compiled { id, lane, table });
             if let (Some(cache), Some((key, packed))) = (&job.cache, kept) {
                 cache.add(&key, &packed);

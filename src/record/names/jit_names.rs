@@ -82,7 +82,7 @@ impl JitDumps {
         }
     }
 
-    /// The rows of the profile are numbered anew, and the names that are to come have nobody left who wants them.
+    /// The rows of the profile are numbered again, and the names that are to come have no one left who wants them.
     pub(crate) fn forget_rows(&mut self) {
         self.pending.clear();
         self.named.clear();

@@ -28,7 +28,7 @@ const LONGEST_LOOK: Duration = Duration::from_secs(60);
 const MOST_KEPT: u64 = 32 << 20;
 /// It is kept as long as this after a look.
 const LONGEST_KEPT: Duration = Duration::from_secs(20);
-/// A look in the background that takes longer than this, on a machine that is too busy for it, is begun anew where
+/// A look in the background that takes longer than this, on a machine that is too busy for it, is begun again where
 /// everything else is.
 const BACKGROUND_PATIENCE: Duration = Duration::from_secs(5);
 /// The same when names are waited for.
@@ -150,7 +150,7 @@ impl Names {
             .thread_name(|_| "prof-names".to_owned())
             .start_handler(|_| {
                 crate::base::privilege::keep_watching_or_end();
-                // Only asking for less can be refused by nobody.
+                // Only asking for less can be refused by no one.
                 let _ = rustix::process::setpriority_process(None, BACKGROUND_PRIORITY);
             })
             .build();

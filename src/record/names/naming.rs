@@ -88,7 +88,7 @@ impl Naming {
         Ok(())
     }
 
-    /// The collector begins anew with its rows.
+    /// The collector begins again with its rows.
     pub(crate) fn reset(&mut self) {
         self.frames = 0;
     }

@@ -132,7 +132,7 @@ impl Destination {
     }
 }
 
-/// A new file next to `path`, locked so that nobody takes it for what a killed recorder left.
+/// A new file next to `path`, locked so that no one takes it for what a killed recorder left.
 fn create_unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
     /// There may be files of recorders with the same process id, in other containers or earlier.
     const MOST_NAMES: u32 = 100;

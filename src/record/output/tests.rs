@@ -329,7 +329,7 @@ fn what_is_not_left_over_stays() {
     let linked = Killed::with(&[("precious", profile(false))]);
     std::os::unix::fs::symlink("precious", linked.0.path().join("x.9.tmp")).expect("links");
     assert_eq!(linked.cleaned_up(true).1, ["precious", "x.9.tmp"]);
-    // A recorder that lives, under a number that nobody has.
+    // A recorder that lives, under a number that no one has.
     let lives = Killed::with(&[("x.999999999.tmp", profile(false)), ("x.999999999.old", profile(true))]);
     let files = ["x.999999999.tmp", "x.999999999.old"].map(|name| {
         let file = File::open(lives.0.path().join(name)).expect("opens");

@@ -154,7 +154,7 @@ impl Processes {
         processes.flat_map(Process::files).collect()
     }
 
-    /// Forgets what depends on rows of the profile that are numbered anew, and processes that have ended.
+    /// Forgets what depends on rows of the profile that are numbered again, and processes that have ended.
     pub(crate) fn forget_rows(&mut self) {
         let generations = &mut self.generations;
         self.by_pid.retain(|pid, process| {

@@ -435,7 +435,7 @@ impl<'obj> Session<'obj> {
         }
     }
 
-    /// Closes files that nobody has mapped for a while.
+    /// Closes files that no one has mapped for a while.
     fn close_files(&mut self, now_ns: u64) {
         let Collector { files, processes, .. } = &mut self.collector;
         for key in files.close_unmapped(&processes.mapped_files(), now_ns, &mut self.kernel.tables) {
@@ -589,7 +589,7 @@ impl<'obj> Session<'obj> {
                 }
             }
             Sideband::Lost(records) => {
-                // Something was mapped that nobody will tell of again.
+                // Something was mapped that no one will tell of again.
                 for (pid, process) in collector.processes.living_mut() {
                     mappings::read_mappings(pid, process, time_ns, files);
                 }

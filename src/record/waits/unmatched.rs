@@ -8,7 +8,7 @@ const MAX_VALUES: usize = 1 << 17;
 /// late.
 const KEPT_OF_THREAD: usize = 8;
 
-/// Values by thread and time. When there are too many, those give way that nobody has asked for: the records of short waits
+/// Values by thread and time. When there are too many, those give way that no one has asked for: the records of short waits
 /// never come.
 #[derive(Debug)]
 pub(crate) struct Pending<V> {

@@ -1,4 +1,4 @@
-//! How far a profile can be trusted: complete stacks, named frames, lost samples; and what would mend it.
+//! How far a profile can be trusted: complete stacks, named frames, lost samples; and what would fix it.
 
 use super::group::Group;
 use super::label::module_text;

@@ -1,6 +1,6 @@
 //! What a function is to the program that runs it: its own code, or that of the C library and of language runtimes.
 //!
-//! A table of waits names the first function that is the program's own, since nobody looks for `futex_wait`.
+//! A table of waits names the first function that is the program's own, since no one looks for `futex_wait`.
 
 use super::name::module_stem;
 use crate::report::model::label_kind::LabelKind;

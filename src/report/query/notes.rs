@@ -1,4 +1,4 @@
-//! The notes under a report: what is wrong with the recording, how much it matters, what would mend it.
+//! The notes under a report: what is wrong with the recording, how much it matters, what would fix it.
 
 use super::selection::Selection;
 use super::waits_note;

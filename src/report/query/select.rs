@@ -11,7 +11,7 @@ use crate::report::options::CommonOptions;
 use crate::report::recording::Recording;
 
 impl Recording {
-    /// What is wrong with the recording, how much it matters and what would mend it, most important first. Quotes
+    /// What is wrong with the recording, how much it matters and what would fix it, most important first. Quotes
     /// foreign names.
     pub fn notes(&self, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
         notes::report_notes(self, selection, options)
@@ -126,7 +126,7 @@ impl Recording {
     }
 }
 
-/// Nobody knows what was in the part that is missing.
+/// No one knows what was in the part that is missing.
 fn nothing_read(nouns: &str, problem: &str) -> Failure {
     let message = format!("what could be read holds no {nouns}: the file is not whole ({problem})");
     Failure::new(status::NO_MATCH, message).hint("to record again:  prof record -d 10s -p PID")

@@ -172,7 +172,7 @@ impl<'p> Selection<'p> {
     }
 
     /// Whether there is nothing to show because all that passes the filters are idle waits, which are hidden. Filters on
-    /// names are not asked of those: where there are some, nobody knows.
+    /// names are not asked of those: where there are some, no one knows.
     pub fn is_all_idle(&self, filter: &FilterOptions) -> bool {
         self.total.is_empty() && !self.hidden_idle.is_empty() && !filter.is_on_code()
     }

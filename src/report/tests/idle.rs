@@ -144,7 +144,7 @@ fn an_nginx_worker_that_waits_for_events_is_idle() {
     let handler = format!("{cycle} ngx_epoll_process_events ngx_http_wait_request_handler ngx_http_process");
     let timers = format!("{cycle} ngx_event_expire_timers");
     assert!(is_idle(Reason::Poll, &wait, &[&handler, &handler, &timers]));
-    // The same by its shape alone, in a program nobody knows.
+    // The same by its shape alone, in a program no one knows.
     let unknown = |text: &str| text.replace("ngx_", "my_");
     assert!(is_idle(Reason::Poll, &unknown(&wait), &[&unknown(&handler)]));
     assert!(!is_idle(Reason::Disk, &format!("{handler} @pread64 #folio_wait"), &[&handler]));
@@ -269,7 +269,7 @@ fn a_command_that_was_started_for_the_recording_never_sleeps_for_nothing() {
     assert_eq!(idle(true, 101), [true, true], "the others may wait for work");
 }
 
-/// Some of its waits end because nobody has brought work in time.
+/// Some of its waits end because no one has brought work in time.
 #[test]
 fn a_pool_that_waits_for_work_with_a_limit_is_idle_whoever_ends_the_wait() {
     let mut case = Case::new();
@@ -463,7 +463,7 @@ fn how_long_a_wait_lasts_plays_no_part() {
 #[test]
 fn threads_that_do_the_same_are_judged_the_same_whatever_their_samples_happened_to_hit() {
     // Twenty processes sleep in their loop, in a function that now and then does something else, too. By its own
-    // samples alone, it would be much of the work of some, none of that of others, and of some nobody would know.
+    // samples alone, it would be much of the work of some, none of that of others, and of some no one would know.
     let top = "_start main run loop";
     let mut case = Case::new();
     for number in 0..20 {

@@ -178,7 +178,7 @@ pub(crate) struct Blocking {
 }
 
 impl Blocking {
-    /// What a wait for `reason` is judged as: one that is over because nobody has brought work in time is not another one
+    /// What a wait for `reason` is judged as: one that is over because no one has brought work in time is not another one
     /// than those that somebody ended.
     pub(super) fn judged_as(&self, reason: Reason) -> Reason {
         match reason {

@@ -69,7 +69,7 @@ impl<'l> WaitSites<'l> {
         if activity == Activity::Waiting(Reason::Fault) {
             return WaitSite::Call { blocked_in: None, called_by: first.or_else(|| self.fallback(path)) };
         }
-        // A function that calls itself is its own caller only in a sense that nobody asked for.
+        // A function that calls itself is its own caller only in a sense that no one asked for.
         let called_by = own.find(|label| Some(*label) != first);
         WaitSite::Call { blocked_in: first.or_else(|| self.fallback(path)), called_by }
     }

@@ -187,7 +187,7 @@ const ENTRIES: [&str; 4] = ["do_syscall_64", "entry_SYSCALL_64_after_hwframe", "
 const EXIT: &str = "do_exit";
 
 /// The function that a waking thread was in, the program's own if there is one; and where that is. `None`
-/// for a stack of code that nothing is known of: an address alone tells nobody anything.
+/// for a stack of code that nothing is known of: an address alone tells no one anything.
 fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
     let mut innermost = None;
     let mut in_kernel = None;

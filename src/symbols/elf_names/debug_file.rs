@@ -152,7 +152,7 @@ fn open_inside(root: &OwnedFd, path: &Path) -> Option<File> {
     rustix::fs::openat2(root, path, flags, Mode::empty(), resolve).ok().map(File::from)
 }
 
-/// The CRC-32 (ISO 3309, as in zlib) of the first `len` bytes of a file. `None` if that would take too long: nobody's debug
+/// The CRC-32 (ISO 3309, as in zlib) of the first `len` bytes of a file. `None` if that would take too long: no one's debug
 /// file is so large, or holes for the most part.
 fn file_crc32(file: &Arc<File>, len: u64, deadline: &Deadline) -> Option<u32> {
     if len > MAX_CHECKSUM_BYTES || Source::of_file(file).ok()?.is_hole(0, len) {

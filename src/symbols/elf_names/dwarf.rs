@@ -190,7 +190,7 @@ impl DwarfNames {
             }
         });
         let refusal = self.refusal();
-        // addr2line remembers that it was refused: the next look begins anew.
+        // addr2line remembers that it was refused: the next look begins again.
         if refusal.is_none() {
             self.units.insert(unit, open);
         }

@@ -17,7 +17,7 @@ use gimli::{
 };
 use std::sync::Arc;
 
-/// Bytes in memory after which the sections are opened anew while the units are listed.
+/// Bytes in memory after which the sections are opened again while the units are listed.
 const MAX_LOADED_BYTES: u64 = 2 << 20;
 /// Abbreviations that are passed over to find the one of a unit's first entry. It is the first in all that was seen.
 const MAX_PASSED: usize = 1000;

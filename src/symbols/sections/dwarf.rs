@@ -84,7 +84,7 @@ impl Sections {
         self.sections.iter().map(|(_, section)| section.loaded_bytes()).sum()
     }
 
-    /// Begins to count reads anew: another unit has its own.
+    /// Begins to count reads again: another unit has its own.
     pub(crate) fn begin(&self) {
         /// Each range of an entry takes two reads, and 40 bytes in addr2line's tables.
         const MAX_RANGE_READS: u64 = 2 << 20;

@@ -192,7 +192,7 @@ impl Section {
         }
     }
 
-    /// Begins to count reads anew, of which there may be `max_reads` in any case.
+    /// Begins to count reads again, of which there may be `max_reads` in any case.
     pub(crate) fn begin(&self, max_reads: u64) {
         self.reads.store(0, Ordering::Relaxed);
         self.max_reads.store(max_reads, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Names against tools that nobody here wrote: nm, llvm-symbolizer, objdump.
+//! Names against tools that no one here wrote: nm, llvm-symbolizer, objdump.
 
 use super::program::{
     C_SOURCE, CPP_SOURCE, ElfNames, GO_SOURCE, NmFunction, RUST_SOURCE, Workshop, nm, symbolize_bytes,

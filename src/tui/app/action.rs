@@ -161,7 +161,7 @@ pub enum Action {
     Quit,
     /// Stops the program until the shell wakes it.
     Suspend,
-    /// Draws everything anew.
+    /// Draws everything again.
     Redraw,
     /// A click.
     Click(Position),
@@ -213,7 +213,7 @@ pub enum Effect {
     Live(LiveCommand),
     /// Stop until the shell wakes us.
     Suspend,
-    /// Draw everything anew.
+    /// Draw everything again.
     Redraw,
 }
 

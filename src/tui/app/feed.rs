@@ -17,9 +17,9 @@ struct Slots {
     ended: Option<String>,
     /// Something was put in since the last look.
     has_news: bool,
-    /// Nobody tells anything any more.
+    /// No one tells anything any more.
     is_closed: bool,
-    /// Nobody listens any more.
+    /// No one listens any more.
     is_gone: bool,
 }
 
@@ -36,7 +36,7 @@ impl Shared {
     }
 }
 
-/// Tells that nobody tells anything any more, when the last sender goes.
+/// Tells that no one tells anything any more, when the last sender goes.
 #[derive(Debug)]
 struct Open(Arc<Shared>);
 
@@ -62,7 +62,7 @@ pub fn feed() -> (FeedSender, FeedReceiver) {
 }
 
 impl FeedSender {
-    /// Puts it in the place of what nobody has heard of its kind. Returns whether somebody listens.
+    /// Puts it in the place of what no one has heard of its kind. Returns whether somebody listens.
     pub fn send(&self, told: Feed) -> bool {
         let shared = &self.0.0;
         let mut slots = shared.lock();

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 /// Events that may wait while the terminal is slow; then whoever sends them waits.
 const MOST_WAITING: usize = 256;
 
-/// How long it takes at most to see that a thread has failed, of which nobody tells.
+/// How long it takes at most to see that a thread has failed, of which no one tells.
 const SEE_FAILURE: Duration = Duration::from_secs(1);
 
 /// Base of the exit status of a process that a signal ended.
@@ -120,7 +120,7 @@ fn forward(feed: FeedReceiver, queue: SyncSender<Message>) -> std::io::Result<()
     thread::Builder::new().name("prof-feed".into()).spawn(move || {
         while feed.wait() {
             if queue.send(Message::Told).is_err() {
-                // Nobody listens any more. Else what was told last is still to be taken.
+                // No one listens any more. Else what was told last is still to be taken.
                 return feed.hang_up();
             }
         }
@@ -165,7 +165,7 @@ impl Session {
         self.see_failure()?;
         let (app, theme) = (&self.app, &self.theme);
         let drawn = self.terminal.screen.draw(|frame| screen::draw(frame, app, theme)).map(|_| ());
-        // It may have waited for a terminal that nobody reads.
+        // It may have waited for a terminal that no one reads.
         if self.is_ended_by_signal() { Ok(()) } else { drawn.map_err(gone) }
     }
 
@@ -320,7 +320,7 @@ impl Session {
     }
 }
 
-/// A terminal that cannot be written to is one that nobody looks at.
+/// A terminal that cannot be written to is one that no one looks at.
 fn gone(error: std::io::Error) -> anyhow::Error {
     let message = format!("the terminal is gone: {error}");
     anyhow::Error::from(Failure::new(SIGNAL_STATUS + SIGHUP as u8, message))

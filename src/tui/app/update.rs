@@ -380,7 +380,7 @@ impl App {
             // Nothing typed: as it was before.
             self.search = before.map(|before| *before);
         } else if problem.is_some() {
-            // It stays on the screen with what is wrong, to be mended.
+            // It stays on the screen with what is wrong, to be fixed.
             self.prompt = Some(Prompt::Search { problem, input, before });
         } else if let Some(picture) = self.picture.clone() {
             if let Some(areas) = self.areas() {

@@ -72,7 +72,7 @@ pub struct Picture {
     pub hidden_idle: Amount,
     /// How far to trust it.
     pub quality: Quality,
-    /// What is wrong, how much it matters, what would mend it. Foreign text.
+    /// What is wrong, how much it matters, what would fix it. Foreign text.
     pub notes: Vec<String>,
     /// Why nothing is left to show.
     pub empty: Option<Failure>,

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pictures that nobody has asked for take one part in so many of a CPU, 0.5 %.
+/// Pictures that no one has asked for take one part in so many of a CPU, 0.5 %.
 const PICTURE_REST: u32 = 200;
 
 /// What the worker is asked to do.
@@ -53,7 +53,7 @@ struct Inbox {
     query: Option<Query>,
     exports: Vec<(ExportJob, Arc<Recording>, String)>,
     forgotten: Vec<Arc<Picture>>,
-    /// Nobody asks any more.
+    /// No one asks any more.
     is_over: bool,
 }
 

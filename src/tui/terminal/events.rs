@@ -18,7 +18,7 @@ pub(crate) enum Outside {
     Input(Event),
     /// One of [`SIGNALS`].
     Signal(i32),
-    /// Nobody is at the other end any more.
+    /// No one is at the other end any more.
     Gone,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
         }
     })?;
     thread::Builder::new().name("prof-input".into()).spawn(move || {
-        // A closed terminal and one that cannot be read are the same: nobody is there.
+        // A closed terminal and one that cannot be read are the same: no one is there.
         let _ = read_input(&tell, &mut resized);
         tell(Outside::Gone);
     })?;

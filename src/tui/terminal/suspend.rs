@@ -5,13 +5,13 @@ use std::io;
 use std::time::Duration;
 
 /// Stops the process group of the program, until the shell lets it go on. Where no shell would ever do that, the kernel stops
-/// nobody.
+/// no one.
 ///
 /// # Errors
 ///
 /// When the system refuses.
 pub(crate) fn suspend() -> io::Result<()> {
-    // SIGSTOP would do for one process, and would stop one that nobody can let go on.
+    // SIGSTOP would do for one process, and would stop one that no one can let go on.
     let handler = set_handler(None)?;
     let stopped = kill_current_process_group(Signal::TSTP);
     // Which of its threads takes the signal is up to the kernel; all of them stop then.

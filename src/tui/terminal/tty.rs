@@ -51,7 +51,7 @@ impl Tty {
                 Err(Errno::AGAIN) if look + 1 == LAST_LOOKS => drop(tcflush(&*tty.0, QueueSelector::OFlush)),
                 Err(Errno::AGAIN) => drop(tty.wait()),
                 Err(Errno::INTR) => {}
-                // It has been read, or nobody is there.
+                // It has been read, or no one is there.
                 Ok(_) | Err(_) => return,
             }
         }

@@ -247,7 +247,7 @@ fn only_what_comes_at_once_after_a_question_is_an_answer() {
         translator.action(&screen.app, &event, asked + Duration::from_millis(after_ms))
     };
     let quit = (KeyCode::Char('q'), KeyModifiers::NONE);
-    // Nobody asked, or long ago: it is a key.
+    // No one asked, or long ago: it is a key.
     for (mut translator, after_ms) in
         [(Translator::default(), 0), (Translator::after_a_question(asked), 60_000)]
     {

@@ -65,7 +65,7 @@ fn samples_waits_and_threads_are_counted_as_by_the_report() {
         assert!(text.contains(&format!("all · {count} · ")), "{count}: {text}");
         assert!(text.contains("  4 threads  "), "{text}");
     }
-    // Nothing is left: nobody asked for a number of threads.
+    // Nothing is left: no one asked for a number of threads.
     let mut screen = screen();
     screen.keys("dg↓↓d");
     assert!(!screen.text(&PLAIN).contains("0 threads"), "{}", screen.text(&PLAIN));
@@ -189,7 +189,7 @@ fn a_bad_search_keeps_the_last_good_one() {
     let Some(Prompt::Search { problem: Some(problem), .. }) = &screen.app.prompt else { panic!() };
     assert_eq!(problem, "unclosed group");
     assert_eq!(screen.app.search.as_ref().unwrap().text, "parse");
-    // Enter keeps what was typed, to be mended.
+    // Enter keeps what was typed, to be fixed.
     screen.keys("\n");
     assert!(screen.text(&PLAIN).contains("/parse(_   unclosed group"), "{}", screen.text(&PLAIN));
     screen.keys(")\n");

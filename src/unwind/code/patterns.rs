@@ -163,7 +163,7 @@ impl KnownCode {
     }
 
     /// `__start_context`: no call precedes it, so to return to its first byte proves that a stack begins there. Its
-    /// entry says nothing of that, and the byte before it, by which a return address is looked up, belongs to nobody.
+    /// entry says nothing of that, and the byte before it, by which a return address is looked up, belongs to no one.
     fn add_context_start(&mut self, image: &ElfImage, entries: &Sequences, limits: &Limits) {
         let list = &entries.list;
         if list.len() > MAX_CONTEXT_CANDIDATES {

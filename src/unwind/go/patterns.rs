@@ -46,7 +46,7 @@ enum GoFunctionKind {
     RaceCall,
     /// It goes on with a goroutine that was put aside: nothing called what it jumps to.
     Resume,
-    /// It puts the goroutine aside, and runs the scheduler on the thread's own stack, to which nobody returns.
+    /// It puts the goroutine aside, and runs the scheduler on the thread's own stack, to which no one returns.
     PutAside,
     /// It has the goroutine's stack moved, which where it is now only the runtime's data tell.
     MoveStack,
@@ -207,7 +207,7 @@ impl KnownCode {
                     continue;
                 }
                 GoFunctionKind::NewStack => {
-                    // SamplesAt these calls the thread works for nobody, then for another goroutine.
+                    // SamplesAt these calls the thread works for no one, then for another goroutine.
                     let size = end.saturating_sub(start).min(MAX_NEWSTACK_BYTES);
                     let code = image.read_address(start, size, limits).unwrap_or_default();
                     let calls = calls_of(&code, start, &left);

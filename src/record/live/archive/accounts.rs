@@ -11,9 +11,9 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Accounts {
     /// By thread id.
     living: FxHashMap<u32, Living>,
-    /// Those of threads that lived when time began anew, as they were then, by thread id and start.
+    /// Those of threads that lived when time began again, as they were then, by thread id and start.
     before: FxHashMap<(u32, u64), ThreadTime>,
-    /// When time began anew, ns.
+    /// When time began again, ns.
     cleared_ns: u64,
 }
 
@@ -46,7 +46,7 @@ impl Accounts {
         }
     }
 
-    /// A thread has ended: `time` is all of it. Returns what of it counts, with times since time began anew.
+    /// A thread has ended: `time` is all of it. Returns what of it counts, with times since time began again.
     pub(crate) fn end(&mut self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
         if self.living.get(&tid).is_some_and(|living| living.time.to_ns <= time.to_ns) {
             self.living.remove(&tid);
@@ -60,7 +60,7 @@ impl Accounts {
         self.living.clear();
     }
 
-    /// Time begins anew at `now_ns`, later than everything that was followed.
+    /// Time begins again at `now_ns`, later than everything that was followed.
     pub(crate) fn clear(&mut self, now_ns: u64) {
         self.cleared_ns = now_ns;
         self.before.clear();
@@ -70,7 +70,7 @@ impl Accounts {
         }
     }
 
-    /// The times of all threads since time began anew.
+    /// The times of all threads since time began again.
     pub(crate) fn times(&self) -> Vec<ThreadTime> {
         let mut living: Vec<_> = self.living.iter().collect();
         living.sort_unstable_by_key(|(tid, _)| **tid);
@@ -83,7 +83,7 @@ impl Accounts {
         living.chain(self.before.values_mut().map(|time| &mut time.task))
     }
 
-    /// What of a thread's time is after time began anew; `None` when nothing is.
+    /// What of a thread's time is after time began again; `None` when nothing is.
     fn since_cleared(&self, tid: u32, time: ThreadTime) -> Option<ThreadTime> {
         let from_ns = time.from_ns.max(self.cleared_ns);
         let life_ns = time.to_ns.checked_sub(from_ns)?;

@@ -419,7 +419,7 @@ impl Archive {
     pub(super) fn profile(&self, reason: &str) -> Profile {
         let mut profile = self.profile.clone();
         let (_, max_rss_bytes) = cost::own();
-        // What was used while it recorded counts from when time began anew; what it took to begin does so always.
+        // What was used while it recorded counts from when time began again; what it took to begin does so always.
         let before_ns = self.end_before.recording_cpu_ns.unwrap_or(0);
         profile.end = Some(End {
             duration_ns: self.duration_ns(),

@@ -23,7 +23,7 @@ struct Row {
     here: Option<(StackId, bool)>,
 }
 
-/// The recorder's stacks since it began anew with its rows.
+/// The recorder's stacks since it began again with its rows.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
     rows: Vec<Row>,
@@ -44,12 +44,12 @@ impl Stacks {
         self.rows.extend(stacks.iter().map(|stack| Row { stack: *stack, here: None }));
     }
 
-    /// The recorder begins anew with its rows: what is kept of new stacks stays as it is.
+    /// The recorder begins again with its rows: what is kept of new stacks stays as it is.
     pub(crate) fn reset(&mut self) {
         self.rows = Vec::new();
     }
 
-    /// Time begins anew: nothing is known of how often stacks repeat.
+    /// Time begins again: nothing is known of how often stacks repeat.
     pub(crate) fn clear(&mut self) {
         (self.step, self.fresh, self.seen, self.seen_fresh, self.cut) = (0, 0, 0, 0, 0);
     }

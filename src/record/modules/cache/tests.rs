@@ -77,7 +77,7 @@ fn a_damaged_file_is_no_table() {
         std::fs::write(&path, &whole[..len]).expect("it is ours");
         assert_eq!(load(&cache, &key), None, "cut at {len}");
     }
-    // A new table mends it.
+    // A new table fixes it.
     add(&cache, 1, &table(1000));
     assert_eq!(load(&cache, &key), Some(table(1000)));
 }

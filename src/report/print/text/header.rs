@@ -1,4 +1,4 @@
-//! The lines above and below every report: what was recorded, how far to trust it, what would mend it.
+//! The lines above and below every report: what was recorded, how far to trust it, what would fix it.
 
 use super::page::{FAINT, NOTE, Page, push_line};
 use super::totals::{totals_text, whole_text};
