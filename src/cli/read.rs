@@ -1,7 +1,8 @@
 //! The commands that read a profile: `prof report`, `prof export`, `prof info`.
 
+use super::request::{HELP_TEMPLATE, Stop};
+use super::value;
 use super::value::Ids;
-use super::{HELP_TEMPLATE, Stop, value};
 use crate::commands::symbolize::SymbolizeOptions;
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,

@@ -1,8 +1,9 @@
 //! `prof record`.
 
+use super::request::{HELP_TEMPLATE, Stop};
 use super::sampler::{SamplerArgs, SpanArgs};
 use super::target::{self, RunningArgs};
-use super::{HELP_TEMPLATE, Stop, value};
+use super::value;
 use crate::record::{Output, RecordOptions};
 use clap::Args;
 use std::ffi::OsString;

@@ -1,7 +1,8 @@
 use super::*;
-use crate::record::{CallGraph, Output, Rate, Target, WaitOptions};
+use crate::record::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions};
 use crate::report::{
-    Destination, ExportFormat, Format, Grouping, Input, Metric, NameStyle, SortKey, Space, TimeRange, View,
+    Destination, ExportFormat, Format, Grouping, Input, Metric, NameStyle, ReportOptions, SortKey, Space,
+    TimeRange, View,
 };
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! The commands that show a profile in the terminal: `prof tui`, `prof live`, `prof top`.
 
 use super::read::{CommonArgs, InputArgs, TimeArgs};
+use super::request::{HELP_TEMPLATE, Request};
 use super::sampler::{SamplerArgs, SpanArgs};
 use super::target::RunningArgs;
+use super::value;
 use super::value::Ids;
-use super::{HELP_TEMPLATE, Request, value};
 use crate::base::failure::Failure;
 use crate::commands::live::LiveOptions;
 use crate::record::Target;

@@ -1,6 +1,6 @@
 //! What a container or a service takes from `prof`: namespaces, capabilities, system calls, files of the kernel.
 
-use super::{Check, Verdict};
+use super::check::{Check, Verdict};
 use crate::base::units;
 use crate::profile::AddressSettings;
 use crate::record::{

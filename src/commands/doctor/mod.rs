@@ -1,10 +1,12 @@
 //! `prof doctor`: does it work here, and if not, what fixes it? Every check tries the real thing; settings
 //! are only read to explain a failure.
 
+pub(crate) mod check;
 mod container;
 
 use crate::base::failure::{Failure, status};
 use crate::base::{privilege, safe_text, units};
+use crate::commands::doctor::check::{Check, Verdict};
 use crate::profile::{Outcome, Profile, ThreadTime};
 use crate::record::{
     Found, MAX_CPU_CLOCK_HZ, RecordOptions, Session, Start, Target, WaitOptions, find, sysctl_advice,
@@ -24,43 +26,6 @@ pub struct DoctorOptions {
     pub pid: Option<u32>,
     /// `prof.doctor/1` instead of text.
     pub json: bool,
-}
-
-/// How a check came out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Works.
-    Ok,
-    /// Works, with something missing.
-    Warn,
-    /// Keeps `prof` from working.
-    Fail,
-}
-
-/// One check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
-    /// Stable name of what was checked.
-    pub name: &'static str,
-    /// How it came out.
-    pub verdict: Verdict,
-    /// What was seen.
-    pub detail: String,
-    /// A command or setting that fixes it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
-}
-
-impl Check {
-    fn new(name: &'static str, verdict: Verdict, detail: impl Into<String>) -> Self {
-        Check { name, verdict, detail: detail.into(), fix: None }
-    }
-
-    fn fix(mut self, fix: impl Into<String>) -> Self {
-        self.fix = Some(fix.into());
-        self
-    }
 }
 
 /// Stacks that are tried.

@@ -12,6 +12,7 @@ pub(crate) mod bounds;
 mod chunk;
 mod coding;
 pub(crate) mod error;
+pub(crate) mod glance;
 mod header;
 mod open;
 mod reader;
@@ -22,6 +23,7 @@ mod writer;
 #[cfg(test)]
 mod hostile_tests;
 
-pub use open::{Glance, Opened, read_path, recorder_words};
+pub use self::glance::{Glance, recorder_words};
+pub use open::{Opened, read_path};
 pub use reader::{read, read_stream};
 pub use writer::Writer;

@@ -1,14 +1,12 @@
 //! A profile that lies in a file: opened, and looked at without reading all of it.
 
-use super::chunk::{Kind, Next, Unpacker};
 use super::error::{Integrity, ReadError};
 use super::reader::{Rest, read_with};
-use super::{header, schema};
 use crate::profile::contents::Profile;
+use crate::profile::file::glance::recorder_words;
 use crate::profile::lock::is_written;
-use prost::Message;
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io;
 use std::path::Path;
 
 /// A regular file or a pipe that was opened to be read.
@@ -53,48 +51,10 @@ impl Opened {
     }
 }
 
-/// How messages call the recorder with this process id, 0 where that is not known.
-pub fn recorder_words(pid: u32) -> String {
-    if pid == 0 { "prof".to_owned() } else { format!("prof (pid {pid})") }
-}
-
 /// Reads the profile at `path`, which must be a regular file or a pipe.
 ///
 /// # Errors
 /// As [`read`](super::reader::read), and when the file cannot be opened. The texts do not name the file.
 pub fn read_path(path: &Path) -> Result<(Profile, Integrity), ReadError> {
     Opened::open(path)?.read()
-}
-
-/// What the first chunks of a file tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Glance {
-    /// Process id of its recorder, 0 where that is not known.
-    pub recorder_pid: u32,
-    /// There is at least one sample, wait, or time of a thread.
-    pub has_samples: bool,
-}
-
-impl Glance {
-    /// Reads as far as the first samples; `None` when it is no profile.
-    pub fn at(mut file: &File) -> Option<Self> {
-        file.rewind().ok()?;
-        let mut input = io::BufReader::new(file);
-        header::read(&mut input).ok()?;
-        let mut chunks = Unpacker::new(input).ok()?;
-        let mut glance = Glance { recorder_pid: 0, has_samples: false };
-        while !glance.has_samples {
-            match chunks.next() {
-                Next::Chunk { kind: Kind::Meta, payload, .. } => {
-                    glance.recorder_pid = schema::Meta::decode(payload).ok()?.recorder_pid;
-                }
-                Next::Chunk { kind, .. } => {
-                    glance.has_samples = matches!(kind, Kind::Samples | Kind::ThreadTimes)
-                }
-                Next::Unknown { .. } => {}
-                Next::End | Next::Broken { .. } => break,
-            }
-        }
-        Some(glance)
-    }
 }

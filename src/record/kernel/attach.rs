@@ -7,7 +7,6 @@ use super::span::Span;
 use super::stopper::Stopper;
 use super::unwind_tables::{KernelTables, TableMaps};
 use super::wait_config::WaitConfig;
-use super::wait_programs;
 use crate::base::privilege;
 use crate::bpf::{
     Counter, Filter, OpenProfSkel, ProfSkel, ProfSkelBuilder, Ring, SAMPLE_RINGS, prof_counters, prof_file,
@@ -301,7 +300,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         let bytes = per_ring(ring) as f64 * f64::from(config.hz) * 1024.0 * RING_SECONDS;
         (bytes as u32).clamp(page_bytes, 32 << 20).next_power_of_two()
     };
-    wait_programs::configure(open, config.waits.as_ref(), config.cpus.len())?;
+    crate::record::kernel::wait_config::configure(open, config.waits.as_ref(), config.cpus.len())?;
     open.progs.on_cpu.set_autoload(config.on_cpu);
     open.progs.find_namespace.set_autoload(config.translation.is_needed());
     let maps = &mut open.maps;

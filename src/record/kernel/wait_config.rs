@@ -1,6 +1,9 @@
 //! What is recorded of waits.
 
+use crate::bpf::OpenProfSkel;
 use crate::record::kernel::types::{KERNEL_TYPES, KernelTypeNames};
+
+use crate::record::waits::reason;
 
 use crate::record::options::{WaitOptions, WaitStacks};
 use std::time::Duration;
@@ -61,3 +64,48 @@ pub(crate) const NEEDED: [&str; 5] = [
     "bpf_iter__task",
     "bpf_copy_from_user_task",
 ];
+
+/// Says which programs are loaded and what they have to know. Without waits none of theirs is.
+pub(crate) fn configure(
+    open: &mut OpenProfSkel<'_>,
+    config: Option<&WaitConfig>,
+    cpus: usize,
+) -> libbpf_rs::Result<()> {
+    let (has_waits, is_early) = (config.is_some(), config.is_some_and(|config| config.is_early));
+    let programs = &mut open.progs;
+    programs.on_waking.set_autoload(has_waits);
+    programs.on_new_thread.set_autoload(has_waits);
+    programs.on_exec_thread.set_autoload(has_waits);
+    programs.on_gone_thread.set_autoload(has_waits);
+    programs.on_switch.set_autoload(has_waits && !is_early);
+    programs.on_back.set_autoload(has_waits && !is_early);
+    programs.on_switch_early.set_autoload(is_early);
+    programs.threads_at_start.set_autoload(has_waits);
+    programs.threads_at_end.set_autoload(has_waits);
+    programs.threads_watched.set_autoload(config.is_some_and(|config| config.is_watched));
+    let Some(config) = config else {
+        return open.maps.wait_rescue_ring.set_max_entries(UNUSED_RING_BYTES);
+    };
+    let ring_bytes =
+        (RING_BYTES_PER_CPU.saturating_mul(cpus as u32)).clamp(4 << 20, 64 << 20).next_power_of_two();
+    open.maps.waits.set_max_entries(ring_bytes)?;
+    open.maps.thread_times.set_max_entries(THREAD_RING_BYTES)?;
+    if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.records_waits = true;
+        rodata.min_block_ns = u64::try_from(config.min_block.as_nanos()).unwrap_or(u64::MAX);
+        rodata.overhead_ppm = config.max_overhead_ppm;
+        rodata.wait_wake_bytes = ring_bytes / 4;
+        rodata.stack_when_leaving = config.is_early;
+        rodata.syscall_reasons = reason::by_system_call();
+    }
+    Ok(())
+}
+
+/// Room for waits that are on their way, bytes for each CPU.
+pub(crate) const RING_BYTES_PER_CPU: u32 = 4 << 20;
+
+/// Room for the times of threads that are on their way, bytes: some 16,000.
+pub(crate) const THREAD_RING_BYTES: u32 = 4 << 20;
+
+/// The least room that a ring can have.
+pub(crate) const UNUSED_RING_BYTES: u32 = 4096;

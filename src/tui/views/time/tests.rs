@@ -161,7 +161,8 @@ fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
         assert!(0 < from_ns && from_ns < to_ns && to_ns < 10_000_000_000, "{chosen:?}");
         // What a user would type.
         let line = format!("prof report --json -n 0 --time {from_ns}ns..{to_ns}ns");
-        let Ok(crate::cli::Request::Report(typed)) = crate::cli::parse(line.split(' ').map(Into::into))
+        let Ok(crate::cli::request::Request::Report(typed)) =
+            crate::cli::parse(line.split(' ').map(Into::into))
         else {
             panic!("not understood: {line}");
         };

@@ -1,0 +1,84 @@
+//! What was asked for, as plain options, and what is said instead when that cannot be.
+
+use crate::base::failure::Failure;
+use crate::base::safe_text;
+use crate::commands::doctor::DoctorOptions;
+use crate::commands::live::LiveOptions;
+use crate::commands::symbolize::SymbolizeOptions;
+use crate::record::RecordOptions;
+use crate::report::{ExportOptions, InfoOptions, ReportOptions};
+use crate::tui::options::TuiOptions;
+use std::borrow::Cow;
+use std::io;
+use std::io::{IsTerminal, Write};
+
+/// Layout of every help text: examples come before the options.
+pub(crate) const HELP_TEMPLATE: &str =
+    "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+/// What was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// `prof` alone: print this.
+    Overview(&'static str),
+    /// `prof record`.
+    Record(RecordOptions),
+    /// `prof report`.
+    Report(ReportOptions),
+    /// `prof tui`.
+    Tui(TuiOptions),
+    /// `prof tui TARGET`, `prof live` and `prof top`.
+    Live(LiveOptions),
+    /// `prof export`.
+    Export(ExportOptions),
+    /// `prof info`.
+    Info(InfoOptions),
+    /// `prof symbolize`.
+    Symbolize(SymbolizeOptions),
+    /// `prof doctor`.
+    Doctor(DoctorOptions),
+    /// `prof completions`: print this.
+    Completions(String),
+}
+
+/// Why there is nothing to do.
+#[derive(Debug)]
+pub enum Stop {
+    /// The parser has something to show: help, the version, or what is wrong with the arguments.
+    Shown(clap::Error),
+    /// The arguments can be read but make no sense together.
+    Failed(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
+    }
+}
+
+impl Stop {
+    /// Prints what the parser has to show (help and version to standard output, errors to standard error);
+    /// returns the exit status, or the failure that the caller has to explain.
+    ///
+    /// # Errors
+    ///
+    /// The failure, when it is not the parser's.
+    pub fn show(self) -> Result<u8, Failure> {
+        match self {
+            Stop::Shown(error) => {
+                let (is_stderr, text) = (error.use_stderr(), error.to_string());
+                let is_terminal =
+                    if is_stderr { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+                let shown = safe_text::for_locale(&text, is_terminal);
+                // A closed pipe is no reason for another message.
+                let _ = match shown {
+                    Cow::Borrowed(_) => error.print(),
+                    Cow::Owned(text) if is_stderr => io::stderr().lock().write_all(text.as_bytes()),
+                    Cow::Owned(text) => io::stdout().lock().write_all(text.as_bytes()),
+                };
+                Ok(u8::try_from(error.exit_code()).unwrap_or(crate::base::failure::status::USAGE))
+            }
+            Stop::Failed(failure) => Err(failure),
+        }
+    }
+}
