@@ -1,6 +1,6 @@
 //! The terminal interface: a flame graph and tables of a profile, of a file or live.
 //!
-//! Key ─► [`action::Action`] ─► [`app::state::App::update`] ─► [`widgets::screen::draw`]. What is drawn is a
+//! Key ─► [`app::action::Action`] ─► [`app::state::App::update`] ─► [`widgets::screen::draw`]. What is drawn is a
 //! [`compute::picture::Picture`] that a thread of its own computes from the recording with the words of `report`; the
 //! screen shows the last one and never waits.
 pub mod app;

@@ -92,7 +92,7 @@ impl Live {
         self.events.clone()
     }
 
-    /// Makes a snapshot this often, within [`INTERVALS`].
+    /// Makes a snapshot this often, within `INTERVALS`.
     pub fn set_interval(&self, interval: Duration) {
         self.ask(Request::Interval(interval.clamp(INTERVALS.0, INTERVALS.1)));
     }

@@ -3,7 +3,7 @@
 use crate::report::naming::name;
 use crate::report::naming::style::NameStyle;
 
-/// What a label is known by outside of its [`Labels`]: the same in every selection of every snapshot.
+/// What a label is known by outside of its [`Labels`](super::label::Labels): the same in every selection of every snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LabelKey {
     /// Name in full. Foreign text.

@@ -21,7 +21,7 @@ pub enum NameSource {
 pub enum DebugProblem {
     /// It contradicts itself.
     Damaged,
-    /// It is larger, or refers to itself more often, than [`Limits`] allow.
+    /// It is larger, or refers to itself more often, than [`Limits`](crate::symbols::Limits) allow.
     TooBig,
     /// There was no memory for it.
     NoMemory(Refused),
