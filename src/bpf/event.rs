@@ -3,10 +3,9 @@
 use super::layout::{
     LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, prof_rescue, prof_sample, prof_stack_copy,
 };
+use crate::bpf::fields::{DecodeError, Fields};
 use crate::bpf::layout::prof_wait;
 use crate::bpf::wait_event::{WAIT_BYTES, WaitKind};
-
-use crate::bpf::fields::{DecodeError, Fields};
 use std::mem::offset_of;
 
 const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();

@@ -11,13 +11,12 @@ pub mod terminal;
 mod tests;
 pub mod views;
 pub mod widgets;
+use crate::base::failure::Failure;
+use crate::report::Recording;
 pub use app::action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
 pub use app::feed::{FeedReceiver, FeedSender, feed};
 pub use app::session::{Source, run_source};
 pub use options::TuiOptions;
-
-use crate::base::failure::Failure;
-use crate::report::Recording;
 use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::sync::Arc;

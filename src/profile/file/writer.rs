@@ -5,7 +5,7 @@ use super::chunk::{Kind, MAX_SIZE, Packer};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::error::WriteError;
 use super::{header, schema};
-use crate::profile::contents::{Meta, Profile};
+use crate::profile::contents::{End, Meta, Profile};
 use crate::profile::event::{Event, EventId, Sample};
 use crate::profile::merged::Merged;
 use crate::profile::symbols::{FunctionId, Location, Symbols};
@@ -43,7 +43,7 @@ pub struct Writer<W: Write> {
     events: Vec<WrittenEvent>,
     thread_times: usize,
     counters: BTreeMap<String, u64>,
-    end: Option<crate::profile::contents::End>,
+    end: Option<End>,
 }
 
 impl<W: Write> std::fmt::Debug for Writer<W> {
@@ -210,7 +210,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     ///
     /// When there is no memory for it.
-    pub fn closing_chunk(&self, end: &crate::profile::contents::End) -> Result<Vec<u8>, WriteError> {
+    pub fn closing_chunk(&self, end: &End) -> Result<Vec<u8>, WriteError> {
         let payload = schema::End::from(end).encode_to_vec();
         Ok(Packer::from_number(self.out.chunks)?.pack(Kind::End, &payload)?)
     }

@@ -2,10 +2,8 @@
 
 use crate::bpf::OpenProfSkel;
 use crate::record::kernel::types::{KERNEL_TYPES, KernelTypeNames};
-
-use crate::record::waits::reason;
-
 use crate::record::options::{WaitOptions, WaitStacks};
+use crate::record::waits::reason;
 use std::time::Duration;
 
 /// How waits are recorded on this kernel.

@@ -1,10 +1,9 @@
 //! What a recording that is watched sends to whoever watches it.
 
-use std::path::PathBuf;
-
 use super::archive::downsample::Rollup;
 use crate::profile::{FrameId, Integrity, Profile};
 use crate::record::session::cost::CostOf;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How often a snapshot is made when nothing else is asked for.

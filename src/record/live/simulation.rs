@@ -11,6 +11,7 @@ use crate::profile::{
     End, EventInfo, Frame, FrameId, Meta, Module, ModuleKind, Reason, Sample, Stack, StackId, StringId, Task,
     Unit, Wait,
 };
+use crate::record::live::message::Message;
 use crate::record::names::symbolize::kernel_location;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -27,7 +28,7 @@ const MANY_ROWS: usize = 1 << 20;
 #[derive(Debug)]
 pub struct Simulation {
     keeper: Keeper,
-    inbox: Receiver<crate::record::live::message::Message>,
+    inbox: Receiver<Message>,
     /// Stacks so far, under the numbers of the recorder.
     stacks: u32,
     /// All stacks ever made.

@@ -1,7 +1,6 @@
 //! A table that was compiled on another thread, and which is wanted.
 
 use crate::record::modules::file::FileId;
-
 use crate::unwind::{FirstTable, TableError};
 
 /// What tables are waited for.

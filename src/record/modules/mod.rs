@@ -19,15 +19,14 @@ mod tests;
 
 use self::compiled::Compiled;
 pub(super) use self::compiled::Wanted;
-pub(super) use cache::TableCache;
-pub(super) use file::{FileId, ModuleFile, TableState};
-
 use super::environment::descriptors;
 use super::kernel::sideband::CodeMapping;
 use super::process::proc_fs;
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
 use crate::unwind::{ElfImage, ElfType, Limits, Segment, Table};
+pub(super) use cache::TableCache;
+pub(super) use file::{FileId, ModuleFile, TableState};
 use file::{Unopened, open_mapped_file, read_own_vdso};
 use file_state::FileState;
 use patience::Patience;

@@ -14,8 +14,6 @@ mod placed;
 #[cfg(test)]
 mod tests;
 
-pub(super) use placed::{Placed, Unplaced};
-
 use super::options::Output;
 use crate::base::failure::{Failure, status};
 use crate::base::{own_file, privilege};
@@ -23,6 +21,7 @@ use crate::profile::lock::{self, Sibling};
 use crate::record::output::failure::write_failure;
 use growing_file::GrowingFile;
 use placed::New;
+pub(super) use placed::{Placed, Unplaced};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};

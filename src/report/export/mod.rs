@@ -7,14 +7,13 @@ pub(crate) mod rendered;
 mod svg;
 mod text_tree;
 
-pub use folded::folded;
-pub use job::{ExportJob, ExportShape};
-
 use super::options::{ExportFormat, ExportOptions};
 use super::print::output;
 use super::recording::Recording;
 use crate::base::failure::Failure;
 use crate::report::export::rendered::Rendered;
+pub use folded::folded;
+pub use job::{ExportJob, ExportShape};
 use std::path::Path;
 
 /// File name endings, and what is written for each.

@@ -8,7 +8,6 @@ use crate::profile::{
     FoundBy, FrameId, FrameSpace, ModuleId, ModuleKind, Outcome, Profile, StackId, counter,
 };
 use crate::report::naming::runtime::Runtimes;
-
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 

@@ -200,7 +200,7 @@ fn waker_fields(waker: &WokenBy, names: NameStyle) -> WakerFields {
             WakerKind::Interrupt => "interrupt",
             _ => "unknown",
         },
-        name: name::in_style(&waker.name, names).into_owned(),
+        name: waker.name_in(names).into_owned(),
         thread: waker.thread.clone(),
         function: waker.function.as_deref().map(|function| name::in_style(function, names).into_owned()),
         share_pct: waker.share_percent,

@@ -5,6 +5,8 @@ use super::{json, json_waits, text};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::percent;
+use crate::report::model::amount::Amount;
+use crate::report::model::label::LabelId;
 use crate::report::model::totals::Totals;
 use crate::report::naming::name;
 use crate::report::options::{ReportOptions, View};
@@ -139,9 +141,7 @@ fn peeks(
     let name = |label| safe_text::tsv(selection.labels.get(label).name_in(names));
     let module = |label| safe_text::tsv(&selection.labels.get(label).module);
     for peek in peek::shown(&found, selection, options) {
-        let mut row = |relation: &str,
-                       label: Option<crate::report::model::label::LabelId>,
-                       amount: crate::report::model::amount::Amount| {
+        let mut row = |relation: &str, label: Option<LabelId>, amount: Amount| {
             table.row(&[
                 &name(peek.label),
                 relation,
@@ -239,7 +239,7 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
             WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
             WaitSite::NoCpu | WaitSite::Short => (None, None),
         };
-        let name = |label: Option<crate::report::model::label::LabelId>| {
+        let name = |label: Option<LabelId>| {
             safe_text::tsv(label.map_or("", |label| selection.labels.get(label).name_in(names)))
         };
         let blocked_in = place.map_or_else(
@@ -262,7 +262,7 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
             &safe_text::tsv(place.map_or("", |label| &selection.labels.get(label).module)),
             &name(called_by),
             &name(row.call),
-            &safe_text::tsv(&waker.map_or(Cow::Borrowed(""), |waker| name::in_style(&waker.name, names))),
+            &safe_text::tsv(&waker.map_or(Cow::Borrowed(""), |waker| waker.name_in(names))),
             &waker.map_or(String::new(), |waker| format!("{:.4}", waker.share_percent)),
             &row.idle.weight.to_string(),
             &row.idle.count().to_string(),

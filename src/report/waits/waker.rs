@@ -4,8 +4,10 @@ use crate::base::units::{count, percent};
 use crate::profile::{FrameSpace, ModuleKind, OUTSIDE, Profile, Reason, StackId, Waker, WakerKind};
 use crate::report::model::label::{code_kind, module_text};
 use crate::report::naming::code::{Code, is_own};
-use crate::report::naming::name::module_file;
+use crate::report::naming::name::{self, module_file};
+use crate::report::naming::style::NameStyle;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 /// One that ended some of the waits of a row.
@@ -22,6 +24,16 @@ pub struct WokenBy {
     pub function: Option<String>,
     /// Share of the waits whose end is known, percent.
     pub share_percent: f64,
+}
+
+impl WokenBy {
+    /// The name in the given style. Names of threads and interrupts are no names of functions: they stay as they are.
+    pub(crate) fn name_in(&self, style: NameStyle) -> Cow<'_, str> {
+        match self.function {
+            Some(_) => name::in_style(&self.name, style),
+            None => Cow::Borrowed(&self.name),
+        }
+    }
 }
 
 /// Where a waking thread was.
@@ -243,6 +255,22 @@ mod tests {
     use super::*;
     use crate::report::tests::fixture::Build;
     use crate::report::{CommonOptions, Metric, SortKey, WaitTable};
+
+    #[test]
+    fn the_name_of_a_thread_is_never_shortened() {
+        let waker = |name: &str, function: Option<&str>| WokenBy {
+            kind: WakerKind::Thread,
+            name: name.to_owned(),
+            thread: String::new(),
+            function: function.map(str::to_owned),
+            share_percent: 100.0,
+        };
+        assert_eq!(waker("[kworker/0:1]", None).name_in(NameStyle::Short), "[kworker/0:1]");
+        assert_eq!(waker("kworker/u8:2 (exit)", None).name_in(NameStyle::Short), "kworker/u8:2 (exit)");
+        let function = "a::b::Queue<int>::push(int)";
+        assert_eq!(waker(function, Some(function)).name_in(NameStyle::Short), "Queue<..>::push");
+        assert_eq!(waker(function, Some(function)).name_in(NameStyle::Full), function);
+    }
 
     #[test]
     fn a_waker_of_unknown_code_is_called_by_its_thread_and_process() {

@@ -3,11 +3,10 @@
 //! A function saves x29 and the return address side by side, mostly; where it has not yet, or need not,
 //! the return address is in x30. What a rule cannot say becomes [`Rule::USER`].
 
-use gimli::{AArch64, CfaRule, RegisterRule};
-
 use super::architecture::Architecture;
 use crate::unwind::rule::Rule;
 use crate::unwind::table::cfi_row::Row;
+use gimli::{AArch64, CfaRule, RegisterRule};
 
 /// Distance of the return address from the saved x29 in a frame record, in bytes.
 const RECORD_WORD: i64 = 8;

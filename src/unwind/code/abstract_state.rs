@@ -6,15 +6,13 @@
 //! is unknown. Stores
 //! through other pointers are taken not to hit the slots where registers were saved, as in call frame information.
 
-use std::ops::Deref;
-use std::rc::Rc;
-
+use super::register_set::RegisterSet;
+use crate::unwind::rule::{RBP, RSP, Rule};
 use iced_x86::{
     Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
-
-use super::register_set::RegisterSet;
-use crate::unwind::rule::{RBP, RSP, Rule};
+use std::ops::Deref;
+use std::rc::Rc;
 
 /// A frame larger than this is taken for a misread instruction.
 const MAX_FRAME_BYTES: i32 = 1 << 30;

@@ -1,10 +1,9 @@
 //! Ranges of a module's code, and their bytes.
 
-use object::elf;
-
 use crate::unwind::elf::image::{ElfImage, Section, Segment};
 use crate::unwind::table::compile::MAX_PADDING;
 use crate::unwind::table::sequence::Sequence;
+use object::elf;
 
 /// Linkage tables have rules of their own.
 pub(super) const LINKAGE_TABLES: [&[u8]; 4] = [b".plt", b".plt.sec", b".plt.got", b".iplt"];

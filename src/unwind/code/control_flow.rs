@@ -1,13 +1,5 @@
 //! The instructions of one function, followed along all jumps from its first.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
-
-use iced_x86::{
-    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
-};
-use rustc_hash::{FxHashMap, FxHashSet};
-
 use super::abstract_state::{AbstractFrame, AtReturn, Callees};
 use super::bytes::{Code as CodeRanges, CodeBytes, ENDBR64};
 use super::never_return::NeverReturn;
@@ -15,6 +7,12 @@ use super::register_set::{RegisterSet, kept_by};
 use crate::unwind::rule::{Rule, RuleKind};
 use crate::unwind::table::compile::Span;
 use crate::unwind::table::sequence::Sequences;
+use iced_x86::{
+    Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// Visits of instructions in one function at most, those that are repeated because ways meet included.
 const MAX_VISITS: usize = 400_000;

@@ -1,9 +1,5 @@
 //! Where functions start in code without unwind entries.
 
-use iced_x86::{Code as Operation, Decoder, DecoderOptions, Instruction};
-use object::elf;
-use rayon::prelude::*;
-
 use super::bytes::{Code, CodeBytes};
 use super::control_flow::{FunctionStart, fixed_address};
 use crate::unwind::elf::fields::{Fields, c_string};
@@ -11,6 +7,9 @@ use crate::unwind::elf::image::{ElfImage, Section};
 use crate::unwind::elf::limits::Limits;
 use crate::unwind::rule::{RSP, Rule};
 use crate::unwind::table::sequence::Sequences;
+use iced_x86::{Code as Operation, Decoder, DecoderOptions, Instruction};
+use object::elf;
+use rayon::prelude::*;
 
 /// A function's code that is decoded to see whether bytes that look like a call are one.
 const MAX_FUNCTION_BYTES: usize = 4 << 20;

@@ -18,13 +18,12 @@
 //! would find frames that are none, and leave others out. From the first of these calls on the caller is therefore the
 //! frame that catches, as libgcc describes it.
 
-use iced_x86::{
-    Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
-};
-
 use super::bytes::CodeBytes;
 use crate::unwind::rule::{RBP, RSP, RaKind, RbpKind, Rule, RuleKind};
 use crate::unwind::table::compile::Span;
+use iced_x86::{
+    Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
+};
 
 /// DWARF number of rcx, which holds the new stack pointer.
 const RCX: u8 = 2;

@@ -3,11 +3,10 @@
 //! That proves a function where nothing else does: a `main` that never returns has no instruction that would, and
 //! rustc's has no unwind entry where panics abort.
 
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
-
 use super::bytes::ENDBR64;
 use crate::unwind::elf::image::ElfImage;
 use crate::unwind::elf::limits::Limits;
+use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
 
 /// glibc's `_start` up to where it loads arguments (sysdeps/x86_64/start.S): `xor %ebp, %ebp; mov %rdx, %r9; pop %rsi;
 /// mov %rsp, %rdx; and $-16, %rsp; push %rax; push %rsp`.

@@ -1,12 +1,11 @@
 //! Functions that never return, by their names: code behind a call of one is another way's, or another function's.
 
-use rustc_hash::FxHashSet;
-
 use super::bytes::{ENDBR64, LINKAGE_TABLES};
 use super::function_starts::for_each_function;
 use crate::unwind::elf::fields::{Fields, c_string};
 use crate::unwind::elf::image::{ElfImage, Section};
 use crate::unwind::elf::limits::Limits;
+use rustc_hash::FxHashSet;
 
 /// Functions of the C and C++ libraries that end the program, the thread, or the function that calls them.
 const NAMES: [&[u8]; 39] = [

@@ -6,17 +6,15 @@
 //! followed in the next round. Functions that are certain (symbols, targets of calls) go before those whose address
 //! is only taken somewhere, and where two functions of one kind share code and disagree, nothing is claimed.
 
-use std::collections::BTreeSet;
-
-use iced_x86::InstructionInfoFactory;
-use rayon::prelude::*;
-use rustc_hash::FxHashSet;
-
 use super::abstract_state::Callees;
 use super::bytes::{Code, CodeBytes};
 use super::control_flow::{Followed, FunctionStart, ModuleFacts, Surroundings, follow_function};
 use crate::unwind::rule::{RaKind, Rule};
 use crate::unwind::table::compile::Span;
+use iced_x86::InstructionInfoFactory;
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
 
 /// Visits of instructions at most, in all. One takes about 200 ns.
 const MAX_VISITS: usize = 12 << 20;

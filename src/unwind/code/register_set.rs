@@ -4,11 +4,10 @@
 //! %rcx` around calls of their own parts). Where all instructions that such a call can reach are known, and none writes
 //! that register, it has the same value at every moment until the call returns.
 
-use iced_x86::{Code as Operation, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory};
-use rustc_hash::FxHashSet;
-
 use super::abstract_state::{general, is_write};
 use super::bytes::Code;
+use iced_x86::{Code as Operation, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory};
+use rustc_hash::FxHashSet;
 
 /// Instructions of a function, with those that it calls, that are looked at.
 const MAX_INSTRUCTIONS: usize = 4096;

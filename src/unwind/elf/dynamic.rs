@@ -1,10 +1,9 @@
 //! What an ELF file says to the dynamic linker, as far as it tells which libraries will be mapped. Format: the System V
 //! gABI, "Dynamic Section".
 
+use super::fields::{Fields, c_string};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-
-use super::fields::{Fields, c_string};
 
 /// Libraries that one file may name.
 const MAX_NEEDED: usize = 4096;

@@ -4,19 +4,17 @@
 //! every number is checked before it is used. Only headers and small sections are kept; the unwind
 //! sections are read when a table is compiled. Format: the System V gABI and its x86-64 supplement.
 
-use crate::unwind::elf::error::ElfError;
-use crate::unwind::elf::fields::{Fields, MAX_PATH_BYTES, c_string};
-use std::ffi::OsString;
-use std::fs::File;
-use std::os::unix::ffi::OsStringExt;
-use std::sync::Arc;
-
-use object::{CompressionFormat, elf};
-
 use super::dynamic::Dynamic;
 use super::limits::Limits;
 use super::source::{Source, unpack};
 use crate::unwind::arch::architecture::Architecture;
+use crate::unwind::elf::error::ElfError;
+use crate::unwind::elf::fields::{Fields, MAX_PATH_BYTES, c_string};
+use object::{CompressionFormat, elf};
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::OsStringExt;
+use std::sync::Arc;
 
 /// What kind of ELF file it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

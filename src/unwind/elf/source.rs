@@ -1,16 +1,13 @@
 //! Where the bytes of an ELF file come from: a file that may change while it is read, or memory.
 
+use super::error::ElfError;
+use super::limits::Limits;
+use crate::base::file_holes;
+use object::CompressionFormat;
+use object::read::CompressedData;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-
-use object::CompressionFormat;
-use object::read::CompressedData;
-
-use crate::base::file_holes;
-
-use super::error::ElfError;
-use super::limits::Limits;
 
 /// An opened file, or one in memory.
 #[derive(Debug)]

@@ -2,18 +2,16 @@
 //!
 //! Formats: `.eh_frame` as in the Linux Standard Base, `.debug_frame` as in DWARF 5 §6.4.
 
-use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets};
-use std::sync::OnceLock;
-
-use gimli::{BaseAddresses, DebugFrame, EhFrame, LittleEndian, UnwindSection};
-use object::elf;
-
 use super::cfi_entry::parse_fde;
 use crate::unwind::arch::architecture::Architecture;
 use crate::unwind::elf::error::ElfError;
 use crate::unwind::elf::fields::Fields;
 use crate::unwind::elf::image::{ElfImage, Section};
 use crate::unwind::elf::limits::Limits;
+use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets};
+use gimli::{BaseAddresses, DebugFrame, EhFrame, LittleEndian, UnwindSection};
+use object::elf;
+use std::sync::OnceLock;
 
 /// The unwind sections of a module, as bytes. Ten megabytes for a large library: load it only to compile
 /// a table or to evaluate a rule that the table cannot hold, and drop it.

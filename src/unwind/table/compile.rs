@@ -3,6 +3,7 @@
 use super::cfi::CfiSections;
 use super::rows::{PAGE_SHIFT, RuleInterner, Table, TableBuilder};
 use super::sequence::{Sequence, Sequences};
+use crate::base::memory_budget::Refused;
 use crate::unwind::code::bytes::code_ranges;
 use crate::unwind::code::patterns::KnownCode;
 use crate::unwind::elf::error::ElfError;
@@ -28,7 +29,7 @@ pub enum TableError {
     NoCode,
     /// There is no memory to compile it in.
     #[error(transparent)]
-    NoMemory(#[from] crate::base::memory_budget::Refused),
+    NoMemory(#[from] Refused),
     /// The file asks for more than the limits allow.
     #[error("refused: {what} ({size}) are above the limit of {limit}")]
     TooLarge {

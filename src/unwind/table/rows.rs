@@ -4,9 +4,8 @@
 //! `src/bpf/c/prof.h`). Addresses are the module's own. Every page that has rows starts with one at its
 //! first address, so that a search never leaves the page.
 
-use rustc_hash::FxHashMap;
-
 use crate::unwind::rule::Rule;
+use rustc_hash::FxHashMap;
 
 /// The low 16 bits of an address, and the rule that holds from there to the next row.
 #[repr(C)]

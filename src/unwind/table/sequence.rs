@@ -1,11 +1,5 @@
 //! FDEs evaluated to rows, in parallel.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use gimli::{BaseAddresses, CommonInformationEntry, UnwindContext, UnwindOffset, UnwindSection};
-use rayon::prelude::*;
-use rustc_hash::FxHashMap;
-
 use super::cfi_entry::{Bytes, EntryOffsets};
 use super::cfi_row::SmallRows;
 use super::cfi_rule::rule_of_row;
@@ -14,6 +8,10 @@ use super::rows::RuleInterner;
 use crate::unwind::arch::architecture::Architecture;
 use crate::unwind::elf::limits::Limits;
 use crate::unwind::rule::Rule;
+use gimli::{BaseAddresses, CommonInformationEntry, UnwindContext, UnwindOffset, UnwindSection};
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// FDEs that one task evaluates: enough to share a rule interner, few enough to keep all cores busy.
 const CHUNK_FDES: usize = 2048;

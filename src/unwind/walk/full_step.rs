@@ -1,16 +1,14 @@
 //! One step by full evaluation of a module's own entries: any rule, any expression, all registers.
 
-use crate::unwind::table::cfi_entry::parse_fde;
-use gimli::{
-    BaseAddresses, CfaRule, EvaluationResult, Location, Piece, Register, RegisterRule, UnwindContext,
-    UnwindExpression, UnwindSection, UnwindTableRow, Value,
-};
-
 use super::memory::{Memory, MemoryError};
 use super::registers::FrameState;
 use crate::unwind::arch::architecture::{Architecture, MAX_REGISTERS};
 use crate::unwind::table::cfi::CfiSections;
-use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets};
+use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets, parse_fde};
+use gimli::{
+    BaseAddresses, CfaRule, EvaluationResult, Location, Piece, Register, RegisterRule, UnwindContext,
+    UnwindExpression, UnwindSection, UnwindTableRow, Value,
+};
 
 /// Operations that one expression may execute. Real ones have a dozen.
 const MAX_ITERATIONS: u32 = 1000;

@@ -14,10 +14,6 @@ mod totals;
 mod tree;
 mod waits;
 
-pub use header::event_title;
-pub(super) use peek::no_match;
-pub(super) use totals::totals_text;
-
 use crate::base::failure::Failure;
 use crate::report::model::totals::Totals;
 use crate::report::options::{ReportOptions, View};
@@ -26,6 +22,9 @@ use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
 use crate::report::views::call_tree::Direction;
 use crate::report::waits::hidden_idle::HiddenIdle;
+pub use header::event_title;
+pub(super) use peek::no_match;
+pub(super) use totals::totals_text;
 
 /// The whole report.
 ///

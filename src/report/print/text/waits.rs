@@ -7,7 +7,6 @@ use crate::base::safe_text;
 use crate::base::units::{count, counted, duration, duration_brief, duration_of, percent, percent_text};
 use crate::profile::Reason;
 use crate::report::model::label::LabelId;
-use crate::report::naming::name;
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ReportOptions;
 use crate::report::query::selection::{Selection, short_waits_name_of};
@@ -204,11 +203,8 @@ fn site_text(selection: &Selection<'_>, row: &WaitRow, page: &Page, room: usize,
 /// The commonest waker, with its share unless it is the only one.
 fn waker_text(row: &WaitRow, page: &Page, columns: usize) -> String {
     let Some(first) = row.woken_by.first() else { return "-".to_owned() };
-    let text = match page.names {
-        NameStyle::Short if first.function.is_some() => name::short(&first.name),
-        _ => first.name.clone(),
-    };
-    let text = safe_text::terminal(&text);
+    let name = first.name_in(page.names);
+    let text = safe_text::terminal(&name);
     let share =
         if first.share_percent >= 99.5 { String::new() } else { format!(" {:.0}%", first.share_percent) };
     format!("{}{share}", page.fit_name(&text, columns.saturating_sub(share.len())))
