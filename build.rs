@@ -20,7 +20,60 @@ fn main() {
     if let Err(error) = built {
         panic!("cannot build the BPF programs (clang 14 or newer is needed): {error:#}");
     }
+    let header = std::fs::read_to_string("src/bpf/c/prof.h").expect("the header is there");
+    std::fs::write(folder.join("prof_numbers.rs"), numbers(&header)).expect("cargo's folder can be written");
     println!("cargo:rustc-env=PROF_COMPILER_HASH={:016x}", hash_of_compiler());
+}
+
+/// The macros and enumerators of `prof.h` that are numbers, as constants of Rust: their expressions are the same in both
+/// languages but for the suffixes of numbers. Of two that are there for different processors, that of the target.
+fn numbers(header: &str) -> String {
+    let is_arm = env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|target| target == "aarch64");
+    let header = without_comments(header);
+    let mut found = Vec::new();
+    let mut is_left_out = false;
+    for line in header.lines() {
+        match line.trim() {
+            "#ifdef __TARGET_ARCH_arm64" => is_left_out = !is_arm,
+            "#else" => is_left_out = is_arm,
+            "#endif" => is_left_out = false,
+            _ => {}
+        }
+        let definition = line.strip_prefix("#define ").filter(|_| !is_left_out);
+        found.extend(definition.and_then(|definition| definition.split_once(' ')));
+    }
+    for block in header.split("enum ").skip(1) {
+        let enumerators = block.split_once('{').and_then(|(_, block)| block.split_once('}'));
+        let enumerators = enumerators.map_or("", |(enumerators, _)| enumerators);
+        found.extend(enumerators.split(',').filter_map(|enumerator| enumerator.split_once('=')));
+    }
+    let mut out = String::new();
+    for (name, value) in found.into_iter().map(|(name, value)| (name.trim(), value.trim())) {
+        let is_number = |letter: char| letter.is_ascii_alphanumeric() || "_()<>+-*/ ".contains(letter);
+        if name.starts_with("PROF_") && !value.is_empty() && value.chars().all(is_number) {
+            out.push_str(&format!("pub(crate) const {name}: u64 = {};\n", without_suffixes(value)));
+        }
+    }
+    out
+}
+
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("/*");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |before, part| before + part.split_once("*/").map_or("", |(_, after)| after))
+}
+
+/// `1ULL << 63` as `1 << 63`.
+fn without_suffixes(value: &str) -> String {
+    let mut out = String::new();
+    for word in value.split_inclusive(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_') {
+        let (number, end) =
+            word.split_at(word.trim_end_matches(|letter: char| !letter.is_ascii_alphanumeric()).len());
+        let is_number = number.starts_with(|letter: char| letter.is_ascii_digit());
+        out.push_str(if is_number { number.trim_end_matches(['U', 'L']) } else { number });
+        out.push_str(end);
+    }
+    out
 }
 
 /// A number that changes with all that unwind tables depend on but the file that they are of: a table of another
@@ -28,7 +81,7 @@ fn main() {
 fn hash_of_compiler() -> u64 {
     // The versions of libraries, and the compiler itself.
     let mut files = BTreeSet::from([PathBuf::from("Cargo.lock")]);
-    let mut folders = vec![PathBuf::from("src/unwind")];
+    let mut folders = vec![PathBuf::from("src/unwind"), PathBuf::from("src/elf")];
     while let Some(folder) = folders.pop() {
         println!("cargo:rerun-if-changed={}", folder.display());
         for entry in std::fs::read_dir(folder).expect("the sources are there").flatten() {

@@ -10,7 +10,7 @@ mod database;
 mod pty;
 
 use database::Database;
-use prof::record::live::{Simulation, own_memory_kb};
+use prof::internals::record::live::{Simulation, own_memory_kb};
 use pty::Screen;
 use std::ffi::OsString;
 use std::path::Path;

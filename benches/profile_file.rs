@@ -1,7 +1,7 @@
 //! Speed of the profile file: 1,000,000 samples of 10,000 stacks, and one second of a recording.
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use prof::profile::{Writer, read};
+use prof::internals::profile::{Writer, read};
 use std::hint::black_box;
 
 #[path = "../tests/common/demo_profile.rs"]

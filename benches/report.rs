@@ -5,10 +5,10 @@
 mod steady;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use prof::profile::Integrity;
-use prof::report::{
-    CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, SamplesAt, TimeRange,
-    Timeline, View, folded, render,
+use prof::internals::profile::Integrity;
+use prof::internals::report::{
+    CommonOptions, Metric, NameStyle, Page, Recording, ReportOptions, ReportView, SamplesAt, TimeRange,
+    Timeline, folded, render,
 };
 use std::hint::black_box;
 use steady::{recording, with_waits};
@@ -19,10 +19,10 @@ fn views_of_waits(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("waits 1M/10k");
     group.sample_size(10);
     for (name, metric, view) in [
-        ("waits", Metric::OffCpu, View::Waits),
-        ("wall", Metric::Wall, View::Flat),
-        ("threads", Metric::OnCpu, View::Threads),
-        ("on-CPU", Metric::OnCpu, View::Flat),
+        ("waits", Metric::OffCpu, ReportView::Waits),
+        ("wall", Metric::Wall, ReportView::Flat),
+        ("threads", Metric::OnCpu, ReportView::Threads),
+        ("on-CPU", Metric::OnCpu, ReportView::Flat),
     ] {
         let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
         let options = ReportOptions { view, common, ..ReportOptions::default() };
@@ -44,7 +44,9 @@ fn views(criterion: &mut Criterion) {
     {
         let mut group = criterion.benchmark_group(name);
         group.sample_size(10);
-        for (view_name, view) in [("flat", View::Flat), ("tree", View::Tree), ("bottom-up", View::BottomUp)] {
+        for (view_name, view) in
+            [("flat", ReportView::Flat), ("tree", ReportView::Tree), ("bottom-up", ReportView::BottomUp)]
+        {
             let options = ReportOptions { view, ..ReportOptions::default() };
             group.bench_function(view_name, |bencher| {
                 bencher.iter(|| render(black_box(&recording), &options, &Page::PLAIN));
@@ -60,8 +62,8 @@ fn views(criterion: &mut Criterion) {
             bencher.iter(|| Timeline::new(black_box(&recording), &CommonOptions::default(), 960, false, 0));
         });
         let time = TimeRange { from_ns: Some(1_000_000_000), to_ns: Some(20_000_000_000) };
-        let filter = FilterOptions { time, ..FilterOptions::default() };
-        let options = CommonOptions { filter, ..CommonOptions::default() };
+        let mut options = CommonOptions::default();
+        options.filter.time = time;
         group.bench_function("samples behind 19 s", |bencher| {
             bencher.iter(|| SamplesAt::new(black_box(&recording), &options, 1_000));
         });

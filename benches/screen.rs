@@ -10,7 +10,7 @@
 mod pty;
 mod steady;
 
-use prof::profile::{Profile, Writer};
+use prof::internals::profile::{Profile, Writer};
 use pty::{Pressed, Screen};
 use std::fs::File;
 use std::path::Path;

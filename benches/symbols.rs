@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use object::{Object, ObjectSymbol, SymbolKind};
-use prof::base::deadline::Deadline;
-use prof::base::memory_budget::MemoryBudget;
-use prof::symbols::{Limits, ModuleNames, find_debug_file};
+use prof::internals::base::deadline::Deadline;
+use prof::internals::base::memory_budget::MemoryBudget;
+use prof::internals::symbols::{ModuleNames, NamingLimits, find_debug_file};
 
 /// Addresses that are named at a time.
 const ADDRESSES: usize = 100;
@@ -39,7 +39,7 @@ fn addresses(path: &Path) -> [Vec<u64>; 2] {
 fn bench(criterion: &mut Criterion) {
     let named = std::env::var_os("PROF_BENCH_ELF").map(PathBuf::from);
     let paths = named.map_or_else(|| CANDIDATES.map(PathBuf::from).to_vec(), |path| vec![path]);
-    let (limits, end, memory) = (Limits::default(), Deadline::default(), MemoryBudget::shared());
+    let (limits, end, memory) = (NamingLimits::default(), Deadline::default(), MemoryBudget::shared());
     let mut group = criterion.benchmark_group("symbols");
     group.sample_size(10);
     for path in paths.iter().filter(|path| path.exists()) {

@@ -4,14 +4,14 @@
 mod steady;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use prof::profile::Integrity;
-use prof::report::{CommonOptions, Direction, Recording, StackFilter, TimeRange};
-use prof::tui::app::action::Action;
-use prof::tui::app::query::Query;
-use prof::tui::app::state::App;
-use prof::tui::compute::picture::Picture;
-use prof::tui::widgets::screen;
-use prof::tui::widgets::theme::{ColorDepth, Glyphs, Theme};
+use prof::internals::profile::Integrity;
+use prof::internals::report::{CommonOptions, Direction, Recording, TimeRange};
+use prof::internals::tui::app::action::Action;
+use prof::internals::tui::app::query::Query;
+use prof::internals::tui::app::state::App;
+use prof::internals::tui::compute::picture::Picture;
+use prof::internals::tui::screen;
+use prof::internals::tui::widgets::theme::{ColorDepth, Glyphs, Theme};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::layout::Size;
@@ -90,9 +90,8 @@ fn tui(criterion: &mut Criterion) {
         });
     });
 
-    let function = first.labels.iter().next().expect("there are functions").key();
     let mut focused = query.clone();
-    focused.common.filter.stacks = vec![StackFilter::Focus(function)];
+    focused.common.filter.focus = Some("7".to_owned());
     let mut inverted = query.clone();
     inverted.direction = Direction::BottomUp;
     let mut middle = query.clone();

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::path::PathBuf;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use prof::unwind::{ElfImage, Limits, compile};
+use prof::internals::unwind::{ElfImage, Limits, compile};
 
 const CANDIDATES: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/libLLVM-14.so.1",
@@ -24,7 +24,7 @@ fn bench(criterion: &mut Criterion) {
     let limits = Limits::default();
     let load = || {
         let file = File::open(&path).expect("the file exists");
-        let image = ElfImage::open(&file, &limits).expect("the file is an ELF file");
+        let image = ElfImage::open(&file, &limits.elf).expect("the file is an ELF file");
         compile(&image, &limits).expect("the file has a table")
     };
     let table = load();

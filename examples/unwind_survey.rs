@@ -7,7 +7,7 @@
 
 #![allow(clippy::print_stdout, reason = "a tool that prints")]
 
-use prof::unwind::{ElfImage, Limits, RuleKind, Table, compile};
+use prof::internals::unwind::{ElfImage, Limits, RuleKind, Table, compile};
 use std::fs::File;
 use std::time::Instant;
 
@@ -39,7 +39,7 @@ fn ranges(table: &Table) -> Vec<Range> {
 /// The sections with code; the segments with code where there are no sections.
 fn code_ranges(image: &ElfImage) -> Vec<(u64, u64)> {
     const EXECUTABLE: u64 = 4;
-    let is_code = |section: &&prof::unwind::elf::image::Section| section.flags & EXECUTABLE != 0;
+    let is_code = |section: &&prof::internals::elf::Section| section.flags & EXECUTABLE != 0;
     let sections: Vec<(u64, u64)> =
         image.sections().iter().filter(is_code).map(|s| (s.address, s.address + s.size)).collect();
     if !sections.is_empty() {
@@ -68,7 +68,7 @@ fn main() {
     for path in std::env::args().skip(1 + usize::from(is_verbose)) {
         let limits = Limits::default();
         let Ok(file) = File::open(&path) else { continue };
-        let Ok(image) = ElfImage::open(&file, &limits) else { continue };
+        let Ok(image) = ElfImage::open(&file, &limits.elf) else { continue };
         let code_ranges = code_ranges(&image);
         let code: u64 = code_ranges.iter().map(|&(start, end)| end - start).sum();
         let began = Instant::now();

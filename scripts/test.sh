@@ -42,7 +42,7 @@ bpf_style() {
 }
 
 rust_docs() {
-	RUSTDOCFLAGS='-D warnings' cargo doc --locked --no-deps --lib
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private_intra_doc_links' cargo doc --locked --no-deps --lib --document-private-items
 }
 
 shell_syntax() {

@@ -7,16 +7,21 @@
 //!   bpf           record    unwind   profile    symbols    report      report text · export
 //! ```
 //!
-//! `bpf`, `unwind`, `profile` and `symbols` know none of the others; `record` uses those four; `report`
-//! uses `profile`, and `tui` uses `report`; `commands::live` joins `record` and `tui`. The binary in `main.rs` only parses, dispatches, and prints one error chain.
+//! `bpf` and `profile` know none of the others, `unwind` and `symbols` only `elf`; `record` uses all of these; `report`
+//! uses `profile`, and `tui` uses `report`; `commands::live` joins `record` and `tui`. The binary in `main.rs` calls [`main`].
 
-pub mod base;
-pub mod bpf;
-pub mod cli;
-pub mod commands;
-pub mod profile;
-pub mod record;
-pub mod report;
-pub mod symbols;
-pub mod tui;
-pub mod unwind;
+mod base;
+mod bpf;
+mod cli;
+mod commands;
+mod elf;
+mod profile;
+mod record;
+mod report;
+mod symbols;
+mod tui;
+mod unwind;
+
+pub mod internals;
+
+pub use commands::program::main;

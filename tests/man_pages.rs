@@ -2,10 +2,10 @@
 //!
 //! `UPDATE=1 cargo test --test man_pages` (or `make man`) writes them again. The sections in `man/sections`
 //! are roff: `<page>.roff` for one page, `_end.roff` for the end of all of them. A line `@capabilities@` in them stands for the list
-//! of `prof::record::CAPABILITIES`, which README.md has, too.
+//! of `prof::internals::record::CAPABILITIES`, which README.md has, too.
 
 use clap_mangen::Man;
-use prof::record::{CAPABILITIES, Capability};
+use prof::internals::record::{CAPABILITIES, Capability};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,7 @@ fn page(command: &clap::Command, name: &str) -> Vec<u8> {
 /// All pages by file name.
 fn pages() -> BTreeMap<String, Vec<u8>> {
     // `prof help` needs no page of its own.
-    let mut root = prof::cli::command().disable_help_subcommand(true);
+    let mut root = prof::internals::cli::command().disable_help_subcommand(true);
     root.build();
     let mut pages = BTreeMap::from([("prof.1".to_owned(), page(&root, "prof"))]);
     for command in root.get_subcommands().filter(|command| !command.is_hide_set()) {

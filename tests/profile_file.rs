@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "all of it is test code; the lint only spares `#[test]` functions")]
 
 use demo_profile::Demo;
-use prof::profile::{
-    End, EventId, EventInfo, Frame, FrameFlags, FrameId, Function, Location, Merged, Meta, Module, ModuleId,
-    ModuleKind, Outcome, Profile, ReadError, Reason, Sample, ShortWaits, StackId, StringId, Task, TaskId,
-    ThreadTime, Unit, Wait, Waker, WakerKind, WriteError, Writer, read, read_path,
+use prof::internals::profile::{
+    End, EventId, EventInfo, EventKind, Frame, FrameFlags, FrameId, Function, Location, Merged, Meta, Module,
+    ModuleId, ModuleKind, Outcome, Profile, ReadError, Reason, Sample, ShortWaits, StackId, StringId, Task,
+    TaskId, ThreadTime, Unit, Wait, Waker, WakerKind, WriteError, Writer, read, read_path,
 };
 use proptest::prelude::*;
 use std::io::{self, Read, Write};
@@ -68,7 +68,7 @@ fn bytes_per_sample(mut profile: Profile) -> f64 {
 }
 
 /// Copies the rows that stacks up to `last` need, as they would have come.
-fn copy_stacks(from: &prof::profile::Tables, to: &mut Profile, last: Option<StackId>) {
+fn copy_stacks(from: &prof::internals::profile::Tables, to: &mut Profile, last: Option<StackId>) {
     let to = &mut to.tables;
     // The made-up recordings have their module, task and strings before their first stack.
     from.strings().take(3).for_each(|text| {
@@ -411,12 +411,10 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
         }
         Step::Event { name, unit, period } => {
             let unit = Unit::from_code(*unit);
-            profile.add_event(EventInfo {
-                name: name.clone(),
-                unit,
-                sampling: "some".into(),
-                period: *period,
-            });
+            let title = format!("{name} of a test");
+            let has_duration = unit.code() % 2 == 1;
+            let kind = EventKind { unit, has_duration, ..EventKind::counted(name.clone(), title) };
+            profile.add_event(EventInfo { kind, sampling: "some".into(), period: *period });
         }
         Step::Sample { event, time_us, task, stack, weight, cpu, outcome, wait: wait_numbers } => {
             let wait = wait_numbers;
@@ -427,7 +425,7 @@ fn apply(profile: &mut Profile, step: &Step) -> Option<()> {
             let weight = weight.map_or(event.info().period, u64::from);
             let outcome = Outcome::from_code(*outcome);
             // The samples of an event all are waits, or none is.
-            let wait = (event.info().unit.code() % 2 == 1).then(|| Wait {
+            let wait = event.has_waits().then(|| Wait {
                 duration_ns: wait[0],
                 reason: Reason::from_code(wait[1] as u8),
                 waker: Waker {
@@ -593,12 +591,7 @@ fn a_name_that_comes_after_a_new_beginning_is_that_of_its_frame() {
 #[test]
 fn a_small_deep_file_is_exported_in_little_memory() {
     let mut profile = Profile::new(Meta::default());
-    let event = EventInfo {
-        name: "on-cpu".into(),
-        unit: Unit::Nanoseconds,
-        sampling: "a rule".into(),
-        period: 1_001_001,
-    };
+    let event = EventInfo { kind: EventKind::ON_CPU, sampling: "a rule".into(), period: 1_001_001 };
     let event = profile.add_event(event);
     let module = profile.tables.intern_module(Module::default());
     let task = profile.tables.intern_task(Task { pid: 7, tid: 7, ..Task::default() });
@@ -751,7 +744,7 @@ fn a_hole_of_a_terabyte_behind_the_profile_is_not_read() {
     writer.flush(&mut profile, false).unwrap();
     let whole = writer.bytes_written();
     writer.into_inner().set_len(1 << 40).unwrap();
-    let (_, integrity) = prof::profile::read_path(&path).unwrap();
+    let (_, integrity) = prof::internals::profile::read_path(&path).unwrap();
     assert_eq!((integrity.bytes_read, integrity.bytes_skipped), (whole, (1 << 40) - whole));
     assert!(integrity.problem.is_some());
 }

@@ -14,12 +14,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSection, ObjectSymbol};
-use prof::unwind::rule::RbpKind;
-use prof::unwind::{CfiSections, ElfImage, Limits, Rule, RuleKind, Table, compile, compile_sections};
+use prof::internals::unwind::rule::RbpKind;
+use prof::internals::unwind::{
+    CfiSections, ElfImage, Limits, Rule, RuleKind, Table, compile, compile_sections,
+};
 use support::{run_well, skip};
 
 fn image_of(path: &Path) -> ElfImage {
-    ElfImage::open(&File::open(path).unwrap(), &Limits::default()).unwrap()
+    ElfImage::open(&File::open(path).unwrap(), &Limits::default().elf).unwrap()
 }
 
 fn table_of(path: &Path) -> Table {
@@ -222,7 +224,7 @@ fn a_function_without_an_entry_among_others_has_the_rules_of_its_entry() {
 fn compare_without_some(path: &Path, every: usize) -> Comparison {
     let (limits, image) = (Limits::default(), image_of(path));
     let section = image.section(b".eh_frame").unwrap().clone();
-    let mut bytes = image.section_bytes(&section, &limits).unwrap();
+    let mut bytes = image.section_bytes(&section).unwrap();
     let full = CfiSections::from_bytes(bytes.clone(), section.address, Vec::new());
     let full = compile_sections(&image, &full, &limits).unwrap();
     let mut removed = Vec::new();
@@ -250,7 +252,7 @@ fn compare_without_some(path: &Path, every: usize) -> Comparison {
     let followed = compile_sections(&image, &followed, &limits).unwrap();
     let mut comparison = Comparison::default();
     for (start, end) in removed {
-        let Ok(code) = image.read_address(start, end - start, &limits) else { continue };
+        let Ok(code) = image.read_address(start, end - start) else { continue };
         for address in instructions(&code, start) {
             let said = full.lookup(address);
             if said.kind == RuleKind::Reg {

@@ -15,9 +15,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use prof::unwind::{
-    CfiSections, ElfImage, FrameState, Limits, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap,
-    Registers, Table, compile, walk,
+use prof::internals::unwind::{
+    CfiSections, ElfImage, ElfLimits, FrameState, Limits, MappedModule, Memory, MemoryError, ModuleCode,
+    ModuleMap, Registers, Table, compile, walk,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ impl Target {
             b".rela.dyn",
             b".init_array",
         ];
-        let image = ElfImage::parse(bytes.clone(), &Limits::default()).unwrap();
+        let image = ElfImage::parse(bytes.clone(), &Limits::default().elf).unwrap();
         // The headers: in front, and of the sections at the end.
         let mut parts = vec![(4, 64 + 56 * 12), (bytes.len().saturating_sub(64 * 30), bytes.len())];
         for section in SECTIONS.iter().filter_map(|name| image.section(name)) {
@@ -153,17 +153,17 @@ fn check_soundness(table: &Table) -> Result<(), TestCaseError> {
 fn digest(bytes: Vec<u8>, seed: u64) -> Result<usize, TestCaseError> {
     let limits = Limits {
         max_pages: 1024,
-        max_section_bytes: 8 << 20,
+        elf: ElfLimits { max_section_bytes: 8 << 20, ..Limits::default().elf },
         max_cfi_bytes: 8 << 20,
         max_scanned_code_bytes: 1 << 20,
         max_symbols: 1 << 16,
         ..Limits::default()
     };
-    let Ok(image) = ElfImage::parse(bytes, &limits) else { return Ok(0) };
+    let Ok(image) = ElfImage::parse(bytes, &limits.elf) else { return Ok(0) };
     for (start, end, offset) in [(0x5500_0000_0000, 0x5500_0000_4000, 0x1000), (0, u64::MAX, u64::MAX)] {
         image.bias_of_mapping(start, end, offset);
     }
-    let (Ok(table), Ok(cfi)) = (compile(&image, &limits), CfiSections::load(&image, &limits)) else {
+    let (Ok(table), Ok(cfi)) = (compile(&image, &limits), CfiSections::load(&image)) else {
         return Ok(0);
     };
     check_soundness(&table)?;

@@ -1,4 +1,4 @@
-//! Walks stopped processes with `prof::unwind` and looks for the functions that must be there.
+//! Walks stopped processes with `prof::internals::unwind` and looks for the functions that must be there.
 //!
 //! The programs are compiled here; a case whose compiler is not installed is skipped, saying so.
 
@@ -18,7 +18,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use object::{Object, ObjectSymbol};
-use prof::unwind::{
+use prof::internals::unwind::{
     CfiSections, ElfImage, End, FrameState, Limits, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap,
     Registers, Stack, Table, compile, walk,
 };
@@ -60,12 +60,12 @@ impl Process {
             let path = words.get(5).map(PathBuf::from);
             let image = match &path {
                 Some(path) if path.starts_with("/") => {
-                    ElfImage::open(&File::open(path).unwrap(), &limits).unwrap()
+                    ElfImage::open(&File::open(path).unwrap(), &limits.elf).unwrap()
                 }
                 Some(path) if path.as_os_str() == "[vdso]" => {
                     let mut bytes = vec![0; (end - start) as usize];
                     process.memory.read_exact_at(&mut bytes, start).unwrap();
-                    ElfImage::parse(bytes, &limits).unwrap()
+                    ElfImage::parse(bytes, &limits.elf).unwrap()
                 }
                 _ => {
                     process.mappings.push(Mapping { start, end, bias: 0, module: None });
@@ -77,7 +77,7 @@ impl Process {
             let path = path.unwrap();
             let module = Module {
                 table: compile(&image, &limits).unwrap(),
-                cfi: CfiSections::load(&image, &limits).unwrap(),
+                cfi: CfiSections::load(&image).unwrap(),
                 symbols: symbols(&path),
             };
             process.modules.insert(path, module);

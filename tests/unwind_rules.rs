@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSymbol};
-use prof::unwind::rule::{RBP, RSP};
-use prof::unwind::{
-    CfiSections, ElfError, ElfImage, Limits, Rule, Table, TableError, compile, compile_sections,
+use prof::internals::unwind::rule::{RBP, RSP};
+use prof::internals::unwind::{
+    CfiSections, ElfError, ElfImage, ElfLimits, Limits, Rule, Table, TableError, compile, compile_sections,
 };
 use proptest::prelude::*;
 use support::run_well;
@@ -148,7 +148,7 @@ fn assembled() -> Option<(Table, BTreeMap<String, u64>)> {
     let symbols =
         object.symbols().map(|symbol| (symbol.name().unwrap().to_owned(), symbol.address())).collect();
     let limits = Limits::default();
-    let image = ElfImage::open(&File::open(&path).unwrap(), &limits).unwrap();
+    let image = ElfImage::open(&File::open(&path).unwrap(), &limits.elf).unwrap();
     Some((compile(&image, &limits).unwrap(), symbols))
 }
 
@@ -206,7 +206,7 @@ fn check_bias(name: &str, command: &[&str]) {
     let hex = |word: &str| u64::from_str_radix(word, 16).unwrap();
     let addresses: Vec<u64> = lines.next().unwrap().split(' ').map(hex).collect();
     let truth = BTreeMap::from([(addresses[0], symbol("main")), (addresses[1], symbol("far_away"))]);
-    let image = ElfImage::open(&File::open(&path).unwrap(), &Limits::default()).unwrap();
+    let image = ElfImage::open(&File::open(&path).unwrap(), &Limits::default().elf).unwrap();
     let mut seen = 0;
     for line in lines {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -269,11 +269,11 @@ fn entries_in_a_separate_debug_file_are_used() {
             assert!(status.success(), "{packing}");
         }
         let limits = Limits::default();
-        let open = |path: &Path| ElfImage::open(&File::open(path).unwrap(), &limits).unwrap();
+        let open = |path: &Path| ElfImage::open(&File::open(path).unwrap(), &limits.elf).unwrap();
         let image = open(&stripped);
-        let mut sections = CfiSections::load(&image, &limits).unwrap();
+        let mut sections = CfiSections::load(&image).unwrap();
         assert!(sections.lacks_entries(&image), "{packing}");
-        sections.add_debug_frame(&open(&debug), &limits).unwrap();
+        sections.add_debug_frame(&open(&debug)).unwrap();
         assert!(!sections.lacks_entries(&image), "{packing}");
         let table = compile_sections(&image, &sections, &limits).unwrap();
         let bytes = std::fs::read(&path).unwrap();
@@ -309,7 +309,7 @@ fn segments_that_share_a_page_of_the_file_are_told_apart() {
     // As lld lays files out: the read-only part ends, and code starts, in the file's page 0x5000.
     let bytes =
         made_image(&[(0, 0, 0x5a10, false), (0x5a10, 0x6a10, 0x3000, true), (0x8a10, 0xaa10, 0x100, false)]);
-    let image = ElfImage::parse(bytes, &Limits::default()).unwrap();
+    let image = ElfImage::parse(bytes, &Limits::default().elf).unwrap();
     assert_eq!(image.bias_of_mapping(0x7f00_0000_6000, 0x7f00_0000_a000, 0x5000), Some(0x7f00_0000_0000));
     // A later part of the same segment, split off by mprotect.
     assert_eq!(image.bias_of_mapping(0x7f00_0000_8000, 0x7f00_0000_a000, 0x7000), Some(0x7f00_0000_0000));
@@ -325,14 +325,14 @@ fn executable_segments_that_share_a_page_of_the_file_are_told_apart() {
     let segments = [(0x1000, 0x800_0000, 0xe, true), (0x1520, 0x800_2520, 0x370, true)];
     let mut bytes = made_image(&segments);
     bytes[16] = 2; // ET_EXEC
-    let image = ElfImage::parse(bytes, &Limits::default()).unwrap();
+    let image = ElfImage::parse(bytes, &Limits::default().elf).unwrap();
     assert_eq!(image.bias_of_mapping(0x800_0000, 0x800_1000, 0x1000), Some(0));
     assert_eq!(image.bias_of_mapping(0x800_2000, 0x800_3000, 0x1000), Some(0));
     // A library: the pages that each takes tell them apart.
     let segments = [(0x1000, 0x1000, 0x1100, true), (0x2200, 0x4200, 0x3000, true)];
     let mut bytes = made_image(&segments);
     bytes[16] = 3; // ET_DYN
-    let image = ElfImage::parse(bytes, &Limits::default()).unwrap();
+    let image = ElfImage::parse(bytes, &Limits::default().elf).unwrap();
     let base = 0x7f00_0000_0000;
     assert_eq!(image.bias_of_mapping(base + 0x1000, base + 0x3000, 0x1000), Some(base));
     assert_eq!(image.bias_of_mapping(base + 0x4000, base + 0x8000, 0x2000), Some(base));
@@ -341,7 +341,7 @@ fn executable_segments_that_share_a_page_of_the_file_are_told_apart() {
 #[test]
 fn two_executable_segments_have_biases_of_their_own() {
     let bytes = made_image(&[(0x1000, 0x40_1000, 0x2000, true), (0x3000, 0x80_0000, 0x2000, true)]);
-    let image = ElfImage::parse(bytes, &Limits::default()).unwrap();
+    let image = ElfImage::parse(bytes, &Limits::default().elf).unwrap();
     assert_eq!(image.bias_of_mapping(0x40_1000, 0x40_3000, 0x1000), Some(0));
     assert_eq!(image.bias_of_mapping(0x80_0000, 0x80_2000, 0x3000), Some(0));
 }
@@ -349,7 +349,7 @@ fn two_executable_segments_have_biases_of_their_own() {
 #[test]
 fn foreign_files_are_refused_with_their_kind() {
     let limits = Limits::default();
-    let refusal = |bytes: Vec<u8>| ElfImage::parse(bytes, &limits).unwrap_err();
+    let refusal = |bytes: Vec<u8>| ElfImage::parse(bytes, &limits.elf).unwrap_err();
     assert!(matches!(refusal(Vec::new()), ElfError::NotElf));
     assert!(matches!(refusal(vec![b'#'; 100]), ElfError::NotElf));
     let mut bytes = made_image(&[]);
@@ -359,17 +359,17 @@ fn foreign_files_are_refused_with_their_kind() {
     bytes[18] = 243;
     assert!(matches!(refusal(bytes), ElfError::ForeignMachine(243)));
     assert!(matches!(refusal(made_image(&[(0, u64::MAX, 2, true)])), ElfError::Malformed(_)));
-    let many = ElfImage::parse(made_image(&[(0, 0x1000, 16, true); 2000]), &limits).unwrap_err();
+    let many = ElfImage::parse(made_image(&[(0, 0x1000, 16, true); 2000]), &limits.elf).unwrap_err();
     assert!(matches!(many, ElfError::TooLarge { size: 2000, .. }));
 }
 
 #[test]
 fn code_that_spans_the_address_space_is_refused() {
     let bytes = made_image(&[(0, 0x1000, 16, true), (0, 1 << 62, 16, true)]);
-    let image = ElfImage::parse(bytes, &Limits::default()).unwrap();
+    let image = ElfImage::parse(bytes, &Limits::default().elf).unwrap();
     let refusal = compile(&image, &Limits::default()).unwrap_err();
     assert!(matches!(refusal, TableError::TooLarge { what: "pages of code", .. }));
-    let image = ElfImage::parse(made_image(&[(0, 0, 16, false)]), &Limits::default()).unwrap();
+    let image = ElfImage::parse(made_image(&[(0, 0, 16, false)]), &Limits::default().elf).unwrap();
     assert!(matches!(compile(&image, &Limits::default()), Err(TableError::NoCode)));
 }
 
@@ -404,7 +404,7 @@ fn made_eh_frame(functions: &[(u32, u32)], section_address: u32, initial_nops: u
 const EH_FRAME: u32 = 0x2_0000;
 
 fn compile_made(eh_frame: Vec<u8>, limits: &Limits) -> Result<Table, TableError> {
-    let image = ElfImage::parse(made_image(&[(0, 0x1000, 0x1_8000, true)]), limits).unwrap();
+    let image = ElfImage::parse(made_image(&[(0, 0x1000, 0x1_8000, true)]), &limits.elf).unwrap();
     compile_sections(&image, &CfiSections::from_bytes(eh_frame, EH_FRAME.into(), Vec::new()), limits)
 }
 
@@ -481,7 +481,7 @@ proptest! {
         cut in any::<prop::sample::Index>(),
         is_cut in prop::bool::weighted(0.2),
     ) {
-        let limits = Limits { max_pages: 1024, max_section_bytes: 8 << 20, ..Limits::default() };
+        let limits = Limits { max_pages: 1024, elf: ElfLimits { max_section_bytes: 8 << 20, ..Limits::default().elf }, ..Limits::default() };
         // A small program with all the sections; of a large one the first part has to do.
         let mut bytes = std::fs::read("/bin/true").unwrap();
         bytes.truncate(256 << 10);
@@ -495,7 +495,7 @@ proptest! {
         if is_cut {
             bytes.truncate(cut.index(bytes.len()));
         }
-        if let Ok(image) = ElfImage::parse(bytes, &limits)
+        if let Ok(image) = ElfImage::parse(bytes, &limits.elf)
             && let Ok(table) = compile(&image, &limits)
         {
             prop_assert!(is_sound(&table));

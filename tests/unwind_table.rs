@@ -21,8 +21,8 @@ use gimli::{
     UnwindSection, UnwindTableRow, Value, X86_64,
 };
 use object::{Object, ObjectSection};
-use prof::unwind::rule::{RaKind, RbpKind};
-use prof::unwind::{
+use prof::internals::unwind::rule::{RaKind, RbpKind};
+use prof::internals::unwind::{
     CfiSections, ElfImage, Limits, Rule, RuleKind, Table, compile, compile_first, compile_sections,
 };
 use rayon::prelude::*;
@@ -132,14 +132,14 @@ fn is_elf_with_entries(path: &Path) -> bool {
     if !file.metadata().is_ok_and(|facts| facts.is_file()) {
         return false;
     }
-    let image = ElfImage::open(&file, &Limits::default());
+    let image = ElfImage::open(&file, &Limits::default().elf);
     image.is_ok_and(|image| image.section(b".eh_frame_hdr").is_some_and(|section| section.size > 64))
 }
 
 fn table_of(path: &Path) -> Table {
     let file = File::open(path).unwrap();
     let limits = Limits::default();
-    let image = ElfImage::open(&file, &limits).unwrap();
+    let image = ElfImage::open(&file, &limits.elf).unwrap();
     compile(&image, &limits).unwrap()
 }
 
@@ -582,12 +582,12 @@ fn is_same_frame(said: Rule, followed: Rule) -> bool {
 /// glibc's dynamic linker has no unwind entry for the first code of every process.
 #[test]
 fn the_entry_of_the_dynamic_linker_is_a_root() {
-    let own = ElfImage::open(&File::open("/proc/self/exe").unwrap(), &Limits::default()).unwrap();
+    let own = ElfImage::open(&File::open("/proc/self/exe").unwrap(), &Limits::default().elf).unwrap();
     let Some(interpreter) = own.interpreter() else {
         skip::<()>("the tests are linked statically");
         return;
     };
-    let image = ElfImage::open(&File::open(interpreter).unwrap(), &Limits::default()).unwrap();
+    let image = ElfImage::open(&File::open(interpreter).unwrap(), &Limits::default().elf).unwrap();
     let table = compile(&image, &Limits::default()).unwrap();
     assert_eq!(table.lookup(image.entry()), Rule::STOP);
     // A return address from the first call: up to there nothing was pushed.
@@ -614,7 +614,7 @@ fn the_entry_of_a_program_is_a_root_and_that_of_a_library_is_not() {
         if run_well(command.arg("-o").arg(&file).arg(&source)).is_none() {
             return;
         }
-        let entry = ElfImage::open(&File::open(&file).unwrap(), &Limits::default()).unwrap().entry();
+        let entry = ElfImage::open(&File::open(&file).unwrap(), &Limits::default().elf).unwrap().entry();
         let rule = table_of(&file).lookup(entry);
         assert_eq!(rule == Rule::STOP, is_program, "{options:?}: {rule:?}");
         assert!(rule == Rule::STOP || rule == Rule::reg(7, 8), "{rule:?}");
@@ -743,8 +743,8 @@ fn what_is_left_out_of_a_first_table_is_left_to_user_space() {
         return;
     };
     for (path, is_whole_at_first) in [(path, false), (Path::new("/lib/x86_64-linux-gnu/libc.so.6"), true)] {
-        let image = ElfImage::open(&File::open(path).unwrap(), &limits).unwrap();
-        let sections = CfiSections::load(&image, &limits).unwrap();
+        let image = ElfImage::open(&File::open(path).unwrap(), &limits.elf).unwrap();
+        let sections = CfiSections::load(&image).unwrap();
         let first = compile_first(&image, &sections, &limits).unwrap();
         let whole = compile_sections(&image, &sections, &limits).unwrap();
         assert_eq!(first.is_whole, is_whole_at_first, "{}", path.display());

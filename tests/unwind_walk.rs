@@ -8,8 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use prof::unwind::rule::{RBP, RSP};
-use prof::unwind::{
+use prof::internals::unwind::rule::{RBP, RSP};
+use prof::internals::unwind::{
     CfiSections, End, FoundBy, FrameState, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Page,
     Registers, Row, Rule, Stack, StackCopy, Table, walk,
 };

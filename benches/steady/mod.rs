@@ -1,10 +1,10 @@
 //! A steady program as a recording, for benches: samples of stacks of 30 frames that share their outer half.
 
-use prof::profile::{
-    Event, EventInfo, Frame, FrameFlags, FrameId, Function, Integrity, Location, Module, ModuleKind, Outcome,
-    Profile, Reason, Sample, StackId, StringId, Task, TaskId, Unit, Wait, Waker, WakerKind,
+use prof::internals::profile::{
+    Event, EventInfo, EventKind, Frame, FrameFlags, FrameId, Function, Integrity, Location, Module,
+    ModuleKind, Outcome, Profile, Reason, Sample, StackId, StringId, Task, TaskId, Wait, Waker, WakerKind,
 };
-use prof::report::Recording;
+use prof::internals::report::Recording;
 
 const DEPTH: usize = 30;
 /// Outermost frames that are one of three each.
@@ -73,8 +73,7 @@ pub(crate) fn recording(samples: usize, distinct_stacks: usize) -> Recording {
         })
         .collect();
     let mut event = Event::new(EventInfo {
-        name: "on-cpu".to_owned(),
-        unit: Unit::Nanoseconds,
+        kind: EventKind::ON_CPU,
         sampling: "cpu-clock every 1001 us".to_owned(),
         period: PERIOD_NS,
     });
@@ -100,8 +99,7 @@ pub(crate) fn with_waits(mut profile: Profile, waits: usize, distinct_stacks: us
     let mut numbers = Numbers(7);
     let stacks = profile.tables.stacks().len() as u64;
     let mut event = Event::new(EventInfo {
-        name: "off-cpu".to_owned(),
-        unit: Unit::Nanoseconds,
+        kind: EventKind::OFF_CPU,
         sampling: "every wait of 1 us and more".to_owned(),
         period: 0,
     });

@@ -21,29 +21,30 @@ impl Default for Deadline {
 
 impl Deadline {
     /// Ends when `time` from now has passed, or once `stop` is true.
-    pub fn after(time: Duration, stop: &Arc<AtomicBool>) -> Self {
+    pub(crate) fn after(time: Duration, stop: &Arc<AtomicBool>) -> Self {
         Deadline { end: Instant::now().checked_add(time), stop: Arc::clone(stop) }
     }
 
     /// The same end, but not later than `time` from now.
-    pub fn at_most(&self, time: Duration) -> Self {
+    pub(crate) fn at_most(&self, time: Duration) -> Self {
         let end = Instant::now().checked_add(time);
         let end = end.map(|end| self.end.map_or(end, |own| own.min(end))).or(self.end);
         Deadline { end, stop: Arc::clone(&self.stop) }
     }
 
-    /// Whether the work was told to stop.
-    pub fn is_stopped(&self) -> bool {
+    /// Whether the work was asked to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
     /// Whether the work has to end now.
-    pub fn has_passed(&self) -> bool {
+    pub(crate) fn has_passed(&self) -> bool {
         self.is_stopped() || self.end.is_some_and(|end| Instant::now() >= end)
     }
 
     /// Time left; `None` without an end.
-    pub fn left(&self) -> Option<Duration> {
+    #[cfg(test)]
+    fn left(&self) -> Option<Duration> {
         self.end.map(|end| end.saturating_duration_since(Instant::now()))
     }
 }

@@ -1,27 +1,28 @@
 //! An error that knows its exit status and what the user can do about it.
 
 use std::fmt;
+use std::io;
 
 /// Exit statuses of `prof` itself; `prof record CMD` passes CMD's own status through.
-pub mod status {
+pub(crate) mod status {
     /// All went well.
-    pub const OK: u8 = 0;
+    pub(crate) const OK: u8 = 0;
     /// Something failed.
-    pub const FAILED: u8 = 1;
+    pub(crate) const FAILED: u8 = 1;
     /// The command line makes no sense.
-    pub const USAGE: u8 = 2;
+    pub(crate) const USAGE: u8 = 2;
     /// No sample matched.
-    pub const NO_MATCH: u8 = 3;
+    pub(crate) const NO_MATCH: u8 = 3;
     /// Not permitted, or `doctor` found something that keeps `prof` from working.
-    pub const NOT_PERMITTED: u8 = 5;
+    pub(crate) const NOT_PERMITTED: u8 = 5;
     /// `record CMD`: `prof` failed before CMD was started.
-    pub const NOT_STARTED: u8 = 125;
+    pub(crate) const NOT_STARTED: u8 = 125;
     /// `record CMD`: CMD cannot be executed.
-    pub const CANNOT_EXECUTE: u8 = 126;
+    pub(crate) const CANNOT_EXECUTE: u8 = 126;
     /// `record CMD`: CMD was not found.
-    pub const NOT_FOUND: u8 = 127;
+    pub(crate) const NOT_FOUND: u8 = 127;
     /// The reader of standard output went away (128 + SIGPIPE), as a shell reports it.
-    pub const BROKEN_PIPE: u8 = 141;
+    pub(crate) const BROKEN_PIPE: u8 = 141;
 }
 
 /// What failed on what and why, the exit status, and what to do next.
@@ -32,25 +33,25 @@ pub struct Failure {
     /// Exit status of the process (see [`status`]).
     pub status: u8,
     /// What failed and why: lower case, no full stop, paths in backticks.
-    pub message: String,
+    pub(crate) message: String,
     /// Lines that say what to do, most useful first.
-    pub hints: Vec<String>,
+    pub(crate) hints: Vec<String>,
 }
 
 impl Failure {
     /// A failure with the given exit status and no hint.
-    pub fn new(status: u8, message: impl Into<String>) -> Self {
+    pub(crate) fn new(status: u8, message: impl Into<String>) -> Self {
         Failure { status, message: message.into(), hints: Vec::new() }
     }
 
     /// A command line that makes no sense.
-    pub fn usage(message: impl Into<String>) -> Self {
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
         Failure::new(status::USAGE, message)
     }
 
     /// Adds a line that says what to do.
     #[must_use]
-    pub fn hint(mut self, line: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, line: impl Into<String>) -> Self {
         self.hints.push(line.into());
         self
     }
@@ -66,7 +67,7 @@ impl std::error::Error for Failure {}
 
 /// The exit status and the lines that standard error gets for `error`; no line at all when the reader
 /// of the output went away.
-pub fn explain(error: &anyhow::Error) -> (u8, Vec<String>) {
+pub(crate) fn explain(error: &anyhow::Error) -> (u8, Vec<String>) {
     if error.chain().any(is_broken_pipe) {
         return (status::BROKEN_PIPE, Vec::new());
     }
@@ -80,7 +81,7 @@ pub fn explain(error: &anyhow::Error) -> (u8, Vec<String>) {
 }
 
 /// `text` without the ` (os error N)` that the standard library appends: the words before it say the same.
-pub fn without_error_numbers(text: &str) -> String {
+pub(crate) fn without_error_numbers(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find(" (os error ") {
@@ -101,10 +102,25 @@ fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
+/// Why the system refused, in words that are the same everywhere.
+pub(crate) fn io_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "no space left on the disk".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::FileTooLarge => "the file size limit is reached".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use anyhow::Context;
+
+    #[test]
+    fn a_full_disk_has_one_name() {
+        assert_eq!(io_words(&io::Error::from_raw_os_error(libc::ENOSPC)), "no space left on the disk");
+    }
 
     #[test]
     fn status_and_hints_survive_added_context() {

@@ -10,7 +10,7 @@ const SMALL_BYTES: u64 = 1 << 20;
 
 /// Whether most of `offset..offset + size` was never written: a part of a file that takes no room on disk is no table. The
 /// position of `file` changes.
-pub fn is_hole(file: &File, offset: u64, size: u64) -> bool {
+pub(crate) fn is_hole(file: &File, offset: u64, size: u64) -> bool {
     size > SMALL_BYTES && data_bytes(file, offset, size) < size / 2
 }
 

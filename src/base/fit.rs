@@ -1,4 +1,4 @@
-//! Names in little room, so that they can still be told apart.
+//! Names in little room, so that they can still be distinguished.
 
 use super::safe_text;
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// The name of a function in at most `columns` columns. What says most is its last part, which is kept whole if it can be:
 /// `…Monitor::wait`, `…quicksort.sort`; a name without parts loses its middle.
-pub fn fit_name(name: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn fit_name(name: &str, columns: usize) -> Cow<'_, str> {
     if safe_text::width(name) <= columns {
         return Cow::Borrowed(name);
     }
@@ -27,7 +27,7 @@ pub fn fit_name(name: &str, columns: usize) -> Cow<'_, str> {
 fn last_part(name: &str) -> usize {
     let mut depth = 0usize;
     let mut start = 0;
-    // With a blank there is a file behind the name.
+    // With a blank there is a file after the name.
     let (bytes, has_colons) = (name.as_bytes(), name.contains("::") || name.contains(' '));
     for (at, c) in name.char_indices() {
         match c {
@@ -52,7 +52,11 @@ fn is_dotted_path(rest: &str) -> bool {
 }
 
 /// `texts` in at most `columns` columns each, cut by `fit`; those that differ still do, as far as there is room to show in what.
-pub fn fit_apart(texts: &[String], columns: usize, fit: fn(&str, usize) -> Cow<'_, str>) -> Vec<String> {
+pub(crate) fn fit_apart(
+    texts: &[String],
+    columns: usize,
+    fit: fn(&str, usize) -> Cow<'_, str>,
+) -> Vec<String> {
     let mut fitted: Vec<String> = texts.iter().map(|text| fit(text, columns).into_owned()).collect();
     let mut same: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, text) in fitted.iter().enumerate() {

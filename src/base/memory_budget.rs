@@ -7,7 +7,7 @@ use super::deadline::Deadline;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-/// Bytes of all naming and unwind-table work together, unless told otherwise.
+/// Bytes of all naming and unwind-table work together, by default.
 const DEFAULT_LIMIT_BYTES: u64 = 256 << 20;
 /// Time between two looks at the stop flag while waiting for room.
 const WAIT_STEP: Duration = Duration::from_millis(20);
@@ -16,11 +16,11 @@ const WAIT_STEP: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Refused {
     /// Bytes asked for, with those that the same work holds already.
-    pub needs_bytes: u64,
+    pub(crate) needs_bytes: u64,
     /// Bytes that were free.
-    pub free_bytes: u64,
+    pub(crate) free_bytes: u64,
     /// Bytes of the whole budget.
-    pub limit_bytes: u64,
+    pub(crate) limit_bytes: u64,
 }
 
 impl std::fmt::Display for Refused {
@@ -62,7 +62,7 @@ impl Default for MemoryBudget {
 
 impl MemoryBudget {
     /// A budget of `limit` bytes.
-    pub fn new(limit: u64) -> Self {
+    pub(crate) fn new(limit: u64) -> Self {
         MemoryBudget { limit, state: Mutex::default(), freed: Condvar::new() }
     }
 
@@ -73,17 +73,18 @@ impl MemoryBudget {
     }
 
     /// Bytes of the whole budget.
-    pub fn limit_bytes(&self) -> u64 {
+    pub(crate) fn limit_bytes(&self) -> u64 {
         self.limit
     }
 
     /// Bytes that are reserved.
-    pub fn used_bytes(&self) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn used_bytes(&self) -> u64 {
         self.state().used
     }
 
     /// Bytes that waiting work asks for: who keeps memory for later use should give some back when this is not 0.
-    pub fn wanted_bytes(&self) -> u64 {
+    pub(crate) fn wanted_bytes(&self) -> u64 {
         self.state().wanted
     }
 
@@ -91,7 +92,7 @@ impl MemoryBudget {
     ///
     /// # Errors
     /// When there is not.
-    pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, Refused> {
+    pub(crate) fn try_reserve(self: &Arc<Self>, bytes: u64) -> Result<Reservation, Refused> {
         self.take(&mut self.state(), bytes, 0)?;
         Ok(Reservation { budget: Arc::clone(self), bytes })
     }
@@ -100,7 +101,7 @@ impl MemoryBudget {
     ///
     /// # Errors
     /// When there will never be room for so much, or there was none until the deadline.
-    pub fn reserve(self: &Arc<Self>, bytes: u64, deadline: &Deadline) -> Result<Reservation, Refused> {
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: u64, deadline: &Deadline) -> Result<Reservation, Refused> {
         let mut state = self.state();
         state.wanted = state.wanted.saturating_add(bytes);
         let result = loop {
@@ -137,14 +138,14 @@ impl MemoryBudget {
 
 /// Memory that a piece of work may use; given back when dropped.
 #[derive(Debug)]
-pub struct Reservation {
+pub(crate) struct Reservation {
     budget: Arc<MemoryBudget>,
     bytes: u64,
 }
 
 impl Reservation {
     /// Bytes reserved.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
@@ -152,14 +153,14 @@ impl Reservation {
     ///
     /// # Errors
     /// When there is no room; then nothing has changed.
-    pub fn grow(&mut self, bytes: u64) -> Result<(), Refused> {
+    pub(crate) fn grow(&mut self, bytes: u64) -> Result<(), Refused> {
         self.budget.take(&mut self.budget.state(), bytes, self.bytes)?;
         self.bytes += bytes;
         Ok(())
     }
 
     /// Gives back what is above `bytes`.
-    pub fn shrink_to(&mut self, bytes: u64) {
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let back = self.bytes.saturating_sub(bytes);
         if back > 0 {
             self.bytes -= back;

@@ -12,7 +12,7 @@ use std::path::Path;
 /// # Errors
 ///
 /// When something is there, or the folder cannot be written.
-pub fn create(path: &Path) -> io::Result<File> {
+pub(crate) fn create(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?);
     give_to_invoking_user(&file);
@@ -31,7 +31,7 @@ fn give_to_invoking_user(file: &File) {
 }
 
 /// Whether files of this user id are of the user's own making: through sudo, or before.
-pub fn is_owner(uid: u32) -> bool {
+pub(crate) fn is_owner(uid: u32) -> bool {
     let own = rustix::process::geteuid();
     let invoking = || std::env::var("SUDO_UID").ok()?.parse::<u32>().ok();
     own.as_raw() == uid || (rustix::process::getuid().is_root() && invoking() == Some(uid))
@@ -42,7 +42,7 @@ pub fn is_owner(uid: u32) -> bool {
 /// # Errors
 ///
 /// [`io::ErrorKind::AlreadyExists`] when something has it.
-pub fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // A file system that cannot rename without replacing; a link never replaces either.
         Err(Errno::INVAL | Errno::NOSYS) => link_new(from, to),

@@ -57,7 +57,7 @@ static WRITES: AtomicBool = AtomicBool::new(false);
 /// # Errors
 ///
 /// When the program's file is setuid or setgid: files and commands would be opened and run as another user.
-pub fn begin() -> Result<(), Failure> {
+pub(crate) fn begin() -> Result<(), Failure> {
     use rustix::process::{getegid, geteuid, getgid, getuid};
     if geteuid() != getuid() || getegid() != getgid() {
         return Err(Failure::new(status::NOT_PERMITTED, "prof does not run setuid or setgid")
@@ -93,7 +93,7 @@ fn is_root() -> bool {
 /// # Errors
 ///
 /// When rights that are not the user's own cannot be given up.
-pub fn for_reading(writes: bool) -> Result<(), Failure> {
+pub(crate) fn for_reading(writes: bool) -> Result<(), Failure> {
     WRITES.store(writes, Ordering::Relaxed);
     reduce_to(match (is_root(), writes) {
         (false, _) => CapabilitySet::empty(),
@@ -107,13 +107,13 @@ pub fn for_reading(writes: bool) -> Result<(), Failure> {
 /// # Errors
 ///
 /// When rights that are not the user's own cannot be given up.
-pub fn input_is_open() -> Result<(), Failure> {
+pub(crate) fn input_is_open() -> Result<(), Failure> {
     let writes = WRITES.load(Ordering::Relaxed);
     reduce_to(if writes { own_files() } else { CapabilitySet::empty() })
 }
 
 /// Puts in effect what it takes to attach a recording.
-pub fn for_recording() {
+pub(crate) fn for_recording() {
     put_in_effect(ATTACHING.union(WATCHING));
 }
 
@@ -122,7 +122,7 @@ pub fn for_recording() {
 /// # Errors
 ///
 /// When rights that are not the user's own cannot be given up.
-pub fn keep_attaching() -> Result<(), Failure> {
+pub(crate) fn keep_attaching() -> Result<(), Failure> {
     reduce_to(ATTACHING.union(WATCHING).union(own_files()))?;
     put_in_effect(ATTACHING.union(WATCHING));
     Ok(())
@@ -133,7 +133,7 @@ pub fn keep_attaching() -> Result<(), Failure> {
 /// # Errors
 ///
 /// When rights that are not the user's own cannot be given up.
-pub fn keep_watching() -> Result<(), Failure> {
+pub(crate) fn keep_watching() -> Result<(), Failure> {
     let kept = watching();
     reduce_to(kept.union(own_files()))?;
     put_in_effect(kept);
@@ -145,7 +145,7 @@ pub fn keep_watching() -> Result<(), Failure> {
 /// # Errors
 ///
 /// When rights that are not the user's own cannot be given up.
-pub fn keep_recording() -> Result<(), Failure> {
+pub(crate) fn keep_recording() -> Result<(), Failure> {
     let kept = watching();
     reduce_to(kept.union(MAKING_ROOM).union(own_files()))?;
     put_in_effect(kept);
@@ -153,7 +153,7 @@ pub fn keep_recording() -> Result<(), Failure> {
 }
 
 /// Does `work`, which makes a BPF map, with the right to do so in effect, if it was kept.
-pub fn make_room<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn make_room<T>(work: impl FnOnce() -> T) -> T {
     with_in_effect(|before| before.union(MAKING_ROOM), work)
 }
 
@@ -162,7 +162,7 @@ pub fn make_room<T>(work: impl FnOnce() -> T) -> T {
 /// # Errors
 ///
 /// When rights that are not the user's own cannot be given up.
-pub fn keep_own_files() -> Result<(), Failure> {
+pub(crate) fn keep_own_files() -> Result<(), Failure> {
     reduce_to(own_files())
 }
 
@@ -178,7 +178,7 @@ fn own_files() -> CapabilitySet {
 }
 
 /// Does `work` with the user's own rights in effect, as far as they were kept, and no others: for what the user names.
-pub fn as_user<T>(work: impl FnOnce() -> T) -> T {
+pub(crate) fn as_user<T>(work: impl FnOnce() -> T) -> T {
     let of_user = OF_USER.get().copied().unwrap_or_else(CapabilitySet::empty);
     with_in_effect(|_| of_user, work)
 }

@@ -9,10 +9,10 @@ use std::borrow::Cow;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// Most characters of one foreign string that are shown anywhere.
-pub const SHOWN_CHARS: usize = 512;
+pub(crate) const SHOWN_CHARS: usize = 512;
 
 /// What a name is called that has no characters.
-pub const UNNAMED: &str = "[unnamed]";
+pub(crate) const UNNAMED: &str = "[unnamed]";
 
 /// Whether `c` could drive a terminal, reorder text around it, or make XML ill-formed.
 fn is_unsafe(c: char) -> bool {
@@ -30,13 +30,13 @@ fn push_escaped(out: &mut String, c: char) {
 }
 
 /// `text` for a terminal: one line, nothing that a terminal obeys, at most [`SHOWN_CHARS`] characters.
-pub fn terminal(text: &str) -> Cow<'_, str> {
+pub(crate) fn terminal(text: &str) -> Cow<'_, str> {
     escape(text, SHOWN_CHARS)
 }
 
 /// The words of a command line as a shell takes them: what has blanks or other signs is quoted, what has line breaks or
 /// control characters is written as `$'a\nb'`.
-pub fn shell_line<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
+pub(crate) fn shell_line<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     words.into_iter().map(shell_word).collect::<Vec<_>>().join(" ")
 }
 
@@ -60,7 +60,7 @@ fn shell_word(word: &str) -> String {
 }
 
 /// Whether the locale is one of UTF-8, by the variables of the environment.
-pub fn is_utf8_locale(variable: impl Fn(&str) -> Option<String>) -> bool {
+pub(crate) fn is_utf8_locale(variable: impl Fn(&str) -> Option<String>) -> bool {
     let value = |name| variable(name).filter(|value| !value.is_empty());
     let locale = value("LC_ALL").or_else(|| value("LC_CTYPE")).or_else(|| value("LANG")).unwrap_or_default();
     let locale = locale.to_ascii_lowercase();
@@ -70,7 +70,7 @@ pub fn is_utf8_locale(variable: impl Fn(&str) -> Option<String>) -> bool {
 /// Text of `prof` as the locale has it: ASCII where that is not one of UTF-8. Where the environment says nothing of it, that
 /// is so on a terminal. What stands for a cut stays one column wide; letters of names are written by their numbers, so that
 /// names that differ still do.
-pub fn for_locale(text: &str, is_terminal: bool) -> Cow<'_, str> {
+pub(crate) fn for_locale(text: &str, is_terminal: bool) -> Cow<'_, str> {
     let variable = |name: &str| std::env::var(name).ok();
     let is_set = || {
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().any(|name| variable(name).is_some_and(|set| !set.is_empty()))
@@ -82,7 +82,7 @@ pub fn for_locale(text: &str, is_terminal: bool) -> Cow<'_, str> {
 }
 
 /// `text` without any character that is not ASCII.
-pub fn in_ascii(text: &str) -> String {
+pub(crate) fn in_ascii(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -100,7 +100,7 @@ pub fn in_ascii(text: &str) -> String {
 }
 
 /// A message of `prof` that may quote foreign names, for a terminal: one line, not cut.
-pub fn message(text: &str) -> Cow<'_, str> {
+pub(crate) fn message(text: &str) -> Cow<'_, str> {
     escape(text, usize::MAX)
 }
 
@@ -122,7 +122,7 @@ fn escape(text: &str, most_chars: usize) -> Cow<'_, str> {
 }
 
 /// Bytes that should be text: valid UTF-8 is kept, every other byte becomes `\xff`.
-pub fn from_bytes(bytes: &[u8]) -> String {
+pub(crate) fn from_bytes(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         out.push_str(chunk.valid());
@@ -137,7 +137,7 @@ pub fn from_bytes(bytes: &[u8]) -> String {
 ///
 /// Readers split lines at `;` and take the number after the last space as the weight, some take a
 /// second number before it as a baseline, and skip lines that start with `#`.
-pub fn folded(text: &str) -> String {
+pub(crate) fn folded(text: &str) -> String {
     let mut out = terminal(text).trim().replace(';', ":");
     if out.is_empty() {
         return UNNAMED.to_owned();
@@ -154,7 +154,7 @@ pub fn folded(text: &str) -> String {
 }
 
 /// `text` for XML 1.0 (SVG): only characters that XML allows. Markup is left for the XML writer to escape.
-pub fn xml(text: &str) -> Cow<'_, str> {
+pub(crate) fn xml(text: &str) -> Cow<'_, str> {
     terminal(text)
 }
 
@@ -162,7 +162,7 @@ pub fn xml(text: &str) -> Cow<'_, str> {
 /// obey are written as `\u` escapes. They can only occur inside strings, so this keeps the meaning.
 ///
 /// The layout characters newline and space between tokens stay.
-pub fn json(document: &str) -> Cow<'_, str> {
+pub(crate) fn json(document: &str) -> Cow<'_, str> {
     let is_bad = |c: char| is_unsafe(c) && c != '\n';
     if !document.chars().any(is_bad) {
         return Cow::Borrowed(document);
@@ -184,18 +184,18 @@ pub fn json(document: &str) -> Cow<'_, str> {
 
 /// `text` as one cell of a tab-separated table. A leading character that makes spreadsheets run a
 /// formula is disarmed with an apostrophe.
-pub fn tsv(text: &str) -> Cow<'_, str> {
+pub(crate) fn tsv(text: &str) -> Cow<'_, str> {
     let text = terminal(text);
     if text.starts_with(['=', '+', '-', '@']) { Cow::Owned(format!("'{text}")) } else { text }
 }
 
 /// Columns that `text` takes on a terminal.
-pub fn width(text: &str) -> usize {
+pub(crate) fn width(text: &str) -> usize {
     text.width()
 }
 
 /// `text` in at most `columns` columns; when cut, it ends in `…`.
-pub fn fit_tail(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn fit_tail(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
@@ -205,7 +205,7 @@ pub fn fit_tail(text: &str, columns: usize) -> Cow<'_, str> {
 
 /// `text` in at most `columns` columns; when cut, `…` stands for the middle: the end of a qualified
 /// name says more than its middle.
-pub fn fit_middle(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn fit_middle(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
@@ -217,7 +217,7 @@ pub fn fit_middle(text: &str, columns: usize) -> Cow<'_, str> {
 }
 
 /// `text` in at most `columns` columns; when cut, it begins with `…`: of a place in a file the end says more.
-pub fn fit_end(text: &str, columns: usize) -> Cow<'_, str> {
+pub(crate) fn fit_end(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
@@ -228,7 +228,7 @@ pub fn fit_end(text: &str, columns: usize) -> Cow<'_, str> {
 }
 
 /// `text` in lines of at most `columns` columns, broken at spaces; a word that is wider has a line for itself.
-pub fn wrapped(text: &str, columns: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let Some(line) = lines.last_mut() else { break };

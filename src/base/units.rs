@@ -7,7 +7,7 @@ const NS_PER_MS: u64 = 1_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// `n` with thousands separators: `9,871`.
-pub fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -20,7 +20,7 @@ pub fn count(n: u64) -> String {
 }
 
 /// `n` things: `1 sample`, `9,871 samples`; of two kinds together, `samples and wait`, one is `1 sample or wait`.
-pub fn counted(n: u64, noun: &str) -> String {
+pub(crate) fn counted(n: u64, noun: &str) -> String {
     if n == 1 && noun.contains("s and ") {
         return format!("1 {}", noun.replace("s and ", " or "));
     }
@@ -33,7 +33,7 @@ pub fn counted(n: u64, noun: &str) -> String {
 }
 
 /// A duration of `ns` nanoseconds with three digits that matter: `1.10 s`, `41.0 ms`, `536 us`.
-pub fn duration(ns: u64) -> String {
+pub(crate) fn duration(ns: u64) -> String {
     let (unit_ns, unit) = match ns {
         0..NS_PER_US => return format!("{ns} ns"),
         // What would be shown as 1000 us is 1.00 ms, as 1000 ms 1.00 s.
@@ -51,7 +51,7 @@ pub fn duration(ns: u64) -> String {
 
 /// A duration in a column whose sum is `whole_ns`: in seconds where the sum is some, so that the
 /// values of the column can be compared at a glance.
-pub fn duration_of(ns: u64, whole_ns: u64) -> String {
+pub(crate) fn duration_of(ns: u64, whole_ns: u64) -> String {
     let is_plain = ns == 0 || ns >= NS_PER_S / 200;
     if whole_ns >= NS_PER_S && is_plain {
         let seconds = ns as f64 / NS_PER_S as f64;
@@ -61,7 +61,7 @@ pub fn duration_of(ns: u64, whole_ns: u64) -> String {
 }
 
 /// A duration in a column of times that stay in one unit where their sum is some seconds: `0.05 s`, `0.002 s`, `<0.001 s`.
-pub fn duration_in(ns: u64, whole_ns: u64) -> String {
+pub(crate) fn duration_in(ns: u64, whole_ns: u64) -> String {
     match ns {
         _ if whole_ns < NS_PER_S => duration(ns),
         1..500_000 => "<0.001 s".to_owned(),
@@ -71,7 +71,7 @@ pub fn duration_in(ns: u64, whole_ns: u64) -> String {
 }
 
 /// A duration in at most seven columns: `6.0 ms`, `41 ms`, `536 us`.
-pub fn duration_brief(ns: u64) -> String {
+pub(crate) fn duration_brief(ns: u64) -> String {
     let (unit_ns, unit) = match ns {
         0..1_000 => return format!("{ns} ns"),
         1_000..999_500 => (1e3, "us"),
@@ -87,7 +87,7 @@ pub fn duration_brief(ns: u64) -> String {
 }
 
 /// A size of `n` bytes: `3.1 MB` (decimal units).
-pub fn bytes(n: u64) -> String {
+pub(crate) fn bytes(n: u64) -> String {
     const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
     if n < 1000 {
         return format!("{n} B");
@@ -102,7 +102,7 @@ pub fn bytes(n: u64) -> String {
 }
 
 /// The name of a signal: `SIGSEGV`.
-pub fn signal(number: i32) -> String {
+pub(crate) fn signal(number: i32) -> String {
     match signal_hook::low_level::signal_name(number) {
         Some(name) => name.to_owned(),
         None => format!("signal {number}"),
@@ -110,7 +110,7 @@ pub fn signal(number: i32) -> String {
 }
 
 /// A weight of an event in the event's unit, in a column whose sum is `whole`.
-pub fn weight(unit: Unit, weight: u64, whole: u64) -> String {
+pub(crate) fn weight(unit: Unit, weight: u64, whole: u64) -> String {
     match unit {
         Unit::Nanoseconds => duration_of(weight, whole),
         Unit::Bytes => bytes(weight),
@@ -119,18 +119,18 @@ pub fn weight(unit: Unit, weight: u64, whole: u64) -> String {
 }
 
 /// `part` of `whole` in percent; 0 when there is no whole.
-pub fn percent(part: u64, whole: u64) -> f64 {
+pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 }
 }
 
 /// A percentage with one decimal: `11.1%`.
-pub fn percent_text(percent: f64) -> String {
+pub(crate) fn percent_text(percent: f64) -> String {
     format!("{percent:.1}%")
 }
 
 /// A percentage that is only shown as 0.0% or 100.0% when it is exactly that: for statements such as
 /// "all stacks are complete".
-pub fn honest_percent_text(percent: f64) -> String {
+pub(crate) fn honest_percent_text(percent: f64) -> String {
     match percent {
         p if p > 0.0 && p < 0.05 => "<0.1%".to_owned(),
         p if (99.95..100.0).contains(&p) => ">99.9%".to_owned(),
@@ -139,14 +139,14 @@ pub fn honest_percent_text(percent: f64) -> String {
 }
 
 /// What `prof` used of one CPU: `prof 0.4% + BPF 0.3% of a CPU`.
-pub fn cpu_shares(shares: CpuShares) -> String {
+pub(crate) fn cpu_shares(shares: CpuShares) -> String {
     let [own, bpf] = [shares.cpu_percent, shares.bpf_percent].map(honest_percent_text);
     format!("prof {own} + BPF {bpf} of a CPU")
 }
 
 /// Half the width of the 95 % interval around a share, in percentage points, when `samples` samples
 /// were taken independently. Samples follow each other in time, so this is a lower bound.
-pub fn share_error_points(share_percent: f64, samples: u64) -> f64 {
+pub(crate) fn share_error_points(share_percent: f64, samples: u64) -> f64 {
     if samples == 0 {
         return 0.0;
     }

@@ -1,9 +1,10 @@
 //! Ring-buffer bytes as events. The bytes are not trusted: lengths are checked, headers copied out.
 
 use super::layout::{
-    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, prof_rescue, prof_sample, prof_stack_copy,
+    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, REGISTERS, number, prof_rescue, prof_sample,
+    prof_stack_copy,
 };
-use crate::bpf::fields::{DecodeError, Fields};
+use crate::bpf::fields::{DecodeError, RecordFields};
 use crate::bpf::layout::prof_wait;
 use crate::bpf::wait_event::{WAIT_BYTES, WaitKind};
 use std::mem::offset_of;
@@ -14,37 +15,41 @@ const COPY_HEADER_BYTES: usize = offset_of!(prof_stack_copy, stack);
 
 /// One sample as the kernel side sent it. Addresses are leaf first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SampleEvent {
+pub(crate) struct SampleEvent {
     /// CLOCK_MONOTONIC, ns.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
     /// Process id in the PID namespace of this process.
-    pub tgid: u32,
+    pub(crate) tgid: u32,
     /// Thread id there.
-    pub tid: u32,
+    pub(crate) tid: u32,
     /// The CPU.
-    pub cpu: u32,
+    pub(crate) cpu: u32,
+    /// Which counter it is of, from 1; 0 for a running thread, or a wait.
+    pub(crate) event: u8,
+    /// Of a counter: how often it has counted since its last sample.
+    pub(crate) weight: u64,
     /// How the walk ended: one of [`super::outcome`].
-    pub outcome: u8,
+    pub(crate) outcome: u8,
     /// A [`RescueEvent`] with the same time and CPU was sent.
-    pub has_rescue: bool,
+    pub(crate) has_rescue: bool,
     /// A rescue was wanted and refused.
-    pub rescue_refused: bool,
+    pub(crate) rescue_refused: bool,
     /// Name of the thread, up to the first NUL.
-    pub comm: Vec<u8>,
+    pub(crate) comm: Vec<u8>,
     /// Kernel addresses.
-    pub kernel: Vec<u64>,
+    pub(crate) kernel: Vec<u64>,
     /// User addresses with the marks `FRAME_RETURN` and `FRAME_BY_FP`.
-    pub user: Vec<u64>,
-    /// User frames that were left out behind the first [`LEAF_FRAMES`] addresses; 0 if `user` is the whole stack.
-    pub left_out: u32,
+    pub(crate) user: Vec<u64>,
+    /// User frames that were left out after the first [`LEAF_FRAMES`] addresses; 0 if `user` is the whole stack.
+    pub(crate) left_out: u32,
     /// Of the sampler of waits: what it is about. `None` for a sample of a running thread.
-    pub wait: Option<Box<WaitEvent>>,
+    pub(crate) wait: Option<Box<WaitEvent>>,
 }
 
 impl SampleEvent {
     /// Decodes one record of a sample ring.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut at = Fields::of(bytes, SAMPLE_HEADER_BYTES)?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut at = RecordFields::of(bytes, SAMPLE_HEADER_BYTES)?;
         let header = bytes;
         let kernel_count = usize::from(at.u16(offset_of!(prof_sample, kernel_count)));
         let user_count = usize::from(at.u16(offset_of!(prof_sample, user_count)));
@@ -62,15 +67,17 @@ impl SampleEvent {
             // The walker has written round and round the second half.
             user[LEAF_FRAMES..].rotate_left(left_out as usize % LEAF_FRAMES);
         }
-        let flags = header[offset_of!(prof_sample, flags)];
+        let flags = u64::from(header[offset_of!(prof_sample, flags)]);
         Ok(SampleEvent {
             time_ns: at.u64(offset_of!(prof_sample, time_ns)),
             tgid: at.u32(offset_of!(prof_sample, tgid)),
             tid: at.u32(offset_of!(prof_sample, tid)),
             cpu: at.u32(offset_of!(prof_sample, cpu)),
+            event: header[offset_of!(prof_sample, event)],
+            weight: at.u64(offset_of!(prof_sample, weight)),
             outcome: header[offset_of!(prof_sample, outcome)],
-            has_rescue: flags & 1 != 0,
-            rescue_refused: flags & 4 != 0,
+            has_rescue: flags & number::PROF_SAMPLE_RESCUE != 0,
+            rescue_refused: flags & number::PROF_SAMPLE_RESCUE_REFUSED != 0,
             comm: at.text(offset_of!(prof_sample, comm)),
             kernel: words(kernel).collect(),
             user,
@@ -82,32 +89,32 @@ impl SampleEvent {
 
 /// An unfinished walk and a copy of the stack above it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RescueEvent {
+pub(crate) struct RescueEvent {
     /// CLOCK_MONOTONIC, ns: that of the sample it belongs to.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
     /// The CPU: that of the sample it belongs to.
-    pub cpu: u32,
+    pub(crate) cpu: u32,
     /// Process id in the PID namespace of this process.
-    pub tgid: u32,
+    pub(crate) tgid: u32,
     /// User frames of the sample that stay: those below the registers' frame.
-    pub frames_before: usize,
+    pub(crate) frames_before: usize,
     /// Whether all registers are known, or just rip, rsp and rbp.
-    pub all_registers: bool,
+    pub(crate) all_registers: bool,
     /// Whether rip is a return address.
-    pub is_return: bool,
+    pub(crate) is_return: bool,
     /// Registers by DWARF number, then the program counter.
-    pub registers: [u64; REGISTERS],
+    pub(crate) registers: [u64; REGISTERS],
     /// The stack from `RED_ZONE_BYTES` below rsp upwards.
-    pub stack: Vec<u8>,
+    pub(crate) stack: Vec<u8>,
     /// Bit n: the nth block of 4,096 bytes of the address space, counted from the one with the first byte, is not in
     /// `stack`, which has other bytes in its place.
-    pub missing_blocks: [u64; 4],
+    pub(crate) missing_blocks: [u64; 4],
 }
 
 impl RescueEvent {
     /// Decodes one record of the rescue ring.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut at = Fields::of(bytes, RESCUE_HEADER_BYTES)?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut at = RecordFields::of(bytes, RESCUE_HEADER_BYTES)?;
         let stack_bytes = at.u32(offset_of!(prof_rescue, stack_bytes)) as usize;
         if stack_bytes > LARGEST_RESCUE_BYTES || bytes.len() < RESCUE_HEADER_BYTES + stack_bytes {
             let expected = RESCUE_HEADER_BYTES + stack_bytes;
@@ -129,27 +136,27 @@ impl RescueEvent {
 
 /// The registers of a sample's leaf and the stack above them, sent with every sample when asked to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StackCopyEvent {
+pub(crate) struct StackCopyEvent {
     /// CLOCK_MONOTONIC, ns: that of the sample it belongs to.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
     /// The CPU: that of the sample it belongs to.
-    pub cpu: u32,
-    /// Whether rip is behind a system call instruction.
-    pub is_return: bool,
+    pub(crate) cpu: u32,
+    /// Whether rip is after a system call instruction.
+    pub(crate) is_return: bool,
     /// Registers by DWARF number 0..=15, then rip.
-    pub registers: [u64; REGISTERS],
+    pub(crate) registers: [u64; REGISTERS],
     /// Process address of the first byte of `stack`.
-    pub start: u64,
+    pub(crate) start: u64,
     /// As [`RescueEvent::missing_blocks`].
-    pub missing_blocks: [u64; 4],
+    pub(crate) missing_blocks: [u64; 4],
     /// The stack.
-    pub stack: Vec<u8>,
+    pub(crate) stack: Vec<u8>,
 }
 
 impl StackCopyEvent {
     /// Decodes one record of the ring of stack copies.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut at = Fields::of(bytes, COPY_HEADER_BYTES)?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut at = RecordFields::of(bytes, COPY_HEADER_BYTES)?;
         let stack_bytes = at.u32(offset_of!(prof_stack_copy, stack_bytes)) as usize;
         let expected = COPY_HEADER_BYTES + stack_bytes;
         let stack = bytes.get(COPY_HEADER_BYTES..expected);
@@ -178,42 +185,42 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
 
 /// What a record of the ring of waits says besides its sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WaitEvent {
+pub(crate) struct WaitEvent {
     /// What the record is.
-    pub kind: WaitKind,
+    pub(crate) kind: WaitKind,
     /// Who ended the wait, 0 for a thread outside of the PID namespace; of [`WaitKind::Waker`] the thread that was woken.
-    pub other_tid: u32,
+    pub(crate) other_tid: u32,
     /// Process of `other_tid`.
-    pub other_tgid: u32,
+    pub(crate) other_tgid: u32,
     /// Name of `other_tid`, up to the first NUL.
-    pub other_comm: Vec<u8>,
+    pub(crate) other_comm: Vec<u8>,
     /// `enum prof_waker`.
-    pub waker: u8,
+    pub(crate) waker: u8,
     /// `enum prof_reason` of the blocked part.
-    pub reason: u8,
+    pub(crate) reason: u8,
     /// When the wait began, CLOCK_MONOTONIC, ns.
-    pub start_ns: u64,
+    pub(crate) start_ns: u64,
     /// When the blocked part ended; `start_ns` if there was none.
-    pub wake_ns: u64,
+    pub(crate) wake_ns: u64,
     /// When the wait ended.
-    pub end_ns: u64,
-    /// What the blocked part stands for, ns; 0 if it was left out.
-    pub blocked_weight: u64,
-    /// What the rest stands for, ns; 0 if it was left out.
-    pub no_cpu_weight: u64,
+    pub(crate) end_ns: u64,
+    /// Weight of the blocked part, ns; 0 if it was dropped by sampling.
+    pub(crate) blocked_weight: u64,
+    /// Weight of the rest, ns; 0 if it was dropped by sampling.
+    pub(crate) no_cpu_weight: u64,
 }
 
 impl WaitEvent {
     /// Decodes one record of the ring of waits: a sample that has its wait.
-    pub fn decode(bytes: &[u8]) -> Result<SampleEvent, DecodeError> {
-        let mut at = Fields::of(bytes, WAIT_BYTES)?;
-        let kind = match at.u32(offset_of!(prof_wait, kind)) {
-            1 => WaitKind::Ended,
-            2 => WaitKind::Open,
-            3 => WaitKind::Waker,
-            4 => WaitKind::Stack,
-            5 => WaitKind::Still,
-            kind => return Err(DecodeError::Kind(kind)),
+    pub(crate) fn decode(bytes: &[u8]) -> Result<SampleEvent, DecodeError> {
+        let mut at = RecordFields::of(bytes, WAIT_BYTES)?;
+        let kind = match u64::from(at.u32(offset_of!(prof_wait, kind))) {
+            number::PROF_WAIT_ENDED => WaitKind::Ended,
+            number::PROF_WAIT_OPEN => WaitKind::Open,
+            number::PROF_WAIT_WAKER => WaitKind::Waker,
+            number::PROF_WAIT_STACK => WaitKind::Stack,
+            number::PROF_WAIT_STILL => WaitKind::Still,
+            kind => return Err(DecodeError::Kind(kind as u32)),
         };
         let wait = WaitEvent {
             kind,

@@ -2,7 +2,7 @@
 
 /// Why the bytes of a record are no event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DecodeError {
+pub(crate) enum DecodeError {
     /// Shorter than its header.
     #[error("record of {0} bytes is shorter than its header")]
     Short(usize),
@@ -28,11 +28,11 @@ pub enum DecodeError {
 }
 
 /// Numbers of a header whose length was checked; alignment is not promised.
-pub(crate) struct Fields<'a>(&'a [u8]);
+pub(crate) struct RecordFields<'a>(&'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> RecordFields<'a> {
     pub(super) fn of(bytes: &'a [u8], header_bytes: usize) -> Result<Self, DecodeError> {
-        bytes.get(..header_bytes).map(Fields).ok_or(DecodeError::Short(bytes.len()))
+        bytes.get(..header_bytes).map(RecordFields).ok_or(DecodeError::Short(bytes.len()))
     }
 
     pub(super) fn bytes<const N: usize>(&mut self, offset: usize) -> [u8; N] {

@@ -1,190 +1,182 @@
-//! What both sides agree on: the types of the BPF object, and the numbers that C defines as macros or enumerators, each next
-//! to the name that it has in `prof.h`.
+//! What both sides agree on: the types of the BPF object, and the numbers that C defines as macros or enumerators, which
+//! build.rs reads from `prof.h`.
 
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 mod skeleton {
     include!(concat!(env!("OUT_DIR"), "/prof.skel.rs"));
 }
 
-pub use skeleton::types::{
+/// The macros and enumerators of `prof.h`, by their names there.
+#[allow(dead_code, unused_parens, clippy::all, reason = "all of them, as C writes them")]
+pub(super) mod number {
+    include!(concat!(env!("OUT_DIR"), "/prof_numbers.rs"));
+}
+
+pub(crate) use skeleton::types::{
     bss, prof_counters, prof_file, prof_file_key, prof_image, prof_more_tables, prof_process, prof_rescue,
     prof_sample, prof_segment, prof_span, prof_stack_copy, prof_thread_time, prof_wait, prof_watched,
 };
-pub use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
+pub(crate) use skeleton::{OpenProfSkel, ProfSkel, ProfSkelBuilder};
 
-/// `PROF_MAX_RULES`: rules that all tables together may have.
-pub const MAX_RULES: usize = 32768;
-/// `PROF_MAX_IMAGES`: modules with tables.
-pub const MAX_IMAGES: usize = 16384;
-/// `PROF_MORE_ROWS`: rows of a room that is made for tables while a recording runs.
-pub const MORE_ROWS: usize = 1 << 22;
-/// `PROF_MORE_PAGES`: pages of such a room.
-pub const MORE_PAGES: usize = 1 << 13;
-/// `PROF_MAX_MORE_TABLES`: such rooms.
-pub const MAX_MORE_TABLES: u32 = 31;
-/// `PROF_FIRST_PAGE_BITS`: bits of an image's first page that are an index; the others are 0, or the number of such a
+/// Rules that all tables together may have.
+pub(crate) const MAX_RULES: usize = number::PROF_MAX_RULES as usize;
+/// Modules with tables.
+pub(crate) const MAX_IMAGES: usize = number::PROF_MAX_IMAGES as usize;
+/// Rows of a room that is made for tables while a recording runs.
+pub(crate) const MORE_ROWS: usize = number::PROF_MORE_ROWS as usize;
+/// Pages of such a room.
+pub(crate) const MORE_PAGES: usize = number::PROF_MORE_PAGES as usize;
+/// Such rooms.
+pub(crate) const MAX_MORE_TABLES: u32 = number::PROF_MAX_MORE_TABLES as u32;
+/// Bits of an image's first page that are an index; the others are 0, or the number of such a
 /// room, from 1.
-pub const FIRST_PAGE_BITS: u32 = 24;
-/// `PROF_MAX_MAPPINGS`: executable mappings of one process that the kernel side can hold.
-pub const MAX_MAPPINGS: usize = 256;
-/// `PROF_MAX_SEGMENTS`: executable segments of one file that the kernel side can hold.
-pub const MAX_SEGMENTS: usize = 4;
-/// `PROF_NO_START`: start of an unused mapping entry; above every user address.
-pub const NO_START: u64 = 1 << 62;
-/// `PROF_EXEC_PENDING`: `exec_seq` of a launched command before its exec.
-pub const EXEC_PENDING: u32 = 1 << 31;
-/// `PROF_SMALL_RESCUE_BYTES` and the others: sizes of stack copies, bytes.
-pub const RESCUE_SIZES: [usize; 4] = [16384, 65536, 262_144, LARGEST_RESCUE_BYTES];
-/// `PROF_LARGEST_RESCUE_BYTES`: largest stack copy, bytes.
-pub const LARGEST_RESCUE_BYTES: usize = 786_432;
-/// `PROF_REGISTERS`: general registers and the program counter.
-pub const REGISTERS: usize = if cfg!(target_arch = "aarch64") { 33 } else { 17 };
-/// `PROF_STACK_COPY_BYTES`: size of the copy of every stack, bytes.
-pub const STACK_COPY_BYTES: usize = 786_432;
-/// `PROF_RED_ZONE_BYTES`: how far below rsp a stack copy starts, bytes.
-pub const RED_ZONE_BYTES: u64 = 128;
-/// `PROF_FRAME_RETURN`: mark of a return address.
-pub const FRAME_RETURN: u64 = 1 << 63;
-/// `PROF_FRAME_BY_FP`: mark of a frame that was found by frame pointers.
-pub const FRAME_BY_FP: u64 = 1 << 62;
-/// `PROF_FRAME_ADDRESS`: the address without marks.
-pub const FRAME_ADDRESS: u64 = (1 << 56) - 1;
-/// `PROF_MAX_USER_FRAMES`: user frames of one sample; of a deeper stack, half of them from each end.
-pub const MAX_USER_FRAMES: usize = 1024;
-/// `PROF_LEAF_FRAMES`: user frames of a stack that is too deep, next to its leaf.
-pub const LEAF_FRAMES: usize = MAX_USER_FRAMES / 2;
+pub(crate) const FIRST_PAGE_BITS: u32 = number::PROF_FIRST_PAGE_BITS as u32;
+/// Executable mappings of one process that the kernel side can hold.
+pub(crate) const MAX_MAPPINGS: usize = number::PROF_MAX_MAPPINGS as usize;
+/// Executable segments of one file that the kernel side can hold.
+pub const MAX_SEGMENTS: usize = number::PROF_MAX_SEGMENTS as usize;
+/// Start of an unused mapping entry; above every user address.
+pub(crate) const NO_START: u64 = number::PROF_NO_START;
+/// `exec_seq` of a launched command before its exec.
+pub(crate) const EXEC_PENDING: u32 = number::PROF_EXEC_PENDING as u32;
+/// Sizes of stack copies, bytes.
+pub(crate) const RESCUE_SIZES: [usize; 4] = [
+    number::PROF_SMALL_RESCUE_BYTES as usize,
+    number::PROF_RESCUE_BYTES as usize,
+    number::PROF_LARGE_RESCUE_BYTES as usize,
+    LARGEST_RESCUE_BYTES,
+];
+/// Largest stack copy, bytes.
+pub(crate) const LARGEST_RESCUE_BYTES: usize = number::PROF_LARGEST_RESCUE_BYTES as usize;
+/// General registers and the program counter.
+pub(crate) const REGISTERS: usize = number::PROF_REGISTERS as usize;
+/// Size of the copy of every stack, bytes.
+pub(crate) const STACK_COPY_BYTES: usize = number::PROF_STACK_COPY_BYTES as usize;
+/// How far below rsp a stack copy starts, bytes.
+pub(crate) const RED_ZONE_BYTES: u64 = number::PROF_RED_ZONE_BYTES;
+/// Mark of a return address.
+pub const FRAME_RETURN: u64 = number::PROF_FRAME_RETURN;
+/// Mark of a frame that was found by frame pointers.
+pub const FRAME_BY_FP: u64 = number::PROF_FRAME_BY_FP;
+/// The address without marks.
+pub const FRAME_ADDRESS: u64 = number::PROF_FRAME_ADDRESS;
+/// User frames of one sample; of a deeper stack, half of them from each end.
+pub const MAX_USER_FRAMES: usize = number::PROF_MAX_USER_FRAMES as usize;
+/// User frames of a stack that is too deep, next to its leaf.
+pub const LEAF_FRAMES: usize = number::PROF_LEAF_FRAMES as usize;
 /// `SAMPLE_RINGS`: rings for samples; CPU n writes to ring n modulo this.
-pub const SAMPLE_RINGS: usize = 8;
+pub(crate) const SAMPLE_RINGS: usize = 8;
 
-/// `PROF_REASON_BY_FILE`: of a system call that waits for what its first argument, a descriptor, is of.
-pub const REASON_BY_FILE: u8 = 32;
+/// Of a system call that waits for what its first argument, a descriptor, is of.
+pub(crate) const REASON_BY_FILE: u8 = number::PROF_REASON_BY_FILE as u8;
 
 /// `enum prof_filter`: whose samples are kept.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Filter {
+pub(crate) enum Filter {
     /// Every process.
-    None = 0,
+    None = number::PROF_FILTER_NONE as u32,
     /// Processes with an entry in `processes`.
-    Process = 1,
+    Process = number::PROF_FILTER_PROCESS as u32,
     /// Threads with an entry in `threads`.
-    Thread = 2,
+    Thread = number::PROF_FILTER_THREAD as u32,
 }
 
 /// `enum prof_image_state`: what the walker may do with a module.
 #[repr(u32)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ImageState {
+pub(crate) enum ImageState {
     /// No table yet, or any more.
-    NotLoaded = 0,
+    NotLoaded = number::PROF_IMAGE_NOT_LOADED as u32,
     /// The table is there.
-    Ready = 1,
+    Ready = number::PROF_IMAGE_READY as u32,
     /// Follow frame pointers.
-    FramePointers = 2,
+    FramePointers = number::PROF_IMAGE_FRAME_POINTERS as u32,
     /// No unwind information, now and for ever.
-    NoTable = 3,
+    NoTable = number::PROF_IMAGE_NO_TABLE as u32,
     /// Code generated at run time: follow frame pointers.
-    Generated = 4,
+    Generated = number::PROF_IMAGE_GENERATED as u32,
     /// The file could not be opened.
-    Unreadable = 5,
+    Unreadable = number::PROF_IMAGE_UNREADABLE as u32,
 }
 
 /// `enum prof_counter`: index of a counter in `prof_counters`.
 #[repr(usize)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counter {
+pub(crate) enum Counter {
     /// Sampling interrupts.
-    Hit = 0,
+    Hit = number::PROF_COUNT_HIT as usize,
     /// Not the target.
-    Filtered = 1,
+    Filtered = number::PROF_COUNT_FILTERED as usize,
     /// The idle task.
-    Idle = 2,
+    Idle = number::PROF_COUNT_IDLE as usize,
     /// Sent to user space.
-    Sent = 3,
+    Sent = number::PROF_COUNT_SENT as usize,
     /// Lost: the ring buffer was full.
-    RingFull = 4,
-    /// Stack copies sent.
-    RescueSent = 5,
-    /// Stack copies that did not fit into their ring.
-    RescueFull = 6,
-    /// Stack copies refused by the rate cap.
-    RescueCapped = 7,
+    RingFull = number::PROF_COUNT_RING_FULL as usize,
     /// Runs that were timed.
-    TimedRuns = 8,
+    TimedRuns = number::PROF_COUNT_TIMED_RUNS as usize,
     /// Their time, ns.
-    TimedNs = 9,
+    TimedNs = number::PROF_COUNT_TIMED_NS as usize,
     /// Mappings that could not be handed to a forked child.
-    ForkFailed = 10,
+    ForkFailed = number::PROF_COUNT_FORK_FAILED as usize,
     /// exec calls after which the old entry was emptied in place.
-    ExecFailed = 11,
+    ExecFailed = number::PROF_COUNT_EXEC_FAILED as usize,
     /// Copies of every stack that did not fit into their ring.
-    CopyFull = 12,
+    CopyFull = number::PROF_COUNT_COPY_FULL as usize,
     /// Mappings that the kernel side found by itself at exec.
-    ExecMapped = 13,
+    ExecMapped = number::PROF_COUNT_EXEC_MAPPED as usize,
     /// Mappings that a walk found in the kernel's own list.
-    FoundMapping = 14,
+    FoundMapping = number::PROF_COUNT_FOUND_MAPPING as usize,
     /// Walks cut since the entry they used was replaced.
-    EntryReused = 15,
+    EntryReused = number::PROF_COUNT_ENTRY_REUSED as usize,
     /// Waits sent.
-    WaitSent = 16,
+    WaitSent = number::PROF_COUNT_WAIT_SENT as usize,
     /// Waits left out to keep to the cost.
-    WaitThinned = 17,
+    WaitThinned = number::PROF_COUNT_WAIT_THINNED as usize,
     /// Waits that did not fit into their ring.
-    WaitFull = 18,
+    WaitFull = number::PROF_COUNT_WAIT_FULL as usize,
     /// What these stood for, ns.
-    WaitFullNs = 19,
+    WaitFullNs = number::PROF_COUNT_WAIT_FULL_NS as usize,
     /// Stacks of wakers sent.
-    WakerSent = 20,
+    WakerSent = number::PROF_COUNT_WAKER_SENT as usize,
     /// Time that the programs took for waits that were sent, ns.
-    WaitNs = 21,
+    WaitNs = number::PROF_COUNT_WAIT_NS as usize,
     /// Threads without an account, or with one that began late.
-    NoState = 22,
+    NoState = number::PROF_COUNT_NO_STATE as usize,
     /// Times of threads that did not fit into their ring.
-    ThreadFull = 23,
+    ThreadFull = number::PROF_COUNT_THREAD_FULL as usize,
     /// Switches that the kernel did not tell of.
-    SwitchMissed = 24,
+    SwitchMissed = number::PROF_COUNT_SWITCH_MISSED as usize,
     /// Switches and wakings seen while waits were recorded.
-    Switch = 25,
+    Switch = number::PROF_COUNT_SWITCH as usize,
     /// Those whose time was taken.
-    SwitchTimed = 26,
+    SwitchTimed = number::PROF_COUNT_SWITCH_TIMED as usize,
     /// Their time, ns, without the stacks of waits that were sent.
-    SwitchNs = 27,
+    SwitchNs = number::PROF_COUNT_SWITCH_NS as usize,
     /// Accounts of threads' times begun.
-    Account = 28,
+    Account = number::PROF_COUNT_ACCOUNT as usize,
     /// Accounts sent: one for each, in the end.
-    AccountSent = 29,
+    AccountSent = number::PROF_COUNT_ACCOUNT_SENT as usize,
     /// Switches of threads that are recorded without an account.
-    SwitchNoState = 30,
+    SwitchNoState = number::PROF_COUNT_SWITCH_NO_STATE as usize,
     /// Of those filtered, threads past their end in a PID namespace, where they have no number any more.
-    Numberless = 31,
+    Numberless = number::PROF_COUNT_NUMBERLESS as usize,
+    /// Lost: the ring buffer of counters was full.
+    CountsFull = number::PROF_COUNT_COUNTS_FULL as usize,
 }
 
-/// `enum prof_outcome`.
+/// Outcomes of the kernel's walk that user space asks for; all of them are `profile::Outcome`.
 pub mod outcome {
+    use crate::bpf::layout::number;
+
     /// The root was reached.
-    pub const COMPLETE: u8 = 1;
-    /// The thread has no user stack.
-    pub const NO_USER_STACK: u8 = 2;
-    /// End of frame pointers in generated code.
-    pub const JIT_END: u8 = 3;
-    /// No unwind information.
-    pub const NO_UNWIND_INFO: u8 = 4;
+    pub const COMPLETE: u8 = number::PROF_OUTCOME_COMPLETE as u8;
     /// The module's table is not loaded.
-    pub const TABLE_NOT_LOADED: u8 = 5;
-    /// The rule needs user space.
-    pub const UNSUPPORTED_RULE: u8 = 6;
+    #[cfg(test)]
+    pub(crate) const TABLE_NOT_LOADED: u8 = number::PROF_OUTCOME_TABLE_NOT_LOADED as u8;
     /// The address is in no mapping that the kernel side knows.
-    pub const UNKNOWN_MAPPING: u8 = 7;
-    /// The stack could not be read.
-    pub const STACK_UNREADABLE: u8 = 8;
-    /// The unwind information led nowhere.
-    pub const BAD_UNWIND_INFO: u8 = 9;
-    /// The stack is too deep.
-    pub const TOO_DEEP: u8 = 10;
-    /// A 32-bit program.
-    pub const COMPAT32: u8 = 12;
-    /// The file of the code could not be opened.
-    pub const FILE_UNREADABLE: u8 = 13;
+    pub(crate) const UNKNOWN_MAPPING: u8 = number::PROF_OUTCOME_UNKNOWN_MAPPING as u8;
 }
 
 const _: () = {
@@ -192,7 +184,7 @@ const _: () = {
     assert!(size_of::<prof_process>() == 16 + 32 * MAX_MAPPINGS);
     assert!(size_of::<prof_file_key>() == 16);
     assert!(size_of::<prof_file>() == 32 + 24 * MAX_SEGMENTS);
-    assert!(size_of::<prof_sample>() == 48);
+    assert!(size_of::<prof_sample>() == 56);
     assert!(size_of::<prof_rescue>() == 56 + 8 * REGISTERS + LARGEST_RESCUE_BYTES);
     assert!(size_of::<prof_stack_copy>() == 64 + 8 * REGISTERS + STACK_COPY_BYTES);
 };

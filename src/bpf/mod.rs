@@ -11,8 +11,8 @@ mod layout;
 mod ring;
 mod wait_event;
 
-pub use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
-pub use fields::DecodeError;
+pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
+pub(crate) use fields::DecodeError;
 pub use layout::*;
-pub use ring::Ring;
-pub use wait_event::{Doing, OpenWait, REASONS, ThreadTimeEvent, WaitKind, WatchedThreadEvent};
+pub(crate) use ring::Ring;
+pub(crate) use wait_event::{Doing, OpenWait, ThreadTimeEvent, WaitKind, WatchedThreadEvent};

@@ -55,7 +55,7 @@ impl Drop for Mapping {
 
 /// A ring buffer that this process reads.
 #[derive(Debug)]
-pub struct Ring {
+pub(crate) struct Ring {
     map: OwnedFd,
     consumer: Mapping,
     producer: Mapping,
@@ -70,7 +70,7 @@ impl Ring {
     /// # Errors
     ///
     /// When the ring cannot be mapped.
-    pub fn new(map: OwnedFd, data_bytes: u32) -> io::Result<Self> {
+    pub(crate) fn new(map: OwnedFd, data_bytes: u32) -> io::Result<Self> {
         let page_bytes = rustix::param::page_size() as u64;
         if !data_bytes.is_power_of_two() || u64::from(data_bytes) < page_bytes {
             return Err(io::Error::new(
@@ -85,7 +85,7 @@ impl Ring {
     }
 
     /// Room for data, bytes.
-    pub fn capacity(&self) -> u64 {
+    pub(crate) fn capacity(&self) -> u64 {
         self.data_bytes
     }
 
@@ -95,7 +95,7 @@ impl Ring {
     /// # Errors
     ///
     /// When the data cannot be mapped, or is not as the kernel promises: it is passed over then.
-    pub fn consume(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
+    pub(crate) fn consume(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<u64> {
         let end = self.producer.position().load(Ordering::Acquire);
         let begin = self.consumer.position().load(Ordering::Relaxed);
         let mut at = begin;
@@ -103,15 +103,15 @@ impl Ring {
         while at < end {
             let window = self.window(at, end, window_bytes)?;
             match window.records(at, &mut take, self.consumer.position()) {
-                (next, Stop::Busy) if next == at => break,
-                (next, Stop::Busy | Stop::End) => {
+                (next, RingStop::Busy) if next == at => break,
+                (next, RingStop::Busy | RingStop::End) => {
                     at = next;
                     window_bytes = WINDOW_BYTES;
                 }
-                (next, Stop::Longer(bytes)) if bytes <= end - next => {
+                (next, RingStop::Longer(bytes)) if bytes <= end - next => {
                     (at, window_bytes) = (next, bytes.max(WINDOW_BYTES));
                 }
-                (_, Stop::Longer(_)) => {
+                (_, RingStop::Longer(_)) => {
                     self.consumer.position().store(end, Ordering::Release);
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
@@ -124,7 +124,7 @@ impl Ring {
     }
 
     /// The data from position `from` on: up to `end`, but not many more than `bytes`.
-    fn window(&self, from: u64, end: u64, bytes: u64) -> io::Result<Window> {
+    fn window(&self, from: u64, end: u64, bytes: u64) -> io::Result<RingWindow> {
         let offset = from & (self.data_bytes - 1);
         let first_page = offset & !(self.page_bytes - 1);
         let length = offset - first_page + bytes.min(end - from).min(self.data_bytes);
@@ -134,7 +134,7 @@ impl Ring {
             length as usize,
             ProtFlags::READ,
         )?;
-        Ok(Window { mapping, start: (offset - first_page) as usize })
+        Ok(RingWindow { mapping, start: (offset - first_page) as usize })
     }
 }
 
@@ -146,7 +146,7 @@ impl AsFd for Ring {
 
 /// Why a window was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum RingStop {
     /// All of it was taken.
     End,
     /// At a record that is still being written.
@@ -156,33 +156,33 @@ enum Stop {
 }
 
 /// A mapped part of the data.
-struct Window {
+struct RingWindow {
     mapping: Mapping,
     /// Where the first record begins in the mapping.
     start: usize,
 }
 
-impl Window {
+impl RingWindow {
     /// Gives each whole record to `take` and stores the position after it in `consumer`. `position` is that of the first
     /// record. Returns the position where it stopped, and why.
-    fn records(&self, position: u64, take: &mut impl FnMut(&[u8]), consumer: &AtomicU64) -> (u64, Stop) {
+    fn records(&self, position: u64, take: &mut impl FnMut(&[u8]), consumer: &AtomicU64) -> (u64, RingStop) {
         let (mut at, mut position) = (self.start, position);
         while at < self.mapping.bytes {
             let left = (self.mapping.bytes - at) as u64;
             if left < HEADER_BYTES {
-                return (position, Stop::Longer(HEADER_BYTES));
+                return (position, RingStop::Longer(HEADER_BYTES));
             }
             // SAFETY: the header is within the mapping. Records begin at multiples of eight bytes, so that it is aligned;
             // the kernel writes the word as a whole.
             let header = unsafe { AtomicU32::from_ptr(self.mapping.base.as_ptr().add(at).cast()) }
                 .load(Ordering::Acquire);
             if header & BUSY != 0 {
-                return (position, Stop::Busy);
+                return (position, RingStop::Busy);
             }
             let length = u64::from(header & !(BUSY | DISCARDED));
             let record = HEADER_BYTES + length.next_multiple_of(8);
             if record > left {
-                return (position, Stop::Longer(record));
+                return (position, RingStop::Longer(record));
             }
             if header & DISCARDED == 0 {
                 // SAFETY: the payload is within the mapping, and the kernel does not write a record that was completed
@@ -197,7 +197,7 @@ impl Window {
             position += record;
             consumer.store(position, Ordering::Release);
         }
-        (position, Stop::End)
+        (position, RingStop::End)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Waits and the times of threads as the kernel side sends them.
 
-use super::fields::{DecodeError, Fields};
-use super::layout::{prof_thread_time, prof_wait, prof_watched};
+use super::fields::{DecodeError, RecordFields};
+use super::layout::{number, prof_thread_time, prof_wait, prof_watched};
 use std::mem::offset_of;
 
 /// `enum prof_wait_kind`: what a record of the ring of waits is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitKind {
+pub(crate) enum WaitKind {
     /// The thread runs again.
     Ended,
     /// It still waited when the recording ended.
@@ -15,46 +15,46 @@ pub enum WaitKind {
     Waker,
     /// The sample is of a thread whose wait begins; [`WaitKind::Ended`] will follow without frames.
     Stack,
-    /// It goes on while the recording does; its end will be told.
+    /// It goes on while the recording does; its end will be sent.
     Still,
 }
 
 pub(crate) const WAIT_BYTES: usize = size_of::<prof_wait>();
 
-/// `PROF_REASONS`: reasons that short waits are summed up by.
-pub const REASONS: usize = 11;
+/// Reasons that short waits are summed up by.
+pub(crate) const REASONS: usize = number::PROF_REASONS as usize;
 
 /// The time of one thread, when it or the recording has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadTimeEvent {
+pub(crate) struct ThreadTimeEvent {
     /// Process id in the initial namespace.
-    pub tgid: u32,
+    pub(crate) tgid: u32,
     /// Thread id in the initial namespace.
-    pub tid: u32,
+    pub(crate) tid: u32,
     /// The thread has ended.
-    pub has_ended: bool,
+    pub(crate) has_ended: bool,
     /// Its start or the recording's, CLOCK_MONOTONIC, ns.
-    pub from_ns: u64,
+    pub(crate) from_ns: u64,
     /// Its end or the recording's.
-    pub to_ns: u64,
+    pub(crate) to_ns: u64,
     /// Time on a CPU, ns.
-    pub on_cpu_ns: u64,
+    pub(crate) on_cpu_ns: u64,
     /// Time that it could have run, ns.
-    pub no_cpu_ns: u64,
+    pub(crate) no_cpu_ns: u64,
     /// Time blocked, ns.
-    pub blocked_ns: u64,
+    pub(crate) blocked_ns: u64,
     /// How often it left a CPU.
-    pub switches: u64,
+    pub(crate) switches: u64,
     /// Name, up to the first NUL.
-    pub comm: Vec<u8>,
+    pub(crate) comm: Vec<u8>,
     /// Waits that were not sent for their shortness: number and time in ns, by `enum prof_reason`.
-    pub short_waits: [(u64, u64); REASONS],
+    pub(crate) short_waits: [(u64, u64); REASONS],
 }
 
 impl ThreadTimeEvent {
     /// Decodes one record of the ring of thread times.
-    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let mut at = Fields::of(bytes, size_of::<prof_thread_time>())?;
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut at = RecordFields::of(bytes, size_of::<prof_thread_time>())?;
         let short = offset_of!(prof_thread_time, short_waits);
         Ok(ThreadTimeEvent {
             tgid: at.u32(offset_of!(prof_thread_time, tgid)),
@@ -74,7 +74,7 @@ impl ThreadTimeEvent {
 
 /// `enum prof_does`: what a thread does that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub(crate) enum Doing {
     /// It is on a CPU.
     Running,
     /// It is blocked.
@@ -85,42 +85,42 @@ pub enum Doing {
 
 /// A wait that is not over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenWait {
+pub(crate) struct OpenWait {
     /// When it began, CLOCK_MONOTONIC, ns.
-    pub start_ns: u64,
+    pub(crate) start_ns: u64,
     /// When the blocked part ended; `None` while it goes on.
-    pub wake_ns: Option<u64>,
-    /// It stands for so many.
-    pub factor: u32,
+    pub(crate) wake_ns: Option<u64>,
+    /// It is weighted as so many.
+    pub(crate) factor: u32,
     /// `enum prof_reason` of the blocked part.
-    pub reason: u8,
+    pub(crate) reason: u8,
 }
 
 /// A thread of a recording that is watched.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WatchedThreadEvent {
+pub(crate) struct WatchedThreadEvent {
     /// Its account so far, with its wait that is not over.
-    pub time: ThreadTimeEvent,
-    /// The wait, if it is long enough to be told of.
-    pub open: Option<OpenWait>,
+    pub(crate) time: ThreadTimeEvent,
+    /// The wait, if it is long enough to be sent.
+    pub(crate) open: Option<OpenWait>,
     /// What it does at the end of its account.
-    pub doing: Doing,
+    pub(crate) doing: Doing,
 }
 
 const WATCHED_BYTES: usize = size_of::<prof_watched>();
 
 impl WatchedThreadEvent {
     /// Decodes what the kernel side has written of all threads; the rest of a record is left out.
-    pub fn decode_all(bytes: &[u8]) -> Vec<Self> {
+    pub(crate) fn decode_all(bytes: &[u8]) -> Vec<Self> {
         let decode = |bytes: &[u8]| {
-            let mut at = Fields::of(bytes, WATCHED_BYTES).ok()?;
+            let mut at = RecordFields::of(bytes, WATCHED_BYTES).ok()?;
             let start_ns = at.u64(offset_of!(prof_watched, open_ns));
             let wake_ns = Some(at.u64(offset_of!(prof_watched, wake_ns))).filter(|wake_ns| *wake_ns > 0);
             let factor = at.u32(offset_of!(prof_watched, factor));
             let reason = bytes[offset_of!(prof_watched, reason)];
-            let doing = match bytes[offset_of!(prof_watched, does)] {
-                2 => Doing::Blocked,
-                3 => Doing::WantsCpu,
+            let doing = match u64::from(bytes[offset_of!(prof_watched, does)]) {
+                number::PROF_DOES_WAIT => Doing::Blocked,
+                number::PROF_DOES_WANT_CPU => Doing::WantsCpu,
                 _ => Doing::Running,
             };
             let time = ThreadTimeEvent::decode(bytes).ok()?;

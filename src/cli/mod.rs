@@ -17,7 +17,7 @@ use crate::commands::doctor::DoctorOptions;
 use crate::tui::app::action::Tab;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use request::HELP_TEMPLATE;
-pub use request::{Request, Stop};
+pub(crate) use request::{Request, Stop};
 use std::ffi::OsString;
 
 /// What `prof` alone prints.
@@ -117,7 +117,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> String {
 /// # Errors
 ///
 /// When there is nothing to do: help was asked for, or the arguments are wrong.
-pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Stop> {
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Stop> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let cli =
         Cli::try_parse_from(&arguments).map_err(|error| match explain::explain(&arguments, &error) {
@@ -138,7 +138,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, S
         Some(Verb::Tui(args)) => args.into_request()?,
         Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live")?,
         Some(Verb::Top(args)) => args.into_request(Tab::Top, "top")?,
-        Some(Verb::Export(args)) => Request::Export(args.into_options()?),
+        Some(Verb::Export(args)) => Request::Export(args.into_request()?),
         Some(Verb::Info(args)) => Request::Info(args.into_options()),
         Some(Verb::Symbolize(args)) => Request::Symbolize(args.into_options()),
         Some(Verb::Doctor(args)) => Request::Doctor(DoctorOptions { pid: args.pid, json: args.json }),

@@ -5,8 +5,9 @@ use super::value;
 use super::value::Ids;
 use crate::commands::symbolize::SymbolizeOptions;
 use crate::report::{
-    ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
-    Grouping, InfoOptions, Input, Metric, NameStyle, ReportOptions, SortKey, Space, TimeRange, View,
+    ColorWhen, CommonOptions, DEFAULT_FILE, ExportFormat, ExportOptions, ExportRequest, FilterOptions,
+    Format, Grouping, InfoOptions, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
+    SortKey, Space, TimeRange,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -61,6 +62,22 @@ impl TimeArgs {
             (.., true) => Some(Metric::Wall),
             _ => None,
         }
+    }
+}
+
+/// Which event, where there are others than time.
+#[derive(Debug, Args)]
+pub(super) struct EventArgs {
+    /// What is shown, by the name that -e of prof record has for it: cpu, off, or what was counted, such as page-faults
+    #[arg(short, long, value_name = "EVENT", group = "metric", value_parser = value::shown_event,
+        help_heading = "Which time")]
+    event: Option<Metric>,
+}
+
+impl EventArgs {
+    /// `options` with the event that was asked for.
+    fn apply(self, options: CommonOptions) -> CommonOptions {
+        CommonOptions { metric: self.event.or(options.metric), ..options }
     }
 }
 
@@ -175,9 +192,12 @@ pub(super) struct ReportArgs {
     /// Callers and callees of the functions whose name matches
     #[arg(long, value_name = "REGEX", group = "view", help_heading = "View", value_parser = value::pattern)]
     peek: Option<String>,
-    /// One row for each thread name; with waits in the recording, where its whole time went
+    /// One row for each thread name; with waits in the recording, where its whole time went. Each thread by its number: --by
+    /// thread
     #[arg(long, group = "view", help_heading = "View")]
     threads: bool,
+    #[command(flatten)]
+    event: EventArgs,
     #[command(flatten)]
     time: TimeArgs,
     #[command(flatten)]
@@ -193,7 +213,7 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, help = min_help(),
         allow_negative_numbers = true)]
     min_pct: Option<f64>,
-    /// Print `prof.report/1` as JSON
+    /// Print `prof.report/2` as JSON
     #[arg(long, group = "machine", help_heading = "Output")]
     json: bool,
     /// Print a table with tabs between the cells
@@ -222,12 +242,12 @@ fn min_help() -> String {
 impl ReportArgs {
     pub(super) fn into_options(self) -> ReportOptions {
         let view = match (self.tree, self.bottom_up, self.threads, self.peek) {
-            _ if self.flat => View::Flat,
-            (true, ..) => View::Tree,
-            (_, true, ..) => View::BottomUp,
-            (_, _, true, _) => View::Threads,
-            (.., Some(pattern)) => View::Peek(pattern),
-            _ => View::Overview,
+            _ if self.flat => ReportView::Flat,
+            (true, ..) => ReportView::Tree,
+            (_, true, ..) => ReportView::BottomUp,
+            (_, _, true, _) => ReportView::Threads,
+            (.., Some(pattern)) => ReportView::Peek(pattern),
+            _ => ReportView::Overview,
         };
         let format = match (self.json, self.tsv) {
             (true, _) => Format::Json,
@@ -235,7 +255,7 @@ impl ReportArgs {
             _ => Format::Text,
         };
         ReportOptions {
-            common: self.common.into_options(self.input.into_input(), self.time),
+            common: self.event.apply(self.common.into_options(self.input.into_input(), self.time)),
             view,
             format,
             sort: self.sort,
@@ -251,6 +271,7 @@ impl ReportArgs {
 ///
 /// The format follows the ending of OUT: .svg, or .folded and .collapsed. The stack of a wait ends in its reason, such as
 /// [lock]; in flame graphs waits are blue.
+#[allow(rustdoc::broken_intra_doc_links)] // `[lock]` is what is printed.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof export -o flame.svg        a flame graph for a browser
@@ -289,13 +310,15 @@ pub(super) struct ExportArgs {
     #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, allow_negative_numbers = true)]
     min_pct: Option<f64>,
     #[command(flatten)]
+    event: EventArgs,
+    #[command(flatten)]
     time: TimeArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
 
 impl ExportArgs {
-    pub(super) fn into_options(self) -> Result<ExportOptions, Stop> {
+    pub(super) fn into_request(self) -> Result<ExportRequest, Stop> {
         let is_stdout = value::is_stdout(&self.output);
         let format = match self.format {
             Some(format) => format,
@@ -303,27 +326,26 @@ impl ExportArgs {
                 return Err(crate::base::failure::Failure::usage(
                     "standard output has no ending to tell the format",
                 )
-                .hint("name it:  --format svg|folded")
+                .hint(format!("name it:  --format {}", ExportFormat::names()))
                 .into());
             }
             None => ExportFormat::of_path(&self.output)?,
         };
         let destination = if is_stdout {
-            Destination::Stdout
+            ReportDestination::Stdout
         } else {
-            Destination::File { path: self.output, force: self.force }
+            ReportDestination::File { path: self.output, force: self.force }
         };
-        Ok(ExportOptions {
-            common: self.common.into_options(self.input.into_input(), self.time),
-            format,
-            destination,
+        let options = ExportOptions {
+            common: self.event.apply(self.common.into_options(self.input.into_input(), self.time)),
             count: self.count,
             title: self.title,
             subtitle: self.subtitle,
             icicle: self.icicle,
             no_meta: self.no_meta,
             min_percent: self.min_pct,
-        })
+        };
+        Ok(ExportRequest { format, destination, options })
     }
 }
 

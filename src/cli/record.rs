@@ -70,7 +70,7 @@ impl RecordArgs {
             quiet: self.quiet,
             verbose: self.verbose,
             stray_options,
-            ..self.sampler.into_options(target, timer, &self.span)
+            ..self.sampler.into_options(target, timer, &self.span)?
         })
     }
 }

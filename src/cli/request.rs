@@ -6,7 +6,7 @@ use crate::commands::doctor::DoctorOptions;
 use crate::commands::live::LiveOptions;
 use crate::commands::symbolize::SymbolizeOptions;
 use crate::record::RecordOptions;
-use crate::report::{ExportOptions, InfoOptions, ReportOptions};
+use crate::report::{ExportRequest, InfoOptions, ReportOptions};
 use crate::tui::options::TuiOptions;
 use std::borrow::Cow;
 use std::io;
@@ -18,7 +18,7 @@ pub(crate) const HELP_TEMPLATE: &str =
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Request {
+pub(crate) enum Request {
     /// `prof` alone: print this.
     Overview(&'static str),
     /// `prof record`.
@@ -30,7 +30,7 @@ pub enum Request {
     /// `prof tui TARGET`, `prof live` and `prof top`.
     Live(LiveOptions),
     /// `prof export`.
-    Export(ExportOptions),
+    Export(ExportRequest),
     /// `prof info`.
     Info(InfoOptions),
     /// `prof symbolize`.
@@ -43,7 +43,7 @@ pub enum Request {
 
 /// Why there is nothing to do.
 #[derive(Debug)]
-pub enum Stop {
+pub(crate) enum Stop {
     /// The parser has something to show: help, the version, or what is wrong with the arguments.
     Shown(clap::Error),
     /// The arguments can be read but make no sense together.
@@ -63,7 +63,7 @@ impl Stop {
     /// # Errors
     ///
     /// The failure, when it is not the parser's.
-    pub fn show(self) -> Result<u8, Failure> {
+    pub(crate) fn show(self) -> Result<u8, Failure> {
         match self {
             Stop::Shown(error) => {
                 let (is_stderr, text) = (error.use_stderr(), error.to_string());

@@ -3,7 +3,7 @@
 use super::testing::TestingArgs;
 use super::value::{self, EventName};
 use crate::base::failure::Failure;
-use crate::record::{CallGraph, Children, Rate, RecordOptions, Target, WaitOptions};
+use crate::record::{CallGraph, Children, PerfCounter, Rate, RecordOptions, Sampler, Target, WaitOptions};
 use crate::report::Metric;
 use clap::Args;
 use std::ffi::OsString;
@@ -12,10 +12,15 @@ use std::time::Duration;
 /// How it is recorded.
 #[derive(Debug, Args)]
 pub(super) struct SamplerArgs {
-    /// What to record: cpu, the time that threads run; off, the time that they wait [default: cpu,off, and cpu
-    /// for -a]
-    #[arg(short, long, value_name = "EVENT,…", value_delimiter = ',', value_parser = value::event)]
+    /// What to record: cpu, the time that threads run; off, the time that they wait; or what perf counts, such as
+    /// page-faults, context-switches, cycles, cache-misses:u, r01c2 [default: cpu,off, and cpu for -a]
+    #[arg(short, long, value_name = "EVENT,…", value_delimiter = ',', value_parser = value::event,
+        long_help = event_help())]
     event: Vec<EventName>,
+    /// Of what is counted, a sample each time that so many have happened; 1 is each of them [default: -F samples a
+    /// second]
+    #[arg(short = 'c', long, value_name = "N", value_parser = value::period, allow_negative_numbers = true)]
+    count: Option<u64>,
     /// Samples per second and CPU, or max for the kernel's limit
     #[arg(short = 'F', long, value_name = "HZ|max", value_parser = value::rate, long_help = rate_help(),
         allow_negative_numbers = true)]
@@ -61,6 +66,18 @@ pub(super) struct SpanArgs {
     pub(super) delay: Option<Duration>,
 }
 
+fn event_help() -> String {
+    format!(
+        "What to record, one or more of:\n\n\
+         cpu  the time that threads run\n\
+         off  the time that they wait\n\
+         what the kernel and the processor count, with perf's names: {}. With :u only what happens in user space counts, with \
+         :k only what happens in the kernel; rHEX is an event of this processor by its number.\n\n\
+         [default: cpu,off, and cpu for -a]",
+        PerfCounter::names()
+    )
+}
+
 fn rate_help() -> String {
     format!(
         "Samples per second and CPU, or max for the kernel's limit (kernel.perf_event_max_sample_rate), \
@@ -83,7 +100,7 @@ impl SamplerArgs {
     /// A usage failure when it says that something else is: such a view would stay empty.
     pub(super) fn record_for(&mut self, metric: Option<Metric>) -> Result<(), Failure> {
         let (option, needed): (_, &[EventName]) = match metric {
-            None => return Ok(()),
+            None | Some(Metric::Event(_)) => return Ok(()),
             Some(Metric::OnCpu) => ("--on-cpu", &[EventName::Cpu]),
             Some(Metric::OffCpu) => ("--off-cpu", &[EventName::Off]),
             Some(Metric::Wall) => ("--wall", &[EventName::Cpu, EventName::Off]),
@@ -96,34 +113,73 @@ impl SamplerArgs {
             return Ok(());
         }
         let Some(missing) = needed.iter().find(|event| !self.event.contains(event)) else { return Ok(()) };
-        let (what, given) = match missing {
-            EventName::Cpu => ("the time that threads run", "off"),
-            EventName::Off => ("the time that they wait", "cpu"),
+        let given: Vec<&str> = self.event.iter().map(EventName::word).collect();
+        let given = given.join(",");
+        let what = match missing {
+            EventName::Off => "the time that they wait",
+            EventName::Cpu | EventName::Counter(_) => "the time that threads run",
         };
         Err(Failure::usage(format!("{option} shows {what}, which -e {given} does not record"))
             .hint(format!("to record both:  {option} -e cpu,off")))
     }
 
+    /// Where a file is looked at, `-e` names what is shown of it.
+    pub(super) fn shown(&self) -> Option<Metric> {
+        self.event.first().map(EventName::metric)
+    }
+
+    /// What would record nothing, or is about something that is not recorded.
+    fn check(&self) -> Result<(), Failure> {
+        let counters = || self.event.iter().filter_map(EventName::counter);
+        if self.count.is_some() && counters().next().is_none() {
+            return Err(Failure::usage("-c is about what is counted, and -e names nothing of that")
+                .hint("for example:  -e page-faults -c 1"));
+        }
+        let of_kernel = counters().find(|counter| counter.kernel_only && self.user_only);
+        of_kernel.map_or(Ok(()), |counter| {
+            Err(Failure::usage(format!("--user-only leaves nothing of `{}`", counter.kind.name)))
+        })
+    }
+
     /// The options for `target`; what has to do with its file is as by default.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure for options that contradict each other.
     pub(super) fn into_options(
         self,
         target: Target,
         timer: Option<Vec<OsString>>,
         span: &SpanArgs,
-    ) -> RecordOptions {
+    ) -> Result<RecordOptions, Failure> {
+        self.check()?;
         let waits = WaitOptions {
             min_block: self.min_block,
             max_overhead_ppm: self.max_overhead,
             ..WaitOptions::default()
         };
-        let has_off = match self.event.is_empty() {
-            true => target != Target::System,
-            false => self.event.contains(&EventName::Off),
+        let mut events = Vec::new();
+        let words = match (self.event.is_empty(), target == Target::System) {
+            (true, true) => vec![EventName::Cpu],
+            (true, false) => vec![EventName::Cpu, EventName::Off],
+            (false, _) => self.event,
         };
+        for word in words {
+            let sampler = match word {
+                EventName::Cpu => Sampler::Clock,
+                EventName::Off => Sampler::Waits(waits),
+                EventName::Counter(mut counter) => {
+                    counter.period = self.count;
+                    Sampler::Counter(counter)
+                }
+            };
+            if !events.contains(&sampler) {
+                events.push(sampler);
+            }
+        }
         let default = RecordOptions::default();
-        self.testing.apply(RecordOptions {
-            on_cpu: self.event.is_empty() || self.event.contains(&EventName::Cpu),
-            waits: has_off.then_some(waits),
+        Ok(self.testing.apply(RecordOptions {
+            events,
             target,
             timer,
             duration: span.duration,
@@ -138,6 +194,6 @@ impl SamplerArgs {
             },
             table_budget_bytes: self.table_budget.unwrap_or(default.table_budget_bytes),
             ..default
-        })
+        }))
     }
 }

@@ -24,13 +24,14 @@ impl TestingArgs {
     /// `options` with what is asked for.
     #[cfg(feature = "testing")]
     pub(super) fn apply(self, options: RecordOptions) -> RecordOptions {
-        use crate::record::{WaitOptions, WaitStacks};
-        let stacks = if self.wait_stacks_when_leaving { WaitStacks::WhenLeaving } else { WaitStacks::Auto };
-        RecordOptions {
-            stack_copies: self.stack_copies,
-            waits: options.waits.map(|waits| WaitOptions { stacks, ..waits }),
-            ..options
+        use crate::record::{Sampler, WaitStacks};
+        let mut options = RecordOptions { stack_copies: self.stack_copies, ..options };
+        for sampler in &mut options.events {
+            if let (Sampler::Waits(waits), true) = (sampler, self.wait_stacks_when_leaving) {
+                waits.stacks = WaitStacks::WhenLeaving;
+            }
         }
+        options
     }
 
     /// `options` as they are.

@@ -1,8 +1,8 @@
 use super::*;
-use crate::record::{CallGraph, Output, Rate, RecordOptions, Target, WaitOptions};
+use crate::record::{CallGraph, Output, Rate, RecordOptions, Sampler, Target, WaitOptions};
 use crate::report::{
-    Destination, ExportFormat, Format, Grouping, Input, Metric, NameStyle, ReportOptions, SortKey, Space,
-    TimeRange, View,
+    ExportFormat, Format, Grouping, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
+    SortKey, Space, TimeRange,
 };
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn without_a_verb_there_is_an_overview_of_a_dozen_lines() {
 fn record_has_defaults_from_one_place() {
     let expected = RecordOptions {
         target: Target::Pids(vec![1, 2]),
-        waits: Some(WaitOptions::default()),
+        events: vec![Sampler::Clock, Sampler::Waits(WaitOptions::default())],
         ..RecordOptions::default()
     };
     assert_eq!(recorded("prof record -p 1,2"), expected);
@@ -96,19 +96,19 @@ fn record_options_are_translated() {
 fn processes_have_their_waits_recorded_unless_told_otherwise() {
     for line in ["prof record -p 1", "prof record -t 1", "prof record --name x", "prof record ls"] {
         let options = recorded(line);
-        assert!(options.on_cpu);
-        assert_eq!(options.waits, Some(WaitOptions::default()), "{line}");
+        assert!(options.on_cpu());
+        assert_eq!(options.waits(), Some(&WaitOptions::default()), "{line}");
     }
-    assert_eq!(recorded("prof record -a").waits, None);
-    assert_eq!(recorded("prof record -a -e cpu,off").waits, Some(WaitOptions::default()));
+    assert_eq!(recorded("prof record -a").waits(), None);
+    assert_eq!(recorded("prof record -a -e cpu,off").waits(), Some(&WaitOptions::default()));
     let options = recorded("prof record -e cpu -p 1");
-    assert!(options.on_cpu && options.waits.is_none());
+    assert!(options.on_cpu() && options.waits().is_none());
     let options = recorded("prof record -e off --min-block 20us --max-overhead 0.5% -p 1");
-    assert!(!options.on_cpu);
-    let waits = options.waits.expect("asked for");
+    assert!(!options.on_cpu());
+    let waits = options.waits().expect("asked for");
     assert_eq!((waits.min_block, waits.max_overhead_ppm), (Duration::from_micros(20), 5_000));
     assert_eq!(
-        recorded("prof record --max-overhead 0 ls").waits.map(|waits| waits.max_overhead_ppm),
+        recorded("prof record --max-overhead 0 ls").waits().map(|waits| waits.max_overhead_ppm),
         Some(0)
     );
 }
@@ -117,7 +117,10 @@ fn processes_have_their_waits_recorded_unless_told_otherwise() {
 fn what_cannot_be_recorded_is_refused_with_a_reason() {
     for (line, expected) in [
         ("prof record", "nothing to record"),
-        ("prof record -e cycles -p 1", "the events are: cpu, off"),
+        ("prof record -e cycels -p 1", "there is no such event; there are cpu, off,"),
+        ("prof record -c 0 -e cycles ls", "how many events make a sample"),
+        ("prof record -c 9 -p 1", "-e names nothing of that"),
+        ("prof record --user-only -e cs:k -p 1", "--user-only leaves nothing of `context-switches:k`"),
         ("prof record --max-overhead 101% -p 1", "must be from 0% to 100%"),
         ("prof record --max-overhead much -p 1", "write a percentage"),
         ("prof record --min-block soon -p 1", "write 30s"),
@@ -266,7 +269,7 @@ fn standard_output_can_be_named_by_its_file() {
     let Ok(Request::Export(options)) = parsed("prof export -o /dev/stdout --format svg") else {
         panic!("no export")
     };
-    assert_eq!(options.destination, Destination::Stdout);
+    assert_eq!(options.destination, ReportDestination::Stdout);
 }
 
 #[test]
@@ -295,7 +298,7 @@ fn help_starts_with_examples() {
 fn a_report_without_options_is_the_default() {
     assert_eq!(reported("prof report"), ReportOptions::default());
     let options = reported("prof report --flat --on-cpu");
-    assert_eq!((options.view, options.common.metric), (View::Flat, Some(Metric::OnCpu)));
+    assert_eq!((options.view, options.common.metric), (ReportView::Flat, Some(Metric::OnCpu)));
 }
 
 #[test]
@@ -304,7 +307,7 @@ fn report_options_are_translated() {
         "prof report old.data --bottom-up --focus a --ignore b --hide c --thread d --pid 1,2 --tid 3 --cpu 0 \
          --time 2s..5s --user --by line --no-inline --names raw --sort total -n 0 --min-pct 2.5% --tsv",
     );
-    assert_eq!(options.view, View::BottomUp);
+    assert_eq!(options.view, ReportView::BottomUp);
     assert_eq!(options.format, Format::Tsv);
     assert_eq!((options.sort, options.rows, options.min_percent), (SortKey::TotalWeight, Some(0), Some(2.5)));
     let common = options.common;
@@ -330,7 +333,10 @@ fn the_time_that_is_shown_can_be_chosen() {
     let Ok(Request::Export(options)) = parsed("prof export -o a.svg --wall --idle") else {
         panic!("no export")
     };
-    assert_eq!((options.common.metric, options.common.filter.idle), (Some(Metric::Wall), true));
+    assert_eq!(
+        (options.options.common.metric, options.options.common.filter.idle),
+        (Some(Metric::Wall), true)
+    );
     for line in ["prof report --off-cpu --on-cpu", "prof export -o a.svg --wall --off-cpu"] {
         assert_eq!(refused(line).0, 2, "{line}");
     }
@@ -359,11 +365,11 @@ fn the_ending_decides_the_export_format() {
         Ok(Request::Export(options)) => options,
         other => panic!("{line}: {other:?}"),
     };
-    assert_eq!(exported("prof export -o a.SVG").format, ExportFormat::Svg);
-    assert_eq!(exported("prof export -o a.folded --count").format, ExportFormat::Folded);
+    assert_eq!(exported("prof export -o a.SVG").format, ExportFormat::SVG);
+    assert_eq!(exported("prof export -o a.folded --count").format, ExportFormat::FOLDED);
     let forced = exported("prof export x.data -f -o a.txt --format folded");
-    assert_eq!(forced.destination, Destination::File { path: "a.txt".into(), force: true });
-    assert_eq!(exported("prof export -o - --format svg").destination, Destination::Stdout);
+    assert_eq!(forced.destination, ReportDestination::File { path: "a.txt".into(), force: true });
+    assert_eq!(exported("prof export -o - --format svg").destination, ReportDestination::Stdout);
     let (status, text) = refused("prof export -o a.png");
     assert_eq!((status, text.as_str()), (2, "cannot tell the format of `a.png` from its ending"));
     assert_eq!(refused("prof export -o -").0, 2);
@@ -395,10 +401,21 @@ fn tui_takes_the_words_of_report() {
 }
 
 #[test]
+fn tui_shows_the_event_of_a_file_that_is_named() {
+    let shown = |line: &str| {
+        let Ok(Request::Tui(options)) = parsed(line) else { panic!("{line}") };
+        options.common.metric
+    };
+    assert_eq!(shown("prof tui x.data"), None);
+    assert_eq!(shown("prof tui x.data -e faults"), Some(Metric::named("page-faults")));
+    assert_eq!(shown("prof tui x.data -e off"), Some(Metric::OffCpu));
+}
+
+#[test]
 fn what_is_to_be_shown_live_is_recorded_or_refused() {
     let events = |line: &str| {
         let Ok(Request::Live(options)) = parsed(line) else { panic!("{line}") };
-        (options.record.on_cpu, options.record.waits.is_some())
+        (options.record.on_cpu(), options.record.waits().is_some())
     };
     for verb in ["prof tui", "prof live", "prof top"] {
         assert_eq!(events(&format!("{verb} -a")), (true, false));

@@ -126,7 +126,8 @@ impl TuiArgs {
                     .hint("with a target:       prof tui -d 10s -p PID")
                     .hint("a part of a profile:  prof tui --time 2s..5s"));
             }
-            return Ok(Request::Tui(tui));
+            let metric = tui.common.metric.or(self.sampler.shown());
+            return Ok(Request::Tui(TuiOptions { common: CommonOptions { metric, ..tui.common }, ..tui }));
         }
         let (target, timer) = RunningArgs { pid, tid, name, all }.into_target(command, "tui")?;
         live(self.sampler, target, timer, &self.span, tui)
@@ -142,7 +143,7 @@ fn live(
     tui: TuiOptions,
 ) -> Result<Request, Failure> {
     sampler.record_for(tui.common.metric)?;
-    Ok(Request::Live(LiveOptions { record: sampler.into_options(target, timer, span), tui }))
+    Ok(Request::Live(LiveOptions { record: sampler.into_options(target, timer, span)?, tui }))
 }
 
 impl LiveArgs {

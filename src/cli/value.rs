@@ -1,8 +1,8 @@
 //! Values of options: text to numbers, durations, sizes and choices. Messages complete the parser's
 //! own `invalid value 'X' for '-d <TIME>': …`.
 
-use crate::record::{self, CallGraph, Rate};
-use crate::report::{ColorWhen, ExportFormat, Grouping, NameStyle, SortKey, TimeRange};
+use crate::record::{self, CallGraph, PerfCounter, Rate};
+use crate::report::{ColorWhen, ExportFormat, Grouping, Metric, NameStyle, SortKey, TimeRange};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use std::path::Path;
 use std::time::Duration;
@@ -51,7 +51,10 @@ pub(super) fn color_when() -> impl TypedValueParser<Value = ColorWhen> {
 }
 
 pub(super) fn export_format() -> impl TypedValueParser<Value = ExportFormat> {
-    choice(&ExportFormat::ALL)
+    let words = PossibleValuesParser::new(ExportFormat::ALL.map(ExportFormat::name));
+    words.try_map(|word| {
+        ExportFormat::ALL.into_iter().find(|format| format.name() == word).ok_or("unknown word")
+    })
 }
 
 pub(super) fn shell() -> impl TypedValueParser<Value = clap_complete::Shell> {
@@ -207,19 +210,61 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// What is recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A word of `-e` of the commands that record.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum EventName {
     Cpu,
     Off,
+    Counter(PerfCounter),
 }
 
-/// The events of a recording.
+impl EventName {
+    /// The word itself.
+    pub(super) fn word(&self) -> &str {
+        match self {
+            EventName::Cpu => "cpu",
+            EventName::Off => "off",
+            EventName::Counter(counter) => &counter.kind.name,
+        }
+    }
+
+    /// What shows it.
+    pub(super) fn metric(&self) -> Metric {
+        match self {
+            EventName::Cpu => Metric::OnCpu,
+            EventName::Off => Metric::OffCpu,
+            EventName::Counter(counter) => Metric::of_kind(&counter.kind),
+        }
+    }
+
+    /// The counter, if it is one.
+    pub(super) fn counter(&self) -> Option<&PerfCounter> {
+        match self {
+            EventName::Counter(counter) => Some(counter),
+            EventName::Cpu | EventName::Off => None,
+        }
+    }
+}
+
+/// One such word.
 pub(super) fn event(text: &str) -> Result<EventName, String> {
     match text {
         "cpu" => Ok(EventName::Cpu),
         "off" => Ok(EventName::Off),
-        _ => Err("the events are: cpu, off".to_owned()),
+        other => PerfCounter::parse(other).map(EventName::Counter),
+    }
+}
+
+/// The metric of an event of a recording, which may be one that this version cannot record.
+pub(super) fn shown_event(text: &str) -> Result<Metric, std::convert::Infallible> {
+    Ok(event(text).map_or_else(|_| Metric::named(text), |word| word.metric()))
+}
+
+/// How many events make a sample.
+pub(super) fn period(text: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(period) if period > 0 => Ok(period),
+        _ => Err("write how many events make a sample, such as 1 or 100000".to_owned()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `prof tui TARGET`: a recording that is shown while it goes on. Joins [`crate::record::live`], which records, and
 //! [`crate::tui`], which draws; neither waits for the other.
 
+use crate::base::mailbox::{MailSender, mailbox};
 use crate::base::{safe_text, units};
 use crate::profile::CpuShares;
 use crate::record::RecordOptions;
@@ -10,7 +11,7 @@ use crate::record::live::handle::Live;
 use crate::report::{Recording, ending_words};
 use crate::tui;
 use crate::tui::options::TuiOptions;
-use crate::tui::{Feed, FeedSender, LiveCommand, LiveStatus, Seen, Source};
+use crate::tui::{Feed, LiveCommand, LiveStatus, Seen, SessionSource};
 use anyhow::Context;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -18,16 +19,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// How long whoever passes events on waits for one before it looks whether somebody still listens.
+/// How long the thread that passes events on waits for one before it looks whether anyone still listens.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Everything that `prof tui TARGET` can be told.
+/// All options of `prof tui TARGET`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LiveOptions {
+pub(crate) struct LiveOptions {
     /// What is recorded.
-    pub record: RecordOptions,
+    pub(crate) record: RecordOptions,
     /// How it is shown.
-    pub tui: TuiOptions,
+    pub(crate) tui: TuiOptions,
 }
 
 /// Records and shows until the user has enough; returns the exit status. Nothing is saved unless the user asks for it.
@@ -35,7 +36,7 @@ pub struct LiveOptions {
 /// # Errors
 ///
 /// When there is no terminal, or the target cannot be recorded: the error of `prof record`, before the screen is taken.
-pub fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+pub(crate) fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
     tui::require_terminal()?;
     if let Some(delay) = options.record.delay {
         // Until then there is nothing to show.
@@ -43,7 +44,7 @@ pub fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::Result<u
         let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
     let live = Arc::new(Live::start(options.record.clone(), command_line)?);
-    let (tell, feed) = tui::feed();
+    let (tell, feed) = mailbox();
     let (commands, orders) = channel();
     let events = live.events();
     let of_events = tell.clone();
@@ -64,7 +65,7 @@ pub fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::Result<u
     let (recording, output) = (Arc::clone(&live), options.record.output.clone());
     // It may have to wait for names, and must not keep `live` when the screen is gone.
     let obey = spawn("prof-orders", move || carry_out(&recording, &orders, &output, &tell))?;
-    let status = tui::run_source(&options.tui, Source::Live { feed, commands });
+    let status = tui::run_source(&options.tui, SessionSource::Live { feed, commands });
     // The screen has dropped its end of the commands. What is being saved is saved.
     let _ = obey.join();
     drop(live);
@@ -76,7 +77,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<thr
 }
 
 /// Translates what a recording tells. Returns whether somebody listens.
-fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &FeedSender) -> bool {
+fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &MailSender<Feed>) -> bool {
     match event {
         LiveEvent::Snapshot(snapshot) => tell.send(picture(*snapshot)),
         LiveEvent::Status(now) => {
@@ -99,7 +100,12 @@ fn picture(snapshot: Snapshot) -> Feed {
 }
 
 /// Does what the user wants of the recording, until the screen is gone.
-fn carry_out(live: &Live, orders: &Receiver<LiveCommand>, output: &crate::record::Output, tell: &FeedSender) {
+fn carry_out(
+    live: &Live,
+    orders: &Receiver<LiveCommand>,
+    output: &crate::record::Output,
+    tell: &MailSender<Feed>,
+) {
     for order in orders {
         let note = match order {
             LiveCommand::Refresh(interval) => {

@@ -11,11 +11,11 @@ use std::path::PathBuf;
 /// Modules without names that are listed.
 const MOST_MISSING: usize = 10;
 
-/// What `prof symbolize` can be told.
+/// Options of `prof symbolize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SymbolizeOptions {
+pub(crate) struct SymbolizeOptions {
     /// The recording; it is replaced.
-    pub file: PathBuf,
+    pub(crate) file: PathBuf,
 }
 
 /// Adds the names that can be had to a recording. Returns what to say of it.
@@ -23,7 +23,7 @@ pub struct SymbolizeOptions {
 /// # Errors
 ///
 /// When the recording cannot be read or written; it stays as it is then.
-pub fn run(options: &SymbolizeOptions) -> anyhow::Result<String> {
+pub(crate) fn run(options: &SymbolizeOptions) -> anyhow::Result<String> {
     // The recording, and the programs in it, are read with the user's own rights.
     privilege::as_user(|| add_names(options))
 }

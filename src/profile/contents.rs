@@ -2,6 +2,7 @@
 
 use super::event::{Event, EventId, EventInfo};
 use super::kernel_addresses::AddressSettings;
+use super::kind::EventKind;
 use super::symbols::{Function, Location, Symbols};
 use super::table::{Frame, FrameFlags, FrameId, Module, Tables};
 use super::wait::ThreadTime;
@@ -30,69 +31,73 @@ pub struct Profile {
     pub end: Option<End>,
 }
 
-/// Path of the module, and name, of the frames that stand for others: for those of a stack's middle, when it has
+/// Path of the module, and name, of the frames in place of others: for those of a stack's middle, when it has
 /// more than are kept. Such a frame's address is their number.
-pub const FRAMES_LEFT_OUT: &str = "[frames left out]";
+pub(crate) const FRAMES_LEFT_OUT: &str = "[frames left out]";
 
 /// Name of the process of threads that the PID namespace of the recorder does not have: their numbers are 0.
 pub const OUTSIDE: &str = "[outside this PID namespace]";
 /// What generated code is called that has no names: addresses in it mean nothing to anyone, and each is another one.
-pub const UNNAMED_CODE: &str = "[jit] (no names)";
+pub(crate) const UNNAMED_CODE: &str = "[jit] (no names)";
 
 /// Names of the counters that `prof` itself writes. Readers show unknown names as they are.
 pub mod counter {
-    /// Samples that did not fit into a ring buffer.
-    pub const LOST_RING_FULL: &str = "lost_ring_full";
+    /// Samples of running threads that did not fit into a ring buffer.
+    pub(crate) const LOST_RING_FULL: &str = "lost_ring_full";
+    /// Samples of counters that did not fit into theirs.
+    pub(crate) const LOST_COUNTS: &str = "lost_counts";
     /// Waits that did not fit into their ring buffer.
     pub const LOST_WAITS: &str = "lost_waits";
     /// What those stood for, ns.
     pub const LOST_WAIT_NS: &str = "lost_wait_ns";
-    /// Waits that were left out by lot, to keep to the cost; others stand for them.
+    /// Waits dropped by sampling, to stay within the overhead budget; the kept ones are weighted up.
     pub const WAITS_THINNED: &str = "waits_thinned";
     /// Stacks of waits and wakers of which the rest never came.
     pub const WAITS_UNMATCHED: &str = "waits_unmatched";
     /// Threads of whose time nothing is known.
     pub const LOST_THREAD_TIMES: &str = "lost_thread_times";
-    /// Threads that were there when the recording began, and of whose time nothing was told.
+    /// Threads that were there when the recording began, and of whose time nothing is known.
     pub const THREADS_UNACCOUNTED: &str = "threads_unaccounted";
     /// CPU time that the target used by the kernel's own books while it was recorded, and of which there is no sample, ns.
-    pub const UNRECORDED_NS: &str = "unrecorded_ns";
+    pub(crate) const UNRECORDED_NS: &str = "unrecorded_ns";
     /// Ring-buffer records that could not be decoded.
     pub const LOST_BAD_RECORD: &str = "lost_bad_record";
     /// Side-band records that the kernel dropped (mappings may have been missed).
-    pub const LOST_SIDEBAND: &str = "lost_sideband";
+    pub(crate) const LOST_SIDEBAND: &str = "lost_sideband";
     /// Samples whose stack was finished in user space from a copy of the stack.
-    pub const RESCUED: &str = "rescued";
+    pub(crate) const RESCUED: &str = "rescued";
     /// Samples that wanted a stack copy and got none (rate cap or ring full).
     pub const RESCUE_REFUSED: &str = "rescue_refused";
     /// Stacks cut where the kernel's walk took an address for code that was mapped there before.
-    pub const STALE_MAPPING: &str = "stale_mapping";
+    pub(crate) const STALE_MAPPING: &str = "stale_mapping";
     /// Frames of generated code without a name, because other code was at their address meanwhile.
-    pub const JIT_NAME_UNCERTAIN: &str = "jit_name_uncertain";
+    pub(crate) const JIT_NAME_UNCERTAIN: &str = "jit_name_uncertain";
     /// Bytes of stack copied for rescue.
-    pub const RESCUE_BYTES: &str = "rescue_bytes";
+    pub(crate) const RESCUE_BYTES: &str = "rescue_bytes";
     /// Modules whose unwind table was dropped to stay within the memory budget.
-    pub const TABLES_EVICTED: &str = "tables_evicted";
+    pub(crate) const TABLES_EVICTED: &str = "tables_evicted";
     /// Modules whose unwind table could not be built (no CFI, damaged, too big).
-    pub const TABLES_FAILED: &str = "tables_failed";
+    pub(crate) const TABLES_FAILED: &str = "tables_failed";
     /// Samples whose stack has more frames than are kept, so that those of its middle are left out.
-    pub const STACKS_CUT: &str = "stacks_cut";
+    pub(crate) const STACKS_CUT: &str = "stacks_cut";
+    /// Stacks of a live view of which only the ends are kept, since stacks hardly ever repeat.
+    pub(crate) const STACKS_SHORTENED: &str = "stacks_shortened";
     /// Frames left out of the middle of stacks.
-    pub const FRAMES_LEFT_OUT: &str = "frames_left_out";
+    pub(crate) const FRAMES_LEFT_OUT: &str = "frames_left_out";
     /// Old samples and waits that were dropped to keep memory bounded.
-    pub const SAMPLES_DROPPED: &str = "samples_dropped";
+    pub(crate) const SAMPLES_DROPPED: &str = "samples_dropped";
     /// What those stood for, ns.
-    pub const DROPPED_NS: &str = "samples_dropped_ns";
+    pub(crate) const DROPPED_NS: &str = "samples_dropped_ns";
     /// Executable mappings that did not fit into the kernel's per-process list.
-    pub const MAPPINGS_CUT: &str = "mappings_cut";
+    pub(crate) const MAPPINGS_CUT: &str = "mappings_cut";
     /// Files of code that were not opened because too many files were open.
-    pub const FILES_UNOPENED: &str = "files_unopened";
+    pub(crate) const FILES_UNOPENED: &str = "files_unopened";
     /// Processes whose mappings the kernel side did not take at first, or never.
-    pub const PROCESSES_REFUSED: &str = "processes_refused";
+    pub(crate) const PROCESSES_REFUSED: &str = "processes_refused";
     /// Files that the kernel side did not take.
-    pub const FILES_REFUSED: &str = "files_refused";
+    pub(crate) const FILES_REFUSED: &str = "files_refused";
     /// Files with the names of generated code that were there and were not read, such as those of another user.
-    pub const PERF_MAPS_REFUSED: &str = "perf_maps_refused";
+    pub(crate) const PERF_MAPS_REFUSED: &str = "perf_maps_refused";
 }
 
 /// Facts about the recording that are known when it starts.
@@ -138,7 +143,7 @@ pub struct Meta {
     pub pid_namespace: u64,
     /// What was recorded is a command that was started for it.
     pub is_command: bool,
-    /// What was decided at the start that whoever reads the profile should know. Quotes foreign names.
+    /// What was decided at the start that readers of the profile should know. Quotes foreign names.
     pub notices: Vec<String>,
 }
 
@@ -165,38 +170,40 @@ pub struct End {
     pub command_status: Option<i32>,
     /// The signal that killed a launched command.
     pub command_signal: Option<i32>,
-    /// What was found at the end that whoever reads the profile should know. Quotes foreign names.
+    /// What was found at the end that readers of the profile should know. Quotes foreign names.
     pub notices: Vec<String>,
 }
 
 /// What `prof` itself used in a time, as shares of one CPU, percent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct CpuShares {
+pub(crate) struct CpuShares {
     /// Its own threads.
-    pub cpu_percent: f64,
+    pub(crate) cpu_percent: f64,
     /// The BPF programs, which run on the CPUs of what is recorded.
-    pub bpf_percent: f64,
+    pub(crate) bpf_percent: f64,
 }
 
 impl CpuShares {
     /// Those of so much CPU time in `length_ns`; `None` of no time at all.
-    pub fn of(cpu_ns: u64, bpf_ns: u64, length_ns: u64) -> Option<Self> {
+    pub(crate) fn of(cpu_ns: u64, bpf_ns: u64, length_ns: u64) -> Option<Self> {
         let percent = |ns: u64| ns as f64 * 100.0 / length_ns as f64;
         (length_ns > 0).then(|| CpuShares { cpu_percent: percent(cpu_ns), bpf_percent: percent(bpf_ns) })
     }
 }
 
 impl End {
+    /// How the reason begins where the file could not be written on.
+    pub(crate) const WRITING_FAILED: &str = "writing the file failed";
     /// The reason of a picture of a recording that goes on.
-    pub const STILL_RECORDING: &str = "still recording";
+    pub(crate) const STILL_RECORDING: &str = "still recording";
 
     /// What `prof` used while it recorded; `None` where that is not known.
-    pub fn while_recording(&self) -> Option<CpuShares> {
+    pub(crate) fn while_recording(&self) -> Option<CpuShares> {
         CpuShares::of(self.recording_cpu_ns?, self.bpf_ns, self.duration_ns)
     }
 
     /// CPU time that `prof` used before it recorded and after that, ns; `None` where that is not known.
-    pub fn before_after_ns(&self) -> Option<u64> {
+    pub(crate) fn before_after_ns(&self) -> Option<u64> {
         Some(self.cpu_ns.saturating_sub(self.recording_cpu_ns?))
     }
 }
@@ -207,8 +214,8 @@ impl Profile {
         Profile { meta, ..Profile::default() }
     }
 
-    /// The frame that stands for `count` frames left out, or for some when that is 0; its address is their number.
-    pub fn frame_left_out(&mut self, count: u32) -> FrameId {
+    /// The frame in place of `count` frames left out, or of some when that is 0; its address is their number.
+    pub(crate) fn frame_left_out(&mut self, count: u32) -> FrameId {
         let name = self.tables.intern_string(FRAMES_LEFT_OUT);
         let module = self.tables.intern_module(Module { path: name, ..Module::default() });
         let frame = Frame { module, address: u64::from(count), flags: FrameFlags::default() };
@@ -248,8 +255,16 @@ impl Profile {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// What was decided or found that whoever reads the profile should know. Quotes foreign names.
-    pub fn notices(&self) -> impl Iterator<Item = &String> {
+    /// Samples of this kind, which are no waits, that were lost while it was recorded.
+    pub(crate) fn lost_samples(&self, kind: &EventKind) -> u64 {
+        let is_clock = kind.name == EventKind::ON_CPU.name;
+        let full = if is_clock { counter::LOST_RING_FULL } else { counter::LOST_COUNTS };
+        // Of what could not be decoded no one knows what it was.
+        self.counter(full).saturating_add(self.counter(counter::LOST_BAD_RECORD))
+    }
+
+    /// What was decided or found that readers of the profile should know. Quotes foreign names.
+    pub(crate) fn notices(&self) -> impl Iterator<Item = &String> {
         self.meta.notices.iter().chain(self.end.iter().flat_map(|end| &end.notices))
     }
 
@@ -267,8 +282,8 @@ impl Profile {
         EventId(self.events.len() as u32 - 1)
     }
 
-    /// The event with the given name, if the recording has it.
-    pub fn event_named(&self, name: &str) -> Option<&Event> {
-        self.events.iter().find(|event| event.info().name == name)
+    /// The event of a kind, if the recording has it.
+    pub fn event_of(&self, kind: &EventKind) -> Option<&Event> {
+        self.events.iter().find(|event| event.kind().is(kind))
     }
 }

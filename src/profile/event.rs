@@ -1,5 +1,6 @@
 //! Event tables: the samples of one kind, in columns.
 
+use super::kind::EventKind;
 use super::merged::Merged;
 use super::outcome::Outcome;
 use super::table::{StackId, TaskId, id};
@@ -11,52 +12,14 @@ const BLOCK_ROWS: usize = 1 << 12;
 
 id!(/** An [`Event`] of the profile. */ EventId);
 
-/// The unit of an event's weights. Numbers are stored: append only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Unit {
-    /// Plain number.
-    #[default]
-    Count,
-    /// Nanoseconds.
-    Nanoseconds,
-    /// Bytes.
-    Bytes,
-    /// A unit that this version does not know.
-    Other(u8),
-}
-
-impl Unit {
-    /// The stored number.
-    pub fn code(self) -> u8 {
-        match self {
-            Unit::Count => 0,
-            Unit::Nanoseconds => 1,
-            Unit::Bytes => 2,
-            Unit::Other(code) => code,
-        }
-    }
-
-    /// The unit of a stored number.
-    pub fn from_code(code: u8) -> Self {
-        match code {
-            0 => Unit::Count,
-            1 => Unit::Nanoseconds,
-            2 => Unit::Bytes,
-            other => Unit::Other(other),
-        }
-    }
-}
-
 /// What an event is and how it was sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventInfo {
-    /// Stable name: `on-cpu`, later `off-cpu`, `heap`, …
-    pub name: String,
-    /// Unit of the weights.
-    pub unit: Unit,
+    /// What is observed.
+    pub kind: EventKind,
     /// The rule by which samples were taken, for people: `cpu-clock every 1001 us`.
     pub sampling: String,
-    /// Weight that one sample stands for when all are equal (the sampling period); else 0.
+    /// Weight of one sample when all are equal (the sampling period); else 0.
     pub period: u64,
 }
 
@@ -69,7 +32,7 @@ pub struct Sample {
     pub task: TaskId,
     /// The stack; `None` when nothing at all is known of it.
     pub stack: Option<StackId>,
-    /// What it stands for, in the event's unit.
+    /// Its weight, in the event's unit.
     pub weight: u64,
     /// The CPU it was taken on.
     pub cpu: u16,
@@ -167,9 +130,9 @@ impl Event {
         &self.info
     }
 
-    /// Adds a sample. The samples of an event all are waits, or none is.
+    /// Adds a sample, which is a wait if the event's samples are.
     pub fn push(&mut self, sample: Sample) {
-        debug_assert!(self.is_empty() || self.has_waits() == sample.wait.is_some());
+        debug_assert_eq!(self.has_waits(), sample.wait.is_some());
         self.last_block().push(sample);
         self.len += 1;
     }
@@ -197,7 +160,7 @@ impl Event {
     }
 
     /// Forgets all samples, keeping the info: what a recorder does once they are in the file.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.blocks.clear();
         self.len = 0;
     }
@@ -207,9 +170,14 @@ impl Event {
         self.len
     }
 
+    /// What its samples are observations of.
+    pub(crate) fn kind(&self) -> &EventKind {
+        &self.info.kind
+    }
+
     /// Whether its samples are waits.
     pub fn has_waits(&self) -> bool {
-        self.blocks.first().is_some_and(|block| !block.wait.is_empty())
+        self.info.kind.has_duration
     }
 
     /// Whether there are no samples.
@@ -240,7 +208,7 @@ impl Event {
     }
 
     /// The steps of time that rows are in of which each is several samples, start and length, ns; one for each row.
-    pub fn folded_steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+    pub(crate) fn folded_steps(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.blocks.iter().flat_map(|block| {
             let rows = block.time_ns.iter().zip(&block.merged);
             rows.filter(|(_, merged)| merged.samples > 0).map(|(time_ns, merged)| (*time_ns, merged.span_ns))

@@ -7,23 +7,29 @@ pub struct AddressSettings {
     pub kptr_restrict: u32,
     /// kernel.perf_event_paranoid
     pub perf_event_paranoid: i32,
+    /// Whoever recorded had CAP_SYSLOG.
+    pub has_syslog: bool,
 }
 
 impl AddressSettings {
-    /// The settings of the running kernel, if they can be read.
-    pub fn of_this_kernel() -> Option<Self> {
+    /// The settings of the running kernel, if they can be read, for one who has CAP_SYSLOG or not.
+    pub(crate) fn of_this_kernel(has_syslog: bool) -> Option<Self> {
         let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
         Some(AddressSettings {
             kptr_restrict: read("kptr_restrict")?.trim().parse().ok()?,
             perf_event_paranoid: read("perf_event_paranoid")?.trim().parse().ok()?,
+            has_syslog,
         })
     }
 
     /// Which of them hides the addresses, for someone to whom they are hidden. With 0 the kernel shows them where
     /// perf_event_paranoid is 1 or lower, and with 0 and 1 to CAP_SYSLOG (kallsyms_show_value in kernel/ksyms_common.c).
-    pub fn why_hidden(self) -> String {
-        let AddressSettings { kptr_restrict, perf_event_paranoid } = self;
+    pub(crate) fn why_hidden(self) -> String {
+        let AddressSettings { kptr_restrict, perf_event_paranoid, has_syslog } = self;
         let why = match (kptr_restrict, perf_event_paranoid) {
+            (0 | 1, _) if has_syslog => {
+                "neither hides them from CAP_SYSLOG: a container or the kernel's lockdown does"
+            }
             (0, ..=1) => "neither hides them: a container or the kernel's lockdown does",
             (0, _) => "above 1 the latter hides them without CAP_SYSLOG",
             (1, _) => "at 1 the former hides them without CAP_SYSLOG",
@@ -35,8 +41,11 @@ impl AddressSettings {
     }
 
     /// What to do about it.
-    pub fn fix(self) -> &'static str {
+    pub(crate) fn fix(self) -> &'static str {
         match (self.kptr_restrict, self.perf_event_paranoid) {
+            (0 | 1, _) if self.has_syslog => {
+                "start the container with --security-opt systempaths=unconfined (podman: unmask=ALL), or record outside of it"
+            }
             (0, ..=1) => "record outside of the container, as root",
             (0, _) => {
                 "record as root, give prof cap_syslog (prof doctor), or sudo sysctl kernel.perf_event_paranoid=1"
@@ -56,13 +65,16 @@ mod tests {
     #[test]
     fn both_settings_are_said_and_the_one_in_the_way_is_named() {
         for (kptr_restrict, perf_event_paranoid, why, fix) in [
+            // Root in a container that hides /proc/kallsyms was advised to record as root.
+            (0, 2, "neither hides them from CAP_SYSLOG", "systempaths=unconfined"),
             (0, 1, "neither hides them", "outside of the container"),
             (0, 2, "the latter hides them without CAP_SYSLOG", "kernel.perf_event_paranoid=1"),
             (1, 1, "the former hides them without CAP_SYSLOG", "give prof cap_syslog"),
             (1, 3, "the former hides them without CAP_SYSLOG", "give prof cap_syslog"),
             (2, -1, "from everyone, root too", "kernel.kptr_restrict=1"),
         ] {
-            let settings = AddressSettings { kptr_restrict, perf_event_paranoid };
+            let has_syslog = why.ends_with("from CAP_SYSLOG");
+            let settings = AddressSettings { kptr_restrict, perf_event_paranoid, has_syslog };
             let said = settings.why_hidden();
             assert!(said.contains(&format!("kptr_restrict is {kptr_restrict}")), "{said}");
             assert!(said.contains(&format!("perf_event_paranoid is {perf_event_paranoid}")), "{said}");

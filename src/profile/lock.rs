@@ -23,7 +23,7 @@ const BETWEEN: Duration = Duration::from_millis(5);
 
 /// Locks a file that is going to be written, until it is closed. Retries, because others test for the lock by taking it for a
 /// moment. Returns whether it is locked: some file systems have no locks.
-pub fn lock(file: &File) -> bool {
+pub(crate) fn lock(file: &File) -> bool {
     for _ in 0..ATTEMPTS {
         match flock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return true,
@@ -35,12 +35,12 @@ pub fn lock(file: &File) -> bool {
 }
 
 /// Whether a living recorder writes the file, or has put it aside.
-pub fn is_written(file: &File) -> bool {
+pub(crate) fn is_written(file: &File) -> bool {
     look(file) == Look::Locked
 }
 
 /// Whether the recorder that wrote the file, or put it aside, has certainly ended.
-pub fn is_left(file: &File) -> bool {
+pub(crate) fn is_left(file: &File) -> bool {
     look(file) == Look::Free
 }
 
@@ -64,7 +64,7 @@ fn look(file: &File) -> Look {
 }
 
 /// Opens a regular file for reading, without following links or blocking.
-pub fn open_regular(path: &Path) -> Option<File> {
+pub(crate) fn open_regular(path: &Path) -> Option<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(CWD, path, flags, Mode::empty()).ok()?);
     let is_regular = FileType::from_raw_mode(fstat(&file).ok()?.st_mode) == FileType::RegularFile;
@@ -72,7 +72,7 @@ pub fn open_regular(path: &Path) -> Option<File> {
 }
 
 /// The recorder that is writing the file at `path`, in words; `None` if there is none or it cannot be determined.
-pub fn writer_of(path: &Path) -> Option<String> {
+pub(crate) fn writer_of(path: &Path) -> Option<String> {
     let file = open_regular(path)?;
     is_written(&file).then(|| match Glance::at(&file) {
         Some(glance) => recorder_words(glance.recorder_pid),
@@ -82,7 +82,7 @@ pub fn writer_of(path: &Path) -> Option<String> {
 
 /// A file that a recorder keeps next to a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sibling {
+pub(crate) enum Sibling {
     /// A recording that does not have its name yet.
     Unfinished,
     /// The previous holder of the name.
@@ -98,13 +98,13 @@ impl Sibling {
     }
 
     /// Name of this process's file of that kind next to `path`. The first `attempt` is 0.
-    pub fn name(self, path: &Path, attempt: u32) -> PathBuf {
+    pub(crate) fn name(self, path: &Path, attempt: u32) -> PathBuf {
         with_ending(path, &format!("{}.{}", own_mark(attempt), self.ending()))
     }
 }
 
 /// Name next to `path` for a recording of this process that cannot have `path` itself.
-pub fn another_name(path: &Path, attempt: u32) -> PathBuf {
+pub(crate) fn another_name(path: &Path, attempt: u32) -> PathBuf {
     with_ending(path, &own_mark(attempt))
 }
 
@@ -115,7 +115,7 @@ fn own_mark(attempt: u32) -> String {
 }
 
 /// `path.ending`.
-pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
+pub(crate) fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(ending);
@@ -123,7 +123,7 @@ pub fn with_ending(path: &Path, ending: &str) -> PathBuf {
 }
 
 /// Files next to `path` with such names, sorted, whether their recorders still run or not.
-pub fn siblings(path: &Path) -> Vec<(PathBuf, Sibling)> {
+pub(crate) fn siblings(path: &Path) -> Vec<(PathBuf, Sibling)> {
     let Some(own_name) = path.file_name() else { return Vec::new() };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -138,7 +138,7 @@ pub fn siblings(path: &Path) -> Vec<(PathBuf, Sibling)> {
 }
 
 /// The newest recording that was put aside for another one at `path` whose recorder was then killed.
-pub fn put_aside(path: &Path) -> Option<PathBuf> {
+pub(crate) fn put_aside(path: &Path) -> Option<PathBuf> {
     let asides = siblings(path).into_iter().filter(|(_, kind)| *kind == Sibling::Aside);
     let left = asides.filter_map(|(path, _)| {
         let file = open_regular(&path)?;

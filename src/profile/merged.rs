@@ -7,14 +7,14 @@ const THOUSAND: u64 = 1000;
 
 /// What several observations that became one sample come to, besides their weight.
 ///
-/// Sums over any set of samples are the same before and after: the number of samples, what they stand for, and the
+/// Sums over any set of samples are the same before and after: the number of samples, their weight, and the
 /// variance of their weight. Of waits `Wait::duration_ns` is the mean length then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Merged {
     /// How many observations they are: one at least.
     pub samples: u64,
-    /// Thousandths of the number of observations that they stand for: a wait that was kept with a chance of one in
-    /// three stands for three.
+    /// Thousandths of the number of observations that they are weighted as: a wait that was kept with a chance of one in
+    /// three is weighted as three.
     pub count_thousandths: u64,
     /// Variance of the weight by the rule that chose them, in square microseconds.
     pub variance_us2: u64,
@@ -24,7 +24,7 @@ pub struct Merged {
 
 impl Merged {
     /// What one observation of `weight` comes to. One that is no wait was not chosen by its length.
-    pub fn of_one(weight: u64, wait: Option<&Wait>) -> Self {
+    pub(crate) fn of_one(weight: u64, wait: Option<&Wait>) -> Self {
         let weight_us = weight / THOUSAND;
         let one = Merged { samples: 1, count_thousandths: THOUSAND, ..Merged::default() };
         let Some(wait) = wait else {

@@ -10,23 +10,29 @@ mod contents;
 mod event;
 mod file;
 mod kernel_addresses;
-pub mod lock;
+mod kind;
+pub(crate) mod lock;
 pub(crate) mod merged;
 mod outcome;
 mod symbols;
 mod table;
 mod wait;
 
-pub use contents::{CpuShares, End, FRAMES_LEFT_OUT, Meta, OUTSIDE, Profile, UNNAMED_CODE, counter};
-pub use event::{Event, EventId, EventInfo, Sample, Unit};
+pub(crate) use contents::{CpuShares, FRAMES_LEFT_OUT, UNNAMED_CODE};
+pub use contents::{End, Meta, OUTSIDE, Profile, counter};
+pub use event::{Event, EventId, EventInfo, Sample};
 pub use file::error::{Integrity, ReadError, WriteError};
-pub use file::{Glance, Opened, Writer, read, read_path, read_stream, recorder_words};
+pub(crate) use file::{Glance, Opened, read_stream};
+pub use file::{Writer, read, read_path};
 pub use kernel_addresses::AddressSettings;
+pub use kind::{EventKind, Unit};
 pub use merged::Merged;
 pub use outcome::Outcome;
-pub use symbols::{Function, FunctionId, Location, Symbols};
+pub(crate) use symbols::Symbols;
+pub use symbols::{Function, FunctionId, Location};
+pub(crate) use table::Stack;
 pub use table::{
-    FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, Stack, StackId, StringId,
-    Tables, Task, TaskId,
+    FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, StackId, StringId, Tables,
+    Task, TaskId,
 };
 pub use wait::{Reason, ShortWaits, ThreadTime, Wait, Waker, WakerKind};

@@ -44,7 +44,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All outcomes this version writes.
-    pub const ALL: [Outcome; 15] = [
+    pub(crate) const ALL: [Outcome; 15] = [
         Outcome::Unset,
         Outcome::Complete,
         Outcome::NoUserStack,
@@ -63,7 +63,7 @@ impl Outcome {
     ];
 
     /// The stored number.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Outcome::Unset => 0,
             Outcome::Complete => 1,
@@ -93,17 +93,17 @@ impl Outcome {
     ///
     /// A kernel thread has no user stack, and a stack that ends in run-time generated code is as
     /// long as its frame pointers allow; the latter is *not* counted as complete.
-    pub fn is_complete(self) -> bool {
+    pub(crate) fn is_complete(self) -> bool {
         matches!(self, Outcome::Complete | Outcome::NoUserStack)
     }
 
     /// Whether the outermost frame is the thread's root, on proof.
-    pub fn has_root(self) -> bool {
+    pub(crate) fn has_root(self) -> bool {
         matches!(self, Outcome::Complete | Outcome::MiddleLeftOut)
     }
 
     /// A stable word for machine-readable output, e.g. `no_unwind_info`.
-    pub fn key(self) -> &'static str {
+    pub(crate) fn key(self) -> &'static str {
         match self {
             Outcome::Unset => "unset",
             Outcome::Complete => "complete",
@@ -125,7 +125,7 @@ impl Outcome {
     }
 
     /// A few words for people, e.g. `no unwind info`.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Outcome::Unset => "not walked",
             Outcome::Complete => "complete",

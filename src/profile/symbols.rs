@@ -38,7 +38,7 @@ pub struct Symbols {
     indexed: usize,
     locations: Vec<Location>,
     /// Where the locations of each frame are, by frame id; empty for a frame without a name.
-    spans: Vec<Span>,
+    spans: Vec<LocationSpan>,
     /// Frames in the order in which they were named; one that was named again is there again.
     naming_order: Vec<FrameId>,
     named_frames: usize,
@@ -46,7 +46,7 @@ pub struct Symbols {
 
 /// A range of `Symbols::locations`.
 #[derive(Debug, Clone, Copy, Default)]
-struct Span {
+struct LocationSpan {
     start: u32,
     len: u32,
 }
@@ -106,11 +106,11 @@ impl Symbols {
         }
         self.named_frames += usize::from(current.is_empty());
         if self.spans.len() <= frame.index() {
-            self.spans.resize(frame.index() + 1, Span::default());
+            self.spans.resize(frame.index() + 1, LocationSpan::default());
         }
         let start = self.locations.len() as u32;
         self.locations.extend_from_slice(locations);
-        self.spans[frame.index()] = Span { start, len: locations.len() as u32 };
+        self.spans[frame.index()] = LocationSpan { start, len: locations.len() as u32 };
         self.naming_order.push(frame);
     }
 
@@ -123,7 +123,7 @@ impl Symbols {
 
     /// Whether the name of `frame` comes from a symbol table or DWARF. Functions of stripped modules are
     /// called after their start, `module+0xSTART`: they have locations, too, but no raw name.
-    pub fn is_named(&self, frame: FrameId) -> bool {
+    pub(crate) fn is_named(&self, frame: FrameId) -> bool {
         let locations = self.locations(frame);
         locations.iter().any(|location| self.function(location.function).raw_name != StringId(0))
     }
@@ -139,13 +139,14 @@ impl Symbols {
     }
 
     /// All named frames with their locations, in order of frame id.
-    pub fn frames(&self) -> Vec<(FrameId, &[Location])> {
+    pub(crate) fn frames(&self) -> Vec<(FrameId, &[Location])> {
         let ids = (0..self.spans.len() as u32).map(FrameId);
         ids.map(|id| (id, self.locations(id))).filter(|(_, locations)| !locations.is_empty()).collect()
     }
 
     /// Number of named frames.
-    pub fn named_frames(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn named_frames(&self) -> usize {
         self.named_frames
     }
 

@@ -52,7 +52,7 @@ pub enum ModuleKind {
 
 impl ModuleKind {
     /// The stored number.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             ModuleKind::Unknown => 0,
             ModuleKind::Elf => 1,
@@ -81,7 +81,7 @@ impl ModuleKind {
 /// An object that code belongs to: an ELF file, the kernel, generated code.
 ///
 /// Code generated at run time has one module per process, since its addresses mean nothing elsewhere; files
-/// without a build ID are told apart by a number. Both are the `instance`.
+/// without a build ID are distinguished by a number. Both are the `instance`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Module {
     /// Path as the process saw it, or `[kernel]`, `[vdso]`, `[jit]`, `[unknown]`.
@@ -137,10 +137,11 @@ pub enum FoundBy {
 
 impl FoundBy {
     /// All ways, in the order of their numbers.
-    pub const ALL: [FoundBy; 4] = [FoundBy::Leaf, FoundBy::Cfi, FoundBy::FramePointer, FoundBy::KernelWalk];
+    pub(crate) const ALL: [FoundBy; 4] =
+        [FoundBy::Leaf, FoundBy::Cfi, FoundBy::FramePointer, FoundBy::KernelWalk];
 
     /// The word for it in documents.
-    pub fn key(self) -> &'static str {
+    pub(crate) fn key(self) -> &'static str {
         match self {
             FoundBy::Leaf => "leaf",
             FoundBy::Cfi => "unwind_table",
@@ -164,7 +165,7 @@ pub struct FrameFlags {
 
 impl FrameFlags {
     /// The stored byte.
-    pub fn bits(self) -> u8 {
+    pub(crate) fn bits(self) -> u8 {
         let found_by = match self.found_by {
             FoundBy::Leaf => 0,
             FoundBy::Cfi => 1,
@@ -203,8 +204,8 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// The address whose function and line this frame stands for: the call, not the return.
-    pub fn lookup_address(&self) -> u64 {
+    /// The address whose function and line this frame has: the call, not the return.
+    pub(crate) fn lookup_address(&self) -> u64 {
         if self.flags.is_return_address { self.address.saturating_sub(1) } else { self.address }
     }
 }
@@ -317,7 +318,7 @@ impl Tables {
     }
 
     /// Gives a task other names, which must exist. For readers: the table may have equal rows then.
-    pub fn rename_task(&mut self, id: TaskId, comm: StringId, process: StringId) {
+    pub(crate) fn rename_task(&mut self, id: TaskId, comm: StringId, process: StringId) {
         debug_assert!(comm.index().max(process.index()) < self.strings.len());
         let task = Task { comm, process, ..self.tasks[id.index()] };
         self.tasks.replace(id.index(), task);
@@ -329,7 +330,7 @@ impl Tables {
     }
 
     /// Row of a stack.
-    pub fn stack(&self, id: StackId) -> Stack {
+    pub(crate) fn stack(&self, id: StackId) -> Stack {
         self.stacks[id.index()]
     }
 

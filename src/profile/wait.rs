@@ -58,7 +58,7 @@ impl Reason {
     ];
 
     /// The stored number; up to that of [`Reason::Stopped`] `enum prof_reason` in `src/bpf/c/prof.h`.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Reason::Other => 0,
             Reason::Lock => 1,
@@ -83,7 +83,7 @@ impl Reason {
     }
 
     /// A stable word for machine-readable output and for people, e.g. `lock`, `no CPU`.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
             Reason::Other => "other",
             Reason::Lock => "lock",
@@ -122,7 +122,7 @@ pub enum WakerKind {
 
 impl WakerKind {
     /// The stored number; `enum prof_waker` in `src/bpf/c/prof.h`.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             WakerKind::None => 0,
             WakerKind::Thread => 1,
@@ -154,7 +154,7 @@ pub struct Waker {
 
 /// What is known of one wait besides its stack and its weight.
 ///
-/// The weight of a wait's sample is what it stands for: its length, or more when only some waits of that length
+/// The weight of a wait's sample is its length, or more when only some waits of that length
 /// were kept. A wait of `duration_ns` d and weight w was kept with the probability d / w, independently of all others,
 /// so that sums of weights are right on average, and the variance of such a sum is near the sum of w (w - d).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -204,7 +204,7 @@ pub struct ThreadTime {
 
 impl ThreadTime {
     /// Whether it was there and nothing is known of its time.
-    pub fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         self.to_ns > self.from_ns && self.on_cpu_ns == 0 && self.no_cpu_ns == 0 && self.blocked_ns == 0
     }
 }

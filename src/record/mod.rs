@@ -4,9 +4,11 @@
 //! `bpf`, `unwind`, `profile` and `symbols`, which do not know each other. Nothing here reads a finished profile or shows one.
 
 mod collect;
+mod counter;
 mod environment;
+mod file_sink;
 mod kernel;
-pub mod live;
+pub(crate) mod live;
 mod modules;
 mod names;
 mod options;
@@ -17,22 +19,25 @@ mod session;
 mod target;
 mod waits;
 
-pub use environment::machine::MAX_CPU_CLOCK_HZ;
-pub use environment::namespaces::{
-    Kind as NamespaceKind, Place as NamespacePlace, apart as namespaces_apart, check as check_namespaces,
-    clock_offset_ns, own as own_namespace,
+pub(crate) use counter::PerfCounter;
+pub(crate) use environment::machine::MAX_CPU_CLOCK_HZ;
+pub(crate) use environment::namespaces::{
+    NamespaceKind, NamespacePlace, apart as namespaces_apart, check as check_namespaces, clock_offset_ns,
+    own as own_namespace,
 };
-pub use environment::rights::{
-    CAPABILITIES, CONTAINER_OPTIONS, Capability, Refusal, Rights, is_in_container, is_sysctl_read_only,
-    lacks as lacks_capability, lasting_fix, own_path, sysctl_advice,
+pub use environment::rights::{CAPABILITIES, Capability};
+pub(crate) use environment::rights::{
+    CONTAINER_OPTIONS, Refusal, Rights, is_in_container, is_sysctl_read_only, lacks as lacks_capability,
+    lasting_fix, own_path, sysctl_advice,
 };
-pub use environment::seccomp::filtered_calls;
-pub use kernel::sideband::CodeMapping;
-pub use kernel::types::TypesLack;
-pub use names::complete::{Completed, complete_names};
-pub use options::{CallGraph, Children, Output, Rate, RecordOptions, Target, WaitOptions, WaitStacks};
-pub use process::proc_fs::{innermost_number, parse_maps};
-pub use recorder::run;
-pub use session::cost::CostOf;
-pub use session::{Session, Start};
-pub use target::search::{Found, count_named, find};
+pub(crate) use environment::seccomp::filtered_calls;
+pub(crate) use kernel::types::TypesLack;
+pub(crate) use names::complete::{Completed, complete_names};
+#[cfg(feature = "testing")]
+pub(crate) use options::WaitStacks;
+pub(crate) use options::{CallGraph, Children, Rate};
+pub use options::{Output, RecordOptions, Sampler, Target, WaitOptions};
+pub(crate) use process::proc_fs::innermost_number;
+pub(crate) use recorder::run;
+pub(crate) use session::{Session, Start};
+pub(crate) use target::search::{FoundTarget, count_named, find};

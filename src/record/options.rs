@@ -1,5 +1,6 @@
 //! What to record and where to put it, as plain values: the command line is only one way to fill them.
 
+use super::counter::PerfCounter;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +22,7 @@ pub enum Target {
 
 impl Target {
     /// The sampling rate when none is asked for: the whole machine is sampled more gently.
-    pub fn default_hz(&self) -> u32 {
+    pub(crate) fn default_hz(&self) -> u32 {
         match self {
             Target::System => 99,
             _ => 999,
@@ -95,6 +96,17 @@ pub enum Children {
     None,
 }
 
+/// What takes the samples of one kind of event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sampler {
+    /// A clock: the time that threads run.
+    Clock,
+    /// The scheduler's switches: the time that they do not.
+    Waits(WaitOptions),
+    /// A counter of the kernel or the processor.
+    Counter(PerfCounter),
+}
+
 /// Where the profile goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
@@ -111,7 +123,7 @@ pub enum Output {
     Stdout,
 }
 
-/// Everything that `prof record` can be told.
+/// All options of `prof record`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordOptions {
     /// Whose time is recorded.
@@ -119,10 +131,8 @@ pub struct RecordOptions {
     /// With a target other than [`Target::Launch`]: a command that runs beside the recording and
     /// ends it (`-p PID -- sleep 30`).
     pub timer: Option<Vec<OsString>>,
-    /// Sample running threads.
-    pub on_cpu: bool,
-    /// Record waits.
-    pub waits: Option<WaitOptions>,
+    /// What is recorded of them; each sampler once.
+    pub events: Vec<Sampler>,
     /// How often.
     pub rate: Rate,
     /// Stop after this long.
@@ -146,7 +156,7 @@ pub struct RecordOptions {
     /// Where a copy of every sample's registers and stack goes, for a second walk by another unwinder.
     #[cfg(feature = "testing")]
     pub stack_copies: Option<PathBuf>,
-    /// Options of `prof record` that were typed behind the command, which gets them.
+    /// Options of `prof record` that were typed after the command, which gets them.
     pub stray_options: Vec<String>,
 }
 
@@ -155,8 +165,7 @@ impl Default for RecordOptions {
         RecordOptions {
             target: Target::System,
             timer: None,
-            on_cpu: true,
-            waits: None,
+            events: vec![Sampler::Clock],
             rate: Rate::Default,
             duration: None,
             delay: None,
@@ -171,5 +180,28 @@ impl Default for RecordOptions {
             stack_copies: None,
             stray_options: Vec::new(),
         }
+    }
+}
+
+impl RecordOptions {
+    /// Whether running threads are sampled.
+    pub(crate) fn on_cpu(&self) -> bool {
+        self.events.contains(&Sampler::Clock)
+    }
+
+    /// How waits are recorded, if they are.
+    pub(crate) fn waits(&self) -> Option<&WaitOptions> {
+        self.events.iter().find_map(|sampler| match sampler {
+            Sampler::Waits(waits) => Some(waits),
+            Sampler::Clock | Sampler::Counter(_) => None,
+        })
+    }
+
+    /// The counters that are sampled.
+    pub(crate) fn counters(&self) -> impl Iterator<Item = &PerfCounter> {
+        self.events.iter().filter_map(|sampler| match sampler {
+            Sampler::Counter(counter) => Some(counter),
+            Sampler::Clock | Sampler::Waits(_) => None,
+        })
     }
 }

@@ -1,15 +1,16 @@
 //! A recording to a file, from the target to the exit status.
 
-use super::collect::table_reset::MostRows;
 use super::environment::descriptors;
+use super::file_sink::FileSink;
 use super::names::naming::Naming;
 use super::options::{RecordOptions, Target};
 use super::output;
 use super::output::announce::announce;
 use super::output::console::{Console, Summary};
 use super::output::{Destination, Placed, ProfileFile, console};
-use super::session::signals::Signals;
+use super::session::signal_relay::SignalRelay;
 use super::session::stop_reason::StopReason;
+use super::session::until_end::RecordingLoop;
 use super::session::{Session, Start, cost};
 use super::target::launch::Child;
 use super::target::{cpu_use, launch, search};
@@ -19,21 +20,14 @@ use crate::profile::{End, WriteError, Writer, counter};
 use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// A reason to end is looked for this often, if nothing comes.
-pub(super) const PATIENCE: Duration = Duration::from_millis(100);
-/// The recorder forgets what is in the file when it has become so much.
-const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 16, tasks: 1 << 14 };
-/// What was taken reaches the file this often: the most that a killed recorder loses.
-const FLUSH_INTERVAL: Duration = Duration::from_millis(900);
+use std::time::Instant;
 
 /// Records, and returns the exit status: that of a launched command, or `prof`'s own.
 ///
 /// # Errors
 ///
 /// A [`Failure`] with exit status and advice; nothing half-written is left behind.
-pub fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+pub(crate) fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
     let launches = matches!(options.target, Target::Launch(_));
     record(options, command_line).map_err(|error| if launches { before_start(error) } else { error })
 }
@@ -59,7 +53,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let time = local_time();
     let destination =
         Destination::check(&options.output, |path| output::expand(path, pid, &found.name, &time))?;
-    let signals = Signals::install()?;
+    let mut signals = SignalRelay::install()?;
     let mut console =
         Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
     for notice in &destination.notices {
@@ -91,17 +85,11 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let mut writer = Writer::new(file, &session.collector.profile.meta)
         .map_err(|error| write_error(destination.path(), error))?;
     let has_launched = launched_pid.is_some();
-    let started = start(options, &signals, &mut session, &mut child, has_launched)
+    let started = start(options, &mut signals, &mut session, &mut child, has_launched)
         .and_then(|()| Ok(unplaced.place()?))
         .and_then(|placed| {
             announce(&mut console, &mut session, options, &found);
-            match child.as_mut().map_or(Ok(()), Child::release) {
-                Ok(()) => Ok(placed),
-                Err(error) => {
-                    placed.undo();
-                    Err(error)
-                }
-            }
+            release(child.as_mut(), placed)
         });
     let placed = match started {
         Ok(placed) => placed,
@@ -109,7 +97,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
             return match child.filter(|child| has_launched && child.is_released()) {
                 Some(mut child) => {
                     console.error(&error);
-                    Ok(wait_for_command(&mut child, &signals, &mut SignalsSent::default()))
+                    Ok(signals.wait_for(&mut child))
                 }
                 None => Err(error),
             };
@@ -119,12 +107,11 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         let note = format!("note: {why}: this recording goes to `{}`", path.display());
         console.say(&crate::base::safe_text::message(&note));
     }
-    let mut recording = Recording {
+    let mut recording = FileRecording {
         session,
         options,
         child,
         signals,
-        signals_sent: SignalsSent::default(),
         console,
         placed,
         has_launched,
@@ -135,55 +122,32 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     recording.finish(writer, result)
 }
 
+/// Lets the command run; a recording of one that cannot be executed has no file.
+fn release(child: Option<&mut Child>, placed: Placed) -> anyhow::Result<Placed> {
+    match child.map_or(Ok(()), Child::release) {
+        Ok(()) => Ok(placed),
+        Err(error) => {
+            placed.undo();
+            Err(error)
+        }
+    }
+}
+
 /// Begins to sample, after the delay that was asked for.
 fn start(
     options: &RecordOptions,
-    signals: &Signals,
+    signals: &mut SignalRelay,
     session: &mut Session<'_>,
     child: &mut Option<Child>,
     has_launched: bool,
 ) -> anyhow::Result<()> {
     if let Some(delay) = options.delay {
-        if let Some(child) = child {
-            child.release()?;
-        }
-        let end = Instant::now() + delay;
-        while let Some(left) = end.checked_duration_since(Instant::now()) {
-            let has_ended = child.as_mut().is_some_and(|child| child.poll().is_some())
-                || (!has_launched && session.target_has_ended());
-            if has_ended || signals.interrupts() > 0 || signals.end_signal().is_some() {
-                break;
-            }
-            session.wait(left.min(PATIENCE), &[])?;
-        }
+        let mut watch = RecordingLoop { session, child, has_launched, duration: options.duration };
+        watch.pass(delay, |launched| signals.is_asked_to_end(launched))?;
     }
     session.begin(options.duration)?;
     session.prefer_reader();
     Ok(privilege::keep_recording()?)
-}
-
-/// How often each signal was passed on to a command.
-type SignalsSent = [usize; 2];
-
-/// Passes on to the command what has come since the last look.
-fn forward(child: &Child, signals: &Signals, sent: &mut SignalsSent) {
-    for ((signal, count), sent) in signals.end_signals().into_iter().zip(sent) {
-        while *sent < count {
-            child.signal(signal);
-            *sent += 1;
-        }
-    }
-}
-
-/// Waits for the command's end, passing signals on; returns its exit status.
-fn wait_for_command(child: &mut Child, signals: &Signals, sent: &mut SignalsSent) -> u8 {
-    loop {
-        if let Some(status) = child.poll() {
-            return status.clamp(0, 255) as u8;
-        }
-        forward(child, signals, sent);
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Starts the threads that compile tables and look up names, with only the rights that a recording needs to its end.
@@ -225,13 +189,12 @@ pub(super) fn local_time() -> String {
 }
 
 /// A recording that takes samples.
-struct Recording<'a, 'obj> {
+struct FileRecording<'a, 'obj> {
     session: Session<'obj>,
     options: &'a RecordOptions,
     /// The launched command, or the command that times the recording.
     child: Option<Child>,
-    signals: Signals,
-    signals_sent: SignalsSent,
+    signals: SignalRelay,
     console: Console,
     placed: Placed,
     has_launched: bool,
@@ -240,73 +203,26 @@ struct Recording<'a, 'obj> {
     has_written_samples: bool,
 }
 
-impl Recording<'_, '_> {
+impl FileRecording<'_, '_> {
     /// Takes samples until there is a reason to stop.
     fn until_its_end(&mut self, writer: &mut Writer<ProfileFile>) -> anyhow::Result<StopReason> {
-        let mut last_flush = Instant::now();
-        loop {
-            if let Some(reason) = self.stop_reason() {
-                return Ok(reason);
-            }
-            let others: Vec<_> = self.child.iter().filter_map(Child::ended_fd).collect();
-            self.session.wait(PATIENCE, &others)?;
-            for notice in std::mem::take(&mut self.session.notices) {
-                self.console.say(&format!("note: {notice}"));
-            }
-            if last_flush.elapsed() >= FLUSH_INTERVAL {
-                last_flush = Instant::now();
-                let collector = &mut self.session.collector;
-                let has_many_rows = collector.has_many_rows(MOST_ROWS);
-                if has_many_rows {
-                    collector.name_dumped_rows();
-                }
-                self.naming.look(collector, writer)?;
-                writer.flush(&mut collector.profile, true)?;
-                if has_many_rows {
-                    collector.forget_rows();
-                    writer.reset();
-                    self.naming.reset();
-                }
-                let totals = &self.session.collector.totals;
-                self.has_written_samples = totals.samples + totals.waits > 0;
-                // It works: what had this name before has gone its way, or would be lost if this process were killed.
-                self.placed.settle();
-            }
-            let taken = console::taken(&self.session.collector.profile, &self.session.collector.totals);
-            let lost = self.session.lost() + self.session.lost_waits();
-            self.console.status(self.session.elapsed(), &taken, lost, writer.bytes_written());
-        }
-    }
-
-    fn stop_reason(&mut self) -> Option<StopReason> {
-        if let Some(child) = &mut self.child
-            && child.poll().is_some()
-        {
-            return Some(StopReason::CommandEnded);
-        }
-        if let Some(signal) = self.signals.end_signal() {
-            match &self.child {
-                // The signal is the command's; its end ends the recording.
-                Some(child) if self.has_launched => forward(child, &self.signals, &mut self.signals_sent),
-                _ => return Some(StopReason::Signal(signal)),
-            }
-        }
-        let interrupts_to_stop = if self.has_launched { 2 } else { 1 };
-        if self.signals.interrupts() >= interrupts_to_stop {
-            return Some(StopReason::Interrupted);
-        }
-        if self.options.duration.is_some_and(|duration| self.session.elapsed() >= duration) {
-            return Some(StopReason::DurationReached);
-        }
-        if !self.has_launched && self.session.target_has_ended() {
-            let has_begun = self.session.collector.totals.samples + self.session.collector.totals.waits > 0;
-            return Some(if self.session.elapsed() < PATIENCE && !has_begun {
-                StopReason::TargetGone
-            } else {
-                StopReason::TargetEnded
-            });
-        }
-        None
+        let mut watch = RecordingLoop {
+            session: &mut self.session,
+            child: &mut self.child,
+            has_launched: self.has_launched,
+            duration: self.options.duration,
+        };
+        let mut sink = FileSink {
+            signals: &mut self.signals,
+            console: &mut self.console,
+            placed: &mut self.placed,
+            naming: &mut self.naming,
+            writer,
+            has_written_samples: &mut self.has_written_samples,
+            last_flush: Instant::now(),
+        };
+        // A file is wanted to the end.
+        Ok(watch.until_end(&mut sink)?.unwrap_or(StopReason::Stopped))
     }
 
     /// Stops, names, completes the file and says what came of it.
@@ -331,20 +247,7 @@ impl Recording<'_, '_> {
                 Ok(self.name_frames(&mut writer)?)
             })
             .and_then(|()| {
-                let launched = self.child.as_ref().filter(|_| self.has_launched);
-                let ended = launched.and_then(|child| Some((child.pid, child.cpu_time?)));
-                self.session.close_books(self.has_launched, ended)?;
-                let launched = self.child.as_mut().filter(|_| self.has_launched);
-                let (command_status, command_signal) =
-                    launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
-                let refused = self.naming.refused();
-                let profile = &mut self.session.collector.profile;
-                profile.count(counter::PERF_MAPS_REFUSED, refused.len() as u64);
-                if let Some(end) = &mut self.session.collector.profile.end {
-                    (end.command_status, end.command_signal) = (command_status, command_signal);
-                    end.notices.extend(refused.iter().cloned());
-                    (end.cpu_ns, end.max_rss_bytes) = cost::own();
-                }
+                self.complete_end()?;
                 Ok(writer.flush(&mut self.session.collector.profile, true)?)
             });
         if let Err(error) = completed {
@@ -379,6 +282,25 @@ impl Recording<'_, '_> {
         }
     }
 
+    /// Adds to the end record what is known last: the books, how the command ended, the cost.
+    fn complete_end(&mut self) -> anyhow::Result<()> {
+        let launched = self.child.as_ref().filter(|_| self.has_launched);
+        let ended = launched.and_then(|child| Some((child.pid, child.cpu_time?)));
+        self.session.close_books(self.has_launched, ended)?;
+        let launched = self.child.as_mut().filter(|_| self.has_launched);
+        let (command_status, command_signal) =
+            launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
+        let refused = self.naming.refused();
+        let profile = &mut self.session.collector.profile;
+        profile.count(counter::PERF_MAPS_REFUSED, refused.len() as u64);
+        if let Some(end) = &mut profile.end {
+            (end.command_status, end.command_signal) = (command_status, command_signal);
+            end.notices.extend(refused.iter().cloned());
+            (end.cpu_ns, end.max_rss_bytes) = cost::own();
+        }
+        Ok(())
+    }
+
     /// A failure if the file is not where it was meant to be, with its place.
     fn misplaced(&self) -> Option<Failure> {
         let (why, path) = (self.placed.misplaced.as_ref()?, self.placed.path.as_ref()?);
@@ -394,7 +316,7 @@ impl Recording<'_, '_> {
         match self.child.as_mut() {
             Some(child) if self.has_launched => {
                 self.console.error(&error);
-                match wait_for_command(child, &self.signals, &mut self.signals_sent) {
+                match self.signals.wait_for(child) {
                     0 => Ok(exit::FAILED),
                     status => Ok(status),
                 }
@@ -471,7 +393,7 @@ impl Recording<'_, '_> {
         if child.poll().is_none() {
             self.console.say("the command goes on; waiting for its end");
         }
-        let status = wait_for_command(child, &self.signals, &mut self.signals_sent);
+        let status = self.signals.wait_for(child);
         Ok(if status == exit::OK { own_status } else { status })
     }
 
@@ -497,7 +419,7 @@ impl Recording<'_, '_> {
         };
         if self.has_written_samples {
             let end = End {
-                reason: format!("writing the file failed: {}", cause_of(&error)),
+                reason: format!("{}: {}", End::WRITING_FAILED, cause_of(&error)),
                 duration_ns: self.session.elapsed().as_nanos() as u64,
                 threads: self.session.collector.totals.threads.len() as u32,
                 ..End::default()

@@ -17,7 +17,7 @@ impl Recording {
     /// # Errors
     ///
     /// When it cannot be read; says what to do when the file is missing.
-    pub fn load(input: &Input) -> anyhow::Result<Self> {
+    pub(crate) fn load(input: &Input) -> anyhow::Result<Self> {
         let recording = Recording::load_quietly(input)?;
         recording.warn_if_cut(input);
         Ok(recording)
@@ -29,7 +29,7 @@ impl Recording {
     /// # Errors
     ///
     /// When it cannot be read.
-    pub fn load_quietly(input: &Input) -> anyhow::Result<Self> {
+    pub(crate) fn load_quietly(input: &Input) -> anyhow::Result<Self> {
         let (profile, integrity) = match input {
             Input::Stdin => {
                 privilege::input_is_open()?;
@@ -42,6 +42,7 @@ impl Recording {
             },
         };
         let has_samples = profile.events.iter().any(|event| !event.is_empty());
+        let integrity = with_writer(integrity, input, profile.end.is_some());
         Ok(Recording::new(profile, with_the_one_before(integrity, input, has_samples)))
     }
 
@@ -56,7 +57,7 @@ impl Recording {
     }
 
     /// That the file it was read from is not whole. Quotes the file's name.
-    pub fn warning(&self, input: &Input) -> Option<String> {
+    pub(crate) fn warning(&self, input: &Input) -> Option<String> {
         let problem = notes::missing_part(&self.profile, &self.integrity)?;
         Some(match input {
             Input::Stdin => notes::not_whole("standard input", &problem),
@@ -82,6 +83,17 @@ fn open(path: &Path) -> Result<Result<profile::Opened, profile::ReadError>, Fail
     let opened = privilege::as_user(|| profile::Opened::open(path));
     privilege::input_is_open()?;
     Ok(opened)
+}
+
+/// Of a recording that goes on, says who writes it: that it has no end is no damage.
+fn with_writer(mut integrity: Integrity, input: &Input, has_ended: bool) -> Integrity {
+    if let (Input::File(path), false) = (input, has_ended)
+        && let Some(writer) = profile::lock::writer_of(path)
+    {
+        integrity.is_being_written = true;
+        integrity.problem = Some(format!("{writer} is still recording it"));
+    }
+    integrity
 }
 
 /// Of a recording that was killed before it had samples, says where the one is that it was to replace.

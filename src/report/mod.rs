@@ -16,48 +16,52 @@ pub(crate) mod tests;
 mod views;
 mod waits;
 
-pub use export::{ExportJob, ExportShape, export, folded};
+pub use export::folded;
+pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export};
 pub(crate) use load::unreadable;
-pub use model::activity::Activity;
-pub use model::amount::Amount;
+pub(crate) use model::activity::Activity;
+pub(crate) use model::amount::Amount;
 pub(crate) use model::ending::words as ending_words;
-pub use model::group::Group;
 pub(crate) use model::label::thread_name;
-pub use model::label::{Label, LabelId, Labels, Place, PlaceId, Step};
-pub use model::label_key::{LabelKey, Source};
-pub use model::label_kind::LabelKind;
-pub use model::metric::{Metric, Shown};
-pub use model::quality::{Quality, WorstModule};
-pub use model::rollup::{RollupPart, RollupTime};
-pub use model::totals::{ThreadTimes, Times, Totals};
-pub use naming::name::{module_file, module_stem, short};
+pub(crate) use model::label::{Label, LabelId, Labels, Step};
+pub(crate) use model::label_key::{LabelKey, SourceLine};
+pub(crate) use model::label_kind::LabelKind;
+pub use model::metric::Metric;
+pub(crate) use model::metric::Shown;
+pub(crate) use model::quality::Quality;
+pub(crate) use model::totals::{Times, Totals};
+pub(crate) use naming::name::{module_file, module_stem, short};
 pub use naming::style::NameStyle;
-pub use options::{
-    ColorWhen, CommonOptions, DEFAULT_FILE, Destination, ExportFormat, ExportOptions, FilterOptions, Format,
-    Grouping, InfoOptions, Input, NamePattern, PathStep, ReportOptions, SortKey, Space, StackFilter,
-    ThreadFilter, ThreadKey, TimeRange, View,
+pub(crate) use options::{
+    ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, NamePattern, PathStep,
+    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
 };
-pub use print::info::info;
-pub use print::output::replace_file;
-pub use print::render::{render, report};
-pub use print::terminal::Screen;
-pub use print::text::event_title;
+pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
+pub(crate) use options::{FilterOptions, StackFilter};
+pub(crate) use print::info::info;
+pub(crate) use print::output::replace_file;
+pub use print::render::render;
+pub(crate) use print::render::report;
+pub(crate) use print::terminal::Screen;
 pub use print::text::page::Page;
-pub use query::selection::Selection;
+pub(crate) use query::named_since::{NamedSince, PathStart, label_of};
+pub(crate) use query::selection::Selection;
 pub use recording::Recording;
-pub use views::call_tree::{CallTree, Direction, Node, NodeId};
-pub use views::flame::{BoxOf, FlameBox, flame_boxes};
-pub use views::function_table::{FunctionTable, Row};
-pub use views::heat_map::{HeatGrid, HeatMap};
-pub use views::peek::{Peek, peek};
-pub use views::samples_at::{SampleAt, SamplesAt, StackStep};
-pub use views::sandwich::Sandwich;
-pub use views::threads::{
-    ThreadRow, TopWait, thread_rows, thread_rows_with_times, thread_title, threads, threads_with_times,
+pub use views::call_tree::Direction;
+pub(crate) use views::call_tree::{CallTree, Node, NodeId};
+pub(crate) use views::flame::{BoxOf, FlameBox, flame_boxes};
+pub(crate) use views::function_table::{FunctionRow, FunctionTable};
+pub(crate) use views::heat_map::HeatGrid;
+pub use views::samples_at::SamplesAt;
+pub(crate) use views::samples_at::{SampleAt, StackStep};
+pub(crate) use views::sandwich::Sandwich;
+pub(crate) use views::threads::{ThreadRow, TopWait, thread_rows, thread_rows_with_times, thread_title};
+pub use views::timeline::Timeline;
+pub(crate) use views::timeline::{Busy, TimelineRow};
+#[cfg(test)]
+pub(crate) use {
+    views::peek::peek,
+    views::threads::{threads, threads_with_times},
+    waits::site::WaitSite,
+    waits::table::WaitTable,
 };
-pub use views::timeline::{Busy, Timeline, TimelineRow};
-pub use waits::idle::IdleWaits;
-pub use waits::reasons::Reasons;
-pub use waits::site::WaitSite;
-pub use waits::table::{WaitRow, WaitTable};
-pub use waits::waker::WokenBy;

@@ -21,9 +21,9 @@ impl Default for Input {
 }
 
 /// The file that `record` writes and every reader opens when none is named.
-pub const DEFAULT_FILE: &str = "prof.data";
+pub(crate) const DEFAULT_FILE: &str = "prof.data";
 
-/// What one row, box or tree node stands for.
+/// What one row, box or tree node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Grouping {
     /// A function of a module.
@@ -41,7 +41,7 @@ pub enum Grouping {
 
 impl Grouping {
     /// The word for one row.
-    pub fn noun(self) -> &'static str {
+    pub(crate) fn noun(self) -> &'static str {
         match self {
             Grouping::Function => "function",
             Grouping::Line => "line",
@@ -71,7 +71,7 @@ pub enum SortKey {
 
 /// Which frames of a stack are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Space {
+pub(crate) enum Space {
     /// All frames.
     #[default]
     All,
@@ -92,19 +92,19 @@ pub struct TimeRange {
 
 impl TimeRange {
     /// Whether the moment `ns` belongs to it.
-    pub fn contains(self, ns: u64) -> bool {
+    pub(crate) fn contains(self, ns: u64) -> bool {
         self.from_ns.is_none_or(|from| ns >= from) && self.to_ns.is_none_or(|to| ns < to)
     }
 
     /// How much of the time from `from_ns` to `to_ns` belongs to it, ns; `None` when they do not touch.
-    pub fn overlap_ns(self, from_ns: u64, to_ns: u64) -> Option<u64> {
+    pub(crate) fn overlap_ns(self, from_ns: u64, to_ns: u64) -> Option<u64> {
         let from = self.from_ns.map_or(from_ns, |from| from.max(from_ns));
         let to = self.to_ns.map_or(to_ns, |to| to.min(to_ns));
         (from < to || (from_ns >= to_ns && self.contains(from_ns))).then(|| to.saturating_sub(from))
     }
 
     /// Whether it is the whole recording.
-    pub fn is_everything(self) -> bool {
+    pub(crate) fn is_everything(self) -> bool {
         self == TimeRange::default()
     }
 }
@@ -115,32 +115,32 @@ pub struct FilterOptions {
     /// Keep samples with a frame whose name matches.
     pub focus: Option<String>,
     /// Drop samples with a frame whose name matches.
-    pub ignore: Option<String>,
+    pub(crate) ignore: Option<String>,
     /// Take frames whose name matches out of the stacks; the samples stay.
-    pub hide: Option<String>,
+    pub(crate) hide: Option<String>,
     /// Keep samples of threads whose name matches.
-    pub thread: Option<String>,
+    pub(crate) thread: Option<String>,
     /// Keep samples of these processes; all when empty.
-    pub pids: Vec<u32>,
+    pub(crate) pids: Vec<u32>,
     /// Keep samples of these threads; all when empty.
-    pub tids: Vec<u32>,
+    pub(crate) tids: Vec<u32>,
     /// Keep samples of threads that every one of these means.
-    pub threads: Vec<ThreadFilter>,
+    pub(crate) threads: Vec<ThreadFilter>,
     /// Keep samples taken on these CPUs; all when empty.
-    pub cpus: Vec<u16>,
+    pub(crate) cpus: Vec<u16>,
     /// Keep samples of this time, and the part of waits that lies in it.
     pub time: TimeRange,
     /// User frames, kernel frames or both.
-    pub space: Space,
+    pub(crate) space: Space,
     /// Keep idle waits (see [`super::waits::idle::IdleWaits`]).
-    pub idle: bool,
+    pub(crate) idle: bool,
     /// What is done to the stacks after all that, one after the other.
-    pub stacks: Vec<StackFilter>,
+    pub(crate) stacks: Vec<StackFilter>,
 }
 
 impl FilterOptions {
     /// Whether any filter asks for functions or frames: what it leaves is known of samples and waits with a stack only.
-    pub fn is_on_code(&self) -> bool {
+    pub(crate) fn is_on_code(&self) -> bool {
         self.hide.is_some() || self.drops_by_code()
     }
 
@@ -156,19 +156,19 @@ impl FilterOptions {
 }
 
 /// A thread, or all of one name and process, by names: the same in a later state of a recording. Foreign text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadKey {
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct ThreadKey {
     /// Name of the threads.
-    pub thread: String,
+    pub(crate) thread: String,
     /// Name of their process.
-    pub process: String,
+    pub(crate) process: String,
     /// The thread, where it is one.
-    pub tid: Option<u32>,
+    pub(crate) tid: Option<u32>,
 }
 
 /// Which threads, by what views show of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ThreadFilter {
+pub(crate) enum ThreadFilter {
     /// Those of one row of a table.
     Row(ThreadKey),
     /// Those whose name matches.
@@ -177,16 +177,16 @@ pub enum ThreadFilter {
 
 /// A regular expression for names.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamePattern {
+pub(crate) struct NamePattern {
     /// The expression.
-    pub text: String,
+    pub(crate) text: String,
     /// Names of threads have their ids behind them, as where each thread is for itself.
-    pub has_tids: bool,
+    pub(crate) has_tids: bool,
 }
 
 /// One step of what is done to the stacks, each on the result of the one before. Labels are meant exactly.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StackFilter {
+pub(crate) enum StackFilter {
     /// Keep samples with this on their stack.
     Focus(LabelKey),
     /// Drop samples with this on their stack.
@@ -207,11 +207,11 @@ pub enum StackFilter {
 
 /// One step of a path through a call tree, by names: the same in another tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PathStep {
+pub(crate) struct PathStep {
     /// What is called.
-    pub label: LabelKey,
+    pub(crate) label: LabelKey,
     /// It was inlined.
-    pub is_inlined: bool,
+    pub(crate) is_inlined: bool,
 }
 
 /// What `report` and `export` have in common.
@@ -223,7 +223,7 @@ pub struct CommonOptions {
     pub metric: Option<Metric>,
     /// Which samples and frames.
     pub filter: FilterOptions,
-    /// What one row stands for.
+    /// What one row is.
     pub grouping: Grouping,
     /// Whether functions that were inlined into others are frames of their own.
     pub inline: bool,
@@ -256,8 +256,8 @@ impl Default for CommonOptions {
 
 /// The shape of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum View {
-    /// What answers the first question: [`View::Waits`] for waiting time, else [`View::Flat`].
+pub enum ReportView {
+    /// What answers the first question: [`ReportView::Waits`] for waiting time, else [`ReportView::Flat`].
     #[default]
     Overview,
     /// One row for each function.
@@ -274,12 +274,12 @@ pub enum View {
     Waits,
 }
 
-impl View {
-    /// The view itself, or the one that [`View::Overview`] stands for with these events.
-    pub fn of(&self, shown: &Shown<'_>) -> &View {
+impl ReportView {
+    /// The view itself, or the one that [`ReportView::Overview`] stands for with these events.
+    pub(crate) fn of(&self, shown: &Shown<'_>) -> &ReportView {
         match self {
-            View::Overview if shown.metric() == Some(Metric::OffCpu) => &View::Waits,
-            View::Overview => &View::Flat,
+            ReportView::Overview if shown.metric() == Metric::OffCpu => &ReportView::Waits,
+            ReportView::Overview => &ReportView::Flat,
             view => view,
         }
     }
@@ -291,7 +291,7 @@ pub enum Format {
     /// For people.
     #[default]
     Text,
-    /// `prof.report/1` and its like.
+    /// `prof.report/2` and its like.
     Json,
     /// A header line and one line for each row, cells separated by tabs.
     Tsv,
@@ -309,13 +309,13 @@ pub enum ColorWhen {
     Never,
 }
 
-/// Everything that `prof report` can be told.
+/// All options of `prof report`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportOptions {
     /// Which samples and frames of which profile.
     pub common: CommonOptions,
     /// The shape.
-    pub view: View,
+    pub view: ReportView,
     /// The language.
     pub format: Format,
     /// The order of a table's rows.
@@ -330,15 +330,43 @@ pub struct ReportOptions {
     pub pager: bool,
 }
 
+/// Which rows of a sorted table are shown: its first ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RowLimits {
+    /// So many at most.
+    pub(crate) most: usize,
+    /// Of those with this share of all or more, percent.
+    pub(crate) least_percent: f64,
+}
+
+impl RowLimits {
+    /// The rows that are shown of `rows`, which are sorted by their `share`, percent, largest first.
+    pub(super) fn of<R>(self, rows: &[R], share: impl Fn(&R) -> f64) -> &[R] {
+        let heavy = rows.partition_point(|row| share(row) >= self.least_percent);
+        &rows[..heavy.min(self.most)]
+    }
+}
+
 impl ReportOptions {
     /// Rows of a flat report when nothing else is asked for.
-    pub const DEFAULT_ROWS: usize = 20;
+    pub(crate) const DEFAULT_ROWS: usize = 20;
     /// Smallest branch of a tree when nothing else is asked for, percent of all.
-    pub const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
+    pub(crate) const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
 
     /// Most rows, where all are shown unless fewer are asked for.
     pub(super) fn most_rows(&self) -> usize {
         self.rows.filter(|rows| *rows > 0).unwrap_or(usize::MAX)
+    }
+
+    /// The rows of a table for people.
+    pub(super) fn limits_for_people(&self) -> RowLimits {
+        let most = if self.rows.is_none() { Self::DEFAULT_ROWS } else { self.most_rows() };
+        RowLimits { most, least_percent: self.least_percent() }
+    }
+
+    /// The rows of a table for programs, which get all unless they ask for less.
+    pub(super) fn limits_for_programs(&self) -> RowLimits {
+        RowLimits { most: self.most_rows(), least_percent: self.least_percent() }
     }
 
     /// Rows of at least this share are shown, percent, where all are shown unless fewer are asked for.
@@ -351,7 +379,7 @@ impl Default for ReportOptions {
     fn default() -> Self {
         ReportOptions {
             common: CommonOptions::default(),
-            view: View::default(),
+            view: ReportView::default(),
             format: Format::default(),
             sort: SortKey::default(),
             rows: None,
@@ -362,27 +390,18 @@ impl Default for ReportOptions {
     }
 }
 
-/// What `prof info` can be told.
+/// Options of `prof info`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct InfoOptions {
+pub(crate) struct InfoOptions {
     /// The profile.
-    pub input: Input,
+    pub(crate) input: Input,
     /// `prof.info/1` instead of text.
-    pub json: bool,
-}
-
-/// What is written by `export`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExportFormat {
-    /// A flame graph for a browser.
-    Svg,
-    /// One line for each distinct stack: `comm;root;…;leaf WEIGHT`.
-    Folded,
+    pub(crate) json: bool,
 }
 
 /// Where an export goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Destination {
+pub(crate) enum ReportDestination {
     /// Standard output.
     Stdout,
     /// A file; an existing regular one is replaced only with `force`.
@@ -394,25 +413,21 @@ pub enum Destination {
     },
 }
 
-/// Everything that `prof export` can be told.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExportOptions {
+/// Of which samples an export is, and how it shows them.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct ExportOptions {
     /// Which samples and frames of which profile.
-    pub common: CommonOptions,
-    /// What is written.
-    pub format: ExportFormat,
-    /// Where it goes.
-    pub destination: Destination,
+    pub(crate) common: CommonOptions,
     /// The weight is the number of samples or waits instead of ns.
-    pub count: bool,
+    pub(crate) count: bool,
     /// SVG: the title instead of `NAME on-CPU, 10.0 s`.
-    pub title: Option<String>,
+    pub(crate) title: Option<String>,
     /// SVG: the line below instead of the command and the date.
-    pub subtitle: Option<String>,
+    pub(crate) subtitle: Option<String>,
     /// SVG: the root on top.
-    pub icicle: bool,
+    pub(crate) icicle: bool,
     /// SVG: no command and no date.
-    pub no_meta: bool,
+    pub(crate) no_meta: bool,
     /// SVG: boxes with a smaller share of all are not drawn, percent; their time stays in the boxes below them.
-    pub min_percent: Option<f64>,
+    pub(crate) min_percent: Option<f64>,
 }

@@ -17,7 +17,7 @@ pub struct Recording {
     /// What was recorded.
     pub profile: Profile,
     /// How much of the file could be read.
-    pub integrity: Integrity,
+    pub(crate) integrity: Integrity,
     /// Why threads waited, once somebody asked.
     reasons: OnceLock<Reasons>,
     /// All running and waiting time, once somebody asked.
@@ -49,24 +49,24 @@ impl Recording {
     }
 
     /// The same, of a recording that goes on and some of whose frames get their names later.
-    pub fn with_names_to_come(self, frames: Vec<FrameId>) -> Self {
+    pub(crate) fn with_names_to_come(self, frames: Vec<FrameId>) -> Self {
         Recording { names_to_come: frames, ..self }
     }
 
     /// The same, of a recording that goes on: with what it cost in the last seconds.
-    pub fn with_late_cost(self, late_cost: Option<CpuShares>) -> Self {
+    pub(crate) fn with_late_cost(self, late_cost: Option<CpuShares>) -> Self {
         Recording { late_cost, ..self }
     }
 
     /// Of the frames of all samples those whose names are still being read.
-    pub fn frames_to_name(&self, quality: &Quality) -> u64 {
+    pub(crate) fn frames_to_name(&self, quality: &Quality) -> u64 {
         let samples = |frame: &FrameId| quality.samples_of_frame.get(frame.index()).copied().unwrap_or(0);
         self.names_to_come.iter().map(samples).fold(0, u64::saturating_add)
     }
 
     /// What recording cost, for one line: what `prof` used of a CPU while it recorded, and the CPU time that it took before
     /// and after. Of a recording that goes on it is that of the last seconds. `None` when it is not known.
-    pub fn cost_words(&self) -> Option<String> {
+    pub(crate) fn cost_words(&self) -> Option<String> {
         if let Some(late) = self.late_cost {
             return Some(units::cpu_shares(late));
         }
@@ -82,7 +82,7 @@ impl Recording {
     }
 
     /// The same in several lines, with what belongs to no share.
-    pub fn cost_lines(&self) -> Vec<String> {
+    pub(crate) fn cost_lines(&self) -> Vec<String> {
         let Some(end) = &self.profile.end else { return Vec::new() };
         let mut lines = Vec::new();
         lines.extend(self.late_cost.map(|late| format!("{} in the last 10 s", units::cpu_shares(late))));
@@ -98,22 +98,22 @@ impl Recording {
     }
 
     /// Why threads waited. Decided when asked for the first time; the profile must not change afterwards.
-    pub fn reasons(&self) -> &Reasons {
+    pub(crate) fn reasons(&self) -> &Reasons {
         self.reasons.get_or_init(|| Reasons::of(&self.profile))
     }
 
     /// Which waits are idle. Decided when asked for the first time; the profile must not change afterwards.
-    pub fn idle_waits(&self) -> &IdleWaits {
+    pub(crate) fn idle_waits(&self) -> &IdleWaits {
         self.idle.get_or_init(|| IdleWaits::of(&self.profile, self.groups()))
     }
 
     /// The part of which only sums for each step of time are left.
-    pub fn rollup_time(&self) -> &RollupTime {
+    pub(crate) fn rollup_time(&self) -> &RollupTime {
         self.rollup.get_or_init(|| RollupTime::of(&self.profile))
     }
 
     /// Counts equal samples now, for all selections that follow: worth it for a profile that is looked at in many ways.
-    pub fn count_once(&self) {
+    pub(crate) fn count_once(&self) {
         let _ = self.groups();
     }
 

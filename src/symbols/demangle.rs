@@ -13,7 +13,7 @@ const MAX_NAME_BYTES: usize = 8 << 10;
 /// Only names that begin as mangled names do (`_Z`, `__Z`, `_R`) are demangled, so that C functions called
 /// `f`, `i` or `v` keep their names. What a compiler split off a function (`.cold`, `.part.0`,
 /// `.constprop.0`) stays visible. A name that cannot be demangled is returned as it is.
-pub fn demangle(raw: &str) -> Cow<'_, str> {
+pub(crate) fn demangle(raw: &str) -> Cow<'_, str> {
     if raw.len() > MAX_RAW_BYTES {
         return Cow::Borrowed(raw);
     }

@@ -1,6 +1,7 @@
 //! Why nothing at all could be said about a module.
 
 use crate::base::memory_budget::Refused;
+use crate::elf::ElfError;
 
 /// Why a file or list could not be used as a source of names.
 #[derive(Debug, thiserror::Error)]
@@ -9,19 +10,13 @@ pub enum SymbolError {
     /// The operating system refused.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// The file does not start as an ELF file does.
-    #[error("not an ELF file")]
-    NotElf,
-    /// An ELF file of a kind that is not read: big-endian, or an unknown class.
-    #[error("unsupported ELF file: {0}")]
-    Unsupported(&'static str),
-    /// A table of the file contradicts itself or lies outside of it.
-    #[error("damaged ELF file: {0}")]
-    Damaged(&'static str),
-    /// A table is larger than [`super::limits::Limits`] allow.
+    /// The ELF file, or a table of it, cannot be used.
+    #[error(transparent)]
+    Elf(#[from] ElfError),
+    /// A list is larger than [`super::limits::NamingLimits`] allow.
     #[error("{what} of {size} bytes or entries is over the limit of {limit}")]
     TooBig {
-        /// The table.
+        /// The list.
         what: &'static str,
         /// Its size.
         size: u64,
@@ -31,7 +26,7 @@ pub enum SymbolError {
     /// There is no memory for it.
     #[error(transparent)]
     NoMemory(#[from] Refused),
-    /// Time ran out, or the work was told to stop.
+    /// Time ran out, or the work was asked to stop.
     #[error("stopped before its names were read")]
     Stopped,
     /// All kernel addresses read as zero.

@@ -3,12 +3,12 @@
 //! A line is `ADDRESS TYPE NAME` with an optional `[MODULE]` behind a tab; BPF programs have module `bpf`.
 //! There are no sizes. A function reaches to the next symbol of any kind, data too; before a border (the
 //! end of the kernel's text, another module) it reaches a few pages at most, because what
-//! lies behind the last function of a module is not listed.
+//! lies after the last function of a module is not listed.
 
 use super::error::SymbolError;
-use super::limits::Limits;
+use super::limits::NamingLimits;
+use super::limits::cut_text;
 use super::lines::read_line;
-use super::sections::source::cut_text;
 use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::fs::File;
@@ -26,18 +26,18 @@ const LOWEST_KERNEL_ADDRESS: u64 = 1 << 63;
 
 /// A kernel function at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KernelSymbol<'a> {
+pub(crate) struct KernelSymbol<'a> {
     /// Name as the kernel has it.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// The module with its brackets: `[nf_tables]`, `[bpf]`. `None` for the kernel itself.
-    pub module: Option<&'a str>,
+    pub(crate) module: Option<&'a str>,
     /// Address of the function's first byte.
-    pub address: u64,
+    pub(crate) address: u64,
 }
 
 /// One listed address.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct KernelRow {
     address: u64,
     /// First byte of the name in `names`.
     name: u32,
@@ -49,9 +49,9 @@ struct Row {
 
 /// The functions of a running kernel.
 #[derive(Debug, Clone, Default)]
-pub struct KernelSymbols {
+pub(crate) struct KernelSymbols {
     /// Sorted by address, one row each.
-    rows: Vec<Row>,
+    rows: Vec<KernelRow>,
     names: String,
     modules: Vec<String>,
     stext: Option<u64>,
@@ -97,7 +97,7 @@ impl KernelSymbols {
     /// # Errors
     /// [`SymbolError::KernelRestricted`] when addresses are hidden from this process, else as
     /// [`KernelSymbols::parse`].
-    pub fn load() -> Result<Self, SymbolError> {
+    pub(crate) fn load() -> Result<Self, SymbolError> {
         Self::load_from(Self::open()?)
     }
 
@@ -105,7 +105,7 @@ impl KernelSymbols {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn open() -> std::io::Result<File> {
+    pub(crate) fn open() -> std::io::Result<File> {
         File::open("/proc/kallsyms")
     }
 
@@ -113,20 +113,20 @@ impl KernelSymbols {
     ///
     /// # Errors
     /// As [`KernelSymbols::load`].
-    pub fn load_from(file: File) -> Result<Self, SymbolError> {
-        Self::parse(BufReader::with_capacity(1 << 18, file), &Limits::default())
+    pub(crate) fn load_from(file: File) -> Result<Self, SymbolError> {
+        Self::parse(BufReader::with_capacity(1 << 18, file), &NamingLimits::default())
     }
 
     /// Reads lines of the form of `/proc/kallsyms`. Lines of another form are passed over.
     ///
     /// # Errors
     /// When reading fails, when no kernel address is listed, when all are zero, and when there are more
-    /// than [`Limits::max_symbols`].
-    pub fn parse(mut reader: impl BufRead, limits: &Limits) -> Result<Self, SymbolError> {
-        let mut builder = Builder::default();
+    /// than [`NamingLimits::max_symbols`].
+    pub(crate) fn parse(mut reader: impl BufRead, limits: &NamingLimits) -> Result<Self, SymbolError> {
+        let mut builder = KernelBuilder::default();
         let mut line = Vec::new();
         while read_line(&mut reader, &mut line, MAX_LINE_BYTES)? {
-            if let Some(symbol) = Line::parse(&line) {
+            if let Some(symbol) = KernelLine::parse(&line) {
                 builder.add(symbol);
             }
             if builder.found.len() as u64 > limits.max_symbols || builder.names.len() > u32::MAX as usize / 2
@@ -140,33 +140,28 @@ impl KernelSymbols {
 
     /// Where the functions lie that every wait goes through (`__sched`): stacks of waiting threads leave them out, as
     /// the kernel's own do.
-    pub fn scheduler_text(&self) -> Option<std::ops::Range<u64>> {
+    pub(crate) fn scheduler_text(&self) -> Option<std::ops::Range<u64>> {
         self.scheduler_text.clone()
     }
 
     /// Address of the first byte of the kernel's text, by which recordings of one boot can be related.
-    pub fn stext(&self) -> Option<u64> {
+    pub(crate) fn stext(&self) -> Option<u64> {
         self.stext
     }
 
     /// The lowest known address of a module, named with its brackets, by which addresses in it can be related.
-    pub fn module_start(&self, name: &str) -> Option<u64> {
+    pub(crate) fn module_start(&self, name: &str) -> Option<u64> {
         let module = self.modules.iter().skip(1).position(|known| known == name)? + 1;
         self.rows.iter().find(|row| usize::from(row.module) == module).map(|row| row.address)
     }
 
     /// Number of functions known.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.rows.iter().filter(|row| row.name_len > 0).count()
     }
 
-    /// Whether no function is known.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The function that `address` lies in; `None` where no listed function can be.
-    pub fn lookup(&self, address: u64) -> Option<KernelSymbol<'_>> {
+    pub(crate) fn lookup(&self, address: u64) -> Option<KernelSymbol<'_>> {
         let find = || self.rows.partition_point(|row| row.address <= address);
         let after = self.recent.or_find(address, find);
         let row = self.rows.get(after.checked_sub(1)?)?;
@@ -198,7 +193,7 @@ impl KernelSymbols {
 
 /// The fields of a line.
 #[derive(Debug, Clone, Copy)]
-struct Line<'a> {
+struct KernelLine<'a> {
     address: u64,
     kind: u8,
     name: &'a str,
@@ -206,7 +201,7 @@ struct Line<'a> {
     module: Option<&'a str>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> KernelLine<'a> {
     fn parse(line: &'a [u8]) -> Option<Self> {
         let line = std::str::from_utf8(line).ok()?;
         let mut fields = line.split_ascii_whitespace();
@@ -214,21 +209,21 @@ impl<'a> Line<'a> {
         let &[kind] = fields.next()?.as_bytes() else { return None };
         let name = fields.next()?;
         let module = fields.next().and_then(|field| field.strip_prefix('[')?.strip_suffix(']'));
-        Some(Line { address, kind, name, module })
+        Some(KernelLine { address, kind, name, module })
     }
 }
 
 /// A row before the best of each address is chosen.
 #[derive(Debug, Clone, Copy)]
-struct Found {
-    row: Row,
+struct FoundSymbol {
+    row: KernelRow,
     /// Lower is better: function before data, then global, weak, local.
     rank: u8,
 }
 
 #[derive(Debug, Default)]
-struct Builder {
-    found: Vec<Found>,
+struct KernelBuilder {
+    found: Vec<FoundSymbol>,
     names: String,
     modules: Vec<String>,
     module_ids: FxHashMap<String, u16>,
@@ -240,8 +235,8 @@ struct Builder {
 const MARKS: [&str; 7] =
     ["_text", "_stext", "_etext", "_sinittext", "_einittext", "__sched_text_start", "__sched_text_end"];
 
-impl Builder {
-    fn add(&mut self, line: Line<'_>) {
+impl KernelBuilder {
+    fn add(&mut self, line: KernelLine<'_>) {
         self.saw_any = true;
         if line.address < LOWEST_KERNEL_ADDRESS {
             return;
@@ -261,7 +256,8 @@ impl Builder {
         let (name, name_len) = (self.names.len() as u32, text.len() as u16);
         self.names.push_str(text);
         let module = line.module.map_or(0, |module| self.module(module));
-        self.found.push(Found { row: Row { address: line.address, name, name_len, module }, rank });
+        self.found
+            .push(FoundSymbol { row: KernelRow { address: line.address, name, name_len, module }, rank });
     }
 
     /// Index of a module, from 1.
@@ -280,11 +276,11 @@ impl Builder {
     }
 
     fn finish(self) -> Result<KernelSymbols, SymbolError> {
-        let Builder { mut found, names, modules, saw_any, marks, .. } = self;
+        let KernelBuilder { mut found, names, modules, saw_any, marks, .. } = self;
         if found.is_empty() {
             return Err(if saw_any { SymbolError::KernelRestricted } else { SymbolError::NoKernelSymbols });
         }
-        let name_of = |row: &Row| {
+        let name_of = |row: &KernelRow| {
             let start = row.name as usize;
             names.get(start..start + usize::from(row.name_len)).unwrap_or_default()
         };
@@ -343,7 +339,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
 ";
 
     fn parse(list: &str) -> Result<KernelSymbols, SymbolError> {
-        KernelSymbols::parse(list.as_bytes(), &Limits::default())
+        KernelSymbols::parse(list.as_bytes(), &NamingLimits::default())
     }
 
     fn name(symbols: &KernelSymbols, address: u64) -> Option<(&str, Option<&str>)> {
@@ -352,7 +348,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
 
     #[test]
     fn a_module_starts_at_its_lowest_function() {
-        let symbols = KernelSymbols::parse(LIST.as_bytes(), &Limits::default()).unwrap();
+        let symbols = KernelSymbols::parse(LIST.as_bytes(), &NamingLimits::default()).unwrap();
         assert_eq!(symbols.module_start("[nf_tables]"), Some(0xffff_ffff_c000_0000));
         assert_eq!(symbols.module_start("[other]"), None);
     }
@@ -366,7 +362,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
             (0xffffffff8100003f, Some(("__do_one_alias", None))),
             (0xffffffff81000040, Some(("do_two", None))),
             (0xffffffff8100008f, Some(("do_last", None))),
-            // SamplesAt the text, however near.
+            // After the text, however near.
             (0xffffffff81000090, None),
             (0xffffffff81000091, None),
             (0xffffffff81200004, None),
@@ -404,7 +400,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
 
     #[test]
     fn limits_hold() {
-        let limits = Limits { max_symbols: 3, ..Limits::default() };
+        let limits = NamingLimits { max_symbols: 3, ..NamingLimits::default() };
         assert!(matches!(KernelSymbols::parse(LIST.as_bytes(), &limits), Err(SymbolError::TooBig { .. })));
         let long = format!("ffffffff81000000 T {}\nffffffff81000010 T next\n", "x".repeat(1 << 20));
         assert_eq!(parse(&long).unwrap().lookup(0xffffffff81000018).unwrap().name, "next");
@@ -432,7 +428,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400), at in any::<u64>()) {
             let mut list = LIST.as_bytes().to_vec();
             list.extend_from_slice(&bytes);
-            let symbols = KernelSymbols::parse(list.as_slice(), &Limits::default()).unwrap();
+            let symbols = KernelSymbols::parse(list.as_slice(), &NamingLimits::default()).unwrap();
             symbols.lookup(at);
         }
 

@@ -25,7 +25,7 @@ const MAX_COPIED_BYTES: u64 = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Work {
     deadline: Mutex<Deadline>,
-    memory: Mutex<Memory>,
+    memory: Mutex<WorkMemory>,
     /// Address of a local variable near the start of the stack of the thread that works; 0: not counted.
     stack_base: AtomicUsize,
     until_tick: AtomicU32,
@@ -36,7 +36,7 @@ pub(super) struct Work {
 }
 
 #[derive(Debug)]
-struct Memory {
+struct WorkMemory {
     reservation: Reservation,
     used: u64,
     refused: Option<Refused>,
@@ -44,8 +44,8 @@ struct Memory {
 
 /// Why a read was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// Time was up, or the work was told to stop.
+pub(super) enum WorkRefusal {
+    /// Time was up, or the work was asked to stop.
     Late,
     /// Too many reads, too many copies, or too deep a recursion.
     Spent,
@@ -61,7 +61,7 @@ impl Work {
         let reservation = budget.reserve(RESERVE_STEP.min(budget.limit_bytes()), deadline)?;
         Ok(Arc::new(Work {
             deadline: Mutex::new(deadline.clone()),
-            memory: Mutex::new(Memory { reservation, used: 0, refused: None }),
+            memory: Mutex::new(WorkMemory { reservation, used: 0, refused: None }),
             stack_base: AtomicUsize::new(0),
             until_tick: AtomicU32::new(READS_PER_TICK),
             copied: AtomicU64::new(0),
@@ -98,16 +98,16 @@ impl Work {
     }
 
     /// Why something was refused since the last beginning, if it was.
-    pub(super) fn refusal(&self) -> Option<Refusal> {
+    pub(super) fn refusal(&self) -> Option<WorkRefusal> {
         if self.is_late.load(Ordering::Relaxed) {
-            return Some(Refusal::Late);
+            return Some(WorkRefusal::Late);
         }
         if let Some(refused) = self.memory().refused {
-            return Some(Refusal::Memory(refused));
+            return Some(WorkRefusal::Memory(refused));
         }
         let (is_spent, is_damaged) = (&self.is_spent, &self.is_damaged);
-        (is_spent.load(Ordering::Relaxed).then_some(Refusal::Spent))
-            .or(is_damaged.load(Ordering::Relaxed).then_some(Refusal::Damaged))
+        (is_spent.load(Ordering::Relaxed).then_some(WorkRefusal::Spent))
+            .or(is_damaged.load(Ordering::Relaxed).then_some(WorkRefusal::Damaged))
     }
 
     /// Whether time ran out.
@@ -166,7 +166,7 @@ impl Work {
         self.memory().used
     }
 
-    fn memory(&self) -> std::sync::MutexGuard<'_, Memory> {
+    fn memory(&self) -> std::sync::MutexGuard<'_, WorkMemory> {
         // The numbers are never left half changed.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -255,7 +255,7 @@ mod tests {
         let refused = charge.add(11).unwrap_err();
         assert_eq!(
             (refused.needs_bytes, work.refusal()),
-            (refused.limit_bytes + 1, Some(Refusal::Memory(refused)))
+            (refused.limit_bytes + 1, Some(WorkRefusal::Memory(refused)))
         );
         charge.shrink_to(RESERVE_STEP);
         assert_eq!((budget.used_bytes(), work.used_bytes()), (RESERVE_STEP, RESERVE_STEP));

@@ -1,21 +1,21 @@
 //! The terminal interface: a flame graph and tables of a profile, of a file or live.
 //!
-//! Key ─► [`app::action::Action`] ─► [`app::state::App::update`] ─► [`widgets::screen::draw`]. What is drawn is a
+//! Key ─► [`app::action::Action`] ─► [`app::state::App::update`] ─► [`screen::draw`]. What is drawn is a
 //! [`compute::picture::Picture`] that a thread of its own computes from the recording with the words of `report`; the
 //! screen shows the last one and never waits.
-pub mod app;
-pub mod compute;
+pub(crate) mod app;
+pub(crate) mod compute;
 pub(crate) mod options;
-pub mod terminal;
+pub(crate) mod screen;
+pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;
-pub mod views;
-pub mod widgets;
+pub(crate) mod views;
+pub(crate) mod widgets;
 use crate::base::failure::Failure;
 use crate::report::Recording;
-pub use app::action::{Feed, LiveCommand, LiveCommands, LiveStatus, Seen};
-pub use app::feed::{FeedReceiver, FeedSender, feed};
-pub use app::session::{Source, run_source};
+pub(crate) use app::action::{Feed, LiveCommand, LiveStatus, Seen};
+pub(crate) use app::session::{SessionSource, run_source};
 pub use options::TuiOptions;
 use std::ffi::OsStr;
 use std::io::IsTerminal;
@@ -26,11 +26,20 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// When there is no terminal, the profile cannot be read, or it holds nothing to show.
-pub fn run(options: &TuiOptions) -> anyhow::Result<u8> {
+pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
     require_terminal()?;
     let recording = Arc::new(Recording::load_quietly(&options.common.input)?);
     recording.shown(options.common.metric)?;
-    run_source(options, Source::File(recording))
+    show(options, recording)
+}
+
+/// Shows a recording until the user has enough; returns the exit status.
+///
+/// # Errors
+///
+/// When the terminal cannot be used.
+pub fn show(options: &TuiOptions, recording: Arc<Recording>) -> anyhow::Result<u8> {
+    run_source(options, SessionSource::File(recording))
 }
 
 /// Refuses to draw into a file, a pipe, or a terminal that says that it cannot be drawn on.
@@ -38,7 +47,7 @@ pub fn run(options: &TuiOptions) -> anyhow::Result<u8> {
 /// # Errors
 ///
 /// A usage failure that names the command for that.
-pub fn require_terminal() -> Result<(), Failure> {
+pub(crate) fn require_terminal() -> Result<(), Failure> {
     refuse(std::io::stdout().is_terminal(), std::env::var_os("TERM").as_deref())
 }
 

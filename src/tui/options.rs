@@ -1,21 +1,21 @@
-//! What `prof tui` is told.
+//! Options of `prof tui`.
 
 use crate::report::{ColorWhen, CommonOptions};
 use crate::tui::app::action;
 
-/// Everything that `prof tui` can be told.
+/// All options of `prof tui`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TuiOptions {
     /// Which samples and frames of which profile.
-    pub common: CommonOptions,
+    pub(crate) common: CommonOptions,
     /// The view that is opened first.
-    pub tab: action::Tab,
+    pub(crate) tab: action::Tab,
     /// Only ASCII characters.
-    pub ascii: bool,
+    pub(crate) ascii: bool,
     /// The mouse is ours.
-    pub mouse: bool,
+    pub(crate) mouse: bool,
     /// When there are colours.
-    pub color: ColorWhen,
+    pub(crate) color: ColorWhen,
 }
 
 impl Default for TuiOptions {

@@ -6,31 +6,32 @@
 //!                          └──── full rules ──────┴────► walk ─► Stack
 //! ```
 //!
-//! [`elf`] reads what unwinding needs from an opened file; [`compile()`] turns call frame information into
+//! [`crate::elf`] reads the opened file; [`compile()`] turns call frame information into
 //! a [`Table`] of sorted rows; [`walk()`] takes the steps that the rows say. Nothing here knows of BPF,
 //! profiles or processes. All bytes are untrusted: [`Limits`] bound size, rows and time.
 
-pub mod arch;
-pub mod code;
-pub mod elf;
+pub(crate) mod arch;
+pub(crate) mod code;
 mod go;
-pub mod rule;
-pub mod table;
-pub mod walk;
+pub(crate) mod limits;
+pub(crate) mod rule;
+pub(crate) mod table;
+pub(crate) mod walk;
 
-pub use arch::architecture::Architecture;
-pub use code::bytes::is_linkage_stub;
-pub use elf::error::ElfError;
-pub use elf::image::{ElfImage, ElfType, Segment};
-pub use elf::limits::Limits;
-pub use go::pclntab::GoTable;
+pub use crate::elf::{Architecture, ElfError, ElfImage, ElfLimits};
+pub(crate) use crate::elf::{ElfType, Segment};
+pub(crate) use code::bytes::is_linkage_stub;
+pub(crate) use go::pclntab::GoTable;
+pub use limits::Limits;
 pub use rule::{Rule, RuleKind};
 pub use table::cfi::CfiSections;
-pub use table::compile::{FirstTable, TableError, compile, compile_first, compile_sections};
-pub use table::rows::{KernelPage, Page, Row, Table};
+pub(crate) use table::compile::FirstTable;
+pub use table::compile::{compile, compile_first, compile_sections};
+pub(crate) use table::rows::KernelPage;
+pub use table::rows::{Page, Row, Table};
+pub use table::span::TableError;
 pub use walk::memory::{Memory, MemoryError, StackCopy};
-pub use walk::registers::{Aarch64Registers, FrameState, Registers};
-pub use walk::stack_ends::StackEnds;
-pub use walk::walker::{
-    End, FoundBy, FrameAddress, MAX_WALKED_FRAMES, MappedModule, ModuleCode, ModuleMap, Stack, walk,
-};
+pub use walk::registers::{FrameState, Registers};
+pub(crate) use walk::stack_ends::StackEnds;
+pub(crate) use walk::walker::MAX_WALKED_FRAMES;
+pub use walk::walker::{End, FoundBy, FrameAddress, MappedModule, ModuleCode, ModuleMap, Stack, walk};

@@ -10,7 +10,7 @@ pub const RSP: u8 = 7;
 
 /// From the place of rbp in libgcc's description of a frame to that of the CFA (`struct _Unwind_Context` of GCC's
 /// libgcc/unwind-dw2.c), bytes. `PROF_SAVED_RBP_BYTES` in `prof.h`.
-pub const SAVED_RBP_BYTES: u64 = 0x60;
+pub(crate) const SAVED_RBP_BYTES: u64 = 0x60;
 
 /// How the CFA (the stack pointer before the call) is found. Numbers as in `enum prof_rule_kind`.
 #[repr(u8)]
@@ -264,7 +264,7 @@ impl Rule {
     }
 
     /// Nothing is on the stack yet: CFA = `stack_pointer`, and the return address is in `link`.
-    pub const fn unpushed(stack_pointer: u8, link: u8) -> Self {
+    pub(crate) const fn unpushed(stack_pointer: u8, link: u8) -> Self {
         Self { ra_kind: RaKind::InReg, aux_reg: link, ..Self::reg(stack_pointer, 0) }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use prof::unwind::walk::registers::Aarch64Registers;
-use prof::unwind::{
+use prof::internals::unwind::Aarch64Registers;
+use prof::internals::unwind::{
     ElfImage, Limits, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Table, compile,
 };
 
@@ -107,7 +107,7 @@ pub(crate) fn visit_stops(name: &str, signature_mask: u64, mut visit: impl FnMut
 /// An ELF file, zeroed where unwinding does not look.
 fn module(name: &str) -> ElfImage {
     let file = std::fs::File::open(directory().join("modules").join(format!("{name}.zst"))).unwrap();
-    ElfImage::parse(zstd::decode_all(file).unwrap(), &Limits::default()).unwrap()
+    ElfImage::parse(zstd::decode_all(file).unwrap(), &Limits::default().elf).unwrap()
 }
 
 /// An ELF file of one page whose code starts with the given bytes, for addresses from 0 on.
@@ -127,5 +127,5 @@ fn bare_code(hex: &str) -> ElfImage {
     bytes[96..104].copy_from_slice(&(code.len() as u64).to_le_bytes());
     bytes[104..112].copy_from_slice(&4096u64.to_le_bytes());
     bytes.extend(code);
-    ElfImage::parse(bytes, &Limits::default()).unwrap()
+    ElfImage::parse(bytes, &Limits::default().elf).unwrap()
 }

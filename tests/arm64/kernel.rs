@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use prof::bpf::{FRAME_ADDRESS, FRAME_BY_FP, outcome};
-use prof::unwind::arch::architecture::SIGNATURE_MASK_48_BITS;
+use prof::internals::bpf::{FRAME_ADDRESS, FRAME_BY_FP, outcome};
+use prof::internals::unwind::arch::architecture::SIGNATURE_MASK_48_BITS;
 
 use crate::case::{Module, Modules, Stop, visit_stops};
 

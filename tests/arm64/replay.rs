@@ -1,7 +1,7 @@
 //! Recorded stacks, walked in user space: frames have to be gdb's, all of them, with proof of the root.
 
-use prof::unwind::arch::architecture::SIGNATURE_MASK_48_BITS;
-use prof::unwind::{End, FoundBy, FrameAddress, FrameState, walk};
+use prof::internals::unwind::arch::architecture::SIGNATURE_MASK_48_BITS;
+use prof::internals::unwind::{End, FoundBy, FrameAddress, FrameState, walk};
 
 use crate::case::visit_stops;
 

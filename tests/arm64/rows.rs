@@ -10,8 +10,8 @@ use gimli::{
     UnwindContext, UnwindSection, UnwindTableRow, Vendor,
 };
 use object::{Object, ObjectSection};
-use prof::unwind::rule::{RaKind, RbpKind};
-use prof::unwind::{Architecture, ElfImage, Limits, Rule, RuleKind, Table, compile};
+use prof::internals::unwind::rule::{RaKind, RbpKind};
+use prof::internals::unwind::{Architecture, ElfImage, Limits, Rule, RuleKind, Table, compile};
 
 use crate::case::directory;
 
@@ -92,7 +92,7 @@ fn files() -> Vec<PathBuf> {
 }
 
 fn table_of(path: &Path) -> Table {
-    let image = ElfImage::open(&File::open(path).unwrap(), &Limits::default()).unwrap();
+    let image = ElfImage::open(&File::open(path).unwrap(), &Limits::default().elf).unwrap();
     assert_eq!(image.architecture(), Architecture::Aarch64);
     compile(&image, &Limits::default()).unwrap()
 }
@@ -148,7 +148,7 @@ fn rows_of_recorded_modules_say_what_gimli_says() {
     for name in ["libc.so.6", "ld-linux-aarch64.so.1", "library"] {
         let packed = File::open(directory().join(format!("modules/{name}.zst"))).unwrap();
         let bytes = zstd::decode_all(packed).unwrap();
-        let image = ElfImage::parse(bytes.clone(), &Limits::default()).unwrap();
+        let image = ElfImage::parse(bytes.clone(), &Limits::default().elf).unwrap();
         let table = compile(&image, &Limits::default()).unwrap();
         let (compared, different) = compare_with_gimli(&bytes, &table, name);
         println!("{name}: {compared} addresses, {different} differ");
@@ -230,7 +230,7 @@ fn following_instructions_says_what_the_entries_say() {
     for path in files {
         let bytes = std::fs::read(&path).unwrap();
         let with = table_of(&path);
-        let image = ElfImage::parse(without_entries(bytes), &Limits::default()).unwrap();
+        let image = ElfImage::parse(without_entries(bytes), &Limits::default().elf).unwrap();
         let without = compile(&image, &Limits::default()).unwrap();
         for segment in image.segments().iter().filter(|segment| segment.is_executable) {
             for address in (segment.address..segment.end()).step_by(4) {

@@ -2,9 +2,9 @@
 
 #![allow(dead_code, reason = "each test and bench uses a part")]
 
-use prof::profile::{
-    AddressSettings, End, EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function,
-    Location, Meta, Module, ModuleId, ModuleKind, Outcome, Profile, Sample, StackId, Task, TaskId, Unit,
+use prof::internals::profile::{
+    AddressSettings, End, EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace,
+    Function, Location, Meta, Module, ModuleId, ModuleKind, Outcome, Profile, Sample, StackId, Task, TaskId,
 };
 
 /// A small random number generator (xorshift64*), so that no dependency's update changes a profile.
@@ -70,7 +70,11 @@ impl Demo {
             clock: "cpu-clock".into(),
             user_only: false,
             recorder_pid: 4400,
-            kernel_addresses: Some(AddressSettings { kptr_restrict: 0, perf_event_paranoid: -1 }),
+            kernel_addresses: Some(AddressSettings {
+                kptr_restrict: 0,
+                perf_event_paranoid: -1,
+                has_syslog: true,
+            }),
             pid_namespace: 4_026_532_211,
             is_command: false,
             notices: Vec::new(),
@@ -83,8 +87,7 @@ impl Demo {
         let task =
             profile.tables.intern_task(Task { pid: 4312, tid: 4312, generation: 0, comm, process: comm });
         let event = profile.add_event(EventInfo {
-            name: "on-cpu".into(),
-            unit: Unit::Nanoseconds,
+            kind: EventKind::ON_CPU,
             sampling: "cpu-clock every 1001 us".into(),
             period: PERIOD_NS,
         });
@@ -155,7 +158,7 @@ impl Demo {
         });
     }
 
-    fn function(&mut self, number: u64) -> prof::profile::FunctionId {
+    fn function(&mut self, number: u64) -> prof::internals::profile::FunctionId {
         let class = FOLDERS[(number / 3 % 7) as usize];
         let name =
             format!("ingest::{class}::Visitor<{}>::visit_{number}(ingest::Node const*, bool)", number % 13);

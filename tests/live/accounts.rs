@@ -4,11 +4,11 @@ use super::fixture;
 use super::machine::{StolenTime, now_ns, turn, turn_alone};
 use super::postgres::Postgres;
 use super::profiler::{Recording, prof, text};
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
 use super::waits_recorded::Waits;
-use prof::profile::{Profile, Reason, ThreadTime};
-use prof::record::live::{Live, LiveEvent};
-use prof::record::{Output, RecordOptions, Target, WaitOptions};
+use prof::internals::profile::{EventKind, Profile, Reason, ThreadTime};
+use prof::internals::record::live::{Live, LiveEvent};
+use prof::internals::record::{Output, RecordOptions, Sampler, Target, WaitOptions};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -84,7 +84,7 @@ fn times_of_threads_are_those_of_the_kernels_own_books() {
 
 /// How long a thread waited for a CPU, each time, ns.
 fn no_cpu_waits(profile: &Profile, tid: u64) -> Vec<u64> {
-    let event = profile.event_named("off-cpu").expect("waits are recorded");
+    let event = profile.event_of(&EventKind::OFF_CPU).expect("waits are recorded");
     let of_thread = event.samples().filter(|row| u64::from(profile.tables.task(row.task).tid) == tid);
     let waits = of_thread.filter_map(|row| row.wait.map(|wait| (row.time_ns, wait)));
     let mut waits: Vec<(u64, u64)> = (waits.filter(|(_, wait)| wait.reason == Reason::NoCpu))
@@ -193,8 +193,12 @@ fn assert_sum_is_printed(what: &str, file: &Path, waits: &Waits) {
     let report =
         prof().args(["report", "--off-cpu", "--idle"]).arg(file).output().expect("`timeout` can be run");
     let sums = text(&report);
-    let line =
-        sums.lines().find(|line| line.starts_with("on-CPU ")).unwrap_or_else(|| panic!("{what}: {sums}"));
+    let begin = sums.lines().skip_while(|line| !line.starts_with("on-CPU "));
+    // A line that is too long goes on in the next one.
+    let mut lines: Vec<&str> = begin.take(2).collect();
+    lines.truncate(if lines.first().is_some_and(|line| line.contains(" = ")) { 1 } else { 2 });
+    let line = &*lines.join(" ");
+    assert!(!line.is_empty(), "{what}: {sums}");
     let numbers: Vec<f64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
     let [parts @ .., whole] = &numbers[..] else { panic!("{what}: {line}") };
     let (parts_s, whole_s): (f64, f64) = (parts.iter().sum(), *whole);
@@ -210,8 +214,6 @@ fn times_of_a_database_under_load_are_those_of_the_kernels_own_books() {
     let Some(_turn) = turn() else { return };
     let Some(postgres) = Postgres::start() else { return };
     let _clients = postgres.load();
-    // pgbench asks for the version on a connection of its own first.
-    std::thread::sleep(Duration::from_millis(700));
     let backends = postgres.backends();
     assert_booked("postgres", &backends, Some(backends.len()));
 }
@@ -219,7 +221,7 @@ fn times_of_a_database_under_load_are_those_of_the_kernels_own_books() {
 #[test]
 fn times_of_a_go_program_are_those_of_the_kernels_own_books() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("goburn", &["20"]) else { return };
+    let Some(program) = Running::fixture("goburn", &[UNTIL_ENDED]) else { return };
     let pids: Vec<u32> = iter::once(program.pid()).collect();
     assert_booked("go", &pids, None);
 }
@@ -247,11 +249,16 @@ fn dead_threads_have_no_time() {
     }
 }
 
+/// How long it is known what a thread did.
+fn known_ns(time: &ThreadTime) -> u64 {
+    time.on_cpu_ns + time.no_cpu_ns + time.blocked_ns
+}
+
 /// Asserts of a picture that no account is behind what was seen of its thread.
 fn assert_consistent(profile: &Profile) {
     let mut seen: HashMap<u32, [u64; 3]> = HashMap::new();
     let tid = |task| profile.tables.task(task).tid;
-    let off_cpu = profile.event_named("off-cpu").expect("waits are recorded");
+    let off_cpu = profile.event_of(&EventKind::OFF_CPU).expect("waits are recorded");
     for sample in off_cpu.samples() {
         let Some(wait) = sample.wait else { continue };
         let [blocked_ns, no_cpu_ns, last_ns] = seen.entry(tid(sample.task)).or_default();
@@ -259,8 +266,8 @@ fn assert_consistent(profile: &Profile) {
         *last_ns = (sample.time_ns + wait.duration_ns).max(*last_ns);
     }
     for time in &profile.thread_times {
-        let sum_ns = time.on_cpu_ns + time.no_cpu_ns + time.blocked_ns;
-        assert_eq!(sum_ns, time.to_ns - time.from_ns, "{time:?}");
+        // What is not known yet is in no part.
+        assert!(known_ns(time) <= time.to_ns - time.from_ns, "{time:?}");
         let [blocked_ns, no_cpu_ns, last_ns] = seen.remove(&tid(time.task)).unwrap_or_default();
         assert!(
             blocked_ns <= time.blocked_ns && no_cpu_ns <= time.no_cpu_ns && last_ns <= time.to_ns,
@@ -268,7 +275,7 @@ fn assert_consistent(profile: &Profile) {
         );
     }
     assert!(seen.is_empty(), "waits of threads without an account: {seen:?}");
-    let on_cpu = profile.event_named("on-cpu").expect("running threads are sampled");
+    let on_cpu = profile.event_of(&EventKind::ON_CPU).expect("running threads are sampled");
     let accounted_ns: u64 = profile.thread_times.iter().map(|time| time.on_cpu_ns).sum();
     let (samples, sampled_ns) = (on_cpu.observations(), on_cpu.total_weight());
     // By chance a thread is hit more often than it ran: five times the standard error of a count.
@@ -284,7 +291,7 @@ fn assert_consistent(profile: &Profile) {
 fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
     let Some(_turn) = turn() else { return };
     let Some(program) = fixture::build("crowd") else { return };
-    let crowd = Running::start_ready(&mut Command::new(program));
+    let crowd = Running::start_ready(Command::new(program).arg(UNTIL_ENDED));
     let _jobs: Vec<Running> =
         (0..3).map(|_| Running::start(Command::new("sh").args(["-c", "while :; do :; done"]))).collect();
     // Waits that go on while a recording ends are no cost of it.
@@ -292,18 +299,21 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
         Waits::read(&Recording::with(["-p", &crowd.pid().to_string(), "-d", "500ms"]).file()).profile;
     let bpf_ns = recorded.end.as_ref().map_or(0, |end| end.bpf_ns);
     assert!(
-        bpf_ns <= recorded.duration_ns() / 2,
+        bpf_ns <= recorded.duration_ns() * u64::from(recorded.meta.cpus),
         "{bpf_ns} ns of {} in BPF programs",
         recorded.duration_ns()
     );
     let (stolen, reader) = (StolenTime::watch(), Reader::start(&[crowd.pid()]));
     let options = RecordOptions {
         target: Target::Pids(vec![crowd.pid()]),
-        waits: Some(WaitOptions { max_overhead_ppm: 0, ..WaitOptions::default() }),
+        events: vec![
+            Sampler::Clock,
+            Sampler::Waits(WaitOptions { max_overhead_ppm: 0, ..WaitOptions::default() }),
+        ],
         ..RecordOptions::default()
     };
     let live = Live::start(options, Vec::new()).expect("the fixture can be attached");
-    let (began, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+    let (began, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(300));
     let mut pictures = 0;
     let last = loop {
         assert!(Instant::now() < deadline, "no picture after {pictures}");
@@ -316,7 +326,7 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
         }
     };
     // Until when the account of one that runs or has waited for long goes.
-    let until_ns = last.thread_times.iter().map(|time| time.to_ns).max().unwrap_or(0);
+    let until_ns = last.thread_times.iter().map(|time| time.from_ns + known_ns(time)).max().unwrap_or(0);
     std::thread::sleep(Duration::from_millis(50));
     let start_ns = last.meta.start_mono_ns;
     let (books, gap_ns) = reader.in_span(&(start_ns..start_ns + until_ns));
@@ -324,9 +334,11 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
     let times = &last.thread_times;
     assert_eq!(times.len(), 1001, "each thread has an account");
     let sum = |of: fn(&ThreadTime) -> u64| times.iter().map(of).sum::<u64>();
-    let lived_ns = sum(|time| time.to_ns - time.from_ns);
+    let lived_ns = sum(known_ns);
     // They are looked at one after the other, and what a thread does after it has run meanwhile is not known yet.
     assert!(lived_ns + lived_ns / 33 >= until_ns * 1001, "{lived_ns} of {until_ns} each");
+    // What is missing is not accounted for, and said.
+    assert!(times.iter().all(|time| time.to_ns >= last.duration_ns()), "{times:?}");
     let on_cpu_ns = sum(|time| time.on_cpu_ns);
     let cpus = u64::from(last.meta.cpus);
     let most_ns = books.on_cpu_ns / 50 + 2_000_000 + stolen_ns + gap_ns / 2 * cpus;

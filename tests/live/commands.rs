@@ -3,7 +3,7 @@
 use super::fixture;
 use super::machine::turn;
 use super::profiler::{Recording, binary, messages, prof, text};
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -131,30 +131,33 @@ fn a_recording_without_samples_is_valid_and_reported_as_such() {
 #[test]
 fn a_signal_reaches_the_command_once() {
     let Some(_turn) = turn() else { return };
-    let folder = tempfile::tempdir().expect("a temporary folder can be made");
-    let said = folder.path().join("said");
-    // The shell counts what it is sent, and ends by itself.
-    let script = format!(
-        "trap 'echo term >> {0}' TERM; echo up >> {0}; i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; exit 3",
-        said.display()
-    );
-    let mut command = Command::new(binary());
-    command.args(["record", "-q", "-o"]).arg(folder.path().join("x")).args(["--", "sh", "-c", &script]);
-    let mut recorder = command.spawn().expect("prof can be run");
-    let read = || std::fs::read_to_string(&said).unwrap_or_default();
-    crate::running::wait_for("the command", || read().contains("up").then_some(()));
-    let pid = rustix::process::Pid::from_child(&recorder);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("our own child");
-    let status = recorder.wait().expect("our own child");
-    assert_eq!(status.code(), Some(3), "the status is the command's");
-    assert_eq!(read().matches("term").count(), 1);
+    // Also one that comes before sampling begins.
+    for options in [&[][..], &["-D", "1"]] {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let said = folder.path().join("said");
+        // The shell counts what it is sent, and ends by itself.
+        let script = format!(
+            "trap 'echo term >> {0}' TERM; echo up >> {0}; i=0; while [ $i -lt 20 ]; do sleep 0.1; i=$((i+1)); done; exit 3",
+            said.display()
+        );
+        let mut command = Command::new(binary());
+        command.args(["record", "-q", "-o"]).arg(folder.path().join("x")).args(options);
+        let mut recorder = command.args(["--", "sh", "-c", &script]).spawn().expect("prof can be run");
+        let read = || std::fs::read_to_string(&said).unwrap_or_default();
+        crate::running::wait_for("the command", || read().contains("up").then_some(()));
+        let pid = rustix::process::Pid::from_child(&recorder);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("our own child");
+        let status = recorder.wait().expect("our own child");
+        assert_eq!(status.code(), Some(3), "the status is the command's");
+        assert_eq!(read().matches("term").count(), 1, "{options:?}");
+    }
 }
 
 /// Shells have what a script starts with `&` ignore SIGINT, which would leave no way to end a recording.
 #[test]
 fn a_recording_in_the_background_of_a_script_ends_by_an_interrupt() {
     let Some(_turn) = turn() else { return };
-    let Some(target) = Running::fixture("threads", &["60"]) else { return };
+    let Some(target) = Running::fixture("threads", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let script = "\"$0\" record -p $1 -o x.data 2>said & recorder=$!
         until grep -q recording said; do sleep 0.05; done

@@ -4,8 +4,8 @@ use super::fixture;
 use super::machine::{skip, turn};
 use super::profiler::{Recording, binary, messages, prof, text};
 use super::refusals::{assert_folder_is_empty, assert_refused};
-use super::running::Running;
-use prof::profile::{OUTSIDE, Profile, Task, WakerKind, read_path};
+use super::running::{Running, UNTIL_ENDED};
+use prof::internals::profile::{EventKind, OUTSIDE, Profile, Task, WakerKind, read_path};
 use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -90,9 +90,10 @@ fn a_command_is_recorded_by_the_numbers_of_its_pid_namespace() {
 #[test]
 fn a_process_of_the_same_number_in_another_namespace_is_not_recorded() {
     let Some(_turn) = turn() else { return };
-    let Some(busy) = Running::fixture("shares", &["60"]) else { return };
+    let Some(busy) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let same_number = "echo $(($2 - 1)) >/proc/sys/kernel/ns_last_pid; \"$3\" $4 >/dev/null &
         [ $! -eq $2 ] || { echo \"the number is $!\" >&2; exit 9; }
+        until [ $(cat /proc/$2/comm) != sh ]; do sleep 0.05; done
         \"$0\" record -o \"$1\" -p $2 -d 1s";
     let number = busy.pid().to_string();
     let sleeper = [&*number, "sleep", "60"];
@@ -107,7 +108,7 @@ fn a_process_of_the_same_number_in_another_namespace_is_not_recorded() {
     assert_eq!(time.on_cpu_ns + time.no_cpu_ns + time.blocked_ns, time.to_ns - time.from_ns);
     assert_eq!(time.blocked_ns, time.to_ns - time.from_ns, "it slept all the time: {time:?}");
     // And the other way round: its number is that of a process that sleeps.
-    let asleep = Running::start(Command::new("sleep").arg("60"));
+    let asleep = Running::start(Command::new("sleep").arg(UNTIL_ENDED));
     let Some(program) = program("shares") else { return };
     let Some(recording) = recorded(PID, same_number, &[&asleep.pid().to_string(), &program, "60"]) else {
         return;
@@ -119,8 +120,8 @@ fn a_process_of_the_same_number_in_another_namespace_is_not_recorded() {
 #[test]
 fn names_and_the_whole_machine_mean_the_processes_of_the_namespace() {
     let Some(_turn) = turn() else { return };
-    let Some(_outside) = Running::fixture("syscalls", &["60"]) else { return };
-    let Some(_of_that_name) = Running::fixture("shares", &["60"]) else { return };
+    let Some(_outside) = Running::fixture("syscalls", &[UNTIL_ENDED]) else { return };
+    let Some(_of_that_name) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let Some(program) = program("shares") else { return };
     for target in ["--name ^shares$", "-a -e cpu,off"] {
         let script = format!("\"$2\" 60 >/dev/null & sleep 0.3; \"$0\" record -o \"$1\" {target} -d 2s");
@@ -163,7 +164,7 @@ fn a_waker_outside_of_the_namespace_is_shown_by_its_name_as_such() {
     writer.wait().expect("own child");
     assert!(output.status.success(), "{}", messages(&output));
     let profile = read_path(&file).expect("own recording can be read").0;
-    let waits = profile.event_named("off-cpu").expect("waits are recorded");
+    let waits = profile.event_of(&EventKind::OFF_CPU).expect("waits are recorded");
     let wakers = waits.samples().filter_map(|wait| wait.wait).map(|wait| wait.waker);
     let threads = wakers.filter(|waker| waker.kind == WakerKind::Thread).filter_map(|waker| waker.task);
     let tasks: Vec<_> = threads.map(|task| profile.tables.task(task)).collect();
@@ -234,7 +235,7 @@ fn times_are_right_where_the_clock_has_an_offset() {
 #[test]
 fn in_the_hosts_pid_namespace_other_namespaces_change_nothing() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["60"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let pid = shares.pid().to_string();
     let namespaces = ["--mount", "--uts", "--ipc", "--net", "--cgroup"];
     let Some(recording) = recorded(&namespaces, "\"$0\" record -o \"$1\" -p $2 -d 1s", &[&pid]) else {
@@ -341,7 +342,7 @@ fn the_doctor_knows_the_namespaces() {
         assert_eq!(found["verdict"], "ok", "{found}");
         assert!(found["detail"].as_str().is_some_and(|said| said.contains(detail)), "{found}");
     }
-    let Some(target) = Running::fixture("shares", &["60"]) else { return };
+    let Some(target) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let output = prof()
         .args(["doctor", "--json", "-p", &target.pid().to_string()])
         .output()
@@ -355,7 +356,7 @@ fn the_doctor_says_by_which_number_a_target_in_a_container_calls_itself() {
     let Some(program) = fixture::build("shares") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let command = &mut Command::new(fixture::sources().join("container.sh"));
-    let container = Running::start_ready(command.arg(folder.path()).arg(program).arg("60"));
+    let container = Running::start_ready(command.arg(folder.path()).arg(program).arg(UNTIL_ENDED));
     let container = container.ended_by(rustix::process::Signal::KILL);
     let pid = container.descendant("shares");
     let output = prof().args(["doctor", "-p", &pid.to_string()]).output().expect("`timeout` can be run");

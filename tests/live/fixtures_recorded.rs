@@ -2,7 +2,7 @@
 
 use super::machine::turn;
 use super::profiler::Recording;
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
 
 /// The row of `function` in the text report: total share and the printed margin, both percent.
 fn printed_share(report: &str, function: &str) -> (f64, f64) {
@@ -17,7 +17,7 @@ fn printed_share(report: &str, function: &str) -> (f64, f64) {
 }
 
 fn assert_known_shares(fixture: &str) {
-    let Some(shares) = Running::fixture(fixture, &["20"]) else { return };
+    let Some(shares) = Running::fixture(fixture, &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(shares.pid(), "4s");
     let report = recording.report();
     report.assert_whole(500);
@@ -47,7 +47,7 @@ fn known_shares_are_found_in_a_static_musl_program() {
 #[test]
 fn threads_born_during_the_recording_are_seen() {
     let Some(_turn) = turn() else { return };
-    let Some(threads) = Running::fixture("threads", &["20"]) else { return };
+    let Some(threads) = Running::fixture("threads", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(threads.pid(), "3s");
     recording.report().assert_whole(500);
     let stacks = recording.stacks();
@@ -77,7 +77,7 @@ fn new_threads_are_roots_from_their_first_moment_on() {
 #[test]
 fn children_are_followed_through_fork_and_exec() {
     let Some(_turn) = turn() else { return };
-    let Some(forks) = Running::fixture("forks", &["20"]) else { return };
+    let Some(forks) = Running::fixture("forks", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(forks.pid(), "3s");
     recording.report().assert_whole(500);
     let stacks = recording.stacks();
@@ -91,7 +91,7 @@ fn children_are_followed_through_fork_and_exec() {
 #[test]
 fn no_children_leaves_children_out() {
     let Some(_turn) = turn() else { return };
-    let Some(forks) = Running::fixture("forks", &["20"]) else { return };
+    let Some(forks) = Running::fixture("forks", &[UNTIL_ENDED]) else { return };
     let recording = Recording::with(["-p", &forks.pid().to_string(), "-d", "2s", "--no-children"]);
     let stacks = recording.stacks();
     stacks.assert_has(&["main", "parent_work"]);
@@ -103,7 +103,7 @@ fn no_children_leaves_children_out() {
 #[test]
 fn exec_replaces_the_code_that_addresses_mean() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("exec", &["1.5", "20"]) else { return };
+    let Some(program) = Running::fixture("exec", &["1.5", UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "4s");
     let report = recording.report();
     report.assert_whole(500);
@@ -116,7 +116,7 @@ fn exec_replaces_the_code_that_addresses_mean() {
 #[test]
 fn a_library_loaded_during_the_recording_is_named_and_walked_through() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("dlopen", &["1.5", "20"]) else { return };
+    let Some(program) = Running::fixture("dlopen", &["1.5", UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "4s");
     let report = recording.report();
     report.assert_whole(500);
@@ -130,7 +130,7 @@ fn a_library_loaded_during_the_recording_is_named_and_walked_through() {
 #[test]
 fn generated_code_is_walked_by_its_frame_pointers() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("mmap_code", &["20", "map"]) else { return };
+    let Some(program) = Running::fixture("mmap_code", &[UNTIL_ENDED, "map"]) else { return };
     let recording = Recording::of_pid(program.pid(), "3s");
     let report = recording.report();
     report.assert_whole_or(500, &["jit_end"]);
@@ -148,7 +148,7 @@ fn generated_code_is_walked_by_its_frame_pointers() {
 #[test]
 fn generated_code_without_a_map_is_no_neighbours_function() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("mmap_code", &["20"]) else { return };
+    let Some(program) = Running::fixture("mmap_code", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     let report = recording.report();
     report.assert_whole_or(300, &["jit_end"]);
@@ -163,7 +163,7 @@ fn generated_code_without_a_map_is_no_neighbours_function() {
 #[test]
 fn a_stripped_program_without_frame_pointers_is_walked_to_the_root() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("stripped", &["20"]) else { return };
+    let Some(program) = Running::fixture("stripped", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "3s");
     let report = recording.report();
     report.assert_whole(500);
@@ -178,7 +178,7 @@ fn a_stripped_program_without_frame_pointers_is_walked_to_the_root() {
 #[test]
 fn go_is_walked_through_its_growing_stacks() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("goburn", &["20"]) else { return };
+    let Some(program) = Running::fixture("goburn", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "4s");
     let report = recording.report();
     report.assert_whole(500);
@@ -191,7 +191,7 @@ fn go_is_walked_through_its_growing_stacks() {
 #[test]
 fn stacks_lead_through_signal_handlers() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("signal", &["20"]) else { return };
+    let Some(program) = Running::fixture("signal", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     recording.report().assert_whole(300);
     recording.stacks().assert_has(&["main", "interrupted_work", "on_timer", "handler_work"]);
@@ -200,7 +200,7 @@ fn stacks_lead_through_signal_handlers() {
 #[test]
 fn stacks_lead_from_an_alternate_signal_stack_back_to_the_threads_own() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("signal", &["20", "alt"]) else { return };
+    let Some(program) = Running::fixture("signal", &[UNTIL_ENDED, "alt"]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     recording.report().assert_whole(300);
     recording.stacks().assert_has(&["main", "interrupted_work", "on_timer", "handler_work"]);
@@ -209,7 +209,7 @@ fn stacks_lead_from_an_alternate_signal_stack_back_to_the_threads_own() {
 #[test]
 fn time_in_the_kernel_belongs_to_its_user_space_caller() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("syscalls", &["20"]) else { return };
+    let Some(program) = Running::fixture("syscalls", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     let report = recording.report();
     report.assert_whole(300);
@@ -220,7 +220,7 @@ fn time_in_the_kernel_belongs_to_its_user_space_caller() {
 #[test]
 fn user_only_leaves_the_kernel_out() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("syscalls", &["20"]) else { return };
+    let Some(program) = Running::fixture("syscalls", &[UNTIL_ENDED]) else { return };
     let recording = Recording::with(["-p", &program.pid().to_string(), "-d", "2s", "--user-only"]);
     let kernel = recording.report().module_percent("[kernel]");
     assert!(kernel == 0.0, "{kernel:.1} % of self time is in the kernel");
@@ -229,7 +229,7 @@ fn user_only_leaves_the_kernel_out() {
 #[test]
 fn processes_of_a_few_milliseconds_keep_their_names() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("shortlived", &["20"]) else { return };
+    let Some(program) = Running::fixture("shortlived", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "3s");
     let stacks = recording.stacks();
     // Half the time is fork, exec, the loader and exit.
@@ -240,7 +240,7 @@ fn processes_of_a_few_milliseconds_keep_their_names() {
 #[test]
 fn a_module_that_breaks_stacks_is_named() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("noinfo", &["20"]) else { return };
+    let Some(program) = Running::fixture("noinfo", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     let report = recording.report();
     report.assert_enough(50);

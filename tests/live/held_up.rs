@@ -3,7 +3,7 @@
 use super::fixture;
 use super::machine::{skip, turn};
 use super::profiler::{binary, messages, prof, text};
-use super::running::{Running, wait_for};
+use super::running::{Running, UNTIL_ENDED, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -17,7 +17,7 @@ fn report_of(file: &Path) -> String {
 #[test]
 fn a_recorder_that_is_killed_leaves_a_file_with_names() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("shares", &["60"]) else { return };
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let file = folder.path().join("prof.data");
     let mut recorder = Command::new(binary())
@@ -54,7 +54,7 @@ fn a_file_system_that_does_not_answer_holds_no_recording() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let mount = folder.path().join("mount");
     std::fs::create_dir(&mount).expect("a folder can be made");
-    let target = Running::start_ready(Command::new(program).arg(&mount).arg("60"));
+    let target = Running::start_ready(Command::new(program).arg(&mount).arg(UNTIL_ENDED));
     let file = folder.path().join("prof.data");
     let mut recorder = Command::new(binary())
         .args(["record", "-e", "cpu", "-p", &target.pid().to_string(), "-d", "2s", "-o"])

@@ -4,7 +4,8 @@
 use super::fixture::{self, sources};
 use super::machine::{skip, tool, turn};
 use super::profiler::{Recording, Report, Stacks};
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
+use prof::internals::profile::read_path;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -71,7 +72,8 @@ fn every_layout_of_a_file_has_whole_and_named_stacks() {
     let built: Vec<(&str, PathBuf)> =
         LAYOUTS.iter().filter_map(|layout| Some((layout.0, build_layout(layout)?))).collect();
     // All at once, and only now: on a busy machine the builds take long.
-    let start = |(name, program): (_, PathBuf)| (name, Running::start_ready(Command::new(program).arg("60")));
+    let start =
+        |(name, program): (_, PathBuf)| (name, Running::start_ready(Command::new(program).arg(UNTIL_ENDED)));
     let programs: Vec<(&str, Running)> = built.into_iter().map(start).collect();
     let pids: Vec<String> = programs.iter().map(|(_, program)| program.pid().to_string()).collect();
     let recording = Recording::with(["-e", "cpu", "-d", "6s", "-F", "1999", "-p", &pids.join(",")]);
@@ -120,7 +122,8 @@ fn calls_through_a_lazy_linkage_table_keep_their_caller() {
         .output()
         .expect("cc can be run");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let programs = [plain, tracked].map(|program| Running::start_ready(Command::new(program).arg("20")));
+    let programs =
+        [plain, tracked].map(|program| Running::start_ready(Command::new(program).arg(UNTIL_ENDED)));
     let pids = programs.each_ref().map(Running::pid);
     let recording = Recording::of_pids_with(&pids, "3s", &["-e", "cpu", "-F", "1999"]);
     for (name, program) in ["linkage", "linkage-ibt"].iter().zip(&programs) {
@@ -134,7 +137,7 @@ fn calls_through_a_lazy_linkage_table_keep_their_caller() {
 #[test]
 fn a_call_that_never_returns_belongs_to_its_own_function() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("linkage", &["20", "tail"]) else { return };
+    let Some(program) = Running::fixture("linkage", &[UNTIL_ENDED, "tail"]) else { return };
     let recording = Recording::of_pid_with(program.pid(), "2s", &["-e", "cpu"]);
     recording.report().assert_whole(200);
     let stacks = recording.stacks();
@@ -146,7 +149,7 @@ fn a_call_that_never_returns_belongs_to_its_own_function() {
 #[test]
 fn assembly_without_unwind_information_keeps_its_callers() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("assembly", &["20"]) else { return };
+    let Some(program) = Running::fixture("assembly", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid_with(program.pid(), "3s", &["-e", "cpu"]);
     let report = recording.report();
     report.assert_whole(500);
@@ -191,4 +194,20 @@ fn main() {
     let path = ["tableless::table_outer", "tableless::table_middle", "tableless::table_leaf"];
     let named = recording.stacks().percent(|stack| stack.has(&path));
     assert!(named >= 98.0, "only {named:.2} %");
+}
+
+#[test]
+fn entries_that_walks_need_are_read_once_and_not_for_each_sample() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("dense", &[UNTIL_ENDED]) else { return };
+    let recording = Recording::of_pid_with(program.pid(), "1500ms", &["-e", "cpu"]);
+    let report = recording.report();
+    report.assert_whole(200);
+    assert!(report.total_percent("work_in_dense_code") > 90.0, "top: {}", report.top());
+    let (profile, _) = read_path(&recording.file()).expect("it can be read");
+    let walked = profile.counter("rescued");
+    assert!(walked >= 10, "walks in user space: {walked}");
+    // To read and index all entries takes 15 to 20 ms. A second is for the rest of a recording.
+    let cpu_ms = profile.end.as_ref().map_or(0, |end| end.cpu_ns) / 1_000_000;
+    assert!(cpu_ms < 1_000 + walked * 4, "{cpu_ms} ms of CPU for {walked} walks");
 }

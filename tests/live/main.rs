@@ -8,6 +8,7 @@
 mod accounts;
 mod commands;
 mod containers;
+mod counters;
 mod descriptors;
 mod fixture;
 mod fixtures_recorded;

@@ -4,7 +4,7 @@
 use super::fixture;
 use super::machine::{skip, turn, turn_alone};
 use super::profiler::{Recording, Report};
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
 use perf_event_open_sys::bindings::perf_event_attr;
 use std::ffi::CString;
 use std::fs;
@@ -73,7 +73,10 @@ fn brief_programs_have_whole_stacks_when_the_whole_machine_is_recorded() {
     // Each sample weighs one period.
     assert!(all >= 0.95 * 5.0 * BRIEF_SECONDS, "only {:.0} samples are of the program", all * HZ);
     // Where the CPUs are busy with other programs, theirs may be the tables that are made first. That is said then.
-    let is_late = |stack: &super::profiler::Stack| is_brief(stack) && stack.any_contains("table not loaded");
+    let is_late = |stack: &super::profiler::Stack| {
+        let late = ["table not loaded", "unknown mapping"];
+        is_brief(stack) && late.iter().any(|cause| stack.any_contains(cause))
+    };
     let late = if recording.was_crowded { seconds(&is_late) } else { 0.0 };
     assert!(whole + late >= 0.95 * all, "{whole:.4} of {all:.4} s; {}", recording.report().causes());
     stacks.assert_has(&["_start", "main", "brief_work", "inner_work"]);
@@ -94,7 +97,7 @@ fn a_program_that_executes_itself_again_and_again_has_whole_stacks() {
 #[test]
 fn libraries_that_take_each_others_place_are_never_confused() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("reload", &["20"]) else { return };
+    let Some(program) = Running::fixture("reload", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid_with(program.pid(), "3s", &["-F", "1999"]);
     let report = recording.report();
     report.assert_enough(500);
@@ -118,7 +121,7 @@ fn libraries_that_take_each_others_place_are_never_confused() {
 #[test]
 fn more_mappings_than_the_list_holds_are_walked_through() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("many_mappings", &["20"]) else { return };
+    let Some(program) = Running::fixture("many_mappings", &[UNTIL_ENDED]) else { return };
     let maps = fs::read_to_string(format!("/proc/{}/maps", program.pid())).expect("the program runs");
     let code = maps.lines().filter(|line| line.split(' ').nth(1).is_some_and(|flags| flags.contains('x')));
     assert!(code.count() > 400, "the program did not map what it should");
@@ -147,7 +150,10 @@ fn stack_copies_beyond_the_cap_are_refused_and_counted() {
     // recording begins and ends within such a second.
     let most_in = |seconds: u64| (seconds + 2) * (128 << 20) / (64 << 10);
     let mut command = Command::new("nice");
-    command.args(["-n", "-10", "taskset", "-c", &first_allowed_cpu()]).arg(program).args(["20", "24000"]);
+    command
+        .args(["-n", "-10", "taskset", "-c", &first_allowed_cpu()])
+        .arg(program)
+        .args([UNTIL_ENDED, "24000"]);
     let program = Running::start_ready(&mut command);
     let recording = Recording::with(["-p", &program.pid().to_string(), "-F", "4999", "-d", "2s"]);
     let (report, counters) = (recording.report(), recording.info());
@@ -161,7 +167,9 @@ fn stack_copies_beyond_the_cap_are_refused_and_counted() {
     assert!(judged as f64 >= 0.99 * samples as f64, "{judged} of {samples} rescued or refused: {counters}");
     // What is refused says so; what is rescued is whole.
     let cut = report.cause_samples("unknown_mapping");
-    assert!(cut.abs_diff(refused) <= samples / 100, "{refused} refused, {cut} cut: {}", report.causes());
+    // Beside others the recorder hears late of a mapping, and finishes some stacks by itself.
+    let slack = if recording.was_crowded { samples / 20 } else { samples / 100 };
+    assert!(cut.abs_diff(refused) <= slack, "{refused} refused, {cut} cut: {}", report.causes());
     let whole = report.complete_percent() + report.cause_percent("unknown_mapping");
     assert!(whole >= 99.0, "{whole:.2} %: {}", report.causes());
 }
@@ -169,7 +177,7 @@ fn stack_copies_beyond_the_cap_are_refused_and_counted() {
 #[test]
 fn a_program_without_a_name_in_any_folder_is_named_and_walked() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("memfd", &["20"]) else { return };
+    let Some(program) = Running::fixture("memfd", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     recording.report().assert_whole(300);
     recording.stacks().assert_has(&["_start", "main", "nameless_work"]);
@@ -184,7 +192,7 @@ fn a_program_that_was_deleted_or_replaced_is_named_by_the_file_that_runs() {
     for is_replaced in [false, true] {
         let path = folder.path().join(format!("gone-{is_replaced}"));
         fs::copy(&shares, &path).expect("a program can be copied");
-        let program = Running::start_ready(Command::new(&path).arg("20"));
+        let program = Running::start_ready(Command::new(&path).arg(UNTIL_ENDED));
         fs::remove_file(&path).expect("a running program can be deleted");
         if is_replaced {
             fs::copy(&other, &path).expect("a program can be copied");
@@ -219,7 +227,7 @@ fn a_program_that_is_rewritten_in_place_is_walked_and_named_by_its_new_build() {
     let recording = record_script(folder.path(), script);
     let report = recording.report();
     report.assert_enough(500);
-    assert!(report.complete_percent() + report.late_percent() >= 95.0, "{}", report.causes());
+    assert!(report.complete_percent() + report.late_anywhere_percent() >= 95.0, "{}", report.causes());
     let stacks = recording.stacks();
     assert!(stacks.any_has(&["_start", "main", "one_round", "share_fifty"]));
     let of = |name: &str| stacks.0.iter().filter(|stack| stack.comm() == name).collect::<Vec<_>>();
@@ -255,7 +263,7 @@ fn a_library_that_is_rewritten_in_place_is_walked_and_named_by_its_new_build() {
     let recording = record_script(folder.path(), script);
     let report = recording.report();
     report.assert_enough(500);
-    assert!(report.complete_percent() + report.late_percent() >= 95.0, "{}", report.causes());
+    assert!(report.complete_percent() + report.late_anywhere_percent() >= 95.0, "{}", report.causes());
     let stacks = recording.stacks();
     // Each of the two libraries holds now what the other held.
     stacks.assert_has(&["main", "in_first", "plugin_work", "second_work", "host_callback"]);
@@ -286,7 +294,7 @@ fn a_vsyscall_is_a_frame_of_its_own() {
         skip::<()>("this kernel has no vsyscall page");
         return;
     }
-    let Some(program) = Running::fixture("vsyscall", &["20"]) else { return };
+    let Some(program) = Running::fixture("vsyscall", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     let report = recording.report();
     report.assert_whole(50);
@@ -327,7 +335,7 @@ fn return_addresses_that_uretprobes_replaced_are_put_back() {
         return;
     }
     let Some(program) = fixture::build("shares") else { return };
-    let shares = Running::start_ready(Command::new(&program).arg("20"));
+    let shares = Running::start_ready(Command::new(&program).arg(UNTIL_ENDED));
     let _probes = [("one_round", true), ("share_fifty", true), ("share_thirty", false)]
         .map(|(function, is_return)| set_probe(&program, shares.pid(), function, is_return));
     let recording = Recording::of_pid(shares.pid(), "2s");

@@ -3,7 +3,7 @@
 
 use super::machine::{skip, tool, tool_or_skip, turn};
 use super::profiler::{Recording, Report, text};
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -83,7 +83,7 @@ fn compare<S: AsRef<OsStr>>(comparer: &Path, target: impl IntoIterator<Item = S>
 #[test]
 fn libdw_finds_the_same_stacks_in_recursion() {
     let (Some(_turn), Some(comparer)) = (turn(), comparer()) else { return };
-    let Some(program) = Running::fixture("depths", &[]) else { return };
+    let Some(program) = Running::fixture("depths", &[UNTIL_ENDED]) else { return };
     let pid = program.pid().to_string();
     compare(comparer, ["-p", &pid, "-d", "2s"]).assert_right(300, 1);
 }
@@ -91,7 +91,7 @@ fn libdw_finds_the_same_stacks_in_recursion() {
 #[test]
 fn libdw_finds_the_same_stacks_through_signal_handlers() {
     let (Some(_turn), Some(comparer)) = (turn(), comparer()) else { return };
-    let Some(program) = Running::fixture("signal", &[]) else { return };
+    let Some(program) = Running::fixture("signal", &[UNTIL_ENDED]) else { return };
     let pid = program.pid().to_string();
     compare(comparer, ["-p", &pid, "-d", "2s"]).assert_right(300, 1);
 }
@@ -129,7 +129,7 @@ fn libdw_finds_the_same_stacks_in_openssl_ecdsap256() {
 #[test]
 fn the_comparer_sees_a_frame_that_is_not_libdw_s() {
     let (Some(_turn), Some(comparer)) = (turn(), comparer()) else { return };
-    let Some(program) = Running::fixture("depths", &[]) else { return };
+    let Some(program) = Running::fixture("depths", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let copies = folder.path().join("copies");
     let path = copies.to_string_lossy().into_owned();

@@ -3,7 +3,7 @@
 use super::machine::turn;
 use super::profiler::{binary, messages, prof, text};
 use super::refusals::assert_refused;
-use super::running::{Running, wait_for};
+use super::running::{Running, UNTIL_ENDED, wait_for};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -52,7 +52,7 @@ fn interrupt(recorder: Child) -> Output {
 #[test]
 fn of_two_recorders_with_one_name_one_gets_it_and_the_other_says_where_its_recording_is() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["60"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     // Both have looked before either has begun.
     let both =
@@ -77,7 +77,7 @@ fn of_two_recorders_with_one_name_one_gets_it_and_the_other_says_where_its_recor
 #[test]
 fn a_file_that_appears_before_the_recording_begins_stays() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["60"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let recorder = recorder(folder.path(), shares.pid(), &["-o", "z.data", "-D", "2s", "-d", "1s"]);
     let pid = recorder.id();
@@ -97,7 +97,7 @@ fn a_file_that_appears_before_the_recording_begins_stays() {
 #[test]
 fn a_file_that_is_being_recorded_is_refused_by_name_and_number() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["60"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     for (name, arguments) in [("cc.data", &["-f", "-o", "cc.data"][..]), ("prof.data", &[])] {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let first = recorder(folder.path(), shares.pid(), arguments);
@@ -130,7 +130,7 @@ fn a_file_that_is_being_recorded_is_refused_by_name_and_number() {
 #[test]
 fn a_file_that_is_removed_while_it_is_recorded_is_saved_again_under_a_name_that_is_said() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["60"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let recorder = recorder(folder.path(), shares.pid(), &["-o", "y.data"]);
     let (pid, file) = (recorder.id(), folder.path().join("y.data"));
@@ -163,7 +163,7 @@ fn kill_at_the_start(folder: &Path, pid: u32) -> Option<PathBuf> {
 #[test]
 fn what_a_killed_start_leaves_is_named_and_restored() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["60"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let record = || {
         let mut command = prof();

@@ -2,7 +2,7 @@
 //! only, run by an account that is not root (the server refuses to be).
 
 use super::machine::{account, skip, tool};
-use super::running::{Running, children, wait_for};
+use super::running::{Running, UNTIL_ENDED, wait_for};
 use rustix::process::Signal;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -16,7 +16,7 @@ const CLIENTS: usize = 2;
 /// The server; it ends, and its cluster vanishes, when this is dropped.
 pub(crate) struct Postgres {
     // Before the folder: the server has to end before its files are deleted.
-    server: Running,
+    _server: Running,
     binaries: PathBuf,
     owner: (u32, u32),
     folder: TempDir,
@@ -69,36 +69,55 @@ impl Postgres {
             "postgres",
             "postgres",
         ]));
-        Some(Postgres { server, owner, folder, binaries })
+        Some(Postgres { _server: server, owner, folder, binaries })
     }
 
-    /// Clients that read from the tables for half a minute.
+    /// Clients that read from the tables until this is dropped.
     pub(crate) fn load(&self) -> Running {
         let clients = CLIENTS.to_string();
-        Running::start(
-            command_as(self.owner, &self.binaries.join("pgbench"), self.folder.path())
-                .args(["-S", "-n", "-c", &clients, "-T", "30", "-U", "postgres", "-h"])
-                .arg(self.folder.path())
-                .arg("postgres"),
-        )
+        Running::start(self.client("pgbench").args([
+            "-S",
+            "-n",
+            "-c",
+            &clients,
+            "-T",
+            UNTIL_ENDED,
+            "-U",
+            "postgres",
+            "postgres",
+        ]))
     }
 
     /// The processes that serve the clients, once all of them are there.
+    ///
+    /// The server says which: `pgbench` first asks for the size of its tables by a connection that it
+    /// closes again, whose process lives on for a while.
     pub(crate) fn backends(&self) -> Vec<u32> {
-        wait_for("the clients to connect", || {
-            let is_client = |pid: &u32| {
-                fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("[local]"))
-            };
-            let backends: Vec<u32> = children(self.server.pid()).into_iter().filter(is_client).collect();
-            (backends.len() >= CLIENTS).then_some(backends)
+        const THAT_READ: &str = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT abalance %'";
+        wait_for("the clients to read", || {
+            let mut psql = self.client("psql");
+            psql.args(["-A", "-t", "-X", "-c", THAT_READ, "-U", "postgres", "postgres"]);
+            let output = psql.stdout(Stdio::piped()).output().ok()?;
+            let backends: Vec<u32> = String::from_utf8_lossy(&output.stdout)
+                .lines()
+                .filter_map(|line| line.parse().ok())
+                .collect();
+            (backends.len() == CLIENTS).then_some(backends)
         })
+    }
+
+    /// A program that connects to the server.
+    fn client(&self, program: &str) -> Command {
+        let mut command = command_as(self.owner, &self.binaries.join(program), self.folder.path());
+        command.arg("-h").arg(self.folder.path());
+        command
     }
 }
 
 /// The folder of the newest PostgreSQL that has all that is needed.
 fn binaries() -> Option<PathBuf> {
     let has_all = |folder: &PathBuf| {
-        ["initdb", "postgres", "pgbench", "pg_isready"].iter().all(|name| folder.join(name).exists())
+        ["initdb", "postgres", "pgbench", "pg_isready", "psql"].iter().all(|name| folder.join(name).exists())
     };
     // Debian keeps the server's programs out of PATH, by major version.
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();

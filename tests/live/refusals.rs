@@ -4,7 +4,7 @@
 use super::fixture;
 use super::machine::{account, copy_for_everyone, skip, turn};
 use super::profiler::{Recording, binary, messages, prof, prof_at, text};
-use super::running::{Running, wait_for};
+use super::running::{Running, UNTIL_ENDED, wait_for};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -139,7 +139,7 @@ fn an_ordinary_user_is_told_what_is_missing() {
         skip::<()>("there is no account `nobody`");
         return;
     };
-    let Some(shares) = Running::fixture("shares", &["20"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let tools = tempfile::tempdir().expect("a temporary folder can be made");
     let copy = copy_for_everyone(binary(), tools.path());
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
@@ -311,7 +311,7 @@ impl Drop for SmallDisk {
 fn a_full_disk_is_reported_and_leaves_nothing_half_written() {
     let Some(_turn) = turn() else { return };
     let Some(disk) = SmallDisk::mount(64 << 10) else { return };
-    let Some(mut shares) = Running::fixture("shares", &["20"]) else { return };
+    let Some(mut shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let file = disk.folder.path().join("prof.data");
     for free_bytes in [0, 8 << 10] {
         let filler = vec![0u8; (64 << 10) - free_bytes];
@@ -344,7 +344,7 @@ fn a_full_disk_is_reported_and_leaves_nothing_half_written() {
 fn a_recording_of_waits_alone_is_kept_when_the_disk_fills_up() {
     let Some(_turn) = turn() else { return };
     let Some(disk) = SmallDisk::mount(4 << 20) else { return };
-    let Some(target) = Running::fixture("waits", &["60"]) else { return };
+    let Some(target) = Running::fixture("waits", &[UNTIL_ENDED]) else { return };
     let file = disk.folder.path().join("prof.data");
     let recorder = prof()
         .args(["record", "-e", "off", "-d", "30s", "-p", &target.pid().to_string(), "-o"])
@@ -396,7 +396,7 @@ fn a_disk_that_fills_up_does_not_change_the_commands_status() {
 #[test]
 fn a_rate_above_the_kernels_limit_is_clamped_and_said() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["20"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let recording = Recording::with(["-F", "100000000", "-p", &shares.pid().to_string(), "-d", "1s"]);
     let limit = fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").expect("procfs is mounted");
     let limit: u64 = limit.trim().parse().expect("the kernel's limit is a number");
@@ -414,12 +414,16 @@ fn an_event_that_does_not_exist_is_refused() {
     let Some(_turn) = turn() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let output = prof()
-        .args(["record", "-e", "cpu,cycles", "--", "/bin/echo", "it ran"])
+        .args(["record", "-e", "cpu,cycels", "--", "/bin/echo", "it ran"])
         .current_dir(folder.path())
         .output()
         .expect("`timeout` can be run");
     assert_eq!(output.status.code(), Some(2));
-    assert!(messages(&output).contains("the events are: cpu, off"), "{}", messages(&output));
+    assert!(
+        messages(&output).contains("there is no such event; there are cpu, off, page-faults"),
+        "{}",
+        messages(&output)
+    );
     assert!(text(&output).is_empty(), "the command was run");
     assert_folder_is_empty(folder.path());
 }

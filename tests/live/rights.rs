@@ -4,8 +4,8 @@ use super::machine::{account, copy_for_everyone, skip, tool_or_skip, turn};
 use super::pane::Terminal;
 use super::profiler::{binary, messages, prof, prof_at, text};
 use super::refusals::{assert_folder_is_empty, assert_refused};
-use super::running::{Running, wait_for};
-use prof::record::CAPABILITIES;
+use super::running::{Running, UNTIL_ENDED, wait_for};
+use prof::internals::record::CAPABILITIES;
 use rustix::thread::CapabilitySet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -184,7 +184,7 @@ fn a_prof_with_capabilities_writes_nothing_that_its_user_may_not() {
 fn a_prof_with_capabilities_records_what_root_does() {
     let Some(_turn) = turn() else { return };
     let Some(capable) = Capable::make() else { return };
-    let Some(shares) = Running::fixture("shares", &["30"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let mut recorder = capable
         .prof()
         .args(["record", "-o", "x.data", "-d", "3s", "-p", &shares.pid().to_string()])
@@ -225,7 +225,7 @@ fn wait_for_samples(file: &Path) {
 #[test]
 fn root_keeps_for_a_recording_what_it_needs_to_the_end() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["30"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let file = folder.path().join("x.data");
     let mut recorder = prof()
@@ -258,7 +258,7 @@ fn root_keeps_for_a_recording_what_it_needs_to_the_end() {
 #[test]
 fn the_screen_of_a_live_view_has_no_right_in_effect() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["60"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let Some(terminal) = Terminal::open(100, 30) else { return };
     terminal.type_text(&format!("{} live -p {}", binary().display(), shares.pid()));
     terminal.press(&["Enter"]);

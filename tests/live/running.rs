@@ -9,6 +9,9 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Seconds for a program that is to run until its test ends it: far longer than any test takes on a crowded machine.
+pub(crate) const UNTIL_ENDED: &str = "900";
+
 /// A program in a process group of its own, which is ended when this is dropped.
 pub(crate) struct Running {
     child: Child,

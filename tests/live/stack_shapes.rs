@@ -2,7 +2,7 @@
 
 use super::machine::turn;
 use super::profiler::{Recording, Stack};
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
 
 /// Samples that every recording has, on a crowded machine too.
 const LEAST_SAMPLES: u64 = 20;
@@ -37,7 +37,7 @@ fn every_frame_of_a_recursion_is_there() {
 #[test]
 fn a_stack_that_is_too_deep_keeps_its_two_ends_and_is_marked() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("depth", &["20", "5000"]) else { return };
+    let Some(program) = Running::fixture("depth", &[UNTIL_ENDED, "5000"]) else { return };
     let recording = Recording::with(["-p", &program.pid().to_string(), "-e", "cpu", "-d", "1s"]);
     let report = recording.report();
     assert!(report.cause_percent("middle_left_out") > 99.0, "causes: {}", report.causes());
@@ -61,7 +61,7 @@ fn a_stack_that_is_too_deep_keeps_its_two_ends_and_is_marked() {
 #[test]
 fn a_stack_without_end_keeps_its_leaf_end() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("depth", &["20", "100000"]) else { return };
+    let Some(program) = Running::fixture("depth", &[UNTIL_ENDED, "100000"]) else { return };
     let recording = Recording::with(["-p", &program.pid().to_string(), "-e", "cpu", "-d", "1s"]);
     let report = recording.report();
     assert!(report.cause_percent("too_deep") > 99.0, "causes: {}", report.causes());
@@ -235,7 +235,7 @@ fn the_return_from_a_signal_handler_has_its_caller() {
 #[test]
 fn callers_are_not_left_out_by_a_frame_pointer_of_another_function() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("lost_callers", &["20"]) else { return };
+    let Some(program) = Running::fixture("lost_callers", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     let (report, stacks) = (recording.report(), recording.stacks());
     report.assert_enough(50);

@@ -3,7 +3,7 @@
 use super::fixture;
 use super::machine::{account, copy_for_everyone, skip, turn};
 use super::profiler::{Recording, prof};
-use super::running::{Running, wait_for};
+use super::running::{Running, UNTIL_ENDED, wait_for};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 #[test]
 fn one_thread_can_be_recorded_alone() {
     let Some(_turn) = turn() else { return };
-    let Some(threads) = Running::fixture("threads", &["20"]) else { return };
+    let Some(threads) = Running::fixture("threads", &[UNTIL_ENDED]) else { return };
     let tid = wait_for("the thread early-work", || {
         let tasks = fs::read_dir(format!("/proc/{}/task", threads.pid())).ok()?;
         let mut early = tasks.flatten().filter(|task| {
@@ -30,8 +30,8 @@ fn one_thread_can_be_recorded_alone() {
 #[test]
 fn several_processes_are_recorded_into_one_file() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["20"]) else { return };
-    let Some(syscalls) = Running::fixture("syscalls", &["20"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let Some(syscalls) = Running::fixture("syscalls", &[UNTIL_ENDED]) else { return };
     let recording = Recording::with(["-p", &format!("{},{}", shares.pid(), syscalls.pid()), "-d", "2s"]);
     let stacks = recording.stacks();
     stacks.assert_has(&["main", "share_fifty"]);
@@ -48,7 +48,7 @@ fn a_name_finds_its_processes() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let named = folder.path().join("prof-name-test");
     fs::copy(program, &named).expect("a program can be copied");
-    let one = Running::start_ready(Command::new(&named).arg("20"));
+    let one = Running::start_ready(Command::new(&named).arg(UNTIL_ENDED));
     let recording = Recording::while_running(&[one.pid()], "2s", &["--name", "^prof-name-te"]);
     recording.report().assert_whole(300);
     recording.stacks().assert_has(&["main", "share_fifty"]);
@@ -57,8 +57,8 @@ fn a_name_finds_its_processes() {
 #[test]
 fn the_whole_machine_is_recorded() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["20"]) else { return };
-    let Some(_syscalls) = Running::fixture("syscalls", &["20"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let Some(_syscalls) = Running::fixture("syscalls", &[UNTIL_ENDED]) else { return };
     let recording = Recording::with(["-a", "-d", "3s"]);
     let stacks = recording.stacks();
     stacks.assert_has(&["main", "share_fifty"]);
@@ -77,7 +77,7 @@ fn another_users_process_is_recorded_by_root() {
     let Some(program) = fixture::build("shares") else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let program = copy_for_everyone(&program, folder.path());
-    let shares = Running::start_ready(Command::new(program).arg("20").uid(uid).gid(gid));
+    let shares = Running::start_ready(Command::new(program).arg(UNTIL_ENDED).uid(uid).gid(gid));
     let recording = Recording::of_pid(shares.pid(), "2s");
     recording.report().assert_whole(300);
     recording.stacks().assert_has(&["main", "one_round", "share_fifty"]);
@@ -92,7 +92,7 @@ fn a_process_in_namespaces_of_its_own_is_read_through_its_own_root() {
     let command = &mut Command::new(runner);
     // The first process of a PID namespace heeds no other signal.
     let container =
-        Running::start_ready(command.arg(folder.path()).arg(program).arg("20")).ended_by(Signal::KILL);
+        Running::start_ready(command.arg(folder.path()).arg(program).arg(UNTIL_ENDED)).ended_by(Signal::KILL);
     let pid = container.descendant("shares");
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("the process runs");
     let inside = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
@@ -118,7 +118,7 @@ fn the_targets_end_ends_the_recording() {
 #[test]
 fn a_command_beside_a_target_is_only_the_timer() {
     let Some(_turn) = turn() else { return };
-    let Some(mut shares) = Running::fixture("shares", &["20"]) else { return };
+    let Some(mut shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let recording = Recording::with(["-p", &shares.pid().to_string(), "--", "sleep", "1"]);
     assert!(shares.is_alive(), "the target was ended");
     let report = recording.report();
@@ -130,7 +130,7 @@ fn a_command_beside_a_target_is_only_the_timer() {
 #[test]
 fn an_interrupt_ends_the_recording_and_keeps_it() {
     let Some(_turn) = turn() else { return };
-    let Some(mut shares) = Running::fixture("shares", &["20"]) else { return };
+    let Some(mut shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let file = folder.path().join("prof.data");
     // Not under `timeout`: the signal is for prof alone.
@@ -153,7 +153,7 @@ fn an_interrupt_ends_the_recording_and_keeps_it() {
 #[test]
 fn a_process_whose_first_thread_has_ended_is_recorded() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("leader_exit", &["20"]) else { return };
+    let Some(program) = Running::fixture("leader_exit", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "2s");
     let report = recording.report();
     assert!(report.duration_seconds() > 1.5, "the recording ended with the first thread");

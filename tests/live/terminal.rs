@@ -3,12 +3,12 @@
 use super::machine::turn;
 use super::pane::Terminal;
 use super::profiler::{Recording, binary};
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
 use std::path::Path;
 use std::process::Command;
 
 pub(crate) fn recorded_shares() -> Option<Recording> {
-    let program = Running::fixture("shares", &["20"])?;
+    let program = Running::fixture("shares", &[UNTIL_ENDED])?;
     Some(Recording::of_pid(program.pid(), "1500ms"))
 }
 

@@ -3,12 +3,15 @@
 use super::machine::turn;
 use super::pane::Terminal;
 use super::profiler::binary;
-use super::running::{Running, children, wait_for};
+use super::running::{Running, UNTIL_ENDED, children, wait_for};
 use super::terminal::{quoted, recorded_shares};
-use prof::tui::terminal::guard::TerminalGuard;
-use prof::tui::{Source, TuiOptions, feed, run_source};
+use prof::internals::profile::{Integrity, Profile};
+use prof::internals::report::Recording;
+use prof::internals::tui::terminal::guard::TerminalGuard;
+use prof::internals::tui::{TuiOptions, show};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn send(pid: u32, signal: Signal) {
@@ -166,7 +169,7 @@ fn is_gone(pid: u32) -> bool {
 fn nothing_is_left_when_the_terminal_goes_away() {
     let Some(_turn) = turn() else { return };
     let Some(recording) = recorded_shares() else { return };
-    let Some(mut target) = Running::fixture("shares", &["60"]) else { return };
+    let Some(mut target) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let fixture = super::fixture::build("shares").expect("it was built before");
     for what in [
         format!("tui {}", quoted(&recording.file())),
@@ -204,15 +207,12 @@ fn a_screen_that_panics() {
 #[test]
 #[ignore = "the test after the next runs it, in a terminal"]
 fn a_thread_that_panics_beside_the_screen() {
-    let (tell, heard) = feed();
-    let (commands, _commands) = std::sync::mpsc::channel();
-    // It goes without a word: no one tells that the recording is over.
-    std::mem::forget(tell);
     std::thread::spawn(|| {
         std::thread::sleep(Duration::from_millis(500));
         panic!("on purpose");
     });
-    let ended = run_source(&TuiOptions::default(), Source::Live { feed: heard, commands });
+    let recording = Arc::new(Recording::new(Profile::default(), Integrity::default()));
+    let ended = show(&TuiOptions::default(), recording);
     panic!("the session ended: {ended:?}");
 }
 

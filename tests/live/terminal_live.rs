@@ -4,7 +4,7 @@ use super::machine::{turn, turn_alone};
 use super::pane::{PATIENCE, Terminal};
 use super::postgres::Postgres;
 use super::profiler::binary;
-use super::running::Running;
+use super::running::{Running, UNTIL_ENDED};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,11 @@ fn drive(terminal: &Terminal, known: &Known) {
     // The picture stands still, and moves again.
     terminal.type_text(" ");
     terminal.wait_for("FROZEN");
-    let still = |screen: &str| screen.lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    // Below the picture a message comes and goes, frozen or not.
+    let still = |screen: &str| -> Vec<String> {
+        let picture = screen.lines().skip(1).take_while(|line| !line.starts_with('─'));
+        picture.map(str::to_owned).collect()
+    };
     let before = still(&terminal.screen());
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(still(&terminal.screen()), before, "what is frozen moved");
@@ -116,7 +120,7 @@ fn reopen(terminal: &Terminal, function: &str) {
 #[test]
 fn a_program_is_watched_while_it_runs_and_what_was_seen_is_saved() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("shares", &["60"]) else { return };
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let Some(terminal) = Terminal::open(100, 30) else { return };
     terminal.start_prof(&format!("tui -p {}", program.pid()));
     drive(&terminal, &Known { function: "share_fifty", other: "share_thirty" });
@@ -143,7 +147,7 @@ fn a_program_is_watched_while_it_runs_and_what_was_seen_is_saved() {
 #[test]
 fn the_screen_follows_the_size_while_it_is_live_and_the_recording_ends_in_time() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("shares", &["60"]) else { return };
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let Some(terminal) = Terminal::open(100, 30) else { return };
     terminal.start_prof(&format!("tui -d 8s -p {}", program.pid()));
     terminal.wait_for("share_fifty");

@@ -3,8 +3,8 @@
 use super::fixture;
 use super::machine::turn;
 use super::profiler::{Recording, messages, prof, text};
-use super::running::Running;
-use prof::profile::{counter, read_path};
+use super::running::{Running, UNTIL_ENDED};
+use prof::internals::profile::{counter, read_path};
 use std::path::Path;
 use std::process::Command;
 
@@ -31,7 +31,7 @@ fn a_target_that_ran_and_has_no_sample_is_named_and_is_no_success() {
     let Some(_turn) = turn() else { return };
     let Some(program) = fixture::build("shares") else { return };
     let program = program.to_str().expect("the target folder's path is text");
-    let Some(running) = Running::fixture("shares", &["60"]) else { return };
+    let Some(running) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let pid = running.pid().to_string();
     for target in
         [&["--", program, "1"][..], &["-q", "-p", &pid, "-d", "2s"], &["-e", "cpu", "-t", &pid, "-d", "2s"]]
@@ -69,7 +69,7 @@ fn what_children_used_is_missed_only_where_they_are_recorded() {
 #[test]
 fn threads_that_give_no_account_are_not_accounted() {
     let Some(_turn) = turn() else { return };
-    let asleep = Running::start(Command::new("sleep").arg("60"));
+    let asleep = Running::start(Command::new("sleep").arg(UNTIL_ENDED));
     let pid = asleep.pid().to_string();
     let Some(recording) = blind_to("accounts", 3, &["-e", "off", "-p", &pid, "-d", "1s"]) else { return };
     let profile = read_path(&recording.file()).expect("own recording can be read").0;

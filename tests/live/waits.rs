@@ -2,9 +2,9 @@
 
 use super::machine::{StolenTime, turn};
 use super::profiler::Recording;
-use super::running::{Running, children};
+use super::running::{Running, UNTIL_ENDED, children};
 use super::waits_recorded::{Book, Waits};
-use prof::profile::{Reason, Sample, ShortWaits, ThreadTime, Waker, WakerKind, counter};
+use prof::internals::profile::{Reason, Sample, ShortWaits, ThreadTime, Waker, WakerKind, counter};
 use serde_json::Value;
 use std::process::Command;
 use std::time::Duration;
@@ -37,7 +37,7 @@ fn milliseconds(ns: u64) -> f64 {
 /// Records the fixture and judges every site by its book: it is within 1 % or 2 ms, and three times the expected error
 /// where waits were left out, and most of it for the site's reason.
 fn assert_sites(options: &[&str]) -> Option<(Recording, Waits)> {
-    let program = Running::fixture("waits", &["30"])?;
+    let program = Running::fixture("waits", &[UNTIL_ENDED])?;
     let mut pids = children(program.pid());
     pids.push(program.pid());
     let pids = pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");

@@ -1,7 +1,7 @@
 //! Reads the waits of a recording, and the book that the fixture `waits` keeps of its own.
 
-use prof::profile::{
-    Event, Profile, Reason, Sample, StackId, TaskId, ThreadTime, WakerKind, counter, read_path,
+use prof::internals::profile::{
+    Event, EventKind, Profile, Reason, Sample, StackId, TaskId, ThreadTime, WakerKind, counter, read_path,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl Waits {
         let (profile, integrity) = read_path(file).expect("prof wrote a file that can be read");
         assert!(integrity.is_complete, "the file is cut: {integrity:?}");
         let mut names = HashMap::new();
-        for stack in profile.event_named("off-cpu").into_iter().flat_map(|event| event.samples()) {
+        for stack in profile.event_of(&EventKind::OFF_CPU).into_iter().flat_map(|event| event.samples()) {
             let wakers = stack.wait.and_then(|wait| wait.waker.stack);
             for id in stack.stack.into_iter().chain(wakers) {
                 names.entry(id).or_insert_with(|| function_names(&profile, id));
@@ -53,7 +53,7 @@ impl Waits {
 
     /// The table of waits.
     pub(crate) fn event(&self) -> &Event {
-        self.profile.event_named("off-cpu").expect("the recording has waits")
+        self.profile.event_of(&EventKind::OFF_CPU).expect("the recording has waits")
     }
 
     /// The counter `name`.

@@ -2,8 +2,8 @@
 
 use super::machine::{skip, turn};
 use super::profiler::{binary, messages};
-use super::running::Running;
-use prof::profile::read_path;
+use super::running::{Running, UNTIL_ENDED};
+use prof::internals::profile::{EventKind, read_path};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -53,7 +53,7 @@ fn running_time_is_recorded_where_waits_cannot_be_and_the_reason_is_said() {
     if !can_mount() {
         return;
     }
-    let Some(program) = Running::fixture("shares", &["30"]) else { return };
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let pid = program.pid().to_string();
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     for (lack, why) in LACKS {
@@ -65,8 +65,9 @@ fn running_time_is_recorded_where_waits_cannot_be_and_the_reason_is_said() {
         assert_eq!(output.status.code(), Some(0), "{lack}: {said}");
         assert!(said.contains(&format!("note: {why}")), "{lack}: {said}");
         let (profile, _) = read_path(&file).expect("prof wrote a file that can be read");
-        assert!(profile.event_named("off-cpu").is_none(), "{lack}: there is a table of waits");
-        let samples = profile.event_named("on-cpu").expect("running time is recorded").samples().count();
+        assert!(profile.event_of(&EventKind::OFF_CPU).is_none(), "{lack}: there is a table of waits");
+        let samples =
+            profile.event_of(&EventKind::ON_CPU).expect("running time is recorded").samples().count();
         assert!(samples > 20, "{lack}: {samples} samples");
 
         let report = Command::new(binary()).args(["report", path, "--off-cpu"]).output();
@@ -82,7 +83,7 @@ fn where_waits_alone_are_asked_for_and_cannot_be_recorded_nothing_is() {
     if !can_mount() {
         return;
     }
-    let Some(program) = Running::fixture("shares", &["30"]) else { return };
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let pid = program.pid().to_string();
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     for (lack, _) in LACKS {

@@ -1,18 +1,18 @@
 //! Waits of threads that come and go, of one thread, of a command, and what `-e` leaves out.
 
 use super::fixture;
-use super::machine::{turn, turn_alone};
+use super::machine::{tool_or_skip, turn, turn_alone};
 use super::profiler::{Recording, binary};
-use super::running::{Running, wait_for};
+use super::running::{Running, UNTIL_ENDED, children, wait_for};
 use super::waits_recorded::Waits;
-use prof::profile::{Reason, Sample, ThreadTime};
+use prof::internals::profile::{EventKind, Reason, Sample, ThreadTime};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Records a fixture for 1.5 s and asserts that its totals hold. Gives what the fixture printed, too.
 fn recorded(fixture: &str, options: &[&str]) -> Option<(Waits, String)> {
-    let program = Running::fixture(fixture, &["20"])?;
+    let program = Running::fixture(fixture, &[UNTIL_ENDED])?;
     let recording = Recording::of_pid_with(program.pid(), "1500ms", options);
     let waits = Waits::read(&recording.file());
     waits.assert_totals();
@@ -81,11 +81,20 @@ fn a_thread_that_executes_a_program_is_another_one_from_then_on() {
     let times = &waits.profile.thread_times;
     let is_first = |time: &&ThreadTime| tables.task(time.task).tid == tables.task(time.task).pid;
     assert_eq!((times.len(), times.iter().filter(is_first).count()), (6, 2), "{times:#?}");
-    let executes = waits.sums(|sample| waits.has(sample.stack, &["execute"]));
-    let slept_ns = executes.get(&Reason::Sleep).map_or(0, |sum| sum.weight_ns);
-    let own =
-        times.iter().find(|time| !is_first(time) && time.blocked_ns.abs_diff(slept_ns) < slept_ns / 100);
-    assert!(own.is_some(), "no thread has slept for {slept_ns} ns: {times:#?}");
+    let executes = |sample: &Sample| {
+        waits.has(sample.stack, &["execute"]) && sample.wait.is_some_and(|wait| wait.reason == Reason::Sleep)
+    };
+    let executing = tables.task(waits.event().samples().find(executes).expect("it sleeps before").task).tid;
+    let is_executing = |task| tables.task(task).tid == executing;
+    let own = times.iter().find(|time| !is_first(time) && is_executing(time.task));
+    let own = own.unwrap_or_else(|| panic!("the thread that slept has no account: {times:#?}"));
+    let its_waits = waits.sums(|sample| {
+        is_executing(sample.task) && sample.wait.is_some_and(|wait| wait.reason != Reason::NoCpu)
+    });
+    let slept_ns = its_waits.get(&Reason::Sleep).map_or(0, |sum| sum.weight_ns);
+    let blocked_ns: u64 = its_waits.values().map(|sum| sum.weight_ns).sum();
+    assert!(slept_ns > 900_000_000, "{its_waits:?}");
+    assert!(own.blocked_ns.abs_diff(blocked_ns) < blocked_ns / 100, "{blocked_ns} ns in waits: {times:#?}");
     // The sums of the report, which finds most of it idle.
     let report = recording.report_with(&["--threads"]);
     let total = |name: &str| report.number(&format!("/totals/{name}"));
@@ -99,29 +108,29 @@ fn a_thread_that_executes_a_program_is_another_one_from_then_on() {
 #[test]
 fn running_or_waiting_can_be_left_out() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("waits", &["30"]) else { return };
+    let Some(program) = Running::fixture("waits", &[UNTIL_ENDED]) else { return };
     let pid = program.pid().to_string();
     let off = Recording::with(["-p", &pid, "-d", "1s", "-e", "off"]);
     let waits = Waits::read(&off.file());
     waits.assert_totals();
     assert!(
-        waits.profile.event_named("on-cpu").is_none_or(|event| event.is_empty()),
+        waits.profile.event_of(&EventKind::ON_CPU).is_none_or(|event| event.is_empty()),
         "samples of running threads"
     );
     assert!(waits.sums(|sample| waits.has(sample.stack, &["site_sleep"])).contains_key(&Reason::Sleep));
     let cpu = Recording::with(["-p", &pid, "-d", "1s", "-e", "cpu"]);
     let running = Waits::read(&cpu.file()).profile;
     assert!(
-        running.event_named("off-cpu").is_none() && running.thread_times.is_empty(),
+        running.event_of(&EventKind::OFF_CPU).is_none() && running.thread_times.is_empty(),
         "waits were recorded"
     );
-    assert!(running.event_named("on-cpu").is_some_and(|event| !event.is_empty()), "no samples");
+    assert!(running.event_of(&EventKind::ON_CPU).is_some_and(|event| !event.is_empty()), "no samples");
 }
 
 #[test]
 fn the_waits_of_one_thread_are_recorded_alone() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("threads", &["20"]) else { return };
+    let Some(program) = Running::fixture("threads", &[UNTIL_ENDED]) else { return };
     let tid = wait_for("the thread early-asleep", || {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", program.pid())).ok()?;
         // Neither has a name: of those that sleep, the last but main that is born first.
@@ -205,7 +214,7 @@ fn two_processes_with_the_same_number_have_waits_of_their_own() {
 #[test]
 fn waits_of_the_whole_machine_are_recorded() {
     let Some(_turn) = turn_alone() else { return };
-    let Some(program) = Running::fixture("waits", &["30"]) else { return };
+    let Some(program) = Running::fixture("waits", &[UNTIL_ENDED]) else { return };
     let recording = Recording::with(["-a", "-e", "cpu,off", "-d", "1500ms"]);
     let waits = Waits::read(&recording.file());
     waits.assert_totals();
@@ -219,7 +228,7 @@ fn waits_of_the_whole_machine_are_recorded() {
 #[test]
 fn a_delay_is_not_part_of_any_wait() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("waits", &["30"]) else { return };
+    let Some(program) = Running::fixture("waits", &[UNTIL_ENDED]) else { return };
     let pid = program.pid().to_string();
     let recording = Recording::with(["-p", &pid, "-D", "600ms", "-d", "800ms", "-e", "off"]);
     let waits = Waits::read(&recording.file());
@@ -233,7 +242,7 @@ fn a_delay_is_not_part_of_any_wait() {
 #[test]
 fn a_wait_from_before_the_start_to_after_the_end_has_its_stack() {
     let Some(_turn) = turn() else { return };
-    let Some(program) = Running::fixture("waits", &["30"]) else { return };
+    let Some(program) = Running::fixture("waits", &[UNTIL_ENDED]) else { return };
     let recording = Recording::of_pid(program.pid(), "700ms");
     let waits = Waits::read(&recording.file());
     let is_stuck = |sample: &Sample| waits.has(sample.stack, &["again_and_again", "site_stuck"]);
@@ -250,7 +259,7 @@ fn a_wait_from_before_the_start_to_after_the_end_has_its_stack() {
 #[test]
 fn a_recorder_that_is_killed_leaves_nothing_behind() {
     let Some(_turn) = turn() else { return };
-    let Some(mut program) = Running::fixture("pingpong", &["pipe", "one", "20"]) else { return };
+    let Some(mut program) = Running::fixture("pingpong", &["pipe", "one", UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let mut recorder = Command::new(binary())
         .args(["record", "-p", &program.pid().to_string(), "-d", "30s", "-o"])
@@ -262,11 +271,40 @@ fn a_recorder_that_is_killed_leaves_nothing_behind() {
     kill_process(Pid::from_child(&recorder), Signal::KILL).expect("prof still records");
     recorder.wait().expect("prof is our child");
     assert!(program.is_alive(), "the target was ended");
-    let cut = prof::profile::read_path(&folder.path().join("prof.data"));
+    let cut = prof::internals::profile::read_path(&folder.path().join("prof.data"));
     let (profile, integrity) = cut.expect("what was written can be read");
     assert!(!integrity.is_complete, "nobody has ended the file");
-    assert!(profile.event_named("off-cpu").is_some_and(|event| !event.is_empty()), "no waits were kept");
+    assert!(
+        profile.event_of(&EventKind::OFF_CPU).is_some_and(|event| !event.is_empty()),
+        "no waits were kept"
+    );
     // A new recording finds the machine as it was.
     let again = Waits::read(&Recording::of_pid(program.pid(), "500ms").file());
     again.assert_totals();
+}
+
+#[test]
+fn the_stack_of_a_stranger_who_wakes_is_not_copied() {
+    let Some(_turn) = turn() else { return };
+    let Some(python) = tool_or_skip("python3") else { return };
+    // The child alone is recorded, which its parent wakes.
+    let script = "import os, sys
+to_child, to_parent = os.pipe(), os.pipe()
+if not os.fork():
+    while os.read(to_child[0], 1):
+        os.write(to_parent[1], b'x')
+print('ready', flush=True)
+while True:
+    os.write(to_child[1], b'x')
+    os.read(to_parent[0], 1)
+";
+    let program = Running::start_ready(Command::new(python).args(["-c", script]));
+    let recording = Recording::of_pid(children(program.pid())[0], "1500ms");
+    let waits = Waits::read(&recording.file());
+    waits.assert_totals();
+    let wakers = waits.counter("kernel_wakers_sent");
+    assert!(wakers > 0, "no one has woken the child");
+    // No table is missing, and of the parent no one would know which table to use.
+    let copies = waits.counter("rescued") + waits.counter("rescue_refused");
+    assert!(copies <= wakers / 20, "{copies} stacks copied for {wakers} that woke");
 }

@@ -3,16 +3,20 @@
 use super::fixture;
 use super::machine::turn;
 use super::profiler::{messages, prof, text};
-use super::running::Running;
-use prof::profile::Profile;
-use prof::record::live::{Ended, Live, LiveEvent, Simulation, Snapshot, own_memory_kb};
-use prof::record::{Output, RecordOptions, Target, WaitOptions};
+use super::running::{Running, UNTIL_ENDED};
+use prof::internals::profile::{EventKind, Profile};
+use prof::internals::record::live::{Ended, Live, LiveEvent, Simulation, Snapshot, own_memory_kb};
+use prof::internals::record::{Output, RecordOptions, Sampler, Target, WaitOptions};
 use std::ffi::OsString;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 fn options(target: Target) -> RecordOptions {
-    RecordOptions { target, waits: Some(WaitOptions::default()), ..RecordOptions::default() }
+    RecordOptions {
+        target,
+        events: vec![Sampler::Clock, Sampler::Waits(WaitOptions::default())],
+        ..RecordOptions::default()
+    }
 }
 
 fn watch(pid: u32) -> Live {
@@ -48,7 +52,7 @@ fn has_function(profile: &Profile, name: &str) -> bool {
 }
 
 fn samples(profile: &Profile) -> (u64, u64) {
-    let event = profile.event_named("on-cpu").expect("running threads are sampled");
+    let event = profile.event_of(&EventKind::ON_CPU).expect("running threads are sampled");
     (event.observations(), event.total_weight())
 }
 
@@ -74,14 +78,14 @@ fn the_first_snapshot_has_names_and_the_targets_end_gives_the_last_one() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let output = Output::File { path: folder.path().join("after"), force: false };
     let saved = live.save(last.clone(), &output).expect("it can be saved");
-    let seen: u64 = last.events.iter().map(prof::profile::Event::observations).sum();
+    let seen: u64 = last.events.iter().map(prof::internals::profile::Event::observations).sum();
     assert_eq!(saved.samples, seen, "what was seen");
 }
 
 #[test]
 fn what_is_saved_is_what_prof_report_reads() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["30"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let live = watch(shares.pid());
     snapshot_that(&live, "with 500 samples", |snapshot| samples(&snapshot.profile).0 > 500);
     live.stop();
@@ -90,7 +94,7 @@ fn what_is_saved_is_what_prof_report_reads() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let output = Output::File { path: folder.path().join("seen"), force: false };
     let saved = live.save(ended.snapshot.profile.clone(), &output).expect("it can be saved");
-    let (read, integrity) = prof::profile::read_path(&saved.path).expect("it can be read");
+    let (read, integrity) = prof::internals::profile::read_path(&saved.path).expect("it can be read");
     assert!(integrity.is_complete, "{integrity:?}");
     assert_eq!(samples(&read), samples(&ended.snapshot.profile));
     let again = live.save(ended.snapshot.profile.clone(), &output);
@@ -104,7 +108,7 @@ fn what_is_saved_is_what_prof_report_reads() {
 #[test]
 fn clearing_forgets_what_was_seen() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["30"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let live = watch(shares.pid());
     live.set_interval(Duration::from_millis(250));
     snapshot_that(&live, "with 1000 samples", |snapshot| samples(&snapshot.profile).0 > 1_000);
@@ -117,14 +121,14 @@ fn clearing_forgets_what_was_seen() {
 
 /// The waits of a profile: start and length, ns.
 fn waits(profile: &Profile) -> Vec<(u64, u64)> {
-    let event = profile.event_named("off-cpu").expect("waits are recorded");
+    let event = profile.event_of(&EventKind::OFF_CPU).expect("waits are recorded");
     event.samples().filter_map(|sample| Some((sample.time_ns, sample.wait?.duration_ns))).collect()
 }
 
 #[test]
 fn a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once() {
     let Some(_turn) = turn() else { return };
-    let sleeper = Running::start(Command::new("sleep").arg("60"));
+    let sleeper = Running::start(Command::new("sleep").arg(UNTIL_ENDED));
     let live = watch(sleeper.pid());
     let longest = |snapshot: &Snapshot| {
         let waits = waits(&snapshot.profile);
@@ -135,7 +139,7 @@ fn a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once() {
     let (before, known) = (longest(&first), &first.profile.thread_times[0]);
     assert_eq!(waits(&first.profile)[0].0, 0, "it has waited since the start");
     assert_eq!(known.blocked_ns, before, "the account of the thread's time has it too");
-    let stack = first.profile.event_named("off-cpu").and_then(|event| event.sample(0).stack);
+    let stack = first.profile.event_of(&EventKind::OFF_CPU).and_then(|event| event.sample(0).stack);
     let frames = first.profile.tables.stack_frames(stack.expect("it has a stack")).count();
     assert!(frames > 3, "{frames} frames");
     snapshot_that(&live, "with a longer wait", |snapshot| longest(snapshot) > before + 1_000_000_000);
@@ -150,7 +154,7 @@ fn a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once() {
 #[test]
 fn a_recording_that_is_watched_ends_by_itself_or_with_the_command_beside_it() {
     let Some(_turn) = turn() else { return };
-    let sleeper = Running::start(Command::new("sleep").arg("60"));
+    let sleeper = Running::start(Command::new("sleep").arg(UNTIL_ENDED));
     let target = options(Target::Pids(vec![sleeper.pid()]));
     let second = Duration::from_secs(1);
     let timed = RecordOptions { duration: Some(second), delay: Some(second / 2), ..target.clone() };
@@ -207,7 +211,8 @@ fn a_target_that_cannot_be_attached_is_the_error_of_record() {
     assert!(messages(&record).contains(&error.to_string()), "{error} / {}", messages(&record));
     let command = Target::Launch(vec![OsString::from("/nonexistent/program")]);
     let error = Live::start(options(command), Vec::new()).expect_err("there is no such program");
-    let failure = error.downcast_ref::<prof::base::failure::Failure>().expect("it says what to do");
+    let failure =
+        error.downcast_ref::<prof::internals::base::failure::Failure>().expect("it says what to do");
     assert_eq!(failure.status, 127);
 }
 

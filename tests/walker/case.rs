@@ -1,7 +1,7 @@
 //! A case: where a thread stood, what it had mapped, its tables and its stack.
 
-use prof::unwind::arch::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
-use prof::unwind::{
+use prof::internals::unwind::arch::architecture::{MAX_REGISTERS, SIGNATURE_MASK_48_BITS};
+use prof::internals::unwind::{
     Architecture, FrameState, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Table,
 };
 

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 
-use prof::bpf::{FRAME_ADDRESS, MAX_USER_FRAMES};
-use prof::unwind::rule::GoroutineOffsets;
-use prof::unwind::{Architecture, End, FoundBy, Page, Row, Rule, Stack, Table, walk};
+use prof::internals::bpf::{FRAME_ADDRESS, MAX_USER_FRAMES};
+use prof::internals::unwind::rule::GoroutineOffsets;
+use prof::internals::unwind::{Architecture, End, FoundBy, Page, Row, Rule, Stack, Table, walk};
 
 use crate::case::{AARCH64_REGISTERS, Case, Image, ImageState, Mapping, Piece, REGISTERS};
 use crate::host::{HostFrame, HostStack, Replay};

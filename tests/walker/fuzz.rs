@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use prof::unwind::Architecture;
+use prof::internals::unwind::Architecture;
 
 use crate::host::build;
 

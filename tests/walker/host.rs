@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
-use prof::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN};
-use prof::unwind::Architecture;
+use prof::internals::bpf::{FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN};
+use prof::internals::unwind::Architecture;
 
 use crate::case::{Case, IN_MORE_TABLES};
 

@@ -2,7 +2,7 @@
 //!
 //! `walker.h` makes a program of `src/bpf/c/walk/unwind.bpf.h`: helper functions and maps become plain ones that
 //! read a case. The sanitizers watch every access. Here cases are written, walked by that program and by
-//! [`prof::unwind::walk::walker`], and compared. docs/unwinding.md says how to add one.
+//! `src/unwind/walk/walker.rs`, and compared. docs/unwinding.md says how to add one.
 
 #![allow(
     clippy::unwrap_used,

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSymbol, SymbolKind};
-use prof::unwind::{
+use prof::internals::unwind::{
     CfiSections, ElfImage, FrameState, Limits, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap,
     Registers, Table, compile,
 };
@@ -52,11 +52,11 @@ impl Process {
             let (start, end) = (hex(start), hex(end));
             let path = fields.get(5).copied().unwrap_or_default();
             let image = if path.starts_with('/') {
-                ElfImage::open(&File::open(path).unwrap(), &limits).unwrap()
+                ElfImage::open(&File::open(path).unwrap(), &limits.elf).unwrap()
             } else if path == "[vdso]" {
                 let mut bytes = vec![0; (end - start) as usize];
                 process.memory.read_exact_at(&mut bytes, start).unwrap();
-                ElfImage::parse(bytes, &limits).unwrap()
+                ElfImage::parse(bytes, &limits.elf).unwrap()
             } else {
                 process.code.push(Area { start, end, bias: 0, module: None });
                 continue;
@@ -67,7 +67,7 @@ impl Process {
                 process.modules.push(Module {
                     path: path.into(),
                     table: compile(&image, &limits).unwrap(),
-                    cfi: CfiSections::load(&image, &limits).unwrap(),
+                    cfi: CfiSections::load(&image).unwrap(),
                     symbols: symbols(Path::new(path)),
                 });
                 process.modules.len() - 1

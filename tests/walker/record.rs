@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use prof::unwind::rule::{RBP, RSP};
-use prof::unwind::{Page, Row, Rule, RuleKind, Stack, Table, walk};
+use prof::internals::unwind::rule::{RBP, RSP};
+use prof::internals::unwind::{Page, Row, Rule, RuleKind, Stack, Table, walk};
 
 use crate::case::{Case, Image, ImageState, Mapping, Piece};
 use crate::process::{Process, Stopped};
@@ -255,7 +255,7 @@ fn record(recording: &Recording, folder: &Path) -> Result<Recorded, String> {
             stopped = stopped.step();
         }
         process.words.borrow_mut().clear();
-        let stack = walk(&stopped.state, &process, &process, prof::bpf::MAX_USER_FRAMES);
+        let stack = walk(&stopped.state, &process, &process, prof::internals::bpf::MAX_USER_FRAMES);
         let names = stack.frames.iter().map(|frame| process.name(frame.lookup_address())).collect();
         let leaf = process.locate(stopped.state.lookup_address());
         let leaf_rule = leaf.map_or(Rule::NONE, |(module, own)| process.modules[module].table.lookup(own));

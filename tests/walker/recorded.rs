@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use prof::bpf::{LEAF_FRAMES, MAX_USER_FRAMES};
-use prof::unwind::{FoundBy, walk};
+use prof::internals::bpf::{LEAF_FRAMES, MAX_USER_FRAMES};
+use prof::internals::unwind::{FoundBy, walk};
 
 use crate::case::{Case, ImageState};
 use crate::differential::compare;
@@ -115,7 +115,7 @@ fn a_recorded_stack_without_one_of_its_tables_ends_there() {
             check_prefix(&mut replay, &name, &recorded, &damaged, "without a table");
             let stack = walk(&damaged.start(), &damaged, &damaged, MAX_USER_FRAMES);
             assert!(
-                matches!(stack.end, prof::unwind::End::TableNotLoaded { .. })
+                matches!(stack.end, prof::internals::unwind::End::TableNotLoaded { .. })
                     || stack.frames.last().is_some_and(|frame| frame.found_by == FoundBy::FramePointer),
                 "{name}: {:?}",
                 stack.end

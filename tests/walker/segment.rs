@@ -4,8 +4,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use prof::bpf::MAX_SEGMENTS;
-use prof::unwind::{Architecture, ElfImage, Limits};
+use prof::internals::bpf::MAX_SEGMENTS;
+use prof::internals::unwind::{Architecture, ElfImage, Limits};
 
 use crate::host::build;
 
@@ -135,7 +135,7 @@ fn the_kernel_side_takes_the_segment_that_user_space_takes() {
     let mut shown = 0;
     for (question, answer) in questions.iter().zip(answers) {
         let (start, from, size) = question.mapping;
-        let image = ElfImage::parse(elf(question), &Limits::default()).unwrap();
+        let image = ElfImage::parse(elf(question), &Limits::default().elf).unwrap();
         let expected = image.bias_of_mapping(start, start + size, from);
         let answer = usize::try_from(answer).ok().map(|index| {
             let (offset, address, _) = question.segments[index];

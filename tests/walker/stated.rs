@@ -1,8 +1,8 @@
 //! What the kernel's walker does on stacks whose every word is stated.
 
-use prof::bpf::MAX_USER_FRAMES;
-use prof::unwind::rule::{GoroutineOffsets, RBP, RSP};
-use prof::unwind::{End, Page, Row, Rule, Stack, Table, walk};
+use prof::internals::bpf::MAX_USER_FRAMES;
+use prof::internals::unwind::rule::{GoroutineOffsets, RBP, RSP};
+use prof::internals::unwind::{End, Page, Row, Rule, Stack, Table, walk};
 
 use crate::case::{Case, Image, ImageState, Mapping, Piece, REGISTERS, Uprobes};
 use crate::differential::compare;

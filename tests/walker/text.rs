@@ -20,8 +20,8 @@
 
 use std::fmt::Write;
 
-use prof::unwind::rule::{RaKind, RbpKind, RuleKind};
-use prof::unwind::{Page, Row, Rule};
+use prof::internals::unwind::rule::{RaKind, RbpKind, RuleKind};
+use prof::internals::unwind::{Page, Row, Rule};
 
 use crate::case::{Case, Image, ImageState, Mapping, Piece};
 

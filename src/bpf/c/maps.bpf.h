@@ -171,6 +171,12 @@ struct {
 	__uint(max_entries, 4096);
 } waits SEC(".maps");
 
+/* Samples of counters. The size is set before load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} counts SEC(".maps");
+
 /* Times of threads. The size is set before load. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -184,6 +190,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct scratch);
 } scratches SEC(".maps");
+
+/* The same for counters, which may overflow while another sampler is at work. They do not interrupt
+ * each other: the kernel lets no second program of perf events run on a CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} count_scratches SEC(".maps");
 
 /* enum prof_counter per CPU. Read by user space at the end. */
 struct {

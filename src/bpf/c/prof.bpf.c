@@ -38,7 +38,7 @@ struct {
 	struct prof_more_tables more_tables[0];
 } kept_types;
 
-_Static_assert(sizeof(struct prof_sample) == 48, "as in src/bpf/event.rs");
+_Static_assert(sizeof(struct prof_sample) == 56, "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARGEST_RESCUE_BYTES,
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,

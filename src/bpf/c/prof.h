@@ -169,7 +169,7 @@ struct prof_process {
 	struct prof_mapping mapping[PROF_MAX_MAPPINGS];
 };
 
-/* Executable segments of one file that are told to the kernel side. */
+/* Executable segments of one file that are published to the kernel side. */
 #define PROF_MAX_SEGMENTS 4
 
 /* A file as the kernel's own mappings name it. Zero twice: the vDSO. */
@@ -259,8 +259,10 @@ struct prof_sample {
 	__u8 outcome; /* enum prof_outcome */
 	__u8 flags;   /* enum prof_sample_flags */
 	__u8 comm[PROF_COMM_BYTES];
-	__u8 pad[2];
+	__u8 event; /* which counter it is of, from 1; 0: a running thread, or a wait */
+	__u8 pad;
 	__u32 left_out; /* user frames that are not in the sample */
+	__u64 weight;	/* of a counter: how often it has counted since its last sample */
 };
 
 /* Sizes of stack copies. The smallest that the stack is known to end within is taken; the two large
@@ -309,7 +311,7 @@ struct prof_stack_copy {
 	__u32 cpu;
 	__u32 stack_bytes;	 /* bytes of `stack` up to the last that could be read */
 	__u64 start;		 /* process address of the first: rsp - PROF_RED_ZONE_BYTES */
-	__u64 is_return;	 /* rip is behind a system call instruction */
+	__u64 is_return;	 /* rip is after a system call instruction */
 	__u64 missing_blocks[4]; /* as in struct prof_rescue */
 	__u64 regs[PROF_REGISTERS];
 	__u8 stack[PROF_STACK_COPY_BYTES];
@@ -367,14 +369,14 @@ struct prof_wait {
 	__u64 start_ns; /* CLOCK_MONOTONIC, as the others */
 	__u64 wake_ns;	/* end of the blocked part; start_ns if there was none */
 	__u64 end_ns;
-	/* What each part stands for, ns: its length, or more when others were left out for it; 0
+	/* The weight of each part, ns: its length, or more when others were left out for it; 0
 	 * when it was left out itself. */
 	__u64 blocked_weight;
 	__u64 no_cpu_weight;
 	__u8 other_comm[PROF_COMM_BYTES];
 };
 
-/* Waits that are not over are told of from this length on: shorter ones may be left out when they
+/* Waits that are not over are sent from this length on: shorter ones may be left out when they
  * end, by lot. */
 #define PROF_OPEN_LEAST_NS 100000000ULL
 
@@ -415,7 +417,7 @@ struct prof_watched {
 	__u64 open_ns; /* when the wait began, CLOCK_MONOTONIC; 0: there is none, or it is younger
 			  than PROF_OPEN_LEAST_NS */
 	__u64 wake_ns; /* end of the blocked part; 0 if that goes on */
-	__u32 factor;  /* it stands for so many */
+	__u32 factor;  /* it is weighted as so many */
 	__u8 does;     /* enum prof_does */
 	__u8 reason;   /* enum prof_reason of the blocked part */
 	__u8 pad[2];
@@ -440,7 +442,7 @@ struct prof_namespace {
 
 /* ---- Counters ------------------------------------------------------------------------------ */
 
-/* Per-CPU counters: hit = filtered + idle + sent + ring_full. */
+/* Per-CPU counters: hit = filtered + idle + sent + ring_full + counts_full. */
 enum prof_counter {
 	PROF_COUNT_HIT = 0,	      /* sampling interrupts */
 	PROF_COUNT_FILTERED = 1,      /* not the target */
@@ -476,7 +478,8 @@ enum prof_counter {
 	PROF_COUNT_ACCOUNT_SENT = 29,	 /* and sent: one for each, in the end */
 	PROF_COUNT_SWITCH_NO_STATE = 30, /* switches of threads that are recorded without one */
 	PROF_COUNT_NUMBERLESS = 31,	 /* filtered: past their end, in a PID namespace */
-	PROF_COUNT_MAX = 32,
+	PROF_COUNT_COUNTS_FULL = 32,	 /* as ring_full, of counters that are no clock */
+	PROF_COUNT_MAX = 33,
 };
 
 struct prof_counters {

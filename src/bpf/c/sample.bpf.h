@@ -10,7 +10,7 @@ static __always_inline bool waits_fill_up(void)
 }
 
 /* Whether a thread is one of those that are recorded. `process` is its process's entry. A thread
- * that has no number in the namespace of prof is none of them, whoever is recorded. */
+ * that has no number in the namespace of prof is none of them, no matter what is recorded. */
 static __always_inline bool is_target(struct prof_process *process, __u32 tid)
 {
 	if (in_namespace && !tid)
@@ -31,6 +31,8 @@ static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgi
 	s->sample.tid = tid;
 	s->sample.cpu = bpf_get_smp_processor_id();
 	s->sample.flags = 0;
+	s->sample.event = 0;
+	s->sample.weight = 0;
 	bpf_get_current_comm(s->sample.comm, sizeof(s->sample.comm));
 }
 
@@ -47,7 +49,7 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 	if (s->outcome == PROF_OUTCOME_UNSET) {
 		find_uprobes(s, task);
 		leave_uprobe_page(s, task);
-		if (ctx && copy_every_stack)
+		if (place == PLACE_TICK && copy_every_stack)
 			send_stack_copy(s);
 		stamp = process ? process->stamp : 0;
 		walk_user_stack(s, process, place);
@@ -64,7 +66,9 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 		s->outcome = PROF_OUTCOME_NO_USER_STACK;
 		s->walked = 0;
 	}
-	if (s->walked && wants_rescue(s->outcome))
+	/* Of a stranger, who woke a recorded thread, no one knows the mappings: a copy of its stack
+	 * would help no one. */
+	if (s->walked && wants_rescue(s->outcome) && (process || filter == PROF_FILTER_NONE))
 		s->sample.flags |= send_rescue(s, ctx, task, place) ? PROF_SAMPLE_RESCUE :
 								      PROF_SAMPLE_RESCUE_REFUSED;
 }

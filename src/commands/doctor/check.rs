@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How a check came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub(crate) enum CheckVerdict {
     /// Works.
     Ok,
     /// Works, with something missing.
@@ -16,20 +16,20 @@ pub enum Verdict {
 
 /// One check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub(crate) struct Check {
     /// Stable name of what was checked.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// How it came out.
-    pub verdict: Verdict,
+    pub(crate) verdict: CheckVerdict,
     /// What was seen.
-    pub detail: String,
+    pub(crate) detail: String,
     /// A command or setting that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub fix: Option<String>,
+    pub(crate) fix: Option<String>,
 }
 
 impl Check {
-    pub(super) fn new(name: &'static str, verdict: Verdict, detail: impl Into<String>) -> Self {
+    pub(super) fn new(name: &'static str, verdict: CheckVerdict, detail: impl Into<String>) -> Self {
         Check { name, verdict, detail: detail.into(), fix: None }
     }
 

@@ -1,6 +1,6 @@
 //! What a container or a service takes from `prof`: namespaces, capabilities, system calls, files of the kernel.
 
-use super::check::{Check, Verdict};
+use super::check::{Check, CheckVerdict};
 use crate::base::units;
 use crate::profile::AddressSettings;
 use crate::record::{
@@ -34,7 +34,7 @@ fn namespaces() -> Vec<Check> {
         .collect();
     if others.is_empty() {
         let all = "pid, mount, user, cgroup and time: those of the machine";
-        return vec![Check::new("namespaces", Verdict::Ok, all)];
+        return vec![Check::new("namespaces", CheckVerdict::Ok, all)];
     }
     others
 }
@@ -48,24 +48,24 @@ fn namespace(kind: NamespaceKind, place: NamespacePlace) -> Check {
         NamespaceKind::Time => "time namespace",
     };
     if place == NamespacePlace::Unknown {
-        return Check::new(name, Verdict::Ok, "whether it is the machine's cannot be told");
+        return Check::new(name, CheckVerdict::Ok, "whether it is the machine's is not known");
     }
     match kind {
         NamespaceKind::Pid => {
             let detail = "not the machine's: prof sees the processes in it, by the numbers they have there \
                           (all: --pid=host, or prof on the host)";
-            Check::new(name, Verdict::Ok, detail)
+            Check::new(name, CheckVerdict::Ok, detail)
         }
         NamespaceKind::Mount => {
             let detail = "not the machine's: files of processes are read through /proc/PID/root";
-            Check::new(name, Verdict::Ok, detail)
+            Check::new(name, CheckVerdict::Ok, detail)
         }
-        NamespaceKind::User => refused(name, Verdict::Fail, &Refusal::UserNamespace),
+        NamespaceKind::User => refused(name, CheckVerdict::Fail, &Refusal::UserNamespace),
         NamespaceKind::Cgroup => {
             let limit = memory_limit().map_or(String::new(), |bytes| format!(": {}", units::bytes(bytes)));
             let detail =
                 format!("not the machine's: tables and buffers count against its memory limit{limit}");
-            Check::new(name, Verdict::Ok, detail)
+            Check::new(name, CheckVerdict::Ok, detail)
         }
         NamespaceKind::Time => match clock_offset_ns() {
             Some(offset_ns) => {
@@ -73,9 +73,9 @@ fn namespace(kind: NamespaceKind, place: NamespacePlace) -> Check {
                 let way = if offset_ns < 0 { "behind" } else { "ahead of" };
                 let detail =
                     format!("not the machine's: its clock is {ahead} {way} that; times are translated");
-                Check::new(name, Verdict::Ok, detail)
+                Check::new(name, CheckVerdict::Ok, detail)
             }
-            None => Check::new(name, Verdict::Fail, "not the machine's, and its offset cannot be read")
+            None => Check::new(name, CheckVerdict::Fail, "not the machine's, and its offset cannot be read")
                 .fix("run prof on the host"),
         },
     }
@@ -92,12 +92,12 @@ fn memory_limit() -> Option<u64> {
 fn proc() -> Check {
     const NAME: &str = "proc";
     if let Err(failure) = check_namespaces() {
-        let check = Check::new(NAME, Verdict::Fail, failure.message);
+        let check = Check::new(NAME, CheckVerdict::Fail, failure.message);
         return failure.hints.into_iter().next().map_or(check.clone(), |cure| check.fix(cure));
     }
     let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
     if hides_processes(&mounts) && lacks_capability("CAP_SYS_PTRACE") {
-        return Check::new(NAME, Verdict::Warn, "`/proc` hides other users' processes (hidepid)")
+        return Check::new(NAME, CheckVerdict::Warn, "`/proc` hides other users' processes (hidepid)")
             .fix("record as root with CAP_SYS_PTRACE");
     }
     let settings = if is_sysctl_read_only() {
@@ -105,7 +105,7 @@ fn proc() -> Check {
     } else {
         ""
     };
-    Check::new(NAME, Verdict::Ok, format!("has the processes of this PID namespace{settings}"))
+    Check::new(NAME, CheckVerdict::Ok, format!("has the processes of this PID namespace{settings}"))
 }
 
 /// By the text of /proc/mounts, of which the last line for a place counts.
@@ -125,20 +125,20 @@ fn rights() -> Check {
     match Rights::of_this_process() {
         Rights::All => {
             let names: Vec<&str> = CAPABILITIES.iter().map(|capability| capability.name).collect();
-            Check::new(NAME, Verdict::Ok, names.join(", "))
+            Check::new(NAME, CheckVerdict::Ok, names.join(", "))
         }
-        Rights::Some(lost) => Check::new(NAME, Verdict::Warn, lost).fix(match is_in_container() {
+        Rights::Some(lost) => Check::new(NAME, CheckVerdict::Warn, lost).fix(match is_in_container() {
             true => format!("start the container with {CONTAINER_OPTIONS}"),
             false => lasting_fix(&own_path()),
         }),
-        Rights::TooFew(_) if is_in_container() => refused(NAME, Verdict::Warn, &Refusal::of_self()),
-        Rights::TooFew(missing) => Check::new(NAME, Verdict::Warn, missing)
+        Rights::TooFew(_) if is_in_container() => refused(NAME, CheckVerdict::Warn, &Refusal::of_self()),
+        Rights::TooFew(missing) => Check::new(NAME, CheckVerdict::Warn, missing)
             .fix(format!("run as root, or {}", lasting_fix(&own_path()))),
     }
 }
 
 /// A check that the kernel would refuse something.
-fn refused(name: &'static str, verdict: Verdict, refusal: &Refusal) -> Check {
+fn refused(name: &'static str, verdict: CheckVerdict, refusal: &Refusal) -> Check {
     let check = Check::new(name, verdict, refusal.why());
     match refusal.cures().into_iter().next() {
         Some((_, cure)) => check.fix(cure),
@@ -150,21 +150,21 @@ fn seccomp() -> Check {
     const NAME: &str = "seccomp";
     let calls = crate::record::filtered_calls();
     if calls.is_empty() {
-        return Check::new(NAME, Verdict::Ok, "bpf and perf_event_open are not filtered");
+        return Check::new(NAME, CheckVerdict::Ok, "bpf and perf_event_open are not filtered");
     }
-    let check = refused(NAME, Verdict::Fail, &Refusal::Seccomp(calls));
+    let check = refused(NAME, CheckVerdict::Fail, &Refusal::Seccomp(calls));
     // Those of containers let pass what the capabilities are there for.
     let refusal = Refusal::of_self();
     if !matches!(refusal, Refusal::Capabilities(_)) || !is_in_container() {
         return check;
     }
-    Check { fix: refused(NAME, Verdict::Fail, &refusal).fix, ..check }
+    Check { fix: refused(NAME, CheckVerdict::Fail, &refusal).fix, ..check }
 }
 
 fn type_information() -> Check {
     match TypesLack::of_this_kernel() {
-        None => Check::new("btf", Verdict::Ok, "the kernel describes its types"),
-        Some(lack) => Check::new("btf", Verdict::Fail, lack.why()).fix(lack.cure()),
+        None => Check::new("btf", CheckVerdict::Ok, "the kernel describes its types"),
+        Some(lack) => Check::new("btf", CheckVerdict::Fail, lack.why()).fix(lack.cure()),
     }
 }
 
@@ -178,7 +178,7 @@ pub(super) fn target(pid: u32) -> Option<Check> {
     let number = crate::record::innermost_number(pid).filter(|number| *number != pid);
     let number = number.map_or(String::new(), |number| format!("; its own number there is {number}"));
     let detail = format!("pid {pid} is in other namespaces than prof: {}{number}", labels.join(", "));
-    Some(Check::new("target", Verdict::Ok, detail))
+    Some(Check::new("target", CheckVerdict::Ok, detail))
 }
 
 /// Whether the kernel's functions have names here.
@@ -189,7 +189,7 @@ pub(super) fn kernel_names() -> Check {
         Ok(symbols) => {
             return Check::new(
                 NAME,
-                Verdict::Ok,
+                CheckVerdict::Ok,
                 format!("{} kernel symbols", units::count(symbols.len() as u64)),
             );
         }
@@ -201,22 +201,22 @@ pub(super) fn kernel_names() -> Check {
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     };
     if is_masked {
-        return Check::new(NAME, Verdict::Warn, format!("no kernel names: `{LIST}` is hidden here"))
+        return Check::new(NAME, CheckVerdict::Warn, format!("no kernel names: `{LIST}` is hidden here"))
             .fix("start the container with --security-opt systempaths=unconfined (podman: unmask=ALL)");
     }
-    match (error, AddressSettings::of_this_kernel()) {
+    match (error, AddressSettings::of_this_kernel(!lacks_capability("CAP_SYSLOG"))) {
         (SymbolError::KernelRestricted, _) if lacks_capability("CAP_SYSLOG") && is_in_container() => {
-            Check::new(NAME, Verdict::Warn, "hidden: CAP_SYSLOG is missing")
+            Check::new(NAME, CheckVerdict::Warn, "hidden: CAP_SYSLOG is missing")
                 .fix("start the container with --cap-add SYSLOG")
         }
         (SymbolError::KernelRestricted, Some(settings)) => {
             let detail = format!("hidden: {}", settings.why_hidden());
-            Check::new(NAME, Verdict::Warn, detail).fix(settings.fix())
+            Check::new(NAME, CheckVerdict::Warn, detail).fix(settings.fix())
         }
         (SymbolError::KernelRestricted, None) => {
-            Check::new(NAME, Verdict::Warn, "hidden; the settings cannot be read").fix("run as root")
+            Check::new(NAME, CheckVerdict::Warn, "hidden; the settings cannot be read").fix("run as root")
         }
-        (error, _) => Check::new(NAME, Verdict::Warn, format!("no kernel names: {error}")),
+        (error, _) => Check::new(NAME, CheckVerdict::Warn, format!("no kernel names: {error}")),
     }
 }
 
@@ -238,9 +238,9 @@ mod tests {
     #[test]
     fn a_namespace_of_which_nothing_is_known_is_no_failure() {
         for kind in NamespaceKind::ALL {
-            assert_eq!(namespace(kind, NamespacePlace::Unknown).verdict, Verdict::Ok);
+            assert_eq!(namespace(kind, NamespacePlace::Unknown).verdict, CheckVerdict::Ok);
         }
         let user = namespace(NamespaceKind::User, NamespacePlace::Other(1));
-        assert!(user.verdict == Verdict::Fail && user.fix.is_some());
+        assert!(user.verdict == CheckVerdict::Fail && user.fix.is_some());
     }
 }

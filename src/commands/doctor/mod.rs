@@ -6,10 +6,11 @@ mod container;
 
 use crate::base::failure::{Failure, status};
 use crate::base::{privilege, safe_text, units};
-use crate::commands::doctor::check::{Check, Verdict};
-use crate::profile::{Outcome, Profile, ThreadTime};
+use crate::commands::doctor::check::{Check, CheckVerdict};
+use crate::profile::{EventKind, Outcome, Profile, ThreadTime, counter};
 use crate::record::{
-    Found, MAX_CPU_CLOCK_HZ, RecordOptions, Session, Start, Target, WaitOptions, find, sysctl_advice,
+    FoundTarget, MAX_CPU_CLOCK_HZ, RecordOptions, Sampler, Session, Start, Target, WaitOptions, find,
+    sysctl_advice,
 };
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -21,11 +22,11 @@ use std::time::{Duration, Instant};
 
 /// What the doctor is asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DoctorOptions {
+pub(crate) struct DoctorOptions {
     /// A process whose stacks are tried, instead of a thread of our own.
-    pub pid: Option<u32>,
+    pub(crate) pid: Option<u32>,
     /// `prof.doctor/1` instead of text.
-    pub json: bool,
+    pub(crate) json: bool,
 }
 
 /// Stacks that are tried.
@@ -40,15 +41,15 @@ const TEST_DEPTH: u32 = 16;
 /// # Errors
 ///
 /// Only when the process to try does not exist; everything else is a check that failed.
-pub fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
+pub(crate) fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
     let mut checks = container::checks();
-    let has_failed = |checks: &[Check]| checks.iter().any(|check| check.verdict == Verdict::Fail);
+    let has_failed = |checks: &[Check]| checks.iter().any(|check| check.verdict == CheckVerdict::Fail);
     if has_failed(&checks) {
         return Ok(checks);
     }
     let target = Target::Pids(vec![options.pid.unwrap_or_else(std::process::id)]);
-    let waits = Some(WaitOptions::default());
-    let record = RecordOptions { target, waits, ..RecordOptions::default() };
+    let events = vec![Sampler::Clock, Sampler::Waits(WaitOptions::default())];
+    let record = RecordOptions { target, events, ..RecordOptions::default() };
     let found = find(&record)?;
     checks.extend(options.pid.and_then(container::target));
     privilege::keep_attaching()?;
@@ -63,7 +64,7 @@ pub fn examine(options: &DoctorOptions) -> anyhow::Result<Vec<Check>> {
 }
 
 /// Loads and attaches everything, and records some stacks.
-fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check> {
+fn recording(options: &RecordOptions, found: &FoundTarget, is_own: bool) -> Vec<Check> {
     libbpf_rs::set_print(None);
     let own_thread = is_own.then(TestThread::start);
     let mut objects = [const { MaybeUninit::uninit() }; 2];
@@ -74,17 +75,18 @@ fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check>
     };
     let mut checks = vec![Check::new(
         "programs",
-        Verdict::Ok,
+        CheckVerdict::Ok,
         format!("all BPF programs load, in {:.0} ms", session.load_time().as_secs_f64() * 1e3),
     )];
     let recorded = session.begin(None).and_then(|()| {
         privilege::keep_watching()?;
         let end = Instant::now() + PATIENCE;
-        while Instant::now() < end && session.collector.totals.samples < WANTED_STACKS {
+        while Instant::now() < end && session.collector.totals.samples() < WANTED_STACKS {
             std::thread::sleep(Duration::from_millis(20));
             session.take()?;
         }
-        session.stop("enough")
+        session.stop("enough")?;
+        session.close_books(false, None)
     });
     drop(own_thread);
     if let Err(error) = recorded {
@@ -101,24 +103,42 @@ fn recording(options: &RecordOptions, found: &Found, is_own: bool) -> Vec<Check>
 /// Whether waits were recorded, and if all time of the test's threads was accounted for.
 fn waits(profile: &Profile, notices: &[String]) -> Check {
     const NAME: &str = "waits";
-    if profile.event_named("off-cpu").is_none() {
+    if profile.event_of(&EventKind::OFF_CPU).is_none() {
         let why = notices.iter().find(|notice| notice.starts_with("off-CPU"));
-        return Check::new(NAME, Verdict::Warn, why.map_or("off-CPU time is not recorded", String::as_str))
-            .fix("Linux 5.18 or later, with BTF");
+        return Check::new(
+            NAME,
+            CheckVerdict::Warn,
+            why.map_or("off-CPU time is not recorded", String::as_str),
+        )
+        .fix("Linux 5.18 or later, with BTF");
+    }
+    if let Some(silent) = silent_threads(profile) {
+        return Check::new(
+            NAME,
+            CheckVerdict::Warn,
+            format!("the kernel showed {silent} neither running nor waiting"),
+        )
+        .fix("record another target: some sandboxes and virtual machines hide threads of their own");
     }
     let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).sum::<u64>();
     let known = sum(|time| time.on_cpu_ns.saturating_add(time.no_cpu_ns).saturating_add(time.blocked_ns));
     let whole = sum(|time| time.to_ns.saturating_sub(time.from_ns));
     let threads = units::counted(profile.thread_times.len() as u64, "thread");
     let share = units::percent(known, whole.max(1));
-    let verdict = if (99.0..=101.0).contains(&share) { Verdict::Ok } else { Verdict::Warn };
+    let verdict = if (99.0..=101.0).contains(&share) { CheckVerdict::Ok } else { CheckVerdict::Warn };
     Check::new(NAME, verdict, format!("{share:.1}% of the time of {threads} accounted for"))
 }
 
+/// The threads of the target, where the kernel showed nothing of any.
+fn silent_threads(profile: &Profile) -> Option<String> {
+    let silent = profile.counter(counter::THREADS_UNACCOUNTED);
+    (silent > 0 && profile.thread_times.is_empty()).then(|| units::counted(silent, "thread"))
+}
+
 fn failed(name: &'static str, error: &anyhow::Error) -> Check {
-    let check = Check::new(name, Verdict::Fail, format!("{error:#}"));
+    let check = Check::new(name, CheckVerdict::Fail, format!("{error:#}"));
     match error.downcast_ref::<Failure>().and_then(|failure| failure.hints.first()) {
-        Some(hint) => check.fix(hint.clone()),
+        Some(hint) => check.fix(hint.strip_prefix("now:").unwrap_or(hint).trim_start()),
         None => check,
     }
 }
@@ -129,7 +149,7 @@ fn clock(profile: &Profile) -> Check {
         "{clock} at {} Hz; the kernel's code with interrupts off is seen where it allows them again",
         units::count(hz.into())
     );
-    Check::new("clock", Verdict::Ok, detail)
+    Check::new("clock", CheckVerdict::Ok, detail)
 }
 
 fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
@@ -137,18 +157,27 @@ fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
     let outcomes: Vec<Outcome> = outcomes.collect();
     let complete = outcomes.iter().filter(|outcome| outcome.is_complete()).count();
     let detail = format!("{complete}/{} test stacks of {label} reach the thread's start", outcomes.len());
+    if outcomes.is_empty()
+        && let Some(silent) = silent_threads(profile)
+    {
+        return Check::new(
+            "stacks",
+            CheckVerdict::Warn,
+            format!("nothing of {silent} of {label} was seen running"),
+        );
+    }
     if outcomes.is_empty() {
         return match is_own {
-            true => Check::new("stacks", Verdict::Fail, "a thread that runs all the time gave no sample")
+            true => Check::new("stacks", CheckVerdict::Fail, "a thread that runs all the time gave no sample")
                 .fix("look for a limit on perf events: sysctl kernel.perf_event_paranoid kernel.perf_cpu_time_max_percent"),
-            false => Check::new("stacks", Verdict::Warn, format!("{label} used no CPU while it was watched"))
+            false => Check::new("stacks", CheckVerdict::Warn, format!("{label} used no CPU while it was watched"))
                 .fix("try again while it is busy"),
         };
     }
     let Some(worst) = outcomes.iter().find(|outcome| !outcome.is_complete()) else {
-        return Check::new("stacks", Verdict::Ok, detail);
+        return Check::new("stacks", CheckVerdict::Ok, detail);
     };
-    Check::new("stacks", Verdict::Warn, format!("{detail}; others end early: {}", worst.label()))
+    Check::new("stacks", CheckVerdict::Warn, format!("{detail}; others end early: {}", worst.label()))
         .fix("record it: the notes of prof report name the module and the flag that mends it")
 }
 
@@ -156,14 +185,14 @@ fn sample_rate() -> Check {
     let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").unwrap_or_default();
     match limit.trim().parse::<u64>() {
         Ok(hz) if hz < 999 => {
-            Check::new("sample rate", Verdict::Warn, format!("the kernel allows at most {hz} Hz"))
+            Check::new("sample rate", CheckVerdict::Warn, format!("the kernel allows at most {hz} Hz"))
                 .fix(sysctl_advice("kernel.perf_event_max_sample_rate=100000"))
         }
         Ok(hz) => {
             let most = hz.min(MAX_CPU_CLOCK_HZ.into());
-            Check::new("sample rate", Verdict::Ok, format!("up to {} Hz", units::count(most)))
+            Check::new("sample rate", CheckVerdict::Ok, format!("up to {} Hz", units::count(most)))
         }
-        Err(_) => Check::new("sample rate", Verdict::Warn, "the kernel's limit cannot be read"),
+        Err(_) => Check::new("sample rate", CheckVerdict::Warn, "the kernel's limit cannot be read"),
     }
 }
 
@@ -208,8 +237,8 @@ fn descend(depth: u32, stop: &AtomicBool) {
 const DETAIL_COLUMN: usize = 23;
 
 /// The checks as text in lines of at most `width` columns, or as JSON, and the exit status that they mean.
-pub fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::Result<(String, u8)> {
-    let has_failed = checks.iter().any(|check| check.verdict == Verdict::Fail);
+pub(crate) fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::Result<(String, u8)> {
+    let has_failed = checks.iter().any(|check| check.verdict == CheckVerdict::Fail);
     let exit = if has_failed { status::NOT_PERMITTED } else { status::OK };
     if as_json {
         #[derive(Serialize)]
@@ -224,9 +253,9 @@ pub fn render(checks: &[Check], as_json: bool, width: usize) -> anyhow::Result<(
     let mut text = String::new();
     for check in checks {
         let verdict = match check.verdict {
-            Verdict::Ok => "ok",
-            Verdict::Warn => "warn",
-            Verdict::Fail => "FAIL",
+            CheckVerdict::Ok => "ok",
+            CheckVerdict::Warn => "warn",
+            CheckVerdict::Fail => "FAIL",
         };
         let detail = safe_text::message(&check.detail);
         for (index, line) in
@@ -254,8 +283,8 @@ mod tests {
     #[test]
     fn a_failed_check_decides_the_verdict_and_shows_its_fix() {
         let checks = [
-            Check::new("btf", Verdict::Ok, "there"),
-            Check::new("programs", Verdict::Fail, "refused").fix("sudo"),
+            Check::new("btf", CheckVerdict::Ok, "there"),
+            Check::new("programs", CheckVerdict::Fail, "refused").fix("sudo"),
         ];
         let (text, exit) = render(&checks, false, 80).expect("renders");
         assert_eq!(exit, 5);

@@ -1,4 +1,4 @@
-//! Chunks: the framing of everything behind the header.
+//! Chunks: the framing of everything after the header.
 //!
 //! ```text
 //! 0      1       2        4             8            12       16
@@ -12,7 +12,7 @@ use std::io::{self, Read};
 
 /// What a chunk holds. Numbers are stored: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ChunkKind {
     Meta = 1,
     Strings = 2,
     Modules = 3,
@@ -29,44 +29,44 @@ pub(super) enum Kind {
     ThreadTimes = 14,
 }
 
-impl Kind {
-    const ALL: [Kind; 13] = [
-        Kind::Meta,
-        Kind::Strings,
-        Kind::Modules,
-        Kind::Tasks,
-        Kind::Frames,
-        Kind::Stacks,
-        Kind::Events,
-        Kind::Functions,
-        Kind::Symbols,
-        Kind::Samples,
-        Kind::Counters,
-        Kind::End,
-        Kind::ThreadTimes,
+impl ChunkKind {
+    const ALL: [ChunkKind; 13] = [
+        ChunkKind::Meta,
+        ChunkKind::Strings,
+        ChunkKind::Modules,
+        ChunkKind::Tasks,
+        ChunkKind::Frames,
+        ChunkKind::Stacks,
+        ChunkKind::Events,
+        ChunkKind::Functions,
+        ChunkKind::Symbols,
+        ChunkKind::Samples,
+        ChunkKind::Counters,
+        ChunkKind::End,
+        ChunkKind::ThreadTimes,
     ];
 
     /// The kind of a stored number, if this version knows it.
-    fn from_code(code: u8) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|&kind| kind as u8 == code)
+    fn from_code(code: u8) -> Option<ChunkKind> {
+        ChunkKind::ALL.into_iter().find(|&kind| kind as u8 == code)
     }
 
     /// Its name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Meta => "meta",
-            Kind::Strings => "strings",
-            Kind::Modules => "modules",
-            Kind::Tasks => "tasks",
-            Kind::Frames => "frames",
-            Kind::Stacks => "stacks",
-            Kind::Events => "events",
-            Kind::Functions => "functions",
-            Kind::Symbols => "symbols",
-            Kind::Samples => "samples",
-            Kind::Counters => "counters",
-            Kind::End => "end",
-            Kind::ThreadTimes => "thread times",
+            ChunkKind::Meta => "meta",
+            ChunkKind::Strings => "strings",
+            ChunkKind::Modules => "modules",
+            ChunkKind::Tasks => "tasks",
+            ChunkKind::Frames => "frames",
+            ChunkKind::Stacks => "stacks",
+            ChunkKind::Events => "events",
+            ChunkKind::Functions => "functions",
+            ChunkKind::Symbols => "symbols",
+            ChunkKind::Samples => "samples",
+            ChunkKind::Counters => "counters",
+            ChunkKind::End => "end",
+            ChunkKind::ThreadTimes => "thread times",
         }
     }
 }
@@ -95,7 +95,7 @@ impl Packer {
     }
 
     /// The next chunk, complete. `payload` must not be longer than [`MAX_SIZE`].
-    pub(super) fn pack(&mut self, kind: Kind, payload: &[u8]) -> io::Result<Vec<u8>> {
+    pub(super) fn pack(&mut self, kind: ChunkKind, payload: &[u8]) -> io::Result<Vec<u8>> {
         let packed = self.compressor.compress(payload)?;
         let (flags, stored) =
             if packed.len() < payload.len() { (FLAG_ZSTD, packed.as_slice()) } else { (0, payload) };
@@ -134,7 +134,7 @@ pub(super) struct Unpacker<R> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<'a> {
     /// A chunk of a known kind, unpacked, that took `size` bytes of the file.
-    Chunk { kind: Kind, payload: &'a [u8], size: u64 },
+    Chunk { kind: ChunkKind, payload: &'a [u8], size: u64 },
     /// A sound chunk of a type, or with a flag, that this version does not know.
     Unknown { size: u64 },
     /// The input ends here, between chunks.
@@ -188,7 +188,7 @@ impl<R: Read> Unpacker<R> {
             return broken(format!("chunk {} is missing, chunk {number} follows", self.number), size);
         }
         self.number = self.number.wrapping_add(1);
-        let known = Kind::from_code(kind).filter(|_| flags & !FLAG_ZSTD == 0);
+        let known = ChunkKind::from_code(kind).filter(|_| flags & !FLAG_ZSTD == 0);
         let Some(kind) = known else {
             return Next::Unknown { size: size as u64 };
         };
@@ -238,19 +238,20 @@ mod tests {
         let mut packer = Packer::new().unwrap();
         let long = vec![7; 5000];
         let bytes =
-            [packer.pack(Kind::Meta, b"abc").unwrap(), packer.pack(Kind::Samples, &long).unwrap()].concat();
+            [packer.pack(ChunkKind::Meta, b"abc").unwrap(), packer.pack(ChunkKind::Samples, &long).unwrap()]
+                .concat();
         assert!(bytes.len() < 100, "{}", bytes.len());
         let mut unpacker = Unpacker::new(bytes.as_slice()).unwrap();
-        assert_eq!(unpacker.next(), Next::Chunk { kind: Kind::Meta, payload: b"abc", size: 19 });
+        assert_eq!(unpacker.next(), Next::Chunk { kind: ChunkKind::Meta, payload: b"abc", size: 19 });
         assert!(
-            matches!(unpacker.next(), Next::Chunk { kind: Kind::Samples, payload, .. } if payload == long)
+            matches!(unpacker.next(), Next::Chunk { kind: ChunkKind::Samples, payload, .. } if payload == long)
         );
         assert_eq!(unpacker.next(), Next::End);
     }
 
     #[test]
     fn an_unknown_kind_or_flag_is_passed_over() {
-        for (kind, flags) in [(13, 0), (200, FLAG_ZSTD), (Kind::Meta as u8, 2)] {
+        for (kind, flags) in [(13, 0), (200, FLAG_ZSTD), (ChunkKind::Meta as u8, 2)] {
             let bytes = frame(kind, flags, 0, 999, b"whatever");
             assert_eq!(Unpacker::new(bytes.as_slice()).unwrap().next(), Next::Unknown { size: 24 });
         }
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn a_size_past_the_limit_is_refused_before_it_is_read() {
         for at in [4, 8] {
-            let mut bytes = frame(Kind::Meta as u8, 0, 0, 3, b"abc");
+            let mut bytes = frame(ChunkKind::Meta as u8, 0, 0, 3, b"abc");
             bytes[at..at + 4].copy_from_slice(&(MAX_SIZE as u32 + 1).to_le_bytes());
             assert_eq!(reason(&bytes), "a chunk claims 8388609 bytes");
         }
@@ -268,16 +269,16 @@ mod tests {
     #[test]
     fn a_bomb_stops_at_the_size_it_declared() {
         let bomb = zstd::bulk::compress(&vec![0; 64 << 20], 3).unwrap();
-        let bytes = frame(Kind::Meta as u8, FLAG_ZSTD, 0, 1000, &bomb);
+        let bytes = frame(ChunkKind::Meta as u8, FLAG_ZSTD, 0, 1000, &bomb);
         assert!(reason(&bytes).contains("cannot be unpacked"), "{}", reason(&bytes));
         let small = zstd::bulk::compress(&[0; 10], 3).unwrap();
-        let bytes = frame(Kind::Meta as u8, FLAG_ZSTD, 0, 1000, &small);
+        let bytes = frame(ChunkKind::Meta as u8, FLAG_ZSTD, 0, 1000, &small);
         assert!(reason(&bytes).contains("not of the size"), "{}", reason(&bytes));
     }
 
     #[test]
     fn a_missing_chunk_is_noticed() {
-        let bytes = frame(Kind::Meta as u8, 0, 1, 3, b"abc");
+        let bytes = frame(ChunkKind::Meta as u8, 0, 1, 3, b"abc");
         assert_eq!(reason(&bytes), "chunk 0 is missing, chunk 1 follows");
     }
 
@@ -285,9 +286,9 @@ mod tests {
     fn numbers_of_kinds_are_as_documented() {
         // 13 is kept for something else.
         let numbers = (1..=12).chain([14]);
-        assert!(Kind::ALL.into_iter().map(|kind| kind as u8).eq(numbers));
-        for kind in Kind::ALL {
-            assert_eq!(Kind::from_code(kind as u8), Some(kind));
+        assert!(ChunkKind::ALL.into_iter().map(|kind| kind as u8).eq(numbers));
+        for kind in ChunkKind::ALL {
+            assert_eq!(ChunkKind::from_code(kind as u8), Some(kind));
         }
     }
 }

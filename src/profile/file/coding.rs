@@ -20,18 +20,18 @@ pub(super) fn squeeze<T: Copy + PartialEq>(values: Vec<T>, default: T) -> Vec<T>
 
 /// A stored column, with a value for each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Column<'a, T> {
+pub(super) enum CodedColumn<'a, T> {
     All(T),
     Each(&'a [T]),
 }
 
-impl<'a, T: Copy> Column<'a, T> {
+impl<'a, T: Copy> CodedColumn<'a, T> {
     /// The column of `rows` rows that was stored as `values`; `None` when the lengths disagree.
     pub(super) fn new(values: &'a [T], rows: usize, default: T) -> Option<Self> {
         match values {
-            [] => Some(Column::All(default)),
-            [all] => Some(Column::All(*all)),
-            each if each.len() == rows => Some(Column::Each(each)),
+            [] => Some(CodedColumn::All(default)),
+            [all] => Some(CodedColumn::All(*all)),
+            each if each.len() == rows => Some(CodedColumn::Each(each)),
             _ => None,
         }
     }
@@ -39,8 +39,8 @@ impl<'a, T: Copy> Column<'a, T> {
     /// The value of a row below the number of rows.
     pub(super) fn get(&self, row: usize) -> T {
         match self {
-            Column::All(all) => *all,
-            Column::Each(each) => each[row],
+            CodedColumn::All(all) => *all,
+            CodedColumn::Each(each) => each[row],
         }
     }
 
@@ -172,9 +172,9 @@ mod tests {
 
     #[test]
     fn a_column_of_the_wrong_length_is_refused() {
-        assert_eq!(Column::new(&[1, 2], 3, 0), None);
-        assert_eq!(Column::new(&[1, 2, 3, 4], 3, 0), None);
-        assert_eq!(Column::new(&[1, 2, 3], 3, 0), Some(Column::Each(&[1, 2, 3][..])));
+        assert_eq!(CodedColumn::new(&[1, 2], 3, 0), None);
+        assert_eq!(CodedColumn::new(&[1, 2, 3, 4], 3, 0), None);
+        assert_eq!(CodedColumn::new(&[1, 2, 3], 3, 0), Some(CodedColumn::Each(&[1, 2, 3][..])));
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         #[test]
         fn a_squeezed_column_has_the_same_values(values in proptest::collection::vec(0_u32..3, 0..5)) {
             let stored = squeeze(values.clone(), 1);
-            let column = Column::new(&stored, values.len(), 1).unwrap();
+            let column = CodedColumn::new(&stored, values.len(), 1).unwrap();
             prop_assert_eq!(column.iter(values.len()).collect::<Vec<_>>(), values);
         }
 

@@ -1,6 +1,6 @@
 //! What a file says of itself at its start, without reading the rest.
 
-use crate::profile::file::chunk::{Kind, Next, Unpacker};
+use crate::profile::file::chunk::{ChunkKind, Next, Unpacker};
 use crate::profile::file::{header, schema};
 use prost::Message;
 use std::fs::File;
@@ -8,22 +8,22 @@ use std::io;
 use std::io::Seek;
 
 /// How messages call the recorder with this process id, 0 where that is not known.
-pub fn recorder_words(pid: u32) -> String {
+pub(crate) fn recorder_words(pid: u32) -> String {
     if pid == 0 { "prof".to_owned() } else { format!("prof (pid {pid})") }
 }
 
 /// What the first chunks of a file tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Glance {
+pub(crate) struct Glance {
     /// Process id of its recorder, 0 where that is not known.
-    pub recorder_pid: u32,
+    pub(crate) recorder_pid: u32,
     /// There is at least one sample, wait, or time of a thread.
-    pub has_samples: bool,
+    pub(crate) has_samples: bool,
 }
 
 impl Glance {
     /// Reads as far as the first samples; `None` when it is no profile.
-    pub fn at(mut file: &File) -> Option<Self> {
+    pub(crate) fn at(mut file: &File) -> Option<Self> {
         file.rewind().ok()?;
         let mut input = io::BufReader::new(file);
         header::read(&mut input).ok()?;
@@ -31,11 +31,11 @@ impl Glance {
         let mut glance = Glance { recorder_pid: 0, has_samples: false };
         while !glance.has_samples {
             match chunks.next() {
-                Next::Chunk { kind: Kind::Meta, payload, .. } => {
+                Next::Chunk { kind: ChunkKind::Meta, payload, .. } => {
                     glance.recorder_pid = schema::Meta::decode(payload).ok()?.recorder_pid;
                 }
                 Next::Chunk { kind, .. } => {
-                    glance.has_samples = matches!(kind, Kind::Samples | Kind::ThreadTimes)
+                    glance.has_samples = matches!(kind, ChunkKind::Samples | ChunkKind::ThreadTimes)
                 }
                 Next::Unknown { .. } => {}
                 Next::End | Next::Broken { .. } => break,

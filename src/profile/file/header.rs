@@ -37,7 +37,7 @@ pub(super) fn encode(start_unix_ns: u64) -> [u8; LENGTH] {
 
 /// What a reader needs of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct FileHeader {
     /// Bytes it takes in the file.
     pub(super) length: u64,
     /// Start of the recording, ns since the Unix epoch.
@@ -45,7 +45,7 @@ pub(super) struct Header {
 }
 
 /// Reads and checks the header.
-pub(super) fn read(input: &mut impl Read) -> Result<Header, ReadError> {
+pub(super) fn read(input: &mut impl Read) -> Result<FileHeader, ReadError> {
     let mut bytes = Vec::new();
     input.by_ref().take(LENGTH as u64).read_to_end(&mut bytes)?;
     if bytes.is_empty() {
@@ -82,7 +82,7 @@ pub(super) fn read(input: &mut impl Read) -> Result<Header, ReadError> {
         return Err(ReadError::DamagedHeader);
     }
     let start_unix_ns = u64::from(u32_at(&bytes, 16)) | u64::from(u32_at(&bytes, 20)) << 32;
-    Ok(Header { length: length as u64, start_unix_ns })
+    Ok(FileHeader { length: length as u64, start_unix_ns })
 }
 
 /// The little-endian number at `at`; `bytes` must reach that far.
@@ -121,7 +121,7 @@ fn looks_like(bytes: &[u8]) -> &'static str {
 mod tests {
     use super::*;
 
-    fn read_bytes(mut bytes: &[u8]) -> Result<Header, ReadError> {
+    fn read_bytes(mut bytes: &[u8]) -> Result<FileHeader, ReadError> {
         read(&mut bytes)
     }
 
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_header_round_trips() {
         let header = read_bytes(&encode(0x0123_4567_89ab_cdef)).unwrap();
-        assert_eq!(header, Header { length: LENGTH as u64, start_unix_ns: 0x0123_4567_89ab_cdef });
+        assert_eq!(header, FileHeader { length: LENGTH as u64, start_unix_ns: 0x0123_4567_89ab_cdef });
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         header[12] = 40;
         header.extend([0; 8]);
         let header = sealed(header);
-        assert_eq!(read_bytes(&header).unwrap(), Header { length: 40, start_unix_ns: 7 });
+        assert_eq!(read_bytes(&header).unwrap(), FileHeader { length: 40, start_unix_ns: 7 });
         let error = read_bytes(&header[..36]).unwrap_err();
         assert!(matches!(error, ReadError::TruncatedHeader { bytes: 36 }), "{error}");
     }

@@ -2,7 +2,7 @@
 //! before, and takes no more memory than its size allows.
 
 use super::bounds::MAX_ROWS;
-use super::chunk::{FLAG_ZSTD, Kind, Next, Unpacker, frame};
+use super::chunk::{ChunkKind, FLAG_ZSTD, Next, Unpacker, frame};
 use super::error::Integrity;
 use super::reader::read;
 use super::writer::Writer;
@@ -28,15 +28,18 @@ impl File {
     /// One module, task, frame, stack and event, each with id 0.
     fn with_one_row_each() -> Self {
         File::new()
-            .with(Kind::Modules, &schema::Modules { first_id: 0, rows: vec![schema::ModuleRow::default()] })
-            .with(Kind::Tasks, &schema::Tasks { first_id: 0, rows: vec![schema::TaskRow::default()] })
-            .with(Kind::Frames, &schema::Frames { rows: 1, address: vec![16], ..Default::default() })
-            .with(Kind::Stacks, &stacks(0, &[0], &[1], &[0]))
-            .with(Kind::Events, &schema::Events { first_id: 0, rows: vec![schema::EventRow::default()] })
-            .with(Kind::Functions, &schema::Functions { rows: 1, ..Default::default() })
+            .with(
+                ChunkKind::Modules,
+                &schema::Modules { first_id: 0, rows: vec![schema::ModuleRow::default()] },
+            )
+            .with(ChunkKind::Tasks, &schema::Tasks { first_id: 0, rows: vec![schema::TaskRow::default()] })
+            .with(ChunkKind::Frames, &schema::Frames { rows: 1, address: vec![16], ..Default::default() })
+            .with(ChunkKind::Stacks, &stacks(0, &[0], &[1], &[0]))
+            .with(ChunkKind::Events, &schema::Events { first_id: 0, rows: vec![schema::EventRow::default()] })
+            .with(ChunkKind::Functions, &schema::Functions { rows: 1, ..Default::default() })
     }
 
-    fn with(self, kind: Kind, message: &impl Message) -> Self {
+    fn with(self, kind: ChunkKind, message: &impl Message) -> Self {
         self.with_payload(kind as u8, 0, &message.encode_to_vec())
     }
 
@@ -46,7 +49,7 @@ impl File {
         self
     }
 
-    fn with_packed(mut self, kind: Kind, message: &impl Message) -> Self {
+    fn with_packed(mut self, kind: ChunkKind, message: &impl Message) -> Self {
         let payload = message.encode_to_vec();
         let packed = zstd::bulk::compress(&payload, 19).unwrap();
         self.bytes.extend(frame(kind as u8, FLAG_ZSTD, self.chunks, payload.len() as u32, &packed));
@@ -82,7 +85,7 @@ fn sample() -> schema::Samples {
 fn the_file_that_the_others_change_is_sound() {
     let end = schema::End { duration_ns: 5, ..Default::default() };
     let (profile, integrity) =
-        File::with_one_row_each().with(Kind::Samples, &sample()).with(Kind::End, &end).read();
+        File::with_one_row_each().with(ChunkKind::Samples, &sample()).with(ChunkKind::End, &end).read();
     assert!(integrity.is_complete, "{integrity:?}");
     assert_eq!(profile.events[0].len(), 1);
     assert_eq!(profile.events[0].sample(0).stack, Some(StackId(0)));
@@ -93,7 +96,7 @@ fn an_id_that_is_not_there_is_refused_for_every_kind() {
     let samples = |change: fn(&mut schema::Samples)| {
         let mut samples = sample();
         change(&mut samples);
-        File::with_one_row_each().with(Kind::Samples, &samples)
+        File::with_one_row_each().with(ChunkKind::Samples, &samples)
     };
     let module = schema::ModuleRow { path: 1, ..Default::default() };
     let task = schema::TaskRow { process: 7, ..Default::default() };
@@ -108,14 +111,17 @@ fn an_id_that_is_not_there_is_refused_for_every_kind() {
         ..Default::default()
     };
     for (file, part) in [
-        (File::new().with(Kind::Modules, &schema::Modules { first_id: 0, rows: vec![module] }), "string 1"),
-        (File::new().with(Kind::Tasks, &schema::Tasks { first_id: 0, rows: vec![task] }), "string 7"),
-        (File::new().with(Kind::Frames, &frames), "module 1"),
-        (File::new().with(Kind::Functions, &functions), "string 4294967295"),
-        (File::new().with(Kind::Stacks, &stacks(0, &[0], &[1], &[0])), "frame 0"),
-        (File::with_one_row_each().with(Kind::Symbols, &symbols(2, 0, 0)), "string 1"),
-        (File::with_one_row_each().with(Kind::Symbols, &symbols(0, 2, 0)), "frame 1"),
-        (File::with_one_row_each().with(Kind::Symbols, &symbols(0, 0, 2)), "function 1"),
+        (
+            File::new().with(ChunkKind::Modules, &schema::Modules { first_id: 0, rows: vec![module] }),
+            "string 1",
+        ),
+        (File::new().with(ChunkKind::Tasks, &schema::Tasks { first_id: 0, rows: vec![task] }), "string 7"),
+        (File::new().with(ChunkKind::Frames, &frames), "module 1"),
+        (File::new().with(ChunkKind::Functions, &functions), "string 4294967295"),
+        (File::new().with(ChunkKind::Stacks, &stacks(0, &[0], &[1], &[0])), "frame 0"),
+        (File::with_one_row_each().with(ChunkKind::Symbols, &symbols(2, 0, 0)), "string 1"),
+        (File::with_one_row_each().with(ChunkKind::Symbols, &symbols(0, 2, 0)), "frame 1"),
+        (File::with_one_row_each().with(ChunkKind::Symbols, &symbols(0, 0, 2)), "function 1"),
         (samples(|samples| samples.event = 1), "event 1"),
         (samples(|samples| samples.task = vec![1]), "task 1"),
         (samples(|samples| samples.stack = vec![4]), "stack 1"),
@@ -129,8 +135,9 @@ fn an_id_that_is_not_there_is_refused_for_every_kind() {
 #[test]
 fn a_parent_that_does_not_come_first_is_refused() {
     for (run_parent, first) in [(2, 1), (3, 1), (u32::MAX, 1)] {
-        let problem =
-            File::with_one_row_each().with(Kind::Stacks, &stacks(first, &[run_parent], &[1], &[1])).problem();
+        let problem = File::with_one_row_each()
+            .with(ChunkKind::Stacks, &stacks(first, &[run_parent], &[1], &[1]))
+            .problem();
         assert!(problem.contains("the parent's stack"), "{problem}");
     }
 }
@@ -138,14 +145,14 @@ fn a_parent_that_does_not_come_first_is_refused() {
 #[test]
 fn a_gap_or_an_overlap_in_ids_is_refused() {
     for (kind, payload) in [
-        (Kind::Strings, schema::Strings { first_id: 2, ..Default::default() }.encode_to_vec()),
-        (Kind::Strings, schema::Strings { first_id: 0, ..Default::default() }.encode_to_vec()),
-        (Kind::Modules, schema::Modules { first_id: 2, ..Default::default() }.encode_to_vec()),
-        (Kind::Tasks, schema::Tasks { first_id: 0, ..Default::default() }.encode_to_vec()),
-        (Kind::Frames, schema::Frames { first_id: u32::MAX, ..Default::default() }.encode_to_vec()),
-        (Kind::Stacks, stacks(5, &[], &[], &[]).encode_to_vec()),
-        (Kind::Events, schema::Events { first_id: 2, ..Default::default() }.encode_to_vec()),
-        (Kind::Functions, schema::Functions { first_id: 2, ..Default::default() }.encode_to_vec()),
+        (ChunkKind::Strings, schema::Strings { first_id: 2, ..Default::default() }.encode_to_vec()),
+        (ChunkKind::Strings, schema::Strings { first_id: 0, ..Default::default() }.encode_to_vec()),
+        (ChunkKind::Modules, schema::Modules { first_id: 2, ..Default::default() }.encode_to_vec()),
+        (ChunkKind::Tasks, schema::Tasks { first_id: 0, ..Default::default() }.encode_to_vec()),
+        (ChunkKind::Frames, schema::Frames { first_id: u32::MAX, ..Default::default() }.encode_to_vec()),
+        (ChunkKind::Stacks, stacks(5, &[], &[], &[]).encode_to_vec()),
+        (ChunkKind::Events, schema::Events { first_id: 2, ..Default::default() }.encode_to_vec()),
+        (ChunkKind::Functions, schema::Functions { first_id: 2, ..Default::default() }.encode_to_vec()),
     ] {
         let problem = File::with_one_row_each().with_payload(kind as u8, 0, &payload).problem();
         assert!(problem.contains("it starts with id"), "{problem}");
@@ -156,7 +163,7 @@ fn a_gap_or_an_overlap_in_ids_is_refused() {
 fn lengths_that_do_not_agree_are_refused() {
     let strings = |length: &[u32], text: &str| {
         let (length, text) = (length.to_vec(), text.to_owned());
-        File::new().with(Kind::Strings, &schema::Strings { first_id: 1, length, text }).problem()
+        File::new().with(ChunkKind::Strings, &schema::Strings { first_id: 1, length, text }).problem()
     };
     assert!(strings(&[3], "ab").contains("does not end in its text"));
     assert!(strings(&[1, 1], "é").contains("does not end in its text"), "within a character");
@@ -164,7 +171,7 @@ fn lengths_that_do_not_agree_are_refused() {
     assert!(strings(&[u32::MAX], "ab").contains("a string of 4294967295 bytes"));
 
     let runs = |parents: &[u32], lengths: &[u32], frames: &[u32]| {
-        File::with_one_row_each().with(Kind::Stacks, &stacks(1, parents, lengths, frames)).problem()
+        File::with_one_row_each().with(ChunkKind::Stacks, &stacks(1, parents, lengths, frames)).problem()
     };
     assert!(runs(&[1], &[2], &[1]).contains("a run of 2 stacks"));
     assert!(runs(&[1], &[0], &[]).contains("a run of 0 stacks"));
@@ -176,12 +183,15 @@ fn lengths_that_do_not_agree_are_refused() {
     samples.rows = 3;
     samples.stack = vec![1];
     samples.cpu = vec![1, 2];
-    let problem = File::with_one_row_each().with(Kind::Samples, &samples).problem();
+    let problem = File::with_one_row_each().with(ChunkKind::Samples, &samples).problem();
     assert!(problem.contains("column `cpu` has 2 values for 3 rows"), "{problem}");
 
     let frames = schema::Frames { first_id: 1, rows: 2, address: vec![1], ..Default::default() };
     assert!(
-        File::with_one_row_each().with(Kind::Frames, &frames).problem().contains("1 addresses for 2 rows")
+        File::with_one_row_each()
+            .with(ChunkKind::Frames, &frames)
+            .problem()
+            .contains("1 addresses for 2 rows")
     );
 
     let symbols = |rows, locations, counts: &[u32]| {
@@ -194,7 +204,7 @@ fn lengths_that_do_not_agree_are_refused() {
             function: vec![1],
             ..Default::default()
         };
-        File::with_one_row_each().with(Kind::Symbols, &symbols).problem()
+        File::with_one_row_each().with(ChunkKind::Symbols, &symbols).problem()
     };
     assert!(symbols(1, 1, &[2]).contains("a frame with 2 locations"));
     assert!(symbols(1, 1, &[0]).contains("a frame with 0 locations"));
@@ -207,7 +217,7 @@ fn numbers_out_of_range_are_refused() {
     let samples = |change: fn(&mut schema::Samples)| {
         let mut samples = sample();
         change(&mut samples);
-        File::with_one_row_each().with(Kind::Samples, &samples).problem()
+        File::with_one_row_each().with(ChunkKind::Samples, &samples).problem()
     };
     assert!(samples(|samples| samples.cpu = vec![1 << 16]).contains("cpu 65536 is out of range"));
     assert!(samples(|samples| samples.outcome = vec![256]).contains("outcome 256 is out of range"));
@@ -225,18 +235,18 @@ fn numbers_out_of_range_are_refused() {
     assert!(samples(weight).contains("the sum of its weights overflows"));
     let flags =
         schema::Frames { first_id: 1, rows: 1, address: vec![1], flags: vec![256], ..Default::default() };
-    assert!(File::with_one_row_each().with(Kind::Frames, &flags).problem().contains("frame flags 256"));
+    assert!(File::with_one_row_each().with(ChunkKind::Frames, &flags).problem().contains("frame flags 256"));
 }
 
 #[test]
 fn weights_may_not_overflow_across_chunks_either() {
     let mut samples = sample();
     samples.weight = vec![u64::MAX];
-    let file = File::with_one_row_each().with(Kind::Samples, &samples);
+    let file = File::with_one_row_each().with(ChunkKind::Samples, &samples);
     assert_eq!(file.read().0.events[0].total_weight(), u64::MAX);
     samples.weight = vec![1];
     samples.stack = vec![3]; // stack 0 again
-    let file = file.with(Kind::Samples, &samples);
+    let file = file.with(ChunkKind::Samples, &samples);
     assert!(file.problem().contains("the sum of its weights overflows"));
     assert_eq!(file.read().0.events[0].len(), 1);
 }
@@ -245,7 +255,7 @@ fn weights_may_not_overflow_across_chunks_either() {
 fn a_stack_of_endless_depth_is_refused() {
     let mut file = File::with_one_row_each();
     let rows = MAX_ROWS as u32;
-    file = file.with_packed(Kind::Stacks, &stacks(1, &[1], &[rows], &vec![1; MAX_ROWS]));
+    file = file.with_packed(ChunkKind::Stacks, &stacks(1, &[1], &[rows], &vec![1; MAX_ROWS]));
     assert!(file.problem().contains("the depth of a stack 4097 is out of range"), "{}", file.problem());
 }
 
@@ -255,7 +265,7 @@ fn a_small_file_cannot_ask_for_much_memory() {
     let samples = schema::Samples { rows: MAX_ROWS as u32, stack: vec![1], ..Default::default() };
     let mut file = File::with_one_row_each();
     for _ in 0..200 {
-        file = file.with(Kind::Samples, &samples);
+        file = file.with(ChunkKind::Samples, &samples);
     }
     let (profile, integrity) = file.read();
     assert!(integrity.problem.unwrap().contains("more memory than a file of this size"));
@@ -266,13 +276,13 @@ fn a_small_file_cannot_ask_for_much_memory() {
 #[test]
 fn too_many_rows_are_refused() {
     let samples = schema::Samples { rows: MAX_ROWS as u32 + 1, ..Default::default() };
-    let problem = File::with_one_row_each().with(Kind::Samples, &samples).problem();
+    let problem = File::with_one_row_each().with(ChunkKind::Samples, &samples).problem();
     assert!(problem.contains("it claims 65537 rows"), "{problem}");
     let strings = schema::Strings { first_id: 1, length: vec![0; MAX_ROWS + 1], text: String::new() };
-    let problem = File::new().with_packed(Kind::Strings, &strings).problem();
+    let problem = File::new().with_packed(ChunkKind::Strings, &strings).problem();
     assert!(problem.contains("it has 65537 rows"), "{problem}");
     let counters = schema::Counters { rows: vec![schema::CounterRow::default(); MAX_ROWS + 100] };
-    let problem = File::new().with_packed(Kind::Counters, &counters).problem();
+    let problem = File::new().with_packed(ChunkKind::Counters, &counters).problem();
     assert!(problem.contains("not a sound message"), "{problem}");
 }
 
@@ -283,8 +293,8 @@ fn what_a_later_version_adds_is_passed_over_and_counted() {
     let file = File::with_one_row_each()
         .with_payload(13, 0, b"code bytes")
         .with_payload(99, FLAG_ZSTD, b"anything")
-        .with_payload(Kind::Samples as u8, 0, &later)
-        .with(Kind::End, &schema::End::default());
+        .with_payload(ChunkKind::Samples as u8, 0, &later)
+        .with(ChunkKind::End, &schema::End::default());
     let (profile, integrity) = file.read();
     assert!(integrity.is_complete, "{integrity:?}");
     assert_eq!((integrity.unknown_chunks, integrity.unknown_fields), (2, 1));
@@ -294,20 +304,37 @@ fn what_a_later_version_adds_is_passed_over_and_counted() {
 #[test]
 fn a_payload_that_is_no_message_is_refused() {
     for payload in [&b"\x08"[..], b"\xff\xff\xff", b"\x0a\x02\xff\xff", b"\x0b\x0c"] {
-        let problem = File::new().with_payload(Kind::End as u8, 0, payload).problem();
+        let problem = File::new().with_payload(ChunkKind::End as u8, 0, payload).problem();
         assert!(problem.contains("a chunk of end is wrong"), "{problem}");
     }
     // The name of an event is not UTF-8.
     let payload = [0x12, 3, 0x0a, 1, 0xff];
-    let problem = File::new().with_payload(Kind::Events as u8, 0, &payload).problem();
+    let problem = File::new().with_payload(ChunkKind::Events as u8, 0, &payload).problem();
     assert!(problem.contains("UTF-8"), "{problem}");
+}
+
+/// What else is written of waits relies on their rows having a length.
+#[test]
+fn a_known_kind_is_what_it_is_whatever_a_file_says() {
+    let row = |name: &str, has_duration| schema::EventRow {
+        name: name.into(),
+        title: Some("\x1b[2Jfaults".into()),
+        noun: Some("fault".into()),
+        has_duration: Some(has_duration),
+        ..Default::default()
+    };
+    let rows = vec![row("on-cpu", true), row("off-cpu", false), row("other", true)];
+    let (profile, _) = File::new().with(ChunkKind::Events, &schema::Events { first_id: 0, rows }).read();
+    let kinds: Vec<_> = profile.events.iter().map(|event| event.kind()).collect();
+    assert_eq!(kinds[..2], [&crate::profile::EventKind::ON_CPU, &crate::profile::EventKind::OFF_CPU]);
+    assert_eq!((&*kinds[2].noun, kinds[2].has_duration), ("fault", true));
 }
 
 /// A pipe whose other end goes on for ever, as `cat damaged.data /dev/zero` does.
 #[test]
 fn nothing_behind_damage_is_read_of_a_stream() {
     let end = schema::End { duration_ns: 5, ..Default::default() };
-    let mut bytes = File::with_one_row_each().with(Kind::End, &end).bytes;
+    let mut bytes = File::with_one_row_each().with(ChunkKind::End, &end).bytes;
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let endless = std::io::Read::chain(bytes.as_slice(), std::io::repeat(0));
@@ -318,9 +345,9 @@ fn nothing_behind_damage_is_read_of_a_stream() {
 #[test]
 fn a_known_field_number_is_the_highest_of_its_message() {
     // Every field set, so that each is written: none of them may count as unknown.
-    for kind in [Kind::Meta, Kind::End] {
+    for kind in [ChunkKind::Meta, ChunkKind::End] {
         let payload = match kind {
-            Kind::Meta => schema::Meta { is_command: true, ..Default::default() }.encode_to_vec(),
+            ChunkKind::Meta => schema::Meta { has_syslog: true, ..Default::default() }.encode_to_vec(),
             _ => schema::End { notices: vec!["x".into()], ..Default::default() }.encode_to_vec(),
         };
         let known = schema::known_fields(kind);
@@ -334,7 +361,11 @@ fn a_known_field_number_is_the_highest_of_its_message() {
 fn payloads() -> Vec<(u8, Vec<u8>)> {
     let mut profile = Profile::default();
     profile.meta.command = vec!["prof".into(), "record".into()];
-    let event = profile.add_event(EventInfo { name: "on-cpu".into(), period: 7, ..EventInfo::default() });
+    let event = profile.add_event(EventInfo {
+        kind: crate::profile::EventKind::ON_CPU,
+        period: 7,
+        ..EventInfo::default()
+    });
     let mut writer = Writer::new(Vec::new(), &profile.meta).unwrap();
     for flush in 0..2_u32 {
         let tables = &mut profile.tables;

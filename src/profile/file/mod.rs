@@ -23,7 +23,9 @@ mod writer;
 #[cfg(test)]
 mod hostile_tests;
 
-pub use self::glance::{Glance, recorder_words};
-pub use open::{Opened, read_path};
-pub use reader::{read, read_stream};
+pub(crate) use self::glance::Glance;
+pub(crate) use open::Opened;
+pub use open::read_path;
+pub use reader::read;
+pub(crate) use reader::read_stream;
 pub use writer::Writer;

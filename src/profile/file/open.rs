@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// A regular file or a pipe that was opened to be read.
 #[derive(Debug)]
-pub struct Opened {
+pub(crate) struct Opened {
     file: File,
     /// Length of a regular file, bytes.
     bytes: Option<u64>,
@@ -22,7 +22,7 @@ impl Opened {
     ///
     /// # Errors
     /// When it cannot be opened. The texts do not name the file.
-    pub fn open(path: &Path) -> Result<Self, ReadError> {
+    pub(crate) fn open(path: &Path) -> Result<Self, ReadError> {
         use std::os::unix::fs::FileTypeExt;
         let facts = std::fs::metadata(path)?;
         let kind = facts.file_type();
@@ -39,7 +39,7 @@ impl Opened {
     ///
     /// # Errors
     /// As [`read`](super::reader::read).
-    pub fn read(self) -> Result<(Profile, Integrity), ReadError> {
+    pub(crate) fn read(self) -> Result<(Profile, Integrity), ReadError> {
         // A hole of many gigabytes behind the profile must not be read just to be counted.
         let input = io::BufReader::with_capacity(1 << 16, &self.file);
         let (profile, mut integrity) = read_with(input, self.bytes.map_or(Rest::Unknown, Rest::Known))?;

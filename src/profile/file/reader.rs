@@ -2,12 +2,13 @@
 //! is used, and the reader stops at the first thing that is wrong, keeping what came before.
 
 use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
-use super::chunk::{Kind, Next, Unpacker};
-use super::coding::{AddressCoder, Column, NoveltyCoder, PlaceCoder};
+use super::chunk::{ChunkKind, Next, Unpacker};
+use super::coding::{AddressCoder, CodedColumn, NoveltyCoder, PlaceCoder};
 use super::error::{Integrity, ReadError};
 use super::{header, schema, wire};
 use crate::profile::contents::Profile;
-use crate::profile::event::{Columns, EventInfo, Unit};
+use crate::profile::event::{Columns, EventInfo};
+use crate::profile::kind::{EventKind, Unit};
 use crate::profile::merged::Merged;
 use crate::profile::outcome::Outcome;
 use crate::profile::symbols::{Function, FunctionId, Location};
@@ -23,7 +24,7 @@ use std::io::{self, Read};
 /// Reads a profile.
 ///
 /// # Errors
-/// When not even the header can be read. Damage behind the header is no error: the profile then
+/// When not even the header can be read. Damage after the header is no error: the profile then
 /// holds what came before it, and [`Integrity`] says what is missing.
 pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
     read_with(input, Rest::Counted)
@@ -33,7 +34,7 @@ pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
 ///
 /// # Errors
 /// As [`read`].
-pub fn read_stream(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
+pub(crate) fn read_stream(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
     read_with(input, Rest::Unknown)
 }
 
@@ -70,7 +71,7 @@ pub(super) fn read_with(input: impl Read, rest: Rest) -> Result<(Profile, Integr
                     break;
                 }
                 integrity.bytes_read += size;
-                has_end = kind == Kind::End;
+                has_end = kind == ChunkKind::End;
             }
             Next::Unknown { size } => {
                 integrity.bytes_read += size;
@@ -121,8 +122,8 @@ fn column<'a, T: Copy>(
     rows: usize,
     default: T,
     what: &str,
-) -> Result<Column<'a, T>, Damage> {
-    Column::new(values, rows, default)
+) -> Result<CodedColumn<'a, T>, Damage> {
+    CodedColumn::new(values, rows, default)
         .ok_or_else(|| Damage(format!("its column `{what}` has {} values for {rows} rows", values.len())))
 }
 
@@ -210,24 +211,24 @@ mod row_bytes {
 
 impl Decoder {
     /// Takes a chunk that ends at byte `end` of the file.
-    fn chunk(&mut self, kind: Kind, payload: &[u8], end: u64) -> Result<(), Damage> {
+    fn chunk(&mut self, kind: ChunkKind, payload: &[u8], end: u64) -> Result<(), Damage> {
         self.memory.set_bytes_read(end);
         let unknown = wire::unknown_fields(payload, &schema::known_fields(kind));
         self.unknown_fields += unknown.ok_or_else(|| Damage("it is not a sound message".into()))?;
         match kind {
-            Kind::Meta => self.profile.meta = decode::<schema::Meta>(payload)?.into(),
-            Kind::Strings => self.strings(decode(payload)?)?,
-            Kind::Modules => self.modules(decode(payload)?)?,
-            Kind::Tasks => self.tasks(decode(payload)?)?,
-            Kind::Frames => self.frames(&decode(payload)?)?,
-            Kind::Stacks => self.stacks(&decode(payload)?)?,
-            Kind::Events => self.events(decode(payload)?)?,
-            Kind::Functions => self.functions(&decode(payload)?)?,
-            Kind::Symbols => self.symbols(&decode(payload)?)?,
-            Kind::Samples => self.samples(&decode(payload)?)?,
-            Kind::ThreadTimes => self.thread_times(decode(payload)?)?,
-            Kind::Counters => self.counters(decode(payload)?)?,
-            Kind::End => self.profile.end = Some(decode::<schema::End>(payload)?.into()),
+            ChunkKind::Meta => self.profile.meta = decode::<schema::Meta>(payload)?.into(),
+            ChunkKind::Strings => self.strings(decode(payload)?)?,
+            ChunkKind::Modules => self.modules(decode(payload)?)?,
+            ChunkKind::Tasks => self.tasks(decode(payload)?)?,
+            ChunkKind::Frames => self.frames(&decode(payload)?)?,
+            ChunkKind::Stacks => self.stacks(&decode(payload)?)?,
+            ChunkKind::Events => self.events(decode(payload)?)?,
+            ChunkKind::Functions => self.functions(&decode(payload)?)?,
+            ChunkKind::Symbols => self.symbols(&decode(payload)?)?,
+            ChunkKind::Samples => self.samples(&decode(payload)?)?,
+            ChunkKind::ThreadTimes => self.thread_times(decode(payload)?)?,
+            ChunkKind::Counters => self.counters(decode(payload)?)?,
+            ChunkKind::End => self.profile.end = Some(decode::<schema::End>(payload)?.into()),
         }
         Ok(())
     }
@@ -358,9 +359,15 @@ impl Decoder {
     fn events(&mut self, chunk: schema::Events) -> Result<(), Damage> {
         self.grow(chunk.first_id, self.profile.events.len(), chunk.rows.len(), row_bytes::EVENT)?;
         for row in chunk.rows {
-            self.memory.spend(row.name.len() + row.sampling.len(), 1)?;
+            let texts = [&row.title, &row.noun].into_iter().flatten().map(String::len).sum::<usize>();
+            self.memory.spend(2 * row.name.len() + row.sampling.len() + texts, 1)?;
             let unit = Unit::from_code(narrow(row.unit, "unit")?);
-            let info = EventInfo { name: row.name, unit, sampling: row.sampling, period: row.period };
+            let kind = EventKind::known(&row.name).unwrap_or_else(|| {
+                let kind = EventKind::counted(row.name.clone(), row.title.unwrap_or(row.name));
+                let noun = row.noun.map_or(kind.noun.clone(), Into::into);
+                EventKind { unit, noun, has_duration: row.has_duration.unwrap_or(false), ..kind }
+            });
+            let info = EventInfo { kind, sampling: row.sampling, period: row.period };
             self.profile.add_event(info);
             self.events.push(EventState::default());
         }
@@ -456,7 +463,7 @@ impl Decoder {
         } else {
             Vec::new()
         };
-        check(rows == 0 || event.is_empty() || event.has_waits() == chunk.are_waits, || {
+        check(rows == 0 || event.has_waits() == chunk.are_waits, || {
             "waits and other samples are of one event".into()
         })?;
 
@@ -469,7 +476,7 @@ impl Decoder {
                 sum.checked_add(merged.samples).filter(|sum| *sum <= MAX_FOLDED_SAMPLES)
             });
             state.folded_samples = samples
-                .ok_or_else(|| Damage(format!("it stands for more than {MAX_FOLDED_SAMPLES} samples")))?;
+                .ok_or_else(|| Damage(format!("it is weighted as more than {MAX_FOLDED_SAMPLES} samples")))?;
             merged
         };
         event.append(&Columns { time_ns, task, stack, weight, cpu, outcome, wait, merged });

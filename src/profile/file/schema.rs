@@ -4,7 +4,7 @@
 //! A *column* is empty when every row has the default, and has one value when every row has that value;
 //! [`super::coding`] holds the ways in which columns are coded.
 
-use super::chunk::Kind;
+use super::chunk::ChunkKind;
 use prost::Message;
 
 #[derive(Clone, PartialEq, Message)]
@@ -53,6 +53,9 @@ pub(super) struct Meta {
     pub(super) notices: Vec<String>,
     #[prost(bool, tag = "22")]
     pub(super) is_command: bool,
+    /// The recorder had CAP_SYSLOG.
+    #[prost(bool, tag = "23")]
+    pub(super) has_syslog: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -151,6 +154,13 @@ pub(super) struct EventRow {
     pub(super) sampling: String,
     #[prost(uint64, tag = "4")]
     pub(super) period: u64,
+    /// Missing in files of versions up to 0.1.0, as the next two.
+    #[prost(string, optional, tag = "5")]
+    pub(super) title: Option<String>,
+    #[prost(string, optional, tag = "6")]
+    pub(super) noun: Option<String>,
+    #[prost(bool, optional, tag = "7")]
+    pub(super) has_duration: Option<bool>,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -309,21 +319,21 @@ pub(super) struct KnownFields {
 }
 
 /// The fields that this version knows of a chunk.
-pub(super) fn known_fields(kind: Kind) -> KnownFields {
+pub(super) fn known_fields(kind: ChunkKind) -> KnownFields {
     let (highest, row) = match kind {
-        Kind::Meta => (22, None),
-        Kind::Strings => (3, None),
-        Kind::Modules => (2, Some((2, 4))),
-        Kind::Tasks => (2, Some((2, 5))),
-        Kind::Frames => (5, None),
-        Kind::Stacks => (4, None),
-        Kind::Events => (2, Some((2, 4))),
-        Kind::Functions => (4, None),
-        Kind::Symbols => (8, None),
-        Kind::Samples => (20, None),
-        Kind::ThreadTimes => (1, Some((1, 11))),
-        Kind::Counters => (1, Some((1, 2))),
-        Kind::End => (11, None),
+        ChunkKind::Meta => (23, None),
+        ChunkKind::Strings => (3, None),
+        ChunkKind::Modules => (2, Some((2, 4))),
+        ChunkKind::Tasks => (2, Some((2, 5))),
+        ChunkKind::Frames => (5, None),
+        ChunkKind::Stacks => (4, None),
+        ChunkKind::Events => (2, Some((2, 7))),
+        ChunkKind::Functions => (4, None),
+        ChunkKind::Symbols => (8, None),
+        ChunkKind::Samples => (20, None),
+        ChunkKind::ThreadTimes => (1, Some((1, 11))),
+        ChunkKind::Counters => (1, Some((1, 2))),
+        ChunkKind::End => (11, None),
     };
     KnownFields { highest, row }
 }
@@ -377,6 +387,7 @@ impl From<&crate::profile::contents::Meta> for Meta {
             pid_namespace,
             notices,
             is_command,
+            has_syslog: kernel_addresses.is_some_and(|settings| settings.has_syslog),
         }
     }
 }
@@ -405,6 +416,7 @@ impl From<Meta> for crate::profile::contents::Meta {
                 |(kptr_restrict, perf_event_paranoid)| crate::profile::kernel_addresses::AddressSettings {
                     kptr_restrict,
                     perf_event_paranoid,
+                    has_syslog: meta.has_syslog,
                 },
             ),
             pid_namespace: meta.pid_namespace,

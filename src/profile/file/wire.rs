@@ -11,14 +11,14 @@ const MAX_FIELDS: usize = super::bounds::MAX_ROWS + 64;
 /// fields.
 pub(super) fn unknown_fields(message: &[u8], known: &KnownFields) -> Option<u64> {
     let mut unknown = 0;
-    for (position, field) in (Fields { rest: message }).take(MAX_FIELDS + 1).enumerate() {
+    for (position, field) in (WireFields { rest: message }).take(MAX_FIELDS + 1).enumerate() {
         let (number, value) = field?;
         if position == MAX_FIELDS {
             return None;
         }
         unknown += u64::from(number > known.highest);
         if let Some((_, highest)) = known.row.filter(|&(row, _)| row == number) {
-            for field in (Fields { rest: value }) {
+            for field in (WireFields { rest: value }) {
                 unknown += u64::from(field?.0 > highest);
             }
         }
@@ -28,11 +28,11 @@ pub(super) fn unknown_fields(message: &[u8], known: &KnownFields) -> Option<u64>
 
 /// The fields of a message: number, and the bytes of a length-delimited value (else none). Ends after the
 /// first malformed field, which is `None`.
-struct Fields<'a> {
+struct WireFields<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for WireFields<'a> {
     type Item = Option<(u32, &'a [u8])>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -47,7 +47,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> WireFields<'a> {
     fn field(&mut self) -> Option<(u32, &'a [u8])> {
         let key = self.varint()?;
         let number = u32::try_from(key >> 3).ok()?;

@@ -1,7 +1,7 @@
 //! From a growing profile to chunks: each flush appends what is new since the flush before.
 
 use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
-use super::chunk::{Kind, MAX_SIZE, Packer};
+use super::chunk::{ChunkKind, MAX_SIZE, Packer};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::error::WriteError;
 use super::{header, schema};
@@ -25,7 +25,7 @@ const TEXT_PER_CHUNK: usize = 1 << 20;
 /// It remembers, for each table, how many rows the file has ("written"), and what the coders of the
 /// columns know from them; the profile itself is not kept.
 pub struct Writer<W: Write> {
-    out: Sink<W>,
+    out: WriterSink<W>,
     meta: Meta,
     strings: Rows,
     modules: usize,
@@ -98,9 +98,9 @@ struct SymbolCoders {
 impl<W: Write> Writer<W> {
     /// Starts a file: header and meta chunk.
     pub fn new(out: W, meta: &Meta) -> Result<Self, WriteError> {
-        let mut out = Sink { out, packer: Packer::new()?, bytes: 0, chunks: 0, is_broken: false };
+        let mut out = WriterSink { out, packer: Packer::new()?, bytes: 0, chunks: 0, is_broken: false };
         out.write(&header::encode(meta.start_unix_ns))?;
-        out.chunk(Kind::Meta, &schema::Meta::from(meta))?;
+        out.chunk(ChunkKind::Meta, &schema::Meta::from(meta))?;
         out.flush()?;
         Ok(Writer {
             out,
@@ -205,14 +205,14 @@ impl<W: Write> Writer<W> {
         self.write_locations(&rows)
     }
 
-    /// The chunk that ends the file behind its last whole chunk, [`Writer::bytes_written`], though writing has failed.
+    /// The chunk that ends the file after its last whole chunk, [`Writer::bytes_written`], though writing has failed.
     ///
     /// # Errors
     ///
     /// When there is no memory for it.
     pub fn closing_chunk(&self, end: &End) -> Result<Vec<u8>, WriteError> {
         let payload = schema::End::from(end).encode_to_vec();
-        Ok(Packer::from_number(self.out.chunks)?.pack(Kind::End, &payload)?)
+        Ok(Packer::from_number(self.out.chunks)?.pack(ChunkKind::End, &payload)?)
     }
 
     /// Bytes written so far.
@@ -227,7 +227,7 @@ impl<W: Write> Writer<W> {
 
     fn write_meta(&mut self, meta: &Meta) -> Result<(), WriteError> {
         if self.meta != *meta {
-            self.out.chunk(Kind::Meta, &schema::Meta::from(meta))?;
+            self.out.chunk(ChunkKind::Meta, &schema::Meta::from(meta))?;
             self.meta = meta.clone();
         }
         Ok(())
@@ -243,7 +243,7 @@ impl<W: Write> Writer<W> {
                 chunk.length.push(text.len() as u32);
                 chunk.text.push_str(text);
             }
-            self.out.chunk(Kind::Strings, &chunk)?;
+            self.out.chunk(ChunkKind::Strings, &chunk)?;
             self.strings.written += chunk.length.len();
             check_id("a table of strings", self.strings.next_id())?;
         }
@@ -259,7 +259,7 @@ impl<W: Write> Writer<W> {
                 instance: module.instance,
             });
             let chunk = schema::Modules { first_id: self.modules as u32, rows: rows.collect() };
-            self.out.chunk(Kind::Modules, &chunk)?;
+            self.out.chunk(ChunkKind::Modules, &chunk)?;
             self.modules += new.len();
         }
         Ok(())
@@ -275,7 +275,7 @@ impl<W: Write> Writer<W> {
                 process: self.string(task.process),
             });
             let chunk = schema::Tasks { first_id: self.tasks.next_id() as u32, rows: rows.collect() };
-            self.out.chunk(Kind::Tasks, &chunk)?;
+            self.out.chunk(ChunkKind::Tasks, &chunk)?;
             self.tasks.written += new.len();
         }
         Ok(())
@@ -291,7 +291,7 @@ impl<W: Write> Writer<W> {
                 module: squeeze(new.iter().map(|frame| frame.module.0).collect(), 0),
                 flags: squeeze(new.iter().map(|frame| u32::from(frame.flags.bits())).collect(), 0),
             };
-            self.out.chunk(Kind::Frames, &chunk)?;
+            self.out.chunk(ChunkKind::Frames, &chunk)?;
             self.frames.written += new.len();
             check_id("a table of frames", self.frames.next_id())?;
         }
@@ -301,7 +301,7 @@ impl<W: Write> Writer<W> {
     fn write_stacks(&mut self, profile: &Profile) -> Result<(), WriteError> {
         while let Some(new) = next_rows(profile.tables.stacks(), self.stacks.written) {
             let chunk = self.stacks_chunk(new)?;
-            self.out.chunk(Kind::Stacks, &chunk)?;
+            self.out.chunk(ChunkKind::Stacks, &chunk)?;
             self.stacks.written += new.len();
             check_id("a table of stacks", self.stacks.next_id())?;
         }
@@ -350,7 +350,7 @@ impl<W: Write> Writer<W> {
                 name: squeeze(names.iter().map(name).collect(), 0),
                 raw_name: squeeze(names.iter().map(raw_name).collect(), 0),
             };
-            self.out.chunk(Kind::Functions, &chunk)?;
+            self.out.chunk(ChunkKind::Functions, &chunk)?;
             self.functions.written += new.len();
             check_id("a table of functions", self.functions.next_id())?;
         }
@@ -387,7 +387,7 @@ impl<W: Write> Writer<W> {
                 ..*location
             };
             let (chunk, taken) = self.symbols.chunk(rows, ids);
-            self.out.chunk(Kind::Symbols, &chunk)?;
+            self.out.chunk(ChunkKind::Symbols, &chunk)?;
             rows = &rows[taken..];
         }
         Ok(())
@@ -396,13 +396,16 @@ impl<W: Write> Writer<W> {
     fn write_events(&mut self, profile: &Profile) -> Result<(), WriteError> {
         while let Some(new) = next_rows(&profile.events, self.events.len()) {
             let rows = new.iter().map(Event::info).map(|info| schema::EventRow {
-                name: info.name.clone(),
-                unit: u32::from(info.unit.code()),
+                name: info.kind.name.clone().into_owned(),
+                unit: u32::from(info.kind.unit.code()),
                 sampling: info.sampling.clone(),
                 period: info.period,
+                title: Some(info.kind.title.clone().into_owned()),
+                noun: Some(info.kind.noun.clone().into_owned()),
+                has_duration: Some(info.kind.has_duration),
             });
             let chunk = schema::Events { first_id: self.events.len() as u32, rows: rows.collect() };
-            self.out.chunk(Kind::Events, &chunk)?;
+            self.out.chunk(ChunkKind::Events, &chunk)?;
             self.events.extend(new.iter().map(|_| WrittenEvent::default()));
         }
         Ok(())
@@ -424,7 +427,7 @@ impl<W: Write> Writer<W> {
                 add_waits(&mut chunk, &waits, &mut written.waker_stacks);
             }
             add_folded(&mut chunk, samples);
-            self.out.chunk(Kind::Samples, &chunk)?;
+            self.out.chunk(ChunkKind::Samples, &chunk)?;
             written.samples += rows;
         }
         Ok(())
@@ -435,7 +438,7 @@ impl<W: Write> Writer<W> {
             let rows = (new.iter())
                 .map(|time| schema::ThreadTimeRow { task: self.tasks.id(time.task.0), ..time.into() })
                 .collect();
-            self.out.chunk(Kind::ThreadTimes, &schema::ThreadTimes { rows })?;
+            self.out.chunk(ChunkKind::ThreadTimes, &schema::ThreadTimes { rows })?;
             self.thread_times += new.len();
         }
         Ok(())
@@ -446,7 +449,7 @@ impl<W: Write> Writer<W> {
         let rows: Vec<schema::CounterRow> =
             changed.map(|(name, &value)| schema::CounterRow { name: name.clone(), value }).collect();
         for rows in rows.chunks(MAX_ROWS) {
-            self.out.chunk(Kind::Counters, &schema::Counters { rows: rows.to_vec() })?;
+            self.out.chunk(ChunkKind::Counters, &schema::Counters { rows: rows.to_vec() })?;
             self.counters.extend(rows.iter().map(|row| (row.name.clone(), row.value)));
         }
         Ok(())
@@ -457,7 +460,7 @@ impl<W: Write> Writer<W> {
         if let Some(end) = &profile.end
             && (has_grown || self.end.as_ref() != Some(end))
         {
-            self.out.chunk(Kind::End, &schema::End::from(end))?;
+            self.out.chunk(ChunkKind::End, &schema::End::from(end))?;
             self.end = Some(end.clone());
         }
         Ok(())
@@ -595,7 +598,7 @@ fn check_id(what: &'static str, rows: usize) -> Result<(), WriteError> {
 }
 
 /// The output, in whole chunks.
-struct Sink<W> {
+struct WriterSink<W> {
     out: W,
     packer: Packer,
     bytes: u64,
@@ -604,8 +607,8 @@ struct Sink<W> {
     is_broken: bool,
 }
 
-impl<W: Write> Sink<W> {
-    fn chunk(&mut self, kind: Kind, message: &impl Message) -> Result<(), WriteError> {
+impl<W: Write> WriterSink<W> {
+    fn chunk(&mut self, kind: ChunkKind, message: &impl Message) -> Result<(), WriteError> {
         let payload = message.encode_to_vec();
         if payload.len() > MAX_SIZE {
             let (found, limit) = (payload.len() as u64, MAX_SIZE as u64);

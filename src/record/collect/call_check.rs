@@ -1,11 +1,11 @@
 //! Whether a step by frame pointer can be right: the call before the return address that it found says so.
 //!
 //! In code that keeps no frame pointer, rbp belongs to some frame further up, and a step by it leaves the
-//! frames between out. The return address that it finds lies behind a call. If that is a direct one, it says
+//! frames between out. The return address that it finds lies after a call. If that is a direct one, it says
 //! which function was called, and that has to be the one the step began in.
 
 use crate::record::modules::{FileId, ModuleFiles};
-use crate::unwind::{Architecture, CfiSections, ElfImage, Limits, is_linkage_stub};
+use crate::unwind::{Architecture, CfiSections, ElfImage, is_linkage_stub};
 use iced_x86::{Decoder, DecoderOptions, FlowControl};
 use rustc_hash::FxHashMap;
 
@@ -20,7 +20,7 @@ const MAX_KNOWN: usize = 1 << 20;
 
 /// An address of a module's own in one of the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct CallPlace {
     pub(crate) file: FileId,
     pub(crate) address: u64,
 }
@@ -36,14 +36,14 @@ enum Call {
 /// Steps by frame pointer that were looked at.
 #[derive(Debug, Default)]
 pub(crate) struct CallChecks {
-    known: FxHashMap<(Place, Place), bool>,
+    known: FxHashMap<(CallPlace, CallPlace), bool>,
     entries: FxHashMap<FileId, Option<CfiSections>>,
 }
 
 impl CallChecks {
     /// Whether code at `callee` may have been called from before the return address `caller`, and may keep a frame
-    /// pointer. True where nothing can be told: the caller is generated code, or calls through a pointer.
-    pub(crate) fn agrees(&mut self, callee: Place, caller: Place, files: &ModuleFiles) -> bool {
+    /// pointer. True where nothing is known: the caller is generated code, or calls through a pointer.
+    pub(crate) fn agrees(&mut self, callee: CallPlace, caller: CallPlace, files: &ModuleFiles) -> bool {
         if let Some(&known) = self.known.get(&(callee, caller)) {
             return known;
         }
@@ -55,20 +55,19 @@ impl CallChecks {
         agrees
     }
 
-    fn look(&mut self, callee: Place, caller: Place, files: &ModuleFiles) -> bool {
+    fn look(&mut self, callee: CallPlace, caller: CallPlace, files: &ModuleFiles) -> bool {
         let Some(image) = files.get(caller.file).elf.as_ref() else { return true };
         if image.architecture() != Architecture::X86_64 || image.is_go() {
             return true;
         }
-        let limits = Limits::default();
         let before = caller.address.saturating_sub(MAX_CALL_BYTES as u64);
-        let Ok(code) = image.read_address(before, caller.address - before, &limits) else { return true };
+        let Ok(code) = image.read_address(before, caller.address - before) else { return true };
         let target = match call_before(&code, caller.address) {
             Call::Indirect => return true,
             Call::None => return false,
             Call::Direct(target) => target,
         };
-        let Ok(start) = image.read_address(target, PROLOGUE_BYTES, &limits) else { return true };
+        let Ok(start) = image.read_address(target, PROLOGUE_BYTES) else { return true };
         if is_linkage_stub(&start) {
             return true;
         }
@@ -85,7 +84,7 @@ impl CallChecks {
     }
 
     fn has_entry(&mut self, file: FileId, address: u64, image: &ElfImage) -> bool {
-        let load = || CfiSections::load(image, &Limits::default()).ok();
+        let load = || CfiSections::load(image).ok();
         let entries = self.entries.entry(file).or_insert_with(load);
         entries.as_ref().is_some_and(|entries| entries.function_start(address).is_some())
     }

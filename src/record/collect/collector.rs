@@ -3,84 +3,72 @@
 //! Mappings are looked up as they were at the sample's time. What cannot be resolved is kept, marked and
 //! counted, never dropped.
 
-use super::call_check::{CallChecks, Place};
+use super::call_check::{CallChecks, CallPlace};
 use super::deferred_walks;
 use super::deferred_walks::WaitingRescues;
 use super::kernel_frames::KernelFrames;
 use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
+use super::totals::{CollectedTotals, EventTotals};
 use crate::base::safe_text;
 use crate::bpf::{
     FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LEAF_FRAMES, MAX_USER_FRAMES, RescueEvent, SampleEvent,
     WaitKind, outcome,
 };
 use crate::profile::{
-    EventId, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, OUTSIDE,
-    Outcome, Profile, Sample, StackId, Task, TaskId, Unit, counter,
+    EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind,
+    OUTSIDE, Outcome, Profile, Sample, StackId, Task, TaskId, counter,
 };
 use crate::record::modules::ModuleFiles;
-use crate::record::names::jit_names::JitDumps;
+use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::record::process::table::Processes;
 use crate::record::process::{mappings, title};
-use crate::record::waits::rows::Waits;
+use crate::record::waits::state::Waits;
 use crate::symbols::PerfMapSource;
 use crate::unwind::StackEnds;
 use crate::unwind::rule::RuleKind;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// Mark of the leaf in the keys of the frame cache; an unused bit of marked addresses.
 const LEAF: u64 = 1 << 61;
 /// A process is read again after an unknown address, but not more often than this, ns.
 const REREAD_INTERVAL_NS: u64 = 100_000_000;
-/// Names of threads outside of the PID namespace that are told apart.
+/// Names of threads outside of the PID namespace that are distinguished.
 const MOST_OUTSIDE: usize = 4096;
 
-/// Sums for the end of the recording, kept since the samples themselves go to the file.
-#[derive(Debug, Default)]
-pub struct Totals {
-    /// Samples.
-    pub samples: u64,
-    /// Their weight, ns.
-    pub weight_ns: u64,
-    /// Samples by outcome.
-    pub outcomes: FxHashMap<Outcome, u64>,
-    /// Samples whose stack holds a frame found by frame pointers.
-    pub by_frame_pointer: u64,
-    /// Weight by leaf frame, ns.
-    pub leaves: FxHashMap<FrameId, u64>,
-    /// The same by name, of frames that were forgotten.
-    pub former_leaves: FxHashMap<String, u64>,
-    /// Samples by stack.
-    pub stacks: FxHashMap<StackId, u64>,
-    /// Frames of all samples whose stacks were forgotten: those with a name, and all.
-    pub former_frames: (u64, u64),
-    /// Frames that were forgotten before they had a name: weight as leaves, ns, and how often they were in a sample.
-    pub former_unnamed: FxHashMap<Frame, (u64, u64)>,
-    /// Rows of waits.
-    pub waits: u64,
-    /// Threads seen.
-    pub threads: FxHashSet<(u32, u32)>,
+/// What is left of the user part of a stack once its frames were looked at.
+struct Trusted {
+    /// How the walk ended, as far as it can be believed.
+    outcome: Outcome,
+    /// Some frames were found by frame pointers.
+    by_frame_pointer: bool,
+    /// Addresses of the sample that were looked at, from the leaf on.
+    count: usize,
+    /// Frames left out of the middle of these.
+    left_out: u32,
 }
 
 /// Turns samples into rows of a profile.
 #[derive(Debug)]
-pub struct Collector {
+pub(crate) struct Collector {
     /// What is being filled.
-    pub profile: Profile,
+    pub(crate) profile: Profile,
     /// The processes seen.
-    pub processes: Processes,
+    pub(crate) processes: Processes,
     /// The files seen.
-    pub files: ModuleFiles,
+    pub(crate) files: ModuleFiles,
     /// The kernel's frames.
-    pub kernel: KernelFrames,
+    pub(crate) kernel: KernelFrames,
     /// Sums so far.
-    pub totals: Totals,
+    pub(crate) totals: CollectedTotals,
     /// Where copies of every stack go, when asked for.
-    pub copies: Option<StackCopies>,
-    /// The event of running threads, and the time that one sample stands for, ns.
+    pub(crate) copies: Option<StackCopies>,
+    /// The event of running threads, and the weight of one sample, ns.
     on_cpu: Option<(EventId, u64)>,
+    /// The events of counters.
+    counters: Vec<EventId>,
     pub(crate) waits: Option<Waits>,
     pub(crate) start_ns: u64,
     waiting: WaitingRescues,
@@ -98,16 +86,17 @@ pub struct Collector {
 
 impl Collector {
     /// A collector without events.
-    pub fn new(profile: Profile, files: ModuleFiles, kernel: KernelFrames) -> Self {
+    pub(crate) fn new(profile: Profile, files: ModuleFiles, kernel: KernelFrames) -> Self {
         let start_ns = profile.meta.start_mono_ns;
         Collector {
             profile,
             processes: Processes::default(),
             files,
             kernel,
-            totals: Totals::default(),
+            totals: CollectedTotals::default(),
             copies: None,
             on_cpu: None,
+            counters: Vec::new(),
             waits: None,
             start_ns,
             waiting: WaitingRescues::default(),
@@ -121,24 +110,39 @@ impl Collector {
         }
     }
 
-    /// Running threads are sampled: each sample stands for `period_ns`.
-    pub fn add_samples(&mut self, sampling: String, period_ns: u64) {
-        let event = self.profile.add_event(EventInfo {
-            name: "on-cpu".to_owned(),
-            unit: Unit::Nanoseconds,
-            sampling,
-            period: period_ns,
-        });
+    /// Running threads are sampled: each sample is weighted as `period_ns`.
+    pub(crate) fn add_samples(&mut self, sampling: String, period_ns: u64) {
+        let event =
+            self.profile.add_event(EventInfo { kind: EventKind::ON_CPU, sampling, period: period_ns });
         self.on_cpu = Some((event, period_ns));
     }
 
+    /// A counter is sampled by `rule`: each sample says its weight, unless that is always `period`.
+    pub(crate) fn add_counter(&mut self, kind: EventKind, rule: String, period: Option<u64>) {
+        let info = EventInfo { kind, sampling: rule, period: period.unwrap_or(0) };
+        self.counters.push(self.profile.add_event(info));
+    }
+
+    /// The event that a sample is of, and its weight.
+    fn event_of(&self, sample: &SampleEvent) -> Option<(EventId, u64)> {
+        match usize::from(sample.event).checked_sub(1) {
+            None => self.on_cpu,
+            Some(counter) => self.counters.get(counter).map(|event| (*event, sample.weight)),
+        }
+    }
+
+    /// Sums of the samples of running threads, if they are taken.
+    pub(crate) fn running_totals(&self) -> Option<EventTotals> {
+        self.on_cpu.map(|(event, _)| self.totals.of_event(event.index()))
+    }
+
     /// Sets the time from which samples count, CLOCK_MONOTONIC, ns.
-    pub fn set_start(&mut self, start_ns: u64) {
+    pub(crate) fn set_start(&mut self, start_ns: u64) {
         self.start_ns = start_ns;
     }
 
     /// Adds a sample, with the stack copy that belongs to it.
-    pub fn add(&mut self, mut sample: SampleEvent, mut rescue: Option<RescueEvent>) {
+    pub(crate) fn add(&mut self, mut sample: SampleEvent, mut rescue: Option<RescueEvent>) {
         match self.hold(sample, rescue) {
             Some(free) => (sample, rescue) = free,
             None => return,
@@ -185,7 +189,7 @@ impl Collector {
 
     /// Tries the rescues again that wait for a table, if there are new ones. `now_ns` after all patience: for the last
     /// time.
-    pub fn retry_waiting(&mut self, now_ns: u64) {
+    pub(crate) fn retry_waiting(&mut self, now_ns: u64) {
         let is_over =
             |sample: &SampleEvent| now_ns.saturating_sub(sample.time_ns) >= deferred_walks::PATIENCE_NS;
         let is_due = self.files.compiled > self.tables_tried || self.waiting.first().is_some_and(is_over);
@@ -200,7 +204,7 @@ impl Collector {
     }
 
     /// Whether samples wait for tables.
-    pub fn waits_for_tables(&self) -> bool {
+    pub(crate) fn waits_for_tables(&self) -> bool {
         self.waiting.first().is_some()
     }
 
@@ -223,17 +227,35 @@ impl Collector {
     }
 
     /// Interns the stack and stores the sample. `is_rescued`: user space took part in the walk.
-    fn store(&mut self, sample: &SampleEvent, mut outcome: Outcome, is_rescued: bool) {
+    fn store(&mut self, sample: &SampleEvent, outcome: Outcome, is_rescued: bool) {
         let mut path = std::mem::take(&mut self.path);
         path.clear();
-        let mut by_frame_pointer = false;
-        let (mut user, mut left_out) = (sample.user.as_slice(), sample.left_out);
+        let trusted = self.resolve_user(sample, outcome, &mut path);
+        self.copy(sample, &trusted, path.len(), is_rescued);
+        path.reverse();
+        self.resolve_kernel(sample, &mut path);
+        let stack = self.profile.tables.intern_stack_of(path.iter().copied());
+        match &sample.wait {
+            Some(wait) => self.store_wait(sample, wait, stack, trusted.outcome),
+            None => self.count(sample, &trusted, stack, path.last().copied()),
+        }
+        self.path = path;
+    }
+
+    /// Puts the user frames of a sample into `path`, leaf first, as far as they can be trusted.
+    fn resolve_user(
+        &mut self,
+        sample: &SampleEvent,
+        mut outcome: Outcome,
+        path: &mut Vec<FrameId>,
+    ) -> Trusted {
+        let (mut count, mut left_out) = (sample.user.len(), sample.left_out);
         if outcome == Outcome::TooDeep && left_out > 0 {
             // What was seen last is next to nothing that anybody knows.
-            (user, left_out) = (&user[..LEAF_FRAMES.min(user.len())], 0);
+            (count, left_out) = (LEAF_FRAMES.min(count), 0);
         }
-        let user_count = user.len();
-        let mut callee_is_generated = false;
+        let user = &sample.user[..count];
+        let (mut by_frame_pointer, mut callee_is_generated) = (false, false);
         for (index, &raw) in user.iter().enumerate() {
             if index == LEAF_FRAMES && left_out > 0 {
                 path.push(self.left_out_frame(left_out));
@@ -242,12 +264,12 @@ impl Collector {
                     outcome = Outcome::MiddleLeftOut;
                 }
             }
-            let is_leaf = index == 0;
-            by_frame_pointer |= raw & FRAME_BY_FP != 0;
+            let (is_leaf, is_by_fp) = (index == 0, raw & FRAME_BY_FP != 0);
+            by_frame_pointer |= is_by_fp;
             let (frame, is_known) = self.user_frame(sample, raw, is_leaf);
-            if !is_known && index + 1 == user_count && !is_leaf {
+            if !is_known && index + 1 == count && !is_leaf {
                 // An address outside all code is no caller: the step that led here was wrong.
-                outcome = match (outcome, raw & FRAME_BY_FP != 0) {
+                outcome = match (outcome, is_by_fp) {
                     (_, true) => Outcome::NoUnwindInfo,
                     (Outcome::UnknownMapping, false) => Outcome::BadUnwindInfo,
                     (other, false) => other,
@@ -259,7 +281,7 @@ impl Collector {
                     || callee_of(user, index, left_out)
                         .is_some_and(|callee| !collector.call_agrees(sample, callee, raw))
             };
-            if raw & FRAME_BY_FP != 0 && is_wrong(self) {
+            if is_by_fp && is_wrong(self) {
                 // rbp belongs to some frame further up: those between would be left out.
                 outcome = if callee_is_generated { Outcome::JitEnd } else { Outcome::NoUnwindInfo };
                 break;
@@ -268,19 +290,26 @@ impl Collector {
             callee_is_generated = tables.module(tables.frame(frame).module).kind == ModuleKind::Jit;
             path.push(frame);
         }
-        if let Some(copies) = self.copies.as_mut().filter(|_| sample.wait.is_none()) {
-            // Of a stack with a gap but without a root only the part before the gap can be compared.
-            let frames = match (left_out, outcome) {
-                (0, _) => path.len(),
-                (_, Outcome::MiddleLeftOut) => user.len(),
-                _ => LEAF_FRAMES,
-            };
-            let frames = user.iter().copied().take(frames).collect();
-            copies.add(sample, Walked { frames, is_rescued, outcome });
-        }
-        path.reverse();
-        let kernel_from = path.len();
-        // The kernel's own walk takes the vsyscall page for kernel code; it is among the user frames.
+        Trusted { outcome, by_frame_pointer, count, left_out }
+    }
+
+    /// Keeps what was walked of a sample, where copies of all stacks are kept for a second walk. `known` frames are in the
+    /// path.
+    fn copy(&mut self, sample: &SampleEvent, trusted: &Trusted, known: usize, is_rescued: bool) {
+        let Some(copies) = self.copies.as_mut().filter(|_| sample.wait.is_none()) else { return };
+        // Of a stack with a gap but without a root only the part before the gap can be compared.
+        let frames = match (trusted.left_out, trusted.outcome) {
+            (0, _) => known,
+            (_, Outcome::MiddleLeftOut) => trusted.count,
+            _ => LEAF_FRAMES,
+        };
+        let frames = sample.user[..trusted.count].iter().copied().take(frames).collect();
+        copies.add(sample, Walked { frames, is_rescued, outcome: trusted.outcome });
+    }
+
+    /// Puts the kernel's frames of a sample after the others in `path`, which is root first.
+    fn resolve_kernel(&mut self, sample: &SampleEvent, path: &mut Vec<FrameId>) {
+        let from = path.len();
         let kernel = match &sample.wait {
             // They were taken to tell reasons and wakers.
             Some(_) if self.profile.meta.user_only => Vec::new(),
@@ -289,27 +318,31 @@ impl Collector {
         };
         // A thread that waits has called the scheduler.
         let is_waiting = sample.wait.is_some();
+        // The kernel's own walk takes the vsyscall page for kernel code; it is among the user frames.
         for (index, &address) in kernel.iter().filter(|&&address| !is_vsyscall(address)).enumerate() {
             path.push(self.kernel.frame(address, index > 0 || is_waiting, &mut self.profile.tables));
         }
-        path[kernel_from..].reverse();
+        path[from..].reverse();
+    }
 
-        let stack = self.profile.tables.intern_stack_of(path.iter().copied());
-        if let Some(wait) = &sample.wait {
-            self.path = path;
-            self.store_wait(sample, wait, stack, outcome);
-            return;
-        }
-        let Some((event, period_ns)) = self.on_cpu else { return };
+    /// Adds a sample that is no wait to its event, and to the sums.
+    fn count(
+        &mut self,
+        sample: &SampleEvent,
+        trusted: &Trusted,
+        stack: Option<StackId>,
+        leaf: Option<FrameId>,
+    ) {
+        let Some((event, weight)) = self.event_of(sample) else { return };
         let task = self.task(sample);
         let totals = &mut self.totals;
-        totals.samples += 1;
-        totals.weight_ns += period_ns;
-        *totals.outcomes.entry(outcome).or_default() += 1;
-        totals.by_frame_pointer += u64::from(by_frame_pointer);
+        totals.add(event, weight);
+        *totals.outcomes.entry(trusted.outcome).or_default() += 1;
+        totals.by_frame_pointer += u64::from(trusted.by_frame_pointer);
         totals.threads.insert((sample.tgid, sample.tid));
-        if let Some(&leaf) = path.last() {
-            *totals.leaves.entry(leaf).or_default() += period_ns;
+        if let Some(leaf) = leaf.filter(|_| event.index() == 0) {
+            let leaf = totals.leaves.entry(leaf).or_default();
+            *leaf = leaf.saturating_add(weight);
         }
         if let Some(stack) = stack {
             *totals.stacks.entry(stack).or_default() += 1;
@@ -318,16 +351,15 @@ impl Collector {
             time_ns: sample.time_ns.saturating_sub(self.start_ns),
             task,
             stack,
-            weight: period_ns,
+            weight,
             cpu: sample.cpu as u16,
-            outcome,
+            outcome: trusted.outcome,
             wait: None,
             merged: None,
         });
-        self.path = path;
     }
 
-    /// The frame that stands for `count` frames left out; its address is their number.
+    /// The frame in place of `count` frames left out; its address is their number.
     fn left_out_frame(&mut self, count: u32) -> FrameId {
         let profile = &mut self.profile;
         profile.count(counter::STACKS_CUT, 1);
@@ -344,7 +376,7 @@ impl Collector {
         let place = |raw: u64| {
             let (address, is_return) = (raw & FRAME_ADDRESS, u64::from(raw & FRAME_RETURN != 0));
             let mapped = process.find(address.saturating_sub(is_return), sample.time_ns)?;
-            Some(Place { file: mapped.file, address: address.wrapping_sub(mapped.bias) })
+            Some(CallPlace { file: mapped.file, address: address.wrapping_sub(mapped.bias) })
         };
         let (Some(callee), Some(caller)) = (place(callee), place(caller)) else { return true };
         self.calls.agrees(callee, caller, &self.files)
@@ -425,7 +457,7 @@ impl Collector {
     }
 
     /// A thread that the PID namespace of this process does not have. It has no numbers here: those of one name are one,
-    /// and are told from others by their generation.
+    /// and are distinguished from others by their generation.
     pub(crate) fn task_outside(&mut self, comm: &[u8]) -> TaskId {
         let is_new = !self.outside.contains_key(comm);
         let comm = if is_new && self.outside.len() >= MOST_OUTSIDE { &b"others"[..] } else { comm };
@@ -538,6 +570,8 @@ mod tests {
             tgid: 1,
             tid: 1,
             cpu: 0,
+            event: 0,
+            weight: 0,
             outcome: outcome::TABLE_NOT_LOADED,
             has_rescue: true,
             rescue_refused: false,

@@ -71,6 +71,8 @@ mod tests {
             tgid: 1,
             tid: 1,
             cpu: 0,
+            event: 0,
+            weight: 0,
             outcome: 0,
             has_rescue: true,
             rescue_refused: false,

@@ -4,6 +4,8 @@ use crate::base::privilege;
 use crate::profile::{FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind, Tables};
 use crate::symbols::KernelSymbols;
 use rustc_hash::FxHashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 /// The kernel is loaded at a multiple of this (CONFIG_PHYSICAL_ALIGN): the bits below are the same at
@@ -12,55 +14,103 @@ const LOAD_ALIGNMENT: u64 = 2 << 20;
 
 /// Names of the kernel's addresses.
 #[derive(Debug)]
-enum Names {
+enum KernelNameCache {
     Wanted,
     Loading(JoinHandle<Option<KernelSymbols>>),
     Loaded(Option<KernelSymbols>),
 }
 
+/// CPU time that reading the names takes.
+#[derive(Debug, Default)]
+struct LoadCost {
+    /// The thread that reads them, while it does; else 0.
+    tid: AtomicU64,
+    /// What it has used in all once it is done, ns.
+    used_ns: AtomicU64,
+}
+
+impl LoadCost {
+    /// Time that a thread of this process has had on a CPU, ns, by its schedstat; 0 when it is gone.
+    fn of_thread(tid: u64) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    }
+
+    /// Counts what `work` takes on this thread.
+    fn count<T>(&self, work: impl FnOnce() -> T) -> T {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+        self.tid.store(tid, Ordering::Relaxed);
+        let result = work();
+        self.used_ns.store(Self::of_thread(tid), Ordering::Relaxed);
+        self.tid.store(0, Ordering::Release);
+        result
+    }
+
+    fn so_far(&self) -> u64 {
+        match self.tid.load(Ordering::Acquire) {
+            0 => self.used_ns.load(Ordering::Relaxed),
+            tid => Self::of_thread(tid).max(self.used_ns.load(Ordering::Relaxed)),
+        }
+    }
+}
+
 /// Frames of kernel addresses.
 #[derive(Debug)]
-pub struct KernelFrames {
-    names: Names,
+pub(crate) struct KernelFrames {
+    names: KernelNameCache,
+    cost: Arc<LoadCost>,
     frames: FxHashMap<(u64, bool), FrameId>,
     addresses: FxHashMap<FrameId, u64>,
 }
 
 impl KernelFrames {
     /// For a recording with kernel frames, or without any.
-    pub fn new(are_recorded: bool) -> Self {
-        let names = if are_recorded { Names::Wanted } else { Names::Loaded(None) };
-        KernelFrames { names, frames: FxHashMap::default(), addresses: FxHashMap::default() }
+    pub(crate) fn new(are_recorded: bool) -> Self {
+        let names = if are_recorded { KernelNameCache::Wanted } else { KernelNameCache::Loaded(None) };
+        KernelFrames {
+            names,
+            cost: Arc::default(),
+            frames: FxHashMap::default(),
+            addresses: FxHashMap::default(),
+        }
     }
 
     /// Starts to read the kernel's symbols on another thread, if they will be needed. It takes a CPU for some time: not
     /// before the first samples are taken.
-    pub fn start_loading(&mut self) {
-        if let Names::Wanted = self.names {
-            self.names = Names::Loading(std::thread::spawn(|| {
+    pub(crate) fn start_loading(&mut self) {
+        if let KernelNameCache::Wanted = self.names {
+            let cost = Arc::clone(&self.cost);
+            let load = || {
                 let list = KernelSymbols::open().ok()?;
                 privilege::keep_watching().ok()?;
                 KernelSymbols::load_from(list).ok()
-            }));
+            };
+            self.names = KernelNameCache::Loading(std::thread::spawn(move || cost.count(load)));
         }
     }
 
+    /// CPU time that reading the names has taken so far, ns: the same for the shortest recording and the longest.
+    pub(crate) fn load_cost_ns(&self) -> u64 {
+        self.cost.so_far()
+    }
+
     /// The kernel's symbols; `None` when they are hidden (kernel.kptr_restrict) or not readable.
-    pub fn symbols(&mut self) -> Option<&KernelSymbols> {
+    pub(crate) fn symbols(&mut self) -> Option<&KernelSymbols> {
         self.start_loading();
-        if let Names::Loading(_) = self.names
-            && let Names::Loading(thread) = std::mem::replace(&mut self.names, Names::Loaded(None))
+        if let KernelNameCache::Loading(_) = self.names
+            && let KernelNameCache::Loading(thread) =
+                std::mem::replace(&mut self.names, KernelNameCache::Loaded(None))
         {
-            self.names = Names::Loaded(thread.join().ok().flatten());
+            self.names = KernelNameCache::Loaded(thread.join().ok().flatten());
         }
         match &self.names {
-            Names::Loaded(symbols) => symbols.as_ref(),
-            Names::Wanted | Names::Loading(_) => None,
+            KernelNameCache::Loaded(symbols) => symbols.as_ref(),
+            KernelNameCache::Wanted | KernelNameCache::Loading(_) => None,
         }
     }
 
     /// The frame of a kernel address; return addresses are those of callers.
-    pub fn frame(&mut self, address: u64, is_return_address: bool, tables: &mut Tables) -> FrameId {
+    pub(crate) fn frame(&mut self, address: u64, is_return_address: bool, tables: &mut Tables) -> FrameId {
         if let Some(&frame) = self.frames.get(&(address, is_return_address)) {
             return frame;
         }
@@ -102,7 +152,7 @@ impl KernelFrames {
         self.addresses = kept.collect();
     }
 
-    /// The name of the function that a frame stands for.
+    /// The name of the function of a frame.
     pub(crate) fn name(&mut self, frame: FrameId) -> Option<String> {
         let address = *self.addresses.get(&frame)?;
         Some(self.symbols()?.lookup(address)?.name.to_owned())

@@ -8,3 +8,4 @@ pub(crate) mod kernel_frames;
 pub(crate) mod rescue;
 pub(crate) mod stack_copies;
 pub(crate) mod table_reset;
+pub(crate) mod totals;

@@ -11,29 +11,28 @@ use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::RuleKind;
 use crate::unwind::{
-    Architecture, CfiSections, End, FoundBy, FrameState, Limits, MappedModule, ModuleCode, ModuleMap,
-    StackCopy, walk,
+    Architecture, CfiSections, End, FoundBy, FrameState, MappedModule, ModuleCode, ModuleMap, StackCopy, walk,
 };
 use std::cell::{Cell, OnceCell};
-use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A finished walk.
 #[derive(Debug)]
 pub(crate) struct Rescued {
     /// Addresses with the marks of the kernel's walker, leaf first. The first is where that stopped.
-    pub frames: Vec<u64>,
-    /// Frames left out behind the first `LEAF_FRAMES` of them.
-    pub left_out: usize,
+    pub(crate) frames: Vec<u64>,
+    /// Frames left out after the first `LEAF_FRAMES` of them.
+    pub(crate) left_out: usize,
     /// How the walk ended.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// It ended because a table is still being compiled: worth another try.
-    pub missed_a_table: bool,
+    pub(crate) missed_a_table: bool,
 }
 
 /// Finishes the walk of a sample taken at `time_ns`.
 pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, files: &ModuleFiles) -> Rescued {
     let start = start_of(rescue);
-    let code = Code { process, time_ns, files, missed: Cell::new(false), cfi: OnceCell::new() };
+    let code = RescueCode { process, time_ns, files, missed: Cell::new(false), cfi: OnceCell::new() };
     let memory = StackCopy {
         start: rescue.registers[usize::from(Architecture::HOST.stack_pointer())].wrapping_sub(RED_ZONE_BYTES),
         bytes: &rescue.stack,
@@ -106,22 +105,22 @@ fn outcome(end: End, copy: &StackCopy<'_>) -> Outcome {
 }
 
 /// The code of one process at one time, as the walk asks for it.
-struct Code<'a> {
+struct RescueCode<'a> {
     process: &'a Process,
     time_ns: u64,
     files: &'a ModuleFiles,
     missed: Cell<bool>,
-    /// Raw unwind sections, by file, read when a rule needs them.
-    cfi: OnceCell<BTreeMap<FileId, CfiSections>>,
+    /// Raw unwind sections of a file, asked for when a rule needs them.
+    cfi: OnceCell<(FileId, Option<Arc<CfiSections>>)>,
 }
 
-impl Code<'_> {
+impl RescueCode<'_> {
     fn mapped(&self, address: u64) -> Option<&Mapped> {
         self.process.find(address, self.time_ns)
     }
 }
 
-impl ModuleMap for Code<'_> {
+impl ModuleMap for RescueCode<'_> {
     fn find(&self, address: u64) -> Option<MappedModule<'_>> {
         if is_vsyscall(address) {
             return Some(MappedModule { bias: 0, code: ModuleCode::Leaf });
@@ -145,17 +144,10 @@ impl ModuleMap for Code<'_> {
     }
 
     fn cfi(&self, address: u64) -> Option<&CfiSections> {
-        // Rules that need the raw sections are rare, and nearly always of one file in a stack: all files
-        // of the process are not loaded for them, just that one.
+        // Rules that need the raw sections are rare, and nearly always of one file in a stack.
         let wanted = self.mapped(address)?.file;
-        let loaded = self.cfi.get_or_init(|| {
-            let file = self.files.get(wanted);
-            let elf = file.elf.as_ref().filter(|_| file.is_unchanged(&Limits::default()));
-            elf.and_then(|elf| CfiSections::load(elf, &Limits::default()).ok())
-                .map(|sections| BTreeMap::from([(wanted, sections)]))
-                .unwrap_or_default()
-        });
-        loaded.get(&wanted)
+        let (file, sections) = self.cfi.get_or_init(|| (wanted, self.files.sections(wanted)));
+        sections.as_deref().filter(|_| *file == wanted)
     }
 }
 

@@ -11,7 +11,7 @@
 //! | 3, end | samples that have no copy because the ring was full (u64) |
 //!
 //! A sample: time (u64, ns), process id, thread id, number of the mappings (0: none), bytes of stack, count of
-//! frames (u32 each), outcome, 1 if rescued, 1 if rip is behind a system call, 1 if there is a copy (u8 each),
+//! frames (u32 each), outcome, 1 if rescued, 1 if rip is after a system call, 1 if there is a copy (u8 each),
 //! process address of the stack's first byte (u64), which of the stack's blocks of 4,096 bytes are not there, one bit
 //! each, counted from the one with the first byte (4 of u64), 17 registers (u64, DWARF numbers 0..=15, then rip), the frames
 //! (u64, leaf first, with the kernel side's marks; of a stack with `middle_left_out` both ends, one behind the other),
@@ -36,11 +36,11 @@ const MAX_MAPS_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub(crate) struct Walked {
     /// The frames, leaf first, with marks.
-    pub frames: Vec<u64>,
+    pub(crate) frames: Vec<u64>,
     /// User space took part in the walk.
-    pub is_rescued: bool,
+    pub(crate) is_rescued: bool,
     /// How the walk ended.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
 }
 
 /// The last text of a process's mappings.
@@ -62,7 +62,7 @@ impl Maps {
 
 /// The file, and copies whose samples are still to come.
 #[derive(Debug)]
-pub struct StackCopies {
+pub(crate) struct StackCopies {
     file: BufWriter<File>,
     copies: FxHashMap<(u64, u32), StackCopyEvent>,
     maps: FxHashMap<u32, Maps>,

@@ -11,11 +11,11 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MostRows {
     /// Each is some 20 bytes.
-    pub stacks: usize,
+    pub(crate) stacks: usize,
     /// Each is some 40 bytes, and as many in each process that has it.
-    pub frames: usize,
+    pub(crate) frames: usize,
     /// Threads.
-    pub tasks: usize,
+    pub(crate) tasks: usize,
 }
 
 impl Collector {

@@ -1,15 +1,16 @@
 //! Facts and limits of the machine that is recorded on.
 
+use crate::elf::Architecture;
 use crate::profile::{AddressSettings, Meta};
 use crate::record::kernel::perf_event::SAMPLE_CLOCK;
 use crate::record::options::{Rate, RecordOptions};
-use crate::unwind::arch::architecture::{Architecture, signature_mask_of};
+use crate::unwind::arch::architecture::signature_mask_of;
 
 /// Settings of the kernel that limit sampling.
 const MAX_SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
 /// `cpu-clock` drops ticks without a word when they come faster than it can serve them: at 30 kHz 0.4 %, at 100 kHz
 /// 16 % of the time was missing (Linux 6.18, virtual machine), at 10 kHz none.
-pub const MAX_CPU_CLOCK_HZ: u32 = 20_000;
+pub(crate) const MAX_CPU_CLOCK_HZ: u32 = 20_000;
 
 /// The rate in force: what was asked for, within what the kernel allows.
 pub(crate) fn effective_hz(options: &RecordOptions, notices: &mut Vec<String>) -> u32 {
@@ -50,7 +51,7 @@ pub(crate) fn online_cpus() -> anyhow::Result<Vec<u32>> {
 }
 
 /// Bits of a return address that are not part of it, on this machine: see
-/// [`signature_mask_of`](crate::unwind::arch::architecture::signature_mask_of). 0 on x86-64.
+/// [`signature_mask_of`]. 0 on x86-64.
 pub(crate) fn signature_mask() -> u64 {
     if Architecture::HOST != Architecture::Aarch64 {
         return 0;
@@ -69,7 +70,7 @@ pub(crate) fn system_meta() -> Meta {
         kernel: text(uname.release()),
         arch: text(uname.machine()),
         recorder_pid: std::process::id(),
-        kernel_addresses: AddressSettings::of_this_kernel(),
+        kernel_addresses: AddressSettings::of_this_kernel(!super::rights::lacks("CAP_SYSLOG")),
         ..Meta::default()
     }
 }

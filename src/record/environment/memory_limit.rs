@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 /// What a recording of a small program takes at first, bytes: BPF maps and rings count, too.
-const USUAL_BYTES: u64 = 130 << 20;
+const USUAL_BYTES: u64 = 80 << 20;
 
 /// Where control groups of version 2 are, and those of version 1 that limit memory; each with the names of the files for the
 /// limit and for what is used.

@@ -14,7 +14,7 @@ use std::{fs, io};
 
 /// Kinds of namespaces that matter to a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum NamespaceKind {
     /// Numbers of processes.
     Pid,
     /// What is mounted.
@@ -27,25 +27,31 @@ pub enum Kind {
     Time,
 }
 
-impl Kind {
+impl NamespaceKind {
     /// All kinds.
-    pub const ALL: [Kind; 5] = [Kind::Pid, Kind::Mount, Kind::User, Kind::Cgroup, Kind::Time];
+    pub(crate) const ALL: [NamespaceKind; 5] = [
+        NamespaceKind::Pid,
+        NamespaceKind::Mount,
+        NamespaceKind::User,
+        NamespaceKind::Cgroup,
+        NamespaceKind::Time,
+    ];
 
     /// Name of its file in `/proc/PID/ns`.
     fn file(self) -> &'static str {
         match self {
-            Kind::Pid => "pid",
-            Kind::Mount => "mnt",
-            Kind::User => "user",
-            Kind::Cgroup => "cgroup",
-            Kind::Time => "time",
+            NamespaceKind::Pid => "pid",
+            NamespaceKind::Mount => "mnt",
+            NamespaceKind::User => "user",
+            NamespaceKind::Cgroup => "cgroup",
+            NamespaceKind::Time => "time",
         }
     }
 
     /// For people.
-    pub fn label(self) -> &'static str {
+    pub(crate) fn label(self) -> &'static str {
         match self {
-            Kind::Mount => "mount",
+            NamespaceKind::Mount => "mount",
             other => other.file(),
         }
     }
@@ -54,72 +60,78 @@ impl Kind {
     /// has a fixed one since 6.18 only.
     fn initial_inode(self) -> u64 {
         match self {
-            Kind::Mount => 0xeffffff8,
-            Kind::Time => 0xeffffffa,
-            Kind::Cgroup => 0xeffffffb,
-            Kind::Pid => 0xeffffffc,
-            Kind::User => 0xeffffffd,
+            NamespaceKind::Mount => 0xeffffff8,
+            NamespaceKind::Time => 0xeffffffa,
+            NamespaceKind::Cgroup => 0xeffffffb,
+            NamespaceKind::Pid => 0xeffffffc,
+            NamespaceKind::User => 0xeffffffd,
         }
     }
 }
 
 /// Which namespace of its kind a process is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(crate) enum NamespacePlace {
     /// The initial one: the machine's own.
     Initial,
     /// Another one, by its inode.
     Other(u64),
-    /// It cannot be told.
+    /// It is not known.
     Unknown,
 }
 
 /// The namespace of `kind` that this process is in.
-pub fn own(kind: Kind) -> Place {
-    place(kind, inode("/proc/self/ns", kind), || match own(Kind::Pid) {
-        Place::Initial => inode("/proc/1/ns", kind),
+pub(crate) fn own(kind: NamespaceKind) -> NamespacePlace {
+    place(kind, inode("/proc/self/ns", kind), || match own(NamespaceKind::Pid) {
+        NamespacePlace::Initial => inode("/proc/1/ns", kind),
         // Another process has the number there.
         _ => Err(io::ErrorKind::Unsupported.into()),
     })
 }
 
-fn inode(folder: &str, kind: Kind) -> io::Result<u64> {
+fn inode(folder: &str, kind: NamespaceKind) -> io::Result<u64> {
     Ok(fs::metadata(Path::new(folder).join(kind.file()))?.ino())
 }
 
 /// `first` gives the inode of the namespace of the machine's first process.
-fn place(kind: Kind, own: io::Result<u64>, first: impl FnOnce() -> io::Result<u64>) -> Place {
+fn place(
+    kind: NamespaceKind,
+    own: io::Result<u64>,
+    first: impl FnOnce() -> io::Result<u64>,
+) -> NamespacePlace {
     match own {
-        Ok(inode) if inode == kind.initial_inode() => Place::Initial,
-        Ok(inode) if kind == Kind::Mount => match first() {
-            Ok(first) if first == inode => Place::Initial,
-            Ok(_) => Place::Other(inode),
-            Err(_) => Place::Unknown,
+        Ok(inode) if inode == kind.initial_inode() => NamespacePlace::Initial,
+        Ok(inode) if kind == NamespaceKind::Mount => match first() {
+            Ok(first) if first == inode => NamespacePlace::Initial,
+            Ok(_) => NamespacePlace::Other(inode),
+            Err(_) => NamespacePlace::Unknown,
         },
-        Ok(inode) => Place::Other(inode),
+        Ok(inode) => NamespacePlace::Other(inode),
         // A kernel without such namespaces.
         Err(error) if error.kind() == io::ErrorKind::NotFound && Path::new("/proc/self/ns/mnt").exists() => {
-            Place::Initial
+            NamespacePlace::Initial
         }
-        Err(_) => Place::Unknown,
+        Err(_) => NamespacePlace::Unknown,
     }
 }
 
-/// The kinds of namespaces of which process `pid` is in another one than this process; `None` if that cannot be told.
-pub fn apart(pid: u32) -> Option<Vec<Kind>> {
+/// The kinds of namespaces of which process `pid` is in another one than this process; `None` if that is not known.
+pub(crate) fn apart(pid: u32) -> Option<Vec<NamespaceKind>> {
     let of_pid = format!("/proc/{pid}/ns");
-    let is_apart = |kind: Kind| Some(inode(&of_pid, kind).ok()? != inode("/proc/self/ns", kind).ok()?);
+    let is_apart =
+        |kind: NamespaceKind| Some(inode(&of_pid, kind).ok()? != inode("/proc/self/ns", kind).ok()?);
     // A kernel may not have all kinds.
-    let kinds = Kind::ALL.into_iter().filter(|kind| Path::new("/proc/self/ns").join(kind.file()).exists());
+    let kinds =
+        NamespaceKind::ALL.into_iter().filter(|kind| Path::new("/proc/self/ns").join(kind.file()).exists());
     let apart = kinds.map(|kind| Some((kind, is_apart(kind)?))).collect::<Option<Vec<_>>>()?;
     Some(apart.into_iter().filter(|(_, is_apart)| *is_apart).map(|(kind, _)| kind).collect())
 }
 
 /// Inode of the PID namespace that numbers are of; 0 for the initial one.
 pub(crate) fn pid_namespace() -> u64 {
-    match own(Kind::Pid) {
-        Place::Initial | Place::Unknown => 0,
-        Place::Other(inode) => inode,
+    match own(NamespaceKind::Pid) {
+        NamespacePlace::Initial | NamespacePlace::Unknown => 0,
+        NamespacePlace::Other(inode) => inode,
     }
 }
 
@@ -127,7 +139,7 @@ pub(crate) fn pid_namespace() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Translation {
     /// Numbers of processes.
-    pub has_own_numbers: bool,
+    pub(crate) has_own_numbers: bool,
     /// Times.
     has_own_clock: bool,
 }
@@ -136,8 +148,8 @@ impl Translation {
     /// For this process.
     pub(crate) fn of_self() -> Self {
         Translation {
-            has_own_numbers: own(Kind::Pid) != Place::Initial,
-            has_own_clock: own(Kind::Time) != Place::Initial,
+            has_own_numbers: own(NamespaceKind::Pid) != NamespacePlace::Initial,
+            has_own_clock: own(NamespaceKind::Time) != NamespacePlace::Initial,
         }
     }
 
@@ -190,9 +202,9 @@ pub(crate) fn agree_with_kernel(skeleton: &ProfSkel<'_>) -> anyhow::Result<()> {
 /// # Errors
 ///
 /// A [`Failure`] that names what is wrong: whatever was recorded would be called by wrong numbers or times.
-pub fn check() -> Result<(), Failure> {
+pub(crate) fn check() -> Result<(), Failure> {
     check_proc()?;
-    for kind in [Kind::Pid, Kind::Time] {
+    for kind in [NamespaceKind::Pid, NamespaceKind::Time] {
         let of_children = fs::metadata(format!("/proc/self/ns/{}_for_children", kind.file()));
         if is_another(inode("/proc/self/ns", kind), of_children.map(|about| about.ino())) {
             let name = kind.label();
@@ -203,7 +215,7 @@ pub fn check() -> Result<(), Failure> {
             .hint(format!("start prof as such a child:  unshare --{name} --fork … prof …")));
         }
     }
-    if own(Kind::Time) != Place::Initial && clock_offset_ns().is_none() {
+    if own(NamespaceKind::Time) != NamespacePlace::Initial && clock_offset_ns().is_none() {
         return Err(Failure::new(
             status::FAILED,
             "cannot tell times: prof runs in a time namespace, and `/proc/self/timens_offsets` cannot be read",
@@ -278,10 +290,10 @@ pub(crate) fn monotonic_ns() -> u64 {
 }
 
 /// What CLOCK_MONOTONIC of this process is ahead of the kernel's, ns; `None` if that is not known.
-pub fn clock_offset_ns() -> Option<i64> {
+pub(crate) fn clock_offset_ns() -> Option<i64> {
     static OFFSET_NS: OnceLock<Option<i64>> = OnceLock::new();
     *OFFSET_NS.get_or_init(|| {
-        if own(Kind::Time) == Place::Initial {
+        if own(NamespaceKind::Time) == NamespacePlace::Initial {
             return Some(0);
         }
         // Those of the namespace that children will be in, which is this one: see `check`.
@@ -325,14 +337,23 @@ mod tests {
     #[test]
     fn the_initial_namespaces_are_known_by_their_inodes() {
         let none = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
-        assert_eq!(place(Kind::Pid, Ok(4_026_531_836), none), Place::Initial);
-        assert_eq!(place(Kind::Pid, Ok(4_026_532_300), || Ok(4_026_532_300)), Place::Other(4_026_532_300));
-        assert_eq!(place(Kind::Mount, Ok(4_026_531_841), || Ok(4_026_531_841)), Place::Initial);
-        assert_eq!(place(Kind::Mount, Ok(4_026_532_300), || Ok(4_026_531_841)), Place::Other(4_026_532_300));
-        assert_eq!(place(Kind::Mount, Ok(4_026_532_300), none), Place::Unknown);
-        assert_eq!(place(Kind::Pid, none(), none), Place::Unknown);
+        assert_eq!(place(NamespaceKind::Pid, Ok(4_026_531_836), none), NamespacePlace::Initial);
+        assert_eq!(
+            place(NamespaceKind::Pid, Ok(4_026_532_300), || Ok(4_026_532_300)),
+            NamespacePlace::Other(4_026_532_300)
+        );
+        assert_eq!(
+            place(NamespaceKind::Mount, Ok(4_026_531_841), || Ok(4_026_531_841)),
+            NamespacePlace::Initial
+        );
+        assert_eq!(
+            place(NamespaceKind::Mount, Ok(4_026_532_300), || Ok(4_026_531_841)),
+            NamespacePlace::Other(4_026_532_300)
+        );
+        assert_eq!(place(NamespaceKind::Mount, Ok(4_026_532_300), none), NamespacePlace::Unknown);
+        assert_eq!(place(NamespaceKind::Pid, none(), none), NamespacePlace::Unknown);
         let missing = || Err(io::Error::from(io::ErrorKind::NotFound));
-        assert_eq!(place(Kind::Time, missing(), missing), Place::Initial);
+        assert_eq!(place(NamespaceKind::Time, missing(), missing), NamespacePlace::Initial);
     }
 
     #[test]

@@ -3,14 +3,15 @@
 //! [`CAPABILITIES`] is the one list: README.md and the manual page of `prof record` have it from here (tests/man_pages.rs),
 //! and so have errors and `prof doctor`.
 
-use super::namespaces::{self, Kind, Place};
+use super::namespaces::{self, NamespaceKind, NamespacePlace};
 use super::seccomp;
 use crate::base::failure::{Failure, status};
 use rustix::thread::{CapabilitySet, capabilities};
 use std::path::Path;
 
 /// What the container has to be started with, for the container engines that there are.
-pub const CONTAINER_OPTIONS: &str = "--cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE --cap-add SYSLOG";
+pub(crate) const CONTAINER_OPTIONS: &str =
+    "--cap-add BPF --cap-add PERFMON --cap-add SYS_PTRACE --cap-add SYSLOG";
 
 /// A capability that a recording uses.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +19,7 @@ pub struct Capability {
     /// As capabilities(7) has it.
     pub name: &'static str,
     /// The one bit.
-    pub set: CapabilitySet,
+    pub(crate) set: CapabilitySet,
     /// What a recording does with it.
     pub buys: &'static str,
     /// What is lost without it.
@@ -92,7 +93,7 @@ fn missing_needed(held: CapabilitySet) -> Vec<&'static str> {
 
 /// What of a recording's rights this process has, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rights {
+pub(crate) enum Rights {
     /// All.
     All,
     /// Enough to record; this is lost.
@@ -103,7 +104,7 @@ pub enum Rights {
 
 impl Rights {
     /// The rights of this process.
-    pub fn of_this_process() -> Self {
+    pub(crate) fn of_this_process() -> Self {
         Rights::of(permitted())
     }
 
@@ -120,13 +121,13 @@ impl Rights {
 }
 
 /// Whether this process lacks a capability of [`CAPABILITIES`], by its name.
-pub fn lacks(name: &str) -> bool {
+pub(crate) fn lacks(name: &str) -> bool {
     missing(permitted()).any(|capability| capability.name == name)
 }
 
-/// The commands that give a `prof` at `program` its capabilities, for members of the group `prof`: whoever runs it can look
+/// The commands that give a `prof` at `program` its capabilities, for members of the group `prof`: all who run it can look
 /// into all processes.
-pub fn lasting_fix(program: &str) -> String {
+pub(crate) fn lasting_fix(program: &str) -> String {
     let names: Vec<String> = CAPABILITIES.iter().map(|capability| capability.name.to_lowercase()).collect();
     format!(
         "sudo groupadd -f prof; sudo chgrp prof {program}; sudo chmod 0750 {program}; \
@@ -136,7 +137,7 @@ pub fn lasting_fix(program: &str) -> String {
 }
 
 /// The program's own path for a command line, or a way to find it where that needs quotes.
-pub fn own_path() -> String {
+pub(crate) fn own_path() -> String {
     let is_plain =
         |path: &String| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte));
     std::env::current_exe()
@@ -147,12 +148,12 @@ pub fn own_path() -> String {
 }
 
 /// Whether this process is in a container, by what those of Docker, Podman, Kubernetes and systemd have in common.
-pub fn is_in_container() -> bool {
-    let is_other = |kind| matches!(namespaces::own(kind), Place::Other(_));
-    is_other(Kind::Pid)
-        || is_other(Kind::Cgroup)
+pub(crate) fn is_in_container() -> bool {
+    let is_other = |kind| matches!(namespaces::own(kind), NamespacePlace::Other(_));
+    is_other(NamespaceKind::Pid)
+        || is_other(NamespaceKind::Cgroup)
         // A machine may be made of a container's files.
-        || (is_other(Kind::Mount)
+        || (is_other(NamespaceKind::Mount)
             && ["/.dockerenv", "/run/.containerenv", "/run/systemd/container"]
                 .iter()
                 .any(|file| Path::new(file).exists()))
@@ -160,7 +161,7 @@ pub fn is_in_container() -> bool {
 
 /// Why the kernel refuses BPF programs and perf events.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// Capabilities count in the initial user namespace only.
     UserNamespace,
     /// These are missing.
@@ -175,8 +176,8 @@ pub enum Refusal {
 
 impl Refusal {
     /// For this process, which was refused something.
-    pub fn of_self() -> Self {
-        if matches!(namespaces::own(Kind::User), Place::Other(_)) {
+    pub(crate) fn of_self() -> Self {
+        if matches!(namespaces::own(NamespaceKind::User), NamespacePlace::Other(_)) {
             return Refusal::UserNamespace;
         }
         let missing = missing_needed(permitted());
@@ -187,7 +188,7 @@ impl Refusal {
         if !filtered.is_empty() {
             return Refusal::Seccomp(filtered);
         }
-        let settings = crate::profile::AddressSettings::of_this_kernel();
+        let settings = crate::profile::AddressSettings::of_this_kernel(!lacks("CAP_SYSLOG"));
         match settings.map(|settings| settings.perf_event_paranoid) {
             Some(value) if value > 2 && !permitted().contains(CapabilitySet::SYS_ADMIN) => {
                 Refusal::Paranoid(value)
@@ -197,7 +198,7 @@ impl Refusal {
     }
 
     /// The reason, in words that can follow a colon.
-    pub fn why(&self) -> String {
+    pub(crate) fn why(&self) -> String {
         match self {
             Refusal::UserNamespace => {
                 "prof runs in a user namespace, whose capabilities count for neither BPF programs nor perf events".to_owned()
@@ -212,7 +213,7 @@ impl Refusal {
     }
 
     /// What to do, most useful first; each where or how, and what.
-    pub fn cures(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn cures(&self) -> Vec<(&'static str, String)> {
         let is_root = rustix::process::geteuid().is_root();
         match self {
             Refusal::UserNamespace => vec![
@@ -230,10 +231,9 @@ impl Refusal {
                 let who = "a service (CapabilityBoundingSet=), setpriv or capsh has taken them from root: run prof outside";
                 vec![("now", who.to_owned())]
             }
-            Refusal::Capabilities(_) => vec![
-                ("now", "run the same command with sudo".to_owned()),
-                ("lasting", lasting_fix(&own_path())),
-            ],
+            Refusal::Capabilities(_) => {
+                vec![("now", "run prof with sudo".to_owned()), ("lasting", lasting_fix(&own_path()))]
+            }
             Refusal::Seccomp(_) => vec![
                 (
                     "container",
@@ -249,7 +249,7 @@ impl Refusal {
 }
 
 /// How a setting of the kernel is changed from here: in a container /proc/sys is read-only, as a rule.
-pub fn sysctl_advice(setting: &str) -> String {
+pub(crate) fn sysctl_advice(setting: &str) -> String {
     if is_sysctl_read_only() {
         format!("on the host: sudo sysctl {setting}")
     } else {
@@ -258,7 +258,7 @@ pub fn sysctl_advice(setting: &str) -> String {
 }
 
 /// Whether /proc/sys cannot be written.
-pub fn is_sysctl_read_only() -> bool {
+pub(crate) fn is_sysctl_read_only() -> bool {
     rustix::fs::statvfs("/proc/sys")
         .is_ok_and(|about| about.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY))
 }

@@ -4,7 +4,7 @@ use std::io;
 
 /// System calls that a recording needs and a filter refuses. A filter answers before the kernel looks at the arguments:
 /// these have none that the kernel would take.
-pub fn filtered_calls() -> Vec<&'static str> {
+pub(crate) fn filtered_calls() -> Vec<&'static str> {
     const HAS_FILTER: &str = "2";
     if super::proc_status::status_field("Seccomp:").is_none_or(|mode| mode.trim() != HAS_FILTER) {
         return Vec::new();
@@ -12,7 +12,7 @@ pub fn filtered_calls() -> Vec<&'static str> {
     // SAFETY: the kernel reads the attributes through a null pointer, which it answers by EFAULT.
     let perf = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::null::<u8>(), 0, -1, -1, 0) };
     let perf = (perf < 0).then(io::Error::last_os_error);
-    // SAFETY: there is no such command, and there are no bytes behind the null pointer.
+    // SAFETY: there is no such command, and there are no bytes after the null pointer.
     let bpf = unsafe { libc::syscall(libc::SYS_bpf, libc::c_int::MAX, std::ptr::null::<u8>(), 0) };
     let bpf = (bpf < 0).then(io::Error::last_os_error);
     let calls = [("perf_event_open", perf), ("bpf", bpf)];

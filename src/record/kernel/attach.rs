@@ -3,7 +3,7 @@
 use super::capacity::max_walked_frames;
 use super::drain::Rings;
 use super::perf_event::SidebandRing;
-use super::span::Span;
+use super::span::SamplingSpan;
 use super::stopper::Stopper;
 use super::unwind_tables::{KernelTables, TableMaps};
 use super::wait_config::WaitConfig;
@@ -17,7 +17,7 @@ use crate::record::environment::namespaces::Translation;
 use crate::record::kernel::load_failure::load_failure;
 use crate::unwind::KernelPage;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType, OpenObject, libbpf_sys};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapMut, MapType, OpenObject, PerfEventOpts, libbpf_sys};
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
@@ -28,29 +28,31 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 pub(crate) struct KernelConfig {
     /// Whose samples are kept.
-    pub filter: Filter,
+    pub(crate) filter: Filter,
     /// Whether a forked child is a target too.
-    pub follow_children: bool,
+    pub(crate) follow_children: bool,
     /// Whether code without unwind rows is walked by frame pointers.
-    pub follow_frame_pointers: bool,
+    pub(crate) follow_frame_pointers: bool,
     /// Rows to make room for; a power of two.
-    pub row_capacity: u32,
+    pub(crate) row_capacity: u32,
     /// Pages (of 64 KiB of code) to make room for; a power of two.
-    pub page_capacity: u32,
+    pub(crate) page_capacity: u32,
     /// What rows and pages may take in the end, bytes.
-    pub table_budget_bytes: u64,
+    pub(crate) table_budget_bytes: u64,
     /// Whether running threads are sampled.
-    pub on_cpu: bool,
+    pub(crate) on_cpu: bool,
+    /// How many counters are sampled.
+    pub(crate) counters: usize,
     /// What has to be translated.
-    pub translation: Translation,
+    pub(crate) translation: Translation,
     /// How waits are recorded, if they are.
-    pub waits: Option<WaitConfig>,
+    pub(crate) waits: Option<WaitConfig>,
     /// Sampling rate, Hz: rings are sized by it.
-    pub hz: u32,
+    pub(crate) hz: u32,
     /// Whether a copy of every stack is sent too.
-    pub copy_every_stack: bool,
+    pub(crate) copy_every_stack: bool,
     /// CPUs that will be sampled.
-    pub cpus: Vec<u32>,
+    pub(crate) cpus: Vec<u32>,
 }
 
 /// Cap on stack copies per CPU, bytes per second: 2,000 of the usual size; some 2 % of the CPU.
@@ -64,8 +66,8 @@ const STACK_COPY_RING_BYTES: u32 = 128 << 20;
 pub(crate) struct KernelSide<'obj> {
     pub(crate) skeleton: ProfSkel<'obj>,
     /// The unwind tables.
-    pub tables: KernelTables,
-    /// Samplers of running threads.
+    pub(crate) tables: KernelTables,
+    /// Samplers of running threads, and of counters.
     samplers: Vec<Link>,
     /// All other programs.
     pub(crate) links: Vec<Link>,
@@ -76,7 +78,7 @@ pub(crate) struct KernelSide<'obj> {
     /// Running threads are sampled.
     has_sampler: bool,
     /// How long loading took, verification included.
-    pub load_time: Duration,
+    pub(crate) load_time: Duration,
 }
 
 impl std::fmt::Debug for KernelSide<'_> {
@@ -86,7 +88,7 @@ impl std::fmt::Debug for KernelSide<'_> {
 }
 
 impl<'obj> KernelSide<'obj> {
-    /// Loads the programs, and attaches all but the samplers. Those of waits do nothing until they are told when the
+    /// Loads the programs, and attaches all but the samplers. Those of waits do nothing until they know when the
     /// recording begins. `tids` are the threads that are recorded where not all of a process are.
     pub(crate) fn attached(
         object: &'obj mut MaybeUninit<OpenObject>,
@@ -133,7 +135,7 @@ impl<'obj> KernelSide<'obj> {
         let empty = crate::record::process::mappings::empty_entry();
         maps.no_mappings.update(&0u32.to_ne_bytes(), process_bytes(&empty), MapFlags::ANY)?;
 
-        let span = Span::new(maps.bss.as_fd())?;
+        let span = SamplingSpan::new(maps.bss.as_fd())?;
         Ok(KernelSide {
             skeleton,
             tables,
@@ -166,6 +168,19 @@ impl<'obj> KernelSide<'obj> {
         Ok(())
     }
 
+    /// Attaches the sampler of counters to the events of the one with this number, from 1.
+    pub(crate) fn attach_counter(&mut self, number: u8, events: Vec<OwnedFd>) -> anyhow::Result<()> {
+        for event in events {
+            self.stopper.add_samplers(vec![event.try_clone()?]);
+            let options = PerfEventOpts { cookie: number.into(), ..PerfEventOpts::default() };
+            let link = self.skeleton.progs.on_count.attach_perf_event_with_opts(event.as_raw_fd(), options);
+            let link = link.map_err(|error| load_failure(&error))?;
+            let _ = event.into_raw_fd();
+            self.samplers.push(link);
+        }
+        Ok(())
+    }
+
     /// Stops everything. What is in the rings can still be received.
     pub(crate) fn stop(&mut self) {
         self.samplers.clear();
@@ -193,7 +208,7 @@ impl<'obj> KernelSide<'obj> {
             &maps.ring7,
         ];
         Ok(Rings {
-            samples: samples.into_iter().map(ring).collect::<io::Result<_>>()?,
+            samples: samples.into_iter().chain([&maps.counts]).map(ring).collect::<io::Result<_>>()?,
             waits: ring(&maps.waits)?,
             thread_times: ring(&maps.thread_times)?,
             rescues: [ring(&maps.rescue_ring)?, ring(&maps.wait_rescue_ring)?],
@@ -247,7 +262,7 @@ impl<'obj> KernelSide<'obj> {
 
     /// Sums of the counters over all CPUs, by [`Counter`].
     pub(crate) fn counters(&self) -> anyhow::Result<CounterValues> {
-        let mut sums = CounterValues::default();
+        let mut sums = CounterValues([0; COUNTERS]);
         let per_cpu = self.skeleton.maps.counters.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)?;
         for cpu in per_cpu.unwrap_or_default() {
             for (sum, word) in sums.0.iter_mut().zip(cpu.chunks_exact(8)) {
@@ -260,8 +275,10 @@ impl<'obj> KernelSide<'obj> {
 }
 
 /// Values of the kernel side's counters.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct CounterValues([u64; size_of::<prof_counters>() / 8]);
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CounterValues([u64; COUNTERS]);
+
+const COUNTERS: usize = size_of::<prof_counters>() / size_of::<u64>();
 
 impl CounterValues {
     /// The value of one counter.
@@ -273,8 +290,7 @@ impl CounterValues {
     /// that were sent.
     pub(crate) fn bpf_ns(&self) -> u64 {
         let timed = self.get(Counter::TimedRuns).max(1);
-        let runs = self.get(Counter::Sent) + self.get(Counter::RingFull);
-        (u128::from(self.get(Counter::TimedNs)) * u128::from(runs) / u128::from(timed)) as u64
+        (u128::from(self.get(Counter::TimedNs)) * u128::from(self.bpf_runs()) / u128::from(timed)) as u64
             + self.get(Counter::WaitNs)
             + self.switch_ns()
     }
@@ -288,7 +304,7 @@ impl CounterValues {
 
     /// Runs of the sampler that took a sample.
     pub(crate) fn bpf_runs(&self) -> u64 {
-        self.get(Counter::Sent) + self.get(Counter::RingFull)
+        [Counter::Sent, Counter::RingFull, Counter::CountsFull].map(|counter| self.get(counter)).iter().sum()
     }
 }
 
@@ -302,6 +318,7 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
     };
     crate::record::kernel::wait_config::configure(open, config.waits.as_ref(), config.cpus.len())?;
     open.progs.on_cpu.set_autoload(config.on_cpu);
+    open.progs.on_count.set_autoload(config.counters > 0);
     open.progs.find_namespace.set_autoload(config.translation.is_needed());
     let maps = &mut open.maps;
     maps.rows.set_value_size(config.row_capacity * 4)?;
@@ -323,6 +340,11 @@ fn configure(open: &mut OpenProfSkel<'_>, config: &KernelConfig) -> libbpf_rs::R
         if per_ring(index) > 0 {
             smallest = smallest.min(bytes);
         }
+    }
+    if config.counters > 0 {
+        let per_cpu = f64::from(config.hz) * 1024.0 * RING_SECONDS * config.counters as f64;
+        let bytes = (per_cpu * config.cpus.len() as f64) as u32;
+        maps.counts.set_max_entries(bytes.clamp(1 << 20, 64 << 20).next_power_of_two())?;
     }
     if config.copy_every_stack {
         maps.stack_copies.set_max_entries(STACK_COPY_RING_BYTES)?;

@@ -5,7 +5,7 @@ use crate::bpf::MAX_USER_FRAMES;
 use crate::record::modules::ModuleFiles;
 use crate::unwind::{Limits, MAX_WALKED_FRAMES, Row};
 
-/// Bytes of `.eh_frame` behind one unwind row, at the least: a low guess makes room for too much.
+/// Bytes of `.eh_frame` after one unwind row, at the least: a low guess makes room for too much.
 const EH_FRAME_BYTES_PER_ROW: u64 = 4;
 /// Room for tables beyond those known at the start: a few libraries that are loaded later. For more of them another room
 /// is made then.

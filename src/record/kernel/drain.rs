@@ -37,32 +37,32 @@ const PRIORITY: i32 = -10;
 /// All rings of a recording.
 #[derive(Debug)]
 pub(crate) struct Rings {
-    pub samples: Vec<Ring>,
-    pub waits: Ring,
-    pub thread_times: Ring,
+    pub(crate) samples: Vec<Ring>,
+    pub(crate) waits: Ring,
+    pub(crate) thread_times: Ring,
     /// Of running threads, and of waits.
-    pub rescues: [Ring; 2],
-    pub stack_copies: Ring,
-    pub sidebands: Vec<SidebandRing>,
+    pub(crate) rescues: [Ring; 2],
+    pub(crate) stack_copies: Ring,
+    pub(crate) sidebands: Vec<SidebandRing>,
 }
 
 /// What was in the rings.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The side-band, by time.
-    pub sideband: Vec<(u64, Sideband)>,
+    pub(crate) sideband: Vec<(u64, Sideband)>,
     /// All rings were emptied: the side-band is known up to this time, CLOCK_MONOTONIC, ns. `None`: the side-band only.
-    pub known_until_ns: Option<u64>,
+    pub(crate) known_until_ns: Option<u64>,
     /// Samples and waits, in the order of their rings.
-    pub samples: Vec<SampleEvent>,
+    pub(crate) samples: Vec<SampleEvent>,
     /// Times of threads.
-    pub thread_times: Vec<ThreadTimeEvent>,
+    pub(crate) thread_times: Vec<ThreadTimeEvent>,
     /// Stack copies.
-    pub rescues: Vec<RescueEvent>,
+    pub(crate) rescues: Vec<RescueEvent>,
     /// Copies of every stack, when asked for.
-    pub copies: Vec<StackCopyEvent>,
+    pub(crate) copies: Vec<StackCopyEvent>,
     /// Records that were none.
-    pub bad_records: u64,
+    pub(crate) bad_records: u64,
     /// What it takes, about, bytes.
     bytes: usize,
 }
@@ -137,7 +137,7 @@ impl Drain {
         });
         let (sender, batches) = channel();
         let poll = Poll::new(&rings, &shared)?;
-        let worker = Worker {
+        let worker = DrainWorker {
             rings,
             stopper,
             poll,
@@ -190,7 +190,7 @@ impl Drain {
     ///
     /// # Errors
     ///
-    /// As [`Drain::receive`].
+    /// As [`Drain::received`].
     pub(crate) fn receive_all(&self) -> anyhow::Result<Vec<Batch>> {
         let now_ns = monotonic_ns();
         self.shared.is_wanted.store(true, Ordering::SeqCst);
@@ -297,7 +297,7 @@ impl Poll {
 }
 
 /// The thread itself.
-struct Worker {
+struct DrainWorker {
     rings: Rings,
     stopper: Arc<Stopper>,
     poll: Poll,
@@ -317,7 +317,7 @@ fn next_interval(interval: Duration, fullness: f64) -> Duration {
     interval.mul_f64(factor).clamp(LEAST_INTERVAL, INTERVAL)
 }
 
-impl Worker {
+impl DrainWorker {
     fn run(mut self) {
         // Without the right to it everything still works.
         let _ = rustix::process::setpriority_process(None, PRIORITY);

@@ -1,5 +1,6 @@
 //! perf_event_open: one sampling event per CPU, and one side-band event per CPU with its ring buffer.
 
+use crate::record::counter::PerfCounter;
 use perf_event_open_sys::bindings::{self, perf_event_attr, perf_event_mmap_page};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::io;
@@ -7,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What drives the sampling, as perf calls it: the kernel's timer. Every sample stands for one period of it, by which
+/// What drives the sampling, as perf calls it: the kernel's timer. Every sample is weighted as one period of it, by which
 /// running time is on one axis with waits, whatever the CPU's frequency. A counter of cycles does not give that: the
 /// kernel shortens the period of a counter that is to come so many times a second while the CPU is idle, so that a thread
 /// which runs a quarter of the time has several times as many samples as it should.
@@ -54,6 +55,28 @@ pub(crate) fn open_sampler(cpu: u32, hz: u32, user_only: bool) -> io::Result<Own
     open(&mut attr, cpu)
 }
 
+/// Opens the event of one CPU that samples a counter, not counting yet.
+pub(crate) fn open_counter(cpu: u32, counter: &PerfCounter, hz: u32, user_only: bool) -> io::Result<OwnedFd> {
+    let mut attr = new_attr();
+    attr.type_ = counter.source;
+    attr.config = counter.config;
+    match counter.period {
+        Some(period) => attr.__bindgen_anon_1.sample_period = period,
+        None => {
+            attr.set_freq(1);
+            attr.__bindgen_anon_1.sample_freq = hz.into();
+        }
+    }
+    attr.set_disabled(1);
+    attr.set_exclude_user(counter.kernel_only.into());
+    attr.set_exclude_kernel((counter.user_only || user_only).into());
+    attr.set_exclude_hv((counter.user_only || user_only).into());
+    if counter.is_of_processor() {
+        attr.set_exclude_guest(1);
+    }
+    open(&mut attr, cpu)
+}
+
 /// Has an event take no more samples.
 pub(super) fn disable(event: &OwnedFd) -> io::Result<()> {
     // SAFETY: the descriptor is that of an event, and the call has no argument.
@@ -63,7 +86,7 @@ pub(super) fn disable(event: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// The time that one sample stands for, ns.
+/// The weight of one sample, ns.
 pub(crate) fn period_ns(hz: u32) -> u64 {
     1_000_000_000 / u64::from(hz.max(1))
 }

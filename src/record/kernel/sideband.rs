@@ -4,19 +4,19 @@ use perf_event_open_sys::bindings;
 
 /// An executable mapping of a process.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CodeMapping {
+pub(crate) struct CodeMapping {
     /// First process address.
-    pub start: u64,
+    pub(crate) start: u64,
     /// First process address behind it.
-    pub end: u64,
+    pub(crate) end: u64,
     /// Offset of `start` in the file, bytes.
-    pub file_offset: u64,
+    pub(crate) file_offset: u64,
     /// Device of the file, major and minor number; 0 for memory without a file.
-    pub device: (u32, u32),
+    pub(crate) device: (u32, u32),
     /// Inode of the file; 0 for memory without a file.
-    pub inode: u64,
+    pub(crate) inode: u64,
     /// Path as the process sees it, or a name such as `[vdso]`; empty for anonymous memory.
-    pub path: String,
+    pub(crate) path: String,
 }
 
 /// What the kernel tells about processes beside the samples.

@@ -15,17 +15,17 @@ const LEAD_NS: u64 = 300_000;
 
 /// `struct prof_span` of the loaded programs.
 #[derive(Debug)]
-pub(crate) struct Span {
+pub(crate) struct SamplingSpan {
     base: NonNull<u8>,
     bytes: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone; it is only accessed by atomic operations.
-unsafe impl Send for Span {}
+unsafe impl Send for SamplingSpan {}
 // SAFETY: as above.
-unsafe impl Sync for Span {}
+unsafe impl Sync for SamplingSpan {}
 
-impl Span {
+impl SamplingSpan {
     /// Maps the programs' global variables.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Span {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new shared mapping at an address of the kernel's choice aliases nothing.
         let base = unsafe { mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, variables, 0) }?;
-        Ok(Span { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, bytes })
+        Ok(SamplingSpan { base: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, bytes })
     }
 
     fn word(&self, offset: usize) -> &AtomicU64 {
@@ -51,7 +51,7 @@ impl Span {
         agree_on_time(self.word(offset_of!(prof_span, start_ns)))
     }
 
-    /// Sets the time up to which everything counts, as [`Span::start`].
+    /// Sets the time up to which everything counts, as [`SamplingSpan::start`].
     pub(crate) fn stop(&self) -> u64 {
         agree_on_time(self.word(offset_of!(prof_span, stop_ns)))
     }
@@ -61,7 +61,7 @@ impl Span {
         self.word(offset_of!(prof_span, is_open)).store(1, Ordering::SeqCst);
     }
 
-    /// Whether a thread that is recorded has turned up without an account since the last [`Span::forget_missed`].
+    /// Whether a thread that is recorded has turned up without an account since the last [`SamplingSpan::forget_missed`].
     pub(super) fn has_missed(&self) -> bool {
         self.word(offset_of!(prof_span, has_missed)).load(Ordering::SeqCst) != 0
     }
@@ -77,7 +77,7 @@ impl Span {
     }
 }
 
-impl Drop for Span {
+impl Drop for SamplingSpan {
     fn drop(&mut self) {
         // SAFETY: this is the mapping made in `new`, and no reference into it outlives `self`.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };

@@ -2,7 +2,7 @@
 //! records.
 
 use super::perf_event;
-use super::span::Span;
+use super::span::SamplingSpan;
 use crate::record::environment::namespaces::monotonic_ns;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -10,13 +10,13 @@ use std::sync::{Mutex, PoisonError};
 /// Ends sampling, once.
 #[derive(Debug)]
 pub(crate) struct Stopper {
-    span: Span,
+    span: SamplingSpan,
     has_waits: bool,
-    state: Mutex<State>,
+    state: Mutex<StopperState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct StopperState {
     /// The sampling events that run.
     samplers: Vec<OwnedFd>,
     /// When sampling ended, CLOCK_MONOTONIC, ns.
@@ -25,12 +25,12 @@ struct State {
 
 impl Stopper {
     /// Of a recording that has not begun. With `has_waits` its end has to be known to the BPF programs.
-    pub(crate) fn new(span: Span, has_waits: bool) -> Self {
+    pub(crate) fn new(span: SamplingSpan, has_waits: bool) -> Self {
         Stopper { span, has_waits, state: Mutex::default() }
     }
 
     /// The times of the recording, as the BPF programs see them.
-    pub(crate) fn span(&self) -> &Span {
+    pub(crate) fn span(&self) -> &SamplingSpan {
         &self.span
     }
 
@@ -54,7 +54,7 @@ impl Stopper {
         stopped_ns
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, StopperState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

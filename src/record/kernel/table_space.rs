@@ -8,17 +8,17 @@ pub(crate) const GRACE: Duration = Duration::from_millis(20);
 
 /// First-fit allocation of ranges of one array.
 #[derive(Debug)]
-pub(crate) struct Space {
+pub(crate) struct TableSpace {
     /// Free ranges (start, length), by start, never adjacent.
     free: Vec<(u32, u32)>,
     /// Ranges that rest until they may be used again.
     resting: VecDeque<(Instant, u32, u32)>,
 }
 
-impl Space {
+impl TableSpace {
     /// A range of `capacity` elements that is free.
     pub(crate) fn new(capacity: u32) -> Self {
-        Space { free: vec![(0, capacity)], resting: VecDeque::new() }
+        TableSpace { free: vec![(0, capacity)], resting: VecDeque::new() }
     }
 
     /// The start of a range of `len` elements, which is free no more; `None` if there is no gap that large.
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn space_is_reused_after_its_rest_and_merges() {
         let start = Instant::now();
-        let mut space = Space::new(100);
+        let mut space = TableSpace::new(100);
         assert_eq!(space.allocate(60, start), Some(0));
         assert_eq!(space.allocate(40, start), Some(60));
         assert_eq!(space.allocate(1, start), None);
@@ -82,7 +82,7 @@ mod tests {
         #[test]
         fn ranges_never_overlap(steps in proptest::collection::vec((1u32..40, proptest::bool::ANY), 1..200)) {
             let mut now = Instant::now();
-            let mut space = Space::new(200);
+            let mut space = TableSpace::new(200);
             let mut used: Vec<(u32, u32)> = Vec::new();
             for (len, release) in steps {
                 now += GRACE;

@@ -11,7 +11,7 @@ pub(super) const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// Why there are no types of the kernel to be seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TypesLack {
+pub(crate) enum TypesLack {
     /// The kernel has none.
     NotBuilt,
     /// sysfs is not mounted.
@@ -22,7 +22,7 @@ pub enum TypesLack {
 
 impl TypesLack {
     /// What the types of this kernel lack, if they cannot be used.
-    pub fn of_this_kernel() -> Option<Self> {
+    pub(crate) fn of_this_kernel() -> Option<Self> {
         let file = Path::new(KERNEL_TYPES);
         if std::fs::metadata(file).is_ok_and(|about| about.is_file() && about.len() > 0) {
             return None;
@@ -38,7 +38,7 @@ impl TypesLack {
     }
 
     /// In words.
-    pub fn why(self) -> String {
+    pub(crate) fn why(self) -> String {
         match self {
             TypesLack::NotBuilt => "this kernel has no BTF type information".to_owned(),
             TypesLack::NoSysfs => format!(
@@ -51,7 +51,7 @@ impl TypesLack {
     }
 
     /// What to do.
-    pub fn cure(self) -> &'static str {
+    pub(crate) fn cure(self) -> &'static str {
         match self {
             TypesLack::NotBuilt => {
                 "use a kernel built with CONFIG_DEBUG_INFO_BTF (Linux 6.1 or newer; every current distribution has it)"

@@ -5,7 +5,7 @@
 //! state — and its space is used again only after [`GRACE`](super::table_space::GRACE), when no walk can still be in it.
 //! Where there is no space left another room is made.
 
-use super::table_space::Space;
+use super::table_space::TableSpace;
 use crate::bpf::{
     FIRST_PAGE_BITS, ImageState, MAX_IMAGES, MAX_MORE_TABLES, MAX_RULES, MORE_PAGES, MORE_ROWS, prof_image,
     prof_more_tables,
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 
 /// Why a table could not be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlaceError {
+pub(crate) enum PlaceError {
     /// No gap is large enough; dropping other tables helps.
     Full,
     /// It is larger than all the space there is.
@@ -118,7 +118,7 @@ impl<T> Drop for MappedArray<T> {
 
 /// Where a table lies.
 #[derive(Debug, Clone, Copy)]
-struct Placed {
+struct PlacedTable {
     room: usize,
     first_row: u32,
     row_count: u32,
@@ -132,13 +132,13 @@ struct Placed {
 struct Room {
     rows: UnmappedArray,
     pages: UnmappedArray,
-    row_space: Space,
-    page_space: Space,
+    row_space: TableSpace,
+    page_space: TableSpace,
 }
 
 impl Room {
     fn new(rows: UnmappedArray, pages: UnmappedArray) -> Self {
-        let (row_space, page_space) = (Space::new(rows.len as u32), Space::new(pages.len as u32));
+        let (row_space, page_space) = (TableSpace::new(rows.len as u32), TableSpace::new(pages.len as u32));
         Room { rows, pages, row_space, page_space }
     }
 
@@ -172,23 +172,23 @@ pub(crate) type MakeRoom = Box<dyn FnMut(u32) -> io::Result<OwnedFd>>;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableMaps<'a> {
     /// Rows, `row_capacity` of them.
-    pub rows: BorrowedFd<'a>,
+    pub(crate) rows: BorrowedFd<'a>,
     /// Pages, `page_capacity` of them.
-    pub pages: BorrowedFd<'a>,
+    pub(crate) pages: BorrowedFd<'a>,
     /// `MAX_RULES` rules.
-    pub rules: BorrowedFd<'a>,
+    pub(crate) rules: BorrowedFd<'a>,
     /// `MAX_IMAGES` images.
-    pub images: BorrowedFd<'a>,
+    pub(crate) images: BorrowedFd<'a>,
     /// Rows that fit.
-    pub row_capacity: u32,
+    pub(crate) row_capacity: u32,
     /// Pages that fit.
-    pub page_capacity: u32,
+    pub(crate) page_capacity: u32,
     /// What rows and pages may take, with those of rooms that are made later, bytes.
-    pub budget_bytes: u64,
+    pub(crate) budget_bytes: u64,
 }
 
 /// Writer of the kernel's unwind tables.
-pub struct KernelTables {
+pub(crate) struct KernelTables {
     rooms: Vec<Room>,
     make_room: MakeRoom,
     /// What another room could not be made for.
@@ -197,9 +197,9 @@ pub struct KernelTables {
     rules: MappedArray<Rule>,
     images: MappedArray<prof_image>,
     rule_ids: FxHashMap<Rule, u16>,
-    placed: FxHashMap<u32, Placed>,
+    placed: FxHashMap<u32, PlacedTable>,
     /// Rows written so far, and how long that took.
-    pub written: (u64, Duration),
+    pub(crate) written: (u64, Duration),
 }
 
 impl std::fmt::Debug for KernelTables {
@@ -309,7 +309,7 @@ impl KernelTables {
 
     /// Writes `table` and publishes it as `image`. It takes the place of the one that the image had: the two differ in
     /// their first page alone, so that one store switches, and a walk sees either of them.
-    pub fn place(&mut self, image: u32, table: &Table) -> Result<(), PlaceError> {
+    pub(crate) fn place(&mut self, image: u32, table: &Table) -> Result<(), PlaceError> {
         let now = Instant::now();
         let row_count = table.rows.len() as u32;
         let page_count = table.pages.len() as u32;
@@ -320,7 +320,7 @@ impl KernelTables {
             rule: global.get(usize::from(row.rule)).copied().unwrap_or(0),
         });
         let first_vpage = table.first_page as u32;
-        let placed = Placed { room, first_row, row_count, first_page, page_count, first_vpage };
+        let placed = PlacedTable { room, first_row, row_count, first_page, page_count, first_vpage };
         let into = &self.rooms[room];
         let written = into.rows.write_all(first_row as usize, rows);
         let pages = table.kernel_pages(first_row);
@@ -329,7 +329,8 @@ impl KernelTables {
             self.release(placed);
             return Err(PlaceError::TooLarge);
         }
-        let is_same_shape = |old: &Placed| (old.page_count, old.first_vpage) == (page_count, first_vpage);
+        let is_same_shape =
+            |old: &PlacedTable| (old.page_count, old.first_vpage) == (page_count, first_vpage);
         let is_switched = self.placed.get(&image).is_some_and(is_same_shape);
         if !is_switched {
             self.drop_table(image);
@@ -353,7 +354,7 @@ impl KernelTables {
     }
 
     /// Tells the walker what to do with a module that has no table.
-    pub fn set_state(&mut self, image: u32, state: ImageState) {
+    pub(crate) fn set_state(&mut self, image: u32, state: ImageState) {
         let entry = prof_image { first_page: 0, page_count: 0, first_vpage: 0, state: 0 };
         self.publish(image, entry, state);
     }
@@ -366,14 +367,14 @@ impl KernelTables {
     }
 
     /// Takes a table out. Its samples are rescued from now on.
-    pub fn drop_table(&mut self, image: u32) {
+    pub(crate) fn drop_table(&mut self, image: u32) {
         self.set_state(image, ImageState::NotLoaded);
         if let Some(placed) = self.placed.remove(&image) {
             self.release(placed);
         }
     }
 
-    fn release(&mut self, placed: Placed) {
+    fn release(&mut self, placed: PlacedTable) {
         let now = Instant::now();
         let room = &mut self.rooms[placed.room];
         room.row_space.release(placed.first_row, placed.row_count, now);
@@ -381,12 +382,12 @@ impl KernelTables {
     }
 
     /// Whether the image has a table here.
-    pub fn is_placed(&self, image: u32) -> bool {
+    pub(crate) fn is_placed(&self, image: u32) -> bool {
         self.placed.contains_key(&image)
     }
 
     /// Bytes of rows and pages that fit.
-    pub fn capacity_bytes(&self) -> u64 {
+    pub(crate) fn capacity_bytes(&self) -> u64 {
         self.rooms.iter().map(Room::bytes).sum()
     }
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitConfig {
     /// Shorter waits have no stacks.
-    pub min_block: Duration,
+    pub(crate) min_block: Duration,
     /// What stacks may cost, millionths of each CPU's time; 0: no limit.
-    pub max_overhead_ppm: u32,
-    /// Waits that are not over are told of while the recording goes on.
-    pub is_watched: bool,
+    pub(crate) max_overhead_ppm: u32,
+    /// Waits that are not over are sent while the recording goes on.
+    pub(crate) is_watched: bool,
     /// Stacks are taken when a wait begins, since the kernel has no place to do it when it ends.
-    pub is_early: bool,
+    pub(crate) is_early: bool,
 }
 
 impl WaitConfig {

@@ -48,7 +48,7 @@ impl KernelSide<'_> {
     }
 
     /// Looks at the threads again if one has turned up without an account: there was no memory for it, or it is of a
-    /// process that the kernel side was told of late. Under the scheduler's locks, where that shows, none can be begun.
+    /// process that was published to the kernel side late. Under the scheduler's locks, where that shows, none can be begun.
     pub(crate) fn look_for_missed(&mut self) -> anyhow::Result<()> {
         let is_too_soon = self.last_look.is_some_and(|last| last.elapsed() < LOOK_INTERVAL);
         if is_too_soon || !self.stopper.span().has_missed() {

@@ -7,13 +7,13 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Control {
     /// To end the recording as if the user had stopped it.
-    pub stop: AtomicBool,
+    pub(crate) stop: AtomicBool,
     /// To end at once, without a last picture.
-    pub abandon: AtomicBool,
+    pub(crate) abandon: AtomicBool,
     /// To begin again with the rows of its profile.
-    pub reset: AtomicBool,
+    pub(crate) reset: AtomicBool,
     /// How often pictures are made, ms; 0: as by default.
-    pub interval_ms: AtomicU64,
+    pub(crate) interval_ms: AtomicU64,
 }
 
 impl Control {

@@ -20,35 +20,35 @@ const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 
 #[derive(Debug, Default)]
 pub(super) struct Delta {
     /// The recorder has begun again with its rows: all of them, but for modules, get new numbers from here on.
-    pub was_reset: bool,
+    pub(crate) was_reset: bool,
     /// Rows behind those that were known.
-    pub strings: Vec<Box<str>>,
-    pub modules: Vec<Module>,
-    pub tasks: Vec<Task>,
-    pub frames: Vec<Frame>,
-    pub stacks: Vec<Stack>,
+    pub(crate) strings: Vec<Box<str>>,
+    pub(crate) modules: Vec<Module>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) frames: Vec<Frame>,
+    pub(crate) stacks: Vec<Stack>,
     /// New samples of each event.
-    pub samples: Vec<Vec<Sample>>,
+    pub(crate) samples: Vec<Vec<Sample>>,
     /// Waits that are not over, up to the last look at them.
-    pub open_waits: Vec<Sample>,
+    pub(crate) open_waits: Vec<Sample>,
     /// The threads that live, if they were looked at.
-    pub living: Option<Vec<Living>>,
+    pub(crate) living: Option<Vec<Living>>,
     /// Times of threads that have ended.
-    pub thread_times: Vec<ThreadTime>,
+    pub(crate) thread_times: Vec<ThreadTime>,
     /// Names that are known at once.
-    pub named: Named,
+    pub(crate) named: Named,
     /// New frames, and the file that can name them.
-    pub in_files: Vec<(FileId, ModuleFile, Addresses)>,
+    pub(crate) in_files: Vec<(FileId, ModuleFile, Addresses)>,
     /// New frames of code that a process has generated, and where its names are.
-    pub generated: Vec<(u32, Option<Arc<PerfMapSource>>, Addresses)>,
+    pub(crate) generated: Vec<(u32, Option<Arc<PerfMapSource>>, Addresses)>,
     /// All counters.
-    pub counters: BTreeMap<String, u64>,
+    pub(crate) counters: BTreeMap<String, u64>,
     /// What the end record would be now.
-    pub end: End,
+    pub(crate) end: End,
     /// Samples that were lost.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// What the user should know.
-    pub notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
 }
 
 /// How much of a recorder's rows was handed over.
@@ -144,7 +144,7 @@ fn take_samples(collector: &mut Collector) -> Vec<Vec<Sample>> {
         .collect()
 }
 
-/// What the frame that stands for others is called.
+/// What the frame in place of others is called.
 fn left_out() -> ResolvedLocation {
     kernel_location(FRAMES_LEFT_OUT)
 }

@@ -1,6 +1,6 @@
-//! What a recording that is watched sends to whoever watches it.
+//! What a recording that is watched sends to those who watch it.
 
-use super::archive::downsample::Rollup;
+use crate::base::mailbox::{Mail, MailKind};
 use crate::profile::{FrameId, Integrity, Profile};
 use crate::record::session::cost::CostOf;
 use std::path::PathBuf;
@@ -22,6 +22,18 @@ pub enum LiveEvent {
     Ended(Ended),
 }
 
+impl Mail for LiveEvent {
+    fn kind(&self) -> MailKind {
+        let (rank, most) = match self {
+            LiveEvent::Notice(_) => (0, 100),
+            LiveEvent::Status(_) => (1, 1),
+            LiveEvent::Snapshot(_) => (2, 1),
+            LiveEvent::Ended(_) => (3, 1),
+        };
+        MailKind { rank, most }
+    }
+}
+
 /// Everything that was seen so far, ready to be shown. Times count from the start, or from when it was cleared.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
@@ -30,34 +42,28 @@ pub struct Snapshot {
     /// What was recorded, with an end record as if it ended now.
     pub profile: Profile,
     /// Nothing is missing.
-    pub integrity: Integrity,
-    /// How rollup the past is, youngest first; empty when all is as it was recorded.
-    pub rollup: Vec<Rollup>,
-    /// Samples and waits that were dropped because memory was short.
-    pub dropped: u64,
-    /// Nothing of before this time is left.
-    pub begins: Duration,
+    pub(crate) integrity: Integrity,
     /// Frames whose names are still being read.
-    pub unnamed: Vec<FrameId>,
+    pub(crate) unnamed: Vec<FrameId>,
     /// What it cost in the last ten seconds.
-    pub cost: CostOf,
+    pub(crate) cost: CostOf,
 }
 
 /// How a live recording goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Status {
     /// Time since the start, or since it was cleared.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// Samples and waits in this time.
-    pub samples: u64,
+    pub(crate) samples: u64,
     /// Samples lost in this time.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Threads that were seen running.
-    pub threads: u32,
+    pub(crate) threads: u32,
     /// Sampling rate, Hz.
-    pub hz: u32,
+    pub(crate) hz: u32,
     /// How often a snapshot is made.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
 }
 
 /// How a live recording ended.
@@ -82,13 +88,13 @@ pub struct Saved {
     /// Where it is.
     pub path: PathBuf,
     /// Why it is not where it was meant to be.
-    pub misplaced: Option<String>,
+    pub(crate) misplaced: Option<String>,
     /// The name under which the file before it was kept.
-    pub kept_old: Option<PathBuf>,
+    pub(crate) kept_old: Option<PathBuf>,
     /// Its size, bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
     /// Length of what it holds.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// Samples and waits in it; merged ones count as many as they were.
     pub samples: u64,
 }

@@ -1,13 +1,13 @@
-//! A recording that is watched, as whoever watches it has it.
+//! A recording that is watched, as those who watch it have it.
 
 use super::events::{INTERVALS, LiveEvent};
-use super::mailbox::LiveEvents;
-use super::recorder::{self, Attached};
+use super::recorder;
+use crate::base::mailbox::{MailReceiver, mailbox};
 use crate::base::privilege;
 use crate::record::live::archive::Archive;
 use crate::record::live::control::Control;
 use crate::record::live::keeper::Keeper;
-use crate::record::live::message::{Message, Request};
+use crate::record::live::message::{LiveRequest, Message};
 use crate::record::live::names_for::names_for;
 use crate::record::options::{RecordOptions, Target};
 use std::sync::Arc;
@@ -19,8 +19,7 @@ use std::time::Duration;
 /// A running recording. Dropping it ends it.
 #[derive(Debug)]
 pub struct Live {
-    pub(super) attached: Attached,
-    pub(super) events: LiveEvents,
+    pub(super) events: MailReceiver<LiveEvent>,
     pub(super) control: Arc<Control>,
     pub(super) sender: Sender<Message>,
     threads: Vec<JoinHandle<()>>,
@@ -57,15 +56,15 @@ impl Live {
                 return Err(if launches { crate::record::recorder::before_start(error) } else { error });
             }
         };
-        let events = LiveEvents::default();
+        let (event_sender, events) = mailbox();
         for notice in &attached.notices {
-            events.send(LiveEvent::Notice(notice.clone()));
+            event_sender.send(LiveEvent::Notice(notice.clone()));
         }
         let names = names_for(&sender);
         let archive = Archive::new(attached.meta.clone(), attached.events.clone(), names);
         let keeper = Keeper::new(
             archive,
-            events.clone(),
+            event_sender,
             Arc::clone(&control),
             sender.clone(),
             attached.meta.effective_hz,
@@ -74,7 +73,7 @@ impl Live {
             crate::base::privilege::keep_watching_or_end();
             keeper.run(&receiver);
         });
-        let mut live = Live { attached, events, control, sender, threads: vec![recorder] };
+        let mut live = Live { events, control, sender, threads: vec![recorder] };
         // Without a keeper, dropping `live` ends the recorder.
         live.threads.push(keeper?);
         // What shows it has no need to look into processes.
@@ -82,24 +81,19 @@ impl Live {
         Ok(live)
     }
 
-    /// What is recorded.
-    pub fn attached(&self) -> &Attached {
-        &self.attached
-    }
-
     /// Where what it tells comes out.
-    pub fn events(&self) -> LiveEvents {
+    pub fn events(&self) -> MailReceiver<LiveEvent> {
         self.events.clone()
     }
 
     /// Makes a snapshot this often, within `INTERVALS`.
     pub fn set_interval(&self, interval: Duration) {
-        self.ask(Request::Interval(interval.clamp(INTERVALS.0, INTERVALS.1)));
+        self.ask(LiveRequest::Interval(interval.clamp(INTERVALS.0, INTERVALS.1)));
     }
 
     /// Forgets what was seen so far: time begins again.
     pub fn clear(&self) {
-        self.ask(Request::Clear);
+        self.ask(LiveRequest::Clear);
     }
 
     /// Ends the recording as the end of its target would. What was seen stays, and can be saved.
@@ -107,8 +101,8 @@ impl Live {
         self.control.stop.store(true, Ordering::Relaxed);
     }
 
-    fn ask(&self, request: Request) {
-        // The keeper only ends with `self`, or by a panic that its thread has told of.
+    fn ask(&self, request: LiveRequest) {
+        // The keeper only ends with `self`, or by a panic that its thread has reported.
         let _ = self.sender.send(Message::Ask(request));
     }
 }
@@ -116,9 +110,9 @@ impl Live {
 impl Drop for Live {
     fn drop(&mut self) {
         self.control.abandon.store(true, Ordering::Relaxed);
-        self.ask(Request::Quit);
+        self.ask(LiveRequest::Quit);
         for thread in self.threads.drain(..) {
-            // A panic was told of when it happened.
+            // A panic was reported when it happened.
             let _ = thread.join();
         }
     }

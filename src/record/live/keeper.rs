@@ -4,9 +4,9 @@ use super::archive::Archive;
 use super::control::Control;
 use super::delta::Delta;
 use super::events::{Ended, LiveEvent, Snapshot, Status};
-use super::mailbox::LiveEvents;
+use crate::base::mailbox::MailSender;
 use crate::profile::{End, FrameId, Integrity, Profile, counter};
-use crate::record::live::message::{Message, RecorderEnd, Request};
+use crate::record::live::message::{LiveRequest, Message, RecorderEnd};
 use crate::record::names::lookup::Urgency;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const FIRST_LATE: Duration = Duration::from_millis(600);
 /// So many pictures that lack names are followed by the next one after this time.
 const UNNAMED_INTERVAL: Duration = Duration::from_millis(300);
 const UNNAMED_PICTURES: u64 = 3;
-/// Status is told this often.
+/// Status is sent this often.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a status waits for a picture that is about to come.
 const STATUS_PATIENCE: Duration = Duration::from_millis(250);
@@ -52,9 +52,9 @@ enum Moment {
 /// The keeper's state.
 #[derive(Debug)]
 pub(super) struct Keeper {
-    pub archive: Archive,
-    pub events: LiveEvents,
-    pub control: Arc<Control>,
+    pub(crate) archive: Archive,
+    pub(crate) events: MailSender<LiveEvent>,
+    pub(crate) control: Arc<Control>,
     /// Where messages for this come in.
     sender: Sender<Message>,
     hz: u32,
@@ -78,18 +78,11 @@ pub(super) struct Keeper {
     refused: BTreeSet<String>,
 }
 
-/// Whoever waits for events hears that none will come, even after a panic.
-impl Drop for Keeper {
-    fn drop(&mut self) {
-        self.events.close();
-    }
-}
-
 impl Keeper {
     /// A keeper of `archive` that tells `events`.
     pub(super) fn new(
         archive: Archive,
-        events: LiveEvents,
+        events: MailSender<LiveEvent>,
         control: Arc<Control>,
         sender: Sender<Message>,
         hz: u32,
@@ -116,7 +109,7 @@ impl Keeper {
         }
     }
 
-    /// Works until it is told to quit.
+    /// Works until it is asked to quit.
     pub(super) fn run(mut self, receiver: &Receiver<Message>) {
         loop {
             let patience = self.next_due().saturating_duration_since(Instant::now());
@@ -126,7 +119,7 @@ impl Keeper {
                 Err(RecvTimeoutError::Disconnected) => break,
             };
             while let Some(message) = next {
-                if matches!(message, Message::Ask(Request::Quit)) {
+                if matches!(message, Message::Ask(LiveRequest::Quit)) {
                     return;
                 }
                 self.take(message);
@@ -150,10 +143,11 @@ impl Keeper {
             }
             Message::Downsampled(fold) => {
                 self.last_downsampling = Instant::now();
-                let notice = self.archive.end_fold(*fold);
-                notice.into_iter().for_each(|notice| self.events.send(LiveEvent::Notice(notice)));
+                if let Some(notice) = self.archive.end_fold(*fold) {
+                    self.events.send(LiveEvent::Notice(notice));
+                }
             }
-            Message::Ask(Request::Clear) => {
+            Message::Ask(LiveRequest::Clear) => {
                 self.archive.clear();
                 self.control.reset.store(true, Ordering::Relaxed);
                 self.clears_at_look = self.archive.is_looked_at();
@@ -161,12 +155,12 @@ impl Keeper {
                 self.show();
                 (self.started, self.last_snapshot) = (Instant::now(), None);
             }
-            Message::Ask(Request::Interval(interval)) => {
+            Message::Ask(LiveRequest::Interval(interval)) => {
                 self.interval = interval;
                 self.control.interval_ms.store(interval.as_millis() as u64, Ordering::Relaxed);
             }
-            Message::Ask(Request::Complete(profile, reply)) => self.incomplete.push((profile, reply)),
-            Message::Ask(Request::Quit) => {}
+            Message::Ask(LiveRequest::Complete(profile, reply)) => self.incomplete.push((profile, reply)),
+            Message::Ask(LiveRequest::Quit) => {}
             Message::Ended(mut end) => {
                 if let Some(news) = end.news.take() {
                     self.apply(*news);
@@ -315,7 +309,6 @@ impl Keeper {
             end.notices.extend(self.refused.iter().cloned());
         }
         profile.count(counter::PERF_MAPS_REFUSED, self.refused.len() as u64);
-        let downsampler = &self.archive.downsampler;
         let unnamed: Vec<FrameId> = self.archive.names.to_come().collect();
         self.lacks_names = !unnamed.is_empty();
         Snapshot {
@@ -323,9 +316,7 @@ impl Keeper {
             profile,
             integrity: Integrity { is_complete: true, ..Integrity::default() },
             unnamed,
-            rollup: downsampler.rollup().to_vec(),
-            dropped: downsampler.dropped,
-            begins: Duration::from_nanos(downsampler.begins_ns),
+
             cost: self.archive.cost_of_late(),
         }
     }

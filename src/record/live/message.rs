@@ -16,15 +16,15 @@ pub(super) enum Message {
     Named(Answer),
     /// The past, in less detail.
     Downsampled(Box<Downsampling>),
-    /// From whoever shows it.
-    Ask(Request),
+    /// From what shows it.
+    Ask(LiveRequest),
     /// The recorder has ended.
     Ended(Box<RecorderEnd>),
 }
 
 /// What can be asked for.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum LiveRequest {
     /// Forget what was seen.
     Clear,
     /// Make pictures this often.
@@ -38,9 +38,9 @@ pub(super) enum Request {
 /// How the recorder ended.
 #[derive(Debug)]
 pub(super) struct RecorderEnd {
-    pub reason: String,
-    pub news: Option<Box<Delta>>,
-    pub command_status: Option<i32>,
-    pub command_signal: Option<i32>,
-    pub failure: Option<anyhow::Error>,
+    pub(crate) reason: String,
+    pub(crate) news: Option<Box<Delta>>,
+    pub(crate) command_status: Option<i32>,
+    pub(crate) command_signal: Option<i32>,
+    pub(crate) failure: Option<anyhow::Error>,
 }

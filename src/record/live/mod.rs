@@ -1,7 +1,7 @@
 //! A recording that can be looked at while it runs.
 //!
 //! ```text
-//! rings ─► recorder ─ news ─► keeper ─ newest snapshot ─► LiveEvents ─► whoever shows it
+//! rings ─► recorder ─ news ─► keeper ─ newest snapshot ─► mailbox ─► what shows it
 //!                               │ ▲
 //!                         frames│ │names
 //!                               ▼ │
@@ -18,7 +18,6 @@ mod delta;
 pub(crate) mod events;
 pub(crate) mod handle;
 mod keeper;
-mod mailbox;
 pub(crate) mod message;
 pub(crate) mod names_for;
 mod recorder;
@@ -28,9 +27,7 @@ pub(crate) mod simulation;
 #[cfg(test)]
 mod tests;
 
-pub use archive::downsample::Rollup;
-pub use events::{Ended, LiveEvent, Saved, Snapshot, Status};
+pub(crate) use events::Saved;
+pub use events::{Ended, LiveEvent, Snapshot};
 pub use handle::Live;
-pub use mailbox::LiveEvents;
-pub use recorder::Attached;
 pub use simulation::{Simulation, own_memory_kb};

@@ -8,12 +8,13 @@ use crate::profile::{EventInfo, Meta};
 use crate::record::environment::descriptors;
 use crate::record::live::control::Control;
 use crate::record::options::{RecordOptions, Target};
-use crate::record::recorder::PATIENCE;
 use crate::record::session::stop_reason::StopReason;
+use crate::record::session::until_end::{GoesOn, RecordingLoop, Sink};
 use crate::record::session::{Session, Start};
 use crate::record::target::launch::{Child, files_to_preload};
 use crate::record::target::search;
 use std::mem::MaybeUninit;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
@@ -28,13 +29,13 @@ const QUIET_INTERVAL: Duration = Duration::from_millis(300);
 
 /// What is known once a target is attached.
 #[derive(Debug, Clone)]
-pub struct Attached {
+pub(crate) struct Attached {
     /// Facts about the recording.
-    pub meta: Meta,
+    pub(crate) meta: Meta,
     /// What is recorded.
-    pub events: Vec<EventInfo>,
+    pub(crate) events: Vec<EventInfo>,
     /// What was decided at the start that the user should know.
-    pub notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
 }
 
 /// Tells the keeper when the recording thread panics: its last picture is all there will be.
@@ -67,32 +68,7 @@ pub(super) fn run(
     descriptors::raise_limit();
     let mut objects = [const { MaybeUninit::uninit() }; 2];
     let has_launched = matches!(options.target, Target::Launch(_));
-    let begun = search::find(options).and_then(|found| {
-        let mut child = match (&options.target, &options.timer) {
-            (Target::Launch(command), _) | (_, Some(command)) => {
-                Some(Child::spawn_stopped_in_silence(command)?)
-            }
-            _ => None,
-        };
-        privilege::keep_attaching()?;
-        let launched = child.as_ref().filter(|_| has_launched);
-        let preload = launched.map(|child| files_to_preload(&child.program)).unwrap_or_default();
-        let start = Start { options, found: &found, preload, command: command_line, is_watched: true };
-        let mut session = Session::attach(&mut objects, start)?;
-        if let Some(child) = launched {
-            session.add_launched(child.pid)?;
-        }
-        if let Some(delay) = options.delay {
-            pass(delay, control, &mut session, &mut child, has_launched)?;
-        }
-        session.begin(options.duration)?;
-        if let Some(child) = &mut child {
-            child.release()?;
-        }
-        session.prefer_reader();
-        privilege::keep_recording()?;
-        Ok((session, child))
-    });
+    let begun = begin(options, command_line, control, &mut objects);
     let (mut session, mut child) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -111,7 +87,9 @@ pub(super) fn run(
         return;
     }
     let mut cursor = Cursor::default();
-    let end = match until_its_end(options, control, &mut session, &mut child, &mut cursor, sender) {
+    let duration = options.duration;
+    let mut watch = RecordingLoop { session: &mut session, child: &mut child, has_launched, duration };
+    let end = match watch.until_end(&mut LiveSink::new(control, &mut cursor, sender)) {
         Ok(Some(reason)) => last_news(&mut session, &mut cursor, reason).map(Some),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
@@ -126,9 +104,51 @@ pub(super) fn run(
     }
     session.halt();
     let launched = child.as_mut().filter(|_| has_launched);
+    let end = recorder_end(end, launched);
+    // No one is there to hear it when everything ends.
+    let _ = sender.send(Message::Ended(Box::new(end)));
+}
+
+/// Begins to record; returns the recording and the command that is recorded, or that times it.
+fn begin<'obj>(
+    options: &RecordOptions,
+    command_line: Vec<String>,
+    control: &Control,
+    objects: &'obj mut [MaybeUninit<libbpf_rs::OpenObject>; 2],
+) -> anyhow::Result<(Session<'obj>, Option<Child>)> {
+    let has_launched = matches!(options.target, Target::Launch(_));
+    let found = search::find(options)?;
+    let mut child = match (&options.target, &options.timer) {
+        (Target::Launch(command), _) | (_, Some(command)) => Some(Child::spawn_stopped_in_silence(command)?),
+        _ => None,
+    };
+    privilege::keep_attaching()?;
+    let launched = child.as_ref().filter(|_| has_launched);
+    let preload = launched.map(|child| files_to_preload(&child.program)).unwrap_or_default();
+    let start = Start { options, found: &found, preload, command: command_line, is_watched: true };
+    let mut session = Session::attach(objects, start)?;
+    if let Some(child) = launched {
+        session.add_launched(child.pid)?;
+    }
+    if let Some(delay) = options.delay {
+        let duration = options.duration;
+        let mut watch = RecordingLoop { session: &mut session, child: &mut child, has_launched, duration };
+        watch.pass(delay, |_| is_asked_to_end(control))?;
+    }
+    session.begin(options.duration)?;
+    if let Some(child) = &mut child {
+        child.release()?;
+    }
+    session.prefer_reader();
+    privilege::keep_recording()?;
+    Ok((session, child))
+}
+
+/// How the recording ended, and the command that was recorded.
+fn recorder_end(end: anyhow::Result<Option<Box<Delta>>>, launched: Option<&mut Child>) -> RecorderEnd {
     let (command_status, command_signal) =
         launched.map_or((None, None), |child| (child.poll(), child.killed_by()));
-    let end = match end {
+    match end {
         Ok(news) => RecorderEnd {
             reason: news.as_ref().map(|delta| delta.end.reason.clone()).unwrap_or_default(),
             news,
@@ -143,92 +163,77 @@ pub(super) fn run(
             command_signal,
             failure: Some(error),
         },
-    };
-    // No one is there to hear it when everything ends.
-    let _ = sender.send(Message::Ended(Box::new(end)));
+    }
 }
 
-/// Lets time pass before sampling begins; the command, if there is one, already runs.
-fn pass(
-    delay: Duration,
-    control: &Control,
-    session: &mut Session<'_>,
-    child: &mut Option<Child>,
-    has_launched: bool,
-) -> anyhow::Result<()> {
-    if let Some(child) = child {
-        child.release()?;
+/// Whether the user of a live view wants the recording to end, or no one is left who wants to know.
+fn is_asked_to_end(control: &Control) -> GoesOn {
+    if control.abandon.load(Ordering::Relaxed) {
+        return ControlFlow::Break(None);
     }
-    let end = Instant::now() + delay;
-    while let Some(left) = end.checked_duration_since(Instant::now()) {
-        let has_ended = child.as_mut().is_some_and(|child| child.poll().is_some())
-            || (!has_launched && session.target_has_ended());
-        if has_ended || control.abandon.load(Ordering::Relaxed) {
-            break;
-        }
-        session.wait(left.min(PATIENCE), &[])?;
+    match control.stop.load(Ordering::Relaxed) {
+        true => ControlFlow::Break(Some(StopReason::Stopped)),
+        false => ControlFlow::Continue(()),
     }
-    Ok(())
 }
 
-/// Hands over what is new until there is a reason to end; `None` when no one wants to know.
-fn until_its_end(
-    options: &RecordOptions,
-    control: &Control,
-    session: &mut Session<'_>,
-    child: &mut Option<Child>,
-    cursor: &mut Cursor,
-    sender: &Sender<Message>,
-) -> anyhow::Result<Option<StopReason>> {
-    let mut begun = Instant::now();
-    let mut last_news = begun;
-    let mut next_look = begun + EARLY_LOOKS;
-    let mut pace = Pace::new(LOOK_REST);
-    loop {
-        if control.abandon.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        if control.stop.load(Ordering::Relaxed) {
-            return Ok(Some(StopReason::Stopped));
-        }
-        if child.as_mut().is_some_and(|child| child.poll().is_some()) {
-            return Ok(Some(StopReason::CommandEnded));
-        }
-        if !matches!(options.target, Target::Launch(_)) && session.target_has_ended() {
-            return Ok(Some(StopReason::TargetEnded));
-        }
-        if options.duration.is_some_and(|duration| session.elapsed() >= duration) {
-            return Ok(Some(StopReason::DurationReached));
-        }
-        let others: Vec<_> = child.iter().filter_map(Child::ended_fd).collect();
-        session.wait(PATIENCE, &others)?;
+/// The keeper, which gets what is new.
+struct LiveSink<'a> {
+    control: &'a Control,
+    cursor: &'a mut Cursor,
+    sender: &'a Sender<Message>,
+    begun: Instant,
+    last_news: Instant,
+    next_look: Instant,
+    pace: Pace,
+}
+
+impl<'a> LiveSink<'a> {
+    fn new(control: &'a Control, cursor: &'a mut Cursor, sender: &'a Sender<Message>) -> Self {
+        let (begun, pace) = (Instant::now(), Pace::new(LOOK_REST));
+        LiveSink { control, cursor, sender, begun, last_news: begun, next_look: begun + EARLY_LOOKS, pace }
+    }
+
+    /// Looks at the threads that live, when that is due or time begins again; whether it did.
+    fn look(&mut self, session: &mut Session<'_>, resets: bool) -> anyhow::Result<bool> {
         let now = Instant::now();
-        let resets = control.reset.swap(false, Ordering::Relaxed);
-        let has_looked = resets || (now >= next_look && pace.left(now).is_zero());
-        if has_looked {
-            let before = thread_cpu_time();
-            session.watch_threads()?;
-            pace.worked(thread_cpu_time().saturating_sub(before), Instant::now());
-            if resets {
-                begun = now;
-            }
-            next_look = now + if now - begun < EARLY { EARLY_LOOKS } else { control.interval() };
-            // The stacks of those that are new.
-            session.take()?;
+        if !resets && (now < self.next_look || !self.pace.left(now).is_zero()) {
+            return Ok(false);
         }
+        let before = thread_cpu_time();
+        session.watch_threads()?;
+        self.pace.worked(thread_cpu_time().saturating_sub(before), Instant::now());
+        if resets {
+            self.begun = now;
+        }
+        let is_early = now - self.begun < EARLY;
+        self.next_look = now + if is_early { EARLY_LOOKS } else { self.control.interval() };
+        // The stacks of those that are new.
+        session.take()?;
+        Ok(true)
+    }
+}
+
+impl Sink for LiveSink<'_> {
+    fn is_asked_to_end(&mut self, _: Option<&Child>) -> GoesOn {
+        is_asked_to_end(self.control)
+    }
+
+    fn take(&mut self, session: &mut Session<'_>) -> anyhow::Result<GoesOn> {
+        let resets = self.control.reset.swap(false, Ordering::Relaxed);
+        let has_looked = self.look(session, resets)?;
         let profile = &session.collector.profile;
         let is_quiet = !has_looked
             && profile.events.iter().all(crate::profile::Event::is_empty)
             && profile.thread_times.is_empty()
             && session.notices.is_empty();
-        if is_quiet && last_news.elapsed() < QUIET_INTERVAL {
-            continue;
+        if is_quiet && self.last_news.elapsed() < QUIET_INTERVAL {
+            return Ok(ControlFlow::Continue(()));
         }
-        last_news = Instant::now();
-        let delta = cursor.take(session, resets)?;
-        if sender.send(Message::Delta(Box::new(delta))).is_err() {
-            return Ok(None);
-        }
+        self.last_news = Instant::now();
+        let delta = self.cursor.take(session, resets)?;
+        let is_wanted = self.sender.send(Message::Delta(Box::new(delta))).is_ok();
+        Ok(if is_wanted { ControlFlow::Continue(()) } else { ControlFlow::Break(None) })
     }
 }
 

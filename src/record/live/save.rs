@@ -1,7 +1,7 @@
 //! What was seen, as a file that `prof report` reads.
 
 use super::handle::Live;
-use super::message::{Message, Request};
+use super::message::{LiveRequest, Message};
 use crate::base::failure::{Failure, status};
 use crate::profile::{Profile, Writer};
 use crate::record::live::events::Saved;
@@ -21,7 +21,7 @@ impl Live {
     pub fn save(&self, seen: Profile, output: &Output) -> anyhow::Result<Saved> {
         let (sender, receiver) = channel();
         let gone = || Failure::new(status::FAILED, "cannot save: the recording is gone");
-        self.sender.send(Message::Ask(Request::Complete(Box::new(seen), sender))).map_err(|_| gone())?;
+        self.sender.send(Message::Ask(LiveRequest::Complete(Box::new(seen), sender))).map_err(|_| gone())?;
         let profile = receiver.recv().map_err(|_| gone())?;
         save(*profile, output)
     }

@@ -5,11 +5,11 @@ use super::control::Control;
 use super::delta::Delta;
 use super::events::Snapshot;
 use super::keeper::Keeper;
-use super::mailbox::LiveEvents;
 use super::names_for::names_for;
+use crate::base::mailbox::mailbox;
 use crate::profile::{
-    End, EventInfo, Frame, FrameId, Meta, Module, ModuleKind, Reason, Sample, Stack, StackId, StringId, Task,
-    Unit, Wait,
+    End, EventInfo, EventKind, Frame, FrameId, Meta, Module, ModuleKind, Reason, Sample, Stack, StackId,
+    StringId, Task, Wait,
 };
 use crate::record::live::message::Message;
 use crate::record::names::symbolize::kernel_location;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// What one on-CPU sample stands for, ns.
+/// Weight of one on-CPU sample, ns.
 const PERIOD_NS: u64 = 1_001_001;
 /// Frames of a stack.
 const DEPTH: u32 = 30;
@@ -41,15 +41,10 @@ impl Simulation {
     /// Nothing was seen yet of so many threads.
     pub fn new(threads: u32) -> Self {
         let (sender, inbox) = channel();
-        let event = |name: &str, period| EventInfo {
-            name: name.to_owned(),
-            unit: Unit::Nanoseconds,
-            sampling: "made up".to_owned(),
-            period,
-        };
-        let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
+        let event = |kind, period| EventInfo { kind, sampling: "synthetic".to_owned(), period };
+        let events = vec![event(EventKind::ON_CPU, PERIOD_NS), event(EventKind::OFF_CPU, 0)];
         let archive = Archive::new(Meta::default(), events, names_for(&sender));
-        let keeper = Keeper::new(archive, LiveEvents::default(), Arc::new(Control::default()), sender, 999);
+        let keeper = Keeper::new(archive, mailbox().0, Arc::new(Control::default()), sender, 999);
         Simulation { keeper, inbox, stacks: 0, made: 0, threads: threads.max(1), now_ns: 0 }
     }
 

@@ -1,41 +1,42 @@
 //! What a live recording keeps, tested with made-up news.
 
 use super::archive::Archive;
-use super::archive::downsample::{Downsampler, Limits};
+use super::archive::downsample::{DownsampleLimits, Downsampler, Rollup};
 use super::control::Control;
 use super::delta::Delta;
 use super::keeper::Keeper;
-use super::message::{Message, Request};
+use super::message::{LiveRequest, Message};
 use super::names_for::names_for;
 use super::save::save;
 use super::*;
+use crate::base::mailbox::{MailReceiver, MailSender, mailbox};
 use crate::bpf::Doing;
 use crate::profile::{
-    End, Event, EventInfo, Frame, FrameId, Integrity, Merged, Meta, Module, ModuleId, ModuleKind, Profile,
-    Reason, Sample, Stack, StackId, StringId, Task, TaskId, ThreadTime, Unit, Wait,
+    End, Event, EventInfo, EventKind, Frame, FrameId, Integrity, Merged, Meta, Module, ModuleId, ModuleKind,
+    Profile, Reason, Sample, Stack, StackId, StringId, Task, TaskId, ThreadTime, Wait,
 };
 use crate::record::names::symbolize::kernel_location;
 use crate::record::options::Output;
 use crate::record::waits::living::Living;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 const PERIOD_NS: u64 = 1_001_001;
 
-fn event(name: &str, period: u64) -> EventInfo {
-    EventInfo { name: name.to_owned(), unit: Unit::Nanoseconds, sampling: "a rule".to_owned(), period }
+fn event(kind: EventKind, period: u64) -> EventInfo {
+    EventInfo { kind, sampling: "a rule".to_owned(), period }
 }
 
 fn archive() -> (Archive, Receiver<Message>) {
     let (sender, receiver) = channel();
-    let events = vec![event("on-cpu", PERIOD_NS), event("off-cpu", 0)];
+    let events = vec![event(EventKind::ON_CPU, PERIOD_NS), event(EventKind::OFF_CPU, 0)];
     (Archive::new(Meta::default(), events, names_for(&sender)), receiver)
 }
 
 /// A keeper, and where what it has done on other threads comes back.
-fn keeper(archive: Archive, events: LiveEvents) -> (Keeper, Receiver<Message>) {
+fn keeper(archive: Archive, events: MailSender<LiveEvent>) -> (Keeper, Receiver<Message>) {
     let (sender, receiver) = channel();
     (Keeper::new(archive, events, Arc::new(Control::default()), sender, 999), receiver)
 }
@@ -81,7 +82,7 @@ fn downsample(archive: &mut Archive) -> Option<String> {
     archive.end_fold(fold)
 }
 
-/// Weight, samples, what they stand for, and variance.
+/// Weight, samples, what they are weighted as, and variance.
 fn sums(event: &Event) -> [u64; 4] {
     let mut sums = [0; 4];
     for sample in event.samples() {
@@ -107,7 +108,8 @@ impl Numbers {
 #[test]
 fn folding_keeps_all_sums_and_the_last_minute() {
     let mut numbers = Numbers(1);
-    let mut events = [Event::new(event("on-cpu", PERIOD_NS)), Event::new(event("off-cpu", 0))];
+    let mut events =
+        [Event::new(event(EventKind::ON_CPU, PERIOD_NS)), Event::new(event(EventKind::OFF_CPU, 0))];
     for at in 0..100_000u64 {
         let time_ns = at * SECOND_NS / 200;
         events[0].push(running(time_ns, numbers.below(20) as u32));
@@ -143,7 +145,7 @@ fn folding_keeps_all_sums_and_the_last_minute() {
 fn days_fit_into_bounded_memory_and_lose_nothing_uncounted() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(300));
-    archive.downsampler.limits = Limits { rows: 4_000, recent_rows: 2_000 };
+    archive.downsampler.limits = DownsampleLimits { rows: 4_000, recent_rows: 2_000 };
     let mut numbers = Numbers(2);
     let (mut most_rows, mut notices, mut all) = (0, 0, 0);
     // Three days, a quarter of an hour at a time.
@@ -171,6 +173,38 @@ fn days_fit_into_bounded_memory_and_lose_nothing_uncounted() {
     let rollup = archive.downsampler.rollup();
     assert!(rollup.len() > 1, "{rollup:?}");
     assert!(rollup.is_sorted_by(|a, b| a.before_ns < b.before_ns && a.bucket_ns < b.bucket_ns), "{rollup:?}");
+}
+
+/// A program that recurses another way each time: five minutes of it had only their last 42 seconds of waits, and said "lost 0".
+#[test]
+fn stacks_that_never_repeat_lose_frames_and_no_time() {
+    let (mut archive, _receiver) = archive();
+    archive.apply(beginning(300));
+    archive.downsampler.limits = DownsampleLimits { rows: 4_000, recent_rows: 2_000 };
+    let (mut numbers, mut all_ns) = (Numbers(3), 0);
+    for second in 0..300u64 {
+        // Each thread, stack, CPU, length and waker is another one.
+        let waits = (0..500).map(|at| {
+            let duration_ns = 1_000 + numbers.below(1_900_000);
+            let wait = waiting(
+                second * SECOND_NS + at * 2_000_000,
+                numbers.below(300) as u32,
+                duration_ns,
+                duration_ns,
+            );
+            Sample { cpu: numbers.below(64) as u16, ..wait }
+        });
+        let waits: Vec<Sample> = waits.collect();
+        all_ns += waits.iter().map(|wait| wait.weight).sum::<u64>();
+        archive.apply(news((second + 1) * SECOND_NS, vec![], waits));
+        downsample(&mut archive);
+        assert!(archive.rows() <= 4_000, "{} rows after {second} s", archive.rows());
+    }
+    let profile = archive.profile("test");
+    assert_eq!(profile.counter(crate::profile::counter::SAMPLES_DROPPED), 0);
+    assert_eq!(profile.events[1].total_weight(), all_ns);
+    let late = profile.events[1].samples().filter(|wait| wait.time_ns >= 298 * SECOND_NS);
+    assert!(late.count() > 500, "the last seconds are as they were");
 }
 
 #[test]
@@ -296,13 +330,13 @@ fn what_is_saved_has_the_numbers_of_what_was_seen_to_the_last_digit() {
     delta.thread_times = vec![time(3 * SECOND_NS + 11)];
     archive.apply(delta);
     downsample(&mut archive);
-    let (mut keeper, _receiver) = keeper(archive, LiveEvents::default());
+    let (mut keeper, _receiver) = keeper(archive, mailbox().0);
     let seen = keeper.snapshot().profile;
     // It goes on; what is asked for is what was seen.
     keeper.archive.apply(news(150 * SECOND_NS, on_cpu(140_000), off_cpu(140_000)));
     keeper.archive.name(vec![(FrameId(5), vec![kernel_location("function_5")])]);
     let (reply, answer) = channel();
-    keeper.take(Message::Ask(Request::Complete(Box::new(seen.clone()), reply)));
+    keeper.take(Message::Ask(LiveRequest::Complete(Box::new(seen.clone()), reply)));
     keeper.work();
     let complete = answer.try_recv().expect("all names are there");
     assert!(seen.symbols.locations(FrameId(5)).is_empty());
@@ -321,7 +355,7 @@ fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
     let (mut archive, _names) = archive();
     archive.apply(beginning(1));
     archive.apply(news(SECOND_NS, (0..50_000).map(|at| running(at, 1)).collect(), vec![]));
-    let (mut keeper, receiver) = keeper(archive, LiveEvents::default());
+    let (mut keeper, receiver) = keeper(archive, mailbox().0);
     let first = keeper.snapshot();
     keeper.archive.apply(news(2 * SECOND_NS, vec![running(SECOND_NS, 0)], vec![]));
     let second = keeper.snapshot();
@@ -331,10 +365,15 @@ fn a_snapshot_shares_the_samples_and_stays_as_it_was() {
     drop(receiver);
 }
 
+/// What is there.
+fn next(events: &MailReceiver<LiveEvent>) -> Result<LiveEvent, RecvTimeoutError> {
+    events.recv_timeout(Duration::ZERO)
+}
+
 /// The picture that is there, whatever else is.
-fn picture(events: &LiveEvents) -> Snapshot {
+fn picture(events: &MailReceiver<LiveEvent>) -> Snapshot {
     loop {
-        if let LiveEvent::Snapshot(snapshot) = events.try_recv().expect("a picture") {
+        if let LiveEvent::Snapshot(snapshot) = next(events).expect("a picture") {
             return *snapshot;
         }
     }
@@ -345,9 +384,9 @@ fn who_clears_sees_it_at_once() {
     let (mut archive, _names) = archive();
     archive.apply(beginning(1));
     archive.apply(news(SECOND_NS, vec![running(5, 1)], vec![]));
-    let events = LiveEvents::default();
-    let (mut keeper, _receiver) = keeper(archive, events.clone());
-    keeper.take(Message::Ask(Request::Clear));
+    let (sender, events) = mailbox();
+    let (mut keeper, _receiver) = keeper(archive, sender);
+    keeper.take(Message::Ask(LiveRequest::Clear));
     let snapshot = picture(&events);
     assert_eq!(snapshot.profile.events[0].len(), 0);
 }
@@ -356,12 +395,12 @@ fn who_clears_sees_it_at_once() {
 fn a_picture_is_made_right_after_a_look_at_the_threads() {
     let (mut archive, _names) = archive();
     archive.apply(beginning(1));
-    let events = LiveEvents::default();
-    let (mut keeper, _receiver) = keeper(archive, events.clone());
+    let (sender, events) = mailbox();
+    let (mut keeper, _receiver) = keeper(archive, sender);
     std::thread::sleep(Duration::from_millis(700));
     let more = |living| Delta { living, ..news(SECOND_NS, vec![running(5, 1)], vec![]) };
     keeper.take(Message::Delta(Box::new(more(None))));
-    assert!(events.try_recv().is_err(), "its threads were not looked at");
+    assert!(next(&events).is_err(), "its threads were not looked at");
     let time = ThreadTime { to_ns: SECOND_NS, on_cpu_ns: SECOND_NS, ..ThreadTime::default() };
     let living = vec![Living { time, doing: Doing::Running }];
     keeper.take(Message::Delta(Box::new(more(Some(living)))));
@@ -373,10 +412,10 @@ fn a_picture_is_made_right_after_a_look_at_the_threads() {
 fn a_snapshot_does_not_wait_for_what_is_folded() {
     let (mut archive, _names) = archive();
     archive.apply(beginning(3));
-    archive.downsampler.limits = Limits { rows: 1_000, recent_rows: 500 };
+    archive.downsampler.limits = DownsampleLimits { rows: 1_000, recent_rows: 500 };
     archive.apply(news(400 * SECOND_NS, (0..20_000).map(|at| running(at * 10_000_000, 1)).collect(), vec![]));
     let before = sums(&archive.profile("test").events[0]);
-    let (mut keeper, receiver) = keeper(archive, LiveEvents::default());
+    let (mut keeper, receiver) = keeper(archive, mailbox().0);
     assert!(keeper.archive.is_full());
     keeper.work();
     assert_eq!(keeper.snapshot().profile.events[0].len(), 20_000, "nothing is merged yet");
@@ -386,8 +425,8 @@ fn a_snapshot_does_not_wait_for_what_is_folded() {
     keeper.take(receiver.recv_timeout(Duration::from_secs(60)).expect("what was merged comes back"));
     let merged = keeper.snapshot().profile;
     assert!(merged.events[0].len() <= 1_001, "{} rows", merged.events[0].len());
-    let last = running(400 * SECOND_NS, 2);
-    assert_eq!(merged.events[0].samples().last(), Some(last));
+    let last = merged.events[0].samples().last();
+    assert_eq!(last.map(|sample| (sample.time_ns, sample.merged)), Some((400 * SECOND_NS, None)));
     let after = sums(&merged.events[0]);
     let one = Merged::of_one(PERIOD_NS, None);
     assert_eq!(
@@ -447,16 +486,16 @@ fn a_wait_that_is_not_over_grows_in_pictures_and_is_no_part_of_what_is_kept() {
 fn a_live_recording_can_be_asked_from_any_thread() {
     fn is_shared<T: Send + Sync>() {}
     is_shared::<Live>();
-    is_shared::<LiveEvents>();
+    is_shared::<MailReceiver<LiveEvent>>();
     is_shared::<Snapshot>();
 }
 
 #[test]
 fn who_waits_for_events_of_a_keeper_that_is_gone_is_told() {
     let (archive, _receiver) = archive();
-    let events = LiveEvents::default();
-    drop(keeper(archive, events.clone()).0);
-    assert!(events.try_recv().is_err_and(|error| error == std::sync::mpsc::TryRecvError::Disconnected));
+    let (sender, events) = mailbox();
+    drop(keeper(archive, sender).0);
+    assert_eq!(next(&events).unwrap_err(), RecvTimeoutError::Disconnected);
 }
 
 #[test]

@@ -45,12 +45,12 @@ const HEADER_BYTES: usize = 8 + 32 + 8 + 4;
 
 /// What a table was made from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Key([u8; 32]);
+pub(super) struct CacheKey([u8; 32]);
 
-impl Key {
+impl CacheKey {
     /// The key of the table of a file with these sections. `None` for a file whose time of change does not yet tell its
     /// states apart.
-    pub(super) fn of(file: &File, elf: &ElfImage, sections: &CfiSections) -> Option<Key> {
+    pub(super) fn of(file: &File, elf: &ElfImage, sections: &CfiSections) -> Option<CacheKey> {
         let facts = file.metadata().ok()?;
         let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::new(
             facts.ctime().try_into().ok()?,
@@ -85,7 +85,7 @@ impl Key {
             numbers.into_iter().for_each(|number| add(&number.to_le_bytes()));
         }
         sections.bytes().into_iter().for_each(add);
-        Some(Key(*hasher.finalize().as_bytes()))
+        Some(CacheKey(*hasher.finalize().as_bytes()))
     }
 
     fn file_name(&self) -> String {
@@ -176,7 +176,7 @@ impl TableCache {
     }
 
     /// The table of a key, if it is there and whole.
-    pub(super) fn load(&self, key: &Key, limits: &Limits) -> Option<Table> {
+    pub(super) fn load(&self, key: &CacheKey, limits: &Limits) -> Option<Table> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
         let file = rustix::fs::openat(&self.folder, key.file_name(), flags, Mode::empty()).ok()?;
         if !is_ours(&file) {
@@ -203,13 +203,13 @@ impl TableCache {
     }
 
     /// What keeps a table, for [`TableCache::add`]; nothing for one that is not worth it.
-    pub(super) fn packed(&self, key: &Key, table: &Table) -> Option<Vec<u8>> {
+    pub(super) fn packed(&self, key: &CacheKey, table: &Table) -> Option<Vec<u8>> {
         let is_worth_it = table.rows.len() >= MIN_ROWS && !self.is_full.load(Ordering::Relaxed);
         is_worth_it.then(|| packed(key, table))
     }
 
     /// Keeps a table.
-    pub(super) fn add(&self, key: &Key, packed: &[u8]) {
+    pub(super) fn add(&self, key: &CacheKey, packed: &[u8]) {
         if let Err(error) = self.write(key, packed) {
             self.is_full.store(true, Ordering::Relaxed);
             let mut problem = self.problem.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -226,7 +226,7 @@ impl TableCache {
     }
 
     /// Under a name of its own first, so that no one ever sees a part of it.
-    fn write(&self, key: &Key, packed: &[u8]) -> io::Result<()> {
+    fn write(&self, key: &CacheKey, packed: &[u8]) -> io::Result<()> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let unfinished = format!("{}.{number}{UNFINISHED_SUFFIX}", std::process::id());
@@ -309,7 +309,7 @@ fn is_ours(file: &OwnedFd) -> bool {
     })
 }
 
-fn packed(key: &Key, table: &Table) -> Vec<u8> {
+fn packed(key: &CacheKey, table: &Table) -> Vec<u8> {
     let body = bytes::to_bytes(table);
     let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
     bytes.extend(MAGIC);
@@ -320,7 +320,7 @@ fn packed(key: &Key, table: &Table) -> Vec<u8> {
     bytes
 }
 
-fn unpacked<'a>(bytes: &'a [u8], key: &Key) -> Option<&'a [u8]> {
+fn unpacked<'a>(bytes: &'a [u8], key: &CacheKey) -> Option<&'a [u8]> {
     let rest = bytes.strip_prefix(MAGIC)?.strip_prefix(&key.0)?;
     let (length, rest) = rest.split_first_chunk()?;
     let (checksum, body) = rest.split_first_chunk()?;

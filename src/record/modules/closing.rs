@@ -59,6 +59,7 @@ impl ModuleFiles {
         self.unfollowed.retain(|id| !closed.contains(id));
         self.unplaced.retain(|id| !closed.contains(id));
         for id in closed {
+            self.kept_sections.forget(id);
             let Some(file) = self.files[id.0 as usize].take() else { continue };
             self.open -= usize::from(file.file.is_some());
             kernel.drop_table(file.image);

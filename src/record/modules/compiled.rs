@@ -5,7 +5,7 @@ use crate::unwind::{FirstTable, TableError};
 
 /// What tables are waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     /// What there is soon; code without entries may be left to user space.
     First,
     /// All of it.
@@ -15,10 +15,10 @@ pub enum Wanted {
 /// What came of a file.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    pub id: FileId,
-    pub lane: Lane,
+    pub(crate) id: FileId,
+    pub(crate) lane: Lane,
     /// `None`: it has hardly any entries of its own, and its separate debug file may have them.
-    pub table: Option<Result<FirstTable, TableError>>,
+    pub(crate) table: Option<Result<FirstTable, TableError>>,
 }
 
 /// Who compiles a table.

@@ -13,13 +13,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A module file, for as long as the recording goes on. 0 is [`ModuleFiles::GENERATED`].
+/// A module file, for as long as the recording goes on. 0 is [`GENERATED`](super::ModuleFiles::GENERATED).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileId(pub u32);
+pub(crate) struct FileId(pub(crate) u32);
 
 /// How far a module's table is.
 #[derive(Debug, Clone, Default)]
-pub enum TableState {
+pub(crate) enum TableState {
     /// Being compiled.
     Compiling,
     /// Compiled but for code without entries, which has [`crate::unwind::rule::Rule::USER`]; the rest follows. In the
@@ -34,7 +34,7 @@ pub enum TableState {
 
 impl TableState {
     /// As much of the table as is compiled.
-    pub fn table(&self) -> Option<&Table> {
+    pub(crate) fn table(&self) -> Option<&Table> {
         match self {
             TableState::First(table) | TableState::Compiled(table) => Some(table),
             TableState::Compiling | TableState::Missing => None,
@@ -44,25 +44,25 @@ impl TableState {
 
 /// One file that code runs from.
 #[derive(Debug, Clone, Default)]
-pub struct ModuleFile {
-    /// Its number on the kernel side: that of [`ModuleFiles::GENERATED`] for generated code and what was closed.
-    pub image: u32,
+pub(crate) struct ModuleFile {
+    /// Its number on the kernel side: that of [`GENERATED`](super::ModuleFiles::GENERATED) for generated code and what was closed.
+    pub(crate) image: u32,
     /// Path as the first process that mapped it saw it.
-    pub path: String,
+    pub(crate) path: String,
     /// The process through which it was first seen.
-    pub seen_in: u32,
+    pub(crate) seen_in: u32,
     /// The opened file; `None` when it could not be opened, and for the vDSO.
-    pub file: Option<Arc<File>>,
+    pub(crate) file: Option<Arc<File>>,
     /// The bytes of the vDSO.
-    pub vdso: Option<Arc<Vec<u8>>>,
+    pub(crate) vdso: Option<Arc<Vec<u8>>>,
     /// Its ELF headers; `None` when it is no usable ELF file.
-    pub elf: Option<Arc<ElfImage>>,
+    pub(crate) elf: Option<Arc<ElfImage>>,
     /// GNU build ID, or empty.
-    pub build_id: Vec<u8>,
+    pub(crate) build_id: Vec<u8>,
     /// Its unwind table.
-    pub table: TableState,
+    pub(crate) table: TableState,
     /// Time of the last sample that had a frame in it, ns; what the memory budget goes by.
-    pub last_hit_ns: u64,
+    pub(crate) last_hit_ns: u64,
     /// When it was last known to be mapped, ns.
     pub(super) last_mapped_ns: u64,
     pub(super) kind: ModuleKind,
@@ -91,7 +91,7 @@ impl ModuleFile {
     pub(in crate::record) fn read(pid: u32, path: &str, file: Arc<File>, limits: &Limits) -> ModuleFile {
         // Asked for before anything is read: what is written meanwhile is a change.
         let state = FileState::of(&file);
-        let elf = ElfImage::open_shared(&file, limits)
+        let elf = ElfImage::open_shared(&file, &limits.elf)
             .ok()
             // Emulators map files of other processors; their code is data here.
             .filter(|elf| elf.architecture() == Architecture::HOST);
@@ -151,7 +151,7 @@ impl ModuleFile {
         if FileState::of(file) == self.state {
             return true;
         }
-        let Some(now) = ElfImage::open_shared(file, limits).ok() else { return false };
+        let Some(now) = ElfImage::open_shared(file, &limits.elf).ok() else { return false };
         self.is_same_build(&ModuleFile::new(&self.path, self.seen_in, self.kind).with_elf(Some(now)))
     }
 

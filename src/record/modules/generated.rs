@@ -25,7 +25,7 @@ impl ModuleFiles {
             return Self::GENERATED;
         }
         let (mapping, limits) = (mapping.clone(), self.limits.clone());
-        // Whose memory it is may hold whoever reads it.
+        // Whose memory it is may hold its readers.
         let table = self
             .patience
             .ask(move || trampoline_table(pid, &mapping).or_else(|| beam_table(pid, &mapping, &limits)));
@@ -85,8 +85,8 @@ fn beam_table(pid: u32, mapping: &CodeMapping, limits: &Limits) -> Option<Table>
     }
     let program = File::open(proc_fs::path(pid, "exe")).ok()?;
     let facts = program.metadata().ok()?;
-    let elf = ElfImage::open(&program, limits).ok()?;
-    let layout = beam::frame_layout(&elf, limits)?;
+    let elf = ElfImage::open(&program, &limits.elf).ok()?;
+    let layout = beam::frame_layout(&elf)?;
     let mappings = proc_fs::code_mappings(pid).ok()?;
     let own = mappings.iter().find(|mapping| mapping.inode == facts.ino())?;
     let bias = elf.bias_of_mapping(own.start, own.end, own.file_offset)?;

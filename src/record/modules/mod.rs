@@ -12,6 +12,7 @@ pub(crate) mod compiled;
 mod file;
 pub(crate) mod file_state;
 mod generated;
+mod kept_sections;
 pub(crate) mod patience;
 mod tables;
 #[cfg(test)]
@@ -19,12 +20,13 @@ mod tests;
 
 use self::compiled::Compiled;
 pub(super) use self::compiled::Wanted;
+use self::kept_sections::KeptSections;
 use super::environment::descriptors;
 use super::kernel::sideband::CodeMapping;
 use super::process::proc_fs;
 use crate::bpf::{MAX_IMAGES, prof_file, prof_file_key, prof_segment};
 use crate::profile::{Module, ModuleId, ModuleKind, Tables};
-use crate::unwind::{ElfImage, ElfType, Limits, Segment, Table};
+use crate::unwind::{CfiSections, ElfImage, ElfType, Limits, Segment, Table};
 pub(super) use cache::TableCache;
 pub(super) use file::{FileId, ModuleFile, TableState};
 use file::{Unopened, open_mapped_file, read_own_vdso};
@@ -51,13 +53,13 @@ struct FileKey {
 
 /// What was found behind a key.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct SeenModule {
     id: FileId,
     /// The state of the file then; `None` when it could not be opened, and for what never changes.
     state: Option<FileState>,
 }
 
-/// A file that the kernel side is to be told of.
+/// A file that is to be published to the kernel side.
 #[derive(Debug, Clone, Copy)]
 struct Untold {
     device: (u32, u32),
@@ -68,12 +70,12 @@ struct Untold {
 
 /// All files that code runs from.
 #[derive(Debug)]
-pub struct ModuleFiles {
+pub(crate) struct ModuleFiles {
     /// By id; `None` for those that were closed.
     files: Vec<Option<Box<ModuleFile>>>,
-    /// What stands for files that were closed.
+    /// The file in place of those that were closed.
     closed: ModuleFile,
-    by_key: FxHashMap<FileKey, Seen>,
+    by_key: FxHashMap<FileKey, SeenModule>,
     /// By path and build ID.
     by_build: FxHashMap<(String, Vec<u8>), Vec<FileId>>,
     /// Image numbers of the kernel side that are free, besides those from `images` on.
@@ -112,24 +114,26 @@ pub struct ModuleFiles {
     following: Option<FileId>,
     /// Tables for which space is being made.
     unplaced: VecDeque<FileId>,
+    /// Unwind sections that walks in user space need.
+    kept_sections: KeptSections,
     /// When a table was dropped for another one.
     last_drop: Option<Instant>,
     /// Tables that were compiled, or could not be.
-    pub compiled: u64,
+    pub(crate) compiled: u64,
     /// Modules whose table was dropped, or not placed, to stay within the budget.
-    pub evicted: u64,
+    pub(crate) evicted: u64,
     /// Modules whose table could not be built.
-    pub failed: u64,
+    pub(crate) failed: u64,
     /// Paths and reasons of tables that could not be built, for `-v`.
-    pub failures: Vec<String>,
+    pub(crate) failures: Vec<String>,
 }
 
 impl ModuleFiles {
     /// Code without a file: generated at run time.
-    pub const GENERATED: FileId = FileId(0);
+    pub(crate) const GENERATED: FileId = FileId(0);
 
     /// No files. Without `wants_tables` everything is walked by frame pointers.
-    pub fn new(wants_tables: bool) -> Self {
+    pub(crate) fn new(wants_tables: bool) -> Self {
         let (sender, receiver) = channel();
         let generated = ModuleFile::new("[jit]", 0, ModuleKind::Jit);
         let pool = |threads| {
@@ -162,6 +166,7 @@ impl ModuleFiles {
             unfollowed: Vec::new(),
             following: None,
             unplaced: VecDeque::new(),
+            kept_sections: KeptSections::default(),
             last_drop: None,
             evicted: 0,
             compiled: 0,
@@ -185,8 +190,13 @@ impl ModuleFiles {
         self.wants_tables
     }
 
+    /// The unwind sections of a file, for rules that its table cannot hold; `None` where they cannot be had.
+    pub(crate) fn sections(&self, id: FileId) -> Option<Arc<CfiSections>> {
+        self.kept_sections.of(id, self.get(id))
+    }
+
     /// The file with the given id; one without anything if it was closed.
-    pub fn get(&self, id: FileId) -> &ModuleFile {
+    pub(crate) fn get(&self, id: FileId) -> &ModuleFile {
         self.files.get(id.0 as usize).and_then(Option::as_deref).unwrap_or(&self.closed)
     }
 
@@ -205,21 +215,21 @@ impl ModuleFiles {
     }
 
     /// Notes that a sample at `time_ns` had a frame in the file.
-    pub fn hit(&mut self, id: FileId, time_ns: u64) {
+    pub(crate) fn hit(&mut self, id: FileId, time_ns: u64) {
         if let Some(file) = self.get_mut(id) {
             file.last_hit_ns = file.last_hit_ns.max(time_ns);
         }
     }
 
     /// All files that were not closed, with their ids.
-    pub fn iter(&self) -> impl Iterator<Item = (FileId, &ModuleFile)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (FileId, &ModuleFile)> {
         let files = self.files.iter().enumerate();
         files.filter_map(|(index, file)| Some((FileId(index as u32), file.as_deref()?)))
     }
 
     /// What code a process has mapped now.
     pub(super) fn code_mappings(&mut self, pid: u32) -> Option<Vec<CodeMapping>> {
-        // A process can hold whoever asks for as long as it likes.
+        // A process can hold those who ask for as long as it likes.
         self.patience.ask(move || proc_fs::code_mappings(pid).ok())?
     }
 
@@ -230,7 +240,7 @@ impl ModuleFiles {
 
     /// The file that `mapping` of process `pid` shows; opened, and its table requested, when it is new.
     /// `None` for memory that is no module (vsyscall).
-    pub fn file_of(&mut self, pid: u32, mapping: &CodeMapping) -> Option<FileId> {
+    pub(crate) fn file_of(&mut self, pid: u32, mapping: &CodeMapping) -> Option<FileId> {
         if mapping.path == "[vsyscall]" {
             return None;
         }
@@ -252,12 +262,12 @@ impl ModuleFiles {
             && (mapping.path.starts_with("/memfd:") || mapping.path.starts_with("/dev/"));
         let state = module.state.filter(|_| !is_generated);
         let id = if is_generated { Self::GENERATED } else { self.add(module, (key.device, key.inode)) };
-        self.by_key.insert(key, Seen { id, state });
+        self.by_key.insert(key, SeenModule { id, state });
         Some(id)
     }
 
     /// The file of a mapping again, if its bytes changed since it was seen under the same inode.
-    fn rewritten(&mut self, seen: Seen, pid: u32, mapping: &CodeMapping) -> Option<ModuleFile> {
+    fn rewritten(&mut self, seen: SeenModule, pid: u32, mapping: &CodeMapping) -> Option<ModuleFile> {
         let before = seen.state?;
         let known = self.get(seen.id);
         if known.is_remote {
@@ -293,7 +303,7 @@ impl ModuleFiles {
             known.state = state;
             self.untold.push(Untold { device: key.device, inode: key.inode, id, state });
         }
-        self.by_key.insert(key, Seen { id, state });
+        self.by_key.insert(key, SeenModule { id, state });
         id
     }
 
@@ -310,7 +320,7 @@ impl ModuleFiles {
             self.open += 1;
             self.files[id.0 as usize] = Some(Box::new(ModuleFile { image, ..module }));
             self.untold.push(Untold { device: mapping.device, inode: mapping.inode, id, state });
-            self.by_key.insert(key, Seen { id, state });
+            self.by_key.insert(key, SeenModule { id, state });
             self.request_table(id);
         }
     }
@@ -351,7 +361,7 @@ impl ModuleFiles {
     }
 
     /// Opens an ELF file by path, before any process maps it, so that its table is there in time.
-    pub fn preload(&mut self, file: File, path: &Path) -> Option<FileId> {
+    pub(crate) fn preload(&mut self, file: File, path: &Path) -> Option<FileId> {
         let metadata = file.metadata().ok()?;
         let device = metadata.dev();
         let key = FileKey {
@@ -366,7 +376,7 @@ impl ModuleFiles {
         module.elf.as_ref()?;
         let state = module.state;
         let id = self.add(module, (key.device, key.inode));
-        self.by_key.insert(key, Seen { id, state });
+        self.by_key.insert(key, SeenModule { id, state });
         Some(id)
     }
 
@@ -379,7 +389,7 @@ impl ModuleFiles {
     fn open_vdso(&self, pid: u32) -> ModuleFile {
         // Every 64-bit process has the same vDSO: reading our own needs no right to read others.
         let bytes = read_own_vdso();
-        let elf = bytes.as_ref().and_then(|bytes| ElfImage::parse(bytes.clone(), &self.limits).ok());
+        let elf = bytes.as_ref().and_then(|bytes| ElfImage::parse(bytes.clone(), &self.limits.elf).ok());
         let module = ModuleFile::new("[vdso]", pid, ModuleKind::Vdso).with_elf(elf);
         ModuleFile { vdso: bytes.map(Arc::new), ..module }
     }
@@ -434,7 +444,7 @@ impl ModuleFiles {
     }
 
     /// The module's row in the profile.
-    pub fn profile_module(&mut self, id: FileId, pid: u32, tables: &mut Tables) -> ModuleId {
+    pub(crate) fn profile_module(&mut self, id: FileId, pid: u32, tables: &mut Tables) -> ModuleId {
         let module = self.get(id);
         let path = tables.intern_string(&module.path);
         let instance = match module.kind {
@@ -449,8 +459,8 @@ impl ModuleFiles {
         row
     }
 
-    /// The file that a row of the profile stands for.
-    pub fn of_row(&self, row: ModuleId) -> Option<FileId> {
+    /// The file of a row of the profile.
+    pub(crate) fn of_row(&self, row: ModuleId) -> Option<FileId> {
         self.by_row.get(&row).copied()
     }
 }

@@ -1,4 +1,4 @@
-//! Questions that may never be answered: a file on a server that is away, a file system made by a target to hold whoever
+//! Questions that may never be answered: a file on a server that is away, a file system made by a target to hold anyone who
 //! asks.
 //!
 //! They are asked on a thread of their own, and waited for so long that the recording does not suffer. A thread that is not

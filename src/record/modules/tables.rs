@@ -1,7 +1,7 @@
 //! Tables of files: compiled on other threads, small files first, and placed in the kernel as far as there is room.
 
 use super::ModuleFiles;
-use super::cache::{Key, TableCache};
+use super::cache::{CacheKey, TableCache};
 use super::file::{FileId, TableState};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Reservation};
@@ -30,7 +30,7 @@ fn root_of(pid: u32) -> PathBuf {
 }
 
 /// A table to be compiled.
-struct Job {
+struct TableJob {
     elf: Arc<ElfImage>,
     /// Where the headers are from; `None` for the vDSO.
     file: Option<Arc<File>>,
@@ -46,16 +46,16 @@ struct Job {
 /// A table, and what keeps it in the cache.
 struct Made {
     table: FirstTable,
-    kept: Option<(Key, Vec<u8>)>,
+    kept: Option<(CacheKey, Vec<u8>)>,
 }
 
-impl Job {
+impl TableJob {
     /// The table of the module: that of the cache, or a new one. `None`: it has hardly any entries of its own, and its
     /// separate debug file may have them.
     fn make(&self) -> Option<Result<Made, TableError>> {
         // Held until the table is there.
         let wait = Deadline::after(MAX_WAIT, &Arc::default());
-        let bytes = CfiSections::memory_bytes(&self.elf, &self.limits);
+        let bytes = CfiSections::memory_bytes(&self.elf);
         let mut room = match MemoryBudget::shared().reserve(bytes, &wait) {
             Ok(room) => room,
             Err(refused) => return Some(Err(refused.into())),
@@ -67,7 +67,7 @@ impl Job {
     }
 
     fn table(&self, sections: &CfiSections) -> Result<Made, TableError> {
-        let key = || Key::of(self.file.as_ref()?, &self.elf, sections);
+        let key = || CacheKey::of(self.file.as_ref()?, &self.elf, sections);
         let cached = self.cache.as_ref().and_then(|cache| Some((cache, key()?)));
         if let Some((cache, key)) = &cached
             && let Some(table) = cache.load(key, &self.limits)
@@ -93,7 +93,7 @@ impl Job {
     /// not be looked for.
     fn sections(&self, room: &mut Reservation) -> Result<Option<CfiSections>, TableError> {
         let (elf, limits) = (&self.elf, &self.limits);
-        let mut sections = CfiSections::load(elf, limits)?;
+        let mut sections = CfiSections::load(elf)?;
         if !sections.lacks_entries(elf) {
             return Ok(Some(sections));
         }
@@ -104,11 +104,11 @@ impl Job {
         let debug_file =
             || find_debug_file(&root_of(self.seen_in), Path::new(&self.path), self.file.as_ref()?, &search);
         if let Some(file) = debug_file()
-            && let Ok(debug_image) = ElfImage::open(&file, limits)
-            && room.grow(CfiSections::memory_bytes(&debug_image, limits)).is_ok()
+            && let Ok(debug_image) = ElfImage::open(&file, &limits.elf)
+            && room.grow(CfiSections::memory_bytes(&debug_image)).is_ok()
         {
             // Without them the module is no worse off than with no debug file at all.
-            let _ = sections.add_debug_frame(&debug_image, limits);
+            let _ = sections.add_debug_frame(&debug_image);
         }
         Ok(Some(sections))
     }
@@ -138,7 +138,7 @@ impl ModuleFiles {
         let module = self.get(id);
         let Some(elf) = module.elf.clone() else { return };
         let sender = self.sender.clone();
-        let job = Job {
+        let job = TableJob {
             elf,
             file: module.file.clone(),
             path: module.path.clone(),
@@ -198,7 +198,12 @@ impl ModuleFiles {
 
     /// Takes the tables that are finished and places them in the kernel; waits up to `patience` for the wanted ones of
     /// all files. Returns whether any arrived.
-    pub fn place_finished(&mut self, kernel: &mut KernelTables, patience: Duration, wanted: Wanted) -> bool {
+    pub(crate) fn place_finished(
+        &mut self,
+        kernel: &mut KernelTables,
+        patience: Duration,
+        wanted: Wanted,
+    ) -> bool {
         let deadline = Instant::now() + patience;
         let mut any = false;
         self.place_unplaced(kernel);
@@ -285,7 +290,7 @@ impl ModuleFiles {
     }
 
     /// Tells the kernel side about a file without a table.
-    pub fn publish_without_table(&self, id: FileId, kernel: &mut KernelTables) {
+    pub(crate) fn publish_without_table(&self, id: FileId, kernel: &mut KernelTables) {
         let module = self.get(id);
         let image = module.image;
         match module.table {
@@ -345,7 +350,7 @@ impl ModuleFiles {
 
     /// Gives a table that was pushed out its place back when samples need it more than another's: it was hit
     /// within the last second, and the coldest one was not.
-    pub fn restore_hot(&mut self, kernel: &mut KernelTables, now_ns: u64) {
+    pub(crate) fn restore_hot(&mut self, kernel: &mut KernelTables, now_ns: u64) {
         if self.evicted == 0 {
             return;
         }

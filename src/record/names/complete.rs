@@ -14,17 +14,17 @@ use std::sync::Arc;
 
 /// What adding names came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Completed {
+pub(crate) struct Completed {
     /// Frames that have got a name.
-    pub named: u64,
+    pub(crate) named: u64,
     /// Frames of user code that still have none.
-    pub unnamed: u64,
+    pub(crate) unnamed: u64,
     /// Modules of which nothing could be read, with the reason and their frames without a name; most frames first.
-    pub missing: Vec<(String, String, u64)>,
+    pub(crate) missing: Vec<(String, String, u64)>,
 }
 
 /// Names the frames of `profile` that have no name, as far as the files that they are in are there.
-pub fn complete_names(profile: &mut Profile) -> Completed {
+pub(crate) fn complete_names(profile: &mut Profile) -> Completed {
     let mut completed = Completed::default();
     let mut unnamed: BTreeMap<ModuleId, Addresses> = BTreeMap::new();
     for (index, frame) in profile.tables.frames().iter().enumerate() {

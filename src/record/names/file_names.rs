@@ -4,7 +4,7 @@ use super::symbolize::{Addresses, Named};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Reservation};
 use crate::record::modules::ModuleFile;
-use crate::symbols::{Limits, ModuleNames, ResolvedLocation, find_debug_file};
+use crate::symbols::{ModuleNames, NamingLimits, ResolvedLocation, find_debug_file};
 use crate::unwind::{self, CfiSections, ElfImage, GoTable};
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -39,7 +39,7 @@ impl FileNames {
         if !file.is_unchanged(&unwind::Limits::default()) {
             return Err(REWRITTEN.to_owned());
         }
-        let (limits, memory) = (Limits::default(), MemoryBudget::shared());
+        let (limits, memory) = (NamingLimits::default(), MemoryBudget::shared());
         let names = match (&file.file, &file.vdso) {
             (_, Some(bytes)) => ModuleNames::of_bytes(bytes, &limits, deadline, memory),
             (Some(opened), None) => {
@@ -149,15 +149,13 @@ fn load_go(elf: &ElfImage) -> Option<(GoTable, Reservation)> {
     let sections = elf.sections().iter().filter(|section| section.name.ends_with(b"gopclntab"));
     let bytes = sections.map(|section| section.size).max().unwrap_or(0);
     let room = MemoryBudget::shared().try_reserve(bytes).ok()?;
-    Some((GoTable::load(elf, &unwind::Limits::default())?, room))
+    Some((GoTable::load(elf)?, room))
 }
 
 impl FunctionStarts {
     fn load(elf: &ElfImage, deadline: &Deadline) -> Option<Self> {
-        let limits = unwind::Limits::default();
-        let mut room =
-            MemoryBudget::shared().reserve(CfiSections::memory_bytes(elf, &limits), deadline).ok()?;
-        let ranges = CfiSections::load(elf, &limits).ok()?.function_ranges();
+        let mut room = MemoryBudget::shared().reserve(CfiSections::memory_bytes(elf), deadline).ok()?;
+        let ranges = CfiSections::load(elf).ok()?.function_ranges();
         room.shrink_to((ranges.len() * size_of::<(u64, u64)>()) as u64);
         Some(FunctionStarts { ranges, room })
     }

@@ -4,16 +4,15 @@
 //! profile that differ in their module. What a dump says may come late, since runtimes buffer what they write: a frame is
 //! named once the dump is known beyond its last sample, or at the end, and only if all its samples were in one code.
 
+use super::dumps::{JitDumps, PendingDump};
 use super::symbolize::{Named, store};
 use crate::bpf::SampleEvent;
 use crate::profile::{Frame, FrameId, Module, counter};
 use crate::record::collect::collector::Collector;
-use crate::record::modules::{FileId, ModuleFiles};
+use crate::record::modules::ModuleFiles;
 use crate::record::names::dump_of::DumpOf;
 use crate::record::process::mappings::Process;
-use crate::symbols::{JitDump, JitName, Limits, ResolvedLocation, demangle};
-use rustc_hash::FxHashMap;
-use std::sync::Arc;
+use crate::symbols::{JitDump, JitName, ResolvedLocation, demangle};
 
 /// Records that are read at once: so many take some milliseconds.
 const RECORDS_AT_ONCE: usize = 20_000;
@@ -22,82 +21,6 @@ const MOST_FRAMES: usize = 200_000;
 /// A frame that is shown while it is recorded has its name this long after its first sample, if nothing speaks against
 /// it, ns.
 const SHOWN_AFTER_NS: u64 = 500_000_000;
-
-/// A frame whose name is not certain yet.
-#[derive(Debug, Clone, Copy)]
-struct Pending {
-    dump: FileId,
-    address: u64,
-    first_ns: u64,
-    last_ns: u64,
-}
-
-/// All dumps, and the frames that they are to name.
-#[derive(Debug, Default)]
-pub(crate) struct JitDumps {
-    /// `None` for files that are refused.
-    dumps: FxHashMap<FileId, Option<Dump>>,
-    pending: FxHashMap<FrameId, Pending>,
-    /// Names are shown before the end.
-    pub is_watched: bool,
-    /// Frames that got their names, for who shows them.
-    pub named: Vec<FrameId>,
-    /// Why files are refused, for `-v`.
-    pub problems: Vec<String>,
-}
-
-#[derive(Debug)]
-struct Dump {
-    dump: JitDump,
-    path: String,
-}
-
-impl JitDumps {
-    /// Opens the dump in a file that a process has mapped, unless it is known.
-    fn open(&mut self, id: FileId, files: &ModuleFiles, uid: u32) {
-        if self.dumps.contains_key(&id) {
-            return;
-        }
-        let module = files.get(id);
-        let Some(file) = &module.file else { return };
-        let dump = match JitDump::new(Arc::clone(file), uid) {
-            Ok(dump) => Some(Dump { dump, path: module.path.clone() }),
-            Err(error) => {
-                self.problems.push(format!("no names from {}: {error}", module.path));
-                None
-            }
-        };
-        self.dumps.insert(id, dump);
-    }
-
-    fn get(&self, id: FileId) -> Option<&JitDump> {
-        Some(&self.dumps.get(&id)?.as_ref()?.dump)
-    }
-
-    /// Reads what was written since, up to `most` records of each.
-    fn read(&mut self, most: usize) {
-        let limits = Limits::default();
-        for Dump { dump, .. } in self.dumps.values_mut().flatten() {
-            dump.read_more(most, &limits);
-        }
-    }
-
-    /// The rows of the profile are numbered again, and the names that are to come have no one left who wants them.
-    pub(crate) fn forget_rows(&mut self) {
-        self.pending.clear();
-        self.named.clear();
-    }
-
-    /// What there is to say about dumps, for `-v`.
-    pub(crate) fn describe(&self) -> Vec<String> {
-        let dumps = self.dumps.values().flatten();
-        let of_dump = |Dump { dump, path }: &Dump| {
-            let cut = if dump.is_cut() { "; it was not read to its end" } else { "" };
-            format!("{path}: {} pieces of code, {} bad records{cut}", dump.len(), dump.bad_records())
-        };
-        dumps.map(of_dump).chain(self.problems.iter().cloned()).collect()
-    }
-}
 
 /// What a frame is called after a dump.
 fn location(name: &JitName<'_>) -> ResolvedLocation {
@@ -160,7 +83,7 @@ impl Collector {
                 self.name_dumped(vec![(id, vec![location])])
             }
             _ if self.dumps.pending.len() < MOST_FRAMES => {
-                let new = Pending { dump: file, address: looked_up, first_ns: time_ns, last_ns: time_ns };
+                let new = PendingDump { dump: file, address: looked_up, first_ns: time_ns, last_ns: time_ns };
                 let pending = self.dumps.pending.entry(id).or_insert(new);
                 pending.first_ns = pending.first_ns.min(time_ns);
                 pending.last_ns = pending.last_ns.max(time_ns);
@@ -198,7 +121,7 @@ impl Collector {
         self.profile.count(counter::JIT_NAME_UNCERTAIN, unnamed as u64);
     }
 
-    fn name_pending(&mut self, is_ripe: impl Fn(&JitDump, &Pending) -> bool) {
+    fn name_pending(&mut self, is_ripe: impl Fn(&JitDump, &PendingDump) -> bool) {
         let mut pending = std::mem::take(&mut self.dumps.pending);
         let mut named: Named = Vec::new();
         pending.retain(|id, pending| {

@@ -46,14 +46,14 @@ pub(crate) enum Origin {
 }
 
 #[derive(Debug, Clone)]
-enum Source {
+enum LookupSource {
     File(Box<ModuleFile>),
     Map(Arc<PerfMapSource>),
 }
 
 #[derive(Debug)]
 struct Queue {
-    source: Option<Source>,
+    source: Option<LookupSource>,
     /// What the last look has read, and when.
     kept: Option<(Box<FileNames>, Instant)>,
     waiting: Addresses,
@@ -81,7 +81,7 @@ pub(crate) struct Answer {
     /// What could not be read.
     problems: Vec<String>,
     /// What is to be said of names that are there and are not read.
-    pub refused: Option<String>,
+    pub(crate) refused: Option<String>,
 }
 
 /// Takes answers, on any thread.
@@ -204,14 +204,14 @@ impl Names {
     /// Frames in a file.
     pub(crate) fn add_file(&mut self, id: FileId, file: ModuleFile, frames: Addresses) {
         let queue = self.queue(Origin::File(id));
-        queue.source = Some(Source::File(Box::new(file)));
+        queue.source = Some(LookupSource::File(Box::new(file)));
         queue.waiting.extend(frames);
     }
 
     /// Frames of code that process `pid` has generated.
     pub(crate) fn add_generated(&mut self, pid: u32, map: Option<Arc<PerfMapSource>>, frames: Addresses) {
         let queue = self.queue(Origin::Process(pid));
-        queue.source = map.map(Source::Map).or(queue.source.take());
+        queue.source = map.map(LookupSource::Map).or(queue.source.take());
         let room = MOST_GENERATED.saturating_sub(queue.waiting.len());
         queue.vain = if frames.is_empty() { queue.vain } else { 0 };
         queue.waiting.extend(frames.into_iter().take(room));
@@ -386,14 +386,14 @@ struct Looked {
 
 /// Looks names up in `source`, by what is `kept` of the last look into it.
 fn look_up(
-    source: &Source,
+    source: &LookupSource,
     kept: Option<Box<FileNames>>,
     mut frames: Addresses,
     stop: &Arc<AtomicBool>,
 ) -> Looked {
     let deadline = Deadline::after(LONGEST_LOOK, stop);
     match source {
-        Source::File(file) => {
+        LookupSource::File(file) => {
             let said = |problem: String| format!("{}: {problem}", file.path);
             let opened = kept.map_or_else(|| FileNames::open(file, &deadline).map(Box::new), Ok);
             let looked = opened.and_then(|mut names| Ok((names.name(file, &mut frames, &deadline)?, names)));
@@ -405,8 +405,10 @@ fn look_up(
                 Err(problem) => Looked { problems: vec![said(problem)], ..Looked::default() },
             }
         }
-        Source::Map(map) => match read_perf_map(map, &frames, &deadline) {
-            Ok(named) => Looked { named, ..Looked::default() },
+        LookupSource::Map(map) => match read_perf_map(map, &frames, &deadline) {
+            Ok((named, unread)) => {
+                Looked { named, problems: unread.into_iter().collect(), ..Looked::default() }
+            }
             Err(refused) => Looked { refused: Some(refused), ..Looked::default() },
         },
     }

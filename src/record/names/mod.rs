@@ -3,6 +3,7 @@
 
 pub(crate) mod complete;
 pub(crate) mod dump_of;
+pub(crate) mod dumps;
 pub(crate) mod file_names;
 pub(crate) mod jit_names;
 pub(crate) mod lookup;

@@ -4,7 +4,7 @@
 use crate::base::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, Function, Location, ModuleKind, Profile, Tables};
 use crate::record::modules::{FileId, ModuleFiles};
-use crate::symbols::{Limits, PerfMap, PerfMapSource, ResolvedLocation, demangle};
+use crate::symbols::{NamingLimits, PerfMap, PerfMapSource, ResolvedLocation, demangle};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 
@@ -18,9 +18,9 @@ pub(crate) type Named = Vec<(FrameId, Vec<ResolvedLocation>)>;
 #[derive(Debug, Default)]
 pub(crate) struct UserFrames {
     /// In the file.
-    pub by_file: FxHashMap<FileId, Addresses>,
+    pub(crate) by_file: FxHashMap<FileId, Addresses>,
     /// In the map of the process that has generated the code.
-    pub generated: FxHashMap<u32, Addresses>,
+    pub(crate) generated: FxHashMap<u32, Addresses>,
 }
 
 impl UserFrames {
@@ -48,7 +48,7 @@ impl UserFrames {
     }
 }
 
-/// What frames of generated code are called by the map of their process.
+/// What frames of generated code are called by the map of their process, and what was left out of that.
 ///
 /// # Errors
 ///
@@ -57,11 +57,20 @@ pub(super) fn read_perf_map(
     source: &PerfMapSource,
     frames: &[(u64, FrameId)],
     deadline: &Deadline,
-) -> Result<Named, String> {
-    match source.read(&Limits::default(), deadline) {
-        Ok(Some(map)) => Ok(name_generated(&map, frames)),
-        Ok(None) => Ok(Vec::new()),
+) -> Result<(Named, Option<String>), String> {
+    match source.read(&NamingLimits::default(), deadline) {
+        Ok(Some(map)) => Ok((name_generated(&map, frames), unread_part(source, &map))),
+        Ok(None) => Ok((Vec::new(), None)),
         Err(error) => Err(format!("`{}` was not read for names: {error}", source.path())),
+    }
+}
+
+/// What `map` lacks of its file. The last line may be half written while the program runs.
+fn unread_part(source: &PerfMapSource, map: &PerfMap) -> Option<String> {
+    match (map.is_cut(), map.bad_lines()) {
+        (true, _) => Some(format!("{}: it was not read to its end", source.path())),
+        (false, 0 | 1) => None,
+        (false, _) => Some(format!("{}: some lines are not `START SIZE NAME`", source.path())),
     }
 }
 

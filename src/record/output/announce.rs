@@ -2,9 +2,10 @@
 
 use super::console::Console;
 use crate::base::{safe_text, units};
+use crate::profile::{Event, EventKind};
 use crate::record::options::{RecordOptions, Target};
 use crate::record::session::Session;
-use crate::record::target::search::Found;
+use crate::record::target::search::FoundTarget;
 
 /// Most columns for what is recorded: a command may be a whole script.
 const MOST_LABEL_COLUMNS: usize = 60;
@@ -16,16 +17,15 @@ pub(crate) fn announce(
     console: &mut Console,
     session: &mut Session<'_>,
     options: &RecordOptions,
-    found: &Found,
+    found: &FoundTarget,
 ) {
     let profile = &session.collector.profile;
-    let mut events = Vec::new();
-    if profile.event_named("on-cpu").is_some() {
-        events.push(format!("on-CPU {} Hz", units::count(profile.meta.effective_hz.into())));
-    }
-    if profile.event_named("off-cpu").is_some() {
-        events.push("off-CPU".to_owned());
-    }
+    let events: Vec<String> = (profile.events.iter().map(Event::kind))
+        .map(|kind| match kind.is(&EventKind::ON_CPU) {
+            true => format!("{} {} Hz", kind.title, units::count(profile.meta.effective_hz.into())),
+            false => kind.title.clone().into_owned(),
+        })
+        .collect();
     let events = events.join(" and ");
     let threads = match options.target {
         Target::Launch(_) => String::new(),
@@ -39,7 +39,7 @@ pub(crate) fn announce(
     }
     for option in &options.stray_options {
         console.say(&safe_text::message(&format!(
-            "note: `{option}` stands behind the command and goes to it; options of prof come before it"
+            "note: `{option}` stands after the command and goes to it; options of prof come before it"
         )));
     }
     if options.verbose {

@@ -1,8 +1,11 @@
 //! What a recording says on standard error: the start, one status line, the end block.
 
 use crate::base::{safe_text, units};
-use crate::profile::{End, Frame, FrameId, ModuleKind, Outcome, Profile, ThreadTime, UNNAMED_CODE, counter};
-use crate::record::collect::collector::Totals;
+use crate::profile::{
+    End, Event, EventKind, Frame, FrameId, ModuleKind, Outcome, Profile, ThreadTime, UNNAMED_CODE, Unit,
+    counter,
+};
+use crate::record::collect::totals::CollectedTotals;
 use crate::record::names::naming::CutShort;
 use crate::record::session::stop_reason::StopReason;
 use rustc_hash::FxHashMap;
@@ -28,21 +31,21 @@ pub(crate) struct Console {
 #[derive(Debug)]
 pub(crate) struct Summary<'a> {
     /// The profile with its end record.
-    pub profile: &'a Profile,
+    pub(crate) profile: &'a Profile,
     /// Sums over all samples.
-    pub totals: &'a Totals,
+    pub(crate) totals: &'a CollectedTotals,
     /// Why names that could be had are missing, if they are.
-    pub cut_short: Option<CutShort>,
+    pub(crate) cut_short: Option<CutShort>,
     /// What is to be said of maps of generated code that were not read.
-    pub refused: &'a [String],
+    pub(crate) refused: &'a [String],
     /// Modules whose names could not be read in full.
-    pub unread_modules: u64,
+    pub(crate) unread_modules: u64,
     /// Where the profile is; `None` for standard output.
-    pub path: Option<&'a Path>,
+    pub(crate) path: Option<&'a Path>,
     /// Where the profile before it was kept.
-    pub kept_old: Option<&'a Path>,
+    pub(crate) kept_old: Option<&'a Path>,
     /// Its size, bytes.
-    pub bytes: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Console {
@@ -115,45 +118,22 @@ impl Console {
 }
 
 /// What was taken so far of each event that is recorded.
-pub(crate) fn taken(profile: &Profile, totals: &Totals) -> String {
-    let events = [("on-cpu", totals.samples, "sample"), ("off-cpu", totals.waits, "wait")];
-    let recorded = events.into_iter().filter(|(event, ..)| profile.event_named(event).is_some());
-    recorded.map(|(_, count, what)| units::counted(count, what)).collect::<Vec<_>>().join("  ")
+pub(crate) fn taken(profile: &Profile, totals: &CollectedTotals) -> String {
+    let taken = profile.events.iter().enumerate().map(|(number, event)| {
+        let kind = event.kind();
+        let samples = units::counted(totals.of_event(number).samples, &kind.noun);
+        if kind.unit == Unit::Nanoseconds { samples } else { format!("{samples} of {}", kind.title) }
+    });
+    taken.collect::<Vec<_>>().join("  ")
 }
 
 /// The lines that end a recording.
 pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
-    let Summary { profile, totals, cut_short, refused, unread_modules, path, kept_old, bytes } = summary;
-    let mut lines = Vec::new();
+    let Summary { profile, totals, cut_short, refused, path, .. } = summary;
     let end = profile.end.clone().unwrap_or_default();
-    let samples = totals.samples;
-    let seconds = units::duration(end.duration_ns);
-    let saved = match path {
-        Some(path) => {
-            let old = kept_old
-                .map(|old| {
-                    format!("  (previous kept as {})", safe_text::terminal(&old.display().to_string()))
-                })
-                .unwrap_or_default();
-            format!(
-                "saved {}  {}  {seconds}{old}",
-                safe_text::terminal(&path.display().to_string()),
-                units::bytes(*bytes)
-            )
-        }
-        None => format!("wrote {}  {seconds}", units::bytes(*bytes)),
-    };
-    lines.push(saved);
-    let lost = profile.counter(counter::LOST_RING_FULL) + profile.counter(counter::LOST_BAD_RECORD);
-    if profile.event_named("on-cpu").is_some() {
-        lines.push(format!(
-            "  on-CPU   {} = {} over {}   lost {}",
-            units::counted(samples, "sample"),
-            units::duration(totals.weight_ns),
-            units::counted(u64::from(end.threads), "thread"),
-            units::count(lost),
-        ));
-    }
+    let samples = totals.samples();
+    let mut lines = vec![saved_line(summary, end.duration_ns)];
+    lines.extend(event_lines(profile, totals, &end));
     lines.extend(waits_line(profile, totals));
     lines.extend(thinned_line(profile));
     lines.extend(threads_line(profile));
@@ -167,25 +147,57 @@ pub(super) fn end_block(summary: &Summary<'_>) -> Vec<String> {
     let file = path.filter(|path| path.as_os_str() != "prof.data");
     let file =
         file.map_or(String::new(), |path| format!(" {}", safe_text::terminal(&path.display().to_string())));
-    let missing = match cut_short {
-        Some(CutShort::Asked) => Some("not all, as asked by the signal"),
-        Some(CutShort::Late) => Some("not all: reading them takes too long"),
-        None => None,
-    };
-    lines.extend(missing.map(|why| format!("  names    {why}; the rest: prof symbolize{file}")));
-    if *unread_modules > 0 {
-        let modules = units::counted(*unread_modules, "module");
-        lines.push(format!("  names    {modules} not read in full: -v says why"));
-    }
+    lines.extend(names_lines(summary, &file));
     lines.extend(refused.iter().map(|notice| format!("  note     {}", safe_text::message(notice))));
     if samples == 0 && (profile.counter(counter::UNRECORDED_NS) > 0 || is_silent(profile, totals)) {
         // What is wrong is said in words of its own.
-    } else if samples == 0 && totals.waits == 0 {
+    } else if totals.observations() == 0 {
         lines.push(no_sample_line(profile));
     } else if path.is_some() {
         lines.push(format!("next: prof report{file} | prof export{file} -o flame.svg"));
     }
     lines
+}
+
+/// Where the recording is, how large and how long it is, and where the one before it is.
+fn saved_line(summary: &Summary<'_>, duration_ns: u64) -> String {
+    let (size, seconds) = (units::bytes(summary.bytes), units::duration(duration_ns));
+    let shown = |path: &Path| safe_text::terminal(&path.display().to_string()).into_owned();
+    let Some(path) = summary.path else { return format!("wrote {size}  {seconds}") };
+    let old = summary.kept_old.map(|old| format!("  (previous kept as {})", shown(old)));
+    format!("saved {}  {size}  {seconds}{}", shown(path), old.unwrap_or_default())
+}
+
+/// A line for each event that is no wait.
+fn event_lines(profile: &Profile, totals: &CollectedTotals, end: &End) -> Vec<String> {
+    let sampled = profile.events.iter().enumerate().filter(|(_, event)| !event.has_waits());
+    let line = |(number, event): (usize, &Event)| {
+        let (kind, taken) = (event.kind(), totals.of_event(number));
+        format!(
+            "  {:<8} {} = {} over {}   lost {}",
+            kind.title,
+            units::counted(taken.samples, &kind.noun),
+            units::weight(kind.unit, taken.weight, taken.weight),
+            units::counted(u64::from(end.threads), "thread"),
+            units::count(profile.lost_samples(kind)),
+        )
+    };
+    sampled.map(line).collect()
+}
+
+/// What names are missing; `file` is the recording's in a command line.
+fn names_lines(summary: &Summary<'_>, file: &str) -> Vec<String> {
+    let missing = match summary.cut_short {
+        Some(CutShort::Asked) => Some("not all, as asked by the signal"),
+        Some(CutShort::Late) => Some("not all: reading them takes too long"),
+        None => None,
+    };
+    let missing = missing.map(|why| format!("  names    {why}; the rest: prof symbolize{file}"));
+    let unread = (summary.unread_modules > 0).then(|| {
+        let modules = units::counted(summary.unread_modules, "module");
+        format!("  names    {modules} not read in full: -v says why")
+    });
+    missing.into_iter().chain(unread).collect()
 }
 
 /// What prof itself used: while it recorded, and apart from that.
@@ -212,9 +224,10 @@ fn ending_line(end: &End) -> Option<String> {
 }
 
 /// Whether threads were to be recorded, and nothing at all came of any: no sample, no wait, no account.
-pub(crate) fn is_silent(profile: &Profile, totals: &Totals) -> bool {
-    let is_empty = totals.samples == 0 && totals.waits == 0;
-    is_empty && profile.thread_times.is_empty() && profile.counter(counter::THREADS_UNACCOUNTED) > 0
+pub(crate) fn is_silent(profile: &Profile, totals: &CollectedTotals) -> bool {
+    totals.observations() == 0
+        && profile.thread_times.is_empty()
+        && profile.counter(counter::THREADS_UNACCOUNTED) > 0
 }
 
 /// Why there is nothing in it, as far as that is known.
@@ -230,6 +243,8 @@ fn no_sample_line(profile: &Profile) -> String {
         format!("the target ran for {} in all, and samples are {period} apart", units::duration(ran_ns))
     } else if accounted {
         "the target did not run".to_owned()
+    } else if profile.event_of(&EventKind::ON_CPU).is_none() {
+        "nothing of the kind happened".to_owned()
     } else {
         format!(
             "the target ran for less than the {} between two samples, if at all",
@@ -240,12 +255,12 @@ fn no_sample_line(profile: &Profile) -> String {
 }
 
 /// The waits, when they were recorded.
-fn waits_line(profile: &Profile, totals: &Totals) -> Option<String> {
-    profile.event_named("off-cpu")?;
+fn waits_line(profile: &Profile, totals: &CollectedTotals) -> Option<String> {
+    let number = profile.events.iter().position(|event| event.kind().is(&EventKind::OFF_CPU))?;
     let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).fold(0, u64::saturating_add);
     Some(format!(
         "  off-CPU  {} = {} blocked + {} without a CPU   lost {}",
-        units::counted(totals.waits, "wait"),
+        units::counted(totals.of_event(number).samples, "wait"),
         units::duration(sum(|time| time.blocked_ns)),
         units::duration(sum(|time| time.no_cpu_ns)),
         units::count(profile.counter(counter::LOST_WAITS)),
@@ -263,7 +278,7 @@ fn thinned_line(profile: &Profile) -> Option<String> {
 
 /// What became of the time of all threads, when waits were recorded.
 fn threads_line(profile: &Profile) -> Option<String> {
-    profile.event_named("off-cpu")?;
+    profile.event_of(&EventKind::OFF_CPU)?;
     let (unknown, known): (Vec<&ThreadTime>, Vec<&ThreadTime>) =
         profile.thread_times.iter().partition(|time| time.is_unknown());
     let sum = |of: fn(&ThreadTime) -> u64| known.iter().map(|time| of(time)).fold(0, u64::saturating_add);
@@ -296,8 +311,8 @@ fn threads_line(profile: &Profile) -> Option<String> {
     Some(line)
 }
 
-fn quality_line(profile: &Profile, totals: &Totals, cut_short: Option<CutShort>) -> String {
-    let samples = totals.samples;
+fn quality_line(profile: &Profile, totals: &CollectedTotals, cut_short: Option<CutShort>) -> String {
+    let samples = totals.samples();
     let complete: u64 =
         totals.outcomes.iter().filter(|(outcome, _)| outcome.is_complete()).map(|(_, count)| count).sum();
     let (named, frames) = named_frames(profile, totals);
@@ -316,7 +331,7 @@ fn quality_line(profile: &Profile, totals: &Totals, cut_short: Option<CutShort>)
 }
 
 /// How many frames of all samples have a name, and how many frames there are: as the report counts them.
-fn named_frames(profile: &Profile, totals: &Totals) -> (u64, u64) {
+fn named_frames(profile: &Profile, totals: &CollectedTotals) -> (u64, u64) {
     let (mut named, mut frames) = totals.former_frames;
     for (frame, samples) in samples_by_frame(profile, totals) {
         frames += samples;
@@ -332,7 +347,7 @@ fn named_frames(profile: &Profile, totals: &Totals) -> (u64, u64) {
 }
 
 /// How often each frame is in a sample.
-fn samples_by_frame(profile: &Profile, totals: &Totals) -> FxHashMap<FrameId, u64> {
+fn samples_by_frame(profile: &Profile, totals: &CollectedTotals) -> FxHashMap<FrameId, u64> {
     let mut by_frame = FxHashMap::default();
     for (&stack, &samples) in &totals.stacks {
         for frame in profile.tables.stack_frames(stack) {
@@ -343,13 +358,13 @@ fn samples_by_frame(profile: &Profile, totals: &Totals) -> FxHashMap<FrameId, u6
 }
 
 /// The reason that most incomplete stacks have, when there are any.
-fn cause_line(totals: &Totals) -> Option<String> {
+fn cause_line(totals: &CollectedTotals) -> Option<String> {
     let (outcome, count) = totals
         .outcomes
         .iter()
         .filter(|(outcome, _)| !outcome.is_complete())
         .max_by_key(|(outcome, count)| (**count, outcome.code()))?;
-    let share = units::percent(*count, totals.samples);
+    let share = units::percent(*count, totals.samples());
     (share >= 1.0).then(|| {
         let (what, hint) = if outcome.has_root() {
             ("lack frames of their middle", "")
@@ -360,7 +375,7 @@ fn cause_line(totals: &Totals) -> Option<String> {
     })
 }
 
-fn hottest_line(profile: &Profile, totals: &Totals) -> Option<String> {
+fn hottest_line(profile: &Profile, totals: &CollectedTotals) -> Option<String> {
     let mut by_name = totals.former_leaves.clone();
     totals.add_leaves_to(&mut by_name, profile);
     if !totals.former_unnamed.is_empty() {
@@ -372,12 +387,13 @@ fn hottest_line(profile: &Profile, totals: &Totals) -> Option<String> {
             *by_name.entry(name).or_default() += weight;
         }
     }
+    let sampled = profile.events.iter().position(|event| !event.has_waits())?;
     let (name, weight) =
         by_name.iter().max_by_key(|(name, weight)| (**weight, std::cmp::Reverse((*name).clone())))?;
     Some(format!(
         "  hottest  {:.1}% {}",
-        units::percent(*weight, totals.weight_ns),
-        safe_text::fit_tail(&safe_text::terminal(name), 60)
+        units::percent(*weight, totals.of_event(sampled).weight),
+        safe_text::fit_tail(&safe_text::terminal(name.split('\0').next().unwrap_or(name)), 60)
     ))
 }
 
@@ -386,7 +402,7 @@ const MOST_FORMER: usize = 4096;
 /// Most forgotten frames without names that are kept.
 const MOST_UNNAMED: usize = 1 << 16;
 
-impl Totals {
+impl CollectedTotals {
     fn add_leaves_to(&self, by_name: &mut FxHashMap<String, u64>, profile: &Profile) {
         for (&frame, &weight) in &self.leaves {
             *by_name.entry(leaf_name(profile, frame)).or_default() += weight;
@@ -426,9 +442,14 @@ impl Totals {
 }
 
 fn leaf_name(profile: &Profile, frame: FrameId) -> String {
+    let row = profile.tables.frame(frame);
     match profile.symbols.locations(frame).first() {
-        Some(location) => profile.tables.string(profile.symbols.function(location.function).name).to_owned(),
-        None => bare_name(profile, profile.tables.frame(frame)),
+        // Those of one name in different modules are different functions.
+        Some(location) => {
+            let name = profile.tables.string(profile.symbols.function(location.function).name);
+            format!("{name}\0{}", profile.tables.string(profile.tables.module(row.module).path))
+        }
+        None => bare_name(profile, row),
     }
 }
 
@@ -444,7 +465,7 @@ fn bare_name(profile: &Profile, frame: &Frame) -> String {
 }
 
 /// A word on every outcome, for `-v`.
-pub(crate) fn outcome_lines(totals: &Totals) -> Vec<String> {
+pub(crate) fn outcome_lines(totals: &CollectedTotals) -> Vec<String> {
     let mut outcomes: Vec<(Outcome, u64)> = totals.outcomes.iter().map(|(&o, &n)| (o, n)).collect();
     outcomes.sort_by_key(|(outcome, count)| (std::cmp::Reverse(*count), outcome.code()));
     outcomes
@@ -456,12 +477,12 @@ pub(crate) fn outcome_lines(totals: &Totals) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{EventInfo, Meta};
+    use crate::profile::{EventId, EventInfo, Meta};
 
     #[test]
     fn threads_that_gave_no_account_are_not_accounted_for() {
         let mut profile = Profile::new(Meta::default());
-        profile.add_event(EventInfo { name: "off-cpu".to_owned(), ..EventInfo::default() });
+        profile.add_event(EventInfo { kind: EventKind::OFF_CPU, ..EventInfo::default() });
         profile.end = Some(crate::profile::End { duration_ns: 4_000_000_000, ..Default::default() });
         profile.thread_times.push(ThreadTime {
             on_cpu_ns: 1_000_000_000,
@@ -478,12 +499,14 @@ mod tests {
     #[test]
     fn a_target_of_which_nothing_came_is_silent() {
         let mut profile = Profile::new(Meta::default());
-        assert!(!is_silent(&profile, &Totals::default()), "there was nobody to give an account");
+        assert!(!is_silent(&profile, &CollectedTotals::default()), "there was nobody to give an account");
         profile.count(counter::THREADS_UNACCOUNTED, 13);
-        assert!(is_silent(&profile, &Totals::default()));
-        assert!(!is_silent(&profile, &Totals { waits: 1, ..Totals::default() }));
+        assert!(is_silent(&profile, &CollectedTotals::default()));
+        let mut one_wait = CollectedTotals::default();
+        one_wait.add(EventId(0), 7);
+        assert!(!is_silent(&profile, &one_wait));
         profile.thread_times.push(ThreadTime::default());
-        assert!(!is_silent(&profile, &Totals::default()), "one slept all the time");
+        assert!(!is_silent(&profile, &CollectedTotals::default()), "one slept all the time");
         let silence = crate::record::target::cpu_use::silence("init", 13);
         assert_eq!(
             silence.message,
@@ -493,16 +516,18 @@ mod tests {
 
     #[test]
     fn the_status_line_counts_what_is_recorded() {
-        let totals = Totals { samples: 1200, waits: 1, ..Totals::default() };
-        let taken_of = |events: &[&str]| {
-            let mut profile = Profile::new(Meta::default());
-            for event in events {
-                profile.add_event(EventInfo { name: (*event).to_owned(), ..EventInfo::default() });
+        let taken_of = |events: &[(EventKind, u64)]| {
+            let (mut profile, mut totals) = (Profile::new(Meta::default()), CollectedTotals::default());
+            for (kind, samples) in events {
+                let event = profile.add_event(EventInfo { kind: kind.clone(), ..EventInfo::default() });
+                (0..*samples).for_each(|_| totals.add(event, 7));
             }
             taken(&profile, &totals)
         };
-        assert_eq!(taken_of(&["on-cpu"]), "1,200 samples");
-        assert_eq!(taken_of(&["off-cpu"]), "1 wait");
-        assert_eq!(taken_of(&["on-cpu", "off-cpu"]), "1,200 samples  1 wait");
+        let faults = || EventKind::counted("page-faults", "page faults");
+        assert_eq!(taken_of(&[(EventKind::ON_CPU, 1200)]), "1,200 samples");
+        assert_eq!(taken_of(&[(EventKind::OFF_CPU, 1)]), "1 wait");
+        assert_eq!(taken_of(&[(EventKind::ON_CPU, 1200), (EventKind::OFF_CPU, 1)]), "1,200 samples  1 wait");
+        assert_eq!(taken_of(&[(faults(), 2)]), "2 samples of page faults");
     }
 }

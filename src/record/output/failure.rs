@@ -1,6 +1,6 @@
 //! Why a file could not be written, in words.
 
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{self, Failure, status};
 use crate::record::environment::descriptors;
 use std::io;
 use std::io::ErrorKind;
@@ -19,11 +19,6 @@ pub(crate) fn write_failure(path: &Path, error: &io::Error) -> Failure {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "write elsewhere: -o /tmp/prof.data",
         _ => "write elsewhere: -o FILE",
     };
-    let why = match error.kind() {
-        ErrorKind::StorageFull => "no space left on the disk".to_owned(),
-        ErrorKind::PermissionDenied => "permission denied".to_owned(),
-        ErrorKind::FileTooLarge => "the file size limit is reached".to_owned(),
-        _ => error.to_string(),
-    };
+    let why = failure::io_words(error);
     Failure::new(status::FAILED, format!("cannot write `{}`: {why}", path.display())).hint(hint)
 }

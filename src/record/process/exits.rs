@@ -1,4 +1,4 @@
-//! Which processes have ended, told from the ends of their threads.
+//! Which processes have ended, by the ends of their threads.
 //!
 //! The first thread of a process may end before the others, and a thread that has just reported its end is still
 //! shown as running for a moment. So a process is looked at after each end of a thread of it, and for a while again.
@@ -44,7 +44,7 @@ impl Endings {
         self.lately.insert(pid, ThreadEnd { time_ns, next_look_ns: 0 });
     }
 
-    /// The processes among those noted that have ended, in ascending order, each told once. `live_thread` gives a
+    /// The processes among those noted that have ended, in ascending order, each returned once. `live_thread` gives a
     /// thread of a process that has not ended.
     pub(crate) fn take_ended(&mut self, now_ns: u64, live_thread: impl Fn(u32) -> Option<u32>) -> Vec<u32> {
         let due = self.lately.iter().filter(|(_, end)| end.is_due(now_ns)).map(|(&pid, _)| pid);

@@ -11,20 +11,20 @@ use std::sync::Arc;
 
 /// Code of one module in one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mapped {
+pub(crate) struct Mapped {
     /// First process address.
-    pub start: u64,
+    pub(crate) start: u64,
     /// First process address behind it.
-    pub end: u64,
+    pub(crate) end: u64,
     /// Process address − module address.
-    pub bias: u64,
+    pub(crate) bias: u64,
     /// The file, or [`ModuleFiles::GENERATED`].
-    pub file: FileId,
+    pub(crate) file: FileId,
     /// When it was mapped, CLOCK_MONOTONIC, ns; 0 when before the recording.
-    pub since_ns: u64,
+    pub(crate) since_ns: u64,
 }
 
-/// Addresses that show another file than the kernel side was told of.
+/// Addresses that show another file than the one published to the kernel side.
 #[derive(Debug, Clone, Copy)]
 struct Replaced {
     start: u64,
@@ -44,13 +44,13 @@ pub(crate) fn is_vsyscall(address: u64) -> bool {
 
 /// One process.
 #[derive(Debug, Default)]
-pub struct Process {
+pub(crate) struct Process {
     /// Name of the process.
-    pub comm: String,
+    pub(crate) comm: String,
     /// How often its number was reused during the recording.
-    pub generation: u32,
+    pub(crate) generation: u32,
     /// exec calls seen; what the kernel side counts too.
-    pub exec_seq: u32,
+    pub(crate) exec_seq: u32,
     /// By start, never overlapping.
     mappings: Vec<Mapped>,
     /// Mappings that are gone, with the time of their end.
@@ -59,9 +59,9 @@ pub struct Process {
     /// When the mappings last changed, ns.
     changed_ns: u64,
     /// Frames of user addresses (with marks) and the file each is in, valid for the present mappings.
-    pub frames: FxHashMap<u64, (FrameId, FileId)>,
+    pub(crate) frames: FxHashMap<u64, (FrameId, FileId)>,
     /// Where the names of its generated code are, once it has any.
-    pub perf_map: Option<Arc<PerfMapSource>>,
+    pub(crate) perf_map: Option<Arc<PerfMapSource>>,
     /// The dump that names its generated code by time, if there is one.
     pub(crate) jit_dump: Option<DumpOf>,
     /// When the mappings had last changed in which that was looked for, ns.
@@ -69,27 +69,27 @@ pub struct Process {
     /// When it was forked, ns, if that was seen.
     pub(crate) forked_ns: Option<u64>,
     /// Its generated code uses rbp for other things than frame pointers: a Java machine's as a rule.
-    pub lacks_frame_pointers: bool,
+    pub(crate) lacks_frame_pointers: bool,
     /// Time of its last exec, ns.
-    pub exec_ns: u64,
+    pub(crate) exec_ns: u64,
     /// Time of the last re-read after an unknown address, ns.
-    pub reread_ns: u64,
+    pub(crate) reread_ns: u64,
     /// Since when the kernel side has counted other exec calls than were heard of, ns; 0 when it agrees.
-    pub mismatch_ns: u64,
+    pub(crate) mismatch_ns: u64,
     /// Inherited at fork and unchanged since: the kernel side has done the same, if it knew the parent.
-    pub is_inherited: bool,
+    pub(crate) is_inherited: bool,
     /// It has ended.
-    pub has_ended: bool,
+    pub(crate) has_ended: bool,
     /// The kernel side needs to hear of its mappings.
-    pub is_dirty: bool,
-    /// It is among those that are looked at before the kernel side is told of anything.
+    pub(crate) is_dirty: bool,
+    /// It is among those that are looked at before anything is published to the kernel side.
     pub(super) is_touched: bool,
     /// The kernel side had no room for it.
     pub(super) is_refused: bool,
-    /// Mappings of it that the kernel side was not told of: there are too many.
+    /// Mappings of it that were not published to the kernel side: there are too many.
     pub(crate) cut: u64,
     /// Whether the kernel side shall know of it at all.
-    pub is_target: bool,
+    pub(crate) is_target: bool,
 }
 
 /// Most mappings that are remembered after they are gone, per process.
@@ -102,7 +102,7 @@ impl Process {
     }
 
     /// Adds a mapping; what it covers of older ones is gone from then on.
-    pub fn map(&mut self, new: Mapped) {
+    pub(crate) fn map(&mut self, new: Mapped) {
         if self.mappings.iter().any(|old| Mapped { since_ns: new.since_ns, ..*old } == new) {
             return;
         }
@@ -189,7 +189,7 @@ impl Process {
     }
 
     /// Forgets all mappings, as exec does.
-    pub fn unmap_all(&mut self, time_ns: u64) {
+    pub(crate) fn unmap_all(&mut self, time_ns: u64) {
         self.past.extend(self.mappings.drain(..).map(|mapping| (mapping, time_ns)));
         (self.jit_dump, self.forked_ns) = (None, None);
         self.changed(time_ns);
@@ -206,7 +206,7 @@ impl Process {
     }
 
     /// Replaces all mappings by what /proc says now, keeping the times of those that are unchanged.
-    pub fn set_mappings(&mut self, mut now: Vec<Mapped>, time_ns: u64) {
+    pub(crate) fn set_mappings(&mut self, mut now: Vec<Mapped>, time_ns: u64) {
         for mapping in &mut now {
             let old =
                 self.mappings.iter().find(|old| Mapped { since_ns: mapping.since_ns, ..**old } == *mapping);
@@ -225,7 +225,7 @@ impl Process {
     }
 
     /// The mapping that `address` was in at `time_ns`.
-    pub fn find(&self, address: u64, time_ns: u64) -> Option<&Mapped> {
+    pub(crate) fn find(&self, address: u64, time_ns: u64) -> Option<&Mapped> {
         let index = self.mappings.partition_point(|mapping| mapping.start <= address);
         let present = index.checked_sub(1).map(|index| &self.mappings[index]);
         if let Some(mapping) = present.filter(|m| address < m.end && m.since_ns <= time_ns) {
@@ -240,7 +240,7 @@ impl Process {
     }
 
     /// Whether `time_ns` is within the time of the present mappings.
-    pub fn is_present(&self, time_ns: u64) -> bool {
+    pub(crate) fn is_present(&self, time_ns: u64) -> bool {
         time_ns >= self.changed_ns
     }
 
@@ -250,7 +250,7 @@ impl Process {
     }
 
     /// The present mappings, by start.
-    pub fn mappings(&self) -> &[Mapped] {
+    pub(crate) fn mappings(&self) -> &[Mapped] {
         &self.mappings
     }
 
@@ -260,7 +260,7 @@ impl Process {
     }
 
     /// The kernel side's view of the mappings, under a stamp that no other entry has; the second value counts those that did not fit.
-    pub fn kernel_entry(&self, stamp: u64, files: &ModuleFiles) -> (Box<prof_process>, usize) {
+    pub(crate) fn kernel_entry(&self, stamp: u64, files: &ModuleFiles) -> (Box<prof_process>, usize) {
         let mut entry = empty_entry();
         entry.stamp = stamp;
         let mut count = 0;

@@ -44,7 +44,7 @@ pub(crate) fn is_alive(tid: u32) -> bool {
         Ok(stat) => stat,
         Err(error) => return !is_gone(&error),
     };
-    // The name, in parentheses, may hold anything; the state is behind the last one.
+    // The name, in parentheses, may hold anything; the state is after the last one.
     let state = stat.iter().rposition(|&byte| byte == b')').and_then(|end| stat.get(end + 2));
     !matches!(state, Some(b'Z' | b'X') | None)
 }
@@ -92,7 +92,7 @@ pub(crate) fn process_of_thread(tid: u32) -> io::Result<Option<u32>> {
 }
 
 /// Number of a process in the PID namespace that it is in itself.
-pub fn innermost_number(pid: u32) -> Option<u32> {
+pub(crate) fn innermost_number(pid: u32) -> Option<u32> {
     status_field(pid, "NSpid").ok()??.split_ascii_whitespace().next_back()?.parse().ok()
 }
 
@@ -134,13 +134,13 @@ pub(crate) fn parent(pid: u32) -> Option<u32> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct CpuTime {
     /// In its own code.
-    pub user_ns: u64,
+    pub(crate) user_ns: u64,
     /// In the kernel.
-    pub system_ns: u64,
+    pub(crate) system_ns: u64,
     /// The same of children that have ended, with theirs.
-    pub children_user_ns: u64,
+    pub(crate) children_user_ns: u64,
     /// As the other.
-    pub children_system_ns: u64,
+    pub(crate) children_system_ns: u64,
 }
 
 impl CpuTime {
@@ -218,7 +218,7 @@ pub(crate) fn code_mappings(pid: u32) -> io::Result<Vec<CodeMapping>> {
 
 /// Executable mappings in the text of /proc/PID/maps (proc_pid_maps(5)). Lines of another form are
 /// passed over.
-pub fn parse_maps(text: &[u8]) -> Vec<CodeMapping> {
+pub(crate) fn parse_maps(text: &[u8]) -> Vec<CodeMapping> {
     text.split(|&byte| byte == b'\n').filter_map(parse_maps_line).collect()
 }
 

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// All processes that were seen, by process id.
 #[derive(Debug, Default)]
-pub struct Processes {
+pub(crate) struct Processes {
     by_pid: FxHashMap<u32, Process>,
     /// Processes whose number was taken by another, with the time when that was, ns. Samples of theirs may still come.
     former: Vec<(u32, Process, u64)>,
@@ -17,7 +17,7 @@ pub struct Processes {
     /// Processes that have ended and still have their code, by number and generation, with the time when it was noticed,
     /// ns.
     ended: VecDeque<(u64, u32, u32)>,
-    /// Processes that may have changed since the kernel side was told last: all that somebody asked for in order to change
+    /// Processes that may have changed since they were published last: all that somebody asked for in order to change
     /// them.
     touched: FxHashSet<u32>,
     /// Whoever runs is recorded.
@@ -26,12 +26,12 @@ pub struct Processes {
 
 impl Processes {
     /// The process, if it was seen.
-    pub fn get(&self, pid: u32) -> Option<&Process> {
+    pub(crate) fn get(&self, pid: u32) -> Option<&Process> {
         self.by_pid.get(&pid)
     }
 
     /// The process, if it was seen.
-    pub fn get_mut(&mut self, pid: u32) -> Option<&mut Process> {
+    pub(crate) fn get_mut(&mut self, pid: u32) -> Option<&mut Process> {
         self.by_pid.get_mut(&pid).map(|process| touch(&mut self.touched, pid, process))
     }
 
@@ -42,7 +42,7 @@ impl Processes {
         living.map(|(&pid, process)| (pid, touch(touched, pid, process)))
     }
 
-    /// Has `tell` tell the kernel side of each target that has changed since it was told last. One that is still dirty
+    /// Has `tell` publish each target that has changed since it was published last. One that is still dirty
     /// after that comes again the next time. Returns those that were refused, and why, each once until it is taken.
     pub(crate) fn tell_changed(
         &mut self,
@@ -75,7 +75,7 @@ impl Processes {
         self.former_index(pid, time_ns).map(|index| &self.former[index].1).or_else(|| self.by_pid.get(&pid))
     }
 
-    /// As [`Processes::at`], to be changed in what the kernel side is not told of.
+    /// As [`Processes::at`], to be changed in what is not published to the kernel side.
     pub(crate) fn at_mut(&mut self, pid: u32, time_ns: u64) -> Option<&mut Process> {
         match self.former_index(pid, time_ns) {
             Some(index) => Some(&mut self.former[index].1),
@@ -111,7 +111,7 @@ impl Processes {
     }
 
     /// The process; read from /proc when it is new.
-    pub fn get_or_read(&mut self, pid: u32, files: &mut ModuleFiles) -> &mut Process {
+    pub(crate) fn get_or_read(&mut self, pid: u32, files: &mut ModuleFiles) -> &mut Process {
         let generation = self.generations.get(&pid).copied().unwrap_or(0);
         let process = self.by_pid.entry(pid).or_insert_with(|| {
             let comm = proc_fs::comm(pid).unwrap_or_default();
@@ -123,7 +123,7 @@ impl Processes {
     }
 
     /// Adds a process of which nothing is mapped yet: one that is about to call exec.
-    pub fn add_empty(&mut self, pid: u32) {
+    pub(crate) fn add_empty(&mut self, pid: u32) {
         self.insert(pid, Process::target(String::new(), 0, EXEC_PENDING));
     }
 
@@ -203,7 +203,7 @@ mod tests {
         processes
     }
 
-    /// The processes that the kernel side would be told of now, in ascending order.
+    /// The processes that would be published to the kernel side now, in ascending order.
     fn told(processes: &mut Processes) -> Vec<u32> {
         let mut pids = Vec::new();
         let refused = processes.tell_changed(|pid, process| {

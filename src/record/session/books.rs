@@ -52,7 +52,7 @@ impl Session<'_> {
     }
 
     /// Notes what the books have and the recording has not. `ended` is the CPU time of a launched command at its end.
-    pub(in crate::record) fn close_books(
+    pub(crate) fn close_books(
         &mut self,
         has_launched: bool,
         ended: Option<(u32, CpuTime)>,
@@ -60,11 +60,12 @@ impl Session<'_> {
         let accounts = self.kernel.counters()?.get(Counter::Account);
         let used = self.books.cpu_use.since(ended);
         let pending = self.books.is_pending && self.waits.is_some() && accounts == 0 && used.user_ns > 0;
+        let running = self.collector.running_totals();
         let profile = &mut self.collector.profile;
         profile.count(counter::THREADS_UNACCOUNTED, self.books.unaccounted + u64::from(pending));
-        if profile.event_named("on-cpu").is_some() {
+        if let Some(running) = running {
             let sampled = Sampled {
-                samples: self.collector.totals.samples,
+                samples: running.samples,
                 period_ns: perf_event::period_ns(profile.meta.effective_hz),
                 // Only of what was started for it, everything that was started since is known.
                 has_children: self.follows_children && has_launched,

@@ -29,13 +29,13 @@ struct Used {
 
 /// What was used in a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CostOf {
+pub(crate) struct CostOf {
     /// Its length, ns.
-    pub length_ns: u64,
+    pub(crate) length_ns: u64,
     /// CPU time of `prof` in it, ns.
-    pub cpu_ns: u64,
+    pub(crate) cpu_ns: u64,
     /// Run time of the BPF programs in it, ns.
-    pub bpf_ns: u64,
+    pub(crate) bpf_ns: u64,
 }
 
 /// The cost of a recording that goes on, of late.

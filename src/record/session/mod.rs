@@ -4,51 +4,41 @@
 //! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
 //! known.
 
+mod attach;
 mod books;
 pub(crate) mod cost;
 mod publish;
+pub(super) mod signal_relay;
 pub(crate) mod signals;
 pub(crate) mod state;
 mod stop;
 pub(crate) mod stop_reason;
+pub(super) mod until_end;
 
 use self::state::Refusals;
 use super::collect::collector::Collector;
 use super::collect::deferred_walks;
-use super::collect::kernel_frames::KernelFrames;
-use super::environment::machine::{effective_hz, online_cpus, system_meta};
-use super::environment::namespaces::{Translation, monotonic_ns};
-use super::environment::{descriptors, memory_limit, namespaces, rights, seccomp};
-use super::kernel::attach::{KernelConfig, KernelSide};
-use super::kernel::capacity::{page_capacity, row_capacity};
+use super::environment::namespaces::monotonic_ns;
+use super::kernel::attach::KernelSide;
 use super::kernel::drain::{Batch, Drain, wait_for};
-use super::kernel::perf_event;
-use super::kernel::perf_event::{SAMPLE_CLOCK, SidebandRing};
 use super::kernel::sideband::Sideband;
-use super::kernel::types::TypesLack;
 use super::kernel::wait_config::WaitConfig;
-use super::modules::{ModuleFiles, TableCache, Wanted};
-use super::options::{CallGraph, Children, Rate, RecordOptions, Target};
+use super::modules::{ModuleFiles, Wanted};
+use super::options::RecordOptions;
 use super::process::exits::Endings;
 use super::process::table::Processes;
 use super::process::{mappings, proc_fs};
 use super::target::children;
 use super::target::children::Family;
-use super::target::search::Found;
-use crate::base::failure::{Failure, status};
-use crate::base::privilege;
+use super::target::search::FoundTarget;
 use crate::bpf::{Counter, RescueEvent, SampleEvent};
-use crate::profile::{Meta, Profile, counter};
-use anyhow::Context;
-use libbpf_rs::OpenObject;
+use crate::profile::counter;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags};
 use state::Books;
-use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 /// Nice value of the thread that records.
 const READER_PRIORITY: i32 = -10;
@@ -56,29 +46,26 @@ const READER_PRIORITY: i32 = -10;
 const FORMER_NS: u64 = 3 * deferred_walks::PATIENCE_NS / 2;
 /// Files that are mapped no more are looked for this often, ns.
 const CLOSING_INTERVAL_NS: u64 = 5_000_000_000;
-/// The target is looked at so often while none of its threads is known to have ended.
-const TARGET_LOOK_INTERVAL_NS: u64 = 20_000_000;
+/// The target is looked at so often while none of its threads is known to have ended; the kernel reports ends.
+const TARGET_LOOK_INTERVAL_NS: u64 = 100_000_000;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// Longest wait for the tables of a command that has not begun, and of all that is left at the end.
 const TABLE_PATIENCE: Duration = Duration::from_secs(3);
-/// By then, from the start of attaching on, what runs is sampled, whether its tables are there or not: until they are, its
-/// samples are rescued, as far as there is room for copies of large stacks.
-const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
-/// The same where there is room for copies of all stacks, since they are small.
-const SMALL_STACKS_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A running recording.
 #[derive(Debug)]
-pub struct Session<'obj> {
+pub(crate) struct Session<'obj> {
     kernel: KernelSide<'obj>,
     /// One event per CPU, until sampling begins.
     samplers: Vec<OwnedFd>,
+    /// The same of each counter.
+    counters: Vec<Vec<OwnedFd>>,
     waits: Option<WaitConfig>,
     /// Empties the rings.
     drain: Drain,
     /// What was collected so far.
-    pub collector: Collector,
+    pub(crate) collector: Collector,
     /// Processes named by the target that still run.
     roots: FxHashSet<u32>,
     tids: FxHashSet<u32>,
@@ -95,7 +82,7 @@ pub struct Session<'obj> {
     /// Entries given to the kernel side so far; each has its number as stamp.
     stamps: u64,
     /// What was decided at the start that the user should know.
-    pub notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
     is_budget_reached: bool,
     /// When files that are mapped no more were looked for last, ns.
     last_closing_ns: u64,
@@ -112,217 +99,22 @@ pub struct Session<'obj> {
 
 /// How a session is started.
 #[derive(Debug)]
-pub struct Start<'a> {
+pub(crate) struct Start<'a> {
     /// What to record.
-    pub options: &'a RecordOptions,
+    pub(crate) options: &'a RecordOptions,
     /// The target, found.
-    pub found: &'a Found,
+    pub(crate) found: &'a FoundTarget,
     /// Files whose tables are wanted before any process maps them.
-    pub preload: Vec<PathBuf>,
+    pub(crate) preload: Vec<PathBuf>,
     /// The recorder's own command line.
-    pub command: Vec<String>,
+    pub(crate) command: Vec<String>,
     /// Somebody looks at it while it goes on.
-    pub is_watched: bool,
+    pub(crate) is_watched: bool,
 }
 
 impl<'obj> Session<'obj> {
-    /// Attaches to the target. Sampling begins with [`Session::begin`].
-    ///
-    /// # Errors
-    ///
-    /// A [`Failure`] that names the missing right or feature.
-    /// Of the two `objects` the second is used if the kernel refuses the programs of waits.
-    pub fn attach(objects: &'obj mut [MaybeUninit<OpenObject>; 2], start: Start<'_>) -> anyhow::Result<Self> {
-        let Start { options, found, preload, command, is_watched } = start;
-        let began = Instant::now();
-        let mut notices = found.notices.clone();
-        notices.extend(memory_limit::notice());
-        if let Some(lack) = TypesLack::of_this_kernel() {
-            return Err(Failure::new(status::FAILED, format!("cannot load the samplers: {}", lack.why()))
-                .hint(lack.cure())
-                .into());
-        }
-        let cpus = online_cpus()?;
-        let hz = effective_hz(options, &mut notices);
-        let samplers = cpus
-            .iter()
-            .map(|&cpu| {
-                perf_event::open_sampler(cpu, hz, options.user_only)
-                    .map_err(|error| sampler_failure(cpu, found, &error))
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        let sidebands = cpus
-            .iter()
-            .map(|&cpu| {
-                SidebandRing::open(cpu).map_err(|error| {
-                    let what = format!("cannot follow mappings on CPU {cpu}");
-                    if descriptors::is_lack(&error) {
-                        return descriptors::lack(&what);
-                    }
-                    Failure::new(status::FAILED, format!("{what}: {error}"))
-                        .hint("the limit on locked memory may be too low: ulimit -l unlimited")
-                })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-
-        let meta = Meta {
-            prof_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command,
-            cpus: cpus.len() as u32,
-            target: found.label.clone(),
-            target_name: found.name.clone(),
-            target_pids: found.pids.clone(),
-            threads_at_start: found.threads,
-            requested_hz: match options.rate {
-                Rate::Hz(asked) => asked,
-                Rate::Default => options.target.default_hz(),
-                Rate::Max => hz,
-            },
-            effective_hz: hz,
-            clock: SAMPLE_CLOCK.to_owned(),
-            user_only: options.user_only,
-            pid_namespace: namespaces::pid_namespace(),
-            is_command: matches!(options.target, Target::Launch(_)),
-            ..system_meta()
-        };
-        let mut waits = None;
-        match options.waits.as_ref().map(WaitConfig::for_this_kernel).transpose() {
-            Ok(config) => waits = config.map(|config| WaitConfig { is_watched, ..config }),
-            Err(why) if options.on_cpu => notices.push(format!("off-CPU time is not recorded: {why}")),
-            Err(why) => {
-                let what = format!("off-CPU time cannot be recorded on this kernel: {why}");
-                return Err(Failure::new(status::FAILED, what)
-                    .hint("record running time:  prof record -e cpu …")
-                    .into());
-            }
-        }
-        if waits.is_some()
-            && !found.pids.is_empty()
-            && found.pids.iter().all(|&pid| proc_fs::is_of_kernel(pid))
-        {
-            let whose = format!("{} is of the kernel", found.label);
-            if !options.on_cpu {
-                return Err(Failure::new(
-                    status::FAILED,
-                    format!("{whose}: waits of its threads are not recorded"),
-                )
-                .hint("record running time:  prof record -e cpu …")
-                .into());
-            }
-            notices.push(format!("{whose}: it is recorded while it runs, not while it waits"));
-            waits = None;
-        }
-        let period_ns = perf_event::period_ns(hz);
-        let sampling = format!("{SAMPLE_CLOCK} at {hz} Hz per CPU");
-        let mut files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
-        if files.wants_tables() {
-            match TableCache::open() {
-                Ok(cache) => files.use_cache(cache),
-                Err(why) => files.failures.push(format!("unwind tables are not cached: {why}")),
-            }
-        }
-        let kernel_frames = KernelFrames::new(!options.user_only || waits.is_some());
-        let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
-        collector.dumps.is_watched = is_watched;
-        if options.on_cpu {
-            collector.add_samples(sampling, period_ns);
-        }
-
-        collector.files.open_own_vdso();
-        #[cfg(feature = "testing")]
-        if let Some(path) = &options.stack_copies {
-            collector.copies = Some(super::collect::stack_copies::StackCopies::create(path)?);
-        }
-        for path in preload {
-            if let Ok(file) = privilege::as_user(|| std::fs::File::open(&path)) {
-                collector.files.preload(file, &path);
-            }
-        }
-        let is_system_wide = options.target == Target::System;
-        collector.processes.is_system_wide = is_system_wide;
-        let pids = if is_system_wide { proc_fs::processes()? } else { found.pids.clone() };
-        for &pid in &pids {
-            collector.processes.get_or_read(pid, &mut collector.files);
-        }
-
-        let mut config = KernelConfig {
-            filter: options.target.filter(),
-            follow_children: options.children != Children::None,
-            follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
-            on_cpu: options.on_cpu,
-            translation: Translation::of_self(),
-            waits,
-            row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
-            page_capacity: page_capacity(&collector.files),
-            table_budget_bytes: options.table_budget_bytes,
-            hz,
-            copy_every_stack: collector.copies.is_some(),
-            cpus,
-        };
-        let [first, second] = objects;
-        let kernel = match KernelSide::attached(first, &config, &found.tids) {
-            Err(error) if waits.is_some() && options.on_cpu => {
-                waits = None;
-                config.waits = None;
-                let kernel = KernelSide::attached(second, &config, &found.tids)?;
-                let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hints.first().cloned());
-                let hint = hint.unwrap_or("`prof doctor` tells what this kernel lacks".to_owned());
-                notices.push(format!("off-CPU time is not recorded: {error:#}; {hint}"));
-                kernel
-            }
-            loaded => loaded?,
-        };
-        if let Some(waits) = &waits {
-            collector.add_waits(waits.describe());
-        }
-        let drain = Drain::start(kernel.rings(sidebands)?, Arc::clone(&kernel.stopper))
-            .context("cannot start a thread that reads the ring buffers")?;
-        let mut session = Session {
-            kernel,
-            samplers,
-            waits,
-            drain,
-            collector,
-            roots: found.pids.iter().copied().collect(),
-            tids: found.tids.iter().copied().collect(),
-            deferred: Vec::new(),
-            rescues: FxHashMap::default(),
-            is_system_wide,
-            follows_children: options.children != Children::None || is_system_wide,
-            start_ns: monotonic_ns(),
-            stop_ns: None,
-            refusals: Refusals::default(),
-            endings: Endings::default(),
-            books: Books::default(),
-            stamps: 0,
-            notices,
-            is_budget_reached: false,
-            last_closing_ns: 0,
-            next_target_look_ns: 0,
-            is_limit_reached: false,
-            parent: matches!(options.target, Target::Pids(_) | Target::Name(_))
-                .then(|| (found.name.clone(), found.pids.len() == 1))
-                .filter(|_| options.children != Children::None),
-            used_ns: (0, None),
-        };
-        session.publish_roots()?;
-        let (patience, wanted) = match options.target {
-            Target::Launch(_) => (TABLE_PATIENCE, Wanted::Whole),
-            Target::System => (FIRST_SAMPLE_PATIENCE.saturating_sub(began.elapsed()), Wanted::First),
-            _ => {
-                let has_small = found.pids.iter().all(|&pid| proc_fs::has_small_stacks(pid));
-                let patience = if has_small { SMALL_STACKS_PATIENCE } else { FIRST_SAMPLE_PATIENCE };
-                (patience.saturating_sub(began.elapsed()), Wanted::First)
-            }
-        };
-        session.place_tables(patience, wanted);
-        // What was mapped while the tables were compiled.
-        session.take()?;
-        Ok(session)
-    }
-
     /// Starts sampling; times count from now. It ends by itself after `duration`, whatever this thread does then.
-    pub fn begin(&mut self, duration: Option<Duration>) -> anyhow::Result<()> {
+    pub(crate) fn begin(&mut self, duration: Option<Duration>) -> anyhow::Result<()> {
         self.start_ns = match &self.waits {
             Some(_) => self.kernel.start_waits()?,
             None => monotonic_ns(),
@@ -334,12 +126,15 @@ impl<'obj> Session<'obj> {
             .map_or(0, |since| since.as_nanos() as u64);
         self.collector.set_start(self.start_ns);
         self.kernel.attach_samplers(std::mem::take(&mut self.samplers))?;
+        for (number, events) in (1..).zip(std::mem::take(&mut self.counters)) {
+            self.kernel.attach_counter(number, events)?;
+        }
         if let Some(duration) = duration {
             let length_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
             self.drain.set_deadline(self.start_ns.saturating_add(length_ns));
         }
         self.open_books()?;
-        self.used_ns = (cost::own().0, None);
+        self.used_ns = (self.used_but_for_setup_ns(), None);
         self.collector.kernel.start_loading();
         self.note_unrecorded_children();
         self.collector.profile.meta.notices = self.notices.clone();
@@ -364,11 +159,17 @@ impl<'obj> Session<'obj> {
     /// What this process has used while it recorded, ns.
     fn recording_cpu_ns(&self) -> u64 {
         let (begin_ns, end_ns) = self.used_ns;
-        end_ns.unwrap_or_else(|| cost::own().0).saturating_sub(begin_ns)
+        end_ns.unwrap_or_else(|| self.used_but_for_setup_ns()).saturating_sub(begin_ns)
+    }
+
+    /// What this process has used so far, ns, without the reading of the kernel's names: that is part of setting up, although
+    /// it is done when sampling has begun.
+    fn used_but_for_setup_ns(&self) -> u64 {
+        cost::own().0.saturating_sub(self.collector.kernel.load_cost_ns())
     }
 
     /// Makes a process that is about to call exec a target: a launched command.
-    pub fn add_launched(&mut self, pid: u32) -> anyhow::Result<()> {
+    pub(crate) fn add_launched(&mut self, pid: u32) -> anyhow::Result<()> {
         self.roots.insert(pid);
         self.collector.profile.meta.target_pids.push(pid);
         self.collector.processes.add_empty(pid);
@@ -381,7 +182,7 @@ impl<'obj> Session<'obj> {
     /// # Errors
     ///
     /// When the rings cannot be read.
-    pub fn wait(&mut self, patience: Duration, others: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
+    pub(crate) fn wait(&mut self, patience: Duration, others: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
         let fds = others.iter().copied().chain([self.drain.news()]);
         let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         wait_for(&mut fds, patience)?;
@@ -398,7 +199,7 @@ impl<'obj> Session<'obj> {
     /// # Errors
     ///
     /// As [`Session::wait`].
-    pub fn take(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn take(&mut self) -> anyhow::Result<()> {
         let batches = self.drain.receive_all()?;
         self.add(batches);
         Ok(())
@@ -507,7 +308,7 @@ impl<'obj> Session<'obj> {
     }
 
     /// Whether the target has ended. It is looked at after each end of a thread of it, and now and then.
-    pub fn target_has_ended(&mut self) -> bool {
+    pub(crate) fn target_has_ended(&mut self) -> bool {
         let now_ns = monotonic_ns();
         if self.is_system_wide || now_ns < self.next_target_look_ns {
             return false;
@@ -521,13 +322,16 @@ impl<'obj> Session<'obj> {
     }
 
     /// Time since the start.
-    pub fn elapsed(&self) -> Duration {
+    pub(crate) fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.stop_ns.unwrap_or_else(monotonic_ns).saturating_sub(self.start_ns))
     }
 
     /// Samples lost so far.
-    pub fn lost(&self) -> u64 {
-        let of_kernel = self.kernel.counters().map_or(0, |counters| counters.get(Counter::RingFull));
+    pub(crate) fn lost(&self) -> u64 {
+        let of_kernel = self
+            .kernel
+            .counters()
+            .map_or(0, |counters| counters.get(Counter::RingFull) + counters.get(Counter::CountsFull));
         of_kernel + self.collector.profile.counter(counter::LOST_BAD_RECORD)
     }
 
@@ -543,12 +347,12 @@ impl<'obj> Session<'obj> {
     }
 
     /// How long the BPF programs took to load, verification included.
-    pub fn load_time(&self) -> Duration {
+    pub(crate) fn load_time(&self) -> Duration {
         self.kernel.load_time
     }
 
     /// Rows of unwind tables written for the kernel side so far, and how long that took.
-    pub fn written_rows(&self) -> (u64, Duration) {
+    pub(crate) fn written_rows(&self) -> (u64, Duration) {
         self.kernel.tables.written
     }
 
@@ -607,17 +411,4 @@ fn known<'a>(
     files: &mut ModuleFiles,
 ) -> Option<&'a mut mappings::Process> {
     if is_system_wide { Some(processes.get_or_read(pid, files)) } else { processes.get_mut(pid) }
-}
-
-/// Why an event could not be opened.
-fn sampler_failure(cpu: u32, found: &Found, error: &std::io::Error) -> Failure {
-    match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => rights::not_permitted(&format!("cannot sample {}", found.label)),
-        _ if seccomp::filtered_calls().contains(&"perf_event_open") => {
-            rights::not_permitted(&format!("cannot sample {}", found.label))
-        }
-        _ if descriptors::is_lack(error) => descriptors::lack(&format!("cannot sample CPU {cpu}")),
-        _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
-            .hint("see what this kernel lacks: prof doctor"),
-    }
 }

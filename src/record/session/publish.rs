@@ -1,4 +1,4 @@
-//! What the kernel side is told: processes, files, and tables of them.
+//! What is published to the kernel side: processes, files, and tables of them.
 //!
 //! It has room for so many, and memory may be short. What it does not take is counted, and no reason to end: a process is
 //! tried again, and of a file that it does not know user space tells it each mapping.
@@ -27,7 +27,7 @@ impl Session<'_> {
     ///
     /// # Errors
     ///
-    /// A [`Failure`] that names a process of which the kernel side cannot be told.
+    /// A [`Failure`] that names a process that cannot be published to the kernel side.
     pub(super) fn publish_roots(&mut self) -> anyhow::Result<()> {
         let refused = self.publish();
         let root =

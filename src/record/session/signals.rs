@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// The signals that this process was told to ignore and takes all the same, one bit each. Signals are a process's, so
+/// The signals that this process was started to ignore and takes all the same, one bit each. Signals are a process's, so
 /// this is one, too.
 static TAKEN_THOUGH_IGNORED: AtomicU64 = AtomicU64::new(0);
 
@@ -18,7 +18,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Starts to count SIGINT, SIGTERM and SIGHUP instead of dying of them. A hang-up that this process was told to
+    /// Starts to count SIGINT, SIGTERM and SIGHUP instead of dying of them. A hang-up that this process was started to
     /// ignore (nohup) stays ignored. The others never do: they are how a recording ends, and shells have what they
     /// start with `&` in a script ignore SIGINT.
     pub(crate) fn install() -> io::Result<Self> {

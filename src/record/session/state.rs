@@ -1,4 +1,4 @@
-//! What a session remembers of what it has told the kernel side and read from it.
+//! What a session remembers of what it has published to the kernel side and read from it.
 
 use crate::profile::counter;
 use crate::record::process::mappings::Process;

@@ -33,8 +33,28 @@ impl Session<'_> {
     }
 
     /// Stops sampling and takes what is left. The end record still lacks the cost of what follows.
-    pub fn stop(&mut self, reason: &str) -> anyhow::Result<()> {
-        self.used_ns.1 = Some(cost::own().0);
+    pub(crate) fn stop(&mut self, reason: &str) -> anyhow::Result<()> {
+        self.used_ns.1 = Some(self.used_but_for_setup_ns());
+        let counters = self.take_what_is_left()?;
+        if let Some(copies) = self.collector.copies.take() {
+            copies.finish(counters.get(Counter::CopyFull))?;
+        }
+        self.count(&counters);
+        self.collector.profile.end = Some(End {
+            duration_ns: self.elapsed().as_nanos() as u64,
+            reason: reason.to_owned(),
+            bpf_ns: counters.bpf_ns(),
+            bpf_runs: counters.bpf_runs(),
+            cpu_ns: cost::own().0,
+            recording_cpu_ns: Some(self.recording_cpu_ns()),
+            threads: self.collector.totals.threads.len() as u32,
+            ..End::default()
+        });
+        Ok(())
+    }
+
+    /// Stops the kernel side, and adds all that it has sent. Returns what it has counted.
+    fn take_what_is_left(&mut self) -> anyhow::Result<CounterValues> {
         let counters = self.kernel.counters();
         let stop_ns = self.kernel.stopper.stop();
         let mut batches = Vec::new();
@@ -57,15 +77,15 @@ impl Session<'_> {
         }
         self.collector.retry_waiting(u64::MAX);
         self.collector.release_held();
-        if let Some(copies) = self.collector.copies.take() {
-            copies.finish(counters.get(Counter::CopyFull))?;
-        }
+        Ok(counters)
+    }
+
+    /// Puts what was counted into the profile.
+    fn count(&mut self, counters: &CounterValues) {
         let files = &self.collector.files;
         let (evicted, failed, unopened) = (files.evicted, files.failed, files.without_descriptor());
-        let duration_ns = self.elapsed().as_nanos() as u64;
-        let recording_cpu_ns = Some(self.recording_cpu_ns());
         let profile = &mut self.collector.profile;
-        for (name, value) in lost_by_kernel(&counters).into_iter().chain([never_sent(&counters)]) {
+        for (name, value) in lost_by_kernel(counters).into_iter().chain([never_sent(counters)]) {
             profile.count(name, value);
         }
         profile.count(counter::TABLES_EVICTED, evicted);
@@ -81,6 +101,7 @@ impl Session<'_> {
             ("kernel_idle", Counter::Idle),
             ("kernel_sent", Counter::Sent),
             ("fork_failed", Counter::ForkFailed),
+            ("exec_failed", Counter::ExecFailed),
             ("exec_mapped", Counter::ExecMapped),
             ("found_mapping", Counter::FoundMapping),
             ("entry_reused", Counter::EntryReused),
@@ -92,17 +113,6 @@ impl Session<'_> {
         ] {
             profile.count(name, counters.get(counter));
         }
-        profile.end = Some(End {
-            duration_ns,
-            reason: reason.to_owned(),
-            bpf_ns: counters.bpf_ns(),
-            bpf_runs: counters.bpf_runs(),
-            cpu_ns: cost::own().0,
-            recording_cpu_ns,
-            threads: self.collector.totals.threads.len() as u32,
-            ..End::default()
-        });
-        Ok(())
     }
 
     /// Stops sampling at once, without taking what is left.
@@ -111,7 +121,7 @@ impl Session<'_> {
     }
 }
 
-/// Threads that have ended without a word of their times, or whose times did not fit, once all others are told of.
+/// Threads that have ended without a word of their times, or whose times did not fit, once all others are counted.
 fn never_sent(counters: &CounterValues) -> (&'static str, u64) {
     let [begun, sent, full] =
         [Counter::Account, Counter::AccountSent, Counter::ThreadFull].map(|counter| counters.get(counter));
@@ -119,9 +129,10 @@ fn never_sent(counters: &CounterValues) -> (&'static str, u64) {
 }
 
 /// Of the kernel side's counters those of what was lost, by their names in profiles.
-fn lost_by_kernel(counters: &CounterValues) -> [(&'static str, u64); 5] {
+fn lost_by_kernel(counters: &CounterValues) -> [(&'static str, u64); 6] {
     [
         (counter::LOST_RING_FULL, counters.get(Counter::RingFull)),
+        (counter::LOST_COUNTS, counters.get(Counter::CountsFull)),
         (counter::LOST_WAITS, counters.get(Counter::WaitFull)),
         (counter::LOST_WAIT_NS, counters.get(Counter::WaitFullNs)),
         (counter::WAITS_THINNED, counters.get(Counter::WaitThinned)),

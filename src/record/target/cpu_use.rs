@@ -56,13 +56,13 @@ fn read(whose: Whose) -> Option<CpuTime> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampled {
     /// Samples that were taken and those that were lost.
-    pub samples: u64,
-    /// What one stands for, ns.
-    pub period_ns: u64,
+    pub(crate) samples: u64,
+    /// The weight of one, ns.
+    pub(crate) period_ns: u64,
     /// Children of the target are sampled, too.
-    pub has_children: bool,
+    pub(crate) has_children: bool,
     /// Only while it is not in the kernel.
-    pub user_only: bool,
+    pub(crate) user_only: bool,
 }
 
 /// The CPU time that the target used and of which there is no sample, ns, where that cannot be chance.
@@ -75,7 +75,8 @@ pub(crate) fn unrecorded_ns(used: &CpuTime, sampled: Sampled) -> Option<u64> {
 /// Says so. `counters` are those of the profile.
 pub(crate) fn failure(target: &str, used_ns: u64, counter_of: impl Fn(&str) -> u64) -> Failure {
     let (hits, idle) = (counter_of("kernel_hits"), counter_of("kernel_idle"));
-    let lost = counter_of(counter::LOST_RING_FULL) + counter_of(counter::LOST_BAD_RECORD);
+    let lost = [counter::LOST_RING_FULL, counter::LOST_COUNTS, counter::LOST_BAD_RECORD].map(&counter_of);
+    let lost = lost.into_iter().fold(0, u64::saturating_add);
     let why = match hits.saturating_sub(idle) {
         _ if lost > 0 => format!("{} were lost", units::counted(lost, "sample")),
         0 => "no sampling interrupt came while a CPU was busy".to_owned(),

@@ -18,16 +18,16 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct Child {
     /// Process id.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// The program's file.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     gate: Option<File>,
     failure: File,
     status: Option<i32>,
     /// Becomes readable when it ends; `None` where the kernel has no such thing.
     ended: Option<OwnedFd>,
     /// CPU time that it had used when it ended.
-    pub cpu_time: Option<CpuTime>,
+    pub(crate) cpu_time: Option<CpuTime>,
     /// The signal that killed it.
     signal: Option<i32>,
 }
@@ -273,7 +273,7 @@ pub(crate) fn files_to_preload(program: &Path) -> Vec<PathBuf> {
 }
 
 fn files_of_start(program: &Path) -> Vec<PathBuf> {
-    use crate::unwind::{ElfImage, Limits};
+    use crate::elf::{ElfImage, ElfLimits};
     const PLACES: [&str; 8] = [
         if cfg!(target_arch = "aarch64") { "/lib/aarch64-linux-gnu" } else { "/lib/x86_64-linux-gnu" },
         if cfg!(target_arch = "aarch64") {
@@ -296,7 +296,7 @@ fn files_of_start(program: &Path) -> Vec<PathBuf> {
             continue;
         }
         let Ok(file) = File::open(&path) else { continue };
-        let Ok(elf) = ElfImage::open(&file, &Limits::default()) else { continue };
+        let Ok(elf) = ElfImage::open(&file, &ElfLimits::default()) else { continue };
         let origin = path.parent().map(Path::to_path_buf).unwrap_or_default();
         let run_path =
             elf.run_path().map(|paths| paths.to_string_lossy().replace("$ORIGIN", &origin.to_string_lossy()));

@@ -9,24 +9,24 @@ use crate::record::process::proc_fs;
 
 /// Whom to record, found in the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
+pub(crate) struct FoundTarget {
     /// Processes, by id. Empty for the whole machine.
-    pub pids: Vec<u32>,
+    pub(crate) pids: Vec<u32>,
     /// Threads, when only these are recorded.
-    pub tids: Vec<u32>,
+    pub(crate) tids: Vec<u32>,
     /// Threads alive at the start in all of them.
-    pub threads: u32,
+    pub(crate) threads: u32,
     /// For people: `ingest (pid 4312)`.
-    pub label: String,
+    pub(crate) label: String,
     /// For titles: `ingest`.
-    pub name: String,
+    pub(crate) name: String,
     /// What was found that the user should know.
-    pub notices: Vec<String>,
+    pub(crate) notices: Vec<String>,
 }
 
 impl Target {
     /// The kernel side's filter for this target.
-    pub fn filter(&self) -> Filter {
+    pub(crate) fn filter(&self) -> Filter {
         match self {
             Target::System => Filter::None,
             Target::Tids(_) => Filter::Thread,
@@ -40,7 +40,7 @@ impl Target {
 /// # Errors
 ///
 /// A [`Failure`] when a process or thread does not exist, or no process has the name.
-pub fn find(options: &RecordOptions) -> anyhow::Result<Found> {
+pub(crate) fn find(options: &RecordOptions) -> anyhow::Result<FoundTarget> {
     namespaces::check()?;
     match &options.target {
         Target::Pids(pids) => of_pids(pids.clone(), options.children),
@@ -50,24 +50,24 @@ pub fn find(options: &RecordOptions) -> anyhow::Result<Found> {
             let threads = proc_fs::processes()?
                 .into_iter()
                 .map(|pid| proc_fs::threads(pid).map_or(0, |threads| threads.len() as u32));
-            Ok(Found {
+            Ok(FoundTarget {
                 threads: threads.sum(),
                 label: match namespaces::pid_namespace() {
                     0 => "all processes".to_owned(),
                     _ => "all processes of this PID namespace".to_owned(),
                 },
                 name: "all".to_owned(),
-                ..Found::default()
+                ..FoundTarget::default()
             })
         }
         Target::Launch(command) => {
             let words: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
             let program = std::path::Path::new(words.first().map_or("", String::as_str));
-            Ok(Found {
+            Ok(FoundTarget {
                 threads: 1,
                 label: crate::base::safe_text::shell_line(words.iter().map(String::as_str)),
                 name: program.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                ..Found::default()
+                ..FoundTarget::default()
             })
         }
     }
@@ -87,7 +87,7 @@ fn where_others_are(failure: Failure) -> Failure {
     }
 }
 
-fn of_pids(mut pids: Vec<u32>, children: Children) -> anyhow::Result<Found> {
+fn of_pids(mut pids: Vec<u32>, children: Children) -> anyhow::Result<FoundTarget> {
     pids.sort_unstable();
     pids.dedup();
     let named = pids.clone();
@@ -118,7 +118,7 @@ fn of_pids(mut pids: Vec<u32>, children: Children) -> anyhow::Result<Found> {
         0 => format!("{name} (pid {first})"),
         more => format!("{name} (pid {first} and {} more)", crate::base::units::count(more as u64)),
     };
-    Ok(Found { pids, tids: Vec::new(), threads, label, name, notices })
+    Ok(FoundTarget { pids, tids: Vec::new(), threads, label, name, notices })
 }
 
 /// Takes processes that have ended out of `pids`: they are there until their parents ask for their exit status, and never
@@ -153,12 +153,12 @@ fn leave_out_zombies(pids: &mut Vec<u32>) -> Result<Vec<String>, Failure> {
 }
 
 /// How many processes, other than this one, have this very name.
-pub fn count_named(name: &str) -> usize {
+pub(crate) fn count_named(name: &str) -> usize {
     with_name(&format!("^{}$", regex::escape(name))).map_or(0, |pids| pids.len())
 }
 
-fn of_tids(tids: &[u32]) -> anyhow::Result<Found> {
-    let mut found = Found { tids: tids.to_vec(), threads: tids.len() as u32, ..Found::default() };
+fn of_tids(tids: &[u32]) -> anyhow::Result<FoundTarget> {
+    let mut found = FoundTarget { tids: tids.to_vec(), threads: tids.len() as u32, ..FoundTarget::default() };
     for &tid in tids {
         let Ok(Some(pid)) = proc_fs::process_of_thread(tid) else {
             let failure = Failure::new(status::FAILED, format!("cannot record tid {tid}: no such thread"))

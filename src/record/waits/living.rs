@@ -7,7 +7,7 @@ use crate::profile::ThreadTime;
 #[derive(Debug, Clone)]
 pub(crate) struct Living {
     /// Its time so far.
-    pub time: ThreadTime,
+    pub(crate) time: ThreadTime,
     /// What it does at the end of that.
-    pub doing: Doing,
+    pub(crate) doing: Doing,
 }

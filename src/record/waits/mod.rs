@@ -3,6 +3,8 @@
 
 pub(crate) mod living;
 pub(crate) mod ongoing;
+pub(crate) mod open;
 pub(crate) mod reason;
 pub(crate) mod rows;
+pub(crate) mod state;
 pub(crate) mod unmatched;

@@ -2,78 +2,16 @@
 //! with the last look at them. The recording itself gets each wait when it ends.
 
 use super::living::Living;
-use crate::bpf::{OpenWait, SampleEvent, ThreadTimeEvent, WaitEvent, WatchedThreadEvent};
-use crate::profile::{Outcome, Reason, Sample, StackId, Wait, Waker};
+use super::open::{Found, OpenStack};
+use crate::bpf::{ThreadTimeEvent, WatchedThreadEvent};
+use crate::profile::{Outcome, Reason, Sample, Wait, Waker};
 use crate::record::collect::collector::Collector;
-use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-
-/// Most waits that are kept; the kernel side sends the stack of one only once.
-const MOST: usize = 1 << 16;
-
-/// What the stack of a thread that waits says.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OpenStack {
-    pub stack: Option<StackId>,
-    pub outcome: Outcome,
-    pub reason: Reason,
-}
-
-/// What is known of a wait from its first look on.
-#[derive(Debug)]
-struct Known {
-    what: OpenStack,
-    cpu: u16,
-}
-
-/// A wait that the last look has found.
-#[derive(Debug)]
-struct Found {
-    tgid: u32,
-    comm: Vec<u8>,
-    wait: OpenWait,
-    /// When it was looked at, CLOCK_MONOTONIC, ns.
-    looked_ns: u64,
-}
-
-/// All waits that are not over.
-#[derive(Debug, Default)]
-pub(crate) struct OpenWaits {
-    /// By thread and start. Those of the last look, and those whose record has come late.
-    known: FxHashMap<(u32, u64), Known>,
-    /// Those of the last look, by thread and start.
-    found: BTreeMap<(u32, u64), Found>,
-}
-
-impl OpenWaits {
-    /// The record of a wait has come.
-    pub(crate) fn add(&mut self, sample: &SampleEvent, wait: &WaitEvent, what: OpenStack) {
-        if self.known.len() < MOST {
-            let known = Known { what, cpu: sample.cpu as u16 };
-            self.known.insert((sample.tid, wait.start_ns), known);
-        }
-    }
-
-    /// A wait is over.
-    pub(crate) fn remove(&mut self, tid: u32, start_ns: u64) {
-        self.known.remove(&(tid, start_ns));
-        self.found.remove(&(tid, start_ns));
-    }
-
-    /// Their stacks.
-    pub(crate) fn stacks(&mut self) -> impl Iterator<Item = &mut Option<StackId>> {
-        self.known.values_mut().map(|known| &mut known.what.stack)
-    }
-
-    fn look(&mut self, found: BTreeMap<(u32, u64), Found>) {
-        self.known.retain(|key, _| found.contains_key(key));
-        self.found = found;
-    }
-}
 
 impl Collector {
     /// A look at the threads that live has found these.
     pub(crate) fn threads_are_watched(&mut self, threads: Vec<WatchedThreadEvent>) {
+        let end_ns = threads.iter().map(|thread| thread.time.to_ns).max().unwrap_or(0);
         let mut found = BTreeMap::new();
         let mut living = Vec::with_capacity(threads.len());
         for WatchedThreadEvent { time, open, doing } in threads {
@@ -81,6 +19,8 @@ impl Collector {
             let ThreadTimeEvent { tgid, tid, to_ns: looked_ns, comm, .. } = time;
             found.extend(open.map(|wait| ((tid, wait.start_ns), Found { tgid, comm, wait, looked_ns })));
         }
+        // The accounts of threads that do not run go on until the end of the look: so do their waits.
+        found.values_mut().for_each(|found: &mut Found| found.looked_ns = end_ns);
         if let Some(waits) = self.waits.as_mut() {
             waits.living = Some(living);
             waits.open.look(found);

@@ -3,31 +3,59 @@
 //! Kernel frames end in `_[k]`, inlined user frames in `_[i]`. The stack of a wait ends in its reason, `[lock]`. The
 //! weight is in the event's unit (ns of time), or the number of samples or waits. Lines are sorted by their bytes.
 
+use super::exporter::{Exporter, Rendered};
 use super::text_tree::{Order, TextTree};
 use crate::report::naming::style::NameStyle;
+use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
 use std::io::{self, Write};
 
 /// The lines of a selection, which are made when they are written.
 #[derive(Debug)]
-pub(crate) struct FoldedLines {
+struct FoldedLines {
     tree: TextTree,
     count: bool,
 }
 
 impl FoldedLines {
     /// Weights in the event's unit, or numbers of samples and waits with `count`.
-    pub(super) fn new(selection: &Selection<'_>, names: NameStyle, count: bool) -> Self {
+    fn new(selection: &Selection<'_>, names: NameStyle, count: bool) -> Self {
         FoldedLines { tree: TextTree::new(selection, names), count }
     }
+}
 
-    /// Writes all lines.
-    ///
-    /// # Errors
-    ///
-    /// Those of `out`.
-    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+impl Rendered for FoldedLines {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         self.tree.lines(Order::Bytes, self.count, |stack, value| writeln!(out, "{stack} {value}"))
+    }
+}
+
+/// The format.
+#[derive(Debug)]
+pub(super) struct Folded;
+
+impl Exporter for Folded {
+    fn name(&self) -> &'static str {
+        "folded"
+    }
+
+    fn endings(&self) -> &'static [&'static str] {
+        &[".folded", ".collapsed"]
+    }
+
+    fn key(&self) -> (char, &'static str) {
+        ('f', "folded")
+    }
+
+    fn render(
+        &self,
+        _recording: &Recording,
+        selection: &Selection<'_>,
+        options: &ExportOptions,
+    ) -> anyhow::Result<Box<dyn Rendered>> {
+        let names = options.common.names.unwrap_or(NameStyle::Full);
+        Ok(Box::new(FoldedLines::new(selection, names, options.count)))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Writing what a screen shows to a new file, whose name is chosen so that nothing is replaced.
 
-use super::rendered::Rendered;
+use super::exporter::Rendered;
+use super::formats::ExportFormat;
 use crate::base::privilege;
 use crate::report::options::{
-    ColorWhen, CommonOptions, Destination, ExportFormat, ExportOptions, ReportOptions, SortKey, View,
+    ColorWhen, CommonOptions, ExportOptions, ReportDestination, ReportOptions, ReportView, SortKey,
 };
 use crate::report::print::output;
 use crate::report::print::text::page::Page;
@@ -16,20 +17,30 @@ const MOST_NAMES: u32 = 10_000;
 /// The kinds of files that can be written of a screen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExportShape {
-    /// A flame graph for a browser.
-    Svg,
-    /// One line for each distinct stack.
-    Folded,
+    /// What `prof export` writes.
+    Format(ExportFormat),
     /// A report.
     Text,
 }
 
 impl ExportShape {
-    /// The ending of its files.
-    pub fn ending(self) -> &'static str {
+    /// All of them.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        ExportFormat::ALL.into_iter().map(ExportShape::Format).chain([ExportShape::Text])
+    }
+
+    /// The key that chooses it in the terminal, and its label there.
+    pub(crate) fn key(self) -> (char, &'static str) {
         match self {
-            ExportShape::Svg => "svg",
-            ExportShape::Folded => "folded",
+            ExportShape::Format(format) => format.key(),
+            ExportShape::Text => ('t', "text"),
+        }
+    }
+
+    /// The ending of its files.
+    pub(crate) fn ending(self) -> &'static str {
+        match self {
+            ExportShape::Format(format) => format.name(),
             ExportShape::Text => "txt",
         }
     }
@@ -37,17 +48,17 @@ impl ExportShape {
 
 /// One file to write.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ExportJob {
+pub(crate) struct ExportJob {
     /// Which samples and frames.
-    pub common: CommonOptions,
+    pub(crate) common: CommonOptions,
     /// The kind of file.
-    pub shape: ExportShape,
+    pub(crate) shape: ExportShape,
     /// The report, for text.
-    pub view: View,
+    pub(crate) view: ReportView,
     /// The order of its rows.
-    pub sort: SortKey,
+    pub(crate) sort: SortKey,
     /// Where the files are put, and how their names begin: `/tmp/prof` for `/tmp/prof-1.svg`.
-    pub stem: PathBuf,
+    pub(crate) stem: PathBuf,
 }
 
 impl ExportJob {
@@ -56,13 +67,13 @@ impl ExportJob {
     /// # Errors
     ///
     /// When no sample matches or the file cannot be written.
-    pub fn run(&self, recording: &Recording) -> anyhow::Result<PathBuf> {
+    pub(crate) fn run(&self, recording: &Recording) -> anyhow::Result<PathBuf> {
         let rendered = self.rendered(recording)?;
         for number in 1..MOST_NAMES {
             let mut name = self.stem.clone().into_os_string();
             name.push(format!("-{number}.{}", self.shape.ending()));
             let path = PathBuf::from(name);
-            let destination = Destination::File { path: path.clone(), force: false };
+            let destination = ReportDestination::File { path: path.clone(), force: false };
             // Something of that name is there, whatever it is.
             if privilege::as_user(|| std::fs::symlink_metadata(&path)).is_ok() {
                 continue;
@@ -73,10 +84,12 @@ impl ExportJob {
         anyhow::bail!("cannot write `{}`: too many files of that name", self.stem.display())
     }
 
-    fn rendered(&self, recording: &Recording) -> anyhow::Result<Rendered> {
-        let format = match self.shape {
-            ExportShape::Svg => ExportFormat::Svg,
-            ExportShape::Folded => ExportFormat::Folded,
+    fn rendered(&self, recording: &Recording) -> anyhow::Result<Box<dyn Rendered>> {
+        match self.shape {
+            ExportShape::Format(format) => {
+                let common = self.common.clone();
+                format.render(recording, &ExportOptions { common, icicle: true, ..ExportOptions::default() })
+            }
             ExportShape::Text => {
                 let options = ReportOptions {
                     common: self.common.clone(),
@@ -88,23 +101,9 @@ impl ExportJob {
                     ..ReportOptions::default()
                 };
                 let text = crate::report::print::render::render(recording, &options, &Page::PLAIN)?;
-                return Ok(Rendered::Bytes(text.into_bytes()));
+                Ok(Box::new(text.into_bytes()))
             }
-        };
-        Rendered::new(
-            recording,
-            &ExportOptions {
-                common: self.common.clone(),
-                format,
-                destination: Destination::Stdout,
-                count: false,
-                title: None,
-                subtitle: None,
-                icicle: true,
-                no_meta: false,
-                min_percent: None,
-            },
-        )
+        }
     }
 }
 
@@ -122,8 +121,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let job = ExportJob {
             common: CommonOptions::default(),
-            shape: ExportShape::Folded,
-            view: View::Flat,
+            shape: ExportShape::Format(ExportFormat::FOLDED),
+            view: ReportView::Flat,
             sort: SortKey::default(),
             stem: folder.path().join("prof"),
         };

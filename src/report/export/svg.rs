@@ -4,6 +4,7 @@
 //! into durations afterwards. The document type line, which names an address in the net that no
 //! browser needs, is taken out.
 
+use super::exporter::{Exporter, Rendered};
 use super::palette::palette;
 use super::text_tree::{Order, TextTree};
 use crate::base::failure::{Failure, status};
@@ -13,7 +14,6 @@ use crate::report::model::metric::Metric;
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ExportOptions;
 use crate::report::print::info::date_text;
-use crate::report::print::text::event_title;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
 use anyhow::Context;
@@ -29,19 +29,45 @@ const LEAST_PERCENT: f64 = 0.01;
 /// Most bytes of lines that are drawn: so much memory, and a picture that a browser can show.
 const MOST_BYTES: u64 = 32 << 20;
 
+/// Most boxes that are drawn: a picture of some 20 MB.
+const MOST_BOXES: usize = 60_000;
+
 /// Largest sum of weights that is drawn; as nanoseconds, 146 years.
 const MOST_WEIGHT: u64 = u64::MAX / 4;
+
+/// The format.
+#[derive(Debug)]
+pub(super) struct Svg;
+
+impl Exporter for Svg {
+    fn name(&self) -> &'static str {
+        "svg"
+    }
+
+    fn endings(&self) -> &'static [&'static str] {
+        &[".svg"]
+    }
+
+    fn key(&self) -> (char, &'static str) {
+        ('s', "SVG")
+    }
+
+    fn render(
+        &self,
+        recording: &Recording,
+        selection: &Selection<'_>,
+        options: &ExportOptions,
+    ) -> anyhow::Result<Box<dyn Rendered>> {
+        Ok(Box::new(svg(recording, selection, options)?))
+    }
+}
 
 /// Draws `selection`.
 ///
 /// # Errors
 ///
 /// Status 3 when the samples carry no weight; a failure when they carry more than can be real.
-pub(super) fn svg(
-    recording: &Recording,
-    selection: &Selection<'_>,
-    options: &ExportOptions,
-) -> anyhow::Result<Vec<u8>> {
+fn svg(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions) -> anyhow::Result<Vec<u8>> {
     if selection.total.weight == 0 {
         return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
     }
@@ -53,12 +79,18 @@ pub(super) fn svg(
     let mut tree = TextTree::new(selection, names);
     let least_percent = options.min_percent.unwrap_or(LEAST_PERCENT);
     let whole = if options.count { selection.total.count() } else { selection.total.weight };
-    tree.without_less_than(whole as f64 * least_percent / 100.0, options.count);
-    let cut = cut_to_fit(&mut tree);
+    let least = whole as f64 * least_percent / 100.0;
+    tree.without_less_than(least, options.count);
+    let raised = tree.least_of_largest(MOST_BOXES, options.count).filter(|raised| *raised as f64 > least);
+    if let Some(least) = raised {
+        tree.without_less_than(least as f64, options.count);
+    }
+    let least_percent = raised.map_or(least_percent, |least| units::percent(least, whole));
+    let cut = Cut { depth: cut_to_fit(&mut tree), least_percent: raised.map(|_| least_percent) };
     let mut palette = palette(selection, names);
     let unit = selection.shown.unit;
     let mut drawing = Options::default();
-    drawing.title = xml_line(options.title.as_deref().unwrap_or(&title(recording, selection, options, cut)));
+    drawing.title = xml_line(options.title.as_deref().unwrap_or(&title(recording, selection, options, &cut)));
     drawing.subtitle = subtitle(recording, options).map(|line| xml_line(&line));
     drawing.direction = if options.icicle { Direction::Inverted } else { Direction::Straight };
     // The start of a name tells more than its arguments.
@@ -89,11 +121,20 @@ pub(super) fn svg(
     })
 }
 
+/// What is not drawn, to keep the picture small enough for a browser.
+#[derive(Debug, Default)]
+struct Cut {
+    /// Frames after which deeper stacks end.
+    depth: Option<u32>,
+    /// Boxes narrower than so many percent of the width, where there are too many of them.
+    least_percent: Option<f64>,
+}
+
 /// Cuts the deepest stacks where too much would have to be drawn; returns at how many frames.
 fn cut_to_fit(tree: &mut TextTree) -> Option<u32> {
     let whole = tree.depth();
     let mut depth = whole;
-    while depth > 1 && tree.bytes_within(depth) > MOST_BYTES {
+    while depth > 1 && (tree.bytes_within(depth) > MOST_BYTES || tree.boxes_within(depth) > MOST_BOXES) {
         depth = (depth * 3 / 4).max(1);
     }
     (depth < whole).then(|| {
@@ -104,7 +145,8 @@ fn cut_to_fit(tree: &mut TextTree) -> Option<u32> {
 
 fn count_name(selection: &Selection<'_>, is_count: bool) -> String {
     match selection.shown.unit {
-        _ if is_count => format!("{}s", selection.shown.noun()),
+        _ if is_count => format!("{}s", selection.shown.noun),
+        Unit::Count => selection.shown.title.to_string(),
         Unit::Nanoseconds => "ns".to_owned(),
         Unit::Bytes => "bytes".to_owned(),
         _ => "samples".to_owned(),
@@ -112,25 +154,21 @@ fn count_name(selection: &Selection<'_>, is_count: bool) -> String {
 }
 
 /// `ingest on-CPU, 10.0 s`, and for waits what they are: `ingest off-CPU, number of waits, 10.0 s, without idle waits`.
-fn title(
-    recording: &Recording,
-    selection: &Selection<'_>,
-    options: &ExportOptions,
-    cut: Option<u32>,
-) -> String {
+fn title(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions, cut: &Cut) -> String {
     let meta = &recording.profile.meta;
     let name = if meta.target_name.is_empty() { &meta.target } else { &meta.target_name };
     let event = match selection.shown.metric() {
-        Some(Metric::Wall) => "wall clock (waits in blue)".to_owned(),
-        _ => event_title(selection.shown.name),
+        Metric::Wall => "wall clock (waits in blue)".to_owned(),
+        _ => selection.shown.title.to_string(),
     };
     let what =
         if options.count { format!("number of {}, ", count_name(selection, true)) } else { String::new() };
     let length = units::duration(recording.profile.duration_ns());
     let idle = if selection.hidden_idle.is_empty() { "" } else { ", without idle waits" };
-    let cut = cut
-        .map_or(String::new(), |depth| format!(", stacks cut at {}", units::counted(depth.into(), "frame")));
-    format!("{name} {event}, {what}{length}{idle}{cut}")
+    let narrow = cut.least_percent.map(|least| format!(", boxes under {least:.2}% left out"));
+    let deep = cut.depth.map(|depth| format!(", stacks cut at {}", units::counted(depth.into(), "frame")));
+    let (narrow, deep) = (narrow.unwrap_or_default(), deep.unwrap_or_default());
+    format!("{name} {event}, {what}{length}{idle}{narrow}{deep}")
 }
 
 /// The command and the date, unless something else or nothing is asked for.

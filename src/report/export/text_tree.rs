@@ -17,7 +17,7 @@ type NodeId = u32;
 
 /// A frame below its callers.
 #[derive(Debug)]
-struct Node {
+struct TextTreeNode {
     text: TextId,
     /// Frames above it, the thread among them.
     depth: u32,
@@ -31,7 +31,7 @@ struct Node {
 #[derive(Debug)]
 pub(super) struct TextTree {
     texts: Vec<String>,
-    nodes: Vec<Node>,
+    nodes: Vec<TextTreeNode>,
 }
 
 /// In which order lines come.
@@ -67,7 +67,12 @@ impl TextTree {
             tree: TextTree { texts: Vec::new(), nodes: Vec::new() },
         };
         let root = builder.text(String::new());
-        builder.tree.nodes.push(Node { text: root, depth: 0, own: Amount::default(), children: Vec::new() });
+        builder.tree.nodes.push(TextTreeNode {
+            text: root,
+            depth: 0,
+            own: Amount::default(),
+            children: Vec::new(),
+        });
         let name = |task: &Task| {
             let tid = selection.each_thread.then_some(task.tid);
             safe_text::folded(&thread_name(tables.string(task.comm), tid))
@@ -92,6 +97,15 @@ impl TextTree {
         self.cut(|id, _| (value(totals[id as usize], count) as f64) < least);
     }
 
+    /// The total of the largest box after the `most` largest ones; `None` where there are no more boxes than that. Many may
+    /// have the same.
+    pub(super) fn least_of_largest(&self, most: usize, count: bool) -> Option<u64> {
+        let mut totals: Vec<u64> =
+            self.totals().into_iter().map(|total| value(total, count)).filter(|&n| n > 0).collect();
+        totals.sort_unstable_by(|a, b| b.cmp(a));
+        totals.get(most).copied()
+    }
+
     /// Frames deeper than `depth`, the thread not counted, end in their callers.
     pub(super) fn without_deeper_than(&mut self, depth: u32) {
         self.cut(|_, node| node.depth > depth + 1);
@@ -100,6 +114,11 @@ impl TextTree {
     /// Most frames of a stack.
     pub(super) fn depth(&self) -> u32 {
         self.nodes.iter().map(|node| node.depth.saturating_sub(1)).max().unwrap_or(0)
+    }
+
+    /// Boxes if no stack had more than `depth` frames.
+    pub(super) fn boxes_within(&self, depth: u32) -> usize {
+        self.nodes.iter().filter(|node| node.depth > 0 && node.depth <= depth + 1).count()
     }
 
     /// Bytes of all lines if no stack had more than `depth` frames.
@@ -121,7 +140,7 @@ impl TextTree {
     }
 
     /// Has what is below the boxes that `is_cut` end in their callers.
-    fn cut(&mut self, is_cut: impl Fn(NodeId, &Node) -> bool) {
+    fn cut(&mut self, is_cut: impl Fn(NodeId, &TextTreeNode) -> bool) {
         let totals = self.totals();
         for id in 0..self.nodes.len() {
             let children = std::mem::take(&mut self.nodes[id].children);
@@ -285,7 +304,12 @@ impl Builder<'_> {
             let id = *self.children.entry((at, text)).or_insert(next);
             if id == next {
                 let depth = self.tree.nodes[at as usize].depth + 1;
-                self.tree.nodes.push(Node { text, depth, own: Amount::default(), children: Vec::new() });
+                self.tree.nodes.push(TextTreeNode {
+                    text,
+                    depth,
+                    own: Amount::default(),
+                    children: Vec::new(),
+                });
                 self.tree.nodes[at as usize].children.push(id);
             }
             self.last.push((text, id));

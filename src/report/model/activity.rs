@@ -4,7 +4,7 @@ use crate::profile::Reason;
 
 /// What the thread did when a sample was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Activity {
+pub(crate) enum Activity {
     /// It ran (or did whatever else the event is about).
     Running,
     /// It waited.
@@ -15,7 +15,7 @@ pub enum Activity {
 
 impl Activity {
     /// Why it waited.
-    pub fn reason(self) -> Option<Reason> {
+    pub(crate) fn reason(self) -> Option<Reason> {
         match self {
             Activity::Running => None,
             Activity::Waiting(reason) | Activity::WaitingShortly(reason) => Some(reason),

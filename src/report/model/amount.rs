@@ -11,21 +11,21 @@ const THOUSAND: u64 = 1000;
 
 /// A weight and the samples behind it. Sums stop at the largest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Amount {
+pub(crate) struct Amount {
     /// In the event's unit.
-    pub weight: u64,
+    pub(crate) weight: u64,
     /// Number of samples that are in the recording.
-    pub samples: u64,
-    /// Thousandths of the number of samples or waits that these stand for: a wait that was kept with a chance of one in
-    /// three stands for three.
-    pub count_thousandths: u64,
+    pub(crate) samples: u64,
+    /// Thousandths of the number of samples or waits that these are weighted as: a wait that was kept with a chance of one in
+    /// three is weighted as three.
+    pub(crate) count_thousandths: u64,
     /// Variance of the weight by the rule that chose the samples, in square microseconds.
-    pub variance_us2: u64,
+    pub(crate) variance_us2: u64,
 }
 
 impl Amount {
     /// One sample that was not chosen by its length.
-    pub fn sample(weight: u64) -> Self {
+    pub(crate) fn sample(weight: u64) -> Self {
         let weight_us = weight / THOUSAND;
         Amount {
             weight,
@@ -35,8 +35,8 @@ impl Amount {
         }
     }
 
-    /// One wait of `duration_ns` that stands for `weight`, of which the part `overlap_ns` is of interest.
-    pub fn wait(weight: u64, duration_ns: u64, overlap_ns: u64) -> Self {
+    /// One wait of `duration_ns` that is weighted as `weight`, of which the part `overlap_ns` is of interest.
+    pub(crate) fn wait(weight: u64, duration_ns: u64, overlap_ns: u64) -> Self {
         if weight <= duration_ns && overlap_ns == duration_ns {
             return Amount { weight, samples: 1, count_thousandths: THOUSAND, variance_us2: 0 };
         }
@@ -55,7 +55,7 @@ impl Amount {
     }
 
     /// A sample, whole: one observation or several.
-    pub fn of_sample(sample: &Sample) -> Self {
+    pub(crate) fn of_sample(sample: &Sample) -> Self {
         let folded = sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()));
         Amount {
             weight: sample.weight,
@@ -66,7 +66,7 @@ impl Amount {
     }
 
     /// The part of it that lies in `overlap_ns` of the `span_ns` in which all of it lies, spread evenly.
-    pub fn part(self, overlap_ns: u64, span_ns: u64) -> Self {
+    pub(crate) fn part(self, overlap_ns: u64, span_ns: u64) -> Self {
         if overlap_ns >= span_ns {
             return self;
         }
@@ -83,28 +83,28 @@ impl Amount {
     }
 
     /// Waits that were only counted and added up.
-    pub fn counted(weight: u64, count: u64) -> Self {
+    pub(crate) fn counted(weight: u64, count: u64) -> Self {
         Amount { weight, samples: 0, count_thousandths: count.saturating_mul(THOUSAND), variance_us2: 0 }
     }
 
-    /// How many samples or waits it stands for.
-    pub fn count(&self) -> u64 {
+    /// How many samples or waits it is weighted as.
+    pub(crate) fn count(&self) -> u64 {
         self.count_thousandths / THOUSAND + u64::from(self.count_thousandths % THOUSAND >= THOUSAND / 2)
     }
 
     /// Whether nothing was counted.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count_thousandths == 0
     }
 
     /// Half the width of the 95 % interval around the weight, ns.
-    pub fn error_ns(&self) -> u64 {
+    pub(crate) fn error_ns(&self) -> u64 {
         (DEVIATIONS * (self.variance_us2 as f64).sqrt() * THOUSAND as f64) as u64
     }
 
     /// Half the width of the 95 % interval around the share that it has of `whole`, in percentage points. Samples
     /// and waits are chosen by different rules.
-    pub fn share_error_points(&self, whole: Amount, has_waits: bool) -> f64 {
+    pub(crate) fn share_error_points(&self, whole: Amount, has_waits: bool) -> f64 {
         let share = percent(self.weight, whole.weight);
         if has_waits {
             percent(self.error_ns(), whole.weight)
@@ -114,7 +114,7 @@ impl Amount {
     }
 
     /// Adds another amount.
-    pub fn add(&mut self, other: Amount) {
+    pub(crate) fn add(&mut self, other: Amount) {
         self.weight = self.weight.saturating_add(other.weight);
         self.samples = self.samples.saturating_add(other.samples);
         self.count_thousandths = self.count_thousandths.saturating_add(other.count_thousandths);

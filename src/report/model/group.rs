@@ -18,20 +18,20 @@ use std::ops::Range;
 
 /// Equal samples, counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Group {
+pub(crate) struct Group {
     /// The thread.
-    pub task: TaskId,
+    pub(crate) task: TaskId,
     /// The stack; `None` when nothing is known of it.
-    pub stack: Option<StackId>,
+    pub(crate) stack: Option<StackId>,
     /// How the walk of the user stack ended.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// What the thread did.
-    pub activity: Activity,
+    pub(crate) activity: Activity,
     /// The sum of the samples.
-    pub amount: Amount,
+    pub(crate) amount: Amount,
     /// Stands before the outermost frame, or for the whole stack.
     pub(crate) root: Option<Step>,
-    /// Stands behind the innermost frame: why the thread waited.
+    /// Stands after the innermost frame: why the thread waited.
     pub(crate) tail: Option<Step>,
 }
 
@@ -45,7 +45,7 @@ impl Group {
 
 impl Amount {
     /// The sum over `groups`.
-    pub fn of(groups: &[Group]) -> Self {
+    pub(crate) fn of(groups: &[Group]) -> Self {
         let mut sum = Amount::default();
         for group in groups {
             sum.add(group.amount);
@@ -99,7 +99,7 @@ pub(crate) fn count_equal(
     filter: &SampleFilter,
 ) -> Vec<Group> {
     let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
-    for event in shown.sampled.into_iter().chain(shown.waits) {
+    for event in shown.events() {
         let parts: Vec<FxHashMap<Key, Amount>> =
             parts_of(event).into_par_iter().map(|part| count_part(event, part, reasons, filter)).collect();
         for part in parts {

@@ -7,7 +7,7 @@ use super::label_kind::LabelKind;
 use crate::profile::{
     FRAMES_LEFT_OUT, FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task, UNNAMED_CODE,
 };
-use crate::report::model::label_key::{LabelKey, Source};
+use crate::report::model::label_key::{LabelKey, SourceLine, address_text};
 use crate::report::naming::short_names::FullName;
 use crate::report::naming::style::NameStyle;
 use crate::report::naming::{name, short_names};
@@ -16,45 +16,56 @@ use rustc_hash::FxHashMap;
 
 /// Index of a [`Label`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LabelId(u32);
+pub(crate) struct LabelId(u32);
 
 impl LabelId {
     /// Position among the labels.
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// A name for a group of frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Label {
+pub(crate) struct Label {
     /// Name for people, in full.
-    pub name: String,
+    pub(crate) name: String,
     /// Name in the symbol table, where there is one; else as `name`.
-    pub raw_name: String,
+    pub(crate) raw_name: String,
     /// Path of the module, or `[kernel]` and the like; empty for threads and cut stacks.
-    pub module: String,
-    /// Source line, for labels that stand for one.
-    pub line: Option<Source>,
+    pub(crate) module: String,
+    /// Source line, for labels of lines.
+    pub(crate) line: Option<SourceLine>,
+    /// Where code without a name is in its module.
+    pub(crate) address: Option<u64>,
     /// What is named.
-    pub kind: LabelKind,
+    pub(crate) kind: LabelKind,
     /// Its short name, as long as no other label has the same; empty before [`Labels::settle_names`].
     short: String,
 }
 
 impl Label {
     /// What it is known by in other selections.
-    pub fn key(&self) -> LabelKey {
-        LabelKey { name: self.name.clone(), module: self.module.clone(), line: self.line.clone() }
+    pub(crate) fn key(&self) -> LabelKey {
+        let module = self.module.clone();
+        match self.address {
+            Some(address) => LabelKey::Address { module, address },
+            None => LabelKey::Named { name: self.name.clone(), module, line: self.line.clone() },
+        }
     }
 
     /// Whether `key` means this label.
-    pub fn is(&self, key: &LabelKey) -> bool {
-        self.name == key.name && self.module == key.module && self.line == key.line
+    pub(crate) fn is(&self, key: &LabelKey) -> bool {
+        match key {
+            LabelKey::Named { name, module, line } => {
+                self.address.is_none() && self.name == *name && self.module == *module && self.line == *line
+            }
+            LabelKey::Address { module, address } => self.address == Some(*address) && self.module == *module,
+        }
     }
 
     /// Whether `pattern` matches the name, in full or raw.
-    pub fn matches(&self, pattern: &regex::Regex) -> bool {
+    pub(crate) fn matches(&self, pattern: &regex::Regex) -> bool {
         pattern.is_match(&self.name) || (self.raw_name != self.name && pattern.is_match(&self.raw_name))
     }
 
@@ -67,8 +78,8 @@ impl Label {
         }
     }
 
-    /// The name in the given style, with its source line where it stands for one. Foreign text.
-    pub fn text(&self, style: NameStyle) -> String {
+    /// The name in the given style, with its source line where it is that of one. Foreign text.
+    pub(crate) fn text(&self, style: NameStyle) -> String {
         let name = self.name_in(style);
         match &self.line {
             Some(source) => format!("{name} {}", source.text(style)),
@@ -95,10 +106,6 @@ impl Label {
         (&self.name, &self.module, self.line.as_ref().map(|source| (source.file.as_str(), source.line)))
     }
 
-    pub(crate) fn is_address(&self) -> bool {
-        self.name.contains("+0x")
-    }
-
     /// A label of that name.
     #[cfg(test)]
     pub(crate) fn for_tests(name: &str, kind: LabelKind) -> Self {
@@ -108,37 +115,37 @@ impl Label {
 
 /// One element of a shown stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step {
+pub(crate) struct Step {
     /// What it is called.
-    pub label: LabelId,
+    pub(crate) label: LabelId,
     /// The function has no frame of its own: it was inlined into the step before.
-    pub is_inlined: bool,
+    pub(crate) is_inlined: bool,
     /// Kernel code.
-    pub is_kernel: bool,
+    pub(crate) is_kernel: bool,
     /// Where in the source.
-    pub place: PlaceId,
+    pub(crate) place: PlaceId,
 }
 
 /// Index of a [`Place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PlaceId(u32);
+pub(crate) struct PlaceId(u32);
 
 impl PlaceId {
     /// Position among the places.
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 /// A place in the source at which steps of a label are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub(crate) struct Place {
     /// Whose place it is.
-    pub label: LabelId,
+    pub(crate) label: LabelId,
     /// Source file; the empty string when unknown.
-    pub file: StringId,
+    pub(crate) file: StringId,
     /// Line in `file`, 0 when unknown.
-    pub line: u32,
+    pub(crate) line: u32,
 }
 
 /// From so many bytes of text on, labels are shortened: names that differ in length only by malice would take any memory.
@@ -166,7 +173,7 @@ enum Key {
 
 /// All labels of a profile under one grouping, and the steps of its frames.
 #[derive(Debug, Clone)]
-pub struct Labels {
+pub(crate) struct Labels {
     labels: Vec<Label>,
     by_key: FxHashMap<Key, LabelId>,
     places: Vec<Place>,
@@ -183,7 +190,7 @@ pub struct Labels {
 
 impl Labels {
     /// No labels yet.
-    pub fn new(profile: &Profile, grouping: Grouping, inline: bool) -> Self {
+    pub(crate) fn new(profile: &Profile, grouping: Grouping, inline: bool) -> Self {
         Labels {
             labels: Vec::new(),
             by_key: FxHashMap::default(),
@@ -197,44 +204,39 @@ impl Labels {
         }
     }
 
-    /// What one label stands for.
-    pub fn grouping(&self) -> Grouping {
+    /// What one label is of.
+    pub(crate) fn grouping(&self) -> Grouping {
         self.grouping
     }
 
     /// All labels, by id.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = &Label> {
+    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = &Label> {
         self.labels.iter()
     }
 
     /// All ids, in order.
-    pub fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = LabelId> + use<> {
         (0..self.labels.len() as u32).map(LabelId)
     }
 
     /// Number of labels.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are no labels.
-    pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
-    }
-
     /// The label `id`, which must come from these labels.
-    pub fn get(&self, id: LabelId) -> &Label {
+    pub(crate) fn get(&self, id: LabelId) -> &Label {
         &self.labels[id.index()]
     }
 
     /// The steps of `frame`, root first; none before [`Labels::resolve`] was called for it.
-    pub fn steps(&self, frame: FrameId) -> &[Step] {
+    pub(crate) fn steps(&self, frame: FrameId) -> &[Step] {
         let (start, end) = self.of_frame[frame.index()];
         &self.steps[start as usize..end as usize]
     }
 
     /// Finds the steps of `frame`.
-    pub fn resolve(&mut self, profile: &Profile, frame: FrameId) {
+    pub(crate) fn resolve(&mut self, profile: &Profile, frame: FrameId) {
         if self.of_frame[frame.index()] != (0, 0) {
             return;
         }
@@ -287,7 +289,7 @@ impl Labels {
             let (name, raw_name) = match (&key, function) {
                 (Key::Module { .. }, _) | (_, None) => {
                     let name = match key {
-                        Key::Address { address, .. } => place_text(&path, Some(address)),
+                        Key::Address { address, .. } => address_text(&path, address),
                         Key::UnnamedCode { .. } => UNNAMED_CODE.to_owned(),
                         _ => name::module_file(&path).to_owned(),
                     };
@@ -301,20 +303,29 @@ impl Labels {
             };
             let line = match key {
                 Key::Line { file, line, .. } if file != StringId(0) => {
-                    Some(Source { file: text(file), line })
+                    Some(SourceLine { file: text(file), line })
                 }
                 _ => None,
             };
+            let address = match key {
+                Key::Address { address, .. } => Some(address),
+                _ => None,
+            };
             let kind = code_kind(module.kind, &path, row.flags.space);
-            // What stands for frames left out is in no module.
+            // The frame in place of others is in no module.
             let module = if name == FRAMES_LEFT_OUT { String::new() } else { path };
-            Label { name, raw_name, module, line, kind, short: String::new() }
+            Label { name, raw_name, module, line, address, kind, short: String::new() }
         })
     }
 
-    /// The step that stands for everything above the outermost frame of a stack whose walk ended with
+    /// The step in place of everything above the outermost frame of a stack whose walk ended with
     /// `outcome` at `outermost`.
-    pub fn cut_step(&mut self, profile: &Profile, outcome: Outcome, outermost: Option<FrameId>) -> Step {
+    pub(crate) fn cut_step(
+        &mut self,
+        profile: &Profile,
+        outcome: Outcome,
+        outermost: Option<FrameId>,
+    ) -> Step {
         let place = outermost.map(|frame| {
             let row = profile.tables.frame(frame);
             let module = profile.tables.module(row.module);
@@ -336,8 +347,8 @@ impl Labels {
         self.plain_step(label)
     }
 
-    /// The step that stands for a whole stack when rows are threads or processes.
-    pub fn task_step(&mut self, profile: &Profile, task: &Task) -> Step {
+    /// The step in place of a whole stack when rows are threads or processes.
+    pub(crate) fn task_step(&mut self, profile: &Profile, task: &Task) -> Step {
         let is_thread = self.grouping == Grouping::Thread;
         let key = Key::Task {
             pid: task.pid,
@@ -359,8 +370,8 @@ impl Labels {
         self.plain_step(label)
     }
 
-    /// The step that stands for a stack without any frame to show.
-    pub fn nothing_step(&mut self, is_hidden: bool) -> Step {
+    /// The step in place of a stack without any frame to show.
+    pub(crate) fn nothing_step(&mut self, is_hidden: bool) -> Step {
         let label = self.intern(Key::Nothing { is_hidden }, || {
             let name = if is_hidden { "[hidden]" } else { "[no stack]" };
             bare_label(name.to_owned(), LabelKind::Nothing)
@@ -368,16 +379,16 @@ impl Labels {
         self.plain_step(label)
     }
 
-    /// The step that stands behind the frames of a wait: `[lock]`.
-    pub fn wait_step(&mut self, reason: Reason) -> Step {
+    /// The step that stands after the frames of a wait: `[lock]`.
+    pub(crate) fn wait_step(&mut self, reason: Reason) -> Step {
         let label = self.intern(Key::Wait { reason }, || {
             bare_label(format!("[{}]", reason.label()), LabelKind::Wait(reason))
         });
         self.plain_step(label)
     }
 
-    /// The step that stands for the stacks of waits that were too short to have some; `name` says so.
-    pub fn short_waits_step(&mut self, name: &str) -> Step {
+    /// The step in place of the stacks of waits that were too short to have some; `name` says so.
+    pub(crate) fn short_waits_step(&mut self, name: &str) -> Step {
         let label = self.intern(Key::ShortWaits, || bare_label(format!("[{name}]"), LabelKind::Nothing));
         self.plain_step(label)
     }
@@ -396,7 +407,7 @@ impl Labels {
         self.plain_step(label)
     }
 
-    /// The step that stands for all frames of a module that the stack filter of number `filter` folds.
+    /// The step in place of all frames of a module that the stack filter of number `filter` folds.
     pub(crate) fn folded_step(&mut self, filter: usize, module: &str) -> Option<Step> {
         let like = self.labels.iter().find(|label| label.module == module)?;
         let label = Label {
@@ -411,7 +422,7 @@ impl Labels {
     /// Gives all labels so far short names, each its own as far as their full names are.
     pub(crate) fn settle_names(&mut self) {
         fn full_name(label: &Label) -> FullName<'_> {
-            FullName { kind: label.kind, name: &label.name, is_address: label.is_address() }
+            FullName { kind: label.kind, name: &label.name, is_address: label.address.is_some() }
         }
         let shorts = short_names::of(&self.labels.iter().map(full_name).collect::<Vec<_>>());
         self.labels.iter_mut().zip(shorts).for_each(|(label, short)| label.short = short);
@@ -429,7 +440,7 @@ impl Labels {
     }
 
     /// All places, by id.
-    pub fn places(&self) -> &[Place] {
+    pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }
 
@@ -459,14 +470,22 @@ impl Labels {
     }
 }
 
-/// The name of a thread, with its id where threads of one name are told apart. Foreign text.
+/// The name of a thread, with its id where threads of one name are distinguished. Foreign text.
 pub(crate) fn thread_name(name: &str, tid: Option<u32>) -> String {
     tid.map_or_else(|| name.to_owned(), |tid| format!("{name} (tid {tid})"))
 }
 
 /// A label of something that is no code.
 fn bare_label(name: String, kind: LabelKind) -> Label {
-    Label { raw_name: name.clone(), name, module: String::new(), line: None, kind, short: String::new() }
+    Label {
+        raw_name: name.clone(),
+        name,
+        module: String::new(),
+        line: None,
+        address: None,
+        kind,
+        short: String::new(),
+    }
 }
 
 /// The kind of code in a module, `path` as [`module_text`] writes it.
@@ -493,9 +512,8 @@ pub(crate) fn module_text(profile: &Profile, path: StringId, kind: ModuleKind) -
 }
 
 fn place_text(path: &str, address: Option<u64>) -> String {
-    let file = name::module_file(path);
     match address {
-        Some(address) => format!("{file}+{address:#x}"),
-        None => file.to_owned(),
+        Some(address) => address_text(path, address),
+        None => name::module_file(path).to_owned(),
     }
 }

@@ -2,30 +2,63 @@
 
 use crate::report::naming::name;
 use crate::report::naming::style::NameStyle;
+use std::borrow::Cow;
 
 /// What a label is known by outside of its [`Labels`](super::label::Labels): the same in every selection of every snapshot.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LabelKey {
-    /// Name in full. Foreign text.
-    pub name: String,
-    /// Path of the module. Foreign text.
-    pub module: String,
-    /// Source line, for labels that stand for one.
-    pub line: Option<Source>,
+pub(crate) enum LabelKey {
+    /// What has a name.
+    Named {
+        /// Name in full. Foreign text.
+        name: String,
+        /// Path of the module. Foreign text.
+        module: String,
+        /// Source line, for labels of lines.
+        line: Option<SourceLine>,
+    },
+    /// Code that had no name. It is found by its address whatever name it gets later: see
+    /// [`NamedSince`](crate::report::query::named_since::NamedSince).
+    Address {
+        /// Path of the module. Foreign text.
+        module: String,
+        /// Where it is looked up in the module.
+        address: u64,
+    },
+}
+
+impl LabelKey {
+    /// A function of that name.
+    #[cfg(test)]
+    pub(crate) fn function(name: &str, module: &str) -> Self {
+        LabelKey::Named { name: name.to_owned(), module: module.to_owned(), line: None }
+    }
+
+    /// Its name, or module and address. Foreign text.
+    pub(crate) fn name(&self) -> Cow<'_, str> {
+        match self {
+            LabelKey::Named { name, .. } => Cow::Borrowed(name),
+            LabelKey::Address { module, address } => Cow::Owned(address_text(module, *address)),
+        }
+    }
+}
+
+/// What code without a name is called: `libc.so.6+0x29d90`. Foreign text.
+pub(crate) fn address_text(module: &str, address: u64) -> String {
+    format!("{}+{address:#x}", name::module_file(module))
 }
 
 /// A place in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Source {
+pub(crate) struct SourceLine {
     /// Path of the file as the compiler recorded it.
-    pub file: String,
+    pub(crate) file: String,
     /// Line, 0 when unknown.
-    pub line: u32,
+    pub(crate) line: u32,
 }
 
-impl Source {
+impl SourceLine {
     /// `file.c:12`; with the whole path unless the style is short. Foreign text.
-    pub fn text(&self, style: NameStyle) -> String {
+    pub(crate) fn text(&self, style: NameStyle) -> String {
         let file = if style == NameStyle::Short { name::module_file(&self.file) } else { &self.file };
         if self.line == 0 { file.to_owned() } else { format!("{file}:{}", self.line) }
     }

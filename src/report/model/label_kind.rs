@@ -1,10 +1,10 @@
-//! What kind of code or place a row stands for.
+//! What kind of code or place a row is.
 
 use crate::profile::Reason;
 
 /// What kind of thing a label names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LabelKind {
+pub(crate) enum LabelKind {
     /// Code of a program.
     Program,
     /// Code of a shared library.

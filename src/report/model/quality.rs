@@ -13,50 +13,50 @@ use std::collections::BTreeMap;
 
 /// Shares that tell how far to trust a set of samples.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Quality {
+pub(crate) struct Quality {
     /// Samples looked at.
-    pub samples: u64,
+    pub(crate) samples: u64,
     /// Samples whose whole stack is known (or that have no user stack).
-    pub complete: u64,
+    pub(crate) complete: u64,
     /// Samples whose stack is not complete, by [`Outcome::key`].
-    pub by_cause: BTreeMap<&'static str, u64>,
+    pub(crate) by_cause: BTreeMap<&'static str, u64>,
     /// Samples whose stack reaches the root, but with frames left out of its middle.
-    pub middle_left_out: u64,
+    pub(crate) middle_left_out: u64,
     /// Frames of all samples; a sample without any counts as one.
-    pub frames: u64,
+    pub(crate) frames: u64,
     /// Frames of all samples that have no name, the missing ones of samples without any among them.
-    pub unnamed_frames: u64,
+    pub(crate) unnamed_frames: u64,
     /// Samples that the recorder lost, of the whole recording, lost waits among them where waits are shown.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// The waits among them.
-    pub lost_waits: u64,
+    pub(crate) lost_waits: u64,
     /// The module where most stacks end early.
-    pub worst_cut: Option<WorstModule>,
+    pub(crate) worst_cut: Option<WorstModule>,
     /// The module with most unnamed frames.
-    pub worst_unnamed: Option<WorstModule>,
+    pub(crate) worst_unnamed: Option<WorstModule>,
     /// Whose generated code it is where such is at fault.
     pub(crate) runtimes: Runtimes,
     /// Kernel frames of all samples.
-    pub kernel_frames: u64,
+    pub(crate) kernel_frames: u64,
     /// Kernel frames of all samples that have no name.
-    pub unnamed_kernel_frames: u64,
+    pub(crate) unnamed_kernel_frames: u64,
     /// Frames of all samples by how they were found, in the order of [`FoundBy::ALL`].
-    pub found_by: [u64; 4],
+    pub(crate) found_by: [u64; 4],
     /// Samples that have each frame, by frame number.
-    pub samples_of_frame: Vec<u64>,
+    pub(crate) samples_of_frame: Vec<u64>,
 }
 
 /// The module that does most harm of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WorstModule {
+pub(crate) struct WorstModule {
     /// Path. Foreign text.
-    pub module: String,
+    pub(crate) module: String,
     /// Its kind.
-    pub kind: ModuleKind,
+    pub(crate) kind: ModuleKind,
     /// The commonest reason there; unset for unnamed frames.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// Samples or frames.
-    pub count: u64,
+    pub(crate) count: u64,
 }
 
 impl Quality {
@@ -64,15 +64,9 @@ impl Quality {
     pub(crate) fn of(profile: &Profile, groups: &[Group], shown: &Shown<'_>) -> Self {
         let lost_waits = if shown.waits.is_some() { profile.counter(counter::LOST_WAITS) } else { 0 };
         // What was lost of running time is no loss of waits.
-        let lost_samples = match shown.sampled {
-            Some(_) => [counter::LOST_RING_FULL, counter::LOST_BAD_RECORD].map(|name| profile.counter(name)),
-            None => [0, 0],
-        };
-        let mut quality = Quality {
-            lost: lost_samples.into_iter().fold(lost_waits, u64::saturating_add),
-            lost_waits,
-            ..Quality::default()
-        };
+        let lost_samples = shown.sampled.map_or(0, |event| profile.lost_samples(event.kind()));
+        let mut quality =
+            Quality { lost: lost_samples.saturating_add(lost_waits), lost_waits, ..Quality::default() };
         let mut cut: BTreeMap<(ModuleId, Outcome), u64> = BTreeMap::new();
         // Of stacks that end in each row of their table: callers come before what they call.
         let mut samples_of_row = vec![0u64; profile.tables.stacks().len()];
@@ -147,28 +141,28 @@ impl Quality {
     }
 
     /// Share of samples whose whole stack is known, percent; 100 of none.
-    pub fn complete_percent(&self) -> f64 {
+    pub(crate) fn complete_percent(&self) -> f64 {
         if self.samples == 0 { 100.0 } else { percent(self.complete, self.samples) }
     }
 
     /// Share of samples whose stack is not complete, percent.
-    pub fn truncated_percent(&self) -> f64 {
+    pub(crate) fn truncated_percent(&self) -> f64 {
         percent(self.samples - self.complete, self.samples)
     }
 
     /// Share of samples whose stack ends before the root, percent.
-    pub fn rootless_percent(&self) -> f64 {
+    pub(crate) fn rootless_percent(&self) -> f64 {
         percent((self.samples - self.complete).saturating_sub(self.middle_left_out), self.samples)
     }
 
     /// Share of the frames that were found in each way, percent, in the order of [`FoundBy::ALL`].
-    pub fn found_by_percent(&self) -> [f64; 4] {
+    pub(crate) fn found_by_percent(&self) -> [f64; 4] {
         let all: u64 = self.found_by.iter().sum();
         self.found_by.map(|frames| percent(frames, all))
     }
 
     /// Share of the frames of all samples that have no name, percent.
-    pub fn unnamed_percent(&self) -> f64 {
+    pub(crate) fn unnamed_percent(&self) -> f64 {
         percent(self.unnamed_frames, self.frames)
     }
 }

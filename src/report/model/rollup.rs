@@ -13,20 +13,21 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// The steps of time in which samples were folded; none of a recording that is as it was made.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RollupTime {
+pub(crate) struct RollupTime {
     /// Start and end of each, ns, by time. None touches another with more than its edge.
     steps: Vec<(u64, u64)>,
 }
 
 /// A part of the recording whose steps are equally long.
+#[cfg(test)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RollupPart {
+pub(crate) struct RollupPart {
     /// Its start, ns.
-    pub from_ns: u64,
+    pub(crate) from_ns: u64,
     /// Its end, ns.
-    pub to_ns: u64,
+    pub(crate) to_ns: u64,
     /// Length of a step, ns.
-    pub step_ns: u64,
+    pub(crate) step_ns: u64,
 }
 
 impl RollupTime {
@@ -53,23 +54,24 @@ impl RollupTime {
     }
 
     /// Whether all is as it was recorded.
-    pub fn is_none(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.steps.is_empty()
     }
 
     /// The end of the last step, ns.
-    pub fn until_ns(&self) -> Option<u64> {
+    pub(crate) fn until_ns(&self) -> Option<u64> {
         self.steps.last().map(|(_, end_ns)| *end_ns)
     }
 
     /// The step in which a moment is.
-    pub fn step_at(&self, ns: u64) -> Option<(u64, u64)> {
+    pub(crate) fn step_at(&self, ns: u64) -> Option<(u64, u64)> {
         let after = self.steps.partition_point(|(start_ns, _)| *start_ns <= ns);
         self.steps.get(after.checked_sub(1)?).copied().filter(|(_, end_ns)| ns < *end_ns)
     }
 
     /// The parts with equal steps, the oldest first. What lies between steps belongs to the part before it.
-    pub fn parts(&self) -> Vec<RollupPart> {
+    #[cfg(test)]
+    pub(crate) fn parts(&self) -> Vec<RollupPart> {
         let mut parts: Vec<RollupPart> = Vec::new();
         for &(from_ns, to_ns) in &self.steps {
             let step_ns = to_ns - from_ns;
@@ -92,13 +94,13 @@ impl RollupTime {
     }
 
     /// What is rollup, for a line of a screen.
-    pub fn words(&self) -> Option<String> {
+    pub(crate) fn words(&self) -> Option<String> {
         let until = step_text(self.until_ns()?);
         Some(format!("before {until}: in steps of {}", self.step_words()?))
     }
 
     /// What is rollup and what that means, for the notes on a recording of `duration_ns`.
-    pub fn note(&self, duration_ns: u64) -> Option<String> {
+    pub(crate) fn note(&self, duration_ns: u64) -> Option<String> {
         let until_ns = self.until_ns()?;
         let age = duration(duration_ns.saturating_sub(until_ns));
         Some(format!(

@@ -27,7 +27,7 @@ impl Spread {
         Spread { origin_ns, from_ns: from_ns.max(origin_ns), ..self }
     }
 
-    /// Adds `weight` to the interval of `length_ns` that begins at `start_ns`. What is behind the last bucket is left out.
+    /// Adds `weight` to the interval of `length_ns` that begins at `start_ns`. What is after the last bucket is left out.
     pub(crate) fn add(&mut self, start_ns: u64, length_ns: u64, weight: u64) {
         let before_ns = self.from_ns.saturating_sub(start_ns);
         if before_ns > 0 && before_ns >= length_ns {
@@ -38,7 +38,7 @@ impl Spread {
         self.add_whole(start_ns + before_ns - self.origin_ns, length_ns - before_ns, weight);
     }
 
-    /// The same for an interval that begins in or behind the first bucket, counted from there.
+    /// The same for an interval that begins in or after the first bucket, counted from there.
     fn add_whole(&mut self, start_ns: u64, length_ns: u64, weight: u64) {
         let first = start_ns / self.bucket_ns;
         // The last moment that belongs to it: one that ends at a border has nothing in the next bucket.

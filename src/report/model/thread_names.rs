@@ -73,7 +73,7 @@ mod tests {
     use crate::report::tests::fixture::Build;
     use crate::report::tests::fixture_waits::{MS, slices, stack};
     use crate::report::{
-        CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, Totals, View,
+        CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, ReportView, Totals,
         folded, render, threads, threads_with_times,
     };
 
@@ -147,7 +147,7 @@ mod tests {
             assert!(failure.message.ends_with("matches --thread ^sh$"), "{}", failure.message);
             let options = ReportOptions {
                 common: by_thread("worker"),
-                view: View::Threads,
+                view: ReportView::Threads,
                 ..ReportOptions::default()
             };
             let text = render(&recording, &options, &Page::PLAIN).unwrap();

@@ -2,7 +2,7 @@
 
 use super::activity::Activity;
 use super::group::Group;
-use super::metric::{Shown, waits_of};
+use super::metric::{Metric, Shown, waits_of};
 use crate::base::failure::Failure;
 use crate::profile::{Reason, StringId, TaskId, counter};
 use crate::report::options::{CommonOptions, FilterOptions};
@@ -15,39 +15,39 @@ use std::collections::BTreeMap;
 
 /// Sums for one thread or several, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Times {
+pub(crate) struct Times {
     /// From its start, or the recording's, to its end; 0 when not known.
-    pub lifetime_ns: u64,
+    pub(crate) lifetime_ns: u64,
     /// On a CPU: by the scheduler, or by samples where that is not known.
-    pub on_cpu_ns: u64,
+    pub(crate) on_cpu_ns: u64,
     /// Ready to run, without a CPU.
-    pub no_cpu_ns: u64,
+    pub(crate) no_cpu_ns: u64,
     /// Blocked, idle or not.
     all_blocked_ns: u64,
-    /// What the waits that were found idle stand for: more than all of it, where waits were left out by lot.
+    /// Weight of the waits that were found idle: more than all of it, where waits were dropped by sampling.
     idle_weight_ns: u64,
     /// On a CPU, by samples.
-    pub sampled_ns: u64,
+    pub(crate) sampled_ns: u64,
 }
 
 impl Times {
     /// Blocked, but not idle.
-    pub fn blocked_ns(&self) -> u64 {
+    pub(crate) fn blocked_ns(&self) -> u64 {
         self.all_blocked_ns - self.idle_ns()
     }
 
     /// Idle.
-    pub fn idle_ns(&self) -> u64 {
+    pub(crate) fn idle_ns(&self) -> u64 {
         self.idle_weight_ns.min(self.all_blocked_ns)
     }
 
     /// The sum of the four kinds.
-    pub fn sum_ns(&self) -> u64 {
+    pub(crate) fn sum_ns(&self) -> u64 {
         [self.no_cpu_ns, self.all_blocked_ns].into_iter().fold(self.on_cpu_ns, u64::saturating_add)
     }
 
     /// What the kinds miss of the lifetime; negative when they are more; 0 when the lifetime is not known.
-    pub fn unaccounted_ns(&self) -> i64 {
+    pub(crate) fn unaccounted_ns(&self) -> i64 {
         if self.lifetime_ns == 0 {
             return 0;
         }
@@ -56,7 +56,7 @@ impl Times {
     }
 
     /// Adds other times.
-    pub fn add(&mut self, other: &Times) {
+    pub(crate) fn add(&mut self, other: &Times) {
         for (sum, part) in [
             (&mut self.lifetime_ns, other.lifetime_ns),
             (&mut self.on_cpu_ns, other.on_cpu_ns),
@@ -72,21 +72,21 @@ impl Times {
 
 /// The times of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadTimes {
+pub(crate) struct ThreadTimes {
     /// Thread id.
-    pub tid: u32,
+    pub(crate) tid: u32,
     /// Which of the threads of that id.
-    pub generation: u32,
+    pub(crate) generation: u32,
     /// Process id.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// Its last name.
-    pub comm: StringId,
+    pub(crate) comm: StringId,
     /// That of its process.
-    pub process: StringId,
+    pub(crate) process: StringId,
     /// Its times.
-    pub times: Times,
+    pub(crate) times: Times,
     /// The times are the scheduler's; else sums of samples and waits. There is no such account of kernel threads.
-    pub is_by_scheduler: bool,
+    pub(crate) is_by_scheduler: bool,
 }
 
 impl ThreadTimes {
@@ -98,38 +98,39 @@ impl ThreadTimes {
 
 /// The times of all threads that pass the filters on threads and time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// Each thread, by its ids.
-    pub threads: Vec<ThreadTimes>,
+    pub(crate) threads: Vec<ThreadTimes>,
     /// The sum.
-    pub times: Times,
+    pub(crate) times: Times,
     /// The times are the scheduler's, of all threads of which it has any; else sums of samples and waits.
-    pub is_by_scheduler: bool,
+    pub(crate) is_by_scheduler: bool,
     /// Threads that were there at the start and of which the scheduler has none, though it should: their whole time is
     /// not accounted for.
-    pub unaccounted_threads: u64,
+    pub(crate) unaccounted_threads: u64,
 }
 
 impl Totals {
     /// How many of the threads have times that are sums of samples and waits.
-    pub fn threads_by_samples(&self) -> u64 {
+    pub(crate) fn threads_by_samples(&self) -> u64 {
         self.threads.iter().filter(|thread| !thread.is_by_scheduler).count() as u64
     }
 
     /// How many threads there are, with those of which there is no account. Of these some may have samples, and are rows.
-    pub fn thread_count(&self) -> u64 {
+    pub(crate) fn thread_count(&self) -> u64 {
         let sampled = self.threads.iter().filter(|thread| thread.is_only_sampled()).count() as u64;
         self.threads.len() as u64 + self.unaccounted_threads.saturating_sub(sampled)
     }
 
-    /// The totals of `recording`, as far as the filters leave something of it; `None` when it has no waits.
+    /// The totals of `recording`, as far as the filters leave something of it; `None` when it has no waits, or what is
+    /// shown is no time.
     ///
     /// # Errors
     ///
     /// A usage failure for a pattern that is no regular expression.
-    pub fn of(recording: &Recording, options: &CommonOptions) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(recording: &Recording, options: &CommonOptions) -> Result<Option<Self>, Failure> {
         let profile = &recording.profile;
-        if waits_of(profile).is_none() {
+        if waits_of(profile).is_none() || matches!(options.metric, Some(Metric::Event(_))) {
             return Ok(None);
         }
         if options.filter.drops_by_code() {
@@ -259,7 +260,7 @@ fn entry<'t>(
 
 impl Selection<'_> {
     /// How many threads the view is about: with the `totals` of their time all that lived, else those that ran.
-    pub fn thread_count(&self, totals: Option<&Totals>) -> u64 {
+    pub(crate) fn thread_count(&self, totals: Option<&Totals>) -> u64 {
         if let Some(totals) = totals {
             return totals.thread_count();
         }

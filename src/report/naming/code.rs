@@ -215,7 +215,7 @@ fn is_c_library_function(name: &str) -> bool {
     C_LIBRARY_NAMES.contains(&name) || C_LIBRARY_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The path that a name begins with, behind the return type that demangled C++ templates start with.
+/// The path that a name begins with, after the return type that demangled C++ templates start with.
 fn leading_path(name: &str) -> &str {
     // Rust: `<Type as Trait>::method` belongs to the type.
     if let Some(inside) = name.strip_prefix('<') {

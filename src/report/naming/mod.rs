@@ -1,5 +1,5 @@
-//! What a function, a module and its code are called and what they are: short names that can be told apart, the program's own
-//! code, code of runtimes. Text in, text out.
+//! What a function, a module and its code are called and what they are: short names that can be distinguished, the program's
+//! own code, code of runtimes. Text in, text out.
 
 pub(crate) mod code;
 pub(crate) mod name;

@@ -12,7 +12,7 @@ const MOST_NESTED: usize = 3;
 
 /// A readable short form of a demangled name: the last two parts of its path, template arguments and
 /// generics folded to `<..>`, call arguments left out. What cannot be understood stays as it is.
-pub fn short(name: &str) -> String {
+pub(crate) fn short(name: &str) -> String {
     Shape::of(name).map_or_else(|| name.to_owned(), |shape| shape.folded())
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn short_of(kind: LabelKind, name: &str) -> String {
     }
 }
 
-/// What a short form is made of, so that names whose short forms are equal can be told apart.
+/// What a short form is made of, so that names whose short forms are equal can be distinguished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Its text, and between its pieces the lists of types, without their brackets.
@@ -246,8 +246,8 @@ fn split_arguments(part: &str) -> (&str, &str) {
     (part, "")
 }
 
-/// Where the name begins behind the return type that demangled C++ function templates start with: part and byte. It stands
-/// before the last space outside of all brackets. Where that cannot be told, the name stays whole.
+/// Where the name begins after the return type that demangled C++ function templates start with: part and byte. It stands
+/// before the last space outside of all brackets. Where that is not clear, the name stays whole.
 fn return_type_end(parts: &[&str]) -> Option<(usize, usize)> {
     // Only templates have one. Rust names begin with `<` or have no such space; Go's have a `/` or a dot.
     let is_template = parts.iter().any(|part| part.ends_with('>'));
@@ -421,7 +421,7 @@ fn short_script(name: &str) -> Option<String> {
 }
 
 /// The name of a module for people: its file name, without version and `.so`; `[kernel]` as it is.
-pub fn module_stem(path: &str) -> &str {
+pub(crate) fn module_stem(path: &str) -> &str {
     let file = module_file(path);
     match file.find(".so") {
         Some(at) if at > 0 && matches!(file.as_bytes().get(at + 3), None | Some(b'.')) => &file[..at],
@@ -430,7 +430,7 @@ pub fn module_stem(path: &str) -> &str {
 }
 
 /// The file name of a module's path.
-pub fn module_file(path: &str) -> &str {
+pub(crate) fn module_file(path: &str) -> &str {
     match path.rfind('/') {
         Some(slash) if slash + 1 < path.len() && !path.starts_with('[') => &path[slash + 1..],
         _ => path,

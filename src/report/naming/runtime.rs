@@ -1,4 +1,4 @@
-//! Which language's machine has generated code, told by the libraries and the program of its process, and what gives such
+//! Which language's machine has generated code, by the libraries and the program of its process, and what gives such
 //! code names and whole stacks.
 
 use super::name::module_file;

@@ -12,11 +12,11 @@ const MANY_LABELS: usize = 2_000;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FullName<'n> {
     /// Of what it is the name.
-    pub kind: LabelKind,
+    pub(crate) kind: LabelKind,
     /// The name. Foreign text.
-    pub name: &'n str,
+    pub(crate) name: &'n str,
     /// It stays as it is, since it is an address.
-    pub is_address: bool,
+    pub(crate) is_address: bool,
 }
 
 /// The short names of `labels`, in their order.

@@ -8,7 +8,7 @@ use crate::base::units::{
     bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight,
 };
 use crate::base::{safe_text, units};
-use crate::profile::{Event, FrameId, ModuleKind, Profile};
+use crate::profile::{End, Event, FrameId, ModuleKind, Profile};
 use crate::report::model::metric::{Shown, waits_of};
 use crate::report::model::totals::Totals;
 use crate::report::model::{ending, label};
@@ -91,7 +91,7 @@ struct EventFields {
 /// What is special about an event of waits.
 #[derive(Debug, Serialize)]
 struct WaitFacts {
-    /// Waits that the samples stand for, without short ones.
+    /// Waits that the samples are weighted as, without short ones.
     count: u64,
     /// Waits of which only a part was kept are among them.
     is_thinned: bool,
@@ -116,7 +116,7 @@ struct ModuleFields {
 /// # Errors
 ///
 /// When the profile cannot be read or standard output not be written.
-pub fn info(options: &InfoOptions) -> anyhow::Result<()> {
+pub(crate) fn info(options: &InfoOptions) -> anyhow::Result<()> {
     let recording = Recording::load(&options.input)?;
     let screen = Screen::new(ColorWhen::Never, !options.json);
     match options.json {
@@ -196,8 +196,8 @@ fn unfiltered<'r>(recording: &'r Recording, event: &'r Event) -> Option<Selectio
 fn event_fields(recording: &Recording, event: &Event) -> EventFields {
     let selection = unfiltered(recording, event);
     EventFields {
-        event: event.info().name.clone(),
-        unit: unit_word(event.info().unit),
+        event: event.kind().name.clone().into_owned(),
+        unit: unit_word(event.kind().unit),
         sampling: event.info().sampling.clone(),
         period: event.info().period,
         samples: event.observations(),
@@ -275,7 +275,7 @@ pub(crate) fn date_text(unix_ns: u64) -> String {
 
 /// The facts for people.
 pub(crate) fn render_text(recording: &Recording) -> String {
-    let mut facts = Facts::default();
+    let mut facts = InfoFacts::default();
     let profile = &recording.profile;
     let meta = &profile.meta;
     facts.add("target", &meta.target);
@@ -354,10 +354,13 @@ fn notes(recording: &Recording) -> Vec<String> {
     notes
 }
 
-fn add_file(facts: &mut Facts, recording: &Recording) {
+fn add_file(facts: &mut InfoFacts, recording: &Recording) {
     let file = file_fields(recording);
+    let end = recording.profile.end.as_ref();
+    let has_failed = end.is_some_and(|end| end.reason.starts_with(End::WRITING_FAILED));
     let state = match (&file.problem, file.is_complete) {
         (Some(problem), _) => problem.clone(),
+        (None, true) if has_failed => "whole up to where writing it failed".to_owned(),
         (None, true) => "complete".to_owned(),
         (None, false) => "no end record: prof was killed, or the file was cut".to_owned(),
     };
@@ -381,13 +384,12 @@ fn add_file(facts: &mut Facts, recording: &Recording) {
     );
 }
 
-fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
+fn add_event(facts: &mut InfoFacts, recording: &Recording, event: &Event) {
     let info = event.info();
     let fields = event_fields(recording, event);
-    let sum = weight(info.unit, fields.total, fields.total);
-    let noun = if fields.waits.is_some() { "wait" } else { "sample" };
-    let samples = counted(fields.samples, noun);
-    let title = text::event_title(&info.name);
+    let sum = weight(info.kind.unit, fields.total, fields.total);
+    let samples = counted(fields.samples, &safe_text::terminal(&info.kind.noun));
+    let title = safe_text::terminal(&info.kind.title);
     facts.add("event", &format!("{title}: {samples} = {sum}, {}", info.sampling));
     if let Some(waits) = &fields.waits {
         add_waits(facts, &fields, waits);
@@ -420,7 +422,7 @@ fn add_event(facts: &mut Facts, recording: &Recording, event: &Event) {
     );
 }
 
-fn add_waits(facts: &mut Facts, fields: &EventFields, waits: &WaitFacts) {
+fn add_waits(facts: &mut InfoFacts, fields: &EventFields, waits: &WaitFacts) {
     if waits.is_thinned {
         let (all, error) = (counted(waits.count, "wait"), duration(waits.error_ns));
         facts.add("", &format!("{} of about {all} were kept, ± {error}", count(fields.samples)));
@@ -443,11 +445,11 @@ fn add_waits(facts: &mut Facts, fields: &EventFields, waits: &WaitFacts) {
 
 /// Lines of a name and a value; values are made safe here.
 #[derive(Debug, Default)]
-struct Facts {
+struct InfoFacts {
     out: String,
 }
 
-impl Facts {
+impl InfoFacts {
     fn add(&mut self, name: &str, value: &str) {
         let value = safe_text::message(value.trim());
         if !value.is_empty() {

@@ -1,4 +1,4 @@
-//! `prof.report/1`: the report for programs. Fields are only ever added.
+//! `prof.report/2`: the report for programs. Fields are only ever added.
 
 use super::json_waits::{HiddenIdleFields, TotalsFields, WaitFields, wait_rows};
 use super::text;
@@ -11,7 +11,7 @@ use crate::report::model::label::LabelId;
 use crate::report::model::label_kind::LabelKind;
 use crate::report::model::totals::Totals;
 use crate::report::naming::name;
-use crate::report::options::{ReportOptions, View};
+use crate::report::options::{ReportOptions, ReportView};
 use crate::report::query::filter::pattern;
 use crate::report::query::notes;
 use crate::report::query::selection::Selection;
@@ -25,7 +25,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Name and version of the layout.
-const SCHEMA: &str = "prof.report/1";
+const SCHEMA: &str = "prof.report/2";
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -35,13 +35,13 @@ struct Report {
     target: String,
     duration_ns: u64,
     threads: u64,
-    total_ns: u64,
+    total: u64,
     samples: u64,
-    recorded_total_ns: u64,
+    recorded_total: u64,
     recorded_samples: u64,
     is_complete_file: bool,
     /// Why the recording ended, and how its command did.
-    ended: Option<Ended>,
+    ended: Option<EndJson>,
     quality: QualityFields,
     cost: Cost,
     notes: Vec<String>,
@@ -54,7 +54,7 @@ struct Report {
     /// The same with their places, as far as the filters on functions keep them.
     #[serde(skip_serializing_if = "Option::is_none")]
     hidden_idle: Option<HiddenIdleFields>,
-    rows: Rows,
+    rows: JsonRows,
     #[serde(skip_serializing_if = "Option::is_none")]
     tree: Option<Vec<TreeRow>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,8 +66,8 @@ struct Report {
 /// What `rows` holds: waits by their sites in the overview of waiting time, else functions.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-enum Rows {
-    Functions(Vec<FunctionRow>),
+enum JsonRows {
+    Functions(Vec<FunctionJson>),
     Waits(Vec<WaitFields>),
 }
 
@@ -138,7 +138,7 @@ impl Cost {
 
 /// How the recording ended.
 #[derive(Debug, Serialize)]
-pub(crate) struct Ended {
+pub(crate) struct EndJson {
     reason: String,
     /// Of a launched command, as a shell has it.
     command_status: Option<i32>,
@@ -146,9 +146,9 @@ pub(crate) struct Ended {
     command_signal: Option<String>,
 }
 
-impl Ended {
+impl EndJson {
     fn of(end: &End) -> Self {
-        Ended {
+        EndJson {
             reason: end.reason.clone(),
             command_status: end.command_status,
             command_signal: end.command_signal.map(crate::base::units::signal),
@@ -157,16 +157,17 @@ impl Ended {
 }
 
 #[derive(Debug, Serialize)]
-struct FunctionRow {
+struct FunctionJson {
     function: String,
     raw_name: String,
     module: String,
     file: Option<String>,
     line: Option<u32>,
-    self_ns: u64,
-    total_ns: u64,
+    #[serde(rename = "self")]
+    own: u64,
+    total: u64,
     samples: u64,
-    /// What the samples stand for: waits are thinned, and short ones only counted.
+    /// What the samples are weighted as: waits are thinned, and short ones only counted.
     count: u64,
     self_pct: f64,
     self_error_pct: f64,
@@ -174,7 +175,7 @@ struct FunctionRow {
     threads: u64,
     /// Frames of the function in all samples, by how they were found.
     found_by: BTreeMap<&'static str, u64>,
-    /// For the rows that stand for waits: why the threads waited.
+    /// For the rows of waits: why the threads waited.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
 }
@@ -186,8 +187,9 @@ struct TreeRow {
     module: String,
     is_inlined: bool,
     is_kernel: bool,
-    self_ns: u64,
-    total_ns: u64,
+    #[serde(rename = "self")]
+    own: u64,
+    total: u64,
     samples: u64,
     count: u64,
 }
@@ -196,8 +198,9 @@ struct TreeRow {
 struct PeekRow {
     function: String,
     module: String,
-    self_ns: u64,
-    total_ns: u64,
+    #[serde(rename = "self")]
+    own: u64,
+    total: u64,
     samples: u64,
     callers: Vec<Neighbour>,
     callees: Vec<Neighbour>,
@@ -208,7 +211,7 @@ struct PeekRow {
 struct Neighbour {
     function: Option<String>,
     module: Option<String>,
-    total_ns: u64,
+    total: u64,
     samples: u64,
 }
 
@@ -218,10 +221,10 @@ struct ThreadFields {
     process: String,
     threads: u64,
     processes: u64,
-    total_ns: u64,
+    total: u64,
     samples: u64,
     hottest: Option<String>,
-    hottest_self_ns: u64,
+    hottest_self: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     times: Option<TotalsFields>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -248,12 +251,12 @@ pub(crate) fn report(
     let view = options.view.of(&selection.shown);
     let totals = Totals::of(recording, &options.common)?;
     let tree = match view {
-        View::Tree => Some(tree_rows(selection, Direction::TopDown, options)),
-        View::BottomUp => Some(tree_rows(selection, Direction::BottomUp, options)),
+        ReportView::Tree => Some(tree_rows(selection, Direction::TopDown, options)),
+        ReportView::BottomUp => Some(tree_rows(selection, Direction::BottomUp, options)),
         _ => None,
     };
     let peek = match view {
-        View::Peek(pattern) => Some(peek_rows(selection, pattern, options)?),
+        ReportView::Peek(pattern) => Some(peek_rows(selection, pattern, options)?),
         _ => None,
     };
     let profile = &recording.profile;
@@ -264,12 +267,12 @@ pub(crate) fn report(
         target: profile.meta.target.clone(),
         duration_ns: profile.duration_ns(),
         threads: threads::threads(selection).iter().map(|row| row.threads).sum(),
-        total_ns: selection.total.weight,
+        total: selection.total.weight,
         samples: selection.total.samples,
-        recorded_total_ns: selection.whole.weight,
+        recorded_total: selection.whole.weight,
         recorded_samples: selection.whole.samples,
         is_complete_file: recording.integrity.is_complete && profile.end.is_some(),
-        ended: profile.end.as_ref().map(Ended::of),
+        ended: profile.end.as_ref().map(EndJson::of),
         quality: QualityFields::of(selection),
         cost: Cost::of(recording),
         notes: notes::report_notes(recording, selection, &options.common),
@@ -278,13 +281,13 @@ pub(crate) fn report(
             .map(|hidden| HiddenIdleFields::of(hidden, options.common.names_for_programs())),
         hidden_idle_ns: selection.shown.waits.map(|_| selection.hidden_idle.weight),
         rows: match view {
-            View::Waits => Rows::Waits(wait_rows(selection, options)),
-            _ => Rows::Functions(function_rows(selection, options)),
+            ReportView::Waits => JsonRows::Waits(wait_rows(selection, options)),
+            _ => JsonRows::Functions(function_rows(selection, options)),
         },
         tree,
         peek,
         thread_rows: match view {
-            View::Threads => Some(thread_rows(recording, selection, totals.as_ref(), options)?),
+            ReportView::Threads => Some(thread_rows(recording, selection, totals.as_ref(), options)?),
             _ => None,
         },
         totals: totals.as_ref().map(TotalsFields::of),
@@ -324,26 +327,24 @@ fn frames_found_by(selection: &Selection<'_>) -> FxHashMap<LabelId, BTreeMap<&'s
     of_label
 }
 
-fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<FunctionRow> {
+fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<FunctionJson> {
     let mut found_by = frames_found_by(selection);
     let table = FunctionTable::new(selection, options.sort);
     let names = options.common.names_for_programs();
     let whole = selection.total;
-    // Programs get every row unless they ask for less.
-    let shown =
-        table.shown(options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0), options.sort, whole);
+    let shown = table.shown(options.limits_for_programs(), options.sort, whole);
     (shown.iter())
         .map(|row| {
             let label = selection.labels.get(row.label);
             let self_pct = percent(row.own.weight, whole.weight);
-            FunctionRow {
+            FunctionJson {
                 function: label.name_in(names).to_owned(),
                 raw_name: label.raw_name.clone(),
                 module: label.module.clone(),
                 file: row.source.as_ref().map(|source| source.file.clone()),
                 line: row.source.as_ref().map(|source| source.line).filter(|line| *line > 0),
-                self_ns: row.own.weight,
-                total_ns: row.total.weight,
+                own: row.own.weight,
+                total: row.total.weight,
                 samples: row.own.samples,
                 count: row.own.count(),
                 self_pct,
@@ -375,8 +376,8 @@ fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOp
                 module: label.module.clone(),
                 is_inlined: node.is_inlined,
                 is_kernel: node.is_kernel,
-                self_ns: node.own.weight,
-                total_ns: node.total.weight,
+                own: node.own.weight,
+                total: node.total.weight,
                 samples: node.total.samples,
                 count: node.total.count(),
             }
@@ -395,7 +396,7 @@ fn peek_rows(selection: &Selection<'_>, text: &str, options: &ReportOptions) -> 
         Neighbour {
             function: label.map(|label| label.name_in(names).to_owned()),
             module: label.map(|label| label.module.clone()),
-            total_ns: amount.weight,
+            total: amount.weight,
             samples: amount.samples,
         }
     };
@@ -404,8 +405,8 @@ fn peek_rows(selection: &Selection<'_>, text: &str, options: &ReportOptions) -> 
         PeekRow {
             function: label.name_in(names).to_owned(),
             module: label.module.clone(),
-            self_ns: found.own.weight,
-            total_ns: found.total.weight,
+            own: found.own.weight,
+            total: found.total.weight,
             samples: found.total.samples,
             callers: found.callers.iter().map(|(caller, amount)| neighbour(*caller, *amount)).collect(),
             callees: found.callees.iter().map(|(callee, amount)| neighbour(Some(*callee), *amount)).collect(),
@@ -432,10 +433,10 @@ fn thread_rows(
             process: row.process,
             threads: row.threads,
             processes: row.processes,
-            total_ns: row.amount.weight,
+            total: row.amount.weight,
             samples: row.amount.samples,
             hottest: row.hottest.map(|(label, _)| selection.labels.get(label).name_in(names).to_owned()),
-            hottest_self_ns: row.hottest.map_or(0, |(_, weight)| weight),
+            hottest_self: row.hottest.map_or(0, |(_, weight)| weight),
             times: row.times.map(|times| TotalsFields::of_times(&times, row.threads, row.threads_by_samples)),
             top_wait: row.top_wait.map(|top| TopWaitFields {
                 reason: top.reason.label(),

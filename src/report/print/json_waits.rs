@@ -1,4 +1,4 @@
-//! Parts of `prof.report/1` that are about waits.
+//! Parts of `prof.report/2` that are about waits.
 
 use crate::base::units::percent;
 use crate::profile::{Reason, WakerKind};
@@ -71,8 +71,9 @@ pub(crate) struct WaitFields {
     module: String,
     file: Option<String>,
     line: Option<u32>,
-    self_ns: u64,
-    total_ns: u64,
+    #[serde(rename = "self")]
+    own: u64,
+    total: u64,
     samples: u64,
     self_pct: f64,
     self_error_pct: f64,
@@ -137,9 +138,7 @@ impl HiddenIdleFields {
 /// The rows of the table of waits.
 pub(super) fn wait_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<WaitFields> {
     let table = WaitTable::new(selection, options.sort);
-    // Programs get every row unless they ask for less.
-    let (most, least) = (options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0));
-    let shown = table.shown(most, least, options.sort, selection.total);
+    let shown = table.shown(options.limits_for_programs(), options.sort, selection.total);
     let names = options.common.names_for_programs();
     shown.iter().map(|row| fields(selection, row, names)).collect()
 }
@@ -160,8 +159,8 @@ fn fields(selection: &Selection<'_>, row: &WaitRow, names: NameStyle) -> WaitFie
         module: place.map_or(String::new(), |label| label.module.clone()),
         file: line.map(|source| source.file.clone()),
         line: line.map(|source| source.line).filter(|line| *line > 0),
-        self_ns: row.amount.weight,
-        total_ns: row.amount.weight,
+        own: row.amount.weight,
+        total: row.amount.weight,
         samples: row.amount.samples,
         self_pct: share,
         self_error_pct: selection.error_points(row.amount),

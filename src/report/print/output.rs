@@ -4,9 +4,9 @@
 //! half a file, and a full disk leaves nothing behind. Links are never followed, folders and devices
 //! never replaced. Like a profile, the file tells what was running: only its owner may read it.
 
-use crate::base::failure::{Failure, status};
+use crate::base::failure::{self, Failure, status};
 use crate::base::{own_file, privilege};
-use crate::report::options::Destination;
+use crate::report::options::ReportDestination;
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
@@ -20,14 +20,14 @@ const MOST_ATTEMPTS: u32 = 100;
 /// What is written at a time.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Whether `destination` could be written, as far as can be told without touching it: asked first, so
+/// Whether `destination` could be written, as far as that is known without touching it: asked first, so
 /// that no work is done in vain.
 ///
 /// # Errors
 ///
 /// When it exists and is not a regular file that may be replaced.
-pub(crate) fn check(destination: &Destination) -> Result<(), Failure> {
-    let Destination::File { path, force } = destination else { return Ok(()) };
+pub(crate) fn check(destination: &ReportDestination) -> Result<(), Failure> {
+    let ReportDestination::File { path, force } = destination else { return Ok(()) };
     let shown = path.display();
     let refuse = |why: &str| Failure::new(status::FAILED, format!("cannot write `{shown}`: {why}"));
     let found = match privilege::as_user(|| rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)) {
@@ -52,7 +52,7 @@ pub(crate) fn check(destination: &Destination) -> Result<(), Failure> {
 ///
 /// As [`check`], and when the disk is full or the folder cannot be written; nothing half-written stays.
 pub(crate) fn write_with(
-    destination: &Destination,
+    destination: &ReportDestination,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     check(destination)?;
@@ -60,7 +60,7 @@ pub(crate) fn write_with(
         let mut out = BufWriter::with_capacity(BUFFER_BYTES, out);
         write(&mut out).and_then(|()| out.flush())
     };
-    let Destination::File { path, force } = destination else {
+    let ReportDestination::File { path, force } = destination else {
         return write(&mut io::stdout().lock()).context("cannot write to standard output");
     };
     let cannot = || format!("cannot write `{}`", path.display());
@@ -83,14 +83,14 @@ pub(crate) fn write_with(
 ///
 /// When there is something else than a regular file, the disk is full, or the folder cannot be written; nothing
 /// half-written stays.
-pub fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
-    check(&Destination::File { path: path.to_owned(), force: true })?;
+    check(&ReportDestination::File { path: path.to_owned(), force: true })?;
     let facts = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
     let (beside, mut file) = create_beside(path).with_context(cannot)?;
     let keep = |file: &File| -> io::Result<()> {
         rustix::fs::fchmod(file, Mode::from_raw_mode(facts.st_mode & 0o777))?;
-        // Only root can give a file away; whoever else may write here owns the new one.
+        // Only root can give a file away; anyone else who may write here owns the new one.
         match std::os::unix::fs::fchown(file, Some(facts.st_uid), Some(facts.st_gid)) {
             Err(error) if rustix::process::geteuid().is_root() => Err(error),
             _ => Ok(()),
@@ -102,7 +102,9 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         // Already failing for a better reason.
         let _ = std::fs::remove_file(&beside);
     }
-    written.with_context(cannot)
+    Ok(written.map_err(|error| {
+        Failure::new(status::FAILED, format!("{}: {}", cannot(), failure::io_words(&error)))
+    })?)
 }
 
 /// A new file in the folder of `path`.
@@ -134,12 +136,12 @@ mod tests {
     use rustix::fs::Mode;
     use std::os::unix::fs::MetadataExt;
 
-    fn write(destination: &Destination, bytes: &[u8]) -> anyhow::Result<()> {
+    fn write(destination: &ReportDestination, bytes: &[u8]) -> anyhow::Result<()> {
         write_with(destination, |out| out.write_all(bytes))
     }
 
-    fn file(path: PathBuf, force: bool) -> Destination {
-        Destination::File { path, force }
+    fn file(path: PathBuf, force: bool) -> ReportDestination {
+        ReportDestination::File { path, force }
     }
 
     fn names(folder: &Path) -> Vec<String> {

@@ -3,7 +3,7 @@
 use super::terminal::Screen;
 use super::text::page::Page;
 use super::{json, text, tsv};
-use crate::report::options::{Format, ReportOptions, View};
+use crate::report::options::{Format, ReportOptions, ReportView};
 use crate::report::recording::Recording;
 
 /// Renders a report of `recording` for `page`.
@@ -13,7 +13,7 @@ use crate::report::recording::Recording;
 /// A usage failure for a bad pattern; status 3 when nothing matches.
 pub fn render(recording: &Recording, options: &ReportOptions, page: &Page) -> anyhow::Result<String> {
     let selection = match options.view {
-        View::Threads => recording.select_for_threads(&options.common)?,
+        ReportView::Threads => recording.select_for_threads(&options.common)?,
         _ => recording.select_for_report(&options.common)?,
     };
     Ok(match options.format {
@@ -28,7 +28,7 @@ pub fn render(recording: &Recording, options: &ReportOptions, page: &Page) -> an
 /// # Errors
 ///
 /// When the profile cannot be read, nothing matches, or the output cannot be written.
-pub fn report(options: &ReportOptions) -> anyhow::Result<()> {
+pub(crate) fn report(options: &ReportOptions) -> anyhow::Result<()> {
     let recording = Recording::load(&options.common.input)?;
     let screen = Screen::new(options.color, options.pager && options.format == Format::Text);
     let page = match options.format {

@@ -13,7 +13,7 @@ const WIDTHS: std::ops::RangeInclusive<usize> = 40..=400;
 
 /// Standard output as a place for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Screen {
+pub(crate) struct Screen {
     /// Columns and rows, when it is a terminal.
     size: Option<(usize, usize)>,
     color: bool,
@@ -22,7 +22,7 @@ pub struct Screen {
 
 impl Screen {
     /// Looks at standard output.
-    pub fn new(color: ColorWhen, may_page: bool) -> Self {
+    pub(crate) fn new(color: ColorWhen, may_page: bool) -> Self {
         let stdout = io::stdout();
         let size = stdout.is_terminal().then(|| {
             let size = rustix::termios::tcgetwinsize(&stdout).ok();
@@ -38,7 +38,7 @@ impl Screen {
     }
 
     /// The page that text is laid out for; `names` overrides the screen's own choice.
-    pub fn page(&self, names: Option<NameStyle>) -> Page {
+    pub(crate) fn page(&self, names: Option<NameStyle>) -> Page {
         let Some((columns, _)) = self.size else {
             return Page { color: self.color, names: names.unwrap_or(Page::PLAIN.names), ..Page::PLAIN };
         };
@@ -55,7 +55,7 @@ impl Screen {
     /// # Errors
     ///
     /// When standard output cannot be written.
-    pub fn print_document(&self, text: &str) -> anyhow::Result<()> {
+    pub(crate) fn print_document(&self, text: &str) -> anyhow::Result<()> {
         let mut stdout = io::stdout().lock();
         (stdout.write_all(text.as_bytes()))
             .and_then(|()| stdout.flush())
@@ -67,7 +67,7 @@ impl Screen {
     /// # Errors
     ///
     /// When standard output cannot be written. A reader that leaves early is a broken pipe.
-    pub fn print(&self, text: &str) -> anyhow::Result<()> {
+    pub(crate) fn print(&self, text: &str) -> anyhow::Result<()> {
         let text = &safe_text::for_locale(text, self.size.is_some());
         let is_long = self.size.is_some_and(|(_, rows)| text.lines().count() >= rows);
         if self.may_page && is_long && page_through(text) {

@@ -9,7 +9,7 @@ use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
 use crate::report::model::totals::Totals;
 use crate::report::naming::name;
-use crate::report::options::{ReportOptions, View};
+use crate::report::options::{ReportOptions, ReportView};
 use crate::report::query::filter::pattern;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
@@ -22,13 +22,13 @@ use std::borrow::Cow;
 
 /// A table under construction.
 #[derive(Debug)]
-struct Table {
+struct TsvTable {
     out: String,
 }
 
-impl Table {
+impl TsvTable {
     fn new(columns: &[&str]) -> Self {
-        Table { out: format!("{}\n", columns.join("\t")) }
+        TsvTable { out: format!("{}\n", columns.join("\t")) }
     }
 
     fn row(&mut self, cells: &[&str]) {
@@ -49,17 +49,17 @@ pub(crate) fn report(
 ) -> Result<String, Failure> {
     let unit = json::unit_word(selection.shown.unit);
     let table = match options.view.of(&selection.shown) {
-        View::Overview | View::Flat => flat(selection, options, unit),
-        View::Tree => tree(selection, options, Direction::TopDown, unit),
-        View::BottomUp => tree(selection, options, Direction::BottomUp, unit),
-        View::Peek(pattern) => peeks(selection, pattern, options, unit)?,
-        View::Threads => thread_table(recording, selection, options, unit)?,
-        View::Waits => waits(selection, options),
+        ReportView::Overview | ReportView::Flat => flat(selection, options, unit),
+        ReportView::Tree => tree(selection, options, Direction::TopDown, unit),
+        ReportView::BottomUp => tree(selection, options, Direction::BottomUp, unit),
+        ReportView::Peek(pattern) => peeks(selection, pattern, options, unit)?,
+        ReportView::Threads => thread_table(recording, selection, options, unit)?,
+        ReportView::Waits => waits(selection, options),
     };
     Ok(table.out)
 }
 
-fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table {
+fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> TsvTable {
     let (own, total) = (format!("self_{unit}"), format!("total_{unit}"));
     let columns = [
         "self_pct",
@@ -74,12 +74,11 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table
         "line",
         "count",
     ];
-    let mut table = Table::new(&columns);
+    let mut table = TsvTable::new(&columns);
     let functions = FunctionTable::new(selection, options.sort);
     let names = options.common.names_for_programs();
     let whole = selection.total;
-    let shown =
-        functions.shown(options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0), options.sort, whole);
+    let shown = functions.shown(options.limits_for_programs(), options.sort, whole);
     for row in shown {
         let label = selection.labels.get(row.label);
         let source = row.source.as_ref();
@@ -100,9 +99,10 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> Table
     table
 }
 
-fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction, unit: &str) -> Table {
+fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction, unit: &str) -> TsvTable {
     let (own, total) = (format!("self_{unit}"), format!("total_{unit}"));
-    let mut table = Table::new(&["depth", &own, &total, "samples", "function", "module", "inlined", "count"]);
+    let mut table =
+        TsvTable::new(&["depth", &own, &total, "samples", "function", "module", "inlined", "count"]);
     let tree = CallTree::new(selection, direction);
     let names = options.common.names_for_programs();
     let least = options.least_percent();
@@ -129,14 +129,14 @@ fn peeks(
     text: &str,
     options: &ReportOptions,
     unit: &str,
-) -> Result<Table, Failure> {
+) -> Result<TsvTable, Failure> {
     let found = peek::peek(selection, &pattern("--peek", text)?);
     if found.is_empty() {
         return Err(text::no_match(text));
     }
     let weight = format!("total_{unit}");
     let mut table =
-        Table::new(&["function", "relation", &weight, "samples", "neighbour", "neighbour_module"]);
+        TsvTable::new(&["function", "relation", &weight, "samples", "neighbour", "neighbour_module"]);
     let names = options.common.names_for_programs();
     let name = |label| safe_text::tsv(selection.labels.get(label).name_in(names));
     let module = |label| safe_text::tsv(&selection.labels.get(label).module);
@@ -168,7 +168,7 @@ fn thread_table(
     selection: &Selection<'_>,
     options: &ReportOptions,
     unit: &str,
-) -> Result<Table, Failure> {
+) -> Result<TsvTable, Failure> {
     let total = format!("total_{unit}");
     let mut columns = vec!["thread", "process", "threads", "processes", &total, "samples", "hottest"];
     let totals = Totals::of(recording, &options.common)?;
@@ -180,7 +180,7 @@ fn thread_table(
         }
         None => threads::threads(selection),
     };
-    let mut table = Table::new(&columns);
+    let mut table = TsvTable::new(&columns);
     let names = options.common.names_for_programs();
     for row in threads::shown(&rows, totals.is_some(), options).0 {
         let hottest = row.hottest.map_or("", |(label, _)| selection.labels.get(label).name_in(names));
@@ -211,8 +211,8 @@ fn thread_table(
     Ok(table)
 }
 
-fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
-    let mut table = Table::new(&[
+fn waits(selection: &Selection<'_>, options: &ReportOptions) -> TsvTable {
+    let mut table = TsvTable::new(&[
         "wait_ns",
         "error_ns",
         "count",
@@ -233,8 +233,7 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> Table {
     ]);
     let waits = WaitTable::new(selection, options.sort);
     let names = options.common.names_for_programs();
-    let (most, least) = (options.rows.unwrap_or(0), options.min_percent.unwrap_or(0.0));
-    for row in waits.shown(most, least, options.sort, selection.total) {
+    for row in waits.shown(options.limits_for_programs(), options.sort, selection.total) {
         let (place, called_by) = match row.site {
             WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
             WaitSite::NoCpu | WaitSite::Short => (None, None),

@@ -219,21 +219,20 @@ fn thread_words(filter: &ThreadFilter) -> String {
 /// A stack filter in words: the command line has none for it.
 fn stack_words(filter: &StackFilter) -> String {
     match filter {
-        StackFilter::Focus(key) => format!("(only with {})", key.name),
-        StackFilter::Drop(key) => format!("(without {})", key.name),
+        StackFilter::Focus(key) => format!("(only with {})", key.name()),
+        StackFilter::Drop(key) => format!("(without {})", key.name()),
         StackFilter::Matching(pattern) => format!("(only with a match of {})", pattern.text),
-        StackFilter::CollapseFunction(key) => format!("({} with all it calls)", key.name),
+        StackFilter::CollapseFunction(key) => format!("({} with all it calls)", key.name()),
         StackFilter::CollapseModule(module) => format!("({} as one)", name::module_file(module)),
-        StackFilter::CollapseRecursion(key) => format!("({} without recursion)", key.name),
+        StackFilter::CollapseRecursion(key) => format!("({} without recursion)", key.name()),
         StackFilter::Under(paths) => format!("(only in {})", path_words(paths, " > ")),
         StackFilter::EndingIn(paths) => format!("(only ending in {})", path_words(paths, " < ")),
     }
 }
 
 fn path_words(paths: &[Vec<PathStep>], step: &str) -> String {
-    let words = |path: &Vec<PathStep>| {
-        path.iter().map(|step| step.label.name.as_str()).collect::<Vec<_>>().join(step)
-    };
+    let words =
+        |path: &Vec<PathStep>| path.iter().map(|step| step.label.name()).collect::<Vec<_>>().join(step);
     paths.iter().map(words).collect::<Vec<_>>().join(", ")
 }
 
@@ -265,7 +264,7 @@ mod tests {
         };
         assert_eq!(description(&options).unwrap(), "--focus parse --tid 7,8 --time 2.5s..");
         assert_eq!(description(&FilterOptions::default()), None);
-        let key = LabelKey { name: "parse".into(), module: "/x".into(), line: None };
+        let key = LabelKey::function("parse", "/x");
         let stacks = vec![StackFilter::Focus(key.clone()), StackFilter::CollapseRecursion(key)];
         let options = FilterOptions { stacks, ..FilterOptions::default() };
         assert_eq!(description(&options).unwrap(), "(only with parse) (parse without recursion)");

@@ -3,6 +3,7 @@
 
 pub(crate) mod filter;
 pub(crate) mod groups;
+pub(crate) mod named_since;
 pub(crate) mod notes;
 pub(crate) mod select;
 pub(crate) mod selection;

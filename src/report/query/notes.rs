@@ -51,7 +51,7 @@ pub(crate) fn report_notes(
             (counted(selection.hidden_idle.count(), "wait"), duration(selection.hidden_idle.weight));
         notes.push(format!("all waits are idle: {waits}, {time}; to see them:  --idle"));
     }
-    if selection.shown.metric() == Some(Metric::OnCpu) {
+    if selection.shown.metric() == Metric::OnCpu {
         notes.extend(waits_note::note(recording, selection.total, options));
     }
     notes
@@ -86,6 +86,16 @@ fn notes_while_naming(
     if let Some(problem) = missing_part(profile, integrity) {
         notes.push(not_whole("the file", &problem));
     }
+    notes.extend(lost_notes(profile, quality));
+    notes.extend(unrecorded(profile));
+    notes.extend(cut_notes(profile, quality));
+    notes.extend(unnamed_notes(profile, quality, to_name));
+    notes
+}
+
+/// What was lost of samples, waits and accounts.
+fn lost_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
+    let mut notes = Vec::new();
     let lost_samples = quality.lost.saturating_sub(quality.lost_waits);
     let lost = percent(lost_samples, quality.lost.saturating_add(quality.samples));
     if lost >= NOTABLE_PERCENT {
@@ -101,6 +111,14 @@ fn notes_while_naming(
             duration(profile.counter(counter::LOST_WAIT_NS))
         ));
     }
+    let dropped = profile.counter(counter::SAMPLES_DROPPED);
+    if dropped > 0 {
+        notes.push(format!(
+            "{}, {} in all, are in no row: the oldest were dropped when memory was full; the sum of all times has them",
+            counted(dropped, "sample"),
+            duration(profile.counter(counter::DROPPED_NS))
+        ));
+    }
     let unaccounted = profile.counter(counter::THREADS_UNACCOUNTED);
     if unaccounted > 0 {
         notes.push(format!(
@@ -109,18 +127,33 @@ fn notes_while_naming(
             counted(unaccounted, "thread")
         ));
     }
-    notes.extend(unrecorded(profile));
+    notes
+}
+
+/// What stacks lack.
+fn cut_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
+    let mut notes = Vec::new();
     let rootless = quality.rootless_percent();
     if rootless >= NOTABLE_PERCENT {
         notes.push(cut_note(rootless, profile, quality));
     }
     let middle_left_out = percent(quality.middle_left_out, quality.samples);
     if middle_left_out >= NOTABLE_PERCENT {
-        notes.push(format!(
-            "{} of stacks are too deep to keep all their frames: totals of functions in their middle are too low",
-            honest_percent_text(middle_left_out)
-        ));
+        let why = match profile.counter(counter::STACKS_SHORTENED) {
+            0 => "are too deep to keep all their frames",
+            _ => {
+                "lack frames of their middle, since they hardly ever repeat and a live view is kept small (prof record keeps them whole)"
+            }
+        };
+        let share = honest_percent_text(middle_left_out);
+        notes.push(format!("{share} of stacks {why}: totals of functions in their middle are too low"));
     }
+    notes
+}
+
+/// What has no name, while the names of `to_name` of the frames are still being read.
+fn unnamed_notes(profile: &Profile, quality: &Quality, to_name: u64) -> Vec<String> {
+    let mut notes = Vec::new();
     let hidden_kernel = percent(quality.unnamed_kernel_frames, quality.kernel_frames);
     // A recording that was killed has no names at all, and says so.
     let is_kernel_hidden = hidden_kernel >= 50.0 && profile.end.is_some();
@@ -139,10 +172,12 @@ fn notes_while_naming(
         // What will not have a name even then is not known yet.
         let share = honest_percent_text(percent(to_name, quality.frames));
         notes.push(format!("names are being read: {share} of frames have none yet"));
-    } else if profile.end.is_none() && quality.unnamed_percent() >= NEVER_NAMED_PERCENT {
-        notes.push(
-            "names are read when a recording ends, which this one did not: it has addresses".to_owned(),
-        );
+    } else if profile.end.is_none() && quality.unnamed_percent() >= NOTABLE_PERCENT {
+        let share = honest_percent_text(quality.unnamed_percent());
+        notes.push(format!(
+            "{share} of frames have no name: the recording was cut short, or goes on; prof symbolize FILE adds the \
+             names that it did not come to"
+        ));
     } else if let Some(worst) = &quality.worst_unnamed
         && percent(worst.count, quality.frames) >= NOTABLE_PERCENT
         && !(is_kernel_hidden && worst.kind == ModuleKind::Kernel)
@@ -151,9 +186,6 @@ fn notes_while_naming(
     }
     notes
 }
-
-/// From so many frames without a name on, percent, a recording without an end is one that was never named.
-const NEVER_NAMED_PERCENT: f64 = 99.0;
 
 fn cut_note(truncated_percent: f64, profile: &Profile, quality: &Quality) -> String {
     let share = honest_percent_text(truncated_percent);

@@ -13,7 +13,7 @@ use crate::report::recording::Recording;
 impl Recording {
     /// What is wrong with the recording, how much it matters and what would fix it, most important first. Quotes
     /// foreign names.
-    pub fn notes(&self, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
+    pub(crate) fn notes(&self, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
         notes::report_notes(self, selection, options)
     }
 
@@ -22,14 +22,14 @@ impl Recording {
     /// # Errors
     ///
     /// Status 3 when the profile does not have them.
-    pub fn shown(&self, metric: Option<Metric>) -> Result<Shown<'_>, Failure> {
+    pub(crate) fn shown(&self, metric: Option<Metric>) -> Result<Shown<'_>, Failure> {
         Shown::of(&self.profile, metric).map_err(|failure| {
             let problem = notes::missing_part(&self.profile, &self.integrity);
             if let Some(why) = self.why_no_waits().filter(|_| metric != Some(Metric::OnCpu)) {
                 return Failure::new(status::NO_MATCH, format!("the recording holds no waits: {why}"));
             }
             match problem.filter(|_| self.profile.events.is_empty()) {
-                Some(problem) => nothing_read("samples", &problem),
+                Some(problem) => nothing_read("samples", &problem, self.integrity.is_being_written),
                 None => failure,
             }
         })
@@ -76,8 +76,8 @@ impl Recording {
     }
 
     /// Why nothing is left to show.
-    pub fn no_match(&self, selection: &Selection<'_>, options: &CommonOptions) -> Failure {
-        let noun = selection.shown.noun();
+    pub(crate) fn no_match(&self, selection: &Selection<'_>, options: &CommonOptions) -> Failure {
+        let noun = &*selection.shown.noun;
         if let Some(words) = filter::description(&options.filter) {
             let all = selection.count_of_whole().saturating_add(selection.hidden_idle.count());
             let whole = units::counted(all, noun);
@@ -91,12 +91,13 @@ impl Recording {
                 .hint("to see them:  --idle");
         }
         if let Some(problem) = notes::missing_part(&self.profile, &self.integrity) {
-            return nothing_read(&format!("{noun}s"), &problem);
+            return nothing_read(&format!("{noun}s"), &problem, self.integrity.is_being_written);
         }
         let unaccounted = self.profile.counter(counter::THREADS_UNACCOUNTED);
-        if selection.shown.sampled.is_none() && unaccounted > 0 {
+        let has_run = selection.shown.sampled.is_some() && notes::unrecorded(&self.profile).is_some();
+        if unaccounted > 0 && !has_run {
             let threads = units::counted(unaccounted, "thread");
-            let message = format!("the recording holds no waits, and no account of the time of {threads}");
+            let message = format!("the recording holds no {noun}s, and no account of the time of {threads}");
             return Failure::new(status::NO_MATCH, message).hint("to see why:  prof doctor -p PID");
         }
         if let Some(why) = notes::unaccounted_note(&self.profile) {
@@ -104,6 +105,15 @@ impl Recording {
         }
         if selection.shown.sampled.is_none() {
             return Failure::new(status::NO_MATCH, "the recording holds no waits: the target did not wait");
+        }
+        if let Metric::Event(_) = selection.shown.metric() {
+            let title = &selection.shown.title;
+            let lost = selection.shown.sampled.map_or(0, |event| self.profile.lost_samples(event.kind()));
+            let why = match lost {
+                0 => format!("no {title} were counted"),
+                lost => format!("{} of {title} were lost", units::counted(lost, "sample")),
+            };
+            return Failure::new(status::NO_MATCH, format!("the recording holds no {noun}s: {why}"));
         }
         if let Some(why) = notes::unrecorded(&self.profile) {
             return Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
@@ -127,7 +137,11 @@ impl Recording {
 }
 
 /// No one knows what was in the part that is missing.
-fn nothing_read(nouns: &str, problem: &str) -> Failure {
+fn nothing_read(nouns: &str, problem: &str, is_being_written: bool) -> Failure {
     let message = format!("what could be read holds no {nouns}: the file is not whole ({problem})");
-    Failure::new(status::NO_MATCH, message).hint("to record again:  prof record -d 10s -p PID")
+    let hint = match is_being_written {
+        true => "wait a second, and ask again",
+        false => "to record again:  prof record -d 10s -p PID",
+    };
+    Failure::new(status::NO_MATCH, message).hint(hint)
 }

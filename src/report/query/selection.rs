@@ -21,25 +21,25 @@ use crate::report::waits::reasons::Reasons;
 #[derive(Debug)]
 pub struct Selection<'p> {
     /// The profile they come from.
-    pub profile: &'p Profile,
+    pub(crate) profile: &'p Profile,
     /// The events they are samples of.
-    pub shown: Shown<'p>,
+    pub(crate) shown: Shown<'p>,
     /// Names of all steps.
-    pub labels: Labels,
+    pub(crate) labels: Labels,
     /// Everything that passed the filters.
-    pub total: Amount,
+    pub(crate) total: Amount,
     /// Everything in the events, whatever the filters, but for idle waits that are hidden.
-    pub whole: Amount,
-    /// Of the total, waits that were only counted: too short to be told one by one.
-    pub short: Amount,
+    pub(crate) whole: Amount,
+    /// Of the total, waits that were only counted: too short to be sent one by one.
+    pub(crate) short: Amount,
     /// Idle waits that would pass the filters on samples, and are hidden.
-    pub hidden_idle: Amount,
+    pub(crate) hidden_idle: Amount,
     /// Which waits are idle, where they are shown among the others.
     pub(crate) shown_idle: Option<&'p IdleWaits>,
     /// Why threads waited.
     pub(crate) reasons: &'p Reasons,
     /// How far to trust the samples that passed the filters on samples.
-    pub quality: Quality,
+    pub(crate) quality: Quality,
     /// Each thread is for itself.
     pub(crate) each_thread: bool,
     groups: Vec<Group>,
@@ -59,7 +59,11 @@ impl<'p> Selection<'p> {
     /// # Errors
     ///
     /// A usage failure for a pattern that is no regular expression.
-    pub fn new(recording: &'p Recording, shown: Shown<'p>, options: &CommonOptions) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        recording: &'p Recording,
+        shown: Shown<'p>,
+        options: &CommonOptions,
+    ) -> Result<Self, Failure> {
         let has_functions = matches!(options.grouping, Grouping::Function | Grouping::Line);
         if !has_functions && options.filter.is_on_code() {
             // The filters mean functions and their frames, of which rows of other things have none.
@@ -84,7 +88,8 @@ impl<'p> Selection<'p> {
         let hidden = options.filter.hide.is_some().then(|| labels.nothing_step(true));
         name_groups(profile, &mut labels, &mut groups, &short_waits_name(&shown));
         let quality = Quality::of(profile, &groups, &shown);
-        let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
+        let stacks =
+            StackFilters::new(&options.filter.stacks, &mut labels, profile, &quality.samples_of_frame)?;
         labels.settle_names();
         let has_unnamed_code = labels.has_unnamed_code();
         let filter = LabelFilter::new(&options.filter, &labels)?;
@@ -135,7 +140,8 @@ impl<'p> Selection<'p> {
             group.tail = group.tail.filter(|_| !is_tail_hidden);
         }
         let hidden = hides.then(|| labels.nothing_step(true));
-        let stacks = StackFilters::new(&options.filter.stacks, &mut labels, &profile.tables)?;
+        let stacks =
+            StackFilters::new(&options.filter.stacks, &mut labels, profile, &self.quality.samples_of_frame)?;
         labels.settle_names();
         let has_unnamed_code = labels.has_unnamed_code();
         let space = if has_frames { options.filter.space } else { Space::All };
@@ -173,17 +179,17 @@ impl<'p> Selection<'p> {
 
     /// Whether there is nothing to show because all that passes the filters are idle waits, which are hidden. Filters on
     /// names are not asked of those: where there are some, no one knows.
-    pub fn is_all_idle(&self, filter: &FilterOptions) -> bool {
+    pub(crate) fn is_all_idle(&self, filter: &FilterOptions) -> bool {
         self.total.is_empty() && !self.hidden_idle.is_empty() && !filter.is_on_code()
     }
 
     /// How many samples and waits passed the filters, without waits that were only counted.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.total.count().saturating_sub(self.short.count())
     }
 
     /// The same of everything in the events, whatever the filters.
-    pub fn count_of_whole(&self) -> u64 {
+    pub(crate) fn count_of_whole(&self) -> u64 {
         let times = if self.shown.waits.is_some() { self.profile.thread_times.as_slice() } else { &[] };
         let shorts = times.iter().flat_map(|time| &time.short_waits);
         let short = shorts.fold(0u64, |sum, short| sum.saturating_add(short.count));
@@ -191,13 +197,13 @@ impl<'p> Selection<'p> {
     }
 
     /// The distinct groups that passed the filters, in a fixed order.
-    pub fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
     /// Calls `visit` with every distinct sequence of steps, root first, and the groups that have it (one
     /// for each thread), in a fixed order in which neighbours often share their outer steps.
-    pub fn for_each_path(&self, mut visit: impl FnMut(&[Step], &[Group])) {
+    pub(crate) fn for_each_path(&self, mut visit: impl FnMut(&[Step], &[Group])) {
         let mut path = Vec::new();
         for groups in self.groups.chunk_by(Group::has_path_of) {
             if self.fill_path(&groups[0], &mut path) {
@@ -208,7 +214,7 @@ impl<'p> Selection<'p> {
 
     /// Calls `visit` with every wait that passes the filters on samples, and how much of it counts. Idle waits and such
     /// that the filters on names drop are among them: they are in none of the groups.
-    pub fn for_each_wait(&self, mut visit: impl FnMut(&Sample, &Wait, Amount)) {
+    pub(crate) fn for_each_wait(&self, mut visit: impl FnMut(&Sample, &Wait, Amount)) {
         for sample in self.shown.waits.into_iter().flat_map(Event::samples) {
             if let Some(wait) = &sample.wait
                 && let Some(amount) = self.sample_filter.amount(&sample)
@@ -220,8 +226,8 @@ impl<'p> Selection<'p> {
 
     /// Calls `visit` with every sample and wait that passes the filters on samples, its number in its event, and how much
     /// of it counts. As with [`Selection::for_each_wait`], more than what is in the groups.
-    pub fn for_each_sample(&self, mut visit: impl FnMut(usize, &Sample, Amount)) {
-        for event in self.shown.sampled.into_iter().chain(self.shown.waits) {
+    pub(crate) fn for_each_sample(&self, mut visit: impl FnMut(usize, &Sample, Amount)) {
+        for event in self.shown.events() {
             for (index, sample) in event.samples().enumerate() {
                 if let Some(amount) = self.sample_filter.amount(&sample) {
                     visit(index, &sample, amount);
@@ -231,19 +237,19 @@ impl<'p> Selection<'p> {
     }
 
     /// The steps of a group, root first.
-    pub fn path_of(&self, group: &Group) -> Vec<Step> {
+    pub(crate) fn path_of(&self, group: &Group) -> Vec<Step> {
         let mut path = Vec::new();
         if self.fill_path(group, &mut path) { path } else { Vec::new() }
     }
 
     /// Half the width of the 95 % interval around the share that `own` has of the total, in percentage points.
-    pub fn error_points(&self, own: Amount) -> f64 {
+    pub(crate) fn error_points(&self, own: Amount) -> f64 {
         own.share_error_points(self.total, self.shown.waits.is_some())
     }
 
     /// A step for each thread, by [`crate::profile::TaskId`], that can stand in front of its stacks: threads of one
     /// name share one, unless `each` is to have its own.
-    pub fn thread_steps(&mut self, each: bool) -> Vec<Step> {
+    pub(crate) fn thread_steps(&mut self, each: bool) -> Vec<Step> {
         let profile = self.profile;
         (profile.tables.tasks().iter()).map(|task| self.labels.thread_step(profile, task, each)).collect()
     }

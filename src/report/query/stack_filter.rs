@@ -1,8 +1,9 @@
 //! Filters that look at whole stacks and change them: focus, drop, collapse. Each works on what the one before it left.
 
 use super::filter::{matching_threads, pattern};
+use super::named_since::{NamedSince, PathStart};
 use crate::base::failure::Failure;
-use crate::profile::{Tables, TaskId};
+use crate::profile::{Profile, TaskId};
 use crate::report::model::label::{LabelId, Labels, Step};
 use crate::report::model::label_key::LabelKey;
 use crate::report::model::label_kind::LabelKind;
@@ -40,12 +41,42 @@ impl Meant {
     }
 }
 
-fn steps_of(labels: &Labels, paths: &[Vec<PathStep>]) -> Vec<Vec<Meant>> {
-    let meant = |step: &PathStep| Meant {
-        is_meant: labels.iter().map(|label| label.is(&step.label)).collect(),
-        is_inlined: step.is_inlined,
+/// The steps of paths from the root or from the leaf.
+fn steps_of(
+    labels: &Labels,
+    since: &NamedSince<'_>,
+    start: PathStart,
+    paths: &[Vec<PathStep>],
+) -> Vec<Vec<Meant>> {
+    let step_of = |path: &[PathStep], place: usize| -> Vec<Meant> {
+        let step = &path[place];
+        let Some(steps) = since.steps(&step.label) else {
+            let is_meant = labels.iter().map(|label| label.is(&step.label)).collect();
+            return vec![Meant { is_meant, is_inlined: step.is_inlined }];
+        };
+        let way = start.way(steps, place + 1 == path.len());
+        let meant = |step: &Step| Meant {
+            is_meant: labels.ids().map(|id| id == step.label).collect(),
+            is_inlined: step.is_inlined,
+        };
+        way.iter().map(meant).collect()
     };
-    paths.iter().map(|path| path.iter().map(meant).collect()).collect()
+    let path_of = |path: &Vec<PathStep>| (0..path.len()).flat_map(|place| step_of(path, place)).collect();
+    paths.iter().map(path_of).collect()
+}
+
+/// The functions that a filter names.
+fn keys_of(filter: &StackFilter) -> Vec<&LabelKey> {
+    match filter {
+        StackFilter::Focus(key)
+        | StackFilter::Drop(key)
+        | StackFilter::CollapseFunction(key)
+        | StackFilter::CollapseRecursion(key) => vec![key],
+        StackFilter::Under(paths) | StackFilter::EndingIn(paths) => {
+            paths.iter().flatten().map(|step| &step.label).collect()
+        }
+        StackFilter::Matching(_) | StackFilter::CollapseModule(_) => Vec::new(),
+    }
 }
 
 impl StackFilters {
@@ -57,12 +88,17 @@ impl StackFilters {
     pub(crate) fn new(
         filters: &[StackFilter],
         labels: &mut Labels,
-        tables: &Tables,
+        profile: &Profile,
+        samples_of_frame: &[u64],
     ) -> Result<Self, Failure> {
+        let since = NamedSince::new(profile, labels, samples_of_frame, filters.iter().flat_map(keys_of));
         let mut ready = Vec::with_capacity(filters.len());
         for (number, filter) in filters.iter().enumerate() {
-            let exactly =
-                |labels: &Labels, key: &LabelKey| labels.iter().map(|label| label.is(key)).collect();
+            let exactly = |labels: &Labels, key: &LabelKey| {
+                let mut is_meant: Vec<bool> = labels.iter().map(|label| label.is(key)).collect();
+                since.functions(key).for_each(|function| is_meant[function.index()] = true);
+                is_meant
+            };
             ready.push(match filter {
                 StackFilter::Focus(key) => Ready::Keep { is_meant: exactly(labels, key) },
                 StackFilter::Drop(key) => Ready::Drop { is_meant: exactly(labels, key) },
@@ -70,7 +106,7 @@ impl StackFilters {
                     let pattern = pattern("--focus", &wanted.text)?;
                     Ready::KeepMatching {
                         is_meant: labels.iter().map(|label| label.matches(&pattern)).collect(),
-                        is_thread_meant: matching_threads(wanted, tables)?,
+                        is_thread_meant: matching_threads(wanted, &profile.tables)?,
                     }
                 }
                 StackFilter::CollapseFunction(key) => Ready::CutBelow {
@@ -82,8 +118,12 @@ impl StackFilters {
                     Ready::Fold { is_meant, step: labels.folded_step(number, module) }
                 }
                 StackFilter::CollapseRecursion(key) => Ready::OneCall { is_meant: exactly(labels, key) },
-                StackFilter::Under(paths) => Ready::Under { paths: steps_of(labels, paths) },
-                StackFilter::EndingIn(paths) => Ready::EndingIn { paths: steps_of(labels, paths) },
+                StackFilter::Under(paths) => {
+                    Ready::Under { paths: steps_of(labels, &since, PathStart::Root, paths) }
+                }
+                StackFilter::EndingIn(paths) => {
+                    Ready::EndingIn { paths: steps_of(labels, &since, PathStart::Leaf, paths) }
+                }
             });
         }
         Ok(StackFilters { filters: ready })
@@ -171,7 +211,7 @@ mod tests {
     }
 
     fn key(name: &str, module: &str) -> LabelKey {
-        LabelKey { name: name.into(), module: module.into(), line: None }
+        LabelKey::function(name, module)
     }
 
     /// The stacks that are left, with their ms.

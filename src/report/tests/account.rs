@@ -2,7 +2,7 @@
 
 use super::fixture::Build;
 use super::fixture_waits::{slices, stack, waiting};
-use crate::profile::{CpuShares, Reason};
+use crate::profile::{CpuShares, EventKind, Reason};
 use crate::report::print::info;
 use crate::report::*;
 
@@ -27,6 +27,47 @@ fn what_was_lost_of_one_event_is_no_loss_of_the_other() {
 }
 
 #[test]
+fn what_is_counted_is_no_time_and_loses_its_own() {
+    let faults = || EventKind::counted("page-faults", "page faults");
+    let mut build = Build::new();
+    let task = build.task(1, 1, "p", "p");
+    build.add(task, 100, &["/x:main"]);
+    build.wait(task, Reason::Disk, 0, 5_000_000, &["/x:main", "/x:sync"]);
+    build.thread_time(task, 10_000_000, 0, 9_990_000_000);
+    build.counter(faults(), task, [20, 50], &["/x:main", "/x:touch"]);
+    build.counter(EventKind::counted("cs", "switches \x1b[2J"), task, [0, 1], &["/x:main"]);
+    build.count("lost_ring_full", 900);
+    build.count("lost_counts", 7);
+    let recording = build.finish();
+    let counted = |name| of(Metric::named(name));
+    assert_eq!(recording.select(&counted("page-faults")).unwrap().quality.lost, 7);
+    assert_eq!(recording.select(&of(Metric::OnCpu)).unwrap().quality.lost, 900);
+    let threads = |format| {
+        let common = counted("page-faults");
+        let options = ReportOptions { common, view: ReportView::Threads, format, ..ReportOptions::default() };
+        render(&recording, &options, &Page::PLAIN).unwrap()
+    };
+    let text = threads(Format::Text);
+    assert!(text.contains("20 samples = 1,000 page faults") && !text.contains("BLOCKED"), "{text}");
+    let json = threads(Format::Json);
+    assert!(!json.contains("blocked_ns") && json.contains("1000"), "{json}");
+    let empty = recording.select_for_report(&counted("cs")).unwrap_err();
+    assert_eq!(empty.message, "the recording holds no samples: 7 samples of switches \\x1b[2J were lost");
+    let export = ExportOptions { common: counted("page-faults"), ..ExportOptions::default() };
+    let svg = String::from_utf8(export::render(&recording, ExportFormat::SVG, &export).unwrap()).unwrap();
+    assert!(svg.contains("1,000 page faults"), "{svg}");
+}
+
+#[test]
+fn an_event_that_never_came_is_not_one_that_was_lost() {
+    let mut build = Build::new();
+    let task = build.task(1, 1, "p", "p");
+    build.counter(EventKind::counted("cs", "switches"), task, [0, 1], &["/x:main"]);
+    let empty = build.finish().select_for_report(&of(Metric::named("cs"))).unwrap_err();
+    assert_eq!(empty.message, "the recording holds no samples: no switches were counted");
+}
+
+#[test]
 fn threads_without_an_account_are_not_accounted() {
     let mut build = Build::new();
     let known = build.task(1, 1, "p", "p");
@@ -44,7 +85,7 @@ fn threads_without_an_account_are_not_accounted() {
     assert!(words.contains("+ not accounted 30.0 = 40.0 s"), "{text}");
     assert!(text.contains("the kernel said nothing of 3 threads: 30.0 s"), "{text}");
     let threads =
-        render(&recording, &ReportOptions { view: View::Threads, ..options }, &Page::PLAIN).unwrap();
+        render(&recording, &ReportOptions { view: ReportView::Threads, ..options }, &Page::PLAIN).unwrap();
     assert!(threads.contains("NOT ACC."), "{threads}");
 }
 
@@ -58,7 +99,7 @@ fn the_titles_of_processes_tell_their_threads_apart() {
         build.thread_time(task, 10_000_000, 0, 9_990_000_000);
     }
     let recording = build.finish();
-    let options = ReportOptions { view: View::Threads, ..ReportOptions::default() };
+    let options = ReportOptions { view: ReportView::Threads, ..ReportOptions::default() };
     let text = render(&recording, &options, &Page::PLAIN).unwrap();
     for name in ["postgres: checkpointer ", "postgres: walwriter ", "\npostgres "] {
         assert!(text.contains(name), "{name}: {text}");

@@ -97,7 +97,7 @@ fn sums_go_by_the_rows_that_a_filter_means() {
 }
 
 fn render_with(
-    view: View,
+    view: ReportView,
     format: Format,
     change: impl FnOnce(&mut ReportOptions),
 ) -> anyhow::Result<String> {
@@ -111,12 +111,12 @@ fn times_of_threads_are_those_of_the_functions_that_are_asked_for() {
     let focus = |name: &'static str| {
         move |options: &mut ReportOptions| options.common.filter.focus = Some(name.to_owned())
     };
-    let text = render_with(View::Threads, Format::Text, focus("^pool_get$")).unwrap();
+    let text = render_with(ReportView::Threads, Format::Text, focus("^pool_get$")).unwrap();
     assert!(text.contains("worker") && !text.contains("writer"), "{text}");
     assert!(text.contains("on-CPU 0.00 (by samples) + no CPU 0.00 + blocked 3.36"), "{text}");
-    let error = render_with(View::Threads, Format::Text, focus("no such function")).unwrap_err();
+    let error = render_with(ReportView::Threads, Format::Text, focus("no such function")).unwrap_err();
     assert_eq!(error.downcast_ref::<crate::base::failure::Failure>().unwrap().status, status::NO_MATCH);
-    let json = render_with(View::Threads, Format::Json, focus("^pool_get$")).unwrap();
+    let json = render_with(ReportView::Threads, Format::Json, focus("^pool_get$")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["thread_rows"].as_array().unwrap().len(), 1, "{json}");
     assert_eq!(json["thread_rows"][0]["times"]["blocked_ns"], 3_360_000_000u64, "{json}");
@@ -124,7 +124,13 @@ fn times_of_threads_are_those_of_the_functions_that_are_asked_for() {
 
 #[test]
 fn limits_on_rows_hold_in_every_format() {
-    for view in [View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())] {
+    for view in [
+        ReportView::Flat,
+        ReportView::Tree,
+        ReportView::BottomUp,
+        ReportView::Threads,
+        ReportView::Peek(".".into()),
+    ] {
         for format in [Format::Json, Format::Tsv] {
             let rows = |change: fn(&mut ReportOptions)| {
                 let text = render_with(view.clone(), format, change).unwrap();
@@ -132,15 +138,15 @@ fn limits_on_rows_hold_in_every_format() {
                     Format::Json => {
                         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
                         let name = match &view {
-                            View::Tree | View::BottomUp => "tree",
-                            View::Peek(_) => "peek",
-                            View::Threads => "thread_rows",
+                            ReportView::Tree | ReportView::BottomUp => "tree",
+                            ReportView::Peek(_) => "peek",
+                            ReportView::Threads => "thread_rows",
                             _ => "rows",
                         };
                         json[name].as_array().unwrap_or_else(|| panic!("{name}: {json}")).len()
                     }
                     // Functions that are peeked at have several lines each.
-                    _ if matches!(view, View::Peek(_)) => text.matches("\ttotal\t").count(),
+                    _ if matches!(view, ReportView::Peek(_)) => text.matches("\ttotal\t").count(),
                     _ => text.lines().skip(1).count(),
                 }
             };
@@ -154,7 +160,7 @@ fn limits_on_rows_hold_in_every_format() {
 
 #[test]
 fn what_is_left_out_is_shown_by_the_option_that_left_it_out() {
-    for view in [View::Flat, View::Threads, View::Peek(".".into())] {
+    for view in [ReportView::Flat, ReportView::Threads, ReportView::Peek(".".into())] {
         let text = render_with(view.clone(), Format::Text, |options| {
             (options.rows, options.min_percent) = (Some(0), Some(60.0));
         });
@@ -168,9 +174,9 @@ fn what_is_left_out_is_shown_by_the_option_that_left_it_out() {
 #[test]
 fn samples_and_what_they_stand_for_are_columns_of_their_own() {
     let off_cpu = |options: &mut ReportOptions| options.common.metric = Some(Metric::OffCpu);
-    let json = render_with(View::Flat, Format::Json, off_cpu).unwrap();
+    let json = render_with(ReportView::Flat, Format::Json, off_cpu).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let tsv = render_with(View::Flat, Format::Tsv, off_cpu).unwrap();
+    let tsv = render_with(ReportView::Flat, Format::Tsv, off_cpu).unwrap();
     let mut lines = tsv.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     let heading = lines.next().unwrap();
     let column = |name: &str| heading.iter().position(|cell| *cell == name).unwrap();
@@ -197,7 +203,7 @@ fn a_wait_whose_frames_are_all_hidden_is_no_page_fault() {
     let recording = build.finish();
     let text = render(&recording, &options, &Page::PLAIN).unwrap();
     assert!(text.contains("[hidden]") && !text.contains("page fault"), "{text}");
-    let tree = ReportOptions { view: View::Tree, ..options };
+    let tree = ReportOptions { view: ReportView::Tree, ..options };
     let text = render(&recording, &tree, &Page::PLAIN).unwrap();
     assert!(text.contains("[hidden]") && text.contains("[futex]"), "{text}");
 }

@@ -4,9 +4,9 @@
 //! A function whose name begins with `@` has none in the symbol table; one with `^` is in the source of Rust's library. Modules in brackets are the kernel's, and `MODULE:+0x1234` is a frame without a name.
 
 use crate::profile::{
-    End, Event, EventInfo, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Integrity, Location,
-    Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId, StringId, Task, TaskId,
-    ThreadTime, Unit, Wait, Waker,
+    End, Event, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Function, Integrity,
+    Location, Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId, StringId,
+    Task, TaskId, ThreadTime, Wait, Waker,
 };
 use crate::report::recording::Recording;
 
@@ -18,6 +18,8 @@ pub(crate) struct Build {
     profile: Profile,
     event: Event,
     waits: Event,
+    /// Those that count something.
+    counters: Vec<Event>,
     now_ns: u64,
     /// How the frames that are added from now on were found.
     pub(crate) found_by: FoundBy,
@@ -26,21 +28,17 @@ pub(crate) struct Build {
 impl Build {
     pub(crate) fn new() -> Self {
         let info = EventInfo {
-            name: "on-cpu".into(),
-            unit: Unit::Nanoseconds,
+            kind: EventKind::ON_CPU,
             sampling: "cpu-clock every 1000 us".into(),
             period: PERIOD_NS,
         };
-        let waits = EventInfo {
-            name: "off-cpu".into(),
-            unit: Unit::Nanoseconds,
-            sampling: "every wait of 1 us and more".into(),
-            period: 0,
-        };
+        let waits =
+            EventInfo { kind: EventKind::OFF_CPU, sampling: "every wait of 1 us and more".into(), period: 0 };
         Build {
             profile: Profile::default(),
             event: Event::new(info),
             waits: Event::new(waits),
+            counters: Vec::new(),
             now_ns: 0,
             found_by: FoundBy::Cfi,
         }
@@ -205,6 +203,24 @@ impl Build {
         }
     }
 
+    /// Adds a counter with so many samples of a stack, root first, each of a weight.
+    pub(crate) fn counter(
+        &mut self,
+        kind: EventKind,
+        task: TaskId,
+        [samples, weight]: [u64; 2],
+        root_first: &[&str],
+    ) {
+        let stack = self.stack(root_first);
+        let period = weight;
+        let mut event = Event::new(EventInfo { kind, sampling: format!("every {period}"), period });
+        for time_ns in 0..samples {
+            let (outcome, wait, merged) = (Outcome::Complete, None, None);
+            event.push(Sample { time_ns, task, stack, weight, cpu: 0, outcome, wait, merged });
+        }
+        self.counters.push(event);
+    }
+
     pub(crate) fn meta(&mut self) -> &mut Meta {
         &mut self.profile.meta
     }
@@ -239,6 +255,7 @@ impl Build {
         if !self.waits.is_empty() {
             self.profile.events.push(self.waits);
         }
+        self.profile.events.append(&mut self.counters);
         Recording::new(self.profile, integrity)
     }
 }

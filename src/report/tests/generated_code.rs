@@ -22,17 +22,19 @@ fn without_names() -> Recording {
 fn code_without_names_is_one_row_in_every_view() {
     const NAME: &str = "[jit] (no names)";
     let recording = without_names();
-    let shown = |view: View, names: NameStyle| {
+    let shown = |view: ReportView, names: NameStyle| {
         let page = Page { names, ..Page::PLAIN };
         render(&recording, &ReportOptions { view, ..ReportOptions::default() }, &page).unwrap()
     };
     for names in [NameStyle::Short, NameStyle::Full, NameStyle::Raw] {
-        for view in [View::Flat, View::Tree, View::BottomUp, View::Peek("jit".to_owned())] {
+        for view in
+            [ReportView::Flat, ReportView::Tree, ReportView::BottomUp, ReportView::Peek("jit".to_owned())]
+        {
             let text = shown(view.clone(), names);
             assert!(text.contains(NAME) && !text.contains("+0x7f"), "{view:?}: {text}");
         }
         // Two calls inside of such code are one step of a path.
-        let text = shown(View::Flat, names);
+        let text = shown(ReportView::Flat, names);
         let caller = if names == NameStyle::Raw { "_ZJavaMain" } else { "JavaMain" };
         assert!(text.contains(&format!("[jit] (no names) < {caller}\n")), "{text}");
         assert!(text.contains("100.0%   0.0  100.0%   80.0 ms  [jit] (no names)"), "{text}");

@@ -139,7 +139,13 @@ pub(super) fn xml_texts(document: &str, name: &str) -> Vec<String> {
 #[test]
 fn text_reports_pass_no_control_characters() {
     let recording = hostile();
-    for view in [View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())] {
+    for view in [
+        ReportView::Flat,
+        ReportView::Tree,
+        ReportView::BottomUp,
+        ReportView::Threads,
+        ReportView::Peek(".".into()),
+    ] {
         for names in [NameStyle::Short, NameStyle::Full, NameStyle::Raw] {
             for width in [40, 80, 120, 200] {
                 let page = Page { width, cut_names: width != 80, color: false, names };
@@ -155,7 +161,14 @@ fn text_reports_pass_no_control_characters() {
 #[test]
 fn views_of_waits_pass_no_control_characters() {
     let recording = hostile_waits();
-    let views = [View::Waits, View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())];
+    let views = [
+        ReportView::Waits,
+        ReportView::Flat,
+        ReportView::Tree,
+        ReportView::BottomUp,
+        ReportView::Threads,
+        ReportView::Peek(".".into()),
+    ];
     for (metric, view) in
         [Metric::OffCpu, Metric::Wall].into_iter().flat_map(|m| views.clone().map(|v| (m, v)))
     {
@@ -179,8 +192,9 @@ fn views_of_waits_pass_no_control_characters() {
                 assert!(text.lines().all(|line| line.split('\t').count() == columns), "{view:?}");
             }
         }
-        let options = ExportOptions { common, ..svg_options(ExportFormat::Svg) };
-        let drawn = String::from_utf8(export::render(&recording, &options).unwrap()).unwrap();
+        let options = ExportOptions { common, ..ExportOptions::default() };
+        let drawn =
+            String::from_utf8(export::render(&recording, ExportFormat::SVG, &options).unwrap()).unwrap();
         assert_harmless(&drawn, "svg");
         xml_texts(&drawn, "title");
     }
@@ -200,8 +214,14 @@ fn waits_at_the_limit_of_numbers_break_no_view() {
     build.thread_time(task, 1, 1, 1);
     build.short_waits(Reason::Lock, 0, u64::MAX);
     let recording = build.finish();
-    let views =
-        [View::Overview, View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())];
+    let views = [
+        ReportView::Overview,
+        ReportView::Flat,
+        ReportView::Tree,
+        ReportView::BottomUp,
+        ReportView::Threads,
+        ReportView::Peek(".".into()),
+    ];
     for time in [TimeRange::default(), TimeRange { from_ns: Some(3), to_ns: Some(u64::MAX) }] {
         for view in &views {
             for format in [Format::Text, Format::Json, Format::Tsv] {
@@ -227,7 +247,13 @@ fn groupings_pass_no_control_characters() {
 #[test]
 fn machine_formats_can_be_read_back() {
     let recording = hostile();
-    for view in [View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())] {
+    for view in [
+        ReportView::Flat,
+        ReportView::Tree,
+        ReportView::BottomUp,
+        ReportView::Threads,
+        ReportView::Peek(".".into()),
+    ] {
         let options = ReportOptions { view, format: Format::Json, ..Default::default() };
         let json = render(&recording, &options, &Page::PLAIN).unwrap();
         assert_harmless(&json, "json");
@@ -275,38 +301,30 @@ fn weights_at_the_limit_of_numbers_break_no_view() {
     }
     recording.profile.events.push(heavy);
     recording.profile.end = None;
-    for view in [View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek(".".into())] {
+    for view in [
+        ReportView::Flat,
+        ReportView::Tree,
+        ReportView::BottomUp,
+        ReportView::Threads,
+        ReportView::Peek(".".into()),
+    ] {
         for format in [Format::Text, Format::Json, Format::Tsv] {
             let options = ReportOptions { view: view.clone(), format, rows: Some(1), ..Default::default() };
             assert!(!render(&recording, &options, &Page::PLAIN).unwrap().is_empty());
         }
     }
     assert!(!info::render_text(&recording).is_empty());
-    for format in [ExportFormat::Folded, ExportFormat::Svg] {
-        let exported = export::render(&recording, &svg_options(format));
-        assert_eq!(exported.is_ok(), format == ExportFormat::Folded);
-    }
-}
-
-fn svg_options(format: ExportFormat) -> ExportOptions {
-    ExportOptions {
-        common: CommonOptions::default(),
-        format,
-        destination: Destination::Stdout,
-        count: false,
-        title: None,
-        subtitle: None,
-        icicle: false,
-        no_meta: false,
-        min_percent: None,
+    for format in [ExportFormat::FOLDED, ExportFormat::SVG] {
+        let exported = export::render(&recording, format, &ExportOptions::default());
+        assert_eq!(exported.is_ok(), format == ExportFormat::FOLDED);
     }
 }
 
 #[test]
 fn flame_graphs_stay_well_formed_and_lose_nothing() {
-    let options = svg_options(ExportFormat::Svg);
+    let options = ExportOptions::default();
     let recording = hostile();
-    let drawn = String::from_utf8(export::render(&recording, &options).unwrap()).unwrap();
+    let drawn = String::from_utf8(export::render(&recording, ExportFormat::SVG, &options).unwrap()).unwrap();
     assert_harmless(&drawn, "svg");
     let tips = xml_texts(&drawn, "title");
     let total = recording.profile.events[0].total_weight() / 1_000_000;
@@ -315,6 +333,6 @@ fn flame_graphs_stay_well_formed_and_lose_nothing() {
     assert!(tips.iter().all(|tip| tip.ends_with("%)")));
     assert_eq!(drawn.matches("<script").count(), 1);
     let options = ExportOptions { subtitle: Some(hostile_names().concat()), ..options };
-    let drawn = String::from_utf8(export::render(&recording, &options).unwrap()).unwrap();
+    let drawn = String::from_utf8(export::render(&recording, ExportFormat::SVG, &options).unwrap()).unwrap();
     xml_texts(&drawn, "title");
 }

@@ -220,7 +220,7 @@ proptest! {
     fn no_view_of_waits_depends_on_their_order(waits in waits()) {
         let shuffled: Vec<Waited> = waits.iter().rev().cloned().collect();
         let (one, other) = (recording_of_waits(&waits), recording_of_waits(&shuffled));
-        for view in [View::Overview, View::Flat, View::Tree, View::BottomUp, View::Threads] {
+        for view in [ReportView::Overview, ReportView::Flat, ReportView::Tree, ReportView::BottomUp, ReportView::Threads] {
             let filter = FilterOptions { idle: true, ..Default::default() };
             let common = CommonOptions { metric: Some(Metric::OffCpu), filter, ..Default::default() };
             let options = ReportOptions { view, common, rows: Some(0), min_percent: Some(0.0), ..Default::default() };
@@ -234,7 +234,7 @@ proptest! {
     fn no_view_depends_on_the_order_of_samples(observations in observations()) {
         let shuffled: Vec<Observed> = observations.iter().rev().cloned().collect();
         let (one, other) = (recording(&observations), recording(&shuffled));
-        for view in [View::Flat, View::Tree, View::BottomUp, View::Threads] {
+        for view in [ReportView::Flat, ReportView::Tree, ReportView::BottomUp, ReportView::Threads] {
             let options = ReportOptions { view, rows: Some(0), min_percent: Some(0.0), ..Default::default() };
             let one = render(&one, &options, &Page::PLAIN).unwrap();
             let other = render(&other, &options, &Page::PLAIN).unwrap();

@@ -1,9 +1,9 @@
-//! Threads of which nothing was told, and targets of which nothing was recorded: no view may pass them for idle ones.
+//! Threads without an account, and targets of which nothing was recorded: no view may pass them for idle ones.
 
 use super::fixture::Build;
 use super::fixture_waits::waiting;
 use crate::base::failure::{Failure, status};
-use crate::profile::{End, EventInfo, Integrity, Meta, Profile, Reason, counter};
+use crate::profile::{End, EventInfo, EventKind, Integrity, Meta, Profile, Reason, counter};
 use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
 use crate::report::options::{CommonOptions, FilterOptions, ReportOptions};
@@ -12,12 +12,12 @@ use crate::report::print::render::render;
 use crate::report::print::text::page::Page;
 use crate::report::recording::Recording;
 
-/// Four seconds of a target of 13 threads, of which the kernel told nothing.
+/// Four seconds of a target of 13 threads, of which the kernel sent nothing.
 fn silent() -> Recording {
     let meta = Meta { target: "server (pid 7)".into(), threads_at_start: 13, ..Meta::default() };
     let mut profile = Profile::new(meta);
-    for name in ["on-cpu", "off-cpu"] {
-        profile.add_event(EventInfo { name: name.into(), ..EventInfo::default() });
+    for kind in [EventKind::ON_CPU, EventKind::OFF_CPU] {
+        profile.add_event(EventInfo { kind, ..EventInfo::default() });
     }
     profile.count(counter::THREADS_UNACCOUNTED, 13);
     profile.end = Some(End { duration_ns: 4_000_000_000, ..End::default() });
@@ -49,7 +49,7 @@ fn a_report_without_rows_says_that_nothing_is_known() {
     assert_eq!(failure.status, status::NO_MATCH);
     assert!(failure.message.contains("no account of the time of 13 threads"), "{failure}");
     let message = refusal(&silent(), Metric::OnCpu).message;
-    assert!(message.contains("if at all"), "nobody knows: {message}");
+    assert!(message.contains("no samples, and no account of the time of 13 threads"), "{message}");
     let mut ran = silent().profile;
     ran.count(counter::UNRECORDED_NS, 301_000_000);
     let ran = Recording::new(ran, Integrity { is_complete: true, ..Integrity::default() });

@@ -8,7 +8,7 @@ use crate::report::print::info;
 use crate::report::*;
 use insta::assert_snapshot;
 
-fn options(metric: Metric, view: View) -> ReportOptions {
+fn options(metric: Metric, view: ReportView) -> ReportOptions {
     let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
     ReportOptions { common, view, ..ReportOptions::default() }
 }
@@ -21,19 +21,19 @@ fn text(options: &ReportOptions) -> String {
     render(&waiting(), options, &Page::PLAIN).unwrap()
 }
 
-fn off_cpu(view: View) -> String {
+fn off_cpu(view: ReportView) -> String {
     text(&options(Metric::OffCpu, view))
 }
 
 #[test]
 fn waits() {
-    assert_snapshot!(off_cpu(View::Overview));
+    assert_snapshot!(off_cpu(ReportView::Overview));
 }
 
 #[test]
 fn waits_on_a_wide_page() {
     let page = Page { width: 120, ..Page::PLAIN };
-    let options = options(Metric::OffCpu, View::Overview);
+    let options = options(Metric::OffCpu, ReportView::Overview);
     assert_snapshot!(render(&waiting(), &options, &page).unwrap());
 }
 
@@ -42,7 +42,7 @@ fn waits_on_a_narrow_terminal() {
     for width in [80, 100, 120, 160] {
         let page = Page { width, cut_names: true, color: false, names: NameStyle::Short };
         for idle in [false, true] {
-            let mut options = options(Metric::OffCpu, View::Overview);
+            let mut options = options(Metric::OffCpu, ReportView::Overview);
             options.common.filter.idle = idle;
             let text = render(&waiting(), &options, &page).unwrap();
             assert!(text.lines().all(|line| crate::base::safe_text::width(line) <= width), "{width} {text}");
@@ -52,45 +52,45 @@ fn waits_on_a_narrow_terminal() {
 
 #[test]
 fn idle_waits_are_listed_when_asked_for() {
-    let mut options = options(Metric::OffCpu, View::Overview);
+    let mut options = options(Metric::OffCpu, ReportView::Overview);
     options.common.filter.idle = true;
     assert_snapshot!(text(&options));
 }
 
 #[test]
 fn wall_clock() {
-    assert_snapshot!(text(&options(Metric::Wall, View::Overview)));
+    assert_snapshot!(text(&options(Metric::Wall, ReportView::Overview)));
 }
 
 #[test]
 fn tree_of_waits() {
-    assert_snapshot!(off_cpu(View::Tree));
+    assert_snapshot!(off_cpu(ReportView::Tree));
 }
 
 #[test]
 fn bottom_up_tree_of_waits() {
-    assert_snapshot!(off_cpu(View::BottomUp));
+    assert_snapshot!(off_cpu(ReportView::BottomUp));
 }
 
 #[test]
 fn functions_that_wait() {
-    assert_snapshot!(off_cpu(View::Flat));
+    assert_snapshot!(off_cpu(ReportView::Flat));
 }
 
 #[test]
 fn callers_of_a_function_that_waits() {
-    assert_snapshot!(off_cpu(View::Peek("^pool_get$".into())));
+    assert_snapshot!(off_cpu(ReportView::Peek("^pool_get$".into())));
 }
 
 #[test]
 fn threads_show_where_their_whole_time_went() {
-    assert_snapshot!(text(&options(Metric::OnCpu, View::Threads)));
+    assert_snapshot!(text(&options(Metric::OnCpu, ReportView::Threads)));
 }
 
 #[test]
 fn threads_on_a_wide_page() {
     let page = Page { width: 120, ..Page::PLAIN };
-    assert_snapshot!(render(&waiting(), &options(Metric::OnCpu, View::Threads), &page).unwrap());
+    assert_snapshot!(render(&waiting(), &options(Metric::OnCpu, ReportView::Threads), &page).unwrap());
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_note_on_waits_for_a_cpu_counts_all_of_them_and_all_threads() {
 #[test]
 fn waits_can_be_grouped() {
     for grouping in [Grouping::Line, Grouping::Module, Grouping::Thread, Grouping::Process] {
-        let mut options = options(Metric::OffCpu, View::Overview);
+        let mut options = options(Metric::OffCpu, ReportView::Overview);
         options.common.grouping = grouping;
         let text = text(&options);
         let expected = match grouping {
@@ -140,7 +140,7 @@ fn waits_can_be_grouped() {
 
 #[test]
 fn rows_can_be_sorted_and_limited() {
-    let mut options = options(Metric::OffCpu, View::Overview);
+    let mut options = options(Metric::OffCpu, ReportView::Overview);
     options.sort = SortKey::Count;
     options.rows = Some(2);
     let text = text(&options);
@@ -155,7 +155,7 @@ fn rows_can_be_sorted_and_limited() {
 
 #[test]
 fn json_of_waits() {
-    let json = ReportOptions { format: Format::Json, ..options(Metric::OffCpu, View::Overview) };
+    let json = ReportOptions { format: Format::Json, ..options(Metric::OffCpu, ReportView::Overview) };
     let document: serde_json::Value = serde_json::from_str(&text(&json)).unwrap();
     assert_eq!(document["event"], "off-cpu");
     let totals = &document["totals"];
@@ -210,7 +210,7 @@ fn waiting_is_time_of_threads_processes_and_modules_themselves() {
         for reason in ["[lock]", "[disk]", "[net]", "[fault]", "[no CPU]"] {
             assert!(!names.contains(&reason), "{grouping:?} {names:?}");
         }
-        let own: u64 = rows.iter().map(|row| row["self_ns"].as_u64().unwrap()).sum();
+        let own: u64 = rows.iter().map(|row| row["self"].as_u64().unwrap()).sum();
         let recording = waiting();
         assert_eq!(own, recording.select(&selection_options).unwrap().total.weight, "{grouping:?}");
     }
@@ -249,7 +249,7 @@ fn ways_to_sleep_in_the_kernel_are_one_path() {
     }
     let read = stack(&["writer_main", "load"], &["read"], &["pipe_read"]);
     build.wait(task, Reason::Pipe, 0, 40 * MS, &slices(&read));
-    let text = render(&build.finish(), &options(Metric::OffCpu, View::Flat), &Page::PLAIN).unwrap();
+    let text = render(&build.finish(), &options(Metric::OffCpu, ReportView::Flat), &Page::PLAIN).unwrap();
     let (_, paths) = text.split_once("HEAVIEST PATHS\n").unwrap();
     let paths: Vec<&str> = paths.lines().collect();
     assert_eq!(paths.len(), 2, "{text}");
@@ -260,9 +260,14 @@ fn ways_to_sleep_in_the_kernel_are_one_path() {
 #[test]
 fn every_format_has_every_view() {
     for metric in [Metric::OffCpu, Metric::Wall] {
-        for view in
-            [View::Overview, View::Flat, View::Tree, View::BottomUp, View::Threads, View::Peek("main".into())]
-        {
+        for view in [
+            ReportView::Overview,
+            ReportView::Flat,
+            ReportView::Tree,
+            ReportView::BottomUp,
+            ReportView::Threads,
+            ReportView::Peek("main".into()),
+        ] {
             let tsv = text(&ReportOptions { format: Format::Tsv, ..options(metric, view.clone()) });
             let columns: Vec<usize> = tsv.lines().map(|line| line.split('\t').count()).collect();
             assert!(columns.len() > 1 && columns.iter().all(|count| *count == columns[0]), "{view:?} {tsv}");
@@ -366,7 +371,7 @@ fn reasons_can_be_filtered_like_functions() {
 #[test]
 fn a_recording_without_waits_says_how_to_record_them() {
     for metric in [Metric::OffCpu, Metric::Wall] {
-        let options = options(metric, View::Overview);
+        let options = options(metric, ReportView::Overview);
         let error = render(&super::fixture::ingest(), &options, &Page::PLAIN).unwrap_err();
         let failure = error.downcast_ref::<Failure>().unwrap();
         assert_eq!(failure.status, status::NO_MATCH);
@@ -383,7 +388,7 @@ fn a_recording_of_nothing_but_waits_shows_them() {
     let recording = build.finish();
     let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
     assert!(text.starts_with("unknown target  off-CPU  ") && text.contains("disk    main"), "{text}");
-    let error = render(&recording, &options(Metric::OnCpu, View::Flat), &Page::PLAIN).unwrap_err();
+    let error = render(&recording, &options(Metric::OnCpu, ReportView::Flat), &Page::PLAIN).unwrap_err();
     assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
 }
 
@@ -393,7 +398,7 @@ fn a_recording_of_nothing_but_idle_waits_says_so() {
     let task = build.task(1, 1, "t", "t");
     build.wait(task, Reason::Sleep, 0, 1_000_000, &["/x:main", "/libc.so.6:usleep"]);
     let recording = build.finish();
-    for view in [View::Overview, View::Flat, View::Tree, View::BottomUp] {
+    for view in [ReportView::Overview, ReportView::Flat, ReportView::Tree, ReportView::BottomUp] {
         let options = ReportOptions { view, ..ReportOptions::default() };
         let text = render(&recording, &options, &Page::PLAIN).unwrap();
         let note = "NOTE  all waits are idle: 1 wait, 1.00 ms; to see them:  --idle\n";
@@ -402,7 +407,7 @@ fn a_recording_of_nothing_but_idle_waits_says_so() {
             render(&recording, &ReportOptions { format: Format::Json, ..options.clone() }, &Page::PLAIN);
         let json: serde_json::Value = serde_json::from_str(&json.unwrap()).unwrap();
         assert_eq!(json["rows"], serde_json::json!([]));
-        assert_eq!((&json["hidden_idle_ns"], &json["total_ns"]), (&1_000_000.into(), &0.into()));
+        assert_eq!((&json["hidden_idle_ns"], &json["total"]), (&1_000_000.into(), &0.into()));
         let tsv =
             render(&recording, &ReportOptions { format: Format::Tsv, ..options }, &Page::PLAIN).unwrap();
         assert_eq!(tsv.lines().count(), 1, "{tsv}");
@@ -416,7 +421,7 @@ fn a_recording_of_nothing_but_idle_waits_says_so() {
     let mut build = super::fixture::Build::new();
     let task = build.task(1, 1, "t", "t");
     build.wait(task, Reason::Sleep, 0, 1_000_000, &["/x:main", "/libc.so.6:usleep"]);
-    let options = ReportOptions { view: View::Threads, ..ReportOptions::default() };
+    let options = ReportOptions { view: ReportView::Threads, ..ReportOptions::default() };
     let text = render(&build.finish(), &options, &Page::PLAIN).unwrap();
     assert!(text.contains("t       1") && text.contains("1.00 ms"), "{text}");
 }
@@ -431,7 +436,7 @@ fn times_that_are_no_account_of_the_scheduler_are_not_called_so() {
     build.add(worker, 5, &["/x:main"]);
     // There is no account of kernel threads.
     build.add(kernel_thread, 9, &["[kernel]:kswapd"]);
-    let options = ReportOptions { format: Format::Json, ..options(Metric::OnCpu, View::Threads) };
+    let options = ReportOptions { format: Format::Json, ..options(Metric::OnCpu, ReportView::Threads) };
     let json = render(&build.finish(), &options, &Page::PLAIN).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let facts: Vec<_> = (json["thread_rows"].as_array().unwrap().iter())
@@ -457,16 +462,10 @@ fn flame_graphs_of_waits_say_what_they_show() {
     let draw = |metric, count| {
         let options = ExportOptions {
             common: CommonOptions { metric: Some(metric), ..CommonOptions::default() },
-            format: ExportFormat::Svg,
-            destination: Destination::Stdout,
             count,
-            title: None,
-            subtitle: None,
-            icicle: false,
-            no_meta: false,
-            min_percent: None,
+            ..ExportOptions::default()
         };
-        String::from_utf8(export::render(&waiting(), &options).unwrap()).unwrap()
+        String::from_utf8(export::render(&waiting(), ExportFormat::SVG, &options).unwrap()).unwrap()
     };
     let off = draw(Metric::OffCpu, false);
     assert!(off.contains(">ingest off-CPU, 10.0 s, without idle waits</text>"));

@@ -15,7 +15,7 @@ pub struct NodeId(u32);
 
 impl NodeId {
     /// Position among the nodes.
-    pub fn index(self) -> usize {
+    pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -24,21 +24,21 @@ impl NodeId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// What is called.
-    pub label: LabelId,
+    pub(crate) label: LabelId,
     /// It was inlined into its parent (into its child, in an inverted tree).
-    pub is_inlined: bool,
+    pub(crate) is_inlined: bool,
     /// Kernel code.
-    pub is_kernel: bool,
+    pub(crate) is_kernel: bool,
     /// Where it is called from; `None` for a root.
-    pub parent: Option<NodeId>,
+    pub(crate) parent: Option<NodeId>,
     /// Distance from the root, 0 for a root.
-    pub depth: u32,
+    pub(crate) depth: u32,
     /// Samples that end here.
-    pub own: Amount,
+    pub(crate) own: Amount,
     /// Samples that end here or below.
-    pub total: Amount,
+    pub(crate) total: Amount,
     /// What is called from here, heaviest first.
-    pub children: Vec<NodeId>,
+    pub(crate) children: Vec<NodeId>,
 }
 
 /// Which end of a stack is the root of the tree.
@@ -60,7 +60,7 @@ pub struct CallTree {
 
 impl CallTree {
     /// The tree of all samples of `selection`.
-    pub fn new(selection: &Selection<'_>, direction: Direction) -> Self {
+    pub(crate) fn new(selection: &Selection<'_>, direction: Direction) -> Self {
         let mut tree = TreeBuilder::default();
         selection.for_each_path(|path, groups| match direction {
             Direction::TopDown => tree.add(path.iter().copied(), Amount::of(groups)),
@@ -70,7 +70,7 @@ impl CallTree {
     }
 
     /// The same with `threads` in front: a step for each thread (see [`Selection::thread_steps`]).
-    pub fn by_thread(selection: &Selection<'_>, direction: Direction, threads: &[Step]) -> Self {
+    pub(crate) fn by_thread(selection: &Selection<'_>, direction: Direction, threads: &[Step]) -> Self {
         let mut tree = TreeBuilder::default();
         let mut parts: Vec<(Step, Amount)> = Vec::new();
         selection.for_each_path(|path, groups| {
@@ -94,7 +94,7 @@ impl CallTree {
     }
 
     /// The node `id`, which must come from this tree.
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub(crate) fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
 
@@ -104,18 +104,18 @@ impl CallTree {
     }
 
     /// Nodes without a parent, heaviest first.
-    pub fn roots(&self) -> &[NodeId] {
+    pub(crate) fn roots(&self) -> &[NodeId] {
         &self.roots
     }
 
     /// Sum over all roots.
-    pub fn total(&self) -> Amount {
+    pub(crate) fn total(&self) -> Amount {
         self.total
     }
 
     /// All nodes of which no ancestor was refused by `keep`, in display order: parents first, heavier
     /// siblings first.
-    pub fn walk(&self, keep: impl Fn(&Node) -> bool) -> Vec<NodeId> {
+    pub(crate) fn walk(&self, keep: impl Fn(&Node) -> bool) -> Vec<NodeId> {
         let mut order = Vec::new();
         let mut pending: Vec<NodeId> = self.roots.iter().rev().copied().collect();
         while let Some(id) = pending.pop() {
@@ -129,7 +129,7 @@ impl CallTree {
     }
 
     /// The labels from `id` to its root, `id` first.
-    pub fn path(&self, id: NodeId) -> impl Iterator<Item = &Node> {
+    pub(crate) fn path(&self, id: NodeId) -> impl Iterator<Item = &Node> {
         let mut next = Some(id);
         std::iter::from_fn(move || {
             let node = self.node(next?);
@@ -141,7 +141,7 @@ impl CallTree {
     /// All call paths at whose end samples were taken, heaviest first, each as one of its nodes with the
     /// weight of the samples that end there. A function that calls itself counts once in a path, so that
     /// paths that differ only in the depth of a recursion are one.
-    pub fn heaviest_paths(&self) -> Vec<(NodeId, u64)> {
+    pub(crate) fn heaviest_paths(&self) -> Vec<(NodeId, u64)> {
         let mut paths: Vec<(NodeId, u64)> = Vec::new();
         let mut path_of_node = vec![0usize; self.nodes.len()];
         let mut known: FxHashMap<(Option<usize>, LabelId), usize> = FxHashMap::default();

@@ -8,9 +8,9 @@
 use super::call_tree::{CallTree, NodeId};
 use std::collections::VecDeque;
 
-/// What a box stands for.
+/// What a box shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum BoxOf {
+pub(crate) enum BoxOf {
     /// All samples.
     All,
     /// One node.
@@ -21,7 +21,7 @@ pub enum BoxOf {
 
 impl BoxOf {
     /// Weight of the samples behind it.
-    pub fn total(&self, tree: &CallTree) -> u64 {
+    pub(crate) fn total(&self, tree: &CallTree) -> u64 {
         match self {
             BoxOf::All => tree.total().weight,
             BoxOf::Node(id) => tree.node(*id).total.weight,
@@ -45,20 +45,20 @@ fn sum(tree: &CallTree, ids: &[NodeId]) -> u64 {
 
 /// A box in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FlameBox {
+pub(crate) struct FlameBox {
     /// What it stands for.
-    pub what: BoxOf,
+    pub(crate) what: BoxOf,
     /// Row, 0 on top.
-    pub row: u32,
+    pub(crate) row: u32,
     /// First cell.
-    pub start: u32,
+    pub(crate) start: u32,
     /// First cell that no longer belongs to it: more than `start`.
-    pub end: u32,
+    pub(crate) end: u32,
 }
 
 /// The boxes from `top` down, which takes all `columns` of the first row; in the order of rows, then of cells.
 /// `order` sorts what is called from one place; it comes heaviest first.
-pub fn flame_boxes(
+pub(crate) fn flame_boxes(
     tree: &CallTree,
     top: BoxOf,
     columns: u32,

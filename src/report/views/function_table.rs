@@ -6,33 +6,33 @@
 use crate::profile::StringId;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{LabelId, Place};
-use crate::report::model::label_key::Source;
+use crate::report::model::label_key::SourceLine;
 use crate::report::model::label_kind::LabelKind;
-use crate::report::options::SortKey;
+use crate::report::options::{RowLimits, SortKey};
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashSet;
 use std::cmp::Reverse;
 
 /// One row of a flat report.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub(crate) struct FunctionRow {
     /// What the row stands for.
-    pub label: LabelId,
+    pub(crate) label: LabelId,
     /// Samples that end in it.
-    pub own: Amount,
+    pub(crate) own: Amount,
     /// Samples that have it on their stack.
-    pub total: Amount,
+    pub(crate) total: Amount,
     /// Threads that ran it as the innermost function.
-    pub threads: u64,
+    pub(crate) threads: u64,
     /// Where in its source most of its own weight was seen; of its total weight when it has none.
-    pub source: Option<Source>,
+    pub(crate) source: Option<SourceLine>,
 }
 
 /// All rows of a selection, sorted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FunctionTable {
+pub(crate) struct FunctionTable {
     /// The rows, largest first.
-    pub rows: Vec<Row>,
+    pub(crate) rows: Vec<FunctionRow>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,7 +46,7 @@ struct Sums {
 
 impl FunctionTable {
     /// The table of `selection` in the order of `sort`.
-    pub fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
+    pub(crate) fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
         let labels = &selection.labels;
         let mut sums = vec![Sums::default(); labels.len()];
         // Own and total weight of every place.
@@ -78,10 +78,10 @@ impl FunctionTable {
             }
         });
         let sources = heaviest_places(selection, &places);
-        let mut rows: Vec<Row> = (labels.ids().zip(&sums))
+        let mut rows: Vec<FunctionRow> = (labels.ids().zip(&sums))
             .filter(|(_, sum)| !sum.total.is_empty())
             .filter(|(label, sum)| labels.get(*label).kind != LabelKind::Cut || !sum.own.is_empty())
-            .map(|(label, sum)| Row {
+            .map(|(label, sum)| FunctionRow {
                 label,
                 own: sum.own,
                 total: sum.total,
@@ -91,7 +91,7 @@ impl FunctionTable {
             })
             .collect();
         rows.sort_by(|a, b| {
-            let key = |row: &Row| match sort {
+            let key = |row: &FunctionRow| match sort {
                 SortKey::SelfWeight => Reverse([row.own.weight, row.total.weight]),
                 SortKey::TotalWeight => Reverse([row.total.weight, row.own.weight]),
                 SortKey::Count => Reverse([row.own.count_thousandths, row.total.count_thousandths]),
@@ -104,18 +104,14 @@ impl FunctionTable {
         FunctionTable { rows }
     }
 
-    /// Splits off the rows that a report with these limits leaves out: at most `most_rows` rows (0 = no
-    /// limit), each with at least `min_percent` of `whole` by its sort key.
-    pub fn shown(&self, most_rows: usize, min_percent: f64, sort: SortKey, whole: Amount) -> &[Row] {
-        let share = |row: &Row| match sort {
+    /// Without the rows that a report with these limits leaves out, by their shares of `whole` in the sort key.
+    pub(crate) fn shown(&self, limits: RowLimits, sort: SortKey, whole: Amount) -> &[FunctionRow] {
+        let share = |row: &FunctionRow| match sort {
             SortKey::SelfWeight => crate::base::units::percent(row.own.weight, whole.weight),
             SortKey::TotalWeight => crate::base::units::percent(row.total.weight, whole.weight),
             SortKey::Count => crate::base::units::percent(row.own.count_thousandths, whole.count_thousandths),
         };
-        // Rows are sorted by that very share.
-        let heavy = self.rows.partition_point(|row| share(row) >= min_percent);
-        let most = if most_rows == 0 { usize::MAX } else { most_rows };
-        &self.rows[..heavy.min(most)]
+        limits.of(&self.rows, share)
     }
 }
 
@@ -138,7 +134,7 @@ fn heaviest_places(selection: &Selection<'_>, weights: &[[u64; 2]]) -> Vec<Optio
     best.into_iter().map(|best| best.map(|(place, _)| place)).collect()
 }
 
-fn source_text(selection: &Selection<'_>, place: Place) -> Option<Source> {
+fn source_text(selection: &Selection<'_>, place: Place) -> Option<SourceLine> {
     let file = selection.profile.tables.string(place.file);
-    (!file.is_empty()).then(|| Source { file: file.to_owned(), line: place.line })
+    (!file.is_empty()).then(|| SourceLine { file: file.to_owned(), line: place.line })
 }

@@ -16,7 +16,7 @@ const ROWS: [usize; 5] = [50, 25, 10, 5, 2];
 
 /// How much happened when.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HeatMap {
+pub(crate) struct HeatMap {
     /// Where the first slot begins, ns since the start of the recording: a whole second.
     origin_ns: u64,
     /// Length of all slots, ns.
@@ -29,31 +29,31 @@ pub struct HeatMap {
 
 /// A heat map at one size.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct HeatGrid {
+pub(crate) struct HeatGrid {
     /// Where the first column begins, ns since the start of the recording.
-    pub origin_ns: u64,
+    pub(crate) origin_ns: u64,
     /// Length of a column, ns: a second, or several.
-    pub column_ns: u64,
+    pub(crate) column_ns: u64,
     /// Length of a cell, ns.
-    pub cell_ns: u64,
+    pub(crate) cell_ns: u64,
     /// The weights: the rows of the first column, then those of the next.
-    pub cells: Vec<u64>,
+    pub(crate) cells: Vec<u64>,
     /// Number of columns.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// Number of rows.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// The largest weight.
-    pub most: u64,
+    pub(crate) most: u64,
 }
 
 impl HeatGrid {
     /// The weight of a cell; 0 outside.
-    pub fn weight(&self, column: usize, row: usize) -> u64 {
+    pub(crate) fn weight(&self, column: usize, row: usize) -> u64 {
         if row >= self.rows { 0 } else { self.cells.get(column * self.rows + row).copied().unwrap_or(0) }
     }
 
-    /// The time that a cell stands for, ns: its start and its end.
-    pub fn time_of(&self, column: usize, row: usize) -> (u64, u64) {
+    /// The time that a cell covers, ns: its start and its end.
+    pub(crate) fn time_of(&self, column: usize, row: usize) -> (u64, u64) {
         let offset_ns =
             (column as u64).saturating_mul(self.column_ns).saturating_add(row as u64 * self.cell_ns);
         let start_ns = self.origin_ns.saturating_add(offset_ns);
@@ -61,7 +61,7 @@ impl HeatGrid {
     }
 
     /// The column and row of a moment.
-    pub fn cell_at(&self, ns: u64) -> (usize, usize) {
+    pub(crate) fn cell_at(&self, ns: u64) -> (usize, usize) {
         let ns = ns.saturating_sub(self.origin_ns);
         let column = (ns / self.column_ns.max(1)).min(self.columns.saturating_sub(1) as u64);
         let offset_ns = ns.saturating_sub(column * self.column_ns);
@@ -86,7 +86,7 @@ impl HeatMap {
     }
 
     /// The map in at most `columns` columns and `rows` rows.
-    pub fn grid(&self, columns: usize, rows: usize) -> HeatGrid {
+    pub(crate) fn grid(&self, columns: usize, rows: usize) -> HeatGrid {
         let slot_ns = self.slot_ns.max(1);
         let columns = columns.max(1) as u64;
         // A column of a long recording is several seconds: a number that people count by.

@@ -12,18 +12,18 @@ use std::collections::BTreeSet;
 
 /// One function with those who call it and those it calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Peek {
+pub(crate) struct Peek {
     /// The function.
-    pub label: LabelId,
+    pub(crate) label: LabelId,
     /// Samples that end in it.
-    pub own: Amount,
+    pub(crate) own: Amount,
     /// Samples that have it on their stack.
-    pub total: Amount,
+    pub(crate) total: Amount,
     /// Who called it directly, heaviest first; `None` where it is the outermost frame. A sample counts
     /// once for each distinct caller on its stack.
-    pub callers: Vec<(Option<LabelId>, Amount)>,
+    pub(crate) callers: Vec<(Option<LabelId>, Amount)>,
     /// What it called directly, heaviest first, in the same way.
-    pub callees: Vec<(LabelId, Amount)>,
+    pub(crate) callees: Vec<(LabelId, Amount)>,
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ pub(crate) fn shown<'p>(found: &'p [Peek], selection: &Selection<'_>, options: &
 }
 
 /// The functions whose name matches `pattern`, heaviest total first.
-pub fn peek(selection: &Selection<'_>, pattern: &Regex) -> Vec<Peek> {
+pub(crate) fn peek(selection: &Selection<'_>, pattern: &Regex) -> Vec<Peek> {
     let labels = &selection.labels;
     let is_chosen: Vec<bool> = labels.iter().map(|label| label.matches(pattern)).collect();
     let mut found: FxHashMap<LabelId, Neighbours> = FxHashMap::default();

@@ -6,7 +6,7 @@ use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
 use crate::report::model::group::Key;
 use crate::report::model::label::Label;
-use crate::report::model::label_key::Source;
+use crate::report::model::label_key::SourceLine;
 use crate::report::options::CommonOptions;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
@@ -16,51 +16,51 @@ use std::collections::BinaryHeap;
 
 /// A step of the stack of a sample, with all that is known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StackStep {
+pub(crate) struct StackStep {
     /// What it is called.
-    pub label: Label,
+    pub(crate) label: Label,
     /// Inlined into the step before.
-    pub is_inlined: bool,
+    pub(crate) is_inlined: bool,
     /// Kernel code.
-    pub is_kernel: bool,
+    pub(crate) is_kernel: bool,
     /// Where in the source it was.
-    pub source: Option<Source>,
+    pub(crate) source: Option<SourceLine>,
 }
 
 /// One sample or wait, or several of one stack of which only the sum is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SampleAt {
+pub(crate) struct SampleAt {
     /// When it was taken, or began, ns since the recording's start; of several, the start of the step that they are in.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
     /// Length of that step, ns; 0 of one.
-    pub step_ns: u64,
+    pub(crate) step_ns: u64,
     /// How many they are.
-    pub samples: u64,
+    pub(crate) samples: u64,
     /// Name of the thread. Foreign text.
-    pub thread: String,
+    pub(crate) thread: String,
     /// The thread.
-    pub tid: u32,
+    pub(crate) tid: u32,
     /// Ran, or why it waited.
-    pub activity: Activity,
+    pub(crate) activity: Activity,
     /// What it counts, in the event's unit: of a wait the part that is in the range.
-    pub weight: u64,
+    pub(crate) weight: u64,
     /// The whole length of a wait, ns; of several their mean.
-    pub duration_ns: Option<u64>,
+    pub(crate) duration_ns: Option<u64>,
     /// Index into [`SamplesAt::stacks`].
-    pub stack: usize,
+    pub(crate) stack: usize,
 }
 
 /// The samples that pass the filters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SamplesAt {
     /// All of them.
-    pub total: Amount,
+    pub(crate) total: Amount,
     /// Those with the largest weights, of equal weights the newest.
-    pub samples: Vec<SampleAt>,
+    pub(crate) samples: Vec<SampleAt>,
     /// How many more there are one by one.
-    pub left_out: u64,
+    pub(crate) left_out: u64,
     /// Their stacks, root first.
-    pub stacks: Vec<Vec<StackStep>>,
+    pub(crate) stacks: Vec<Vec<StackStep>>,
 }
 
 /// Sorts samples: largest first, then newest, then in the order of the recording.
@@ -132,7 +132,7 @@ fn steps(selection: &Selection<'_>, group: usize) -> Vec<StackStep> {
         .map(|step| {
             let place = labels.places()[step.place.index()];
             let file = selection.profile.tables.string(place.file);
-            let source = (!file.is_empty()).then(|| Source { file: file.to_owned(), line: place.line });
+            let source = (!file.is_empty()).then(|| SourceLine { file: file.to_owned(), line: place.line });
             StackStep {
                 label: labels.get(step.label).clone(),
                 is_inlined: step.is_inlined,
@@ -156,8 +156,8 @@ mod tests {
         CommonOptions { metric: Some(metric), filter, ..CommonOptions::default() }
     }
 
-    fn names(behind: &SamplesAt, sample: usize) -> Vec<String> {
-        let steps = &behind.stacks[behind.samples[sample].stack];
+    fn names(samples_at: &SamplesAt, sample: usize) -> Vec<String> {
+        let steps = &samples_at.stacks[samples_at.samples[sample].stack];
         steps.iter().map(|step| step.label.text(NameStyle::Short)).collect()
     }
 
@@ -165,9 +165,9 @@ mod tests {
     fn the_longest_waits_of_a_range_come_first() {
         let recording = waiting();
         let options = options(Metric::OffCpu, 9_000, 9_020);
-        let behind = SamplesAt::new(&recording, &options, 3).unwrap();
+        let samples_at = SamplesAt::new(&recording, &options, 3).unwrap();
         // What is in the range counts, not the whole wait.
-        let found: Vec<_> = (behind.samples.iter())
+        let found: Vec<_> = (samples_at.samples.iter())
             .map(|sample| (&*sample.thread, sample.activity.reason(), sample.weight / MS, sample.duration_ns))
             .collect();
         // Of equal parts, that of the wait that began last.
@@ -176,21 +176,21 @@ mod tests {
         assert!(found.contains(&disk) && found.contains(&net), "{found:?}");
         assert!(found.iter().all(|found| found.2 == 20), "{found:?}");
         let at = found.iter().position(|found| *found == disk).unwrap();
-        assert_eq!(names(&behind, at)[1..4], ["writer_main", "write_all", "fsync"].map(String::from));
-        assert_eq!(behind.total, recording.select(&options).unwrap().total);
+        assert_eq!(names(&samples_at, at)[1..4], ["writer_main", "write_all", "fsync"].map(String::from));
+        assert_eq!(samples_at.total, recording.select(&options).unwrap().total);
     }
 
     #[test]
     fn of_equal_samples_the_newest_come_first() {
         let recording = waiting();
-        let behind = SamplesAt::new(&recording, &options(Metric::OnCpu, 100, 200), 10).unwrap();
-        assert_eq!(behind.samples.len(), 10);
-        assert_eq!((behind.total.samples, behind.left_out), (100, 90));
-        let times: Vec<u64> = behind.samples.iter().map(|sample| sample.time_ns / MS).collect();
+        let samples_at = SamplesAt::new(&recording, &options(Metric::OnCpu, 100, 200), 10).unwrap();
+        assert_eq!(samples_at.samples.len(), 10);
+        assert_eq!((samples_at.total.samples, samples_at.left_out), (100, 90));
+        let times: Vec<u64> = samples_at.samples.iter().map(|sample| sample.time_ns / MS).collect();
         assert_eq!(times, (190..200).rev().collect::<Vec<_>>());
-        assert_eq!(behind.stacks.len(), 1);
-        assert_eq!(names(&behind, 0).last().unwrap(), "compress");
-        let source = behind.stacks[0].last().unwrap().source.as_ref().unwrap();
+        assert_eq!(samples_at.stacks.len(), 1);
+        assert_eq!(names(&samples_at, 0).last().unwrap(), "compress");
+        let source = samples_at.stacks[0].last().unwrap().source.as_ref().unwrap();
         assert_eq!(source.text(NameStyle::Short), "ingest.c:18");
     }
 
@@ -199,9 +199,9 @@ mod tests {
         let recording = waiting();
         let mut options = options(Metric::Wall, 0, 10_000);
         options.filter.focus = Some("pool_get".into());
-        let behind = SamplesAt::new(&recording, &options, usize::MAX).unwrap();
-        assert_eq!(behind.samples.len(), 360);
-        assert!(behind.samples.iter().all(|sample| sample.activity.reason() == Some(Reason::Lock)));
+        let samples_at = SamplesAt::new(&recording, &options, usize::MAX).unwrap();
+        assert_eq!(samples_at.samples.len(), 360);
+        assert!(samples_at.samples.iter().all(|sample| sample.activity.reason() == Some(Reason::Lock)));
         assert!(SamplesAt::new(&recording, &options, 0).unwrap().samples.is_empty());
     }
 }

@@ -11,26 +11,26 @@ use crate::report::query::selection::Selection;
 
 /// The callers and callees of one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sandwich {
+pub(crate) struct Sandwich {
     /// The function.
-    pub label: LabelId,
+    pub(crate) label: LabelId,
     /// Samples that end in it.
-    pub own: Amount,
+    pub(crate) own: Amount,
     /// Samples that have it on their stack.
-    pub total: Amount,
+    pub(crate) total: Amount,
     /// Those of `total` that have it on their stack more than once.
-    pub recursive: Amount,
+    pub(crate) recursive: Amount,
     /// Number of distinct ways from the outermost frame to it.
-    pub paths: usize,
+    pub(crate) paths: usize,
     /// The function is the only root; below a function are those that called it.
-    pub callers: CallTree,
+    pub(crate) callers: CallTree,
     /// The function is the only root; below a function are those that it called.
-    pub callees: CallTree,
+    pub(crate) callees: CallTree,
 }
 
 impl Sandwich {
     /// The sandwich of `label`, which must be one of the selection's; `None` when no sample has it on its stack.
-    pub fn new(selection: &Selection<'_>, label: LabelId) -> Option<Self> {
+    pub(crate) fn new(selection: &Selection<'_>, label: LabelId) -> Option<Self> {
         let (mut callers, mut callees) = (TreeBuilder::default(), TreeBuilder::default());
         let (mut own, mut total, mut recursive) = <(Amount, Amount, Amount)>::default();
         selection.for_each_path(|path, groups| {

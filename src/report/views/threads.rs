@@ -17,61 +17,61 @@ use std::collections::BTreeMap;
 
 /// All threads of one name in processes of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadRow {
+pub(crate) struct ThreadRow {
     /// Name of the threads. Foreign text.
-    pub thread: String,
+    pub(crate) thread: String,
     /// Name of their process. Foreign text.
-    pub process: String,
+    pub(crate) process: String,
     /// The thread, where it has a row for itself.
-    pub tid: Option<u32>,
+    pub(crate) tid: Option<u32>,
     /// How many threads.
-    pub threads: u64,
+    pub(crate) threads: u64,
     /// How many processes.
-    pub processes: u64,
+    pub(crate) processes: u64,
     /// What they ran.
-    pub amount: Amount,
+    pub(crate) amount: Amount,
     /// Where they were most often, with its own weight.
-    pub hottest: Option<(LabelId, u64)>,
+    pub(crate) hottest: Option<(LabelId, u64)>,
     /// Where their whole time went, when the recording has waits.
-    pub times: Option<Times>,
+    pub(crate) times: Option<Times>,
     /// How many of them have times that are sums of samples and waits, not the scheduler's: kernel threads, for one.
-    pub threads_by_samples: u64,
+    pub(crate) threads_by_samples: u64,
     /// What they waited for longest, apart from a CPU, when the recording has waits.
-    pub top_wait: Option<TopWait>,
+    pub(crate) top_wait: Option<TopWait>,
 }
 
 impl ThreadRow {
     /// What the row is called: the name of the threads, or where it says more the title of their process, which begins with
     /// that name. Foreign text.
-    pub fn title(&self) -> &str {
+    pub(crate) fn title(&self) -> &str {
         thread_title(&self.thread, &self.process)
     }
 
     /// The time that they were not idle, ns.
-    pub fn busy_ns(&self) -> u64 {
+    pub(crate) fn busy_ns(&self) -> u64 {
         self.times.map_or(0, |times| times.sum_ns().saturating_sub(times.idle_ns()))
     }
 }
 
 /// What threads of this name in a process of that one are called: see [`ThreadRow::title`].
-pub fn thread_title<'n>(thread: &'n str, process: &'n str) -> &'n str {
+pub(crate) fn thread_title<'n>(thread: &'n str, process: &'n str) -> &'n str {
     let is_title = process.strip_prefix(thread).is_some_and(|rest| rest.starts_with(": "));
     if is_title { process } else { thread }
 }
 
 /// The waits for one reason at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TopWait {
+pub(crate) struct TopWait {
     /// Why.
-    pub reason: Reason,
+    pub(crate) reason: Reason,
     /// The function. Foreign text.
-    pub place: String,
+    pub(crate) place: String,
     /// How long, ns.
-    pub time_ns: u64,
+    pub(crate) time_ns: u64,
 }
 
 #[derive(Debug, Default)]
-struct Sums {
+struct ThreadSums {
     amount: Amount,
     threads: FxHashSet<(u32, u32)>,
     processes: FxHashSet<u32>,
@@ -82,15 +82,15 @@ struct Sums {
 /// row. Threads that had one id and name, one after the other, have one row.
 type RowKey = (StringId, StringId, Option<u32>);
 
-/// The threads of `selection`, heaviest first, as its options would have them told apart.
-pub fn threads(selection: &Selection<'_>) -> Vec<ThreadRow> {
+/// The threads of `selection`, heaviest first, as its options distinguish them.
+pub(crate) fn threads(selection: &Selection<'_>) -> Vec<ThreadRow> {
     thread_rows(selection, selection.each_thread)
 }
 
 /// The same, with a row for `each` thread.
-pub fn thread_rows(selection: &Selection<'_>, each: bool) -> Vec<ThreadRow> {
+pub(crate) fn thread_rows(selection: &Selection<'_>, each: bool) -> Vec<ThreadRow> {
     let tables = &selection.profile.tables;
-    let mut sums: FxHashMap<RowKey, Sums> = FxHashMap::default();
+    let mut sums: FxHashMap<RowKey, ThreadSums> = FxHashMap::default();
     selection.for_each_path(|path, groups| {
         for group in groups {
             let task = tables.task(group.task);
@@ -149,7 +149,7 @@ pub(crate) fn shown<'r>(
 /// # Errors
 ///
 /// A usage failure for a pattern that is no regular expression.
-pub fn threads_with_times(
+pub(crate) fn threads_with_times(
     recording: &Recording,
     selection: &Selection<'_>,
     totals: &Totals,
@@ -163,7 +163,7 @@ pub fn threads_with_times(
 /// # Errors
 ///
 /// A usage failure for a pattern that is no regular expression.
-pub fn thread_rows_with_times(
+pub(crate) fn thread_rows_with_times(
     recording: &Recording,
     selection: &Selection<'_>,
     totals: &Totals,

@@ -1,15 +1,15 @@
 //! When threads ran and waited: a row of buckets for each thread or thread name, and a map of the whole recording.
 //!
-//! The filters are those of all views, but for the range of time, which is chosen here. A sample stands for the time
-//! before it; a wait lies in all buckets that it touches, each with its part. A kept wait that stands for several counts
+//! The filters are those of all views, but for the range of time, which is chosen here. A sample covers the time
+//! before it; a wait lies in all buckets that it touches, each with its part. A kept wait that is weighted as several counts
 //! with its weight, spread evenly over its length. Where only sums of steps of time are left ([`crate::report::model::rollup`]) they are
 //! spread evenly over the step.
 
 use super::heat_map::HeatMap;
 use crate::base::failure::Failure;
-use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
+use crate::profile::{Event, Profile, Reason, Sample, TaskId, ThreadTime};
 use crate::report::model::group::{Key, parts_of};
-use crate::report::model::metric::{Metric, Shown};
+use crate::report::model::metric::Shown;
 use crate::report::model::rollup::RollupTime;
 use crate::report::model::spread::Spread;
 use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
@@ -27,26 +27,26 @@ const MOST_BUCKETS: usize = 4_096;
 
 /// Where the time of some threads went, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Busy {
+pub(crate) struct Busy {
     /// On a CPU, by samples.
-    pub on_cpu_ns: u64,
+    pub(crate) on_cpu_ns: u64,
     /// Ready to run, without a CPU.
-    pub no_cpu_ns: u64,
+    pub(crate) no_cpu_ns: u64,
     /// Blocked; idle waits only if they are shown.
-    pub blocked_ns: u64,
+    pub(crate) blocked_ns: u64,
     /// How long the threads were there, added up: as far as that is known, else from the first to the last that was seen
     /// of each.
-    pub alive_ns: u64,
+    pub(crate) alive_ns: u64,
 }
 
 impl Busy {
     /// All that they did.
-    pub fn sum_ns(&self) -> u64 {
+    pub(crate) fn sum_ns(&self) -> u64 {
         self.on_cpu_ns.saturating_add(self.no_cpu_ns).saturating_add(self.blocked_ns)
     }
 
     /// Adds other times.
-    pub fn add(&mut self, other: Busy) {
+    pub(crate) fn add(&mut self, other: Busy) {
         self.on_cpu_ns = self.on_cpu_ns.saturating_add(other.on_cpu_ns);
         self.no_cpu_ns = self.no_cpu_ns.saturating_add(other.no_cpu_ns);
         self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
@@ -56,36 +56,36 @@ impl Busy {
 
 /// One thread, or all threads of one name and process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TimelineRow {
+pub(crate) struct TimelineRow {
     /// Name of the threads; empty for the row of all threads that have none of their own. Foreign text.
-    pub thread: String,
+    pub(crate) thread: String,
     /// Name of their process. Foreign text.
-    pub process: String,
+    pub(crate) process: String,
     /// The thread, where it has a row for itself.
-    pub tid: Option<u32>,
+    pub(crate) tid: Option<u32>,
     /// How many threads.
-    pub threads: u64,
+    pub(crate) threads: u64,
     /// Their time in each bucket.
-    pub buckets: Vec<Busy>,
+    pub(crate) buckets: Vec<Busy>,
     /// Their time in all buckets.
-    pub sum: Busy,
-    /// It stands for all threads that have no row.
-    pub is_rest: bool,
+    pub(crate) sum: Busy,
+    /// It is the row of all threads that have none of their own.
+    pub(crate) is_rest: bool,
 }
 
 /// The recording, or the last part of it, in buckets of equal length.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
     /// Where the first bucket begins, ns since the start of the recording.
-    pub start_ns: u64,
+    pub(crate) start_ns: u64,
     /// Length of the recording, ns.
-    pub duration_ns: u64,
+    pub(crate) duration_ns: u64,
     /// Length of a bucket, ns; at least 1. The last one may end after the recording.
-    pub bucket_ns: u64,
+    pub(crate) bucket_ns: u64,
     /// The rows, busiest first.
-    pub rows: Vec<TimelineRow>,
+    pub(crate) rows: Vec<TimelineRow>,
     /// The time that the metric is about, of all rows.
-    pub heat: HeatMap,
+    pub(crate) heat: HeatMap,
 }
 
 /// What makes threads share a row.
@@ -116,27 +116,34 @@ impl Timeline {
         let length_ns = duration_ns - start_ns;
         let bucket_ns = length_ns.div_ceil(buckets as u64).max(1);
         let buckets = length_ns.div_ceil(bucket_ns) as usize;
-        let heat_metric = recording.shown(options.metric)?.metric().unwrap_or(Metric::OnCpu);
+        let shown = recording.shown(options.metric)?;
         let rollup = recording.rollup_time();
         let no_time = Spread::new(buckets, bucket_ns).since(start_ns, start_ns);
-        let mut rows = Rows::new(profile, &passing, is_split, no_time);
+        let mut rows = TimelineRows::new(profile, &passing, is_split, no_time);
         let mut heat = HeatMap::spread(start_ns, duration_ns);
-        let shown = Shown::time_of(profile);
-        for event in shown.sampled.into_iter().chain(shown.waits) {
+        let is_shown = |event: &Event| shown.events().any(|other| std::ptr::eq(other, event));
+        let time = Shown::time_of(profile);
+        // Rows are of time, whatever is shown.
+        let others = shown.events().filter(|event| !time.events().any(|other| std::ptr::eq(other, *event)));
+        for (event, is_time) in
+            time.events().map(|event| (event, true)).chain(others.map(|event| (event, false)))
+        {
+            let is_hot = is_shown(event);
             let (empty, no_heat) = (rows.empty(), HeatMap::spread(start_ns, duration_ns));
-            let parts: Vec<(Rows, Spread)> = (parts_of(event).into_par_iter())
+            let parts: Vec<(TimelineRows, Spread)> = (parts_of(event).into_par_iter())
                 .map(|part| {
                     let (mut rows, mut heat) = (empty.clone(), no_heat.clone());
                     for sample in part.map(|row| event.sample(row)) {
-                        if passing.filter.keeps_task(sample.task) {
+                        if is_time && passing.filter.keeps_task(sample.task) {
                             rows.note_alive(&sample);
                         }
                         if !passing.keeps(&sample) {
                             continue;
                         }
-                        rows.add(&sample, rollup);
-                        let left_out = if sample.wait.is_some() { Metric::OnCpu } else { Metric::OffCpu };
-                        if heat_metric != left_out {
+                        if is_time {
+                            rows.add(&sample, rollup);
+                        }
+                        if is_hot {
                             let (from_ns, to_ns) = interval(&sample);
                             rollup.spread(&mut heat, from_ns, to_ns - from_ns, sample.weight);
                         }
@@ -250,7 +257,7 @@ impl RowSums {
 
 /// All rows under construction.
 #[derive(Clone)]
-struct Rows {
+struct TimelineRows {
     /// The row of each task.
     of_task: Vec<usize>,
     keys: Vec<Option<RowKey>>,
@@ -262,7 +269,7 @@ struct Rows {
     no_time: Spread,
 }
 
-impl Rows {
+impl TimelineRows {
     fn new(profile: &Profile, passing: &Passing<'_>, is_split: bool, no_time: Spread) -> Self {
         let tasks = profile.tables.tasks();
         let key = |index: usize| {
@@ -290,8 +297,7 @@ impl Rows {
         if keys.len() > MOST_ROWS {
             // Few have rows of their own: those with most time.
             let mut weights = vec![0u64; keys.len()];
-            let shown = Shown::time_of(profile);
-            for event in shown.sampled.into_iter().chain(shown.waits) {
+            for event in Shown::time_of(profile).events() {
                 for sample in event.samples().filter(|sample| passing.keeps(sample)) {
                     let weight = &mut weights[of_task[sample.task.index()]];
                     *weight = weight.saturating_add(sample.weight);
@@ -310,7 +316,7 @@ impl Rows {
             of_task.iter_mut().for_each(|row| *row = renumbered[*row]);
         }
         let sums = keys.iter().map(|_| RowSums::of(&no_time)).collect();
-        Rows { of_task, keys, sums, seen, lives: vec![None; tasks.len()], no_time }
+        TimelineRows { of_task, keys, sums, seen, lives: vec![None; tasks.len()], no_time }
     }
 
     fn row(&mut self, task: TaskId) -> Option<&mut RowSums> {
@@ -320,7 +326,7 @@ impl Rows {
 
     /// The same rows without any time in them.
     fn empty(&self) -> Self {
-        Rows {
+        TimelineRows {
             of_task: self.of_task.clone(),
             keys: self.keys.clone(),
             sums: self.keys.iter().map(|_| RowSums::of(&self.no_time)).collect(),
@@ -331,7 +337,7 @@ impl Rows {
     }
 
     /// Adds what was found in another part of the recording.
-    fn merge(&mut self, other: &Rows) {
+    fn merge(&mut self, other: &TimelineRows) {
         for (sums, other) in self.sums.iter_mut().zip(&other.sums) {
             sums.on_cpu.merge(&other.on_cpu);
             sums.no_cpu.merge(&other.no_cpu);
@@ -346,7 +352,7 @@ impl Rows {
 
     fn add(&mut self, sample: &Sample, rollup: &RollupTime) {
         let (mut from_ns, to_ns) = interval(sample);
-        // One that stands for more than a bucket stands for those before it, too.
+        // One that covers more than a bucket covers those before it, too.
         if sample.wait.is_none() && sample.merged.is_none() && sample.weight > self.no_time.bucket_ns() {
             from_ns = from_ns.saturating_sub(sample.weight);
         }

@@ -187,7 +187,7 @@ impl Blocking {
         }
     }
 
-    /// Whether the call is one with which programs wait for work, whoever calls it.
+    /// Whether the call is one with which programs wait for work, by any caller.
     pub(super) fn may_be_idle(&self, reason: Reason) -> bool {
         match reason {
             _ if self.awaits_answer => false,

@@ -40,7 +40,7 @@ const CONDITIONS: [&str; 14] = [
     "sync.runtime_notifyListWait",
 ];
 
-/// Calls that wait for one certain lock, by a part of their name: whoever waits there has work to do.
+/// Calls that wait for one certain lock, by a part of their name: a thread that waits there has work to do.
 const LOCKS: [&str; 30] = [
     "mutex_lock",
     "mutex_cond_lock",

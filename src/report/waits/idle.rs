@@ -2,7 +2,7 @@
 //!
 //! The rule, which `docs/off-cpu.md` explains with examples. A wait is idle if
 //!
-//! 1. the call that blocks is one with which programs wait for work ([`Blocking::may_be_idle`]): never a certain
+//! 1. the call that blocks is one with which programs wait for work ([`may_be_idle`](super::blocking::Blocking::may_be_idle)): never a certain
 //!    lock, a disk, the other end of a connection, an answer, a child, memory or a CPU; and
 //! 2. it is in the thread's own top loop. That is so if
 //!    - nothing of the program's own code is on the stack, only its language's runtime, or
@@ -57,7 +57,7 @@ const MOST_ENTRIES: usize = 1 << 25;
 
 /// Which waits of a profile are idle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct IdleWaits {
+pub(crate) struct IdleWaits {
     idle: FxHashSet<(TaskId, StackId, Reason)>,
     all: Amount,
     all_but_idle: Amount,
@@ -78,7 +78,7 @@ impl IdleWaits {
     }
 
     /// Whether the waits of `group` are idle.
-    pub fn contains(&self, group: &Group) -> bool {
+    pub(crate) fn contains(&self, group: &Group) -> bool {
         match group.activity {
             Activity::Waiting(reason) => self.is_idle(group.task, group.stack, reason),
             _ => false,
@@ -86,17 +86,17 @@ impl IdleWaits {
     }
 
     /// Whether a wait of this thread, with this stack, for this reason is idle.
-    pub fn is_idle(&self, task: TaskId, stack: Option<StackId>, reason: Reason) -> bool {
+    pub(crate) fn is_idle(&self, task: TaskId, stack: Option<StackId>, reason: Reason) -> bool {
         stack.is_some_and(|stack| self.idle.contains(&(task, stack, reason)))
     }
 
     /// All waits, short ones among them.
-    pub fn all(&self) -> Amount {
+    pub(crate) fn all(&self) -> Amount {
         self.all
     }
 
     /// All waits that are not idle, short ones among them.
-    pub fn all_but_idle(&self) -> Amount {
+    pub(crate) fn all_but_idle(&self) -> Amount {
         self.all_but_idle
     }
 }
@@ -131,12 +131,12 @@ impl Tally {
 
 /// Where time was spent in work, and how much.
 #[derive(Debug, Default)]
-struct Work {
+struct IdleWork {
     time: Tally,
     samples: u64,
 }
 
-impl Work {
+impl IdleWork {
     fn add(&mut self, profile: &Profile, stack: StackId, amount: Amount, room: &mut usize) {
         self.time.add(profile, stack, amount.weight, room);
         self.samples += amount.samples;
@@ -146,13 +146,13 @@ impl Work {
 /// The work of several threads, taken together.
 #[derive(Debug, Default)]
 struct SharedWork<'w> {
-    parts: Vec<&'w Work>,
+    parts: Vec<&'w IdleWork>,
     total: u64,
     samples: u64,
 }
 
 impl<'w> SharedWork<'w> {
-    fn of(parts: impl Iterator<Item = &'w Work>) -> Self {
+    fn of(parts: impl Iterator<Item = &'w IdleWork>) -> Self {
         let mut shared = SharedWork::default();
         for work in parts {
             shared.total = shared.total.saturating_add(work.time.total);
@@ -217,7 +217,7 @@ struct Thread {
     role: Role,
     /// The outermost functions that were seen of it, and in how many samples.
     entries: FxHashMap<FunctionKey, u64>,
-    work: Work,
+    work: IdleWork,
     candidates: Vec<Candidate>,
     /// Samples of any kind.
     samples: Tally,

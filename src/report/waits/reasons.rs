@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The reasons of all waits of a profile.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reasons {
+pub(crate) struct Reasons {
     /// For stacks of waits that were recorded as those for a lock: what they are.
     of_lock: FxHashMap<StackId, Reason>,
     /// Stacks of waits that were recorded as sleeps, since a timer ended them, and are for a lock.
@@ -40,7 +40,7 @@ impl Reasons {
     }
 
     /// Why the thread of a wait waited.
-    pub fn reason(&self, wait: &Wait, stack: Option<StackId>) -> Reason {
+    pub(crate) fn reason(&self, wait: &Wait, stack: Option<StackId>) -> Reason {
         match (wait.reason, stack) {
             (Reason::Lock, Some(stack)) => self.of_lock.get(&stack).copied().unwrap_or(Reason::Futex),
             (Reason::Sleep, Some(stack)) if self.rechecked_locks.contains(&stack) => Reason::Lock,
@@ -50,7 +50,7 @@ impl Reasons {
     }
 
     /// What the thread of a sample did.
-    pub fn activity(&self, sample: &Sample) -> Activity {
+    pub(crate) fn activity(&self, sample: &Sample) -> Activity {
         sample.wait.map_or(Activity::Running, |wait| Activity::Waiting(self.reason(&wait, sample.stack)))
     }
 }

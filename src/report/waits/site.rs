@@ -8,7 +8,7 @@ use crate::report::naming::code::{Code, is_c_library, is_own};
 
 /// A place where threads wait. Waits with one site are one row of a table of waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WaitSite {
+pub(crate) enum WaitSite {
     /// In a call of `blocked_in`, the innermost function that is the program's own, which `called_by` had called, the
     /// next of its own. Where a stack has none of the program's own, the innermost function that says something.
     Call {

@@ -7,7 +7,7 @@ use crate::profile::{Outcome, Reason, StackId, TaskId, Waker};
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
-use crate::report::options::SortKey;
+use crate::report::options::{RowLimits, SortKey};
 use crate::report::query::selection::Selection;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -17,39 +17,39 @@ const P99_THOUSANDTHS: u64 = 990;
 
 /// Waits for one reason at one site.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WaitRow {
+pub(crate) struct WaitRow {
     /// Why.
-    pub reason: Reason,
+    pub(crate) reason: Reason,
     /// Where.
-    pub site: WaitSite,
+    pub(crate) site: WaitSite,
     /// The call that blocked, outside of the kernel: that of most of the time.
-    pub call: Option<LabelId>,
+    pub(crate) call: Option<LabelId>,
     /// How many and how long.
-    pub amount: Amount,
+    pub(crate) amount: Amount,
     /// Those of them that are idle, where such are shown.
-    pub idle: Amount,
+    pub(crate) idle: Amount,
     /// Mean length, ns.
-    pub mean_ns: u64,
+    pub(crate) mean_ns: u64,
     /// 99 of 100 waits are no longer, ns; `None` for waits that are not known one by one.
-    pub p99_ns: Option<u64>,
+    pub(crate) p99_ns: Option<u64>,
     /// The longest wait that is in the recording, ns.
-    pub longest_ns: Option<u64>,
+    pub(crate) longest_ns: Option<u64>,
     /// How many threads waited.
-    pub threads: u64,
+    pub(crate) threads: u64,
     /// Who ended them, commonest first.
-    pub woken_by: Vec<WokenBy>,
+    pub(crate) woken_by: Vec<WokenBy>,
 }
 
 /// All waits of a selection.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WaitTable {
+pub(crate) struct WaitTable {
     /// The rows, largest first.
-    pub rows: Vec<WaitRow>,
+    pub(crate) rows: Vec<WaitRow>,
 }
 
 /// What is collected for a row.
 #[derive(Debug, Default)]
-struct Sums {
+struct WaitSums {
     amount: Amount,
     idle: Amount,
     calls: FxHashMap<LabelId, u64>,
@@ -64,17 +64,17 @@ type SampleKey = (TaskId, Option<StackId>, Outcome, Activity);
 
 impl WaitTable {
     /// The table of the waits of `selection` in the order of `sort`.
-    pub fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
+    pub(crate) fn new(selection: &Selection<'_>, sort: SortKey) -> Self {
         let sites = WaitSites::new(selection.profile, &selection.labels);
         let mut numbers: FxHashMap<(Reason, WaitSite), usize> = FxHashMap::default();
-        let mut sums: Vec<Sums> = Vec::new();
+        let mut sums: Vec<WaitSums> = Vec::new();
         let mut row_of: FxHashMap<SampleKey, usize> = FxHashMap::default();
         selection.for_each_path(|path, groups| {
             for group in groups {
                 let Some(reason) = group.activity.reason() else { continue };
                 let site = sites.of(path, group.activity);
                 let number = *numbers.entry((reason, site)).or_insert_with(|| {
-                    sums.push(Sums::default());
+                    sums.push(WaitSums::default());
                     sums.len() - 1
                 });
                 let sum = &mut sums[number];
@@ -113,21 +113,17 @@ impl WaitTable {
         WaitTable { rows }
     }
 
-    /// The rows that a report with these limits shows: at most `most_rows` (0 = no limit), each with at least
-    /// `min_percent` of `whole` by its sort key.
-    pub fn shown(&self, most_rows: usize, min_percent: f64, sort: SortKey, whole: Amount) -> &[WaitRow] {
+    /// Without the rows that a report with these limits leaves out, by their shares of `whole` in the sort key.
+    pub(crate) fn shown(&self, limits: RowLimits, sort: SortKey, whole: Amount) -> &[WaitRow] {
         let share = |row: &WaitRow| match sort {
             SortKey::Count => percent(row.amount.count_thousandths, whole.count_thousandths),
             SortKey::SelfWeight | SortKey::TotalWeight => percent(row.amount.weight, whole.weight),
         };
-        // Rows are sorted by that very share.
-        let heavy = self.rows.partition_point(|row| share(row) >= min_percent);
-        let most = if most_rows == 0 { usize::MAX } else { most_rows };
-        &self.rows[..heavy.min(most)]
+        limits.of(&self.rows, share)
     }
 }
 
-fn row(selection: &Selection<'_>, (reason, site): (Reason, WaitSite), sums: &mut Sums) -> WaitRow {
+fn row(selection: &Selection<'_>, (reason, site): (Reason, WaitSite), sums: &mut WaitSums) -> WaitRow {
     sums.lengths.sort_unstable();
     let name = |label: LabelId| (&selection.labels.get(label).name, label);
     let call = (sums.calls.iter()).max_by_key(|(label, time)| (**time, Reverse(name(**label))));

@@ -12,18 +12,18 @@ use std::cmp::Reverse;
 
 /// One that ended some of the waits of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub struct WokenBy {
+pub(crate) struct WokenBy {
     /// What it was.
-    pub kind: WakerKind,
+    pub(crate) kind: WakerKind,
     /// In a few words: its function, `[softirq]`, `[timer]`, `[irq]`, or its name: in brackets for a kernel thread, with
     /// `(exit)` for one whose end it was, with `(outside)` for one that the recorder's PID namespace does not have, with the process for one of whose code nothing is known. Foreign text.
-    pub name: String,
+    pub(crate) name: String,
     /// Name of the thread; empty for interrupts, and where threads of several names were in the function. Foreign text.
-    pub thread: String,
+    pub(crate) thread: String,
     /// Its function, where its stack is known. Foreign text.
-    pub function: Option<String>,
+    pub(crate) function: Option<String>,
     /// Share of the waits whose end is known, percent.
-    pub share_percent: f64,
+    pub(crate) share_percent: f64,
 }
 
 impl WokenBy {
@@ -38,7 +38,7 @@ impl WokenBy {
 
 /// Where a waking thread was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Place {
+enum WakerPlace {
     /// In the program.
     Program,
     /// In the kernel, called by a program of which nothing is known.
@@ -50,7 +50,7 @@ enum Place {
 }
 
 /// A function that a waking thread was in, and where that is.
-type WakingFunction = (String, Place);
+type WakingFunction = (String, WakerPlace);
 
 /// Name of waking threads, and whether the recorder's PID namespace does not have them.
 type WakingName<'p> = (&'p str, bool);
@@ -62,7 +62,7 @@ type WakingThread<'p> = (WakingName<'p>, bool);
 type WakeUps = FxHashMap<Option<WakingFunction>, u64>;
 
 /// Those that ended the waits of one row, with thousandths of how many; commonest first. Only some threads' stacks are
-/// taken when they wake others: these stand for all that the thread woke.
+/// taken when they wake others: these are taken for all that the thread woke.
 pub(crate) fn woken_by(profile: &Profile, reason: Reason, wakers: &[(Waker, u64)]) -> Vec<WokenBy> {
     let mut interrupts: FxHashMap<(WakerKind, &str), u64> = FxHashMap::default();
     let mut threads: FxHashMap<WakingThread<'_>, WakeUps> = FxHashMap::default();
@@ -129,7 +129,7 @@ fn by_function(mut found: Vec<WokenBy>) -> Vec<WokenBy> {
 }
 
 /// The functions of a thread with their shares; those wake-ups of which no stack is known are spread over them.
-/// Strangers are told by their processes.
+/// Strangers are distinguished by their processes.
 fn of_thread(
     (comm, is_outside): WakingName<'_>,
     functions: WakeUps,
@@ -162,12 +162,12 @@ fn of_thread(
     (found.into_iter())
         .map(|((function, place), count)| {
             let name = match place {
-                Place::Program => function.clone(),
-                Place::SystemCall if is_outside => format!("{comm} (outside)"),
-                Place::SystemCall => comm.to_owned(),
-                Place::Exit if is_outside => format!("{comm} (exit, outside)"),
-                Place::Exit => format!("{comm} (exit)"),
-                Place::KernelThread => kernel_thread(comm),
+                WakerPlace::Program => function.clone(),
+                WakerPlace::SystemCall if is_outside => format!("{comm} (outside)"),
+                WakerPlace::SystemCall => comm.to_owned(),
+                WakerPlace::Exit if is_outside => format!("{comm} (exit, outside)"),
+                WakerPlace::Exit => format!("{comm} (exit)"),
+                WakerPlace::KernelThread => kernel_thread(comm),
             };
             woken_by(name, Some(function), share * percent(count, known) / 100.0)
         })
@@ -204,7 +204,7 @@ fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
     let mut innermost = None;
     let mut in_kernel = None;
     let mut is_user = false;
-    let mut place = Place::KernelThread;
+    let mut place = WakerPlace::KernelThread;
     for frame in profile.tables.stack_frames(stack) {
         let row = profile.tables.frame(frame);
         let module = profile.tables.module(row.module);
@@ -218,15 +218,15 @@ fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
             if row.flags.space == FrameSpace::Kernel {
                 in_kernel.get_or_insert_with(|| name.to_owned());
                 if name == EXIT {
-                    place = Place::Exit;
-                } else if place == Place::KernelThread && ENTRIES.contains(&name) {
-                    place = Place::SystemCall;
+                    place = WakerPlace::Exit;
+                } else if place == WakerPlace::KernelThread && ENTRIES.contains(&name) {
+                    place = WakerPlace::SystemCall;
                 }
                 continue;
             }
             let file = profile.tables.string(location.file);
             if is_own(Code { kind, module: &path, name, file, is_inlined: location.is_inlined }) {
-                return Some((name.to_owned(), Place::Program));
+                return Some((name.to_owned(), WakerPlace::Program));
             }
             innermost.get_or_insert_with(|| name.to_owned());
         }
@@ -236,7 +236,7 @@ fn function(profile: &Profile, stack: StackId) -> Option<WakingFunction> {
         }
     }
     let in_kernel = in_kernel.filter(|_| !is_user);
-    innermost.map(|name| (name, Place::Program)).or(in_kernel.map(|name| (name, place)))
+    innermost.map(|name| (name, WakerPlace::Program)).or(in_kernel.map(|name| (name, place)))
 }
 
 fn has_timer(profile: &Profile, stack: Option<StackId>) -> bool {

@@ -7,9 +7,10 @@
 //! root only, and a file counts only if its build ID or checksum is the one asked for.
 
 use crate::base::deadline::Deadline;
-use crate::symbols::limits::Limits;
-use crate::symbols::sections::image::ElfImage;
-use crate::symbols::sections::source::{Source, c_string, le_u32};
+use crate::elf::ElfFile;
+use crate::elf::fields::{Fields, c_string};
+use crate::elf::source::Source;
+use crate::symbols::limits::NamingLimits;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -35,12 +36,12 @@ pub fn find_debug_file(
     file: &Arc<File>,
     deadline: &Deadline,
 ) -> Option<Arc<File>> {
-    let limits = Limits::default();
-    let image = ElfImage::parse(Source::of_file(file).ok()?, &limits).ok()?;
+    let limits = NamingLimits::default();
+    let image = ElfFile::parse(Source::of_file(file).ok()?, &limits.elf).ok()?;
     if crate::symbols::sections::dwarf::has_debug_info(&image) {
         return None;
     }
-    let wanted = Wanted::of(&image, file)?;
+    let wanted = WantedFile::of(&image, file)?;
     let mut roots = vec![root];
     if root != Path::new("/") {
         roots.push(Path::new("/"));
@@ -56,7 +57,7 @@ pub fn find_debug_file(
 
 /// What identifies the debug file looked for.
 #[derive(Debug)]
-struct Wanted {
+struct WantedFile {
     build_id: Option<Vec<u8>>,
     link: Option<DebugLink>,
     /// Device and inode of the module, which is not its own debug file.
@@ -72,21 +73,21 @@ struct DebugLink {
 
 impl DebugLink {
     fn parse(section: &[u8]) -> Option<Self> {
-        let name = c_string(section, 0, 255)?;
-        let crc = le_u32(section, (name.len() + 1).next_multiple_of(4))?;
+        let name = c_string(section, 0)?;
+        let crc = Fields(section).u32((name.len() + 1).next_multiple_of(4))?;
         let is_plain = !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/');
         is_plain.then(|| DebugLink { name: name.to_vec(), crc })
     }
 }
 
-impl Wanted {
-    fn of(image: &ElfImage, file: &File) -> Option<Self> {
+impl WantedFile {
+    fn of(image: &ElfFile, file: &File) -> Option<Self> {
         let link = (image.section(b".gnu_debuglink"))
             .and_then(|section| image.part(section, "debug link", 0, section.size, 4096).ok())
             .and_then(|bytes| DebugLink::parse(&bytes));
         let build_id = image.build_id();
         let facts = file.metadata().ok()?;
-        (link.is_some() || build_id.is_some()).then_some(Wanted {
+        (link.is_some() || build_id.is_some()).then_some(WantedFile {
             build_id,
             link,
             module: (facts.dev(), facts.ino()),
@@ -121,13 +122,13 @@ impl Wanted {
     }
 
     /// Whether `candidate` is the file looked for.
-    fn matches(&self, candidate: &Arc<File>, limits: &Limits, deadline: &Deadline) -> bool {
+    fn matches(&self, candidate: &Arc<File>, limits: &NamingLimits, deadline: &Deadline) -> bool {
         let Ok(facts) = candidate.metadata() else { return false };
         if !facts.is_file() || (facts.dev(), facts.ino()) == self.module {
             return false;
         }
         let Ok(source) = Source::of_file(candidate) else { return false };
-        let Ok(image) = ElfImage::parse(source, limits) else { return false };
+        let Ok(image) = ElfFile::parse(source, &limits.elf) else { return false };
         let has_names =
             crate::symbols::sections::dwarf::has_debug_info(&image) || image.section(b".symtab").is_some();
         if !has_names {

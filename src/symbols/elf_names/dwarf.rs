@@ -4,13 +4,14 @@ use super::problem::DebugProblem;
 use super::survey::{KnownAbbreviations, Survey, Surveyor};
 use super::unit_context::{Member, UnitContext};
 use super::units::UnitIndex;
+use crate::elf::ElfError;
+use crate::elf::ElfFile;
 use crate::symbols::error::SymbolError;
-use crate::symbols::limits::Limits;
+use crate::symbols::limits::NamingLimits;
+use crate::symbols::limits::cut_text;
 use crate::symbols::sections::dwarf::{DebugStores, Sections};
-use crate::symbols::sections::image::ElfImage;
 use crate::symbols::sections::reader::SectionReader;
-use crate::symbols::sections::source::cut_text;
-use crate::symbols::work::{Charge, Refusal, THREAD_STACK_BYTES, Work};
+use crate::symbols::work::{Charge, THREAD_STACK_BYTES, Work, WorkRefusal};
 use addr2line::Context;
 use gimli::Reader;
 use rustc_hash::FxHashMap;
@@ -74,7 +75,11 @@ impl std::fmt::Debug for DwarfNames {
 
 impl DwarfNames {
     /// Finds the debug sections of `image`; nothing of them is read yet.
-    pub(crate) fn open(image: &ElfImage, limits: &Limits, work: &Arc<Work>) -> Result<Self, SymbolError> {
+    pub(crate) fn open(
+        image: &ElfFile,
+        limits: &NamingLimits,
+        work: &Arc<Work>,
+    ) -> Result<Self, SymbolError> {
         let stores = DebugStores::find(image, limits, work)?;
         Ok(DwarfNames {
             sections: Arc::new(stores.open(work)?),
@@ -202,10 +207,10 @@ impl DwarfNames {
 
     fn refusal(&self) -> Option<DebugProblem> {
         self.work.refusal().map(|refusal| match refusal {
-            Refusal::Late => DebugProblem::TimeLimit,
-            Refusal::Spent => DebugProblem::TooBig,
-            Refusal::Memory(refused) => DebugProblem::NoMemory(refused),
-            Refusal::Damaged => DebugProblem::Damaged,
+            WorkRefusal::Late => DebugProblem::TimeLimit,
+            WorkRefusal::Spent => DebugProblem::TooBig,
+            WorkRefusal::Memory(refused) => DebugProblem::NoMemory(refused),
+            WorkRefusal::Damaged => DebugProblem::Damaged,
         })
     }
 
@@ -226,7 +231,7 @@ impl DwarfNames {
         let survey = surveyor.survey(unit)?;
         let mut members = Vec::new();
         for &member in &survey.members {
-            let span = index.unit(member).ok_or(SymbolError::Damaged("debug information"))?;
+            let span = index.unit(member).ok_or(ElfError::Malformed("debug information"))?;
             let abbreviations = surveyor.abbreviations(member)?;
             members.push(Member { span, abbreviations, is_asked: member == unit });
         }
@@ -291,7 +296,7 @@ impl DwarfNames {
 /// What an error means for names.
 pub(super) fn problem_of(error: &SymbolError) -> DebugProblem {
     match error {
-        SymbolError::TooBig { .. } => DebugProblem::TooBig,
+        SymbolError::Elf(ElfError::TooLarge { .. }) => DebugProblem::TooBig,
         SymbolError::NoMemory(refused) => DebugProblem::NoMemory(*refused),
         SymbolError::Stopped => DebugProblem::TimeLimit,
         _ => DebugProblem::Damaged,

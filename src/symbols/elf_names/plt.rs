@@ -4,11 +4,12 @@
 //! (`push $index`, in `.plt` of files that also have `.plt.sec`). Both lead to a relocation, which
 //! names the symbol: psABI for x86-64, "Procedure Linkage Table".
 
+use crate::elf::ElfError;
+use crate::elf::fields::Fields;
+use crate::elf::{ElfFile, Section as SectionHeader};
 use crate::symbols::error::SymbolError;
-use crate::symbols::limits::Limits;
-use crate::symbols::sections::image::{ElfImage, Section as SectionHeader};
-use crate::symbols::sections::section::{Section, Store};
-use crate::symbols::sections::source::{le_u32, le_u64};
+use crate::symbols::limits::NamingLimits;
+use crate::symbols::sections::section::{SectionData, Store};
 use crate::symbols::work::{Charge, Work};
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -36,12 +37,12 @@ impl Stubs {
     /// The name of the stub at `address`, if it lies in a PLT.
     pub(crate) fn name(
         &mut self,
-        image: &ElfImage,
+        image: &ElfFile,
         address: u64,
-        limits: &Limits,
+        limits: &NamingLimits,
         work: &Arc<Work>,
     ) -> Option<String> {
-        if !image.is_64 || !image.is_x86_64 {
+        if !image.is_64() || !image.is_x86_64() {
             return None;
         }
         let names = [&b".plt.sec"[..], b".plt.got", b".plt"];
@@ -62,7 +63,7 @@ impl Stubs {
 
 /// Decodes the stub around `address`.
 fn stub_name(
-    image: &ElfImage,
+    image: &ElfFile,
     section: &SectionHeader,
     address: u64,
     relocations: &Relocations,
@@ -72,14 +73,14 @@ fn stub_name(
     let stub = image.part(section, "PLT", start, size.min(section.size - start), size).ok()?;
     let symbol = match stub.windows(2).position(|bytes| bytes == [0xff, 0x25]) {
         Some(jump) => {
-            let displacement = i64::from(le_u32(&stub, jump + 2)? as i32);
+            let displacement = i64::from(Fields(&stub).u32(jump + 2)? as i32);
             let next = section.address.wrapping_add(start + jump as u64 + 6);
             *relocations.by_slot.get(&next.wrapping_add_signed(displacement))?
         }
         None => {
             // `endbr64` and `bnd` may surround the push.
             let push = if stub.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) { 4 } else { 0 };
-            let index = (*stub.get(push)? == 0x68).then(|| le_u32(&stub, push + 1))??;
+            let index = (*stub.get(push)? == 0x68).then(|| Fields(&stub).u32(push + 1))??;
             *relocations.plt.get(index as usize)?
         }
     };
@@ -93,21 +94,21 @@ struct Relocations {
     by_slot: FxHashMap<u64, u32>,
     /// Symbol indices of `.rela.plt`, in order.
     plt: Vec<u32>,
-    symbols: Section,
-    strings: Section,
+    symbols: SectionData,
+    strings: SectionData,
     max_name_bytes: usize,
     charge: Charge,
 }
 
 impl Relocations {
-    fn read(image: &ElfImage, limits: &Limits, work: &Arc<Work>) -> Result<Self, SymbolError> {
-        let symbols = image.section(b".dynsym").ok_or(SymbolError::Damaged("no dynamic symbols"))?;
-        let strings = (image.sections.get(symbols.link as usize))
-            .ok_or(SymbolError::Damaged("symbol table without string table"))?;
+    fn read(image: &ElfFile, limits: &NamingLimits, work: &Arc<Work>) -> Result<Self, SymbolError> {
+        let symbols = image.section(b".dynsym").ok_or(ElfError::Malformed("no dynamic symbols"))?;
+        let strings = (image.sections().get(symbols.link as usize))
+            .ok_or(ElfError::Malformed("symbol table without string table"))?;
         let open = |section, what| {
-            let contents = image.contents(section, what, limits)?;
+            let contents = image.contents(section, what)?;
             let len = contents.len;
-            Section::new(Store::open(image.source(), contents, work)?, len, limits.max_rereads, work)
+            SectionData::new(Store::open(image.source(), contents, work)?, len, limits.max_rereads, work)
         };
         let mut relocations = Relocations {
             by_slot: FxHashMap::default(),
@@ -127,7 +128,7 @@ impl Relocations {
 
     fn add(
         &mut self,
-        image: &ElfImage,
+        image: &ElfFile,
         section: &SectionHeader,
         is_plt: bool,
         work: &Work,
@@ -135,7 +136,7 @@ impl Relocations {
         let what = "relocations";
         let count = section.size / RELA_BYTES;
         if section.size > MAX_TABLE_BYTES {
-            return Err(SymbolError::TooBig { what, size: section.size, limit: MAX_TABLE_BYTES });
+            return Err(ElfError::TooLarge { what, size: section.size, limit: MAX_TABLE_BYTES }.into());
         }
         for first in (0..count).step_by(CHUNK_ROWS as usize) {
             if work.is_late() {
@@ -144,7 +145,7 @@ impl Relocations {
             let size = CHUNK_ROWS.min(count - first) * RELA_BYTES;
             let rows = image.part(section, what, first * RELA_BYTES, size, u64::MAX)?;
             let rows = rows.chunks_exact(RELA_BYTES as usize);
-            let rows = rows.filter_map(|row| Some((le_u64(row, 0)?, (le_u64(row, 8)? >> 32) as u32)));
+            let rows = rows.filter_map(|row| Some((Fields(row).u64(0)?, (Fields(row).u64(8)? >> 32) as u32)));
             // Most relocations of a library are of no symbol.
             let wanted: Vec<(u64, u32)> = rows.filter(|(_, symbol)| is_plt || *symbol != 0).collect();
             self.charge.add(wanted.len() as u64 * SLOT_BYTES)?;

@@ -4,7 +4,7 @@ use crate::base::memory_budget::Refused;
 
 /// The best source of names that a module has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
-pub enum NameSource {
+pub(crate) enum NameSource {
     /// None: stripped of everything.
     #[default]
     None,
@@ -18,14 +18,14 @@ pub enum NameSource {
 
 /// Why DWARF that is there was not, or not fully, used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum DebugProblem {
+pub(crate) enum DebugProblem {
     /// It contradicts itself.
     Damaged,
-    /// It is larger, or refers to itself more often, than [`Limits`](crate::symbols::Limits) allow.
+    /// It is larger, or refers to itself more often, than [`NamingLimits`](crate::symbols::NamingLimits) allow.
     TooBig,
     /// There was no memory for it.
     NoMemory(Refused),
-    /// Time ran out, or naming was told to stop.
+    /// Time ran out, or naming was asked to stop.
     TimeLimit,
     /// Function entries are in `.dwo` or `.dwp` files, which are not read.
     SplitDwarf,

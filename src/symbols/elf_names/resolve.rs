@@ -5,13 +5,13 @@ use super::plt::Stubs;
 use super::symbol_table::{Chosen, SymbolTable};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
+use crate::elf::ElfFile;
+use crate::elf::source::Source;
 use crate::symbols::demangle;
 use crate::symbols::elf_names::problem::{DebugProblem, NameSource};
 use crate::symbols::error::SymbolError;
-use crate::symbols::limits::Limits;
+use crate::symbols::limits::NamingLimits;
 use crate::symbols::sections::dwarf::has_debug_info;
-use crate::symbols::sections::image::ElfImage;
-use crate::symbols::sections::source::Source;
 use crate::symbols::work::Work;
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -21,15 +21,15 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ResolvedLocation {
     /// Name for people, demangled.
-    pub name: String,
+    pub(crate) name: String,
     /// Name as the symbol table or DWARF has it; the linkage name where DWARF has both.
-    pub raw_name: String,
+    pub(crate) raw_name: String,
     /// Source file as the compiler was given it, made absolute with the compiler's working directory.
-    pub file: Option<String>,
+    pub(crate) file: Option<String>,
     /// Line in `file`; 0 when unknown.
-    pub line: u32,
+    pub(crate) line: u32,
     /// Whether this function was inlined into the next one in the list.
-    pub is_inlined: bool,
+    pub(crate) is_inlined: bool,
 }
 
 /// What names the addresses of one module. Kept, it names more of them in little time.
@@ -38,7 +38,7 @@ pub struct ResolvedLocation {
 /// units that hold wanted addresses. It draws from a [`MemoryBudget`] and gives all back when it is dropped.
 #[derive(Debug)]
 pub struct ModuleNames {
-    image: ElfImage,
+    image: ElfFile,
     symbols: SymbolTable,
     symbol_source: NameSource,
     symbol_problem: Option<SymbolError>,
@@ -48,7 +48,7 @@ pub struct ModuleNames {
     debug_problem: Option<DebugProblem>,
     /// DWARF has ever named anything.
     has_frames: bool,
-    limits: Limits,
+    limits: NamingLimits,
     work: Arc<Work>,
 }
 
@@ -62,7 +62,7 @@ impl ModuleNames {
     pub fn open(
         file: &Arc<File>,
         debug_file: Option<&Arc<File>>,
-        limits: &Limits,
+        limits: &NamingLimits,
         deadline: &Deadline,
         memory: &Arc<MemoryBudget>,
     ) -> Result<Self, SymbolError> {
@@ -74,9 +74,9 @@ impl ModuleNames {
     ///
     /// # Errors
     /// As [`ModuleNames::open`].
-    pub fn of_bytes(
+    pub(crate) fn of_bytes(
         elf: &Arc<Vec<u8>>,
-        limits: &Limits,
+        limits: &NamingLimits,
         deadline: &Deadline,
         memory: &Arc<MemoryBudget>,
     ) -> Result<Self, SymbolError> {
@@ -86,12 +86,12 @@ impl ModuleNames {
     fn of_sources(
         source: Source,
         debug_source: Option<Source>,
-        limits: &Limits,
+        limits: &NamingLimits,
         deadline: &Deadline,
         memory: &Arc<MemoryBudget>,
     ) -> Result<Self, SymbolError> {
-        let image = ElfImage::parse(source, limits)?;
-        let debug_image = debug_source.and_then(|source| ElfImage::parse(source, limits).ok());
+        let image = ElfFile::parse(source, &limits.elf)?;
+        let debug_image = debug_source.and_then(|source| ElfFile::parse(source, &limits.elf).ok());
         let work = Work::new(memory, deadline)?;
         let mut symbols = SymbolTable::new(image.code_ranges(), limits, &work);
         let (symbol_source, symbol_problem) =
@@ -164,7 +164,8 @@ impl ModuleNames {
     }
 
     /// The best source of names available in the module, whether or not it knew the addresses asked for.
-    pub fn source(&self) -> NameSource {
+    #[cfg_attr(not(test), expect(dead_code, reason = "so far only tests ask where names are from"))]
+    pub(crate) fn source(&self) -> NameSource {
         let is_sound = matches!(self.debug_problem, None | Some(DebugProblem::SharedFile));
         if self.has_debug_info && (is_sound || self.has_frames) {
             return NameSource::Dwarf;
@@ -173,17 +174,17 @@ impl ModuleNames {
     }
 
     /// Why DWARF was not fully used the last time, if so. The names given are right nevertheless.
-    pub fn problem(&self) -> Option<DebugProblem> {
+    pub(crate) fn problem(&self) -> Option<DebugProblem> {
         self.debug_problem
     }
 
     /// Why a symbol table that is there is not used.
-    pub fn symbol_problem(&self) -> Option<&SymbolError> {
+    pub(crate) fn symbol_problem(&self) -> Option<&SymbolError> {
         self.symbol_problem.as_ref()
     }
 
     /// Memory in use, bytes.
-    pub fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         self.work.used_bytes()
     }
 }
@@ -191,9 +192,9 @@ impl ModuleNames {
 /// Reads the symbol tables; returns the best of them, and what was wrong with another.
 fn add_symbols(
     symbols: &mut SymbolTable,
-    image: &ElfImage,
-    debug_image: Option<&ElfImage>,
-    limits: &Limits,
+    image: &ElfFile,
+    debug_image: Option<&ElfFile>,
+    limits: &NamingLimits,
     work: &Arc<Work>,
 ) -> Result<(NameSource, Option<SymbolError>), SymbolError> {
     let (mut best, mut problem) = (NameSource::None, None);

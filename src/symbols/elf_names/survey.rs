@@ -5,6 +5,7 @@
 //! common to one that they share. Without those units addr2line fails; with all units it is slow and large.
 
 use super::units::UnitIndex;
+use crate::elf::ElfError;
 use crate::symbols::error::SymbolError;
 use crate::symbols::sections::dwarf::Sections;
 use crate::symbols::sections::reader::SectionReader;
@@ -78,7 +79,7 @@ pub(crate) struct Surveyor<'a> {
 }
 
 fn damaged<E>(_: E) -> SymbolError {
-    SymbolError::Damaged("debug information")
+    ElfError::Malformed("debug information").into()
 }
 
 impl<'a> Surveyor<'a> {
@@ -95,7 +96,7 @@ impl<'a> Surveyor<'a> {
     }
 
     fn header(&self, unit: u32) -> Result<UnitHeader<SectionReader<'a>>, SymbolError> {
-        let span = self.index.unit(unit).ok_or(SymbolError::Damaged("debug information"))?;
+        let span = self.index.unit(unit).ok_or(ElfError::Malformed("debug information"))?;
         let info = SectionReader::new(self.sections.get(SectionId::DebugInfo));
         gimli::DebugInfo::from(info).header_from_offset(DebugInfoOffset(span.start)).map_err(damaged)
     }

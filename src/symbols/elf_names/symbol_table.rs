@@ -7,11 +7,12 @@
 //! Of every function 32 bytes are kept; names stay in the file and are read when they are asked for.
 
 use super::problem::NameSource;
+use crate::elf::ElfError;
+use crate::elf::fields::Fields;
+use crate::elf::{ElfFile, Section as SectionHeader};
 use crate::symbols::error::SymbolError;
-use crate::symbols::limits::Limits;
-use crate::symbols::sections::image::{ElfImage, Section as SectionHeader};
-use crate::symbols::sections::section::{Section, Store};
-use crate::symbols::sections::source::{le_u16, le_u32, le_u64};
+use crate::symbols::limits::NamingLimits;
+use crate::symbols::sections::section::{SectionData, Store};
 use crate::symbols::sort::sort_by_key;
 use crate::symbols::work::{Charge, Work};
 use rustc_hash::FxHashMap;
@@ -41,7 +42,7 @@ const NO_PARENT: u32 = u32::MAX;
 
 /// A symbol of code.
 #[derive(Debug, Clone, Copy)]
-struct Entry {
+struct SymbolEntry {
     start: u64,
     /// `start` for a symbol without size.
     end: u64,
@@ -58,11 +59,11 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct SymbolTable {
     /// By start, then by end.
-    entries: Vec<Entry>,
+    entries: Vec<SymbolEntry>,
     /// Sections that hold code, sorted.
     code: Vec<Range<u64>>,
     /// String tables, of the preferred symbol table first.
-    strings: Vec<Section>,
+    strings: Vec<SectionData>,
     max_name_bytes: usize,
     charge: Charge,
 }
@@ -72,7 +73,7 @@ pub(crate) type Chosen = FxHashMap<usize, Option<String>>;
 
 impl SymbolTable {
     /// No symbols, for code in the sections `code` (sorted).
-    pub(crate) fn new(code: Vec<Range<u64>>, limits: &Limits, work: &Arc<Work>) -> Self {
+    pub(crate) fn new(code: Vec<Range<u64>>, limits: &NamingLimits, work: &Arc<Work>) -> Self {
         let max_name_bytes = limits.max_name_bytes;
         SymbolTable {
             entries: Vec::new(),
@@ -87,22 +88,23 @@ impl SymbolTable {
     /// table exists and holds any symbol.
     pub(crate) fn add(
         &mut self,
-        image: &ElfImage,
+        image: &ElfFile,
         source: NameSource,
-        limits: &Limits,
+        limits: &NamingLimits,
         work: &Arc<Work>,
     ) -> Result<bool, SymbolError> {
         let kind = if source == NameSource::Dynsym { SHT_DYNSYM } else { SHT_SYMTAB };
-        let Some(section) = image.sections.iter().find(|section| section.kind == kind && section.has_bytes())
+        let Some(section) =
+            image.sections().iter().find(|section| section.kind == kind && section.has_bytes())
         else {
             return Ok(false);
         };
-        let strings = (image.sections.get(section.link as usize))
-            .ok_or(SymbolError::Damaged("symbol table without string table"))?;
-        let contents = image.contents(strings, "symbol names", limits)?;
+        let strings = (image.sections().get(section.link as usize))
+            .ok_or(ElfError::Malformed("symbol table without string table"))?;
+        let contents = image.contents(strings, "symbol names")?;
         let len = contents.len;
         let store = Store::open(image.source(), contents, work)?;
-        let strings = Section::new(store, len, limits.max_rereads, work)?;
+        let strings = SectionData::new(store, len, limits.max_rereads, work)?;
         let table = self.strings.len() as u8;
         self.strings.push(strings);
         let known = self.entries.len();
@@ -116,23 +118,23 @@ impl SymbolTable {
 
     fn read_table(
         &mut self,
-        image: &ElfImage,
+        image: &ElfFile,
         section: &SectionHeader,
         table: u8,
-        limits: &Limits,
+        limits: &NamingLimits,
         work: &Arc<Work>,
     ) -> Result<(), SymbolError> {
-        let entry = if image.is_64 { 24 } else { 16 };
+        let entry = if image.is_64() { 24 } else { 16 };
         if section.entry_size != entry {
-            return Err(SymbolError::Damaged("unexpected size of symbols"));
+            return Err(ElfError::Malformed("unexpected size of symbols").into());
         }
         let count = section.size / entry;
         if count > limits.max_symbols {
             let limit = limits.max_symbols;
-            return Err(SymbolError::TooBig { what: "symbol table", size: count, limit });
+            return Err(ElfError::TooLarge { what: "symbol table", size: count, limit }.into());
         }
-        if image.source().is_hole(section.offset, section.size) {
-            return Err(SymbolError::Damaged("a table lies in a hole of the file"));
+        if image.source().is_hole(section.file_offset, section.size) {
+            return Err(ElfError::Malformed("a table lies in a hole of the file").into());
         }
         for first in (0..count).step_by(CHUNK_SYMBOLS as usize) {
             if work.is_late() {
@@ -144,7 +146,7 @@ impl SymbolTable {
             for row in rows.chunks_exact(entry as usize) {
                 // Dynamic tables leave most functions out, so that the next symbol is no border: there, a
                 // symbol without size would take its unlisted neighbours in.
-                if let Some(symbol) = Symbol::parse(row, image.is_64)
+                if let Some(symbol) = TableSymbol::parse(row, image.is_64())
                     && (symbol.size > 0 || section.kind == SHT_SYMTAB)
                 {
                     self.push(symbol, table);
@@ -159,15 +161,15 @@ impl SymbolTable {
         let wanted = self.entries.len() + more;
         if wanted > self.entries.capacity() {
             let capacity = wanted.max(self.entries.capacity() * 2);
-            self.charge.add((capacity * size_of::<Entry>()) as u64)?;
+            self.charge.add((capacity * size_of::<SymbolEntry>()) as u64)?;
             self.entries.reserve_exact(capacity - self.entries.len());
-            self.charge.shrink_to((capacity * size_of::<Entry>()) as u64);
+            self.charge.shrink_to((capacity * size_of::<SymbolEntry>()) as u64);
         }
         Ok(())
     }
 
     /// Keeps `symbol` if it is code.
-    fn push(&mut self, symbol: Symbol, table: u8) {
+    fn push(&mut self, symbol: TableSymbol, table: u8) {
         let Some(rank) = symbol.rank() else { return };
         let Some(section_end) = self.section_end(symbol.value) else { return };
         // Names of functions are not looked at yet: that would bring all of the strings into memory.
@@ -176,7 +178,7 @@ impl SymbolTable {
             return;
         }
         let end = symbol.value.saturating_add(symbol.size).min(section_end);
-        self.entries.push(Entry {
+        self.entries.push(SymbolEntry {
             start: symbol.value,
             end,
             name: symbol.name,
@@ -198,7 +200,7 @@ impl SymbolTable {
         strings.and_then(|strings| strings.c_string(offset as usize, 16)).unwrap_or_default()
     }
 
-    fn name(&self, entry: &Entry) -> Vec<u8> {
+    fn name(&self, entry: &SymbolEntry) -> Vec<u8> {
         let strings = self.strings.get(usize::from(entry.table));
         strings
             .and_then(|strings| strings.c_string(entry.name as usize, self.max_name_bytes))
@@ -208,12 +210,12 @@ impl SymbolTable {
     /// Sorts what was added; then names can be looked up.
     pub(crate) fn finish(&mut self, work: &Work) -> Result<(), SymbolError> {
         // To sort many takes another copy of them.
-        let bytes = (self.entries.capacity() * size_of::<Entry>()) as u64;
+        let bytes = (self.entries.capacity() * size_of::<SymbolEntry>()) as u64;
         self.charge.add(bytes)?;
         sort_by_key(&mut self.entries, |entry| (entry.start, entry.end), || !work.is_late())
             .ok_or(SymbolError::Stopped)?;
         self.entries.shrink_to_fit();
-        self.charge.shrink_to((self.entries.len() * size_of::<Entry>()) as u64);
+        self.charge.shrink_to((self.entries.len() * size_of::<SymbolEntry>()) as u64);
         let mut open: Vec<u32> = Vec::new();
         for index in 0..self.entries.len() {
             let start = self.entries[index].start;
@@ -255,11 +257,16 @@ impl SymbolTable {
     }
 
     /// The best name of those entries that begin where entry `last` does and count; `last` is the last of them.
-    fn best_of(&self, last: usize, counts: impl Fn(&Entry) -> bool, chosen: &mut Chosen) -> Option<String> {
+    fn best_of(
+        &self,
+        last: usize,
+        counts: impl Fn(&SymbolEntry) -> bool,
+        chosen: &mut Chosen,
+    ) -> Option<String> {
         let start = self.entries[last].start;
         let aliases = self.entries[..=last].iter().rev().take(MAX_ALIASES);
         let many = aliases.take_while(|entry| entry.start == start && counts(entry)).count();
-        // Which ones count is told by the first and the last: they are sorted by end.
+        // The first and the last decide which ones count: they are sorted by end.
         let first = last + 1 - many;
         if let Some(known) = chosen.get(&(first << 1 | usize::from(self.entries[last].end == start))) {
             return known.clone();
@@ -284,7 +291,7 @@ fn is_function_name(name: &[u8]) -> bool {
 }
 
 /// What makes one alias worse than another, most important first.
-fn badness(symbol: &Entry, name: Vec<u8>) -> impl Ord + use<> {
+fn badness(symbol: &SymbolEntry, name: Vec<u8>) -> impl Ord + use<> {
     let underscores = name.iter().take_while(|&&byte| byte == b'_').count();
     // `_Z` and `_R` begin every mangled name: that underscore says nothing.
     let underscores = underscores - usize::from(name.starts_with(b"_Z") || name.starts_with(b"_R"));
@@ -294,7 +301,7 @@ fn badness(symbol: &Entry, name: Vec<u8>) -> impl Ord + use<> {
 
 /// A row of a symbol table.
 #[derive(Debug, Clone, Copy)]
-struct Symbol {
+struct TableSymbol {
     name: u32,
     info: u8,
     section: u16,
@@ -302,23 +309,23 @@ struct Symbol {
     size: u64,
 }
 
-impl Symbol {
+impl TableSymbol {
     fn parse(row: &[u8], is_64: bool) -> Option<Self> {
-        let name = le_u32(row, 0)?;
+        let name = Fields(row).u32(0)?;
         Some(match is_64 {
-            true => Symbol {
+            true => TableSymbol {
                 name,
                 info: *row.get(4)?,
-                section: le_u16(row, 6)?,
-                value: le_u64(row, 8)?,
-                size: le_u64(row, 16)?,
+                section: Fields(row).u16(6)?,
+                value: Fields(row).u64(8)?,
+                size: Fields(row).u64(16)?,
             },
-            false => Symbol {
+            false => TableSymbol {
                 name,
                 info: *row.get(12)?,
-                section: le_u16(row, 14)?,
-                value: u64::from(le_u32(row, 4)?),
-                size: u64::from(le_u32(row, 8)?),
+                section: Fields(row).u16(14)?,
+                value: u64::from(Fields(row).u32(4)?),
+                size: u64::from(Fields(row).u32(8)?),
             },
         })
     }
@@ -347,17 +354,17 @@ mod tests {
     use super::*;
     use crate::base::deadline::Deadline;
     use crate::base::memory_budget::MemoryBudget;
-    use crate::symbols::sections::source::c_string;
+    use crate::elf::fields::c_string;
     use proptest::prelude::*;
 
     /// Two sections of code with a gap between them.
     const CODE: [Range<u64>; 2] = [100..160, 170..200];
 
-    fn search(addresses: &[u64], names: &[u8], symbols: &[Symbol]) -> Vec<Option<String>> {
+    fn search(addresses: &[u64], names: &[u8], symbols: &[TableSymbol]) -> Vec<Option<String>> {
         let budget = Arc::new(MemoryBudget::new(1 << 20));
         let work = Work::new(&budget, &Deadline::default()).unwrap();
-        let mut table = SymbolTable::new(CODE.to_vec(), &Limits::default(), &work);
-        table.strings.push(Section::of_bytes(names.to_vec(), &work));
+        let mut table = SymbolTable::new(CODE.to_vec(), &NamingLimits::default(), &work);
+        table.strings.push(SectionData::of_bytes(names.to_vec(), &work));
         for &symbol in symbols {
             table.push(symbol, 0);
         }
@@ -366,15 +373,15 @@ mod tests {
         addresses.iter().map(|&address| table.lookup(address, &mut chosen)).collect()
     }
 
-    fn function(name: u32, binding: u8, kind: u8, value: u64, size: u64) -> Symbol {
-        Symbol { name, info: binding << 4 | kind, section: 1, value, size }
+    fn function(name: u32, binding: u8, kind: u8, value: u64, size: u64) -> TableSymbol {
+        TableSymbol { name, info: binding << 4 | kind, section: 1, value, size }
     }
 
     #[test]
     fn the_best_alias_is_chosen() {
         // Offsets: _f 1, __f 4, g 8, gg 10, h 13, _Zf 15.
         let names = b"\0_f\0__f\0g\0gg\0h\0_Zf\0";
-        let best = |symbols: &[Symbol]| search(&[105], names, symbols)[0].clone().unwrap();
+        let best = |symbols: &[TableSymbol]| search(&[105], names, symbols)[0].clone().unwrap();
         let (local, global, weak) = (0, STB_GLOBAL, STB_WEAK);
         let at = |name, binding, kind| function(name, binding, kind, 100, 10);
         for (better, worse, name) in [
@@ -401,8 +408,8 @@ mod tests {
             function(10, STB_GLOBAL, STT_NOTYPE, 100, 50),
             function(21, STB_GLOBAL, 1, 100, 50),
             function(21, STB_GLOBAL, STT_FUNC, 165, 50),
-            Symbol { section: SHN_UNDEF, ..function(21, STB_GLOBAL, STT_FUNC, 100, 50) },
-            Symbol { section: SHN_ABS, ..function(21, STB_GLOBAL, STT_NOTYPE, 100, 50) },
+            TableSymbol { section: SHN_UNDEF, ..function(21, STB_GLOBAL, STT_FUNC, 100, 50) },
+            TableSymbol { section: SHN_ABS, ..function(21, STB_GLOBAL, STT_NOTYPE, 100, 50) },
         ];
         assert_eq!(search(&[100, 120, 180], names, &symbols), [None, None, None]);
     }
@@ -416,7 +423,7 @@ mod tests {
         ) {
             // Symbol n is called by n letters, so that equal ranks are decided by the order here.
             let mut names = vec![0];
-            let symbols: Vec<Symbol> = (symbols.iter().enumerate())
+            let symbols: Vec<TableSymbol> = (symbols.iter().enumerate())
                 .map(|(index, &(value, size, binding))| {
                     let name = names.len() as u32;
                     names.extend(std::iter::repeat_n(b'n', index + 1));
@@ -427,10 +434,10 @@ mod tests {
             let addresses: Vec<u64> = (90..210).step_by(step).collect();
             let found = search(&addresses, &names, &symbols);
             for (address, found) in addresses.iter().zip(found) {
-                let section = |symbol: &Symbol| CODE.iter().find(|code| code.contains(&symbol.value)).cloned();
+                let section = |symbol: &TableSymbol| CODE.iter().find(|code| code.contains(&symbol.value)).cloned();
                 let starts = symbols.iter().filter(|s| section(s).is_some()).map(|s| s.value);
                 let last_start = starts.filter(|start| start <= address).max();
-                let covers = |symbol: &&Symbol| {
+                let covers = |symbol: &&TableSymbol| {
                     let Some(section) = section(symbol) else { return false };
                     let in_size = (symbol.value..symbol.value + symbol.size).contains(address);
                     let in_reach = symbol.size == 0 && last_start == Some(symbol.value);
@@ -440,7 +447,7 @@ mod tests {
                     (symbol.size > 0, symbol.value, Reverse(symbol.rank()), Reverse(symbol.name))
                 });
                 let expected = best.map(|symbol| {
-                    String::from_utf8(c_string(&names, symbol.name as usize, 99).unwrap().to_vec()).unwrap()
+                    String::from_utf8(c_string(&names, symbol.name as usize).unwrap().to_vec()).unwrap()
                 });
                 prop_assert_eq!(found, expected, "at {}", address);
             }

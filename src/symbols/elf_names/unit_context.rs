@@ -5,10 +5,11 @@
 //! addr2line passes over such units. Offsets stay what they are.
 
 use super::units::UnitSpan;
+use crate::elf::ElfError;
 use crate::symbols::error::SymbolError;
 use crate::symbols::sections::dwarf::Sections;
 use crate::symbols::sections::reader::SectionReader;
-use crate::symbols::sections::section::Section;
+use crate::symbols::sections::section::SectionData;
 use crate::symbols::work::Work;
 use addr2line::Context;
 use gimli::{Abbreviations, DebugAbbrevOffset, SectionId};
@@ -28,8 +29,8 @@ self_cell::self_cell!(
 /// What addr2line sees of a module.
 #[derive(Debug)]
 pub(crate) struct UnitView {
-    info: Section,
-    aranges: Section,
+    info: SectionData,
+    aranges: SectionData,
     rest: Arc<Sections>,
 }
 
@@ -58,8 +59,8 @@ impl UnitContext {
             covered = span.end;
         }
         let view = UnitView {
-            info: Section::overlay(base, covered, &patches, work)?,
-            aranges: Section::of_bytes(address_sets(members), work),
+            info: SectionData::overlay(base, covered, &patches, work)?,
+            aranges: SectionData::of_bytes(address_sets(members), work),
             rest: Arc::clone(sections),
         };
         UnitContext::try_new(view, |view| {
@@ -72,12 +73,12 @@ impl UnitContext {
                 let offset = DebugAbbrevOffset(*offset);
                 dwarf.abbreviations_cache.set::<SectionReader<'_>>(offset, Arc::clone(abbreviations));
             }
-            Context::from_dwarf(dwarf).map_err(|_| SymbolError::Damaged("debug information"))
+            Context::from_dwarf(dwarf).map_err(|_| ElfError::Malformed("debug information").into())
         })
     }
 }
 
-/// The header of a unit of `len` bytes whose abbreviations lie behind the end of any section. Version 4: the shortest.
+/// The header of a unit of `len` bytes whose abbreviations lie after the end of any section. Version 4: the shortest.
 fn unreadable_header(len: usize) -> Result<Vec<u8>, SymbolError> {
     const VERSION: [u8; 2] = [4, 0];
     const ADDRESS_SIZE: u8 = 8;
@@ -85,7 +86,7 @@ fn unreadable_header(len: usize) -> Result<Vec<u8>, SymbolError> {
     let mut header = Vec::new();
     match u32::try_from(len).ok().filter(|len| *len < 0xffff_fff0) {
         Some(len) => {
-            let length = len.checked_sub(4).ok_or(SymbolError::Damaged("debug information"))?;
+            let length = len.checked_sub(4).ok_or(ElfError::Malformed("debug information"))?;
             header.extend_from_slice(&length.to_le_bytes());
             header.extend_from_slice(&VERSION);
             header.extend_from_slice(&u32::MAX.to_le_bytes());
@@ -100,7 +101,7 @@ fn unreadable_header(len: usize) -> Result<Vec<u8>, SymbolError> {
     header.push(ADDRESS_SIZE);
     match header.len() as u64 <= len {
         true => Ok(header),
-        false => Err(SymbolError::Damaged("debug information")),
+        false => Err(ElfError::Malformed("debug information").into()),
     }
 }
 

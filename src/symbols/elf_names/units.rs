@@ -7,7 +7,7 @@ use super::problem::DebugProblem;
 use crate::symbols::error::SymbolError;
 use crate::symbols::sections::dwarf::{DebugStores, Sections};
 use crate::symbols::sections::reader::SectionReader;
-use crate::symbols::sections::section::Section;
+use crate::symbols::sections::section::SectionData;
 use crate::symbols::sort::sort_by_key;
 use crate::symbols::work::{Charge, Work};
 use gimli::{
@@ -99,12 +99,12 @@ impl UnitIndex {
 
     /// Tells an error of the file, which costs a unit, from a refusal, which costs all.
     fn note_error(&mut self, work: &Work) -> Result<(), SymbolError> {
-        use crate::symbols::work::Refusal;
+        use crate::symbols::work::WorkRefusal;
         let problem = match work.refusal() {
-            Some(Refusal::Late) => return Err(SymbolError::Stopped),
-            Some(Refusal::Memory(refused)) => return Err(SymbolError::NoMemory(refused)),
-            Some(Refusal::Spent) => DebugProblem::TooBig,
-            Some(Refusal::Damaged) | None => DebugProblem::Damaged,
+            Some(WorkRefusal::Late) => return Err(SymbolError::Stopped),
+            Some(WorkRefusal::Memory(refused)) => return Err(SymbolError::NoMemory(refused)),
+            Some(WorkRefusal::Spent) => DebugProblem::TooBig,
+            Some(WorkRefusal::Damaged) | None => DebugProblem::Damaged,
         };
         self.problem = self.problem.or(Some(problem));
         Ok(())
@@ -217,7 +217,7 @@ struct KnownRoot {
 
 impl KnownRoot {
     /// The table at `offset`, of which only the abbreviation `code` is read.
-    fn find(&mut self, section: &Section, offset: usize, code: u64) -> gimli::Result<Arc<Abbreviations>> {
+    fn find(&mut self, section: &SectionData, offset: usize, code: u64) -> gimli::Result<Arc<Abbreviations>> {
         if self.key != Some((offset, code)) {
             let mut reader = SectionReader::new(section);
             reader.skip(offset)?;

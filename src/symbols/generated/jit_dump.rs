@@ -6,10 +6,10 @@
 //! whatever namespace that is.
 //!
 //! The file grows while it is read, and belongs to a stranger: it is read by position and never mapped, only as far as
-//! records are whole; code bytes in it are skipped, and everything is bounded by [`Limits`].
+//! records are whole; code bytes in it are skipped, and everything is bounded by [`NamingLimits`].
 
-use crate::symbols::limits::Limits;
-use crate::symbols::sections::source::cut_text;
+use crate::symbols::limits::NamingLimits;
+use crate::symbols::limits::cut_text;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
@@ -53,7 +53,7 @@ struct Line {
 
 /// Code that was at one place for some time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Code {
+struct DumpedCode {
     start: u64,
     end: u64,
     /// CLOCK_MONOTONIC, ns.
@@ -68,39 +68,39 @@ struct Code {
 
 /// What a place in generated code is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JitName<'a> {
+pub(crate) struct JitName<'a> {
     /// The function.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// Its source file, if it is known.
-    pub file: Option<&'a str>,
+    pub(crate) file: Option<&'a str>,
     /// The line; 0 if it is not known.
-    pub line: u32,
+    pub(crate) line: u32,
     /// 0 for the first code at its addresses, a number of its own for each that has followed.
-    pub reuse: u32,
+    pub(crate) reuse: u32,
 }
 
 /// What reading on has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Progress {
+pub(crate) struct Progress {
     /// Records read.
-    pub records: usize,
+    pub(crate) records: usize,
     /// There are more than were asked for.
-    pub has_more: bool,
+    pub(crate) has_more: bool,
 }
 
 /// What a dump says, as far as it was read.
 #[derive(Debug)]
-pub struct JitDump {
+pub(crate) struct JitDump {
     file: Arc<File>,
     /// Where the next record begins; 0 before the header.
     at: u64,
-    window: Window,
+    window: DumpWindow,
     /// Process id of the writer, in its own namespace.
     pid: u32,
     has_times: bool,
     /// The time of the last record.
     known_until_ns: u64,
-    codes: Vec<Code>,
+    codes: Vec<DumpedCode>,
     /// What is there now, by start, without overlaps.
     present: BTreeMap<u64, u32>,
     /// What is gone, by start.
@@ -122,7 +122,7 @@ impl JitDump {
     /// # Errors
     ///
     /// It is no regular file, or belongs to neither the user nor root.
-    pub fn new(file: Arc<File>, uid: u32) -> io::Result<Self> {
+    pub(crate) fn new(file: Arc<File>, uid: u32) -> io::Result<Self> {
         let facts = file.metadata()?;
         if !facts.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "jitdump is not a regular file"));
@@ -133,7 +133,7 @@ impl JitDump {
         Ok(JitDump {
             file,
             at: 0,
-            window: Window::default(),
+            window: DumpWindow::default(),
             pid: 0,
             has_times: true,
             known_until_ns: 0,
@@ -152,44 +152,39 @@ impl JitDump {
     }
 
     /// Whether a file is called as dumps are: `jit-PID.dump`.
-    pub fn is_name(path: &str) -> bool {
+    pub(crate) fn is_name(path: &str) -> bool {
         let name = path.rsplit('/').next().unwrap_or(path);
         let pid = name.strip_prefix("jit-").and_then(|rest| rest.strip_suffix(".dump"));
         pid.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
     /// Process id of the writer, in its own namespace, as the file says it; 0 before anything was read.
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
     /// All that was written up to this time, CLOCK_MONOTONIC, ns, has been read.
-    pub fn known_until_ns(&self) -> u64 {
+    pub(crate) fn known_until_ns(&self) -> u64 {
         if self.has_times { self.known_until_ns } else { 0 }
     }
 
     /// Pieces of code that were loaded so far.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.codes.len()
     }
 
-    /// Whether no code was loaded.
-    pub fn is_empty(&self) -> bool {
-        self.codes.is_empty()
-    }
-
     /// Records that were not of the form.
-    pub fn bad_records(&self) -> u64 {
+    pub(crate) fn bad_records(&self) -> u64 {
         self.bad_records
     }
 
     /// Whether the dump is longer than the limits allow, or cannot be read on.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 
     /// Reads up to `max_records` records more, as far as they are whole.
-    pub fn read_more(&mut self, max_records: usize, limits: &Limits) -> Progress {
+    pub(crate) fn read_more(&mut self, max_records: usize, limits: &NamingLimits) -> Progress {
         let mut progress = Progress::default();
         let Ok(size) = self.file.metadata().map(|facts| facts.len()) else { return progress };
         self.window.forget();
@@ -242,7 +237,7 @@ impl JitDump {
         body: u64,
         length: u64,
         size: u64,
-        limits: &Limits,
+        limits: &NamingLimits,
     ) -> Option<()> {
         match kind {
             0 => self.read_load(time_ns, body, length, size, limits),
@@ -257,7 +252,14 @@ impl JitDump {
         }
     }
 
-    fn read_load(&mut self, time_ns: u64, body: u64, length: u64, size: u64, limits: &Limits) -> Option<()> {
+    fn read_load(
+        &mut self,
+        time_ns: u64,
+        body: u64,
+        length: u64,
+        size: u64,
+        limits: &NamingLimits,
+    ) -> Option<()> {
         let lines = self.next_lines.take();
         // The name is followed by the code; what is cut of a long name is not looked for.
         let name_bytes = length.checked_sub(LOAD_BYTES)?.min(limits.max_name_bytes as u64 + 1);
@@ -268,10 +270,20 @@ impl JitDump {
         let end = start.checked_add(code_size).filter(|&end| end > start)?;
         let name = self.add_text(&name, limits)?;
         let lines = lines.filter(|(address, _)| *address == start).map_or((0, 0), |(_, lines)| lines);
-        self.add(Code { start, end, since_ns: time_ns, until_ns: u64::MAX, name, lines, reuse: 0 }, limits)
+        self.add(
+            DumpedCode { start, end, since_ns: time_ns, until_ns: u64::MAX, name, lines, reuse: 0 },
+            limits,
+        )
     }
 
-    fn read_move(&mut self, time_ns: u64, body: u64, length: u64, size: u64, limits: &Limits) -> Option<()> {
+    fn read_move(
+        &mut self,
+        time_ns: u64,
+        body: u64,
+        length: u64,
+        size: u64,
+        limits: &NamingLimits,
+    ) -> Option<()> {
         (length >= MOVE_BYTES).then_some(())?;
         let bytes = self.bytes(body, MOVE_BYTES, size)?;
         let (old, new, code_size) = (u64_at(bytes, 16), u64_at(bytes, 24), u64_at(bytes, 32));
@@ -279,10 +291,10 @@ impl JitDump {
         let number = *self.present.get(&old)?;
         let code = *self.codes.get(number as usize)?;
         self.end(number, time_ns);
-        self.add(Code { start: new, end, since_ns: time_ns, until_ns: u64::MAX, ..code }, limits)
+        self.add(DumpedCode { start: new, end, since_ns: time_ns, until_ns: u64::MAX, ..code }, limits)
     }
 
-    fn read_lines(&mut self, body: u64, length: u64, size: u64, limits: &Limits) -> Option<()> {
+    fn read_lines(&mut self, body: u64, length: u64, size: u64, limits: &NamingLimits) -> Option<()> {
         self.next_lines = None;
         (DEBUG_BYTES..=MAX_DEBUG_BYTES).contains(&length).then_some(())?;
         let bytes = self.bytes(body, length, size)?.to_vec();
@@ -316,7 +328,7 @@ impl JitDump {
         &mut self,
         start: u64,
         bytes: &'b [u8],
-        limits: &Limits,
+        limits: &NamingLimits,
     ) -> Option<(Option<Line>, &'b [u8])> {
         let (entry, rest) = bytes.split_at_checked(DEBUG_ENTRY_BYTES)?;
         let name_end = rest.iter().position(|&byte| byte == 0)?;
@@ -328,7 +340,7 @@ impl JitDump {
 
     /// A file of lines: many have the same one. `None` for what is no name: V8 of node 20 writes memory that it has freed,
     /// of another length, for what its second compiler makes.
-    fn file_text(&mut self, name: &[u8], limits: &Limits) -> Option<Text> {
+    fn file_text(&mut self, name: &[u8], limits: &NamingLimits) -> Option<Text> {
         if let Some((last, text)) = &self.last_file
             && (name == SAME_FILE || name == &last[..])
         {
@@ -340,7 +352,7 @@ impl JitDump {
         Some(text)
     }
 
-    fn add_text(&mut self, bytes: &[u8], limits: &Limits) -> Option<Text> {
+    fn add_text(&mut self, bytes: &[u8], limits: &NamingLimits) -> Option<Text> {
         let text = String::from_utf8_lossy(bytes);
         let text = cut_text(&text, limits.max_name_bytes);
         if self.text.len().saturating_add(text.len()) as u64 > limits.max_perf_map_bytes {
@@ -353,7 +365,7 @@ impl JitDump {
     }
 
     /// Adds code that is there from its time on; what it overlaps is gone then.
-    fn add(&mut self, mut code: Code, limits: &Limits) -> Option<()> {
+    fn add(&mut self, mut code: DumpedCode, limits: &NamingLimits) -> Option<()> {
         if self.codes.len() >= limits.max_perf_map_entries {
             (self.is_over, self.is_cut) = (true, true);
             return None;
@@ -402,8 +414,8 @@ impl JitDump {
     }
 
     /// The code that was at an address all the time from `first_ns` to `last_ns`.
-    fn find(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<&Code> {
-        let holds = |code: &&Code| {
+    fn find(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<&DumpedCode> {
+        let holds = |code: &&DumpedCode| {
             // Some writers tell of code when it runs already: then nothing else was there before.
             let is_early = code.since_ns <= first_ns || code.reuse == 0;
             is_early && last_ns < code.until_ns
@@ -422,7 +434,7 @@ impl JitDump {
 
     /// What the code at an address was called all the time from `first_ns` to `last_ns`. `None` where that is not known,
     /// or was not one.
-    pub fn lookup(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<JitName<'_>> {
+    pub(crate) fn lookup(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<JitName<'_>> {
         let code = self.find(address, first_ns, last_ns)?;
         let text = |(at, len): Text| self.text.get(at as usize..(at + len) as usize);
         let lines = self.lines.get(code.lines.0 as usize..code.lines.1 as usize).unwrap_or(&[]);
@@ -442,19 +454,19 @@ impl JitDump {
 
 /// A part of the file.
 #[derive(Debug, Default)]
-struct Window {
+struct DumpWindow {
     start: u64,
     bytes: Vec<u8>,
 }
 
-impl Window {
+impl DumpWindow {
     /// What was read may have changed since.
     fn forget(&mut self) {
         self.bytes.clear();
     }
 
     fn read(&mut self, file: &File, at: u64, len: usize, size: u64) -> Option<&[u8]> {
-        let holds = |window: &Window| {
+        let holds = |window: &DumpWindow| {
             let from = at.checked_sub(window.start)?;
             let from = usize::try_from(from).ok()?;
             window.bytes.get(from..from.checked_add(len)?)?;

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::io::Write;
 
 /// A dump that is written piece by piece.
-struct Writer {
+struct DumpWriter {
     file: Arc<File>,
     bytes: Vec<u8>,
 }
@@ -48,12 +48,12 @@ fn lines(start: u64, entries: &[(u64, u32, &[u8])]) -> Vec<u8> {
     record(2, 0, &body)
 }
 
-impl Writer {
-    fn new(flags: u64) -> (Writer, JitDump) {
+impl DumpWriter {
+    fn new(flags: u64) -> (DumpWriter, JitDump) {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let uid = file.metadata().unwrap().uid();
         let dump = JitDump::new(Arc::clone(&file), uid).unwrap();
-        let mut writer = Writer { file, bytes: Vec::new() };
+        let mut writer = DumpWriter { file, bytes: Vec::new() };
         writer.write(&header(flags));
         (writer, dump)
     }
@@ -65,7 +65,7 @@ impl Writer {
 }
 
 fn read(dump: &mut JitDump) -> Progress {
-    dump.read_more(usize::MAX, &Limits::default())
+    dump.read_more(usize::MAX, &NamingLimits::default())
 }
 
 fn name(dump: &JitDump, address: u64, time_ns: u64) -> Option<&str> {
@@ -74,7 +74,7 @@ fn name(dump: &JitDump, address: u64, time_ns: u64) -> Option<&str> {
 
 #[test]
 fn a_name_holds_for_its_addresses_and_its_time() {
-    let (mut writer, mut dump) = Writer::new(0);
+    let (mut writer, mut dump) = DumpWriter::new(0);
     writer.write(&load(100, 0x1000, 0x100, "first"));
     writer.write(&load(200, 0x2000, 0x100, "other"));
     writer.write(&load(300, 0x1080, 0x100, "second"));
@@ -98,7 +98,7 @@ fn a_name_holds_for_its_addresses_and_its_time() {
 
 #[test]
 fn moved_code_keeps_its_name_and_lines() {
-    let (mut writer, mut dump) = Writer::new(0);
+    let (mut writer, mut dump) = DumpWriter::new(0);
     let of_f: [(u64, u32, &[u8]); 4] =
         [(0xfff, 4, b"/a.js"), (0x1000, 5, b"/a.js"), (0x1010, 9, SAME_FILE), (0x1020, 7, b"/b.js")];
     writer.write(&lines(0x1000, &of_f));
@@ -120,7 +120,7 @@ fn moved_code_keeps_its_name_and_lines() {
 
 #[test]
 fn what_v8_makes_of_lines() {
-    let (mut writer, mut dump) = Writer::new(0);
+    let (mut writer, mut dump) = DumpWriter::new(0);
     // It counts the header that perf writes before the code.
     writer.write(&lines(0x1000, &[(0x1040, 5, b"/a.js"), (0x1050, 9, b"/a.js")]));
     writer.write(&load(100, 0x1000, 0x40, "f"));
@@ -136,7 +136,7 @@ fn what_v8_makes_of_lines() {
 
 #[test]
 fn records_are_read_as_they_are_finished() {
-    let (mut writer, mut dump) = Writer::new(0);
+    let (mut writer, mut dump) = DumpWriter::new(0);
     let record = load(100, 0x1000, 0x100, "f");
     for &byte in &record {
         assert_eq!(read(&mut dump).records, 0);
@@ -147,8 +147,8 @@ fn records_are_read_as_they_are_finished() {
     for start in 0..10 {
         writer.write(&load(200 + start, 0x1_0000 + start * 0x100, 0x100, "many"));
     }
-    assert_eq!(dump.read_more(4, &Limits::default()), Progress { records: 4, has_more: true });
-    assert_eq!(dump.read_more(10, &Limits::default()), Progress { records: 6, has_more: false });
+    assert_eq!(dump.read_more(4, &NamingLimits::default()), Progress { records: 4, has_more: true });
+    assert_eq!(dump.read_more(10, &NamingLimits::default()), Progress { records: 6, has_more: false });
     writer.write(&super::tests::record(3, 300, &[]));
     writer.write(&load(400, 0x9000, 0x100, "after the end"));
     assert_eq!(read(&mut dump).records, 1);
@@ -157,7 +157,7 @@ fn records_are_read_as_they_are_finished() {
 
 #[test]
 fn the_processor_s_own_times_are_no_times() {
-    let (mut writer, mut dump) = Writer::new(ARCHITECTURE_TIMES);
+    let (mut writer, mut dump) = DumpWriter::new(ARCHITECTURE_TIMES);
     writer.write(&load(1 << 60, 0x1000, 0x100, "alone"));
     writer.write(&load(1 << 61, 0x2000, 0x100, "first"));
     writer.write(&load(1 << 62, 0x2000, 0x100, "second"));
@@ -168,7 +168,7 @@ fn the_processor_s_own_times_are_no_times() {
 
 #[test]
 fn hostile_records_end_nothing_but_themselves() {
-    let (mut writer, mut dump) = Writer::new(0);
+    let (mut writer, mut dump) = DumpWriter::new(0);
     writer.write(&load(1, u64::MAX - 4, 0x100, "wraps"));
     writer.write(&load(1, 0x1000, 0, "empty"));
     writer.write(&load(1, 0x2000, 0x10, ""));
@@ -186,7 +186,7 @@ fn hostile_records_end_nothing_but_themselves() {
     assert_eq!(name(&dump, 0x5000, 2), Some("good"));
     assert_eq!(name(&dump, 0x5000, 1), Some("all"));
     assert_eq!(name(&dump, 0x2000, 1), None, "no name is none");
-    assert_eq!(name(&dump, 0x3000, 1).map(str::len), Some(Limits::default().max_name_bytes));
+    assert_eq!(name(&dump, 0x3000, 1).map(str::len), Some(NamingLimits::default().max_name_bytes));
     // A length that leads nowhere.
     writer.write(&[0, 0, 0, 0, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     writer.write(&load(3, 0x6000, 0x10, "never"));
@@ -203,7 +203,7 @@ fn other_files_are_not_read() {
         let uid = file.metadata().unwrap().uid();
         let mut dump = JitDump::new(file, uid).unwrap();
         assert_eq!(read(&mut dump), Progress::default());
-        assert!(dump.is_empty());
+        assert_eq!(dump.len(), 0);
     }
     let folder = tempfile::tempdir().unwrap();
     assert!(JitDump::new(Arc::new(File::open(folder.path()).unwrap()), 0).is_err(), "a folder");
@@ -215,18 +215,18 @@ fn other_files_are_not_read() {
 
 #[test]
 fn limits_hold() {
-    let (mut writer, mut dump) = Writer::new(0);
+    let (mut writer, mut dump) = DumpWriter::new(0);
     for number in 0..10u64 {
         writer.write(&load(number, 0x1000 * (number + 1), 0x10, "name"));
     }
-    let limits = Limits { max_perf_map_entries: 3, ..Limits::default() };
+    let limits = NamingLimits { max_perf_map_entries: 3, ..NamingLimits::default() };
     dump.read_more(usize::MAX, &limits);
     assert_eq!((dump.len(), dump.is_cut()), (3, true));
-    let (mut writer, mut dump) = Writer::new(0);
+    let (mut writer, mut dump) = DumpWriter::new(0);
     for number in 0..10u64 {
         writer.write(&load(number, 0x1000 * (number + 1), 0x10, "name"));
     }
-    let limits = Limits { max_perf_map_bytes: 13, ..Limits::default() };
+    let limits = NamingLimits { max_perf_map_bytes: 13, ..NamingLimits::default() };
     dump.read_more(usize::MAX, &limits);
     assert_eq!((dump.len(), dump.is_cut()), (3, true));
 }
@@ -242,7 +242,7 @@ fn names_of_dumps() {
 proptest! {
     #[test]
     fn damage_to_a_dump_is_survived(damage in prop::collection::vec((0usize..600, any::<u8>()), 0..20), cut in 0usize..600) {
-        let (mut writer, _) = Writer::new(0);
+        let (mut writer, _) = DumpWriter::new(0);
         writer.write(&lines(0x1000, &[(0x1000, 5, b"/a.js"), (0x1010, 9, SAME_FILE)]));
         for number in 0..5u64 {
             writer.write(&load(number * 10, 0x1000 + number * 0x80, 0x100, "name"));

@@ -8,9 +8,9 @@
 //! target's own file system, and no byte of a line that is not of this form is ever shown.
 
 use crate::base::deadline::Deadline;
-use crate::symbols::limits::Limits;
+use crate::symbols::limits::NamingLimits;
+use crate::symbols::limits::cut_text;
 use crate::symbols::lines::read_line;
-use crate::symbols::sections::source::cut_text;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,7 +35,7 @@ struct Range {
 
 /// The names in a perf map.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PerfMap {
+pub(crate) struct PerfMap {
     /// Sorted, not overlapping.
     ranges: Vec<Range>,
     names: String,
@@ -45,8 +45,8 @@ pub struct PerfMap {
 
 impl PerfMap {
     /// Reads a map. Lines that are not of the form are counted and skipped; reading ends at
-    /// [`Limits::max_perf_map_bytes`], at [`Limits::max_perf_map_entries`], at the deadline, or where reading fails.
-    pub fn parse(reader: impl BufRead, limits: &Limits, deadline: &Deadline) -> Self {
+    /// [`NamingLimits::max_perf_map_bytes`], at [`NamingLimits::max_perf_map_entries`], at the deadline, or where reading fails.
+    pub(crate) fn parse(reader: impl BufRead, limits: &NamingLimits, deadline: &Deadline) -> Self {
         let mut map = PerfMap::default();
         // One byte more than allowed tells a full file from one that is cut.
         let mut reader = reader.take(limits.max_perf_map_bytes.saturating_add(1));
@@ -90,7 +90,7 @@ impl PerfMap {
     }
 
     /// The name of the code at `address`.
-    pub fn lookup(&self, address: u64) -> Option<&str> {
+    pub(crate) fn lookup(&self, address: u64) -> Option<&str> {
         let after = self.ranges.partition_point(|range| range.start <= address);
         let range = self.ranges.get(after.checked_sub(1)?)?;
         let (at, len) = (range.name.0 as usize, range.name.1 as usize);
@@ -98,22 +98,18 @@ impl PerfMap {
     }
 
     /// Number of separate ranges with a name.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
         self.ranges.len()
     }
 
-    /// Whether nothing has a name.
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-
     /// Lines that were not of the form.
-    pub fn bad_lines(&self) -> u64 {
+    pub(crate) fn bad_lines(&self) -> u64 {
         self.bad_lines
     }
 
     /// Whether the map was longer than the limits, or could not be read to its end.
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
 }
@@ -169,11 +165,11 @@ fn insert(ranges: &mut BTreeMap<u64, (u64, (u32, u32))>, start: u64, end: u64, n
 
 /// Whose map it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner {
+pub(crate) struct Owner {
     /// Effective user id, as seen from here.
-    pub uid: u32,
+    pub(crate) uid: u32,
     /// Process id in the innermost PID namespace of the process.
-    pub pid: u32,
+    pub(crate) pid: u32,
 }
 
 impl Owner {
@@ -192,7 +188,7 @@ impl Owner {
 /// Where the map of a process is: `/tmp/perf-N.map` in its own mount namespace, `N` being its number in its
 /// own PID namespace. Made while the process lives, it can be read when the process is gone.
 #[derive(Debug)]
-pub struct PerfMapSource {
+pub(crate) struct PerfMapSource {
     root: OwnedFd,
     owner: Owner,
 }
@@ -202,7 +198,7 @@ impl PerfMapSource {
     ///
     /// # Errors
     /// When the process is gone or may not be looked at.
-    pub fn of(pid: u32) -> io::Result<Self> {
+    pub(crate) fn of(pid: u32) -> io::Result<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let owner = Owner::parse(&status).ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "unexpected form of /proc/PID/status")
@@ -216,21 +212,21 @@ impl PerfMapSource {
     }
 
     /// The process, and its user.
-    pub fn owner(&self) -> Owner {
+    pub(crate) fn owner(&self) -> Owner {
         self.owner
     }
 
     /// Path of the map as the process has it.
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         format!("/{}", map_path(self.owner))
     }
 
     /// Reads the map, if there is one.
     ///
     /// # Errors
-    /// When the file is a link, not a regular file, larger than [`Limits::max_perf_map_bytes`], or owned by
+    /// When the file is a link, not a regular file, larger than [`NamingLimits::max_perf_map_bytes`], or owned by
     /// neither the process's user nor root. The error says so without the file's name.
-    pub fn read(&self, limits: &Limits, deadline: &Deadline) -> io::Result<Option<PerfMap>> {
+    pub(crate) fn read(&self, limits: &NamingLimits, deadline: &Deadline) -> io::Result<Option<PerfMap>> {
         open_map(&self.root, self.owner, limits, deadline)
     }
 }
@@ -243,7 +239,7 @@ fn map_path(owner: Owner) -> String {
 fn open_map(
     root: impl rustix::fd::AsFd,
     owner: Owner,
-    limits: &Limits,
+    limits: &NamingLimits,
     deadline: &Deadline,
 ) -> io::Result<Option<PerfMap>> {
     let opened = rustix::fs::openat2(
@@ -283,7 +279,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn parse(text: &str) -> PerfMap {
-        PerfMap::parse(text.as_bytes(), &Limits::default(), &Deadline::default())
+        PerfMap::parse(text.as_bytes(), &NamingLimits::default(), &Deadline::default())
     }
 
     #[test]
@@ -333,11 +329,11 @@ mod tests {
 
     #[test]
     fn limits_hold() {
-        let limits = Limits { max_perf_map_entries: 2, max_name_bytes: 3, ..Limits::default() };
+        let limits = NamingLimits { max_perf_map_entries: 2, max_name_bytes: 3, ..NamingLimits::default() };
         let map = PerfMap::parse(&b"10 1 \xc3\xa4bcd\n20 1 b\n30 1 c\n"[..], &limits, &Deadline::default());
         assert_eq!((map.len(), map.is_cut(), map.lookup(0x10)), (2, true, Some("äb")));
 
-        let limits = Limits { max_perf_map_bytes: 16, ..Limits::default() };
+        let limits = NamingLimits { max_perf_map_bytes: 16, ..NamingLimits::default() };
         let parse_cut = |text: &[u8]| PerfMap::parse(text, &limits, &Deadline::default()).is_cut();
         assert!(parse_cut(b"10 1 abcdefgh\n20 1 b\n"));
         assert!(!parse_cut(b"10 1 abcdefghij\n"));
@@ -363,7 +359,7 @@ mod tests {
         let owner = |pid| Owner { uid, pid };
         let open = |owner| {
             let root = File::open(root.path()).unwrap();
-            let limits = Limits { max_perf_map_bytes: 1000, ..Limits::default() };
+            let limits = NamingLimits { max_perf_map_bytes: 1000, ..NamingLimits::default() };
             open_map(root, owner, &limits, &Deadline::default())
         };
 
@@ -401,7 +397,7 @@ mod tests {
         let pid = std::process::id();
         let path = format!("/tmp/perf-{pid}.map");
         std::fs::write(&path, "7f0000001000 20 jit_function\n").unwrap();
-        let read = |source: PerfMapSource| source.read(&Limits::default(), &Deadline::default());
+        let read = |source: PerfMapSource| source.read(&NamingLimits::default(), &Deadline::default());
         let map = PerfMapSource::of(pid).and_then(read);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(map.unwrap().unwrap().lookup(0x7f0000001010), Some("jit_function"));
@@ -425,7 +421,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in any::<u64>()) {
-            PerfMap::parse(bytes.as_slice(), &Limits::default(), &Deadline::default()).lookup(at);
+            PerfMap::parse(bytes.as_slice(), &NamingLimits::default(), &Deadline::default()).lookup(at);
         }
     }
 }

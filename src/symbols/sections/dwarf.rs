@@ -1,10 +1,10 @@
 //! The debug sections of a module that lookups use.
 
-use super::image::ElfImage;
 use super::reader::SectionReader;
-use super::section::{Section, Store};
+use super::section::{SectionData, Store};
+use crate::elf::{ElfFile, Section as ElfSection};
 use crate::symbols::error::SymbolError;
-use crate::symbols::limits::Limits;
+use crate::symbols::limits::NamingLimits;
 use crate::symbols::work::Work;
 use gimli::{Dwarf, DwarfSections, SectionId};
 use std::sync::Arc;
@@ -24,11 +24,11 @@ const SECTIONS: [SectionId; 10] = [
 ];
 
 /// Whether `image` holds DWARF of functions.
-pub(crate) fn has_debug_info(image: &ElfImage) -> bool {
-    debug_section(image, SectionId::DebugInfo).is_some_and(super::image::Section::has_bytes)
+pub(crate) fn has_debug_info(image: &ElfFile) -> bool {
+    debug_section(image, SectionId::DebugInfo).is_some_and(ElfSection::has_bytes)
 }
 
-fn debug_section(image: &ElfImage, id: SectionId) -> Option<&super::image::Section> {
+fn debug_section(image: &ElfFile, id: SectionId) -> Option<&ElfSection> {
     let name = id.name();
     let old = || format!(".z{}", name.trim_start_matches('.'));
     image.section(name.as_bytes()).or_else(|| image.section(old().as_bytes()))
@@ -43,11 +43,15 @@ pub(crate) struct DebugStores {
 
 impl DebugStores {
     /// Finds all that lookups need, or nothing: half of the sections would give wrong answers.
-    pub(crate) fn find(image: &ElfImage, limits: &Limits, work: &Arc<Work>) -> Result<Self, SymbolError> {
+    pub(crate) fn find(
+        image: &ElfFile,
+        limits: &NamingLimits,
+        work: &Arc<Work>,
+    ) -> Result<Self, SymbolError> {
         let mut stores = Vec::new();
         for id in SECTIONS {
             if let Some(section) = debug_section(image, id).filter(|section| section.has_bytes()) {
-                let contents = image.contents(section, "debug section", limits)?;
+                let contents = image.contents(section, "debug section")?;
                 let len = contents.len;
                 stores.push((id, Store::open(image.source(), contents, work)?, len));
             }
@@ -58,24 +62,24 @@ impl DebugStores {
     /// The sections, none of which is in memory yet.
     pub(crate) fn open(&self, work: &Arc<Work>) -> Result<Sections, SymbolError> {
         let open = |(id, store, len): &(SectionId, Store, u64)| {
-            let section = Section::new(store.clone(), *len, self.max_rereads, work)?;
+            let section = SectionData::new(store.clone(), *len, self.max_rereads, work)?;
             Ok((*id, Arc::new(section)))
         };
         let sections = self.stores.iter().map(open).collect::<Result<_, SymbolError>>()?;
-        Ok(Sections { sections, empty: Arc::new(Section::empty(work)) })
+        Ok(Sections { sections, empty: Arc::new(SectionData::empty(work)) })
     }
 }
 
 /// The sections as far as they are in memory.
 #[derive(Debug)]
 pub(crate) struct Sections {
-    sections: Vec<(SectionId, Arc<Section>)>,
-    empty: Arc<Section>,
+    sections: Vec<(SectionId, Arc<SectionData>)>,
+    empty: Arc<SectionData>,
 }
 
 impl Sections {
     /// A section; one without bytes if the module has none of that kind.
-    pub(crate) fn get(&self, id: SectionId) -> &Arc<Section> {
+    pub(crate) fn get(&self, id: SectionId) -> &Arc<SectionData> {
         self.sections.iter().find(|(other, _)| *other == id).map_or(&self.empty, |(_, section)| section)
     }
 
@@ -102,7 +106,7 @@ impl Sections {
     /// Readers of the sections that `choose` gives.
     pub(crate) fn dwarf_with<'a>(
         &'a self,
-        choose: impl Fn(SectionId) -> &'a Section,
+        choose: impl Fn(SectionId) -> &'a SectionData,
     ) -> Dwarf<SectionReader<'a>> {
         let Ok(sections) = DwarfSections::load(|id| Ok::<_, std::convert::Infallible>(choose(id)));
         sections.borrow(|section| SectionReader::new(section))

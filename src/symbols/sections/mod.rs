@@ -2,8 +2,6 @@
 //! Positions and bytes; no name and no address is understood here.
 
 pub(crate) mod dwarf;
-pub(crate) mod image;
 pub(crate) mod packed;
 pub(crate) mod reader;
 pub(crate) mod section;
-pub(crate) mod source;

@@ -4,7 +4,8 @@
 //! To read at a place, it goes on from where it is or from the last such state before the place. This is how zran.c, an
 //! example of zlib, does it.
 
-use super::source::Source;
+use crate::elf::ElfError;
+use crate::elf::source::Source;
 use crate::symbols::error::SymbolError;
 use crate::symbols::work::{Charge, Work};
 use miniz_oxide::inflate::TINFLStatus;
@@ -37,15 +38,15 @@ pub(crate) struct PackedStream {
 
 #[derive(Debug)]
 struct Inner {
-    cursor: Option<Cursor>,
+    cursor: Option<PackedCursor>,
     /// By place, ascending.
-    states: Vec<State>,
+    states: Vec<PackedState>,
     charge: Charge,
 }
 
 /// The decompressor at one place of the stream.
 #[derive(Clone)]
-struct State {
+struct PackedState {
     decompressor: Box<DecompressorOxide>,
     window: Box<[u8; WINDOW_BYTES]>,
     /// Place in the file of the next packed byte.
@@ -54,15 +55,15 @@ struct State {
     unpacked: u64,
 }
 
-impl std::fmt::Debug for State {
+impl std::fmt::Debug for PackedState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("State").field("unpacked", &self.unpacked).finish_non_exhaustive()
     }
 }
 
 #[derive(Debug)]
-struct Cursor {
-    state: State,
+struct PackedCursor {
+    state: PackedState,
     input: Vec<u8>,
     /// Bytes of `input` that were consumed.
     consumed: usize,
@@ -95,7 +96,7 @@ impl PackedStream {
     }
 
     /// The decompressor at or before `at`, as near as there is one, or just after it with `at` still in its window.
-    fn cursor_for(&self, at: u64, inner: &mut Inner) -> Cursor {
+    fn cursor_for(&self, at: u64, inner: &mut Inner) -> PackedCursor {
         let known = inner.states.partition_point(|state| state.unpacked <= at).checked_sub(1);
         let known = known.map(|index| &inner.states[index]);
         let usable = inner.cursor.take().filter(|cursor| {
@@ -105,18 +106,18 @@ impl PackedStream {
             at >= start && (at < written || known.is_none_or(|state| state.unpacked <= written))
         });
         usable.unwrap_or_else(|| {
-            let state = known.cloned().unwrap_or_else(|| State {
+            let state = known.cloned().unwrap_or_else(|| PackedState {
                 decompressor: Box::default(),
                 window: Box::new([0; WINDOW_BYTES]),
                 packed_at: self.packed.start,
                 unpacked: 0,
             });
-            Cursor { state, input: Vec::new(), consumed: 0 }
+            PackedCursor { state, input: Vec::new(), consumed: 0 }
         })
     }
 
     /// Keeps the state if it is at the start of a window and far enough from the one before.
-    fn keep_state(&self, state: &State, inner: &mut Inner) {
+    fn keep_state(&self, state: &PackedState, inner: &mut Inner) {
         let interval = (self.len / MAX_STATES).max(MIN_INTERVAL);
         let last = inner.states.last().map_or(0, |state| state.unpacked);
         let is_due = state.unpacked.is_multiple_of(WINDOW_BYTES as u64) && state.unpacked >= last + interval;
@@ -127,9 +128,9 @@ impl PackedStream {
     }
 
     /// Unpacks up to the end of the window.
-    fn step(&self, cursor: &mut Cursor) -> Result<(), SymbolError> {
-        let damaged = SymbolError::Damaged("compressed section");
-        let Cursor { state, input, consumed } = cursor;
+    fn step(&self, cursor: &mut PackedCursor) -> Result<(), SymbolError> {
+        let damaged = ElfError::Malformed("compressed section");
+        let PackedCursor { state, input, consumed } = cursor;
         if *consumed == input.len() {
             let left = self.packed.end.saturating_sub(state.packed_at);
             input.resize(left.min(INPUT_BYTES as u64) as usize, 0);
@@ -149,7 +150,7 @@ impl PackedStream {
         match status {
             TINFLStatus::HasMoreOutput | TINFLStatus::NeedsMoreInput if read + written > 0 => Ok(()),
             TINFLStatus::Done if written > 0 => Ok(()),
-            _ => Err(damaged),
+            _ => Err(damaged.into()),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! gimli's way into a [`Section`].
+//! gimli's way into a [`SectionData`].
 
-use super::section::Section;
+use super::section::SectionData;
 use gimli::{Error, LittleEndian, Reader, ReaderOffsetId, Result};
 use std::borrow::Cow;
 
-/// A part of a [`Section`].
+/// A part of a [`SectionData`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SectionReader<'a> {
-    section: &'a Section,
+    section: &'a SectionData,
     at: usize,
     end: usize,
     /// Bytes from `at` on that are known to be in memory; not beyond `end`.
@@ -16,7 +16,7 @@ pub(crate) struct SectionReader<'a> {
 
 impl<'a> SectionReader<'a> {
     /// A reader of the whole section.
-    pub(crate) fn new(section: &'a Section) -> Self {
+    pub(crate) fn new(section: &'a SectionData) -> Self {
         SectionReader { section, at: 0, end: section.len(), known: &[] }
     }
 
@@ -209,10 +209,10 @@ impl Reader for SectionReader<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::section::{PAGE_BYTES, Store};
-    use super::super::source::Source;
     use super::*;
     use crate::base::deadline::Deadline;
     use crate::base::memory_budget::MemoryBudget;
+    use crate::elf::source::Source;
     use crate::symbols::work::Work;
     use gimli::EndianSlice;
     use proptest::prelude::*;
@@ -226,7 +226,7 @@ mod tests {
             let budget = Arc::new(MemoryBudget::new(1 << 24));
             let work = Work::new(&budget, &Deadline::default()).unwrap();
             let store = Store::File(Source::Bytes(Arc::new(bytes.clone())), 0);
-            let section = Section::new(store, bytes.len() as u64, 32, &work).unwrap();
+            let section = SectionData::new(store, bytes.len() as u64, 32, &work).unwrap();
             let (mut ours, mut theirs) = (SectionReader::new(&section), EndianSlice::new(&bytes, LittleEndian));
             let (whole, whole_theirs) = (ours, theirs);
             for (step, size) in steps {

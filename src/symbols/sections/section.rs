@@ -3,9 +3,10 @@
 //! DWARF of a large program is gigabytes, and what lookups need of it is spread thinly: an entry here, its name there. So
 //! the reader that addr2line and gimli are given brings in pages as it comes to them, and memory follows what is asked.
 
-use super::image::Contents;
 use super::packed::PackedStream;
-use super::source::Source;
+use crate::elf::ElfError;
+use crate::elf::section::Contents;
+use crate::elf::source::Source;
 use crate::symbols::error::SymbolError;
 use crate::symbols::work::{Charge, Work};
 use object::read::CompressionFormat;
@@ -64,10 +65,10 @@ impl Store {
 /// Unpacks a zstd frame of `len` bytes.
 fn unpack_zstd(packed: &[u8], len: u64, work: &Work) -> Result<Vec<u8>, SymbolError> {
     use std::io::Read as _;
-    let damaged = |_| SymbolError::Damaged("compressed section");
+    let damaged = |_| ElfError::Malformed("compressed section");
     let mut decoder = zstd::stream::read::Decoder::with_buffer(packed).map_err(damaged)?;
     let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len as usize).map_err(|_| SymbolError::Damaged("compressed section"))?;
+    bytes.try_reserve_exact(len as usize).map_err(|_| ElfError::Malformed("compressed section"))?;
     while (bytes.len() as u64) < len {
         if work.is_late() {
             return Err(SymbolError::Stopped);
@@ -75,7 +76,7 @@ fn unpack_zstd(packed: &[u8], len: u64, work: &Work) -> Result<Vec<u8>, SymbolEr
         let step = (len - bytes.len() as u64).min(1 << 20);
         let read = decoder.by_ref().take(step).read_to_end(&mut bytes).map_err(damaged)?;
         if read == 0 {
-            return Err(SymbolError::Damaged("compressed section"));
+            return Err(ElfError::Malformed("compressed section").into());
         }
     }
     Ok(bytes)
@@ -83,13 +84,13 @@ fn unpack_zstd(packed: &[u8], len: u64, work: &Work) -> Result<Vec<u8>, SymbolEr
 
 /// A section.
 #[derive(Debug)]
-pub(crate) struct Section {
+pub(crate) struct SectionData {
     backing: Backing,
     len: usize,
     work: Arc<Work>,
     /// Bytes of pages in memory.
     loaded: AtomicU64,
-    /// Reads since [`Section::begin`].
+    /// Reads since [`SectionData::begin`].
     reads: AtomicU64,
     max_rereads: u64,
     max_reads: AtomicU64,
@@ -101,10 +102,10 @@ enum Backing {
     Pages(Store, Box<[OnceLock<Block>]>),
     Memory(Arc<Unpacked>),
     /// Another section, some pages of which are replaced: sorted by number.
-    Overlay(Arc<Section>, Vec<(usize, Page)>),
+    Overlay(Arc<SectionData>, Vec<(usize, Page)>),
 }
 
-impl Section {
+impl SectionData {
     /// A section of `len` bytes that may be read `max_rereads` times over.
     pub(crate) fn new(
         store: Store,
@@ -112,7 +113,7 @@ impl Section {
         max_rereads: u64,
         work: &Arc<Work>,
     ) -> Result<Self, SymbolError> {
-        let len = usize::try_from(len).map_err(|_| SymbolError::Damaged("size of a section"))?;
+        let len = usize::try_from(len).map_err(|_| ElfError::Malformed("size of a section"))?;
         let backing = match store {
             Store::Memory(unpacked) => Backing::Memory(unpacked),
             store => {
@@ -121,29 +122,29 @@ impl Section {
             }
         };
         let blocks = len.div_ceil(PAGE_BYTES * BLOCK_PAGES) * size_of::<OnceLock<Block>>();
-        Ok(Section::with(backing, len, max_rereads, Charge::new(work, blocks as u64)?, work))
+        Ok(SectionData::with(backing, len, max_rereads, Charge::new(work, blocks as u64)?, work))
     }
 
     /// No bytes.
     pub(crate) fn empty(work: &Arc<Work>) -> Self {
-        Section::of_bytes(Vec::new(), work)
+        SectionData::of_bytes(Vec::new(), work)
     }
 
     /// A short section that was made here.
     pub(crate) fn of_bytes(bytes: Vec<u8>, work: &Arc<Work>) -> Self {
         let len = bytes.len();
         let unpacked = Unpacked { bytes, _charge: Charge::none(work) };
-        Section::with(Backing::Memory(Arc::new(unpacked)), len, u64::MAX, Charge::none(work), work)
+        SectionData::with(Backing::Memory(Arc::new(unpacked)), len, u64::MAX, Charge::none(work), work)
     }
 
     /// The first `len` bytes of `base`, with other bytes in some places.
     pub(crate) fn overlay(
-        base: &Arc<Section>,
+        base: &Arc<SectionData>,
         len: usize,
         patches: &[(usize, Vec<u8>)],
         work: &Arc<Work>,
     ) -> Result<Self, SymbolError> {
-        let cut = SymbolError::Damaged("debug section");
+        let cut = ElfError::Malformed("debug section");
         let mut pages: Vec<(usize, Page)> = Vec::new();
         for (at, bytes) in patches {
             for (at, &byte) in (*at..).zip(bytes) {
@@ -151,22 +152,22 @@ impl Section {
                 if pages.last().is_none_or(|(last, _)| *last != number) {
                     let mut page = Box::new([0; PAGE_BYTES]);
                     let old =
-                        base.slice_at(number * PAGE_BYTES).ok_or(SymbolError::Damaged("debug section"))?;
+                        base.slice_at(number * PAGE_BYTES).ok_or(ElfError::Malformed("debug section"))?;
                     let old = &old[..old.len().min(PAGE_BYTES)];
                     page[..old.len()].copy_from_slice(old);
                     pages.push((number, page));
                 }
-                let Some((_, page)) = pages.last_mut() else { return Err(cut) };
+                let Some((_, page)) = pages.last_mut() else { return Err(cut.into()) };
                 page[at % PAGE_BYTES] = byte;
             }
         }
         let charge = Charge::new(work, (pages.len() * (PAGE_BYTES + size_of::<(usize, Page)>())) as u64)?;
         let backing = Backing::Overlay(Arc::clone(base), pages);
-        Ok(Section::with(backing, len.min(base.len), base.max_rereads, charge, work))
+        Ok(SectionData::with(backing, len.min(base.len), base.max_rereads, charge, work))
     }
 
     fn with(backing: Backing, len: usize, max_rereads: u64, charge: Charge, work: &Arc<Work>) -> Self {
-        Section {
+        SectionData {
             backing,
             len,
             work: Arc::clone(work),
@@ -266,7 +267,9 @@ impl Section {
         let start = number * PAGE_BYTES;
         let wanted = &mut page[..PAGE_BYTES.min(self.len - start)];
         let read = match store {
-            Store::File(source, offset) => source.read_exact(wanted, offset + start as u64),
+            Store::File(source, offset) => {
+                source.read_exact(wanted, offset + start as u64).map_err(SymbolError::from)
+            }
             Store::Packed(stream) => stream.read(start as u64, wanted),
             Store::Memory(..) => return None,
         };
@@ -312,7 +315,7 @@ mod tests {
         let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n / 100) as u8).collect();
         let work = work();
         let store = Store::File(Source::Bytes(Arc::new(bytes.clone())), 1000);
-        let section = Section::new(store, 2_500_000, 8, &work).unwrap();
+        let section = SectionData::new(store, 2_500_000, 8, &work).unwrap();
         assert_eq!(section.slice_at(2_400_000).unwrap()[0], bytes[2_401_000]);
         assert_eq!(section.slice_at(0).unwrap(), &bytes[1000..1000 + PAGE_BYTES]);
         assert_eq!(section.slice_at(2_499_999).unwrap().len(), 1);
@@ -329,7 +332,7 @@ mod tests {
         bytes[PAGE_BYTES + 10] = 0;
         let work = work();
         let store = Store::File(Source::Bytes(Arc::new(bytes)), 0);
-        let section = Section::new(store, 2 * PAGE_BYTES as u64, 8, &work).unwrap();
+        let section = SectionData::new(store, 2 * PAGE_BYTES as u64, 8, &work).unwrap();
         assert_eq!(section.c_string(PAGE_BYTES - 5, 100).unwrap(), b"x".repeat(15));
         assert_eq!(section.c_string(PAGE_BYTES - 5, 7).unwrap(), b"x".repeat(7));
         assert_eq!(section.c_string(2 * PAGE_BYTES - 4, 100).unwrap(), b"xxxx");
@@ -341,11 +344,11 @@ mod tests {
         let work = work();
         let bytes: Vec<u8> = (0..5 * PAGE_BYTES).map(|n| (n % 251) as u8).collect();
         let store = Store::File(Source::Bytes(Arc::new(bytes.clone())), 0);
-        let base = Arc::new(Section::new(store, bytes.len() as u64, 8, &work).unwrap());
+        let base = Arc::new(SectionData::new(store, bytes.len() as u64, 8, &work).unwrap());
         let patch = vec![1, 2, 3, 4];
         let len = 4 * PAGE_BYTES + 7;
         let patches = [(0, patch.clone()), (2 * PAGE_BYTES - 2, patch)];
-        let overlay = Section::overlay(&base, len, &patches, &work).unwrap();
+        let overlay = SectionData::overlay(&base, len, &patches, &work).unwrap();
         let mut expected = bytes[..len].to_vec();
         for (at, patch) in &patches {
             expected[*at..at + 4].copy_from_slice(patch);
@@ -365,11 +368,14 @@ mod tests {
             let contents = Contents { format, range: 0..packed.len() as u64, len };
             let work = work();
             let store = Store::open(&Source::Bytes(Arc::new(packed.clone())), contents, &work)?;
-            Section::new(store, len, 8, &work)
+            SectionData::new(store, len, 8, &work)
         };
         let section = open(100_000, CompressionFormat::Zstandard).unwrap();
         assert_eq!(section.slice_at(0).unwrap(), bytes);
-        assert!(matches!(open(100_001, CompressionFormat::Zstandard), Err(SymbolError::Damaged(_))));
+        assert!(matches!(
+            open(100_001, CompressionFormat::Zstandard),
+            Err(SymbolError::Elf(ElfError::Malformed(_)))
+        ));
         assert!(matches!(open(99 << 20, CompressionFormat::Zstandard), Err(SymbolError::NoMemory(_))));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::program::{C_SOURCE, ElfNames, Workshop, nm, symbolize_bytes, symbolize_elf};
 use crate::base::deadline::Deadline;
-use crate::symbols::sections::image::ElfImage;
-use crate::symbols::sections::source::Source;
+use crate::elf::source::Source;
+use crate::elf::{ElfError, ElfFile};
 use crate::symbols::*;
 use proptest::prelude::*;
 use std::fs::File;
@@ -44,7 +44,7 @@ fn packed_victim() -> Option<&'static Victim> {
 
 /// Names the addresses, and checks what holds for any answer.
 fn check(bytes: &[u8], addresses: &[u64]) -> Result<ElfNames, SymbolError> {
-    check_within(bytes, addresses, &Limits::default())
+    check_within(bytes, addresses, &NamingLimits::default())
 }
 
 /// Time that this thread has had a processor for: on a busy machine the clock on the wall runs much faster.
@@ -53,7 +53,7 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-fn check_within(bytes: &[u8], addresses: &[u64], limits: &Limits) -> Result<ElfNames, SymbolError> {
+fn check_within(bytes: &[u8], addresses: &[u64], limits: &NamingLimits) -> Result<ElfNames, SymbolError> {
     let start = processor_time();
     let names = symbolize_bytes(bytes, addresses, limits);
     assert!(processor_time().saturating_sub(start) < SOON);
@@ -69,9 +69,10 @@ fn check_within(bytes: &[u8], addresses: &[u64], limits: &Limits) -> Result<ElfN
 
 /// Offset in the file of a section's header.
 pub(super) fn header_of(bytes: &[u8], name: &[u8]) -> usize {
-    let image = ElfImage::parse(Source::Bytes(Arc::new(bytes.to_vec())), &Limits::default()).unwrap();
+    let image =
+        ElfFile::parse(Source::Bytes(Arc::new(bytes.to_vec())), &NamingLimits::default().elf).unwrap();
     let table = u64::from_le_bytes(bytes[40..48].try_into().unwrap()) as usize;
-    table + 64 * image.sections.iter().position(|section| *section.name == *name).unwrap()
+    table + 64 * image.sections().iter().position(|section| *section.name == *name).unwrap()
 }
 
 pub(super) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
@@ -89,8 +90,8 @@ fn files_cut_anywhere_are_survived() {
     for len in (0..victim.bytes.len()).step_by(step).chain(0..70) {
         let _ = check(&victim.bytes[..len], &victim.addresses);
     }
-    assert!(matches!(check(b"", &[1]), Err(SymbolError::NotElf)));
-    assert!(matches!(check(b"#!/bin/sh\n", &[1]), Err(SymbolError::NotElf)));
+    assert!(matches!(check(b"", &[1]), Err(SymbolError::Elf(ElfError::NotElf))));
+    assert!(matches!(check(b"#!/bin/sh\n", &[1]), Err(SymbolError::Elf(ElfError::NotElf))));
     assert!(check(b"\x7fELF", &[1]).is_err());
 }
 
@@ -170,7 +171,7 @@ fn a_sparse_file_of_a_tebibyte_is_quick() {
         return; // A file system without large files.
     }
     let start = processor_time();
-    let names = symbolize_elf(&file, None, &victim.addresses, &Limits::default()).unwrap();
+    let names = symbolize_elf(&file, None, &victim.addresses, &NamingLimits::default()).unwrap();
     assert!(processor_time().saturating_sub(start) < Duration::from_secs(5));
     assert_eq!(names.problem, Some(DebugProblem::TooBig));
     let (root, path) = (std::path::Path::new("/"), std::path::Path::new("/x"));
@@ -182,7 +183,7 @@ fn a_sparse_file_of_a_tebibyte_is_quick() {
 fn a_folder_or_a_device_is_no_module() {
     for path in ["/", "/dev/null", "/dev/zero"] {
         let file = File::open(path).unwrap();
-        assert!(symbolize_elf(&file, None, &[1], &Limits::default()).is_err(), "{path}");
+        assert!(symbolize_elf(&file, None, &[1], &NamingLimits::default()).is_err(), "{path}");
     }
 }
 
@@ -200,7 +201,8 @@ pub(super) fn made_dwarf(victim: &Victim, body: &[u8], ranges: &[u8]) -> (Vec<u8
         6, 0x1d, 0, 0, 0, // inlined, without anything
         0,
     ];
-    let image = ElfImage::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default()).unwrap();
+    let image =
+        ElfFile::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &NamingLimits::default().elf).unwrap();
     let text = image.section(b".text").unwrap().address;
     let mut unit = vec![4, 0, 0, 0, 0, 0, 8]; // version 4, abbreviations at 0, addresses of 8 bytes
     unit.push(1);
@@ -265,7 +267,7 @@ fn entries_that_share_a_long_list_are_cut_off() {
     }
     ranges.extend_from_slice(&[0; 16]);
     // On a busy machine the usual time may be over before the list is.
-    let limits = Limits { max_time: Duration::from_secs(600), ..Limits::default() };
+    let limits = NamingLimits { max_time: Duration::from_secs(600), ..NamingLimits::default() };
     for tag in [4, 5] {
         let (bytes, text) = made_dwarf(victim, &[tag, 0, 0, 0, 0].repeat(500_000), &ranges);
         let names = check_within(&bytes, &[text], &limits).unwrap();
@@ -276,7 +278,7 @@ fn entries_that_share_a_long_list_are_cut_off() {
 #[test]
 fn time_limit_leaves_symbol_table_names() {
     let Some(victim) = plain_victim() else { return };
-    let limits = Limits { max_time: Duration::ZERO, ..Limits::default() };
+    let limits = NamingLimits { max_time: Duration::ZERO, ..NamingLimits::default() };
     let names = symbolize_bytes(&victim.bytes, &victim.addresses, &limits).unwrap();
     assert_eq!(names.problem, Some(DebugProblem::TimeLimit));
     assert!(names.locations.iter().flatten().any(|location| location.name == "work"));
@@ -306,10 +308,10 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>()), 1..12),
     ) {
         let Some(victim) = plain_victim() else { return Ok(()) };
-        let image = ElfImage::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default()).unwrap();
-        let mut targets: Vec<_> = (image.sections.iter())
+        let image = ElfFile::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &NamingLimits::default().elf).unwrap();
+        let mut targets: Vec<_> = (image.sections().iter())
             .filter(|section| section.has_bytes() && (section.flags & 2 == 0 || section.kind == 11))
-            .map(|section| section.offset as usize..(section.offset + section.size) as usize)
+            .map(|section| section.file_offset as usize..(section.file_offset + section.size) as usize)
             .collect();
         targets.push(get_u64(&victim.bytes, 40) as usize..victim.bytes.len());
         let mut bytes = victim.bytes.clone();

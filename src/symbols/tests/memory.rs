@@ -4,8 +4,8 @@ use super::hostile::{header_of, made_dwarf, plain_victim, put_u64, replace_secti
 use super::program::{Workshop, nm};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
-use crate::symbols::sections::image::ElfImage;
-use crate::symbols::sections::source::Source;
+use crate::elf::ElfFile;
+use crate::elf::source::Source;
 use crate::symbols::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -39,11 +39,11 @@ fn names_are_looked_up_in_a_process_of_their_own() {
     let (end, memory) = (Deadline::default(), MemoryBudget::shared());
     // Twice: what the first one needs once (threads, code) is not counted.
     let own = Arc::new(File::open("/proc/self/exe").unwrap());
-    let mut names = ModuleNames::open(&own, None, &Limits::default(), &end, memory).unwrap();
+    let mut names = ModuleNames::open(&own, None, &NamingLimits::default(), &end, memory).unwrap();
     names.resolve(&[1], &end);
     drop(names);
     let before = peak_bytes();
-    let limits = Limits { max_time: Duration::from_secs(600), ..Limits::default() };
+    let limits = NamingLimits { max_time: Duration::from_secs(600), ..NamingLimits::default() };
     let mut names = ModuleNames::open(&file, None, &limits, &end, memory).unwrap();
     let locations = names.resolve(&addresses, &end);
     let named = locations.iter().filter(|locations| !locations.is_empty()).count();
@@ -128,10 +128,10 @@ fn a_unit_of_many_entries_is_refused_before_it_takes_memory() {
 fn a_line_table_of_many_rows_is_refused_before_it_takes_memory() {
     let Some(victim) = plain_victim() else { return };
     let shop = Workshop::new();
-    let image = ElfImage::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &Limits::default());
+    let image = ElfFile::parse(Source::Bytes(Arc::new(victim.bytes.clone())), &NamingLimits::default().elf);
     let image = image.unwrap();
     let section = image.section(b".debug_line").unwrap().clone();
-    let old = &victim.bytes[section.offset as usize..(section.offset + section.size) as usize];
+    let old = &victim.bytes[section.file_offset as usize..(section.file_offset + section.size) as usize];
     let length = u32::from_le_bytes(old[..4].try_into().unwrap());
     let mut table = old[..4 + length as usize].to_vec();
     table.extend_from_slice(&vec![0xff; 16 << 20]);
@@ -167,7 +167,7 @@ fn names_of_symbols_are_there_when_memory_is_short() {
     let bytes = Arc::new(victim.bytes.clone());
     let memory = Arc::new(MemoryBudget::new(200 << 10));
     let end = Deadline::default();
-    let mut names = ModuleNames::of_bytes(&bytes, &Limits::default(), &end, &memory).unwrap();
+    let mut names = ModuleNames::of_bytes(&bytes, &NamingLimits::default(), &end, &memory).unwrap();
     let held =
         memory.try_reserve(memory.limit_bytes() - memory.used_bytes()).unwrap_or_else(|_| unreachable!());
     let locations = names.resolve(&victim.addresses, &end);
@@ -176,7 +176,7 @@ fn names_of_symbols_are_there_when_memory_is_short() {
     // With memory the same names have lines: nothing remembers the refusal.
     drop((held, names));
     let memory = Arc::<MemoryBudget>::default();
-    let mut names = ModuleNames::of_bytes(&bytes, &Limits::default(), &end, &memory).unwrap();
+    let mut names = ModuleNames::of_bytes(&bytes, &NamingLimits::default(), &end, &memory).unwrap();
     let held = memory.try_reserve(memory.limit_bytes() - memory.used_bytes()).unwrap();
     names.resolve(&victim.addresses, &end);
     drop(held);
@@ -194,13 +194,13 @@ fn a_stop_flag_ends_every_step() {
     let deadline = Deadline::after(Duration::from_secs(3600), &stop);
     let bytes = Arc::new(victim.bytes.clone());
     let memory = Arc::<MemoryBudget>::default();
-    let mut names = ModuleNames::of_bytes(&bytes, &Limits::default(), &deadline, &memory).unwrap();
+    let mut names = ModuleNames::of_bytes(&bytes, &NamingLimits::default(), &deadline, &memory).unwrap();
     let before = names.memory_bytes();
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     let locations = names.resolve(&victim.addresses, &deadline);
     assert_eq!((names.problem(), names.memory_bytes()), (Some(DebugProblem::TimeLimit), before));
     assert!(locations.iter().all(Vec::is_empty) && locations.len() == victim.addresses.len());
-    let opened = ModuleNames::of_bytes(&bytes, &Limits::default(), &deadline, &memory);
+    let opened = ModuleNames::of_bytes(&bytes, &NamingLimits::default(), &deadline, &memory);
     assert!(matches!(opened, Err(SymbolError::Stopped)), "{opened:?}");
     // And it works again with another deadline.
     let locations = names.resolve(&victim.addresses, &Deadline::default());
@@ -208,7 +208,7 @@ fn a_stop_flag_ends_every_step() {
     assert!(locations.iter().flatten().any(|location| location.line > 0));
 
     let map = "1000 10 f\n".repeat(10_000);
-    assert!(PerfMap::parse(map.as_bytes(), &Limits::default(), &deadline).is_cut());
+    assert!(PerfMap::parse(map.as_bytes(), &NamingLimits::default(), &deadline).is_cut());
 }
 
 /// The checksum of a debug file is not read of a file that is holes, too large, or once the flag is set.

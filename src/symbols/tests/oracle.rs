@@ -6,8 +6,8 @@ use super::program::{
 };
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
-use crate::symbols::sections::image::ElfImage;
-use crate::symbols::sections::source::Source;
+use crate::elf::ElfFile;
+use crate::elf::source::Source;
 use crate::symbols::*;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn probes(functions: &[NmFunction], stride: usize) -> Vec<u64> {
 }
 
 fn symbolize(program: &Path, addresses: &[u64]) -> ElfNames {
-    symbolize_elf(&File::open(program).unwrap(), None, addresses, &Limits::default()).unwrap()
+    symbolize_elf(&File::open(program).unwrap(), None, addresses, &NamingLimits::default()).unwrap()
 }
 
 /// Whether every frame has the oracle's raw name, file and line.
@@ -251,7 +251,7 @@ fn every_way_to_pack_sections_gives_the_same_names() {
         }
         let file = Arc::new(File::open(shop.path().join(&packed)).unwrap());
         let (memory, end) = (Arc::<MemoryBudget>::default(), Deadline::default());
-        let mut names = ModuleNames::open(&file, None, &Limits::default(), &end, &memory).unwrap();
+        let mut names = ModuleNames::open(&file, None, &NamingLimits::default(), &end, &memory).unwrap();
         // A few at a time, from the last to the first: packed sections are read backwards.
         let mut locations: Vec<_> = addresses.rchunks(7).map(|part| names.resolve(part, &end)).collect();
         locations.reverse();
@@ -384,12 +384,12 @@ fn separate_debug_files_are_found_and_used() {
         let beside = shop.path().join("usr/bin/prog.debug");
         let addresses = probes(&functions, 3);
         let expected = symbolize(&whole, &addresses);
-        let limits = Limits::default();
+        let limits = NamingLimits::default();
 
         let mut places =
             vec!["usr/bin/prog.debug", "usr/bin/.debug/prog.debug", "usr/lib/debug/usr/bin/prog.debug"];
         let by_id;
-        let id = ElfImage::parse(Source::of_file(&module).unwrap(), &limits).unwrap().build_id();
+        let id = ElfFile::parse(Source::of_file(&module).unwrap(), &limits.elf).unwrap().build_id();
         if let Some(id) = &id {
             let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
             assert_eq!(hex.len(), 40);
@@ -457,8 +457,8 @@ fn inline_depth_is_cut_but_the_owner_is_kept() {
     let work = functions.iter().find(|f| f.3 == "work").unwrap();
     let addresses: Vec<u64> = (work.0..work.0 + work.1).collect();
     let file = File::open(&program).unwrap();
-    let whole = symbolize_elf(&file, None, &addresses, &Limits::default()).unwrap();
-    let limits = Limits { max_inline_depth: 2, ..Limits::default() };
+    let whole = symbolize_elf(&file, None, &addresses, &NamingLimits::default()).unwrap();
+    let limits = NamingLimits { max_inline_depth: 2, ..NamingLimits::default() };
     let cut = symbolize_elf(&file, None, &addresses, &limits).unwrap();
     assert!(whole.locations.iter().any(|locations| locations.len() == 3));
     for (whole, cut) in whole.locations.iter().zip(&cut.locations) {
@@ -475,11 +475,11 @@ fn a_buffer_gives_the_same_names_as_a_file() {
     let Some(functions) = nm(&shop, &program, &[]) else { return };
     let addresses = probes(&functions, 2);
     let bytes = std::fs::read(&program).unwrap();
-    let from_bytes = symbolize_bytes(&bytes, &addresses, &Limits::default()).unwrap();
+    let from_bytes = symbolize_bytes(&bytes, &addresses, &NamingLimits::default()).unwrap();
     assert_eq!(from_bytes, symbolize(&program, &addresses));
     // Any order will do, and any number of times.
     let twice: Vec<u64> = addresses.iter().rev().chain(&addresses).copied().collect();
-    let again = symbolize_bytes(&bytes, &twice, &Limits::default()).unwrap();
+    let again = symbolize_bytes(&bytes, &twice, &NamingLimits::default()).unwrap();
     assert!(again.locations.iter().eq(from_bytes.locations.iter().rev().chain(&from_bytes.locations)));
 }
 
@@ -512,7 +512,7 @@ fn functions_of_the_vdso_are_named() {
     let Some(functions) = nm(&shop, &vdso, &["-D"]) else { return };
     let functions: Vec<_> = functions.into_iter().filter(|(_, size, ..)| *size > 0).collect();
     let addresses = probes(&functions, 16);
-    let names = symbolize_bytes(&bytes, &addresses, &Limits::default()).unwrap();
+    let names = symbolize_bytes(&bytes, &addresses, &NamingLimits::default()).unwrap();
     for (address, locations) in addresses.iter().zip(&names.locations) {
         let is_right = |f: &NmFunction| {
             (f.0..f.0 + f.1).contains(address) && f.3.split('@').next() == Some(&locations[0].raw_name)

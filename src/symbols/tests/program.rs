@@ -5,7 +5,7 @@ use crate::base::memory_budget::MemoryBudget;
 use crate::symbols::elf_names::problem::{DebugProblem, NameSource};
 use crate::symbols::elf_names::resolve::{ModuleNames, ResolvedLocation};
 use crate::symbols::error::SymbolError;
-use crate::symbols::limits::Limits;
+use crate::symbols::limits::NamingLimits;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(super) fn symbolize_elf(
     file: &File,
     debug_file: Option<&File>,
     addresses: &[u64],
-    limits: &Limits,
+    limits: &NamingLimits,
 ) -> Result<ElfNames, SymbolError> {
     let shared = |file: &File| Arc::new(file.try_clone().unwrap());
     let (file, debug_file, memory) = (shared(file), debug_file.map(shared), Arc::<MemoryBudget>::default());
@@ -47,7 +47,7 @@ pub(super) fn symbolize_elf(
 pub(super) fn symbolize_bytes(
     elf: &[u8],
     addresses: &[u64],
-    limits: &Limits,
+    limits: &NamingLimits,
 ) -> Result<ElfNames, SymbolError> {
     let (elf, memory) = (Arc::new(elf.to_vec()), Arc::<MemoryBudget>::default());
     let names = ModuleNames::of_bytes(&elf, limits, &Deadline::default(), &memory);
@@ -210,10 +210,10 @@ int main(int argc, char **)
 pub(super) const RUST_SOURCE: &str = r#"
 use std::collections::HashMap;
 mod store {
-    pub struct Shelf<T> { pub items: Vec<T> }
+    pub(crate) struct Shelf<T> { pub items: Vec<T> }
     impl<T: Copy + std::ops::Add<Output = T> + Default> Shelf<T> {
         #[inline(never)]
-        pub fn total(&self) -> T { self.items.iter().fold(T::default(), |a, &b| a + b) }
+        pub(crate) fn total(&self) -> T { self.items.iter().fold(T::default(), |a, &b| a + b) }
     }
 }
 #[inline(never)]

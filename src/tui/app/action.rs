@@ -1,5 +1,6 @@
 //! Everything that can happen: what keys and the pointer mean, whichever way they were pressed.
 
+use crate::base::mailbox::{Mail, MailKind};
 use crate::report::{ExportJob, ExportShape, Recording};
 use ratatui::layout::Position;
 use std::sync::Arc;
@@ -25,10 +26,10 @@ pub enum Tab {
 
 impl Tab {
     /// Those that exist.
-    pub const ALL: &'static [Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads];
+    pub(crate) const ALL: &'static [Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads];
 
     /// Its name.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Tab::Flame => "Flame",
             Tab::Top => "Top",
@@ -39,7 +40,7 @@ impl Tab {
     }
 
     /// The digit that opens it.
-    pub fn digit(self) -> char {
+    pub(crate) fn digit(self) -> char {
         match self {
             Tab::Flame => '1',
             Tab::Top => '2',
@@ -196,7 +197,7 @@ pub enum Action {
 
 /// What [`super::state::App::update`] cannot do itself, since it does no input and no output.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// Compute the query of the app.
     Ask,
     /// Put text on the clipboard of the terminal.
@@ -217,9 +218,9 @@ pub enum Effect {
     Redraw,
 }
 
-/// What a live recording can be told.
+/// Commands to a live recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LiveCommand {
+pub(crate) enum LiveCommand {
     /// Send a snapshot this often.
     Refresh(Duration),
     /// Forget what was recorded until now.
@@ -230,7 +231,7 @@ pub enum LiveCommand {
 
 /// The recording that the screen shows.
 #[derive(Debug, Clone)]
-pub struct Seen(pub Arc<Recording>);
+pub(crate) struct Seen(pub(crate) Arc<Recording>);
 
 /// One that was made later is another, even if nothing happened meanwhile.
 impl PartialEq for Seen {
@@ -243,7 +244,7 @@ impl Eq for Seen {}
 
 /// What a live recording tells.
 #[derive(Debug)]
-pub enum Feed {
+pub(crate) enum Feed {
     /// A newer state of it.
     Recording(Arc<Recording>),
     /// How it goes.
@@ -257,14 +258,27 @@ pub enum Feed {
     },
 }
 
+impl Mail for Feed {
+    fn kind(&self) -> MailKind {
+        let (rank, most) = match self {
+            Feed::Status(_) => (0, 1),
+            // Each takes the place of the one before on the screen.
+            Feed::Note(_) => (1, 100),
+            Feed::Recording(_) => (2, 1),
+            Feed::Ended { .. } => (3, 1),
+        };
+        MailKind { rank, most }
+    }
+}
+
 /// How a live recording goes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LiveStatus {
+pub(crate) struct LiveStatus {
     /// Since its start.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// Samples that were lost.
-    pub lost: u64,
+    pub(crate) lost: u64,
 }
 
 /// Where live recordings hear commands.
-pub type LiveCommands = Sender<LiveCommand>;
+pub(crate) type LiveCommands = Sender<LiveCommand>;

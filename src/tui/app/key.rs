@@ -1,17 +1,16 @@
 //! The keys: one table for the handler, the help and the line of hints.
 
 use super::action::{Action, Tab};
-use super::refusal;
-use super::state::{App, Overlay, Prompt};
+use super::context::{Context, Overlay, Prompt};
 use crate::report::ExportShape;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 /// A key with what is held down.
-pub type Chord = (KeyCode, KeyModifiers);
+pub(crate) type Chord = (KeyCode, KeyModifiers);
 
 /// When an entry has a meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum When {
+pub(crate) enum When {
     /// Always.
     Always,
     /// While a recording is going on.
@@ -24,21 +23,21 @@ pub enum When {
 
 /// A line of the help: keys that belong together, and what each does.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// Heading in the help.
-    pub group: &'static str,
+    pub(crate) group: &'static str,
     /// The keys, as the help shows them.
-    pub keys: &'static str,
+    pub(crate) keys: &'static str,
     /// What they do.
-    pub words: &'static str,
+    pub(crate) words: &'static str,
     /// The same in a word, for the line of hints; empty for none.
-    pub hint: &'static str,
+    pub(crate) hint: &'static str,
     /// What each key does.
-    pub bindings: &'static [(Chord, Action)],
+    pub(crate) bindings: &'static [(Chord, Action)],
     /// In which views.
-    pub tabs: &'static [Tab],
+    pub(crate) tabs: &'static [Tab],
     /// In which state.
-    pub when: When,
+    pub(crate) when: When,
 }
 
 const fn key(c: char) -> Chord {
@@ -88,7 +87,7 @@ const fn live(
 }
 
 /// All keys, in the order of the help. Those of views that do not exist are left out by [`entries`].
-pub const TABLE: &[Entry] = &[
+pub(crate) const TABLE: &[Entry] = &[
     entry(
         "move",
         "arrows hjkl",
@@ -275,36 +274,23 @@ pub const TABLE: &[Entry] = &[
 ];
 
 /// The entries that have a meaning now.
-pub fn entries(app: &App) -> impl Iterator<Item = &'static Entry> {
-    let tab = app.tab;
-    let is_live = app.is_live();
-    let has_metrics = app.picture.as_ref().is_some_and(|picture| picture.metrics.len() > 1);
+pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry> {
+    let tab = context.tab;
+    let is_live = context.is_live();
+    let has_metrics = context.picture.as_ref().is_some_and(|picture| picture.metrics.len() > 1);
     TABLE.iter().filter(move |entry| {
         let is_now = match entry.when {
             When::Always => true,
             When::Live => is_live,
-            When::Watched => app.live.is_some(),
+            When::Watched => context.live.is_some(),
             When::Metrics => has_metrics,
         };
-        is_now && entry.tabs.contains(&tab) && bindings(entry).next().is_some()
+        is_now && entry.tabs.contains(&tab)
     })
 }
-
-/// What the keys of an entry do, without views that do not exist.
-pub fn bindings(entry: &'static Entry) -> impl Iterator<Item = &'static (Chord, Action)> {
-    entry.bindings.iter().filter(|(_, action)| match action {
-        Action::Open(tab) => Tab::ALL.contains(tab),
-        Action::NextTab | Action::PreviousTab => Tab::ALL.len() > 1,
-        _ => true,
-    })
-}
-
-/// The kinds of files that can be exported, with their keys.
-pub const EXPORTS: [(char, &str, ExportShape); 3] =
-    [('s', "SVG", ExportShape::Svg), ('f', "folded", ExportShape::Folded), ('t', "text", ExportShape::Text)];
 
 /// What a key means now.
-pub fn action_of_key(app: &App, event: &KeyEvent) -> Option<Action> {
+pub(crate) fn action_of_key(context: &Context, event: &KeyEvent) -> Option<Action> {
     if event.kind == KeyEventKind::Release {
         return None;
     }
@@ -315,16 +301,16 @@ pub fn action_of_key(app: &App, event: &KeyEvent) -> Option<Action> {
     if chord == ctrl('z') {
         return Some(Action::Suspend);
     }
-    match &app.prompt {
+    match &context.prompt {
         Some(Prompt::Search { .. }) => return typed(event),
         Some(Prompt::Export) => {
-            let found = EXPORTS.iter().find(|(letter, ..)| chord.0 == KeyCode::Char(*letter));
-            return Some(found.map_or(Action::Cancel, |(.., shape)| Action::ExportAs(*shape)));
+            let found = ExportShape::all().find(|shape| chord.0 == KeyCode::Char(shape.key().0));
+            return Some(found.map_or(Action::Cancel, Action::ExportAs));
         }
         None => {}
     }
-    if let Some(Overlay::Help | Overlay::Notes) = app.overlay {
-        let moves = TABLE.iter().filter(|entry| entry.group == "move").flat_map(bindings);
+    if let Some(Overlay::Help | Overlay::Notes) = context.overlay {
+        let moves = TABLE.iter().filter(|entry| entry.group == "move").flat_map(|entry| entry.bindings);
         let found = moves.filter(|(known, _)| *known == chord).map(|(_, action)| action.clone()).next();
         return Some(match found {
             _ if chord == key('q') => Action::Quit,
@@ -332,8 +318,8 @@ pub fn action_of_key(app: &App, event: &KeyEvent) -> Option<Action> {
             None => Action::CloseOverlay,
         });
     }
-    let mut found = entries(app).flat_map(bindings).filter(|(known, _)| *known == chord);
-    Some(found.next().map_or_else(|| refusal::action_of(app, chord), |(_, action)| action.clone()))
+    let mut found = entries(context).flat_map(|entry| entry.bindings).filter(|(known, _)| *known == chord);
+    Some(found.next().map_or_else(|| meaningless(context, chord), |(_, action)| action.clone()))
 }
 
 /// A shifted letter is the letter; terminals differ in whether they say that shift was down.
@@ -348,4 +334,32 @@ fn typed(event: &KeyEvent) -> Option<Action> {
         KeyCode::Esc => Some(Action::Cancel),
         _ => tui_input::backend::crossterm::to_input_request(&Event::Key(*event)).map(Action::Edit),
     }
+}
+
+/// What a key means that has no meaning in this view and state: mostly to say why.
+fn meaningless(context: &Context, chord: Chord) -> Action {
+    let mut found = TABLE.iter().filter(|entry| entry.bindings.iter().any(|(known, _)| *known == chord));
+    let Some(entry) = found.next() else {
+        // Keys of views that are planned.
+        return Action::Nothing(match chord.0 {
+            KeyCode::Char('6' | 'a' | 'e') => "source and machine code are not in this version".to_owned(),
+            KeyCode::Char('b') => "comparing two profiles is not in this version".to_owned(),
+            _ => "unbound key; ? lists the keys".to_owned(),
+        });
+    };
+    let what = format!("{} {}", entry.keys, entry.words);
+    let what = what.trim_end();
+    Action::Nothing(match entry.when {
+        // It says itself what the recording lacks.
+        When::Metrics => return Action::NextMetric,
+        When::Live | When::Watched if context.live.is_some() => {
+            format!("{what}: not any more, the recording has ended")
+        }
+        When::Live | When::Watched => format!("{what}: only live, as by prof tui -p PID"),
+        When::Always => {
+            let views: Vec<String> =
+                entry.tabs.iter().map(|tab| format!("{} {}", tab.digit(), tab.name())).collect();
+            format!("{what}: only in {}", views.join(", "))
+        }
+    })
 }

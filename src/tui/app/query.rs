@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// How much of a live recording counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Window {
+pub(crate) enum Window {
     /// All of it.
     #[default]
     All,
@@ -18,7 +18,7 @@ pub enum Window {
 impl Window {
     /// The next one, shorter, then all again.
     #[must_use]
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         match self {
             Window::All => Window::Minute,
             Window::Minute => Window::TenSeconds,
@@ -27,7 +27,7 @@ impl Window {
     }
 
     /// Its length; `None` for all.
-    pub fn length(self) -> Option<Duration> {
+    pub(crate) fn length(self) -> Option<Duration> {
         match self {
             Window::All => None,
             Window::Minute => Some(Duration::from_secs(60)),
@@ -36,7 +36,7 @@ impl Window {
     }
 
     /// The word for it on the screen.
-    pub fn words(self) -> &'static str {
+    pub(crate) fn words(self) -> &'static str {
         match self {
             Window::All => "all",
             Window::Minute => "last 60 s",
@@ -45,7 +45,7 @@ impl Window {
     }
 
     /// The part of a recording of `duration_ns` that it is.
-    pub fn range(self, duration_ns: u64) -> TimeRange {
+    pub(crate) fn range(self, duration_ns: u64) -> TimeRange {
         let from = self
             .length()
             .map(|length| duration_ns.saturating_sub(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX)));
@@ -61,31 +61,31 @@ pub struct Query {
     /// Which end of a stack is on top.
     pub direction: Direction,
     /// Each thread for itself, instead of all of one name together.
-    pub each_thread: bool,
+    pub(crate) each_thread: bool,
     /// Order of the table of functions.
-    pub sort: SortKey,
+    pub(crate) sort: SortKey,
     /// The function whose callers and callees are shown.
-    pub pivot: Option<LabelKey>,
+    pub(crate) pivot: Option<LabelKey>,
     /// When threads ran and waited is shown.
-    pub timeline: bool,
+    pub(crate) timeline: bool,
     /// The samples that are listed.
-    pub behind: Option<SamplesQuery>,
+    pub(crate) samples_at: Option<SamplesQuery>,
     /// How much of a live recording counts.
-    pub window: Window,
+    pub(crate) window: Window,
 }
 
 /// Which samples are listed, apart from the filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SamplesQuery {
+pub(crate) struct SamplesQuery {
     /// Of this time.
-    pub time: TimeRange,
+    pub(crate) time: TimeRange,
     /// Of these threads; of all when it is none.
-    pub row: Option<ThreadKey>,
+    pub(crate) row: Option<ThreadKey>,
 }
 
 /// Keeps the samples of threads, which are given by their names in the call tree: names of threads, or names with ids
-/// where `each` thread stands for itself.
-pub(super) fn keep_threads(options: &mut FilterOptions, names: &[&str], each: bool) {
+/// where `each` thread is a row of its own.
+pub(crate) fn keep_threads(options: &mut FilterOptions, names: &[&str], each: bool) {
     let id =
         |name: &&str| name.rsplit_once(" (tid ").and_then(|(_, tid)| tid.strip_suffix(')')?.parse().ok());
     let tids: Option<Vec<u32>> = names.iter().map(id).collect();
@@ -117,13 +117,13 @@ impl Query {
             sort: SortKey::default(),
             pivot: None,
             timeline: false,
-            behind: None,
+            samples_at: None,
             window: Window::default(),
         }
     }
 
     /// The options for a recording of `duration_ns`: with the window as a part of its time, unless a part was chosen.
-    pub fn options(&self, duration_ns: u64) -> CommonOptions {
+    pub(crate) fn options(&self, duration_ns: u64) -> CommonOptions {
         let mut options = self.common.clone();
         if options.filter.time.is_everything() {
             options.filter.time = self.window.range(duration_ns);

@@ -10,18 +10,18 @@ const PATTERN_BYTES: usize = 1 << 20;
 
 /// A search and what it finds in the picture.
 #[derive(Debug, Clone)]
-pub struct Search {
+pub(crate) struct Search {
     /// As it was typed.
-    pub text: String,
+    pub(crate) text: String,
     pattern: Regex,
     /// Whether each label matches.
     is_match: Vec<bool>,
     /// How many of them are functions, or other things on stacks.
-    pub functions: usize,
+    pub(crate) functions: usize,
     /// How many are threads.
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// The share of the zoomed time with one of them on the stack, percent.
-    pub share_percent: f64,
+    pub(crate) share_percent: f64,
 }
 
 impl Search {
@@ -30,7 +30,7 @@ impl Search {
     /// # Errors
     ///
     /// What is wrong with the expression.
-    pub fn new(text: &str) -> Result<Self, String> {
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
         let pattern = RegexBuilder::new(text)
             .case_insensitive(!has_upper_case(text))
             .size_limit(PATTERN_BYTES)
@@ -52,12 +52,12 @@ impl Search {
     }
 
     /// The pattern, with its case rule written into it.
-    pub fn pattern_text(&self) -> String {
+    pub(crate) fn pattern_text(&self) -> String {
         if has_upper_case(&self.text) { self.text.clone() } else { format!("(?i){}", self.text) }
     }
 
     /// Looks at all labels of `picture`.
-    pub fn find(&mut self, picture: &Picture) {
+    pub(crate) fn find(&mut self, picture: &Picture) {
         self.is_match = picture.labels.iter().map(|label| label.matches(&self.pattern)).collect();
         let is_shown = |index: &usize| picture.places_of.get(*index).is_some_and(|places| *places > 0);
         let is_found = |index: &usize| self.is_match[*index] && is_shown(index);
@@ -68,7 +68,7 @@ impl Search {
     }
 
     /// Adds up what is in matches at or below `top`.
-    pub fn measure(&mut self, picture: &Picture, top: &BoxOf) {
+    pub(crate) fn measure(&mut self, picture: &Picture, top: &BoxOf) {
         let mut pending: Vec<NodeId> = match top {
             BoxOf::All => picture.tree.roots().to_vec(),
             BoxOf::Node(id) => vec![*id],
@@ -94,17 +94,17 @@ impl Search {
     }
 
     /// Whether a label matches that may be of another picture.
-    pub fn matches_label(&self, label: &Label) -> bool {
+    pub(crate) fn matches_label(&self, label: &Label) -> bool {
         label.matches(&self.pattern)
     }
 
     /// Whether a text matches.
-    pub fn matches_text(&self, text: &str) -> bool {
+    pub(crate) fn matches_text(&self, text: &str) -> bool {
         self.pattern.is_match(text)
     }
 
     /// Whether the label of this number matches.
-    pub fn matches(&self, label: usize) -> bool {
+    pub(crate) fn matches(&self, label: usize) -> bool {
         self.is_match.get(label).copied().unwrap_or(false)
     }
 }

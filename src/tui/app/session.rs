@@ -1,19 +1,20 @@
 //! One session at the terminal: everything that happens goes through one queue; then the screen is drawn once.
 
 use super::action::{Action, Effect, Feed, LiveCommand, LiveCommands, Seen};
-use super::feed::FeedReceiver;
+use super::context::LiveState;
 use super::query::Query;
-use super::state::{App, Live};
+use super::state::App;
 use crate::base::failure::{Failure, status};
+use crate::base::mailbox::MailReceiver;
 use crate::report::Recording;
 use crate::tui::compute::worker::{Done, Job, Worker};
 use crate::tui::options::TuiOptions;
+use crate::tui::screen;
 use crate::tui::terminal::events::Outside;
 use crate::tui::terminal::guard::TerminalGuard;
 use crate::tui::terminal::suspend::suspend;
 use crate::tui::terminal::translator::Translator;
 use crate::tui::terminal::{events, tty};
-use crate::tui::widgets::screen;
 use crate::tui::widgets::theme::Theme;
 use anyhow::Context;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGTSTP};
@@ -22,7 +23,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Events that may wait while the terminal is slow; then whoever sends them waits.
+/// Events that may wait while the terminal is slow; then their senders wait.
 const MOST_WAITING: usize = 256;
 
 /// How long it takes at most to see that a thread has failed, of which no one tells.
@@ -33,13 +34,13 @@ const SIGNAL_STATUS: u8 = 128;
 
 /// Where recordings come from.
 #[derive(Debug)]
-pub enum Source {
+pub(crate) enum SessionSource {
     /// A file that was read.
     File(Arc<Recording>),
     /// A recording that is going on.
     Live {
         /// What it tells.
-        feed: FeedReceiver,
+        feed: MailReceiver<Feed>,
         /// Where it hears commands.
         commands: LiveCommands,
     },
@@ -47,21 +48,21 @@ pub enum Source {
 
 /// What happens.
 #[derive(Debug)]
-enum Message {
+enum SessionMessage {
     Outside(Outside),
     Done(Done),
-    /// The live recording has told something.
-    Told,
+    /// There is news of the live recording.
+    News,
 }
 
 /// Everything of one session.
-struct Session {
+struct ScreenSession {
     app: App,
     theme: Theme,
     terminal: TerminalGuard,
     worker: Worker,
     translator: Translator,
-    feed: Option<FeedReceiver>,
+    feed: Option<MailReceiver<Feed>>,
     /// The newest state of a live recording that was handed on.
     newest: Option<Arc<Recording>>,
     commands: Option<LiveCommands>,
@@ -74,11 +75,11 @@ struct Session {
 /// # Errors
 ///
 /// When the terminal cannot be used or goes away.
-pub fn run_source(options: &TuiOptions, source: Source) -> anyhow::Result<u8> {
+pub(crate) fn run_source(options: &TuiOptions, source: SessionSource) -> anyhow::Result<u8> {
     let (queue, inbox) = sync_channel(MOST_WAITING);
     let tell = queue.clone();
     let worker = Worker::start(move |done| {
-        let _ = tell.send(Message::Done(done));
+        let _ = tell.send(SessionMessage::Done(done));
     })
     .context("cannot start a thread")?;
     let query = Query::new(options.common.clone());
@@ -87,13 +88,13 @@ pub fn run_source(options: &TuiOptions, source: Source) -> anyhow::Result<u8> {
     let mut live = None;
     let mut warning = None;
     let (feed, commands) = match source {
-        Source::File(recording) => {
+        SessionSource::File(recording) => {
             warning = recording.warning(&options.common.input);
             worker.ask(Job::Recording(recording));
             (None, None)
         }
-        Source::Live { feed, commands } => {
-            live = Some(Live::default());
+        SessionSource::Live { feed, commands } => {
+            live = Some(LiveState::default());
             forward(feed.clone(), queue.clone()).context("cannot start a thread")?;
             (Some(feed), Some(commands))
         }
@@ -101,26 +102,26 @@ pub fn run_source(options: &TuiOptions, source: Source) -> anyhow::Result<u8> {
     let theme = Theme::of_terminal(options.color, options.ascii);
     let translator = Translator::after_a_question(Instant::now());
     let tell = queue.clone();
-    events::listen(move |outside| tell.send(Message::Outside(outside)).is_ok())
+    events::listen(move |outside| tell.send(SessionMessage::Outside(outside)).is_ok())
         .context("cannot listen to the terminal")?;
     let terminal = TerminalGuard::take(options.mouse).context("cannot use the terminal")?;
     let size = terminal.screen.size().context("cannot tell the size of the terminal")?;
     let mut app = App::new(query, size);
     app.open(options.tab);
-    app.has_mouse = options.mouse;
-    app.live = live;
-    app.toast = warning;
+    app.context.has_mouse = options.mouse;
+    app.context.live = live;
+    app.context.toast = warning;
     let mut session =
-        Session { app, theme, terminal, worker, translator, feed, newest: None, commands, over: None };
+        ScreenSession { app, theme, terminal, worker, translator, feed, newest: None, commands, over: None };
     session.run(&inbox)
 }
 
-/// Says that a live recording has told something. What that is stays where only the newest waits, however long this does.
-fn forward(feed: FeedReceiver, queue: SyncSender<Message>) -> std::io::Result<()> {
+/// Says that there is news of a live recording, which stays in its mailbox however long this waits.
+fn forward(feed: MailReceiver<Feed>, queue: SyncSender<SessionMessage>) -> std::io::Result<()> {
     thread::Builder::new().name("prof-feed".into()).spawn(move || {
         while feed.wait() {
-            if queue.send(Message::Told).is_err() {
-                // No one listens any more. Else what was told last is still to be taken.
+            if queue.send(SessionMessage::News).is_err() {
+                // The screen is gone. Else the last news is still to be taken.
                 return feed.hang_up();
             }
         }
@@ -128,8 +129,8 @@ fn forward(feed: FeedReceiver, queue: SyncSender<Message>) -> std::io::Result<()
     Ok(())
 }
 
-impl Session {
-    fn run(&mut self, inbox: &Receiver<Message>) -> anyhow::Result<u8> {
+impl ScreenSession {
+    fn run(&mut self, inbox: &Receiver<SessionMessage>) -> anyhow::Result<u8> {
         loop {
             self.draw()?;
             if let Some(status) = self.over {
@@ -175,22 +176,22 @@ impl Session {
         signal.is_some()
     }
 
-    fn take(&mut self, message: Message) -> anyhow::Result<()> {
+    fn take(&mut self, message: SessionMessage) -> anyhow::Result<()> {
         match message {
-            Message::Outside(Outside::Input(event)) => {
-                if let Some(action) = self.translator.action(&self.app, &event, Instant::now()) {
+            SessionMessage::Outside(Outside::Input(event)) => {
+                if let Some(action) = self.translator.action(&self.app.context, &event, Instant::now()) {
                     self.act(&action)?;
                 }
                 self.see_size()?;
             }
-            Message::Outside(Outside::Signal(signal)) => self.signal(signal)?,
-            Message::Outside(Outside::Gone) => self.over = Some(SIGNAL_STATUS + SIGHUP as u8),
-            Message::Done(Done::Picture) => {
+            SessionMessage::Outside(Outside::Signal(signal)) => self.signal(signal)?,
+            SessionMessage::Outside(Outside::Gone) => self.over = Some(SIGNAL_STATUS + SIGHUP as u8),
+            SessionMessage::Done(Done::Picture) => {
                 if let Some(picture) = self.worker.take() {
-                    let old = if self.app.holds_back(&picture) {
+                    let old = if self.app.context.holds_back(&picture) {
                         Some(picture)
                     } else {
-                        let before = self.app.picture.clone();
+                        let before = self.app.context.picture.clone();
                         self.app.set_picture(picture);
                         before
                     };
@@ -199,21 +200,21 @@ impl Session {
                     self.carry_out()?;
                 }
             }
-            Message::Done(Done::Problem(query, failure)) => {
-                if *query == self.app.query {
+            SessionMessage::Done(Done::Problem(query, failure)) => {
+                if *query == self.app.context.query {
                     self.app.set_problem(&failure);
                 }
             }
-            Message::Done(Done::Exported(Ok((path, what)))) => {
+            SessionMessage::Done(Done::Exported(Ok((path, what)))) => {
                 // Where that is depends on where this program was started.
                 let path = std::path::absolute(&path).unwrap_or(path);
-                self.app.tell(format!("wrote {}: {what}", path.display()));
+                self.app.context.tell(format!("wrote {}: {what}", path.display()));
             }
-            Message::Done(Done::Exported(Err(why))) => self.app.tell(why),
-            Message::Done(Done::Ended) => anyhow::bail!("the thread that computes has failed"),
-            Message::Told => {
-                while let Some(told) = self.feed.as_ref().and_then(|feed| feed.take(self.is_frozen())) {
-                    self.hear(told);
+            SessionMessage::Done(Done::Exported(Err(why))) => self.app.context.tell(why),
+            SessionMessage::Done(Done::Ended) => anyhow::bail!("the thread that computes has failed"),
+            SessionMessage::News => {
+                while let Some(news) = self.take_news() {
+                    self.receive(news);
                 }
             }
         }
@@ -221,12 +222,13 @@ impl Session {
     }
 
     fn is_frozen(&self) -> bool {
-        self.app.live.as_ref().is_some_and(|live| live.is_frozen)
+        self.app.context.live.as_ref().is_some_and(|live| live.is_frozen)
     }
 
     /// Hands the newest recording to the worker, which may have had it before and given it up.
     fn look_at_newest(&mut self) {
-        if let Some(recording) = self.feed.as_ref().and_then(FeedReceiver::take_recording) {
+        let newest = self.feed.as_ref().and_then(|feed| feed.take(|news| matches!(news, Feed::Recording(_))));
+        if let Some(Feed::Recording(recording)) = newest {
             self.newest = Some(recording);
         }
         if let Some(recording) = &self.newest {
@@ -234,22 +236,28 @@ impl Session {
         }
     }
 
-    fn hear(&mut self, told: Feed) {
-        let Some(live) = &mut self.app.live else { return };
-        match told {
+    /// The next news; while the picture is frozen no newer recording is taken.
+    fn take_news(&self) -> Option<Feed> {
+        let is_frozen = self.is_frozen();
+        self.feed.as_ref()?.take(|news| !is_frozen || !matches!(news, Feed::Recording(_)))
+    }
+
+    fn receive(&mut self, news: Feed) {
+        let Some(live) = &mut self.app.context.live else { return };
+        match news {
             Feed::Recording(recording) => {
                 self.newest = Some(Arc::clone(&recording));
                 self.worker.ask(Job::Recording(recording));
             }
             Feed::Status(status) => live.status = status,
-            Feed::Note(text) => self.app.tell(text),
+            Feed::Note(text) => self.app.context.tell(text),
             Feed::Ended { why } => {
                 live.ended = Some(why.clone());
                 // The last picture is whole: nothing is left to hold still.
                 if std::mem::take(&mut live.is_frozen) {
                     self.look_at_newest();
                 }
-                self.app.tell(why);
+                self.app.context.tell(why);
             }
         }
     }
@@ -263,7 +271,7 @@ impl Session {
     fn carry_out(&mut self) -> anyhow::Result<()> {
         for effect in self.app.take_effects() {
             match effect {
-                Effect::Ask => self.worker.ask(Job::Query(self.app.query.clone())),
+                Effect::Ask => self.worker.ask(Job::Query(self.app.context.query.clone())),
                 Effect::Copy(text) => self.terminal.copy(&text).map_err(gone)?,
                 Effect::Mouse(on) => self.terminal.set_mouse(on).map_err(gone)?,
                 Effect::Export(job, Seen(recording), what) => {
@@ -276,7 +284,7 @@ impl Session {
                 Effect::Redraw => self.terminal.redraw().map_err(gone)?,
             }
         }
-        if self.app.is_done {
+        if self.app.context.is_done {
             self.over = Some(status::OK);
         }
         Ok(())
@@ -286,7 +294,7 @@ impl Session {
         if let Some(commands) = &self.commands
             && commands.send(command).is_err()
         {
-            self.app.tell("the recording is over");
+            self.app.context.tell("the recording is over");
         }
     }
 
@@ -315,7 +323,7 @@ impl Session {
     }
 
     fn see_size(&mut self) -> anyhow::Result<()> {
-        self.app.size = self.terminal.screen.size().map_err(gone)?;
+        self.app.context.size = self.terminal.screen.size().map_err(gone)?;
         Ok(())
     }
 }

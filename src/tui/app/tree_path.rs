@@ -1,16 +1,20 @@
 //! A place in a call tree that is known by names, so that it is the same in the next picture.
 
-use crate::report::{BoxOf, CallTree, Labels, NodeId, PathStep};
-use crate::tui::compute::picture::Picture;
+use crate::profile::Profile;
+use crate::report::{
+    BoxOf, CallTree, LabelId, LabelKey, Labels, NamedSince, NodeId, PathStart, PathStep, Step,
+};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::cell::OnceCell;
 
 /// A box, by names.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TreePath {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct TreePath {
     /// The way to it, root first; nothing for all samples.
-    pub path: Vec<PathStep>,
+    pub(crate) path: Vec<PathStep>,
     /// Those at the end of the way that share the box; nothing for a box of one.
-    pub rest: Vec<PathStep>,
+    pub(crate) rest: Vec<PathStep>,
 }
 
 /// A tree with the names of what is in it.
@@ -20,6 +24,14 @@ pub(crate) struct NamedTree<'p> {
     pub(crate) tree: &'p CallTree,
     /// Its names.
     pub(crate) labels: &'p Labels,
+    /// Where the names come from.
+    pub(crate) profile: &'p Profile,
+    /// Samples of each frame.
+    pub(crate) samples_of_frame: &'p [u64],
+    /// Where its ways begin.
+    pub(crate) start: PathStart,
+    /// All of it is below one function, whose callers or callees it has.
+    pub(crate) has_middle: bool,
 }
 
 impl<'p> NamedTree<'p> {
@@ -57,33 +69,91 @@ impl<'p> NamedTree<'p> {
 
     /// What is there at `spot`: as much of the way as there is.
     pub(crate) fn find(self, spot: &TreePath) -> BoxOf {
+        self.follow(spot).0
+    }
+
+    /// Gives the functions of `spot` that had no names when it was chosen those that they have here, if all of it is here.
+    pub(crate) fn rename(self, spot: &mut TreePath) {
+        if spot.keys().any(|key| matches!(key, LabelKey::Address { .. }))
+            && let (found, true) = self.follow(spot)
+        {
+            *spot = self.spot_of(&found);
+        }
+    }
+
+    /// As much of the way as there is, and whether that is all of it.
+    fn follow(self, spot: &TreePath) -> (BoxOf, bool) {
+        // Most ways have no function that got its name since.
+        let since = OnceCell::new();
+        let since = || {
+            let new = || NamedSince::new(self.profile, self.labels, self.samples_of_frame, spot.keys());
+            since.get_or_init(new)
+        };
         let mut at = BoxOf::All;
-        for step in &spot.path {
-            match self.child(&at, step) {
+        for (place, step) in spot.path.iter().enumerate() {
+            let found = self.child(&at, step).or_else(|| {
+                let steps = since().steps(&step.label)?;
+                let is_end = place + 1 == spot.path.len() && spot.rest.is_empty();
+                self.descend(&at, &self.way(steps, place, is_end))
+            });
+            match found {
                 Some(id) => at = BoxOf::Node(id),
-                None => return at,
+                None => return (at, false),
             }
         }
+        if spot.rest.is_empty() {
+            return (at, true);
+        }
         // There may be as many as the caller calls: none is compared with all.
-        let mut steps: FxHashMap<&str, Vec<(usize, &PathStep)>> = FxHashMap::default();
+        let mut by_name: FxHashMap<Cow<'_, str>, Vec<(usize, &PathStep)>> = FxHashMap::default();
+        let mut by_label: FxHashMap<(LabelId, bool), usize> = FxHashMap::default();
         for (place, step) in spot.rest.iter().enumerate() {
-            steps.entry(&step.label.name).or_default().push((place, step));
+            by_name.entry(step.label.name()).or_default().push((place, step));
+            let steps = since().steps(&step.label).unwrap_or_default();
+            if let Some(first) = self.start.way(steps, false).first() {
+                by_label.entry((first.label, first.is_inlined)).or_insert(place);
+            }
         }
         let place_of = |id: &NodeId| {
-            let name = self.labels.get(self.tree.node(*id).label).name.as_str();
-            let (place, _) = steps.get(name)?.iter().find(|(_, step)| self.is_step(*id, step))?;
-            Some((*place, *id))
+            let node = self.tree.node(*id);
+            let same_name = by_name.get(self.labels.get(node.label).name.as_str());
+            let by_name = same_name.and_then(|steps| steps.iter().find(|(_, step)| self.is_step(*id, step)));
+            let place = by_name.map(|(place, _)| *place);
+            Some((place.or_else(|| by_label.get(&(node.label, node.is_inlined)).copied())?, *id))
         };
-        let mut rest: Vec<(usize, NodeId)> = if steps.is_empty() {
-            Vec::new()
-        } else {
-            self.children(&at).iter().filter_map(place_of).collect()
-        };
+        let mut rest: Vec<(usize, NodeId)> = self.children(&at).iter().filter_map(place_of).collect();
         rest.sort();
         match rest[..] {
-            [] => at,
-            [(_, one)] => BoxOf::Node(one),
-            _ => BoxOf::Rest(rest.into_iter().map(|(_, id)| id).collect()),
+            [] => (at, false),
+            [(_, one)] => (BoxOf::Node(one), true),
+            _ => (BoxOf::Rest(rest.into_iter().map(|(_, id)| id).collect()), true),
+        }
+    }
+
+    /// The way on from a step of a path whose code got a name since, through those inlined in it.
+    fn way(self, steps: &[Step], place: usize, is_end: bool) -> Vec<Step> {
+        let is_middle = self.has_middle && place == 0;
+        // What is inlined in the function in the middle is on the side of what it calls.
+        let is_alone = is_middle && self.start == PathStart::Leaf;
+        let mut way = self.start.way(if is_alone { &steps[..1] } else { steps }, is_end);
+        if let Some(middle) = way.first_mut().filter(|_| is_middle) {
+            middle.is_inlined = false;
+        }
+        way
+    }
+
+    fn descend(self, from: &BoxOf, way: &[Step]) -> Option<NodeId> {
+        let mut at = from.clone();
+        for step in way {
+            let is_it = |id: &&NodeId| {
+                let node = self.tree.node(**id);
+                node.label == step.label && node.is_inlined == step.is_inlined
+            };
+            at = BoxOf::Node(*self.children(&at).iter().find(is_it)?);
+        }
+        match at {
+            BoxOf::Node(id) => Some(id),
+            _ => None,
         }
     }
 
@@ -109,26 +179,21 @@ impl<'p> NamedTree<'p> {
 
 impl TreePath {
     /// All samples.
-    pub const ALL: TreePath = TreePath { path: Vec::new(), rest: Vec::new() };
-
-    /// Where `what` is.
-    pub fn of(picture: &Picture, what: &BoxOf) -> Self {
-        picture.named_tree().spot_of(what)
-    }
-
-    /// What is there in `picture`: as much of the way as it has.
-    pub fn find(&self, picture: &Picture) -> BoxOf {
-        picture.named_tree().find(self)
-    }
+    pub(crate) const ALL: TreePath = TreePath { path: Vec::new(), rest: Vec::new() };
 
     /// Whether it is all samples.
-    pub fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.path.is_empty() && self.rest.is_empty()
+    }
+
+    /// All functions that it names.
+    fn keys(&self) -> impl Iterator<Item = &LabelKey> {
+        self.path.iter().chain(&self.rest).map(|step| &step.label)
     }
 
     /// One step up.
     #[must_use]
-    pub fn parent(&self) -> TreePath {
+    pub(crate) fn parent(&self) -> TreePath {
         let mut path = self.path.clone();
         if self.rest.is_empty() {
             path.pop();

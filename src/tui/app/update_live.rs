@@ -1,11 +1,11 @@
 //! What actions do to a live recording and to what is seen of it. Draws nothing, reads nothing, writes nothing.
 
 use super::action::{Action, Effect, LiveCommand, Seen};
-use super::state::{App, Live};
+use super::context::{Context, LiveState};
 use crate::tui::compute::picture::Picture;
 use std::sync::Arc;
 
-impl App {
+impl Context {
     pub(super) fn live_action(&mut self, action: &Action) {
         if self.live.is_some() && *action == Action::Save {
             let Some(picture) = &self.picture else { return self.tell("there is no picture yet") };
@@ -21,6 +21,10 @@ impl App {
             return;
         }
         if *action == Action::Clear {
+            let start_ns = self.picture.as_ref().map(|picture| picture.recording.profile.meta.start_mono_ns);
+            if let Some(live) = &mut self.live {
+                live.cleared_start_ns = start_ns;
+            }
             self.effects.push(Effect::Live(LiveCommand::Clear));
             let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
             return self.tell(if is_frozen {
@@ -33,9 +37,9 @@ impl App {
             return self.freeze();
         }
         let Some(live) = &mut self.live else { return };
-        let at = Live::REFRESHES.iter().position(|refresh| *refresh == live.refresh).unwrap_or(0);
+        let at = LiveState::REFRESHES.iter().position(|refresh| *refresh == live.refresh).unwrap_or(0);
         let next = if *action == Action::Faster { at.checked_sub(1) } else { Some(at + 1) };
-        let Some(refresh) = next.and_then(|next| Live::REFRESHES.get(next)).copied() else {
+        let Some(refresh) = next.and_then(|next| LiveState::REFRESHES.get(next)).copied() else {
             let seconds = live.refresh.as_secs_f64();
             let end = if *action == Action::Faster { "more" } else { "less" };
             return self.tell(format!("a new picture every {seconds:.2} s: not {end} often"));

@@ -1,9 +1,6 @@
 //! The thread that turns a recording and a query into a picture, and what the picture is. It knows nothing of the screen.
 
-pub mod picture;
-pub(crate) mod renaming;
-#[cfg(test)]
-pub(crate) mod renaming_tests;
-pub mod worker;
+pub(crate) mod picture;
+pub(crate) mod worker;
 #[cfg(test)]
 pub(crate) mod worker_tests;

@@ -2,31 +2,46 @@
 
 use crate::base::failure::Failure;
 use crate::base::units::percent;
-use crate::profile::Unit;
+use crate::profile::{Meta, Unit};
 use crate::report::{
-    Amount, CallTree, CommonOptions, Direction, FilterOptions, FunctionTable, LabelId, LabelKey, LabelKind,
-    Labels, Metric, NodeId, Quality, Recording, Row, SamplesAt, Sandwich, Selection, Source, Step,
-    ThreadFilter, ThreadRow, TimeRange, Timeline, Totals, thread_rows, thread_rows_with_times,
+    Amount, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable, LabelId,
+    LabelKey, LabelKind, Labels, Metric, NamedSince, NodeId, PathStart, Quality, Recording, SamplesAt,
+    Sandwich, Selection, Shown, SourceLine, Step, ThreadFilter, ThreadRow, TimeRange, Timeline, Totals,
+    label_of, thread_rows, thread_rows_with_times,
 };
 use crate::tui::app::query::{Query, SamplesQuery};
-use crate::tui::app::tree_path::NamedTree;
-use crate::tui::views::callers::Side;
+use crate::tui::app::tree_path::{NamedTree, TreePath};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 /// Which event is shown, without the recording it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventTitle {
-    /// `on-CPU`, `off-CPU`, `wall clock` or the event's own name. Foreign text.
-    pub name: String,
+pub(crate) struct EventTitle {
+    /// What the weights are: `on-CPU`, `off-CPU`, `wall clock`, `page faults`. Safe to print.
+    pub(crate) title: String,
     /// Unit of the weights.
-    pub unit: Unit,
-    /// Which time it is; `None` for other events.
-    pub metric: Option<Metric>,
-    /// The word for one sample of it.
-    pub noun: &'static str,
+    pub(crate) unit: Unit,
+    /// Which events they are.
+    pub(crate) metric: Metric,
+    /// The word for one sample of it. Safe to print.
+    pub(crate) noun: String,
+    /// How often samples were taken: ` 999 Hz`.
+    pub(crate) rate: String,
     /// Waits are among its samples.
-    pub has_waits: bool,
+    pub(crate) has_waits: bool,
+}
+
+impl EventTitle {
+    fn of(shown: &Shown<'_>, meta: &Meta) -> Self {
+        EventTitle {
+            title: shown.title.to_string(),
+            unit: shown.unit,
+            metric: shown.metric(),
+            noun: shown.noun.to_string(),
+            rate: shown.rate(meta).replacen(" at ", " ", 1),
+            has_waits: shown.waits.is_some(),
+        }
+    }
 }
 
 /// Where the call tree came from and what the views draw of it.
@@ -35,59 +50,57 @@ pub struct Picture {
     /// What was asked for.
     pub query: Query,
     /// Of which recording.
-    pub recording: Arc<Recording>,
+    pub(crate) recording: Arc<Recording>,
     /// The event.
-    pub event: EventTitle,
+    pub(crate) event: EventTitle,
     /// The metrics that the recording has, in the order of `m`.
-    pub metrics: Vec<Metric>,
+    pub(crate) metrics: Vec<Metric>,
     /// Names of everything below.
-    pub labels: Labels,
+    pub(crate) labels: Labels,
     /// Place of each label in the order of names.
-    pub name_rank: Vec<u32>,
+    pub(crate) name_rank: Vec<u32>,
     /// The call tree, threads in front.
     pub tree: CallTree,
     /// Whether nothing but waits is in a node, by node.
-    pub is_waiting: Vec<bool>,
+    pub(crate) is_waiting: Vec<bool>,
     /// Threads behind each label of a thread name.
-    pub threads_of: FxHashMap<LabelId, u64>,
+    pub(crate) threads_of: FxHashMap<LabelId, u64>,
     /// The row of each label in the table, by label.
     row_of: Vec<Option<u32>>,
     /// In how many places of the tree each label is, by label.
-    pub places_of: Vec<u32>,
+    pub(crate) places_of: Vec<u32>,
     /// One row for each function.
-    pub table: FunctionTable,
+    pub(crate) table: FunctionTable,
     /// One row for each thread name.
-    pub threads: Vec<ThreadRow>,
+    pub(crate) threads: Vec<ThreadRow>,
     /// Where the whole time of all threads went, if the recording has waits.
-    pub totals: Option<Totals>,
+    pub(crate) totals: Option<Totals>,
     /// Everything that passed the filters.
-    pub total: Amount,
+    pub(crate) total: Amount,
     /// Everything in the events, whatever the filters.
-    pub whole: Amount,
+    pub(crate) whole: Amount,
     /// How many samples and waits passed the filters, as the report counts them.
-    pub count: u64,
+    pub(crate) count: u64,
     /// How many threads there are, as the report counts them.
-    pub thread_count: u64,
-    /// Idle waits that are hidden.
-    pub hidden_idle: Amount,
+    pub(crate) thread_count: u64,
     /// How far to trust it.
-    pub quality: Quality,
+    pub(crate) quality: Quality,
     /// What is wrong, how much it matters, what would fix it. Foreign text.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// Why nothing is left to show.
-    pub empty: Option<Failure>,
+    pub(crate) empty: Option<Failure>,
     /// Length of the recording, ns.
-    pub duration_ns: u64,
+    pub(crate) duration_ns: u64,
     /// Share of the frames whose names are still being read, percent.
-    pub to_name_percent: f64,
+    pub(crate) to_name_percent: f64,
     /// The moment before which only sums of steps of time are left, if that matters for what is shown, ns.
-    pub coarse_until_ns: Option<u64>,
+    pub(crate) coarse_until_ns: Option<u64>,
     /// Callers and callees of the function that was asked for.
-    pub pivot: Option<Pivot>,
+    pub(crate) pivot: Option<Pivot>,
     /// When threads ran and waited, if that was asked for.
-    pub timeline: Option<Arc<Timeline>>,
+    pub(crate) timeline: Option<Arc<Timeline>>,
     /// The samples that were asked for.
-    pub behind: Option<SamplesAt>,
+    pub(crate) samples_at: Option<SamplesAt>,
 }
 
 impl Picture {
@@ -105,7 +118,7 @@ impl Picture {
     /// # Errors
     ///
     /// As for [`Picture::new`].
-    pub fn after(
+    pub(crate) fn after(
         recording: &Arc<Recording>,
         query: &Query,
         before: Option<&Picture>,
@@ -138,23 +151,17 @@ impl Picture {
             },
         );
         let shown = &selection.shown;
-        let event = EventTitle {
-            name: crate::report::event_title(shown.name),
-            unit: shown.unit,
-            metric: shown.metric(),
-            noun: shown.noun(),
-            has_waits: shown.waits.is_some(),
-        };
-        let behind = (query.behind.as_ref())
+        let event = EventTitle::of(shown, &recording.profile.meta);
+        let samples_at = (query.samples_at.as_ref())
             .map(|asked| SamplesAt::new(recording, &samples_options(asked, &options), MOST_BEHIND));
         Ok(Picture {
             pivot: query.pivot.as_ref().and_then(|key| Pivot::new(selection, key)),
             timeline: timeline(recording, query, before)?,
-            behind: behind.transpose()?,
+            samples_at: samples_at.transpose()?,
             query: query.clone(),
             recording: Arc::clone(recording),
             event,
-            metrics: metrics_of(recording),
+            metrics: Metric::all_of(&recording.profile),
             name_rank: name_ranks(&selection.labels),
             is_waiting: waiting_nodes(&tree, &selection.labels, query.direction),
             threads_of: threads_of(selection, &thread_steps),
@@ -168,7 +175,6 @@ impl Picture {
             totals,
             total: selection.total,
             whole: selection.whole,
-            hidden_idle: selection.hidden_idle,
             quality: selection.quality.clone(),
             notes,
             empty,
@@ -181,58 +187,107 @@ impl Picture {
     }
 
     /// Half the width of the 95 % interval around the share that `own` has of the total, in percentage points.
-    pub fn error_points(&self, own: Amount) -> f64 {
+    pub(crate) fn error_points(&self, own: Amount) -> f64 {
         own.share_error_points(self.total, self.event.has_waits)
     }
 
     /// Where in its source most of the time of a label was seen.
-    pub fn source_of(&self, label: LabelId) -> Option<&Source> {
+    pub(crate) fn source_of(&self, label: LabelId) -> Option<&SourceLine> {
         self.row(label)?.source.as_ref()
     }
 
     /// The row of a label in the table.
-    pub fn row(&self, label: LabelId) -> Option<&Row> {
+    pub(crate) fn row(&self, label: LabelId) -> Option<&FunctionRow> {
         let row = (*self.row_of.get(label.index())?)?;
         self.table.rows.get(row as usize)
     }
 
     /// `weight` with its unit, in a column whose sum is the total.
-    pub fn weight_text(&self, weight: u64) -> String {
+    pub(crate) fn weight_text(&self, weight: u64) -> String {
         crate::base::units::weight(self.event.unit, weight, self.total.weight)
+    }
+
+    /// Where `what` is, by names.
+    pub(crate) fn path_of(&self, what: &BoxOf) -> TreePath {
+        self.named_tree().spot_of(what)
+    }
+
+    /// What is at the end of `path`: as much of the way as there is here.
+    pub(crate) fn find(&self, path: &TreePath) -> BoxOf {
+        self.named_tree().find(path)
+    }
+
+    /// The label that `key` means here.
+    pub(crate) fn label_of(&self, key: &LabelKey) -> Option<LabelId> {
+        label_of(&self.recording.profile, &self.labels, &self.quality.samples_of_frame, key)
+    }
+
+    /// Gives a function that had no name when it was chosen the one that it has here.
+    pub(crate) fn rename(&self, key: &mut LabelKey) {
+        if let LabelKey::Address { .. } = key
+            && let Some(label) = self.label_of(key)
+        {
+            *key = self.labels.get(label).key();
+        }
+    }
+
+    /// What is here at those of `keys` that are addresses and have names.
+    pub(crate) fn named_since<'k>(&self, keys: impl IntoIterator<Item = &'k LabelKey>) -> NamedSince<'k> {
+        NamedSince::new(&self.recording.profile, &self.labels, &self.quality.samples_of_frame, keys)
     }
 
     /// The tree with its names.
     pub(crate) fn named_tree(&self) -> NamedTree<'_> {
-        NamedTree { tree: &self.tree, labels: &self.labels }
+        let start = match self.query.direction {
+            Direction::TopDown => PathStart::Root,
+            Direction::BottomUp => PathStart::Leaf,
+        };
+        self.named(&self.tree, start, false)
     }
 
-    /// What the node is known by in another picture.
-    pub fn key(&self, id: NodeId) -> LabelKey {
-        self.labels.get(self.tree.node(id).label).key()
+    fn named<'p>(&'p self, tree: &'p CallTree, start: PathStart, has_middle: bool) -> NamedTree<'p> {
+        NamedTree {
+            tree,
+            labels: &self.labels,
+            profile: &self.recording.profile,
+            samples_of_frame: &self.quality.samples_of_frame,
+            start,
+            has_middle,
+        }
     }
+}
+
+/// On which side of the function something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum Side {
+    /// Above.
+    #[default]
+    Callers,
+    /// Below.
+    Callees,
 }
 
 /// One function with its callers and callees.
 #[derive(Debug)]
-pub struct Pivot {
+pub(crate) struct Pivot {
     /// The boxes.
-    pub sandwich: Sandwich,
+    pub(crate) sandwich: Sandwich,
     /// Whether nothing but waits is in a node of the callees, by node.
-    pub is_waiting: Vec<bool>,
+    pub(crate) is_waiting: Vec<bool>,
 }
 
 impl Pivot {
     /// The tree of one side, with the names of its picture.
     pub(crate) fn named<'p>(&'p self, picture: &'p Picture, side: Side) -> NamedTree<'p> {
-        let tree = match side {
-            Side::Callers => &self.sandwich.callers,
-            Side::Callees => &self.sandwich.callees,
-        };
-        NamedTree { tree, labels: &picture.labels }
+        match side {
+            Side::Callers => picture.named(&self.sandwich.callers, PathStart::Leaf, true),
+            Side::Callees => picture.named(&self.sandwich.callees, PathStart::Root, true),
+        }
     }
 
     fn new(selection: &Selection<'_>, key: &LabelKey) -> Option<Self> {
-        let label = selection.labels.ids().find(|id| selection.labels.get(*id).is(key))?;
+        let samples_of_frame = &selection.quality.samples_of_frame;
+        let label = label_of(selection.profile, &selection.labels, samples_of_frame, key)?;
         let sandwich = Sandwich::new(selection, label)?;
         let is_waiting = waiting_nodes(&sandwich.callees, &selection.labels, Direction::TopDown);
         Some(Pivot { sandwich, is_waiting })
@@ -281,12 +336,6 @@ pub(crate) fn samples_options(asked: &SamplesQuery, options: &CommonOptions) -> 
     options.filter.time = asked.time;
     options.filter.threads.extend(asked.row.clone().map(ThreadFilter::Row));
     options
-}
-
-/// The metrics that a recording has.
-fn metrics_of(recording: &Recording) -> Vec<Metric> {
-    let all = [Metric::OnCpu, Metric::OffCpu, Metric::Wall];
-    all.into_iter().filter(|metric| recording.shown(Some(*metric)).is_ok()).collect()
 }
 
 fn name_ranks(labels: &Labels) -> Vec<u32> {

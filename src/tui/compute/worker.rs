@@ -1,7 +1,6 @@
 //! The thread that computes: of several queries only the newest counts, and the screen never waits for it.
 
 use super::picture::Picture;
-use super::renaming;
 use crate::base::failure::Failure;
 use crate::base::pace::{Pace, process_cpu_time};
 use crate::report::{ExportJob, Recording};
@@ -16,7 +15,7 @@ const PICTURE_REST: u32 = 200;
 
 /// What the worker is asked to do.
 #[derive(Debug)]
-pub enum Job {
+pub(crate) enum Job {
     /// Another recording, or a newer state of it: compute the last query again.
     Recording(Arc<Recording>),
     /// Another query.
@@ -31,7 +30,7 @@ pub enum Job {
 
 /// What the worker has done. Pictures lie in [`Worker::take`], since only the newest is of use.
 #[derive(Debug)]
-pub enum Done {
+pub(crate) enum Done {
     /// There is a new picture.
     Picture,
     /// A query could not be answered.
@@ -67,12 +66,12 @@ impl Inbox {
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct WorkerShared {
     inbox: Mutex<Inbox>,
     asked: Condvar,
 }
 
-impl Shared {
+impl WorkerShared {
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         // Nothing is left half-done by a panic while the lock is held.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
@@ -100,8 +99,8 @@ impl Shared {
 
 /// The worker's handle; it ends when this is dropped.
 #[derive(Debug)]
-pub struct Worker {
-    shared: Arc<Shared>,
+pub(crate) struct Worker {
+    shared: Arc<WorkerShared>,
     slot: Slot,
 }
 
@@ -111,8 +110,8 @@ impl Worker {
     /// # Errors
     ///
     /// When the system gives no thread.
-    pub fn start(tell: impl Fn(Done) + Send + 'static) -> std::io::Result<Self> {
-        let (shared, slot) = (Arc::<Shared>::default(), Slot::default());
+    pub(crate) fn start(tell: impl Fn(Done) + Send + 'static) -> std::io::Result<Self> {
+        let (shared, slot) = (Arc::<WorkerShared>::default(), Slot::default());
         let (inbox, out) = (Arc::clone(&shared), Arc::clone(&slot));
         thread::Builder::new().name("prof-picture".into()).spawn(move || {
             let told = Told { tell };
@@ -121,8 +120,8 @@ impl Worker {
         Ok(Worker { shared, slot })
     }
 
-    /// Asks for something. When the worker is gone, [`Done::Ended`] has been told already.
-    pub fn ask(&self, job: Job) {
+    /// Asks for something. When the worker is gone, [`Done::Ended`] was sent already.
+    pub(crate) fn ask(&self, job: Job) {
         let mut inbox = self.shared.lock();
         // Taking a recording apart takes time: not while the lock is held.
         let mut old = None;
@@ -145,7 +144,7 @@ impl Worker {
     }
 
     /// The newest picture, if it was not taken yet.
-    pub fn take(&self) -> Option<Arc<Picture>> {
+    pub(crate) fn take(&self) -> Option<Arc<Picture>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -168,23 +167,7 @@ impl<F: Fn(Done)> Drop for Told<F> {
     }
 }
 
-/// The picture, and not an empty one because what is asked for has a name since the one before: then `query` has it, too.
-fn picture_after(
-    recording: &Arc<Recording>,
-    query: &mut Query,
-    before: Option<&Picture>,
-) -> Result<Picture, Failure> {
-    let picture = Picture::after(recording, query, before)?;
-    match before.and_then(|before| renaming::renamed_query(before, &picture)) {
-        Some(renamed) => {
-            *query = renamed;
-            Picture::after(recording, query, before)
-        }
-        None => Ok(picture),
-    }
-}
-
-fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
+fn work(shared: &WorkerShared, slot: &Slot, tell: &impl Fn(Done)) {
     let mut recording: Option<Arc<Recording>> = None;
     let mut query: Option<Query> = None;
     let mut last: Option<Arc<Picture>> = None;
@@ -200,11 +183,11 @@ fn work(shared: &Shared, slot: &Slot, tell: &impl Fn(Done)) {
         let is_asked = asked.query.is_some();
         query = asked.query.or(query);
         let (began, used) = (Instant::now(), process_cpu_time());
-        if let (Some(recording), Some(query)) = (&recording, &mut query)
+        if let (Some(recording), Some(query)) = (&recording, &query)
             && (is_asked || (has_grown && pace.left(began).is_zero()))
         {
             has_grown = false;
-            match picture_after(recording, query, last.as_deref()) {
+            match Picture::after(recording, query, last.as_deref()) {
                 Ok(picture) => {
                     let newest = Some(Arc::new(picture));
                     let before = std::mem::replace(&mut last, newest.clone());

@@ -4,7 +4,8 @@ use super::picture::Picture;
 use super::worker::{Done, Job, Worker};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::{
-    CommonOptions, Direction, ExportJob, ExportShape, LabelKey, Recording, SortKey, StackFilter, View,
+    CommonOptions, Direction, ExportFormat, ExportJob, ExportShape, LabelKey, Recording, ReportView, SortKey,
+    StackFilter,
 };
 use crate::tui::app::query::Query;
 use std::sync::Arc;
@@ -65,20 +66,19 @@ fn what_is_asked_for_by_its_address_is_there_in_the_first_picture_that_has_its_n
         build.add(task, 5, &["/x:main", "/x:beside"]);
         Arc::new(build.finish())
     };
-    let key = |name: &str| LabelKey { name: name.into(), module: "/l.so".into(), line: None };
-    let mut query = Query { pivot: Some(key("l.so+0x10")), ..Query::new(CommonOptions::default()) };
-    query.common.filter.stacks.push(StackFilter::Focus(key("l.so+0x10")));
+    let key = LabelKey::Address { module: "/l.so".into(), address: 0x10 };
+    let mut query = Query { pivot: Some(key.clone()), ..Query::new(CommonOptions::default()) };
+    query.common.filter.stacks.push(StackFilter::Focus(key));
     let (worker, done) = started();
     worker.ask(Job::Query(query));
     worker.ask(Job::Recording(recording(false)));
     assert_eq!(next(&worker, &done).total.samples, 9);
-    // It knows the name from then on.
     for _ in 0..2 {
         worker.ask(Job::Recording(recording(true)));
         let named = next(&worker, &done);
-        assert_eq!((named.total.samples, named.query.pivot.clone()), (9, Some(key("call"))));
-        assert_eq!(named.query.common.filter.stacks, [StackFilter::Focus(key("call"))]);
-        assert!(named.pivot.is_some());
+        assert_eq!(named.total.samples, 9);
+        let pivot = named.pivot.as_ref().expect("it is in the middle");
+        assert_eq!(named.labels.get(pivot.sandwich.label).name, "call");
     }
 }
 
@@ -93,8 +93,8 @@ fn an_export_is_of_the_recording_that_it_names() {
     next(&worker, &done);
     let job = ExportJob {
         common: CommonOptions::default(),
-        shape: ExportShape::Svg,
-        view: View::Flat,
+        shape: ExportShape::Format(ExportFormat::SVG),
+        view: ReportView::Flat,
         sort: SortKey::default(),
         stem: folder.path().join("prof"),
     };

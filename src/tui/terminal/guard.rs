@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The screen that is drawn on. One write for each frame.
-pub type Screen = Terminal<CrosstermBackend<BufWriter<Tty>>>;
+pub(crate) type Screen = Terminal<CrosstermBackend<BufWriter<Tty>>>;
 
 /// Bytes of a frame that are kept back until it is whole.
 const FRAME_BYTES: usize = 1 << 18;
@@ -30,7 +30,7 @@ const FRAME_BYTES: usize = 1 << 18;
 #[derive(Debug)]
 pub struct TerminalGuard {
     /// Where frames are drawn. Never dropped: it would print when the terminal is gone, and that would be a panic.
-    pub screen: ManuallyDrop<Screen>,
+    pub(crate) screen: ManuallyDrop<Screen>,
     tty: Tty,
     has_mouse: bool,
 }
@@ -55,7 +55,7 @@ impl TerminalGuard {
     /// # Errors
     ///
     /// When it cannot be changed.
-    pub fn enter(&mut self) -> io::Result<()> {
+    pub(crate) fn enter(&mut self) -> io::Result<()> {
         IS_TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
         make_raw()?;
@@ -73,19 +73,19 @@ impl TerminalGuard {
     /// # Errors
     ///
     /// When the terminal is gone.
-    pub fn redraw(&mut self) -> io::Result<()> {
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
         // `Terminal::clear` would ask for the place of the cursor, and wait for the answer.
         let size = self.screen.size()?;
         self.screen.resize(Rect::new(0, 0, size.width, size.height))
     }
 
     /// Whether the terminal is still ours. It is not after a panic, of whichever thread.
-    pub fn is_ours(&self) -> bool {
+    pub(crate) fn is_ours(&self) -> bool {
         IS_TAKEN.load(Ordering::SeqCst)
     }
 
     /// Gives the terminal back.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         give_back();
     }
 
@@ -94,7 +94,7 @@ impl TerminalGuard {
     /// # Errors
     ///
     /// When the terminal is gone.
-    pub fn set_mouse(&mut self, has_mouse: bool) -> io::Result<()> {
+    pub(crate) fn set_mouse(&mut self, has_mouse: bool) -> io::Result<()> {
         self.has_mouse = has_mouse;
         let mut bytes = Vec::new();
         if has_mouse {
@@ -110,7 +110,7 @@ impl TerminalGuard {
     /// # Errors
     ///
     /// When the terminal is gone.
-    pub fn copy(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         execute!(self.tty, CopyToClipboard::to_clipboard_from(text))
     }
 }

@@ -1,8 +1,8 @@
 //! What comes from the terminal as actions: keys, clicks, the wheel; and what only looks like keys.
 
 use crate::tui::app::action::Action;
+use crate::tui::app::context::Context;
 use crate::tui::app::key::{action_of_key, chord_of, ctrl};
-use crate::tui::app::state::App;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEventKind};
 use ratatui::layout::Position;
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ const ANSWER_PAUSE: Duration = Duration::from_millis(100);
 
 /// Turns events of the terminal into actions; remembers the last click.
 #[derive(Debug, Default)]
-pub struct Translator {
+pub(crate) struct Translator {
     last_click: Option<(Instant, Position)>,
     /// When the terminal was asked for something.
     asked: Option<Instant>,
@@ -34,15 +34,15 @@ pub struct Translator {
 
 impl Translator {
     /// That of a terminal which was asked for something `now`.
-    pub fn after_a_question(now: Instant) -> Self {
+    pub(crate) fn after_a_question(now: Instant) -> Self {
         Translator { asked: Some(now), ..Translator::default() }
     }
 
     /// What `event` means now.
-    pub fn action(&mut self, app: &App, event: &Event, now: Instant) -> Option<Action> {
+    pub(crate) fn action(&mut self, context: &Context, event: &Event, now: Instant) -> Option<Action> {
         match event {
             Event::Key(key) if self.is_of_answer(key, now) => None,
-            Event::Key(key) => action_of_key(app, key),
+            Event::Key(key) => action_of_key(context, key),
             Event::Mouse(mouse) => {
                 let at = Position::new(mouse.column, mouse.row);
                 let is_shifted = mouse.modifiers.contains(KeyModifiers::SHIFT);
@@ -61,7 +61,7 @@ impl Translator {
                     _ => return None,
                 };
                 let is_click = matches!(action, Action::Click(_) | Action::DoubleClick(_));
-                match (&app.overlay, &app.prompt) {
+                match (&context.overlay, &context.prompt) {
                     (Some(_), _) if is_click => Some(Action::CloseOverlay),
                     (Some(_), _) => Some(Action::InOverlay(Box::new(action))),
                     (_, Some(_)) => None,

@@ -23,7 +23,7 @@ const LAST_LOOKS: usize = 4;
 
 /// The terminal that standard output is. Writing to it waits for it, but not when the session is to end.
 #[derive(Debug, Clone)]
-pub struct Tty(Arc<File>);
+pub(crate) struct Tty(Arc<File>);
 
 impl Tty {
     /// The one of this process.

@@ -17,7 +17,7 @@ fn an_export_is_of_what_is_on_the_screen() {
         let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
         number += 1;
         let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
-        assert!(Arc::ptr_eq(&seen.0, &screen.app.picture.as_ref().unwrap().recording));
+        assert!(Arc::ptr_eq(&seen.0, &screen.app.context.picture.as_ref().unwrap().recording));
         let path = job.run(&seen.0).unwrap();
         (std::fs::read_to_string(path).unwrap(), what)
     };
@@ -25,8 +25,8 @@ fn an_export_is_of_what_is_on_the_screen() {
         folded.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
     };
     let zoomed = |screen: &TestScreen| {
-        let picture = screen.app.picture.clone().unwrap();
-        screen.app.flame.zoom.find(&picture).total(&picture.tree)
+        let picture = screen.app.context.picture.clone().unwrap();
+        picture.find(&screen.app.flame.zoom).total(&picture.tree)
     };
     let mut screen = screen();
     let (all, what) = written(&mut screen, "f");
@@ -51,7 +51,7 @@ fn an_export_is_of_what_is_on_the_screen() {
     let (text, _) = written(&mut screen, "t");
     assert!(text.contains("callees above callers") && text.contains("(only ending in "), "{text}");
     screen.keys("0g3");
-    let pivot = screen.app.query.pivot.clone().unwrap().name;
+    let pivot = screen.app.context.query.pivot.clone().unwrap().name().into_owned();
     let (text, what) = written(&mut screen, "t");
     assert!(text.contains("called by") && what == format!("callers and callees of {pivot}"), "{what} {text}");
     screen.keys("4");
@@ -70,8 +70,8 @@ fn boxes_that_share_one_are_exported_together() {
     }
     let mut screen = TestScreen::new(build.finish(), 80, 24);
     screen.keys("↓↓↓→\n");
-    let picture = screen.app.picture.clone().unwrap();
-    assert!(matches!(screen.app.flame.zoom.find(&picture), BoxOf::Rest(ids) if ids.len() == 3));
+    let picture = screen.app.context.picture.clone().unwrap();
+    assert!(matches!(picture.find(&screen.app.flame.zoom), BoxOf::Rest(ids) if ids.len() == 3));
     screen.keys("xf");
     let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
     assert!(what.starts_with("the zoom on 3 calls"), "{what}");
@@ -84,7 +84,7 @@ fn names_and_stacks_are_copied_from_the_list_of_samples() {
     let mut screen = TestScreen::new(waiting(), 80, 24);
     screen.keys("m4y");
     assert!(screen.effects.is_empty());
-    assert!(screen.app.toast.as_ref().unwrap().starts_with("Enter lists the samples"));
+    assert!(screen.app.context.toast.as_ref().unwrap().starts_with("Enter lists the samples"));
     screen.keys("\nyY");
     let [Effect::Copy(name), Effect::Copy(stack)] = &screen.effects[..] else {
         panic!("{:?}", screen.effects)

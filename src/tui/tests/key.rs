@@ -5,9 +5,9 @@ use crate::report::Recording;
 use crate::report::tests::fixture::ingest;
 use crate::report::tests::fixture_waits::waiting;
 use crate::tui::app::action::{Action, Effect, LiveCommand, Seen, Tab};
+use crate::tui::app::context::{LiveState, Overlay};
 use crate::tui::app::key;
 use crate::tui::app::query::Window;
-use crate::tui::app::state::{Live, Overlay};
 use crate::tui::terminal::translator::Translator;
 use crate::tui::views::callers::tests::with_gifts;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -20,19 +20,19 @@ fn trace(screen: &TestScreen) -> String {
     let app = &screen.app;
     format!(
         "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
-        app.query,
-        app.tab,
-        app.overlay,
-        app.prompt,
-        app.search,
-        app.names,
+        app.context.query,
+        app.context.tab,
+        app.context.overlay,
+        app.context.prompt,
+        app.context.search,
+        app.context.names,
         app.flame,
         app.top,
         app.callers,
         app.time,
         app.threads,
-        app.has_mouse,
-        (app.is_done, &app.live),
+        app.context.has_mouse,
+        (app.context.is_done, &app.context.live),
         screen.effects
     )
 }
@@ -41,26 +41,26 @@ fn trace(screen: &TestScreen) -> String {
 fn keys_of_a_live_recording_work_only_while_it_lives() {
     let mut screen = screen();
     screen.keys(" w+-");
-    assert_eq!(screen.app.toast.as_deref(), Some("+ - refresh: only live, as by prof tui -p PID"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("+ - refresh: only live, as by prof tui -p PID"));
     screen.press(KeyCode::Char('s'), KeyModifiers::CONTROL);
-    assert!(screen.effects.is_empty() && screen.app.live.is_none());
-    screen.app.live = Some(Live::default());
+    assert!(screen.effects.is_empty() && screen.app.context.live.is_none());
+    screen.app.context.live = Some(LiveState::default());
     screen.keys(" w+");
     screen.press(KeyCode::Char('s'), KeyModifiers::CONTROL);
     screen.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
-    assert_eq!(screen.app.toast.as_deref(), Some("cleared: Space shows what comes from now on"));
-    assert!(screen.app.live.as_ref().unwrap().is_frozen);
+    assert_eq!(screen.app.context.toast.as_deref(), Some("cleared: Space shows what comes from now on"));
+    assert!(screen.app.context.live.as_ref().unwrap().is_frozen);
     let half = Duration::from_millis(500);
-    let seen = Seen(screen.app.picture.as_ref().unwrap().recording.clone());
+    let seen = Seen(screen.app.context.picture.as_ref().unwrap().recording.clone());
     let commands =
         [LiveCommand::Refresh(half), LiveCommand::Save(seen.clone()), LiveCommand::Clear].map(Effect::Live);
     assert_eq!(screen.effects.remove(0), Effect::Hold(seen));
     assert_eq!(screen.effects, commands);
-    screen.app.live.as_mut().unwrap().ended = Some("it ended".into());
+    screen.app.context.live.as_mut().unwrap().ended = Some("it ended".into());
     screen.effects.clear();
     for key in [" ", "+", "-"] {
         screen.keys(key);
-        let said = screen.app.toast.clone().unwrap();
+        let said = screen.app.context.toast.clone().unwrap();
         assert!(said.ends_with(": not any more, the recording has ended"), "{said}");
     }
     assert!(screen.effects.is_empty());
@@ -69,40 +69,40 @@ fn keys_of_a_live_recording_work_only_while_it_lives() {
 #[test]
 fn the_refresh_has_two_ends_and_says_so() {
     let mut screen = screen();
-    screen.app.live = Some(Live::default());
+    screen.app.context.live = Some(LiveState::default());
     screen.keys("++");
-    assert_eq!(screen.app.toast.as_deref(), Some("a new picture every 0.25 s"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("a new picture every 0.25 s"));
     screen.effects.clear();
     screen.keys("+");
-    assert_eq!(screen.app.toast.as_deref(), Some("a new picture every 0.25 s: not more often"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("a new picture every 0.25 s: not more often"));
     screen.keys("-----");
-    assert_eq!(screen.app.toast.as_deref(), Some("a new picture every 5.00 s: not less often"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("a new picture every 5.00 s: not less often"));
 }
 
 #[test]
 fn a_window_means_nothing_beside_a_chosen_range() {
     let mut screen = screen();
-    screen.app.live = Some(Live::default());
+    screen.app.context.live = Some(LiveState::default());
     screen.keys("w");
-    assert_eq!(screen.app.toast.as_deref(), Some("window: last 60 s"));
-    screen.app.query.common.filter.time.from_ns = Some(1);
-    let before = screen.app.query.clone();
+    assert_eq!(screen.app.context.toast.as_deref(), Some("window: last 60 s"));
+    screen.app.context.query.common.filter.time.from_ns = Some(1);
+    let before = screen.app.context.query.clone();
     screen.keys("w");
-    assert_eq!(screen.app.query, before);
-    assert!(screen.app.toast.as_ref().unwrap().contains("0 in Time clears it"));
+    assert_eq!(screen.app.context.query, before);
+    assert!(screen.app.context.toast.as_ref().unwrap().contains("0 in Time clears it"));
 }
 
 #[test]
 fn a_window_can_be_left_after_the_end() {
     let mut screen = screen();
-    screen.app.live = Some(Live::default());
+    screen.app.context.live = Some(LiveState::default());
     screen.keys("w");
-    screen.app.live.as_mut().unwrap().ended = Some("it ended".into());
+    screen.app.context.live.as_mut().unwrap().ended = Some("it ended".into());
     assert!(screen.text(&PLAIN).contains("window last 60 s"), "{}", screen.text(&PLAIN));
     screen.keys("w");
-    assert_eq!(screen.app.query.window, Window::TenSeconds);
+    assert_eq!(screen.app.context.query.window, Window::TenSeconds);
     screen.keys("w");
-    assert_eq!(screen.app.query.window, Window::All);
+    assert_eq!(screen.app.context.query.window, Window::All);
     assert!(screen.text(&PLAIN).contains("window all"), "{}", screen.text(&PLAIN));
     screen.keys("?");
     assert!(screen.text(&PLAIN).contains("w window"), "{}", screen.text(&PLAIN));
@@ -127,19 +127,20 @@ fn every_key_of_the_help_does_something_in_its_view() {
             let fresh = |recording: fn() -> Recording, keys: &str| {
                 let mut screen = TestScreen::new(recording(), 80, 24);
                 screen.act(&Action::Open(*tab));
-                screen.app.live = is_live.then(Live::default);
+                screen.app.context.live = is_live.then(LiveState::default);
                 screen.keys(keys);
                 screen
             };
             let all = fresh(waiting, "");
-            let chords = key::entries(&all.app).flat_map(key::bindings).map(|(chord, _)| *chord);
+            let chords =
+                key::entries(&all.app.context).flat_map(|entry| entry.bindings).map(|(chord, _)| *chord);
             let chords: Vec<key::Chord> = chords.collect();
             assert!(chords.len() > 30);
             for (code, held) in chords {
                 let does_something = starts.iter().chain(more).any(|(recording, keys)| {
                     let mut screen = fresh(*recording, keys);
                     let before = trace(&screen);
-                    let is_here = screen.app.tab == *tab;
+                    let is_here = screen.app.context.tab == *tab;
                     screen.press(code, held);
                     is_here && trace(&screen) != before
                 });
@@ -154,13 +155,13 @@ fn every_key_of_the_help_does_something_in_its_view() {
 #[test]
 fn a_key_does_something_or_says_why_not() {
     let more = [KeyCode::Char('b'), KeyCode::Char('6'), KeyCode::F(9), KeyCode::Insert];
-    let known = key::TABLE.iter().flat_map(key::bindings).map(|(chord, _)| *chord);
+    let known = key::TABLE.iter().flat_map(|entry| entry.bindings).map(|(chord, _)| *chord);
     let chords: Vec<key::Chord> = known.chain(more.map(|code| (code, KeyModifiers::NONE))).collect();
-    let ended = Live { ended: Some("it ended".into()), ..Live::default() };
-    let frozen = Live { is_frozen: true, ..Live::default() };
+    let ended = LiveState { ended: Some("it ended".into()), ..LiveState::default() };
+    let frozen = LiveState { is_frozen: true, ..LiveState::default() };
     for (recording, live) in [
         (ingest(), None),
-        (waiting(), Some(Live::default())),
+        (waiting(), Some(LiveState::default())),
         (waiting(), Some(frozen)),
         (waiting(), Some(ended)),
     ] {
@@ -170,9 +171,9 @@ fn a_key_does_something_or_says_why_not() {
             for keys in ["", "↓", "↓↓\n", "↓\n\n", "/e\n", "↓↓↓f", "G", "GG"] {
                 let mut start = TestScreen::new(Recording::clone(&recording), 80, 24);
                 start.act(&Action::Open(*tab));
-                start.app.live = live.clone();
+                start.app.context.live = live.clone();
                 start.keys(keys);
-                start.app.toast = None;
+                start.app.context.toast = None;
                 for (code, held) in &chords {
                     let mut screen = TestScreen {
                         app: start.app.clone(),
@@ -181,7 +182,7 @@ fn a_key_does_something_or_says_why_not() {
                     };
                     let before = trace(&screen);
                     screen.press(*code, *held);
-                    let is_seen = screen.app.toast.is_some() || trace(&screen) != before;
+                    let is_seen = screen.app.context.toast.is_some() || trace(&screen) != before;
                     assert!(is_seen, "{code:?} in {tab:?} after {keys:?}: no word");
                 }
             }
@@ -193,29 +194,35 @@ fn a_key_does_something_or_says_why_not() {
 fn a_key_of_another_view_says_which() {
     let mut screen = screen();
     screen.keys("2i");
-    assert_eq!(screen.app.toast.as_deref(), Some("i invert: only in 1 Flame"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("i invert: only in 1 Flame"));
     screen.keys("5y");
-    assert_eq!(screen.app.toast.as_deref(), Some("y name: only in 1 Flame, 2 Top, 3 Callers, 4 Time"));
+    assert_eq!(
+        screen.app.context.toast.as_deref(),
+        Some("y name: only in 1 Flame, 2 Top, 3 Callers, 4 Time")
+    );
     screen.keys("B");
-    assert_eq!(screen.app.toast.as_deref(), Some("unbound key; ? lists the keys"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("unbound key; ? lists the keys"));
     for planned in ["6", "a", "e"] {
         screen.keys(planned);
-        assert_eq!(screen.app.toast.as_deref(), Some("source and machine code are not in this version"));
+        assert_eq!(
+            screen.app.context.toast.as_deref(),
+            Some("source and machine code are not in this version")
+        );
     }
     screen.keys("1g\u{1b}");
-    assert_eq!(screen.app.toast.as_deref(), Some("there is nothing to go back from: q quits"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("there is nothing to go back from: q quits"));
 }
 
 #[test]
 fn the_help_shows_no_key_of_a_view_that_is_not_there() {
     let mut screen = screen();
     screen.keys("?");
-    assert_eq!(screen.app.overlay, Some(Overlay::Help));
+    assert_eq!(screen.app.context.overlay, Some(Overlay::Help));
     let text = screen.text(&PLAIN);
     assert!(text.contains("f focus") && text.contains("i invert"), "{text}");
     assert!(!text.contains("freeze") && !text.contains("heat map") && !text.contains("metric"), "{text}");
     screen.keys("z");
-    assert!(screen.app.overlay.is_none());
+    assert!(screen.app.context.overlay.is_none());
 }
 
 #[test]
@@ -225,7 +232,7 @@ fn a_late_answer_of_the_terminal_is_not_typed() {
     let mut translator = Translator::after_a_question(now);
     let mut send = |code, held| {
         let event = Event::Key(KeyEvent::new(code, held));
-        translator.action(&screen.app, &event, now)
+        translator.action(&screen.app.context, &event, now)
     };
     for end in [(KeyCode::Char('g'), KeyModifiers::CONTROL), (KeyCode::Char('\\'), KeyModifiers::ALT)] {
         assert_eq!(send(KeyCode::Char(']'), KeyModifiers::ALT), None);
@@ -244,7 +251,7 @@ fn only_what_comes_at_once_after_a_question_is_an_answer() {
     let bracket = (KeyCode::Char(']'), KeyModifiers::ALT);
     let send = |translator: &mut Translator, (code, held), after_ms| {
         let event = Event::Key(KeyEvent::new(code, held));
-        translator.action(&screen.app, &event, asked + Duration::from_millis(after_ms))
+        translator.action(&screen.app.context, &event, asked + Duration::from_millis(after_ms))
     };
     let quit = (KeyCode::Char('q'), KeyModifiers::NONE);
     // No one asked, or long ago: it is a key.
@@ -276,7 +283,7 @@ fn two_clicks_at_one_place_are_one_double_click() {
     let mut click = |column, after_ms| {
         let kind = MouseEventKind::Down(MouseButton::Left);
         let event = Event::Mouse(MouseEvent { kind, column, row: 5, modifiers: KeyModifiers::NONE });
-        translator.action(&screen.app, &event, now + Duration::from_millis(after_ms)).unwrap()
+        translator.action(&screen.app.context, &event, now + Duration::from_millis(after_ms)).unwrap()
     };
     let at = Position::new(3, 5);
     assert_eq!(click(3, 0), Action::Click(at));

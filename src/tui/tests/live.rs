@@ -6,10 +6,11 @@ use crate::record::live::Simulation;
 use crate::report::tests::fixture::Build;
 use crate::report::{CommonOptions, Recording, TimeRange, Timeline};
 use crate::tui::app::action::{Action, Effect, Seen, Tab};
+use crate::tui::app::context::LiveState;
 use crate::tui::app::query::{SamplesQuery, Window};
-use crate::tui::app::state::{App, Live};
+use crate::tui::app::state::App;
 use crate::tui::compute::picture::Picture;
-use crate::tui::views::time::Panel;
+use crate::tui::views::time::state::Panel;
 use crate::tui::widgets::theme::ColorDepth;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,13 +34,26 @@ fn watched(seconds: u64, threads: u32) -> Recording {
 
 fn session(seconds: u64, tab: Tab) -> Session {
     let mut session = Session::new(watched(seconds, 3), None, tab);
-    session.app.live = Some(Live::default());
+    session.app.context.live = Some(LiveState::default());
     session
 }
 
 #[test]
 fn flame_of_what_goes_on_on_all_screens() {
     insta::assert_snapshot!(session(130, Tab::Flame).snapshot());
+}
+
+/// The clock begins again at once, and the picture comes when it comes.
+#[test]
+fn a_picture_from_before_time_began_again_says_so() {
+    let mut session = session(130, Tab::Flame);
+    session.press(&[Action::Clear]);
+    assert!(session.text().contains("LIVE (before Ctrl-R)"), "{}", session.text());
+    let mut recording = watched(10, 3);
+    recording.profile.meta.start_mono_ns += 130 * SECOND_NS;
+    session.recording = Arc::new(recording);
+    session.picture();
+    assert!(!session.text().contains("before Ctrl-R"), "{}", session.text());
 }
 
 #[test]
@@ -76,17 +90,17 @@ fn a_coarse_past_as_a_heat_map_on_all_screens() {
 fn a_stack_of_a_coarse_past_stays_selected() {
     let mut session = session(130, Tab::Time);
     let time = TimeRange { from_ns: Some(0), to_ns: Some(SECOND_NS) };
-    session.app.query.behind = Some(SamplesQuery { time, row: None });
+    session.app.context.query.samples_at = Some(SamplesQuery { time, row: None });
     session.app.time.panel = Panel::Samples;
     session.picture();
     for _ in 0..7 {
         session.press(&[Action::Down]);
     }
     let selected = |session: &Session| {
-        let picture = session.app.picture.clone().unwrap();
-        let behind = picture.behind.as_ref().unwrap();
-        let sample = behind.samples[session.app.time.samples.cursor(behind.samples.len())].clone();
-        (sample.tid, sample.step_ns, behind.stacks[sample.stack].clone())
+        let picture = session.app.context.picture.clone().unwrap();
+        let samples_at = picture.samples_at.as_ref().unwrap();
+        let sample = samples_at.samples[session.app.time.samples.cursor(samples_at.samples.len())].clone();
+        (sample.tid, sample.step_ns, samples_at.stacks[sample.stack].clone())
     };
     let before = selected(&session);
     assert!(before.1 > 0, "{before:?} is not added up");
@@ -105,7 +119,7 @@ fn no_thread_ran_longer_than_there_was_time() {
         assert_eq!(timeline.rows.len(), threads as usize);
         let period_ns = 1_001_001;
         for (number, bucket) in timeline.rows.iter().flat_map(|row| row.buckets.iter().enumerate()) {
-            // A sample stands for all of its period, wherever in it the bucket begins.
+            // A sample is weighted as all of its period, wherever in it the bucket begins.
             assert!(
                 bucket.on_cpu_ns <= timeline.bucket_ns + period_ns,
                 "{seconds} s: {bucket:?} of {} ns at {number}",
@@ -138,7 +152,7 @@ fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
     assert!(session.text().contains("is kept in steps of 1 s"), "{}", session.text());
     // Of the last ten seconds all is known.
     session.press(&[Action::CloseOverlay, Action::NextWindow, Action::NextWindow]);
-    assert_eq!(session.app.query.window, Window::TenSeconds);
+    assert_eq!(session.app.context.query.window, Window::TenSeconds);
     assert!(!session.text().contains("coarse") && !session.text().contains("steps"), "{}", session.text());
 }
 
@@ -147,8 +161,8 @@ fn time_follows_the_window() {
     let mut session = session(130, Tab::Time);
     for (window, from_s) in [(Window::Minute, 70), (Window::TenSeconds, 120), (Window::All, 0)] {
         session.press(&[Action::NextWindow]);
-        assert_eq!(session.app.query.window, window);
-        let picture = session.app.picture.clone().unwrap();
+        assert_eq!(session.app.context.query.window, window);
+        let picture = session.app.context.picture.clone().unwrap();
         let timeline = picture.timeline.as_ref().unwrap();
         assert_eq!((timeline.start_ns, timeline.duration_ns), (from_s * SECOND_NS, 130 * SECOND_NS));
         let sum: u64 = timeline.rows.iter().map(|row| row.sum.on_cpu_ns).sum();
@@ -161,7 +175,7 @@ fn time_follows_the_window() {
     // What is selected is in it, and so is a range that begins there.
     session.app.time.at_ns = 5 * SECOND_NS;
     session.press(&[Action::NextWindow, Action::NextWindow, Action::RangeStart]);
-    assert_eq!(session.app.query.common.filter.time.from_ns, Some(120 * SECOND_NS));
+    assert_eq!(session.app.context.query.common.filter.time.from_ns, Some(120 * SECOND_NS));
     session.press(&[Action::Whole, Action::HeatMap]);
     assert!(session.text().contains("+0 ms") && session.text().contains("120.0s"), "{}", session.text());
 }
@@ -173,7 +187,8 @@ fn samples_of_which_only_the_sum_is_left_say_so() {
     let text = session.text();
     assert!(text.contains("0-1 s") && text.contains("samples"), "{text}");
     session.press(&[Action::RangeStart, Action::RangeEnd]);
-    let TimeRange { from_ns: Some(from_ns), to_ns: Some(to_ns) } = session.app.query.common.filter.time
+    let TimeRange { from_ns: Some(from_ns), to_ns: Some(to_ns) } =
+        session.app.context.query.common.filter.time
     else {
         panic!("no range")
     };
@@ -223,7 +238,7 @@ fn names_that_are_being_read_are_no_reason_to_install_anything() {
     assert_eq!(unnamed.len(), 1);
     let seen = |recording: Recording| {
         let mut session = Session::new(recording, None, Tab::Flame);
-        let notes = session.app.picture.clone().unwrap().notes.join(", ");
+        let notes = session.app.context.picture.clone().unwrap().notes.join(", ");
         (notes, session.text().contains("reading names"))
     };
     let (notes, is_said) = seen(recording());
@@ -236,18 +251,18 @@ fn names_that_are_being_read_are_no_reason_to_install_anything() {
 #[test]
 fn a_frozen_screen_shows_no_newer_picture() {
     let mut session = session(20, Tab::Flame);
-    let first = Arc::clone(&session.app.picture.as_ref().unwrap().recording);
+    let first = Arc::clone(&session.app.context.picture.as_ref().unwrap().recording);
     session.app.update(&Action::Freeze);
     let seen = Seen(Arc::clone(&first));
     assert_eq!(session.app.take_effects(), [Effect::Hold(seen.clone())]);
     let newer = Arc::new(watched(30, 3));
-    let picture = |recording, app: &App| Picture::new(recording, &app.query).unwrap();
+    let picture = |recording, app: &App| Picture::new(recording, &app.context.query).unwrap();
     // It was on its way when the key was pressed.
-    assert!(session.app.holds_back(&picture(&newer, &session.app)));
-    assert!(!session.app.holds_back(&picture(&first, &session.app)));
+    assert!(session.app.context.holds_back(&picture(&newer, &session.app)));
+    assert!(!session.app.context.holds_back(&picture(&first, &session.app)));
     session.app.update(&Action::Freeze);
     assert_eq!(session.app.take_effects(), [Effect::Resume]);
-    assert!(!session.app.holds_back(&picture(&newer, &session.app)));
+    assert!(!session.app.context.holds_back(&picture(&newer, &session.app)));
     // A question that was asked before is asked again, of what is held.
     session.app.update(&Action::Invert);
     session.app.take_effects();

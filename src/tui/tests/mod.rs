@@ -7,6 +7,8 @@ pub(crate) mod key;
 #[cfg(test)]
 pub(crate) mod live;
 #[cfg(test)]
+pub(crate) mod names_to_come;
+#[cfg(test)]
 pub(crate) mod one_model;
 #[cfg(test)]
 pub(crate) mod screen;

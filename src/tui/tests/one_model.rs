@@ -5,7 +5,7 @@ use crate::report::tests::fixture::ingest;
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
     BoxOf, CommonOptions, Direction, Format, LabelKind, Metric, NamePattern, NameStyle, NodeId, Page,
-    Recording, ReportOptions, ThreadFilter, View, render,
+    Recording, ReportOptions, ReportView, ThreadFilter, render,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::tree_path::TreePath;
@@ -32,17 +32,17 @@ fn wide(recording: &Recording, common: &CommonOptions) -> TestScreen {
 }
 
 /// What `prof report` prints with nothing left out.
-fn report(recording: &Recording, common: &CommonOptions, view: View, format: Format) -> String {
+fn report(recording: &Recording, common: &CommonOptions, view: ReportView, format: Format) -> String {
     let (rows, min_percent) = (Some(0), Some(0.0));
     let options =
         ReportOptions { common: common.clone(), view, format, rows, min_percent, ..Default::default() };
     render(recording, &options, &Page { width: 240, ..Page::PLAIN }).unwrap()
 }
 
-fn json(recording: &Recording, common: &CommonOptions, view: View) -> Vec<Value> {
+fn json(recording: &Recording, common: &CommonOptions, view: ReportView) -> Vec<Value> {
     let rows = match view {
-        View::Peek(_) => "peek",
-        View::Threads => "thread_rows",
+        ReportView::Peek(_) => "peek",
+        ReportView::Threads => "thread_rows",
         _ => "tree",
     };
     let text = report(recording, common, view, Format::Json);
@@ -53,7 +53,7 @@ fn json(recording: &Recording, common: &CommonOptions, view: View) -> Vec<Value>
 /// The threads by name: in front of the stacks on the screen, and nowhere in the report's tree.
 fn threads(recording: &Recording, common: &CommonOptions) -> Vec<String> {
     let screen = wide(recording, common);
-    let picture = screen.app.picture.as_ref().unwrap();
+    let picture = screen.app.context.picture.as_ref().unwrap();
     let roots = picture.tree.roots().iter();
     roots.map(|id| picture.labels.get(picture.tree.node(*id).label).name.clone()).collect()
 }
@@ -76,7 +76,8 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
     let mut compared = 0;
     for (recording, metric) in cases() {
         for thread in threads(&recording, &common(metric)) {
-            for (direction, view) in [(Direction::TopDown, View::Tree), (Direction::BottomUp, View::BottomUp)]
+            for (direction, view) in
+                [(Direction::TopDown, ReportView::Tree), (Direction::BottomUp, ReportView::BottomUp)]
             {
                 let mut common = common(metric);
                 let text = format!("^{}$", regex::escape(&thread));
@@ -93,7 +94,7 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
                 if direction == Direction::BottomUp {
                     screen.keys("i");
                 }
-                let picture = Arc::clone(screen.app.picture.as_ref().unwrap());
+                let picture = Arc::clone(screen.app.context.picture.as_ref().unwrap());
                 let is_call =
                     |id: &NodeId| picture.labels.get(picture.tree.node(*id).label).kind != LabelKind::Task;
                 let nodes: Vec<NodeId> = picture.tree.walk(|_| true).into_iter().filter(is_call).collect();
@@ -103,16 +104,16 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
                     let label = picture.labels.get(node.label);
                     assert_eq!(row["function"], label.name.as_str(), "{line}");
                     assert_eq!(row["module"], label.module.as_str());
-                    assert_eq!(row["total_ns"], node.total.weight);
+                    assert_eq!(row["total"], node.total.weight);
                     assert_eq!(row["samples"], node.total.samples);
                     assert_eq!(
                         (&row["is_inlined"], &row["is_kernel"]),
                         (&Value::from(node.is_inlined), &Value::from(node.is_kernel))
                     );
                     if direction == Direction::TopDown {
-                        assert_eq!(row["self_ns"], node.own.weight);
+                        assert_eq!(row["self"], node.own.weight);
                     }
-                    screen.app.flame.selected = TreePath::of(&picture, &BoxOf::Node(id));
+                    screen.app.flame.selected = picture.path_of(&BoxOf::Node(id));
                     screen.app.flame.zoom = screen.app.flame.selected.clone();
                     let [name, numbers] = details(&screen);
                     assert!(name.starts_with(&format!(" {}", label.name)), "{name}");
@@ -137,22 +138,22 @@ fn callers_and_callees_have_the_numbers_of_peek() {
         let common = common(metric);
         let mut screen = wide(&recording, &common);
         screen.act(&Action::Open(Tab::Callers));
-        let table = screen.app.picture.as_ref().unwrap().table.rows.clone();
+        let table = screen.app.context.picture.as_ref().unwrap().table.rows.clone();
         for row in table {
-            let label = screen.app.picture.as_ref().unwrap().labels.get(row.label).clone();
+            let label = screen.app.context.picture.as_ref().unwrap().labels.get(row.label).clone();
             if !matches!(label.kind, LabelKind::Program | LabelKind::Library | LabelKind::Kernel) {
                 continue;
             }
-            crate::tui::views::callers::set_pivot(&mut screen.app, label.key());
+            screen.app.callers.set_pivot(&mut screen.app.context, label.key());
             screen.compute();
-            let picture = Arc::clone(screen.app.picture.as_ref().unwrap());
+            let picture = Arc::clone(screen.app.context.picture.as_ref().unwrap());
             let pivot = picture.pivot.as_ref().unwrap();
-            let view = View::Peek(format!("^{}$", regex::escape(&label.name)));
+            let view = ReportView::Peek(format!("^{}$", regex::escape(&label.name)));
             let found = json(&recording, &common, view.clone());
             let is_it = |row: &&Value| row["module"] == label.module.as_str();
             let found = found.iter().find(is_it).unwrap();
-            assert_eq!(found["self_ns"], pivot.sandwich.own.weight);
-            assert_eq!(found["total_ns"], pivot.sandwich.total.weight);
+            assert_eq!(found["self"], pivot.sandwich.own.weight);
+            assert_eq!(found["total"], pivot.sandwich.total.weight);
             // The line in the middle, and the heading of the report.
             let text = report(&recording, &common, view, Format::Text);
             let screen_text = screen.text(&PLAIN);
@@ -178,7 +179,7 @@ fn callers_and_callees_have_the_numbers_of_peek() {
                     let node = tree.node(*id);
                     let name = &picture.labels.get(node.label).name;
                     assert_eq!(neighbour["function"], name.as_str());
-                    assert_eq!(neighbour["total_ns"], node.total.weight);
+                    assert_eq!(neighbour["total"], node.total.weight);
                     let [heading, numbers] = details(&screen);
                     if heading.starts_with(" … ") {
                         // What is behind it is too narrow for numbers of its own.
@@ -203,9 +204,9 @@ fn every_thread_has_the_numbers_of_the_report() {
         let common = common(metric);
         let mut screen = wide(&recording, &common);
         screen.keys("5");
-        let rows = json(&recording, &common, View::Threads);
+        let rows = json(&recording, &common, ReportView::Threads);
         let shown = screen.text(&PLAIN);
-        let report = report(&recording, &common, View::Threads, Format::Text);
+        let report = report(&recording, &common, ReportView::Threads, Format::Text);
         let table = |text: &str| -> Vec<Vec<String>> {
             let rows = text.lines().skip_while(|line| !line.trim_start().starts_with("THREAD ")).skip(1);
             let cells = |line: &str| -> Vec<String> {

@@ -6,8 +6,8 @@ use crate::tui::app::action::{Action, Effect};
 use crate::tui::app::query::Query;
 use crate::tui::app::state::App;
 use crate::tui::compute::picture::Picture;
+use crate::tui::screen;
 use crate::tui::terminal::translator::Translator;
-use crate::tui::widgets::screen;
 use crate::tui::widgets::theme::{ColorDepth, Glyphs, Theme};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
@@ -38,12 +38,12 @@ pub(crate) fn screen() -> TestScreen {
 impl TestScreen {
     /// The selected function and everything above it.
     pub(crate) fn selected(&self) -> Vec<String> {
-        self.app.flame.selected.path.iter().map(|step| step.label.name.clone()).collect()
+        self.app.flame.selected.path.iter().map(|step| step.label.name().into_owned()).collect()
     }
 
     /// The function that is zoomed into, and everything above it.
     pub(crate) fn zoom(&self) -> Vec<String> {
-        self.app.flame.zoom.path.iter().map(|step| step.label.name.clone()).collect()
+        self.app.flame.zoom.path.iter().map(|step| step.label.name().into_owned()).collect()
     }
 
     pub(crate) fn new(recording: Recording, columns: u16, rows: u16) -> Self {
@@ -59,7 +59,7 @@ impl TestScreen {
 
     /// What the worker does.
     pub(crate) fn compute(&mut self) {
-        match Picture::new(&self.recording, &self.app.query) {
+        match Picture::new(&self.recording, &self.app.context.query) {
             Ok(picture) => self.app.set_picture(Arc::new(picture)),
             Err(failure) => self.app.set_problem(&failure),
         }
@@ -77,7 +77,7 @@ impl TestScreen {
 
     pub(crate) fn press(&mut self, code: KeyCode, held: KeyModifiers) {
         let event = Event::Key(KeyEvent::new(code, held));
-        if let Some(action) = Translator::default().action(&self.app, &event, Instant::now()) {
+        if let Some(action) = Translator::default().action(&self.app.context, &event, Instant::now()) {
             self.act(&action);
         }
     }
@@ -99,7 +99,7 @@ impl TestScreen {
     }
 
     fn buffer(&self, theme: &Theme) -> Buffer {
-        let size = self.app.size;
+        let size = self.app.context.size;
         let mut terminal = Terminal::new(TestBackend::new(size.width, size.height)).unwrap();
         terminal.draw(|frame| screen::draw(frame, &self.app, theme)).unwrap();
         terminal.backend().buffer().clone()

@@ -5,7 +5,7 @@ use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::query::Query;
 use crate::tui::app::state::App;
 use crate::tui::compute::picture::Picture;
-use crate::tui::widgets::screen;
+use crate::tui::screen;
 use crate::tui::widgets::theme::{ColorDepth, Glyphs, Theme};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -37,8 +37,8 @@ impl Session {
     }
 
     pub(crate) fn picture(&mut self) {
-        let before = self.app.picture.clone();
-        let picture = Picture::after(&self.recording, &self.app.query, before.as_deref());
+        let before = self.app.context.picture.clone();
+        let picture = Picture::after(&self.recording, &self.app.context.query, before.as_deref());
         self.app.set_picture(Arc::new(picture.unwrap()));
         self.app.take_effects();
     }
@@ -46,7 +46,8 @@ impl Session {
     pub(crate) fn press(&mut self, actions: &[Action]) -> &mut Self {
         for action in actions {
             self.app.update(action);
-            if self.app.picture.as_ref().is_none_or(|picture| picture.query != self.app.query) {
+            if self.app.context.picture.as_ref().is_none_or(|picture| picture.query != self.app.context.query)
+            {
                 self.picture();
             }
         }
@@ -54,7 +55,7 @@ impl Session {
     }
 
     pub(crate) fn buffer(&mut self, (columns, rows): (u16, u16), theme: &Theme) -> Buffer {
-        self.app.size = Size::new(columns, rows);
+        self.app.context.size = Size::new(columns, rows);
         let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
         terminal.draw(|frame| screen::draw(frame, &self.app, theme)).unwrap();
         terminal.backend().buffer().clone()
@@ -109,6 +110,6 @@ fn modifiers(buffer: &Buffer) -> Vec<String> {
 }
 
 pub(crate) fn function(app: &App) -> String {
-    let picture = app.picture.as_ref().unwrap();
+    let picture = app.context.picture.as_ref().unwrap();
     app.selected().last().map_or(String::new(), |label| picture.labels.get(*label).name.clone())
 }

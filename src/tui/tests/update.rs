@@ -7,10 +7,10 @@ use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
     CallTree, CommonOptions, Direction, FunctionTable, Input, Metric, Page, Recording, ReportOptions,
-    SortKey, Space, StackFilter, View, render,
+    ReportView, SortKey, Space, StackFilter, render,
 };
 use crate::tui::app::action::{Action, Tab};
-use crate::tui::app::state::Prompt;
+use crate::tui::app::context::Prompt;
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::Position;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ fn every_number_is_that_of_the_report() {
     {
         let mut screen = TestScreen::new(recording, 100, 40);
         screen.act(&Action::Open(Tab::Flame));
-        screen.app.ask(|query| query.common.metric = Some(metric));
+        screen.app.context.ask(|query| query.common.metric = Some(metric));
         screen.compute();
-        let picture = Arc::clone(screen.app.picture.as_ref().unwrap());
-        let selection = screen.recording.select(&screen.app.query.common).unwrap();
+        let picture = Arc::clone(screen.app.context.picture.as_ref().unwrap());
+        let selection = screen.recording.select(&screen.app.context.query.common).unwrap();
         assert_eq!(picture.table, FunctionTable::new(&selection, SortKey::SelfWeight));
         assert_eq!((picture.total, picture.whole), (selection.total, selection.whole));
         assert_eq!(&picture.quality, &selection.quality);
@@ -40,7 +40,7 @@ fn every_number_is_that_of_the_report() {
 #[test]
 fn the_lines_below_say_what_the_report_says() {
     let mut screen = screen();
-    let options = ReportOptions { view: View::Flat, rows: Some(0), ..ReportOptions::default() };
+    let options = ReportOptions { view: ReportView::Flat, rows: Some(0), ..ReportOptions::default() };
     let report = render(&ingest(), &options, &Page::PLAIN).unwrap();
     screen.keys("↓↓↓↓↓↓");
     let function = screen.selected().pop().unwrap();
@@ -122,7 +122,7 @@ fn zoom_goes_back_the_way_it_came_and_escape_never_quits() {
     assert_eq!(screen.zoom(), first);
     assert_eq!(screen.selected().len(), 3, "what was zoomed is selected");
     screen.keys("\x1b\x1b\x1b\x1b");
-    assert!(screen.zoom().is_empty() && !screen.app.is_done);
+    assert!(screen.zoom().is_empty() && !screen.app.context.is_done);
     screen.keys("↓↓\n↓\n0");
     assert!(screen.zoom().is_empty());
 }
@@ -150,21 +150,21 @@ fn a_new_picture_keeps_zoom_and_selection_by_name() {
 #[test]
 fn filters_are_taken_back_one_by_one_or_all() {
     let mut screen = screen();
-    let whole = screen.app.picture.as_ref().unwrap().total;
+    let whole = screen.app.context.picture.as_ref().unwrap().total;
     screen.keys("↓↓↓→d");
-    let dropped = screen.app.picture.as_ref().unwrap().total;
+    let dropped = screen.app.context.picture.as_ref().unwrap().total;
     assert!(dropped.weight < whole.weight);
     screen.keys("g↓↓↓r");
-    assert_eq!(screen.app.query.common.filter.stacks.len(), 2);
+    assert_eq!(screen.app.context.query.common.filter.stacks.len(), 2);
     screen.keys("u");
-    assert!(matches!(screen.app.query.common.filter.stacks[..], [StackFilter::Drop(_)]));
+    assert!(matches!(screen.app.context.query.common.filter.stacks[..], [StackFilter::Drop(_)]));
     screen.keys("g↓↓↓fU");
-    assert_eq!(screen.app.picture.as_ref().unwrap().total, whole);
+    assert_eq!(screen.app.context.picture.as_ref().unwrap().total, whole);
     screen.keys("u");
-    assert_eq!(screen.app.toast.as_deref(), Some("no filter to undo"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("no filter to undo"));
     // Escape goes back, too, when there is nothing else to go back from.
     screen.keys("g↓↓↓f\x1b");
-    assert!(screen.app.query.common.filter.stacks.is_empty());
+    assert!(screen.app.context.query.common.filter.stacks.is_empty());
 }
 
 #[test]
@@ -172,41 +172,41 @@ fn focus_on_a_thread_keeps_its_samples() {
     let mut screen = screen();
     screen.keys("↓f");
     let name = screen.selected().pop().unwrap();
-    assert_eq!(screen.app.query.common.filter.thread, Some(format!("^{name}$")));
-    let picture = screen.app.picture.as_ref().unwrap();
+    assert_eq!(screen.app.context.query.common.filter.thread, Some(format!("^{name}$")));
+    let picture = screen.app.context.picture.as_ref().unwrap();
     assert_eq!(picture.tree.roots().len(), 1);
     screen.keys("uT↓f");
-    assert_eq!(screen.app.query.common.filter.tids.len(), 1);
+    assert_eq!(screen.app.context.query.common.filter.tids.len(), 1);
 }
 
 #[test]
 fn a_bad_search_keeps_the_last_good_one() {
     let mut screen = screen();
     screen.keys("/parse");
-    let good = screen.app.search.as_ref().unwrap().functions;
+    let good = screen.app.context.search.as_ref().unwrap().functions;
     assert!(good > 0);
     screen.keys("(");
-    let Some(Prompt::Search { problem: Some(problem), .. }) = &screen.app.prompt else { panic!() };
+    let Some(Prompt::Search { problem: Some(problem), .. }) = &screen.app.context.prompt else { panic!() };
     assert_eq!(problem, "unclosed group");
-    assert_eq!(screen.app.search.as_ref().unwrap().text, "parse");
+    assert_eq!(screen.app.context.search.as_ref().unwrap().text, "parse");
     // Enter keeps what was typed, to be fixed.
     screen.keys("\n");
     assert!(screen.text(&PLAIN).contains("/parse(_   unclosed group"), "{}", screen.text(&PLAIN));
     screen.keys(")\n");
-    assert!(screen.app.prompt.is_none());
-    assert_eq!(screen.app.search.as_ref().unwrap().text, "parse()");
+    assert!(screen.app.context.prompt.is_none());
+    assert_eq!(screen.app.context.search.as_ref().unwrap().text, "parse()");
     screen.keys("\x1b");
-    assert!(screen.app.search.is_none());
+    assert!(screen.app.context.search.is_none());
 }
 
 #[test]
 fn keys_that_are_typed_into_a_search_do_nothing_else() {
     let mut screen = screen();
     screen.keys("/qi?m1");
-    assert!(!screen.app.is_done && screen.app.overlay.is_none());
-    assert_eq!(screen.app.search.as_ref().unwrap().text, "qi?m1");
+    assert!(!screen.app.context.is_done && screen.app.context.overlay.is_none());
+    assert_eq!(screen.app.context.search.as_ref().unwrap().text, "qi?m1");
     screen.press(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert!(screen.app.is_done);
+    assert!(screen.app.context.is_done);
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn next_goes_round_all_matches() {
     assert_eq!(screen.selected(), first);
     assert_ne!(first, second);
     screen.keys("&");
-    let picture = screen.app.picture.as_ref().unwrap();
+    let picture = screen.app.context.picture.as_ref().unwrap();
     assert!(picture.total.weight < picture.whole.weight);
 }
 
@@ -229,11 +229,11 @@ fn next_goes_round_all_matches() {
 fn the_metric_changes_only_to_one_that_the_recording_has() {
     let mut running = screen();
     running.act(&Action::NextMetric);
-    assert_eq!(running.app.toast.as_deref(), Some("the recording holds running time only"));
+    assert_eq!(running.app.context.toast.as_deref(), Some("the recording holds running time only"));
     let mut both = TestScreen::new(waiting(), 80, 24);
     let mut seen = Vec::new();
     for _ in 0..4 {
-        seen.push(both.app.picture.as_ref().unwrap().event.metric.unwrap());
+        seen.push(both.app.context.picture.as_ref().unwrap().event.metric);
         both.keys("m");
     }
     assert_eq!(seen, [Metric::OnCpu, Metric::OffCpu, Metric::Wall, Metric::OnCpu]);
@@ -242,10 +242,10 @@ fn the_metric_changes_only_to_one_that_the_recording_has() {
 #[test]
 fn kernel_and_inlined_frames_go_and_come_back() {
     let mut screen = screen();
-    let nodes = |screen: &TestScreen| screen.app.picture.as_ref().unwrap().tree.nodes().len();
+    let nodes = |screen: &TestScreen| screen.app.context.picture.as_ref().unwrap().tree.nodes().len();
     let all = nodes(&screen);
     screen.keys("K");
-    assert_eq!(screen.app.query.common.filter.space, Space::User);
+    assert_eq!(screen.app.context.query.common.filter.space, Space::User);
     let without_kernel = nodes(&screen);
     screen.keys("I");
     assert!(nodes(&screen) < without_kernel && without_kernel < all);
@@ -278,7 +278,7 @@ fn inverting_twice_leads_back_to_where_it_was() {
 #[test]
 fn the_pointer_selects_and_zooms() {
     let mut screen = screen();
-    let body = screen.app.areas().unwrap().body;
+    let body = screen.app.context.areas().unwrap().body;
     let at = Position::new(body.x + 1, body.y + 3);
     screen.act(&Action::Click(at));
     assert_eq!(screen.selected().len(), 3);
@@ -300,49 +300,54 @@ fn escape_leaves_the_search_before_the_zoom() {
     let zoom = screen.zoom();
     assert!(screen.text(&PLAIN).contains("Esc clear"), "{}", screen.text(&PLAIN));
     screen.keys("\x1b");
-    assert!(screen.app.search.is_none());
+    assert!(screen.app.context.search.is_none());
     assert_eq!(screen.zoom(), zoom);
     screen.keys("\x1b");
     assert!(screen.zoom().is_empty());
     // The same of a function in the middle, of a range of time and of what is listed in Time.
     screen.keys("G3↑\n/parse\n");
-    let pivot = screen.app.query.pivot.clone();
+    let pivot = screen.app.context.query.pivot.clone();
     screen.keys("\x1b");
-    assert_eq!((screen.app.search.is_none(), &screen.app.query.pivot), (true, &pivot));
+    assert_eq!((screen.app.context.search.is_none(), &screen.app.context.query.pivot), (true, &pivot));
     screen.keys("\x1b");
-    assert_ne!(screen.app.query.pivot, pivot);
+    assert_ne!(screen.app.context.query.pivot, pivot);
     screen.keys("4→[/parse\n\x1b");
-    assert!(screen.app.search.is_none() && screen.app.query.common.filter.time.from_ns.is_some());
+    assert!(
+        screen.app.context.search.is_none() && screen.app.context.query.common.filter.time.from_ns.is_some()
+    );
     screen.keys("\n/parse\n\x1b");
-    assert!(screen.app.search.is_none() && screen.app.query.behind.is_some());
+    assert!(screen.app.context.search.is_none() && screen.app.context.query.samples_at.is_some());
     screen.keys("\x1b\x1b");
-    assert!(screen.app.query.behind.is_none() && screen.app.query.common.filter.time.is_everything());
+    assert!(
+        screen.app.context.query.samples_at.is_none()
+            && screen.app.context.query.common.filter.time.is_everything()
+    );
 }
 
 #[test]
 fn a_searched_thread_is_kept_with_all_it_did() {
     let mut screen = TestScreen::new(waiting(), 80, 24);
-    let weight = |screen: &TestScreen| screen.app.picture.as_ref().unwrap().total.weight;
+    let weight = |screen: &TestScreen| screen.app.context.picture.as_ref().unwrap().total.weight;
     let whole = weight(&screen);
     screen.keys("/^writer$\n");
     assert!(screen.text(&PLAIN).contains("1 thread  "), "{}", screen.text(&PLAIN));
-    let share = screen.app.search.as_ref().unwrap().share_percent;
+    let share = screen.app.context.search.as_ref().unwrap().share_percent;
     screen.keys("&");
-    assert!(screen.app.picture.as_ref().unwrap().empty.is_none(), "{}", screen.text(&PLAIN));
+    assert!(screen.app.context.picture.as_ref().unwrap().empty.is_none(), "{}", screen.text(&PLAIN));
     assert!((percent(weight(&screen), whole) - share).abs() < 0.01);
     let names: Vec<&str> = {
-        let picture = screen.app.picture.as_ref().unwrap();
+        let picture = screen.app.context.picture.as_ref().unwrap();
         picture.threads.iter().map(|row| row.thread.as_str()).collect()
     };
     assert_eq!(names, ["writer"]);
     // Threads and functions: what the search says that it found is kept.
     screen.keys("u/writ\n");
-    let search = screen.app.search.clone().unwrap();
+    let search = screen.app.context.search.clone().unwrap();
     assert!(search.functions > 0 && search.share_percent > 0.0);
     screen.keys("&");
     assert!((percent(weight(&screen), whole) - search.share_percent).abs() < 0.01);
     // One thread of several, by its id.
     screen.keys("uT/4314\n&");
-    let picture = screen.app.picture.as_ref().unwrap();
+    let picture = screen.app.context.picture.as_ref().unwrap();
     assert_eq!(picture.threads.iter().map(|row| row.tid).collect::<Vec<_>>(), [Some(4314)]);
 }

@@ -81,7 +81,7 @@ fn every_action_is_harmless_in_every_view() {
         let mut session = Session::new(recording, None, Tab::Top);
         for size in [(40, 10), (80, 24), (200, 11), (10_000, 12)] {
             for tab in [Tab::Callers, Tab::Time, Tab::Threads, Tab::Top] {
-                session.app.size = Size::new(size.0, size.1);
+                session.app.context.size = Size::new(size.0, size.1);
                 for action in &actions {
                     session.press(&[Action::Open(tab), action.clone()]);
                 }
@@ -97,7 +97,7 @@ fn every_action_is_harmless_in_every_view() {
 fn without_a_picture_the_screen_says_why_and_keys_are_answered() {
     let common = CommonOptions { metric: Some(Metric::OffCpu), ..CommonOptions::default() };
     let mut screen = TestScreen::with(ingest(), common, 80, 24);
-    assert!(screen.app.picture.is_none());
+    assert!(screen.app.context.picture.is_none());
     let text = screen.text(&PLAIN);
     assert!(!text.contains("reading the profile"), "{text}");
     let body: String = text.lines().skip(1).take(20).collect::<Vec<_>>().join("\n");
@@ -112,7 +112,7 @@ fn without_a_picture_the_screen_says_why_and_keys_are_answered() {
     let text = screen.text(&PLAIN);
     assert!(text.contains("q quit") && text.contains("? help"), "{text}");
     // The first picture takes its place.
-    screen.app.query.common.metric = None;
+    screen.app.context.query.common.metric = None;
     screen.compute();
-    assert!(screen.app.problem.is_none() && !screen.text(&PLAIN).contains("no waits"));
+    assert!(screen.app.context.problem.is_none() && !screen.text(&PLAIN).contains("no waits"));
 }

@@ -1,7 +1,8 @@
 //! The five views: a folder each, with what it draws, what its keys do and its tests.
 
-pub mod callers;
-pub mod flame;
-pub mod threads;
-pub mod time;
-pub mod top;
+pub(crate) mod callers;
+pub(crate) mod flame;
+pub(crate) mod threads;
+pub(crate) mod time;
+pub(crate) mod top;
+pub(crate) mod view;

@@ -6,8 +6,8 @@ use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::base::units::counted;
 use crate::tui::app::action::{Action, Tab};
+use crate::tui::app::context::{Context, Overlay};
 use crate::tui::app::key;
-use crate::tui::app::state::{App, Overlay};
 use crate::tui::compute::picture::Picture;
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
@@ -27,12 +27,12 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn new(screen: Rect, app: &App, dot: &str, overlay: Overlay) -> Self {
+    fn new(screen: Rect, context: &Context, dot: &str, overlay: Overlay) -> Self {
         let width = screen.width.min(MOST_COLUMNS);
         let inner = inner_of(width);
         let (title, lines) = match overlay {
-            Overlay::Help => ("Help", help_lines(app, inner)),
-            Overlay::Notes => ("Notes on the recording", note_lines(app.picture.as_deref(), dot, inner)),
+            Overlay::Help => ("Help", help_lines(context, inner)),
+            Overlay::Notes => ("Notes on the recording", note_lines(context.picture.as_deref(), dot, inner)),
         };
         let height = (lines.len().min(usize::from(screen.height).saturating_sub(2)) + 2) as u16;
         let height = height.min(screen.height);
@@ -61,11 +61,11 @@ fn inner_of(width: u16) -> usize {
 }
 
 /// Moves in an overlay that is longer than the screen; false when it is not, or when `action` does not move.
-pub fn scroll(app: &mut App, action: &Action) -> bool {
-    let Some(overlay) = app.overlay else { return false };
-    let screen = Rect::new(0, 0, app.size.width, app.size.height);
-    let sheet = Sheet::new(screen, app, ".", overlay);
-    let mut list = ListState { cursor: 0, offset: app.overlay_line };
+pub(crate) fn scroll(context: &mut Context, action: &Action) -> bool {
+    let Some(overlay) = context.overlay else { return false };
+    let screen = Rect::new(0, 0, context.size.width, context.size.height);
+    let sheet = Sheet::new(screen, context, ".", overlay);
+    let mut list = ListState { cursor: 0, offset: context.overlay_line };
     let page = i16::try_from(sheet.rows().saturating_sub(1).max(1)).unwrap_or(i16::MAX);
     let rows = match action {
         Action::Up => -1,
@@ -84,19 +84,19 @@ pub fn scroll(app: &mut App, action: &Action) -> bool {
     }
     let moved = Action::Scroll { at: Position::default(), rows, columns: 0 };
     list.update(&moved, sheet.lines.len(), sheet.rows());
-    app.overlay_line = list.offset;
+    context.overlay_line = list.offset;
     true
 }
 
 /// Draws `overlay` in the middle of the screen.
-pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme, overlay: Overlay) {
-    let sheet = Sheet::new(frame.area(), app, theme.glyphs.dot, overlay);
+pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, overlay: Overlay) {
+    let sheet = Sheet::new(frame.area(), context, theme.glyphs.dot, overlay);
     let (area, inner) = (sheet.area, inner_of(sheet.area.width));
-    let first = app.overlay_line.min(sheet.last_first());
+    let first = context.overlay_line.min(sheet.last_first());
     frame.render_widget(Clear, area);
     let [top_left, top_right, bottom_left, bottom_right, side] = theme.glyphs.frame;
     let title = match overlay {
-        Overlay::Help => format!("{}: {}", sheet.title, app.tab.name()),
+        Overlay::Help => format!("{}: {}", sheet.title, context.tab.name()),
         // Without room for both the end of the title goes.
         Overlay::Notes if inner < 40 => "Notes".to_owned(),
         Overlay::Notes => sheet.title.to_owned(),
@@ -135,10 +135,10 @@ fn rule(left: &str, right: &str, columns: usize, theme: &Theme) -> String {
 }
 
 /// The keys that have a meaning now, a group a paragraph.
-pub fn help_lines(app: &App, columns: usize) -> Vec<String> {
+pub(crate) fn help_lines(context: &Context, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut group = "";
-    for entry in key::entries(app) {
+    for entry in key::entries(context) {
         let text = if entry.words.is_empty() {
             entry.keys.to_owned()
         } else {
@@ -161,7 +161,7 @@ pub fn help_lines(app: &App, columns: usize) -> Vec<String> {
         group = entry.group;
     }
     let mut heading = "mouse";
-    let text = mouse_words(app).join("   ");
+    let text = mouse_words(context).join("   ");
     for text in wrapped(&text, columns.saturating_sub(GROUP_COLUMNS)) {
         lines.push(format!("{heading:GROUP_COLUMNS$}{text}"));
         heading = "";
@@ -170,18 +170,18 @@ pub fn help_lines(app: &App, columns: usize) -> Vec<String> {
 }
 
 /// What the mouse does in the open view.
-fn mouse_words(app: &App) -> Vec<&'static str> {
-    if !app.has_mouse {
+fn mouse_words(context: &Context) -> Vec<&'static str> {
+    if !context.has_mouse {
         return vec!["the terminal's: M takes it back"];
     }
     let mut words = vec!["click select", "double click open", "wheel scroll"];
-    words.extend(match app.tab {
+    words.extend(match context.tab {
         Tab::Flame => Some("Shift-wheel pan"),
         Tab::Top | Tab::Threads => Some("click on a heading sort"),
         Tab::Time => Some("drag range"),
         Tab::Callers => None,
     });
-    if matches!(app.tab, Tab::Callers | Tab::Time) {
+    if matches!(context.tab, Tab::Callers | Tab::Time) {
         words.push("Shift-wheel beside");
     }
     words

@@ -4,19 +4,19 @@ use super::line::fitting;
 use super::theme::Theme;
 use crate::base::safe_text;
 use crate::base::units::counted;
-use crate::tui::app::key::EXPORTS;
+use crate::report::ExportShape;
+use crate::tui::app::context::{Context, Prompt};
 use crate::tui::app::search::Search;
-use crate::tui::app::state::{App, Prompt};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
 use ratatui::widgets::Clear;
 
-/// Draws what is typed, told or searched over the lowest lines of the screen, at most half of them.
-pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
+/// Draws prompts, messages and searches over the lowest lines of the screen, at most half of them.
+pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme) {
     let screen = frame.area();
-    let Some((lines, style)) = lines(app, theme, screen.width.into()) else { return };
+    let Some((lines, style)) = lines(context, theme, screen.width.into()) else { return };
     let height = (lines.len().min(usize::from(screen.height) / 2)) as u16;
     let area = Rect { y: screen.bottom() - height, height, ..screen };
     frame.render_widget(Clear, area);
@@ -25,16 +25,16 @@ pub(crate) fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
     }
 }
 
-fn lines(app: &App, theme: &Theme, columns: usize) -> Option<(Vec<String>, Style)> {
-    match &app.prompt {
+fn lines(context: &Context, theme: &Theme, columns: usize) -> Option<(Vec<String>, Style)> {
+    match &context.prompt {
         Some(Prompt::Export) => {
-            let kinds: Vec<String> =
-                EXPORTS.iter().map(|(letter, name, _)| format!("{letter} {name}")).collect();
+            let keys = ExportShape::all().map(ExportShape::key);
+            let kinds: Vec<String> = keys.map(|(letter, name)| format!("{letter} {name}")).collect();
             let text = format!("export this view as: {}   Esc no", kinds.join("  "));
             return Some((wrapped(&text, theme, columns), theme.heading()));
         }
         Some(Prompt::Search { input, problem, .. }) => {
-            let found = match (problem, &app.search) {
+            let found = match (problem, &context.search) {
                 (Some(problem), _) => problem.clone(),
                 (None, Some(search)) => search_words(search),
                 (None, None) => "regular expression".to_owned(),
@@ -44,10 +44,10 @@ fn lines(app: &App, theme: &Theme, columns: usize) -> Option<(Vec<String>, Style
         }
         None => {}
     }
-    if let Some(toast) = &app.toast {
+    if let Some(toast) = &context.toast {
         return Some((wrapped(&safe_text::message(toast), theme, columns), theme.note()));
     }
-    let search = app.search.as_ref()?;
+    let search = context.search.as_ref()?;
     let pattern = safe_text::message(&search.text);
     let parts = [
         (0, format!("/{}", safe_text::fit_middle(&pattern, columns / 3))),

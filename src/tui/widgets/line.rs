@@ -9,13 +9,13 @@ use ratatui::text::{Line, Span};
 
 /// The room below a view.
 #[derive(Debug, Clone, Copy)]
-pub struct Below<'t> {
+pub(crate) struct Below<'t> {
     /// How things look.
-    pub theme: &'t Theme,
+    pub(crate) theme: &'t Theme,
     /// Its width.
-    pub columns: usize,
+    pub(crate) columns: usize,
     /// Most lines.
-    pub lines: usize,
+    pub(crate) lines: usize,
 }
 
 /// As many of `parts` as fit, with `gap` between them and a space in front, the most important last to go: each has its
@@ -90,7 +90,7 @@ pub(crate) fn self_and_total(
     )
 }
 
-/// One thread, or several of one name with their number behind the sign `times`. The name is foreign text.
+/// One thread, or several of one name with their number after the sign `times`. The name is foreign text.
 pub(crate) fn threads_words(name: &str, tid: Option<u32>, threads: u64, times: &str) -> String {
     let name = safe_text::terminal(name);
     let name = if name.is_empty() { safe_text::UNNAMED } else { &name };
@@ -102,7 +102,7 @@ pub(crate) fn threads_words(name: &str, tid: Option<u32>, threads: u64, times: &
 }
 
 /// `left` and `right` at the two ends of a line.
-pub(super) fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, columns: usize) -> Line<'static> {
+pub(crate) fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, columns: usize) -> Line<'static> {
     let used: usize = left.iter().chain([&right]).map(Span::width).sum();
     let mut spans = left;
     spans.push(Span::raw(" ".repeat(columns.saturating_sub(used))));

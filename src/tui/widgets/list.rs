@@ -3,27 +3,27 @@
 use crate::tui::app::action::Action;
 
 /// The selected row, and the first one on the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ListState {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct ListState {
     /// The selected row.
-    pub cursor: usize,
+    pub(crate) cursor: usize,
     /// The first row on the screen.
-    pub offset: usize,
+    pub(crate) offset: usize,
 }
 
 impl ListState {
     /// The selected row of `count`.
-    pub fn cursor(&self, count: usize) -> usize {
+    pub(crate) fn cursor(&self, count: usize) -> usize {
         self.cursor.min(count.saturating_sub(1))
     }
 
     /// The first row of `count` that is shown in `height` rows: no row stays empty that could be filled.
-    pub fn offset(&self, count: usize, height: usize) -> usize {
+    pub(crate) fn offset(&self, count: usize, height: usize) -> usize {
         self.offset.min(count.saturating_sub(height))
     }
 
     /// Moves as `action` says among `count` rows of which `height` are shown; false when it does not move a list.
-    pub fn update(&mut self, action: &Action, count: usize, height: usize) -> bool {
+    pub(crate) fn update(&mut self, action: &Action, count: usize, height: usize) -> bool {
         let at = self.cursor(count);
         let page = height.saturating_sub(1).max(1);
         let half = (height / 2).max(1);
@@ -49,20 +49,20 @@ impl ListState {
     }
 
     /// Selects a row, and shows it.
-    pub fn select(&mut self, row: usize, count: usize, height: usize) {
+    pub(crate) fn select(&mut self, row: usize, count: usize, height: usize) {
         self.cursor = row.min(count.saturating_sub(1));
         let first = (self.cursor + 1).saturating_sub(height.max(1));
         self.offset = self.offset(count, height).clamp(first, self.cursor);
     }
 
     /// Selects a row that has moved in the list, in its place on the screen.
-    pub fn follow(&mut self, row: usize) {
+    pub(crate) fn follow(&mut self, row: usize) {
         self.offset = (self.offset + row).saturating_sub(self.cursor);
         self.cursor = row;
     }
 
     /// The row at the `line`-th line of those that are shown.
-    pub fn row_at(&self, line: usize, count: usize, height: usize) -> Option<usize> {
+    pub(crate) fn row_at(&self, line: usize, count: usize, height: usize) -> Option<usize> {
         let row = self.offset(count, height) + line;
         (line < height && row < count).then_some(row)
     }

@@ -1,11 +1,10 @@
 //! What several views draw: tables, lists, lines, help, colours, the frame of the screen around a view.
 
-pub mod help;
+pub(crate) mod areas;
+pub(crate) mod help;
 pub(crate) mod last_lines;
-pub mod line;
-pub mod list;
+pub(crate) mod line;
+pub(crate) mod list;
 pub(crate) mod palette;
-pub(crate) mod samples_list;
-pub mod screen;
-pub mod table;
-pub mod theme;
+pub(crate) mod table;
+pub(crate) mod theme;

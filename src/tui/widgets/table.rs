@@ -9,37 +9,37 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 /// Columns in front of the first cell: the mark of the selected row.
-pub const MARK_COLUMNS: usize = 2;
+pub(crate) const MARK_COLUMNS: usize = 2;
 /// Columns between cells.
 const GAP: usize = 2;
 
 /// One column of a table; `Id` says what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column<Id> {
+pub(crate) struct TableColumn<Id> {
     /// What it holds.
-    pub id: Id,
+    pub(crate) id: Id,
     /// What stands above it.
-    pub heading: &'static str,
+    pub(crate) heading: &'static str,
     /// Columns of the screen that it takes; the flexible one takes at least this.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Its cells end at its right edge.
-    pub is_number: bool,
+    pub(crate) is_number: bool,
     /// Of the columns that can be left out, the one of the highest rank goes first; 0 always stays.
-    pub rank: u8,
+    pub(crate) rank: u8,
 }
 
 /// The columns that fit, each with its first cell on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed<Id> {
-    columns: Vec<(usize, Column<Id>)>,
+pub(crate) struct PlacedColumns<Id> {
+    columns: Vec<(usize, TableColumn<Id>)>,
 }
 
-impl<Id: Copy + PartialEq> Placed<Id> {
+impl<Id: Copy + PartialEq> PlacedColumns<Id> {
     /// Leaves columns out until the rest fits into `width`; what is left over then widens the column `flexible`, but not
     /// past `most`.
-    pub fn new(columns: Vec<Column<Id>>, width: usize, flexible: Id, most: usize) -> Self {
+    pub(crate) fn new(columns: Vec<TableColumn<Id>>, width: usize, flexible: Id, most: usize) -> Self {
         let mut kept = columns;
-        let used = |kept: &[Column<Id>]| {
+        let used = |kept: &[TableColumn<Id>]| {
             MARK_COLUMNS + kept.iter().map(|column| column.width + GAP).sum::<usize>().saturating_sub(GAP)
         };
         while used(&kept) > width {
@@ -58,21 +58,22 @@ impl<Id: Copy + PartialEq> Placed<Id> {
             placed.push((x, column));
             x += column.width + GAP;
         }
-        Placed { columns: placed }
+        PlacedColumns { columns: placed }
     }
 
     /// Whether a column is there.
-    pub fn has(&self, id: Id) -> bool {
+    pub(crate) fn has(&self, id: Id) -> bool {
         self.columns.iter().any(|(_, column)| column.id == id)
     }
 
     /// The columns.
-    pub fn iter(&self) -> impl Iterator<Item = &Column<Id>> {
+    #[cfg(test)]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &TableColumn<Id>> {
         self.columns.iter().map(|(_, column)| column)
     }
 
     /// The column whose heading is `x` cells from the left.
-    pub fn at(&self, x: usize) -> Option<Id> {
+    pub(crate) fn at(&self, x: usize) -> Option<Id> {
         let found =
             self.columns.iter().find(|(start, column)| (*start..start + column.width + 1).contains(&x));
         found.map(|(_, column)| column.id)
@@ -80,13 +81,13 @@ impl<Id: Copy + PartialEq> Placed<Id> {
 }
 
 /// A cell: its text, which must be safe, and how it looks.
-pub type Cell = (String, Style);
+pub(crate) type Cell = (String, Style);
 
 /// Draws the headings into the first row of `area` and below them the rows that are shown of `count`.
-pub fn draw<Id: Copy + PartialEq>(
+pub(crate) fn draw<Id: Copy + PartialEq>(
     buffer: &mut Buffer,
     area: Rect,
-    placed: &Placed<Id>,
+    placed: &PlacedColumns<Id>,
     list: (ListState, usize),
     theme: &Theme,
     heading: impl Fn(Id, &'static str) -> String,
@@ -117,7 +118,7 @@ pub fn draw<Id: Copy + PartialEq>(
 }
 
 /// The heading of the column that a table is sorted by says in which direction.
-pub fn sorted_heading(text: &str, is_sorted: bool, is_reversed: bool) -> String {
+pub(crate) fn sorted_heading(text: &str, is_sorted: bool, is_reversed: bool) -> String {
     match (is_sorted, is_reversed) {
         (true, false) => format!("{text}v"),
         (true, true) => format!("{text}^"),
@@ -127,16 +128,16 @@ pub fn sorted_heading(text: &str, is_sorted: bool, is_reversed: bool) -> String 
 
 /// Where a table is drawn, and how many rows it has.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame {
+pub(crate) struct Frame {
     /// With the headings.
-    pub area: Rect,
+    pub(crate) area: Rect,
     /// All rows, on the screen or not.
-    pub count: usize,
+    pub(crate) count: usize,
 }
 
 /// What came of an action in a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum TableEvent {
     /// A row was selected, or other rows came onto the screen.
     Moved,
     /// The selected row is to be opened.
@@ -147,28 +148,28 @@ pub enum Event {
 
 impl Frame {
     /// Rows that are shown, below the headings.
-    pub fn rows(self) -> usize {
+    pub(crate) fn rows(self) -> usize {
         usize::from(self.area.height).saturating_sub(1)
     }
 
     /// Does what `action` means in any table; `None` when it means nothing.
-    pub fn update(self, list: &mut ListState, action: &Action) -> Option<Event> {
+    pub(crate) fn update(self, list: &mut ListState, action: &Action) -> Option<TableEvent> {
         match action {
-            Action::Enter => return Some(Event::Opened),
+            Action::Enter => return Some(TableEvent::Opened),
             Action::Click(at) | Action::DoubleClick(at) => {
                 let line = usize::from(at.y.checked_sub(self.area.y).filter(|_| self.area.contains(*at))?);
                 let Some(line) = line.checked_sub(1) else {
-                    return Some(Event::Heading((at.x - self.area.x).into()));
+                    return Some(TableEvent::Heading((at.x - self.area.x).into()));
                 };
                 list.select(list.row_at(line, self.count, self.rows())?, self.count, self.rows());
                 if matches!(action, Action::DoubleClick(_)) {
-                    return Some(Event::Opened);
+                    return Some(TableEvent::Opened);
                 }
             }
             _ if !list.update(action, self.count, self.rows()) => return None,
             _ => {}
         }
-        Some(Event::Moved)
+        Some(TableEvent::Moved)
     }
 }
 
@@ -177,7 +178,7 @@ fn put<Id>(
     area: Rect,
     y: u16,
     x: usize,
-    column: &Column<Id>,
+    column: &TableColumn<Id>,
     (text, style): Cell,
     theme: &Theme,
 ) {
@@ -189,7 +190,7 @@ fn put<Id>(
 }
 
 /// `values` as a row of bars, the largest full.
-pub fn bars(values: &[u64], theme: &Theme) -> String {
+pub(crate) fn bars(values: &[u64], theme: &Theme) -> String {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let full = theme.glyphs.bars.len() as u128 - 1;
     let level = |value: &u64| {
@@ -211,13 +212,13 @@ mod tests {
         let mut list = ListState { cursor: 0, offset: 3 };
         let at = Position::new;
         assert_eq!(frame.rows(), 4);
-        assert_eq!(frame.update(&mut list, &Action::Click(at(7, 3))), Some(Event::Heading(5)));
-        assert_eq!(frame.update(&mut list, &Action::Click(at(7, 5))), Some(Event::Moved));
+        assert_eq!(frame.update(&mut list, &Action::Click(at(7, 3))), Some(TableEvent::Heading(5)));
+        assert_eq!(frame.update(&mut list, &Action::Click(at(7, 5))), Some(TableEvent::Moved));
         assert_eq!(list.cursor, 4);
-        assert_eq!(frame.update(&mut list, &Action::DoubleClick(at(7, 4))), Some(Event::Opened));
+        assert_eq!(frame.update(&mut list, &Action::DoubleClick(at(7, 4))), Some(TableEvent::Opened));
         assert_eq!(list.cursor, 3);
-        assert_eq!(frame.update(&mut list, &Action::Down), Some(Event::Moved));
-        assert_eq!((list.cursor, frame.update(&mut list, &Action::Enter)), (4, Some(Event::Opened)));
+        assert_eq!(frame.update(&mut list, &Action::Down), Some(TableEvent::Moved));
+        assert_eq!((list.cursor, frame.update(&mut list, &Action::Enter)), (4, Some(TableEvent::Opened)));
         for outside in [at(1, 5), at(7, 2), at(7, 8), at(22, 5)] {
             assert_eq!(frame.update(&mut list, &Action::Click(outside)), None, "{outside}");
         }
@@ -225,8 +226,8 @@ mod tests {
         assert_eq!(list.cursor, 4);
     }
 
-    fn columns() -> Vec<Column<char>> {
-        let column = |id, width, is_number, rank| Column { id, heading: "H", width, is_number, rank };
+    fn columns() -> Vec<TableColumn<char>> {
+        let column = |id, width, is_number, rank| TableColumn { id, heading: "H", width, is_number, rank };
         vec![
             column('a', 6, true, 0),
             column('b', 5, true, 3),
@@ -237,8 +238,9 @@ mod tests {
 
     #[test]
     fn columns_go_by_their_rank() {
-        let ids =
-            |width| Placed::new(columns(), width, 'n', 99).iter().map(|column| column.id).collect::<String>();
+        let ids = |width| {
+            PlacedColumns::new(columns(), width, 'n', 99).iter().map(|column| column.id).collect::<String>()
+        };
         assert_eq!(ids(80), "abnt");
         assert_eq!(ids(40), "abn");
         assert_eq!(ids(26), "an");
@@ -247,7 +249,7 @@ mod tests {
 
     #[test]
     fn one_column_takes_what_is_left() {
-        let placed = Placed::new(columns(), 50, 'n', 99);
+        let placed = PlacedColumns::new(columns(), 50, 'n', 99);
         let widths: Vec<usize> = placed.iter().map(|column| column.width).collect();
         assert_eq!(widths, [6, 5, 21, 10]);
         assert_eq!(placed.columns.iter().map(|(x, _)| *x).collect::<Vec<_>>(), [2, 10, 17, 40]);
@@ -255,7 +257,7 @@ mod tests {
             (placed.at(3), placed.at(20), placed.at(45), placed.at(0)),
             (Some('a'), Some('n'), Some('t'), None)
         );
-        let narrow = Placed::new(columns(), 50, 'n', 15);
+        let narrow = PlacedColumns::new(columns(), 50, 'n', 15);
         assert_eq!(narrow.iter().map(|column| column.width).collect::<Vec<_>>(), [6, 5, 15, 10]);
     }
 }

@@ -29,7 +29,7 @@ pub enum ColorDepth {
 
 impl ColorDepth {
     /// As the environment says.
-    pub fn of_environment(when: ColorWhen, variable: impl Fn(&str) -> Option<String>) -> Self {
+    pub(crate) fn of_environment(when: ColorWhen, variable: impl Fn(&str) -> Option<String>) -> Self {
         let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
         let is_plain = is_set("NO_COLOR") || term == "dumb";
@@ -53,29 +53,29 @@ impl ColorDepth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Glyphs {
     /// The left edge of a box.
-    pub edge: &'static str,
+    pub(crate) edge: &'static str,
     /// Stands for what is cut.
-    pub ellipsis: &'static str,
+    pub(crate) ellipsis: &'static str,
     /// A horizontal line.
-    pub rule: &'static str,
+    pub(crate) rule: &'static str,
     /// Bars of rising height, the first empty.
-    pub bars: [&'static str; 9],
+    pub(crate) bars: [&'static str; 9],
     /// Shades of rising darkness, the first empty.
-    pub shades: [&'static str; 5],
+    pub(crate) shades: [&'static str; 5],
     /// Blocked.
-    pub dot: &'static str,
+    pub(crate) dot: &'static str,
     /// Between the steps of a path.
-    pub step: &'static str,
+    pub(crate) step: &'static str,
     /// Plus or minus.
-    pub plus_minus: &'static str,
+    pub(crate) plus_minus: &'static str,
     /// How many of something.
-    pub times: &'static str,
+    pub(crate) times: &'static str,
     /// Stands between facts.
-    pub separator: &'static str,
+    pub(crate) separator: &'static str,
     /// The function in the middle.
-    pub pivot: &'static str,
+    pub(crate) pivot: &'static str,
     /// Corners and sides of a frame: top left, top right, bottom left, bottom right, side.
-    pub frame: [&'static str; 5],
+    pub(crate) frame: [&'static str; 5],
 }
 
 impl Glyphs {
@@ -96,7 +96,7 @@ impl Glyphs {
     };
 
     /// For all others.
-    pub const ASCII: Glyphs = Glyphs {
+    pub(crate) const ASCII: Glyphs = Glyphs {
         edge: "|",
         ellipsis: "..",
         rule: "-",
@@ -125,7 +125,7 @@ pub struct Theme {
 
 impl Theme {
     /// Looks at the environment, and asks the terminal for its background. Before anything else reads from it.
-    pub fn of_terminal(color: ColorWhen, ascii: bool) -> Self {
+    pub(crate) fn of_terminal(color: ColorWhen, ascii: bool) -> Self {
         let variable = |name: &str| std::env::var(name).ok();
         let depth = ColorDepth::of_environment(color, variable);
         let glyphs =
@@ -135,12 +135,12 @@ impl Theme {
     }
 
     /// Whether names may hold more than ASCII.
-    pub fn is_ascii(&self) -> bool {
+    pub(crate) fn is_ascii(&self) -> bool {
         self.glyphs.edge == Glyphs::ASCII.edge
     }
 
     /// `text`, which must be safe, in at most `columns` columns and in characters that the terminal can show.
-    pub fn fit(&self, text: &str, columns: usize) -> String {
+    pub(crate) fn fit(&self, text: &str, columns: usize) -> String {
         if !self.is_ascii() {
             return safe_text::fit_tail(text, columns).into_owned();
         }
@@ -153,7 +153,7 @@ impl Theme {
     }
 
     /// The same, but what is cut is the start: of a place in a file the end says more.
-    pub fn fit_end(&self, text: &str, columns: usize) -> String {
+    pub(crate) fn fit_end(&self, text: &str, columns: usize) -> String {
         if !self.is_ascii() {
             return safe_text::fit_end(text, columns).into_owned();
         }
@@ -180,7 +180,7 @@ impl Theme {
     }
 
     /// A box of this kind; `name` gives the lightness.
-    pub fn kind(&self, kind: LabelKind, is_waiting: bool, name: &str) -> Style {
+    pub(crate) fn kind(&self, kind: LabelKind, is_waiting: bool, name: &str) -> Style {
         let hue = Hue::of(kind, is_waiting);
         match self.depth {
             ColorDepth::None => Style::new(),
@@ -197,7 +197,7 @@ impl Theme {
 
     /// What is selected: `style` turned round; on a dark background black on white, since a box turned round would be a hole in
     /// the picture.
-    pub fn selected(&self, style: Style) -> Style {
+    pub(crate) fn selected(&self, style: Style) -> Style {
         let (white, black) = match self.depth {
             ColorDepth::None => return style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
             _ if self.is_light => return style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
@@ -209,7 +209,7 @@ impl Theme {
     }
 
     /// What a search matches.
-    pub fn matched(&self, style: Style) -> Style {
+    pub(crate) fn matched(&self, style: Style) -> Style {
         let style = style.add_modifier(Modifier::UNDERLINED);
         match self.depth {
             ColorDepth::True => style.bg(rgb_color(MATCH)).fg(text_on(MATCH)),
@@ -220,17 +220,17 @@ impl Theme {
     }
 
     /// Headings, and the open tab.
-    pub fn heading(&self) -> Style {
+    pub(crate) fn heading(&self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
     /// What matters less.
-    pub fn faint(&self) -> Style {
+    pub(crate) fn faint(&self) -> Style {
         if self.depth == ColorDepth::None { Style::new() } else { Style::new().add_modifier(Modifier::DIM) }
     }
 
     /// Something to take note of.
-    pub fn note(&self) -> Style {
+    pub(crate) fn note(&self) -> Style {
         match (self.depth, self.is_light) {
             (ColorDepth::None, _) => Style::new().add_modifier(Modifier::BOLD),
             (ColorDepth::True, true) => {
@@ -243,12 +243,12 @@ impl Theme {
     }
 
     /// A bar or a shade of running time.
-    pub fn running(&self) -> Style {
+    pub(crate) fn running(&self) -> Style {
         self.ink(Hue::PROGRAM)
     }
 
     /// A bar or a shade of waiting time.
-    pub fn waiting(&self) -> Style {
+    pub(crate) fn waiting(&self) -> Style {
         self.ink(Hue::LOCK)
     }
 

@@ -3,7 +3,7 @@
 //! A function saves x29 and the return address side by side, mostly; where it has not yet, or need not,
 //! the return address is in x30. What a rule cannot say becomes [`Rule::USER`].
 
-use super::architecture::Architecture;
+use crate::elf::Architecture;
 use crate::unwind::rule::Rule;
 use crate::unwind::table::cfi_row::Row;
 use gimli::{AArch64, CfaRule, RegisterRule};

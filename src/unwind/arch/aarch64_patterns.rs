@@ -11,15 +11,15 @@
 //! A root is claimed only where bytes prove it.
 
 use super::aarch64_prologue::follow;
-use super::architecture::Architecture;
+use crate::elf::Architecture;
+use crate::elf::{ElfImage, Section, Segment};
 use crate::unwind::code::bytes::{CodeBytes, code_ranges, gaps};
 use crate::unwind::code::function_starts::for_each_function;
-use crate::unwind::code::patterns::{KnownCode, add_pattern, make_disjoint, program_start};
-use crate::unwind::elf::image::{ElfImage, Section, Segment};
-use crate::unwind::elf::limits::Limits;
+use crate::unwind::code::known::{KnownCode, add_pattern, make_disjoint, program_start};
+use crate::unwind::limits::Limits;
 use crate::unwind::rule::Rule;
-use crate::unwind::table::compile::Span;
 use crate::unwind::table::sequence::{Sequence, is_covered};
+use crate::unwind::table::span::Span;
 
 /// `mov x29, #0`
 const CLEAR_FRAME_POINTER: u32 = 0xd280_001d;
@@ -69,7 +69,7 @@ pub(crate) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
         add_go(&mut known, image, limits);
     } else {
         if image.entry() != 0 && !is_covered(image.entry()) {
-            known.fills.extend(entry_code(image, limits));
+            known.fills.extend(entry_code(image));
         }
         known.overrides.extend(program_start(image, covered));
         follow_functions(&mut known.fills, image, &is_covered, limits);
@@ -77,12 +77,12 @@ pub(crate) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
     for name in [&b".plt"[..], b".iplt"] {
         for section in image.sections().iter().filter(|section| section.name == name) {
             if !is_covered(section.address) {
-                add_linkage_table(&mut known.fills, image, section, limits);
+                add_linkage_table(&mut known.fills, image, section);
             }
         }
     }
     for sequence in covered.iter().filter(|s| RESOLVER_BYTES.contains(&(s.end - s.start))) {
-        let Ok(bytes) = image.read_address(sequence.start, sequence.end - sequence.start, limits) else {
+        let Ok(bytes) = image.read_address(sequence.start, sequence.end - sequence.start) else {
             continue;
         };
         known.overrides.extend(resolver(sequence.start, &words(&bytes)).into_iter().flatten());
@@ -91,7 +91,7 @@ pub(crate) fn find(image: &ElfImage, code: &[Segment], covered: &[Sequence], lim
     for (start, end) in gaps(&code_ranges(image, code), covered) {
         let size = (end - start).min(budget).min(bytes_in_file(image, start));
         budget -= size;
-        let Ok(bytes) = image.read_address(start, size, limits) else { continue };
+        let Ok(bytes) = image.read_address(start, size) else { continue };
         let code = CodeBytes { start, bytes };
         add_pattern(&mut known.overrides, &code, &SIGNAL_RETURN, |at| {
             // From one byte before, because handlers' return addresses are looked up there.
@@ -151,17 +151,17 @@ fn follow_functions(
             return;
         }
         budget -= size;
-        let Ok(bytes) = image.read_address(start, size, limits) else { continue };
+        let Ok(bytes) = image.read_address(start, size) else { continue };
         spans.extend(follow(start, &words(&bytes)).into_iter().flatten());
     }
 }
 
 /// The entry point, if it clears the frame pointer and the return address first: nothing called it. Holds up
 /// to where it jumps away, or to the second of two calls in a row: that is `abort`.
-fn entry_code(image: &ElfImage, limits: &Limits) -> Option<Span> {
+fn entry_code(image: &ElfImage) -> Option<Span> {
     let start = image.entry();
     let size = MAX_ENTRY_BYTES.min(bytes_in_file(image, start));
-    let words = words(&image.read_address(start, size, limits).ok()?);
+    let words = words(&image.read_address(start, size).ok()?);
     let first = words.iter().position(|word| *word != NOP && !BTI.contains(word))?;
     match words.get(first..first + 2)? {
         [CLEAR_FRAME_POINTER, CLEAR_LINK] | [CLEAR_LINK, CLEAR_FRAME_POINTER] => {}
@@ -198,9 +198,9 @@ fn resolver(start: u64, words: &[u32]) -> Option<[Span; 4]> {
 
 /// Entries of a linkage table jump on with nothing pushed; the first, which calls the dynamic linker, pushes
 /// x16 and the return address.
-fn add_linkage_table(spans: &mut Vec<Span>, image: &ElfImage, section: &Section, limits: &Limits) {
+fn add_linkage_table(spans: &mut Vec<Span>, image: &ElfImage, section: &Section) {
     let (start, end) = (section.address, section.address.saturating_add(section.size));
-    let Ok(bytes) = image.read_address(start, section.size.min(16), limits) else { return };
+    let Ok(bytes) = image.read_address(start, section.size.min(16)) else { return };
     let words = words(&bytes);
     let Some(first) = words.iter().position(|word| *word != NOP && !BTI.contains(word)) else { return };
     let is_page_address = |word: u32| word & 0x9f00_001f == 0x9000_0010; // adrp x16, …

@@ -6,9 +6,9 @@
 //!
 //! Encodings: Arm Architecture Reference Manual for A-profile, C4.1.
 
-use super::architecture::Architecture;
+use crate::elf::Architecture;
 use crate::unwind::rule::Rule;
-use crate::unwind::table::compile::Span;
+use crate::unwind::table::span::Span;
 
 const SP: u32 = Architecture::Aarch64.stack_pointer() as u32;
 const FP: u32 = Architecture::Aarch64.frame_pointer() as u32;
@@ -26,14 +26,14 @@ enum Kept {
 
 /// What is known before an instruction runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct State {
+struct PrologueState {
     /// Bytes from the stack pointer up to the CFA.
     depth: i32,
     frame_pointer: Kept,
     link: Kept,
 }
 
-impl State {
+impl PrologueState {
     const ENTRY: Self = Self { depth: 0, frame_pointer: Kept::InRegister, link: Kept::InRegister };
 
     fn rule(self) -> Option<Rule> {
@@ -249,7 +249,7 @@ fn sign_extended(value: u32, bits: u32) -> i32 {
 }
 
 /// Where control may go after an instruction.
-enum Next {
+enum PrologueStep {
     /// Only on, with the registers changed as the instruction says.
     On,
     /// On, after a call.
@@ -262,31 +262,31 @@ enum Next {
     Away,
 }
 
-fn next(word: u32) -> Next {
+fn next(word: u32) -> PrologueStep {
     let is = |mask: u32, value: u32| word & mask == value;
     if is(0xfc00_0000, 0x9400_0000) || is(0xffff_fc1f, 0xd63f_0000) || is(0xfeff_f800, 0xd63f_0800) {
-        return Next::Call;
+        return PrologueStep::Call;
     }
     if is(0xfc00_0000, 0x1400_0000) {
-        return Next::Jump(sign_extended(word & 0x3ff_ffff, 26));
+        return PrologueStep::Jump(sign_extended(word & 0x3ff_ffff, 26));
     }
     if is(0xff00_0000, 0x5400_0000) || is(0x7e00_0000, 0x3400_0000) {
-        return Next::Branch(sign_extended(word >> 5 & 0x7_ffff, 19));
+        return PrologueStep::Branch(sign_extended(word >> 5 & 0x7_ffff, 19));
     }
     if is(0x7e00_0000, 0x3600_0000) {
-        return Next::Branch(sign_extended(word >> 5 & 0x3fff, 14));
+        return PrologueStep::Branch(sign_extended(word >> 5 & 0x3fff, 14));
     }
     // Other branches to a register (returns among them), brk, hlt, and what is no instruction.
     let is_system_call = is(0xffe0_001f, 0xd400_0001);
     let is_away = is(0xfe00_0000, 0xd600_0000) || is(0xff00_0000, 0xd400_0000) || is(0xffff_0000, 0);
-    if is_away && !is_system_call { Next::Away } else { Next::On }
+    if is_away && !is_system_call { PrologueStep::Away } else { PrologueStep::On }
 }
 
 /// The rules of a function's instructions, as far as they are reached; `None` where it does something to
 /// its stack that is not understood.
 pub(crate) fn follow(start: u64, words: &[u32]) -> Option<Vec<Span>> {
-    let mut states: Vec<Option<State>> = vec![None; words.len()];
-    let mut waiting = vec![(0usize, State::ENTRY)];
+    let mut states: Vec<Option<PrologueState>> = vec![None; words.len()];
+    let mut waiting = vec![(0usize, PrologueState::ENTRY)];
     while let Some((index, state)) = waiting.pop() {
         let Some(known) = states.get_mut(index) else { continue };
         match known {
@@ -297,23 +297,23 @@ pub(crate) fn follow(start: u64, words: &[u32]) -> Option<Vec<Span>> {
         let word = words[index];
         let target = |distance: i32| index.checked_add_signed(distance as isize);
         match next(word) {
-            Next::On => waiting.push((index + 1, state.after(word)?)),
-            Next::Call => {
+            PrologueStep::On => waiting.push((index + 1, state.after(word)?)),
+            PrologueStep::Call => {
                 let mut after = state;
                 after.overwrite(LINK)?;
                 waiting.push((index + 1, after));
             }
-            Next::Branch(distance) => {
+            PrologueStep::Branch(distance) => {
                 waiting.push((index + 1, state));
                 waiting.extend(target(distance).map(|index| (index, state)));
             }
-            Next::Jump(distance) => waiting.extend(target(distance).map(|index| (index, state))),
-            Next::Away => {}
+            PrologueStep::Jump(distance) => waiting.extend(target(distance).map(|index| (index, state))),
+            PrologueStep::Away => {}
         }
     }
     let mut spans: Vec<Span> = Vec::new();
     for (index, state) in states.iter().enumerate() {
-        let Some(rule) = state.and_then(State::rule) else { continue };
+        let Some(rule) = state.and_then(PrologueState::rule) else { continue };
         let address = start + 4 * index as u64;
         match spans.last_mut() {
             Some(last) if last.end == address && last.rule == rule => last.end += 4,

@@ -3,6 +3,7 @@
 //! DWARF numbers: System V psABI for x86-64, figure 3.36; DWARF for the Arm 64-bit Architecture, 4.1.
 //! Signal frames: `struct rt_sigframe` of the Linux kernel for each.
 
+use crate::elf::Architecture;
 use gimli::{AArch64, Register, Vendor, X86_64};
 
 /// Registers of the processor that has most: x0 to x30 and sp.
@@ -14,36 +15,14 @@ pub const SIGNATURE_MASK_48_BITS: u64 = 0x007f_0000_0000_0000;
 /// The bits of a return address that pointer authentication may use, from an address near the upper end of
 /// the address space, such as one on a process's first stack: bit 54 down to the first that no address
 /// needs. User addresses have 36 to 52 bits, as the kernel was built (`arch/arm64/Kconfig`, `VA_BITS`).
-pub const fn signature_mask_of(highest_address: u64) -> u64 {
+pub(crate) const fn signature_mask_of(highest_address: u64) -> u64 {
     let bits = u64::BITS - highest_address.leading_zeros();
     let bits = if bits < 36 { 36 } else { bits };
     let below_55 = (1 << 55) - 1;
     if bits >= 55 { 0 } else { below_55 & !((1 << bits) - 1) }
 }
 
-/// A processor whose code can be unwound.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Architecture {
-    /// x86-64.
-    #[default]
-    X86_64,
-    /// arm64.
-    Aarch64,
-}
-
 impl Architecture {
-    /// The processor that this program was built for.
-    pub const HOST: Self = if cfg!(target_arch = "aarch64") { Self::Aarch64 } else { Self::X86_64 };
-
-    /// The processor by ELF's number of it (`e_machine`).
-    pub fn of_elf_machine(machine: u16) -> Option<Self> {
-        match machine {
-            62 => Some(Self::X86_64),
-            183 => Some(Self::Aarch64),
-            _ => None,
-        }
-    }
-
     /// The stack pointer's number.
     pub const fn stack_pointer(self) -> u8 {
         match self {
@@ -78,7 +57,7 @@ impl Architecture {
 
     /// Whether a frame record (the saved frame pointer and the return address) lies at the upper end of
     /// its frame, so that its address tells the caller's stack pointer.
-    pub const fn frame_record_tells_stack_pointer(self) -> bool {
+    pub(crate) const fn frame_record_tells_stack_pointer(self) -> bool {
         matches!(self, Self::X86_64)
     }
 

@@ -4,4 +4,5 @@
 pub(crate) mod aarch64_cfi_rule;
 pub(crate) mod aarch64_patterns;
 pub(crate) mod aarch64_prologue;
-pub mod architecture;
+pub(crate) mod architecture;
+pub(crate) mod register_set;

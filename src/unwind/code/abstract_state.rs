@@ -6,10 +6,10 @@
 //! is unknown. Stores
 //! through other pointers are taken not to hit the slots where registers were saved, as in call frame information.
 
-use super::register_set::RegisterSet;
+use crate::unwind::arch::register_set::{RegisterSet, general, is_write};
 use crate::unwind::rule::{RBP, RSP, Rule};
 use iced_x86::{
-    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
+    Code, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind, Register, UsedMemory,
 };
 use std::ops::Deref;
 use std::rc::Rc;
@@ -20,26 +20,24 @@ const MAX_FRAME_BYTES: i32 = 1 << 30;
 const MAX_SLOTS: usize = 24;
 /// Bytes below rsp that signal handlers leave alone (x86-64 psABI).
 const RED_ZONE_BYTES: i32 = 128;
-/// The base that stands for the CFA.
+/// The base that means the CFA.
 const CFA: u32 = 0;
-/// Marks the bases of stack pointers behind calls of functions that may have taken their arguments.
+/// Marks the bases of stack pointers after calls of functions that may have taken their arguments.
 const BEHIND_CALL: u32 = 1 << 31;
 /// Where a caller leaves the return address, and where rules look for it.
-const RETURN_ADDRESS: Place = Place { base: CFA, offset: -8 };
-/// iced-x86's order of the general registers (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 …) in DWARF numbers.
-const DWARF: [u8; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+const RETURN_ADDRESS: StackPlace = StackPlace { base: CFA, offset: -8 };
 /// Registers that a called function may change, by DWARF number: rax, rdx, rcx, rsi, rdi, r8 to r11.
 const CALLER_SAVED: [usize; 9] = [0, 1, 2, 4, 5, 8, 9, 10, 11];
 
 /// A stack address: a base, and bytes from there. Base 0 is the CFA; any other is what the stack pointer became at
 /// the instruction with that number, marked by [`BEHIND_CALL`] if that is a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct Place {
+struct StackPlace {
     base: u32,
     offset: i32,
 }
 
-impl Place {
+impl StackPlace {
     fn plus(self, bytes: i64) -> Option<Self> {
         let offset = i32::try_from(i64::from(self.offset).checked_add(bytes)?).ok()?;
         (offset.unsigned_abs() < MAX_FRAME_BYTES.unsigned_abs()).then_some(Self { offset, ..self })
@@ -50,13 +48,13 @@ impl Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Value {
     Unknown,
-    Stack(Place),
+    Stack(StackPlace),
     CallersRbp,
     ReturnAddress,
 }
 
 impl Value {
-    fn place(self) -> Option<Place> {
+    fn place(self) -> Option<StackPlace> {
         match self {
             Self::Stack(place) => Some(place),
             Self::Unknown | Self::CallersRbp | Self::ReturnAddress => None,
@@ -73,7 +71,7 @@ impl Value {
 pub(crate) enum Callees {
     /// They take off their return address, as the psABI says.
     TakeReturnAddress,
-    /// They may take off their arguments too, as V8's built-in functions do: behind a call nothing is known about rsp.
+    /// They may take off their arguments too, as V8's built-in functions do: after a call nothing is known about rsp.
     MayTakeArguments,
 }
 
@@ -86,7 +84,7 @@ pub(crate) struct Facts {
     /// By DWARF number.
     registers: [Value; 16],
     /// Saved values of interest, by place.
-    slots: Vec<(Place, Value)>,
+    slots: Vec<(StackPlace, Value)>,
 }
 
 /// What a return instruction says about the way that led to it.
@@ -147,17 +145,17 @@ impl AbstractFrame {
         }
     }
 
-    fn retain_slots(&mut self, is_kept: impl Fn(&(Place, Value)) -> bool) {
+    fn retain_slots(&mut self, is_kept: impl Fn(&(StackPlace, Value)) -> bool) {
         if !self.slots.iter().all(&is_kept) {
             Rc::make_mut(&mut self.0).slots.retain(is_kept);
         }
     }
 
-    fn rsp(&self) -> Option<Place> {
+    fn rsp(&self) -> Option<StackPlace> {
         self.registers[usize::from(RSP)].place()
     }
 
-    fn slot(&self, place: Place) -> Value {
+    fn slot(&self, place: StackPlace) -> Value {
         self.slots.iter().find(|(at, _)| *at == place).map_or(Value::Unknown, |(_, value)| *value)
     }
 
@@ -216,7 +214,7 @@ impl AbstractFrame {
         let rbp = self.registers[usize::from(RBP)];
         // The slot is preferred while it is on the stack, so that all of a function's body has one rule.
         let is_popped =
-            |at: &Place| self.rsp().is_some_and(|rsp| rsp.base == at.base && at.offset < rsp.offset);
+            |at: &StackPlace| self.rsp().is_some_and(|rsp| rsp.base == at.base && at.offset < rsp.offset);
         let slots = || self.slots.iter().filter(|(_, value)| *value == Value::CallersRbp);
         // Of several the highest: others are in the red zone of functions that jumped here.
         let mut of_frame = slots().rev().filter(|(at, _)| at.base == CFA);
@@ -243,7 +241,7 @@ impl AbstractFrame {
                 Value::Stack(_) => AtReturn::Contradiction,
                 Value::CallersRbp | Value::Unknown | Value::ReturnAddress => AtReturn::Consistent,
             },
-            Some(Place { base: CFA, .. }) => AtReturn::Contradiction,
+            Some(StackPlace { base: CFA, .. }) => AtReturn::Contradiction,
             _ => AtReturn::Unknown,
         }
     }
@@ -507,10 +505,10 @@ impl AbstractFrame {
                 self.set(other, Value::Unknown);
             }
         }
-        self.set(register, Value::Stack(Place { base: number, offset: 0 }));
+        self.set(register, Value::Stack(StackPlace { base: number, offset: 0 }));
     }
 
-    fn store(&mut self, place: Place, bytes: u64, value: Value) {
+    fn store(&mut self, place: StackPlace, bytes: u64, value: Value) {
         if bytes == 8 && value != Value::Unknown && self.slot(place) == value {
             return;
         }
@@ -527,7 +525,7 @@ impl AbstractFrame {
     }
 
     /// The place of an instruction's memory operand, if it is on the stack and known.
-    fn memory_place(&self, instruction: &Instruction) -> Option<Place> {
+    fn memory_place(&self, instruction: &Instruction) -> Option<StackPlace> {
         if instruction.memory_index() != Register::None || instruction.segment_prefix() != Register::None {
             return None;
         }
@@ -535,18 +533,9 @@ impl AbstractFrame {
         self.registers[base].place()?.plus(instruction.memory_displacement64().cast_signed())
     }
 
-    fn used_memory_place(&self, memory: &UsedMemory) -> Option<Place> {
+    fn used_memory_place(&self, memory: &UsedMemory) -> Option<StackPlace> {
         let base = general(memory.base())?;
         let is_plain = memory.index() == Register::None;
         is_plain.then(|| self.registers[base].place()?.plus(memory.displacement().cast_signed())).flatten()
     }
-}
-
-/// The DWARF number of a 64-bit general register.
-pub(crate) fn general(register: Register) -> Option<usize> {
-    register.is_gpr64().then(|| usize::from(DWARF[register.number() & 15]))
-}
-
-pub(super) fn is_write(access: OpAccess) -> bool {
-    matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
 }

@@ -1,8 +1,8 @@
 //! Ranges of a module's code, and their bytes.
 
-use crate::unwind::elf::image::{ElfImage, Section, Segment};
-use crate::unwind::table::compile::MAX_PADDING;
+use crate::elf::{ElfImage, Section, Segment};
 use crate::unwind::table::sequence::Sequence;
+use crate::unwind::table::span::MAX_PADDING;
 use object::elf;
 
 /// Linkage tables have rules of their own.
@@ -12,7 +12,7 @@ pub(super) const LINKAGE_TABLES: [&[u8]; 4] = [b".plt", b".plt.sec", b".plt.got"
 pub(super) const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
 /// Whether x86-64 code starts with `[endbr64]; [bnd] jmp *x(%rip)`, as the entries of linkage tables do.
-pub fn is_linkage_stub(code: &[u8]) -> bool {
+pub(crate) fn is_linkage_stub(code: &[u8]) -> bool {
     let code = code.strip_prefix(&ENDBR64).unwrap_or(code);
     code.starts_with(&[0xff, 0x25]) || code.starts_with(&[0xf2, 0xff, 0x25])
 }
@@ -32,7 +32,7 @@ impl CodeBytes {
         address.checked_sub(self.start).is_some_and(|distance| distance < self.bytes.len() as u64)
     }
 
-    /// The address behind the last byte.
+    /// The address after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.bytes.len() as u64)
     }
@@ -49,9 +49,9 @@ impl CodeBytes {
 
 /// Ranges of code in ascending order, without overlaps.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Code<'a>(pub(super) &'a [CodeBytes]);
+pub(crate) struct CodeSections<'a>(pub(crate) &'a [CodeBytes]);
 
-impl<'a> Code<'a> {
+impl<'a> CodeSections<'a> {
     /// The range that holds an address.
     pub(crate) fn holder(&self, address: u64) -> Option<&'a CodeBytes> {
         let after = self.0.partition_point(|code| code.start <= address);

@@ -1,12 +1,13 @@
 //! The instructions of one function, followed along all jumps from its first.
 
 use super::abstract_state::{AbstractFrame, AtReturn, Callees};
-use super::bytes::{Code as CodeRanges, CodeBytes, ENDBR64};
+use super::bytes::{CodeBytes, CodeSections, ENDBR64};
+use super::function_starts::{FunctionStart, fixed_address};
 use super::never_return::NeverReturn;
-use super::register_set::{RegisterSet, kept_by};
+use crate::unwind::arch::register_set::{RegisterSet, kept_by};
 use crate::unwind::rule::{Rule, RuleKind};
-use crate::unwind::table::compile::Span;
 use crate::unwind::table::sequence::Sequences;
+use crate::unwind::table::span::Span;
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
 };
@@ -19,16 +20,6 @@ const MAX_VISITS: usize = 400_000;
 
 /// Compilers that optimise align functions to so many bytes, and pad what lies before.
 const FUNCTION_ALIGNMENT: u64 = 16;
-
-/// Where one function starts, and what is known about that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct FunctionStart {
-    pub(crate) address: u64,
-    /// The address behind the function, where a symbol says it.
-    pub(crate) end: Option<u64>,
-    /// It is called, or a symbol says that it is a function. Otherwise some code takes its address.
-    pub(crate) is_certain: bool,
-}
 
 /// What following a function gave.
 #[derive(Debug, Default)]
@@ -49,7 +40,7 @@ pub(crate) struct Followed {
     pub(super) is_contradicted: bool,
     /// No way leads back to the caller.
     pub(super) never_returns: bool,
-    /// The address behind the instructions that follow its first one without a gap.
+    /// The address after the instructions that follow its first one without a gap.
     pub(super) runs_to: u64,
 }
 
@@ -67,7 +58,7 @@ pub(crate) struct ModuleFacts<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Surroundings<'a> {
     /// Code without entries.
-    pub(crate) code: &'a CodeRanges<'a>,
+    pub(crate) code: &'a CodeSections<'a>,
     /// The function starts that are certain: nothing flows into them.
     pub(crate) certain: &'a BTreeSet<u64>,
     /// The other ones that are known.
@@ -76,7 +67,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) facts: &'a ModuleFacts<'a>,
     /// Functions without names that never return.
     pub(super) never_return: &'a FxHashSet<u64>,
-    /// The function was followed before, and did not make sense: where a function may begin behind a call, it ends.
+    /// The function was followed before, and did not make sense: where a function may begin after a call, it ends.
     pub(super) is_repeated: bool,
 }
 
@@ -124,7 +115,7 @@ pub(super) fn follow_function(
     flow.finish()
 }
 
-struct Node {
+struct FlowNode {
     address: u64,
     frame: AbstractFrame,
     length: u8,
@@ -139,14 +130,14 @@ struct Node {
 struct Flow<'a> {
     start: &'a FunctionStart,
     surroundings: &'a Surroundings<'a>,
-    code: &'a CodeRanges<'a>,
+    code: &'a CodeSections<'a>,
     holder: &'a CodeBytes,
     certain: &'a BTreeSet<u64>,
     callees: Callees,
     /// Code from here on is another function's.
     limit: u64,
     decoder: Decoder<'a>,
-    nodes: Vec<Node>,
+    nodes: Vec<FlowNode>,
     by_address: FxHashMap<u64, u32>,
     /// Addresses after instructions that nothing falls through.
     ends: Vec<u64>,
@@ -435,7 +426,7 @@ impl Flow<'_> {
         let Some(node) = self.nodes.get_mut(index as usize) else {
             let is_guessed = self.is_guessing;
             let kept = RegisterSet::EMPTY;
-            self.nodes.push(Node { address, frame, length: 0, is_guessed, kept, is_waiting: false });
+            self.nodes.push(FlowNode { address, frame, length: 0, is_guessed, kept, is_waiting: false });
             self.wait(index);
             return;
         };
@@ -540,21 +531,4 @@ fn is_prologue(code: &[u8]) -> bool {
             | [0x48, 0x83 | 0x81, 0xec, ..]
             | [0xf3, 0x0f, 0x1e, 0xfa, ..]
     )
-}
-
-/// The number in an instruction that may be an address of code, as compilers write it into those of programs with fixed
-/// addresses.
-pub(super) fn fixed_address(instruction: &Instruction) -> Option<u64> {
-    match instruction.code() {
-        Code::Mov_r32_imm32 | Code::Mov_rm64_imm32 | Code::Mov_rm32_imm32 | Code::Mov_r64_imm64 => {
-            Some(instruction.immediate(1))
-        }
-        Code::Pushq_imm32 => Some(instruction.immediate(0)),
-        Code::Lea_r64_m if is_absolute(instruction) => Some(instruction.memory_displacement64()),
-        _ => None,
-    }
-}
-
-fn is_absolute(instruction: &Instruction) -> bool {
-    instruction.memory_base() == Register::None && instruction.memory_index() == Register::None
 }

@@ -1,18 +1,27 @@
 //! Where functions start in code without unwind entries.
 
-use super::bytes::{Code, CodeBytes};
-use super::control_flow::{FunctionStart, fixed_address};
-use crate::unwind::elf::fields::{Fields, c_string};
-use crate::unwind::elf::image::{ElfImage, Section};
-use crate::unwind::elf::limits::Limits;
+use super::bytes::{CodeBytes, CodeSections};
+use crate::elf::fields::{Fields, c_string};
+use crate::elf::{ElfImage, Section};
+use crate::unwind::limits::Limits;
 use crate::unwind::rule::{RSP, Rule};
 use crate::unwind::table::sequence::Sequences;
-use iced_x86::{Code as Operation, Decoder, DecoderOptions, Instruction};
+use iced_x86::{Code as Operation, Decoder, DecoderOptions, Instruction, Register};
 use object::elf;
 use rayon::prelude::*;
 
 /// A function's code that is decoded to see whether bytes that look like a call are one.
 const MAX_FUNCTION_BYTES: usize = 4 << 20;
+
+/// Where one function starts, and what is known about that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FunctionStart {
+    pub(crate) address: u64,
+    /// The address after the function, where a symbol says it.
+    pub(crate) end: Option<u64>,
+    /// It is called, or a symbol says that it is a function. Otherwise some code takes its address.
+    pub(crate) is_certain: bool,
+}
 
 /// What a code reference in a covered function leads to.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +39,7 @@ pub(super) fn from_covered_code(
     entries: &Sequences,
     has_fixed_addresses: bool,
 ) -> Vec<FunctionStart> {
-    let search = Search { gaps, entries, has_fixed_addresses };
+    let search = StartSearch { gaps, entries, has_fixed_addresses };
     let found: Vec<Vec<FunctionStart>> = entries
         .list
         .par_chunks(256)
@@ -38,7 +47,7 @@ pub(super) fn from_covered_code(
             let mut starts = Vec::new();
             let mut references = Vec::new();
             for function in functions {
-                let Some(bytes) = Code(code).bytes(function.start, function.end) else { continue };
+                let Some(bytes) = CodeSections(code).bytes(function.start, function.end) else { continue };
                 references.clear();
                 search.find_references(bytes, function.start, &mut references);
                 if !references.is_empty() && bytes.len() <= MAX_FUNCTION_BYTES {
@@ -53,13 +62,13 @@ pub(super) fn from_covered_code(
 
 /// What is looked for in the code of functions with entries.
 #[derive(Clone, Copy)]
-struct Search<'a> {
+struct StartSearch<'a> {
     gaps: &'a [CodeBytes],
     entries: &'a Sequences,
     has_fixed_addresses: bool,
 }
 
-impl Search<'_> {
+impl StartSearch<'_> {
     /// Every place where four bytes, taken for a displacement behind a plausible opcode, lead into a gap.
     fn find_references(&self, bytes: &[u8], start: u64, references: &mut Vec<Reference>) {
         let (Some(first), Some(last)) = (self.gaps.first(), self.gaps.last()) else { return };
@@ -147,7 +156,6 @@ pub(super) fn from_relocations(
     image: &ElfImage,
     gaps: &[CodeBytes],
     max_entries: usize,
-    limits: &Limits,
 ) -> Vec<FunctionStart> {
     const ENTRY_BYTES: usize = 24;
     const RELATIVE: u32 = 8;
@@ -159,7 +167,7 @@ pub(super) fn from_relocations(
     for section in tables {
         let most = max_entries.saturating_mul(ENTRY_BYTES) as u64;
         let section = Section { size: section.size.min(most), ..section.clone() };
-        let Ok(bytes) = image.section_bytes(&section, limits) else { continue };
+        let Ok(bytes) = image.section_bytes(&section) else { continue };
         for entry in bytes.chunks_exact(ENTRY_BYTES).map(Fields) {
             if entry.u32(8) == Some(RELATIVE)
                 && let Some(address) = entry.u64(16)
@@ -172,7 +180,7 @@ pub(super) fn from_relocations(
     // In programs with fixed addresses they are just there.
     let arrays = image.sections().iter().filter(|s| matches!(&s.name[..], b".init_array" | b".fini_array"));
     for section in arrays {
-        let Ok(bytes) = image.section_bytes(section, limits) else { continue };
+        let Ok(bytes) = image.section_bytes(section) else { continue };
         let words = bytes.chunks_exact(8).filter_map(|word| Fields(word).u64(0)).take(max_entries);
         starts.extend(words.filter(|address| is_in(gaps, *address)).map(|address| FunctionStart {
             address,
@@ -182,8 +190,8 @@ pub(super) fn from_relocations(
     }
     let packed = image.sections().iter().filter(|section| section.kind == elf::SHT_RELR.0);
     for section in packed {
-        let Ok(bytes) = image.section_bytes(section, limits) else { continue };
-        add_packed(image, &bytes, max_entries, limits, |address| {
+        let Ok(bytes) = image.section_bytes(section) else { continue };
+        add_packed(image, &bytes, max_entries, |address| {
             if is_in(gaps, address) {
                 starts.push(FunctionStart { address, end: None, is_certain: false });
             }
@@ -208,7 +216,7 @@ pub(super) fn from_fixed_data(image: &ElfImage, gaps: &[CodeBytes], limits: &Lim
         if budget == 0 {
             break;
         }
-        let Ok(bytes) = image.section_bytes(section, limits) else { continue };
+        let Ok(bytes) = image.section_bytes(section) else { continue };
         let words = bytes.chunks_exact(WORD_BYTES as usize).filter_map(|word| Fields(word).u64(0));
         let starts_in_gaps = words.filter(|address| is_in(gaps, *address));
         starts.extend(starts_in_gaps.map(|address| FunctionStart { address, end: None, is_certain: false }));
@@ -219,13 +227,7 @@ pub(super) fn from_fixed_data(image: &ElfImage, gaps: &[CodeBytes], limits: &Lim
 /// Visits what packed relative relocations put into the first `max_entries` words: it is there already, without the
 /// bias. An even entry is the address of a word; an odd one has a bit for each of the 63 words that follow it (System V
 /// gABI, "Relative Relocation Table").
-fn add_packed(
-    image: &ElfImage,
-    entries: &[u8],
-    max_entries: usize,
-    limits: &Limits,
-    mut visit: impl FnMut(u64),
-) {
+fn add_packed(image: &ElfImage, entries: &[u8], max_entries: usize, mut visit: impl FnMut(u64)) {
     const WORD_BYTES: u64 = 8;
     const WORDS_PER_BITMAP: u64 = 63;
     let (mut next, mut left) = (0u64, max_entries);
@@ -234,7 +236,7 @@ fn add_packed(
         let (first, mask) = if entry & 1 == 0 { (entry, 1) } else { (next, entry >> 1) };
         next = first.wrapping_add(WORD_BYTES * if entry & 1 == 0 { 1 } else { WORDS_PER_BITMAP });
         let words = u64::from(64 - mask.leading_zeros());
-        let Ok(bytes) = image.read_address(first, words * WORD_BYTES, limits) else { continue };
+        let Ok(bytes) = image.read_address(first, words * WORD_BYTES) else { continue };
         for (index, word) in bytes.chunks_exact(WORD_BYTES as usize).enumerate() {
             if mask >> index & 1 == 0 {
                 continue;
@@ -299,8 +301,8 @@ pub(crate) fn for_each_function(
         ..section.clone()
     };
     let names = image.sections().get(section.link as usize)?;
-    let symbols = image.section_bytes(&section, limits).ok()?;
-    let names = image.section_bytes(names, limits).ok()?;
+    let symbols = image.section_bytes(&section).ok()?;
+    let names = image.section_bytes(names).ok()?;
     for symbol in symbols.chunks_exact(SYMBOL_BYTES as usize).map(Fields) {
         let kind = symbol.0[4] & 15;
         let is_defined = symbol.u16(6) != Some(0);
@@ -315,4 +317,22 @@ pub(crate) fn for_each_function(
         }
     }
     Some(())
+}
+
+/// The number in an instruction that may be an address of code, as compilers write it into those of programs with fixed
+/// addresses.
+pub(super) fn fixed_address(instruction: &Instruction) -> Option<u64> {
+    match instruction.code() {
+        Operation::Mov_r32_imm32
+        | Operation::Mov_rm64_imm32
+        | Operation::Mov_rm32_imm32
+        | Operation::Mov_r64_imm64 => Some(instruction.immediate(1)),
+        Operation::Pushq_imm32 => Some(instruction.immediate(0)),
+        Operation::Lea_r64_m if is_absolute(instruction) => Some(instruction.memory_displacement64()),
+        _ => None,
+    }
+}
+
+fn is_absolute(instruction: &Instruction) -> bool {
+    instruction.memory_base() == Register::None && instruction.memory_index() == Register::None
 }

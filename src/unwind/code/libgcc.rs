@@ -20,7 +20,7 @@
 
 use super::bytes::CodeBytes;
 use crate::unwind::rule::{RBP, RSP, RaKind, RbpKind, Rule, RuleKind};
-use crate::unwind::table::compile::Span;
+use crate::unwind::table::span::Span;
 use iced_x86::{
     Code, Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
 };
@@ -209,7 +209,7 @@ mod tests {
         let mut other_end = CODE;
         other_end[0x21] = 0x58; // pop %rax
         let mut far_apart = CODE;
-        far_apart[0x14] = 0xd8; // the second word is no longer behind the first
+        far_apart[0x14] = 0xd8; // the second word is no longer after the first
         let mut of_any_size = CODE;
         of_any_size[4..8].copy_from_slice(&[0x48, 0x29, 0xc4, 0x90]); // sub %rax, %rsp
         for code in [other_end, far_apart, of_any_size] {

@@ -4,8 +4,7 @@
 //! rustc's has no unwind entry where panics abort.
 
 use super::bytes::ENDBR64;
-use crate::unwind::elf::image::ElfImage;
-use crate::unwind::elf::limits::Limits;
+use crate::elf::ElfImage;
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction, Register};
 
 /// glibc's `_start` up to where it loads arguments (sysdeps/x86_64/start.S): `xor %ebp, %ebp; mov %rdx, %r9; pop %rsi;
@@ -20,12 +19,12 @@ const MUSL_ARGUMENTS: [u8; 4] = [0x48, 0x8d, 0x57, 0x08];
 const MAX_BYTES: u64 = 96;
 
 /// The address of a program's `main`, if its entry point is one that is known.
-pub(crate) fn find(image: &ElfImage, limits: &Limits) -> Option<u64> {
+pub(crate) fn find(image: &ElfImage) -> Option<u64> {
     let entry = image.entry();
     if entry == 0 {
         return None;
     }
-    let code = read(image, entry, limits)?;
+    let code = read(image, entry)?;
     let body = code.strip_prefix(&ENDBR64[..]).unwrap_or(&code);
     if body.starts_with(&GLIBC_START) {
         return first_argument(&code, entry);
@@ -35,18 +34,18 @@ pub(crate) fn find(image: &ElfImage, limits: &Limits) -> Option<u64> {
     }
     let next = decode(&code, entry).find(is_end).filter(|call| call.code() == Code::Call_rel32_64)?;
     let start_c = next.near_branch_target();
-    let code = read(image, start_c, limits)?;
+    let code = read(image, start_c)?;
     let end = decode(&code, start_c).find(is_end)?.next_ip().wrapping_sub(start_c);
     let body = code.get(..usize::try_from(end).ok()?)?;
     body.windows(MUSL_ARGUMENTS.len()).any(|bytes| bytes == MUSL_ARGUMENTS).then_some(())?;
     first_argument(&code, start_c)
 }
 
-fn read(image: &ElfImage, address: u64, limits: &Limits) -> Option<Vec<u8>> {
+fn read(image: &ElfImage, address: u64) -> Option<Vec<u8>> {
     let holder =
         image.segments().iter().find(|s| s.address <= address && address - s.address < s.file_size)?;
     let size = (holder.file_size - (address - holder.address)).min(MAX_BYTES);
-    image.read_address(address, size, limits).ok()
+    image.read_address(address, size).ok()
 }
 
 fn decode(code: &[u8], start: u64) -> impl Iterator<Item = Instruction> {

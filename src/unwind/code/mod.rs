@@ -2,15 +2,15 @@
 //! code that runtimes generate. It sees bytes and addresses of one module.
 
 pub(crate) mod abstract_state;
-pub mod beam;
+pub(crate) mod beam;
 pub(crate) mod bytes;
 pub(crate) mod control_flow;
 pub(crate) mod function_starts;
+pub(crate) mod known;
 pub(crate) mod libgcc;
 pub(crate) mod main_function;
 pub(crate) mod never_return;
 pub(crate) mod patterns;
 pub(crate) mod prologue;
-pub(crate) mod register_set;
-pub mod trampolines;
+pub(crate) mod trampolines;
 pub(crate) mod vfork;

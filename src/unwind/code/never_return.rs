@@ -1,10 +1,10 @@
-//! Functions that never return, by their names: code behind a call of one is another way's, or another function's.
+//! Functions that never return, by their names: code after a call of one is another way's, or another function's.
 
 use super::bytes::{ENDBR64, LINKAGE_TABLES};
 use super::function_starts::for_each_function;
-use crate::unwind::elf::fields::{Fields, c_string};
-use crate::unwind::elf::image::{ElfImage, Section};
-use crate::unwind::elf::limits::Limits;
+use crate::elf::fields::{Fields, c_string};
+use crate::elf::{ElfImage, Section};
+use crate::unwind::limits::Limits;
 use rustc_hash::FxHashSet;
 
 /// Functions of the C and C++ libraries that end the program, the thread, or the function that calls them.
@@ -79,11 +79,11 @@ impl NeverReturn {
         });
         let tables = image.sections().iter().filter(|s| matches!(&s.name[..], b".rela.plt" | b".rela.dyn"));
         for table in tables {
-            found.add_slots(image, table, limits);
+            found.add_slots(image, table);
         }
         if !found.slots.is_empty() {
             for section in image.sections().iter().filter(|s| LINKAGE_TABLES.contains(&&s.name[..])) {
-                found.add_linkage_table(image, section, limits);
+                found.add_linkage_table(image, section);
             }
         }
         found
@@ -99,15 +99,15 @@ impl NeverReturn {
         self.slots.contains(&address)
     }
 
-    fn add_slots(&mut self, image: &ElfImage, table: &Section, limits: &Limits) -> Option<()> {
+    fn add_slots(&mut self, image: &ElfImage, table: &Section) -> Option<()> {
         const ENTRY_BYTES: usize = 24;
         const SYMBOL_BYTES: usize = 24;
         let size = table.size.min(MAX_RELOCATIONS * ENTRY_BYTES as u64);
-        let entries = image.section_bytes(&Section { size, ..table.clone() }, limits).ok()?;
+        let entries = image.section_bytes(&Section { size, ..table.clone() }).ok()?;
         let symbols = image.section(b".dynsym")?;
         let names = image.sections().get(symbols.link as usize)?;
-        let symbols = image.section_bytes(symbols, limits).ok()?;
-        let names = image.section_bytes(names, limits).ok()?;
+        let symbols = image.section_bytes(symbols).ok()?;
+        let names = image.section_bytes(names).ok()?;
         for entry in entries.chunks_exact(ENTRY_BYTES).map(Fields) {
             let (Some(slot), Some(kind), Some(symbol)) = (entry.u64(0), entry.u32(8), entry.u32(12)) else {
                 continue;
@@ -125,9 +125,9 @@ impl NeverReturn {
     }
 
     /// Entries of a linkage table: `[endbr64]; [bnd] jmp *slot(%rip)`.
-    fn add_linkage_table(&mut self, image: &ElfImage, section: &Section, limits: &Limits) -> Option<()> {
+    fn add_linkage_table(&mut self, image: &ElfImage, section: &Section) -> Option<()> {
         const ALIGNMENT: usize = 8;
-        let bytes = image.section_bytes(section, limits).ok()?;
+        let bytes = image.section_bytes(section).ok()?;
         for at in (0..bytes.len()).step_by(ALIGNMENT) {
             let entry = &bytes[at..];
             let jump = entry.strip_prefix(&ENDBR64).unwrap_or(entry);

@@ -8,21 +8,22 @@
 //! A root is claimed only where name or bytes prove it.
 
 use super::bytes::{CodeBytes, ENDBR64, LINKAGE_TABLES, code_ranges, gaps, is_linkage_stub, is_padding};
-use super::control_flow::{FunctionStart, ModuleFacts};
+use super::control_flow::ModuleFacts;
 use super::function_starts::{
-    from_covered_code, from_fixed_data, from_init_sections, from_relocations, from_symbols,
+    FunctionStart, from_covered_code, from_fixed_data, from_init_sections, from_relocations, from_symbols,
 };
+use super::known::{KnownCode, add_pattern, find, make_disjoint, program_start};
 use super::never_return::NeverReturn;
 use super::prologue::follow;
 use super::{libgcc, main_function, vfork};
+use crate::elf::Architecture;
+use crate::elf::{ElfImage, ElfType, Section, Segment};
 use crate::unwind::arch::aarch64_patterns;
-use crate::unwind::arch::architecture::Architecture;
-use crate::unwind::elf::image::{ElfImage, ElfType, Section, Segment};
-use crate::unwind::elf::limits::Limits;
 use crate::unwind::go::pclntab::GoTable;
+use crate::unwind::limits::Limits;
 use crate::unwind::rule::{RSP, Rule};
-use crate::unwind::table::compile::{Span, TableError};
-use crate::unwind::table::sequence::{Sequence, Sequences, is_covered};
+use crate::unwind::table::sequence::{Sequences, is_covered};
+use crate::unwind::table::span::{Span, TableError};
 
 /// `mov $15, %rax; syscall`: rt_sigreturn, which ends every signal handler.
 const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
@@ -40,7 +41,7 @@ const MUSL_NEW_THREAD: [u8; 5] = [0x0f, 0x05, 0x85, 0xc0, 0x75];
 const ALIGN_STACK: [u8; 4] = [0x48, 0x83, 0xe4, 0xf0];
 /// `mov %rsp, %rdi; call …`: glibc's dynamic linker starts with it (RTLD_START, sysdeps/x86_64/dl-machine.h).
 const LOADER_START: [u8; 4] = [0x48, 0x89, 0xe7, 0xe8];
-/// `mov %rax, %r12` behind that call: the program's entry point is kept.
+/// `mov %rax, %r12` after that call: the program's entry point is kept.
 const LOADER_KEEPS_ENTRY: [u8; 3] = [0x49, 0x89, 0xc4];
 /// `jmp *%r12`: there the program begins.
 const LOADER_JUMP: [u8; 3] = [0x41, 0xff, 0xe4];
@@ -67,19 +68,6 @@ const MAX_FOLLOWED_BYTES: u64 = 16 << 20;
 const PROLOGUE: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
 /// `pop %rbp; ret`, which ends them.
 const EPILOGUE: [u8; 2] = [0x5d, 0xc3];
-
-/// What is known about a module's code.
-#[derive(Debug)]
-pub(crate) struct KnownCode {
-    /// Rules that count more than the file's entries: ascending, without overlaps.
-    pub(crate) overrides: Vec<Span>,
-    /// Rules that count where the file has no entries: ascending, without overlaps.
-    pub(crate) fills: Vec<Span>,
-    /// The rule of all other code without entries.
-    pub(crate) default_rule: Rule,
-    /// All code without entries was looked at.
-    pub(crate) is_whole: bool,
-}
 
 impl KnownCode {
     /// Looks at the module's code. `entries` are the file's own, ascending. Where more bytes than `max_unknown_bytes`
@@ -111,25 +99,25 @@ impl KnownCode {
             known.default_rule = Rule::FRAME_POINTER_ROOT;
             let covered_bytes: u64 = covered.iter().map(|sequence| sequence.end - sequence.start).sum();
             let code_bytes: u64 = code.iter().map(|segment| segment.memory_size).sum();
-            let table = if covered_bytes < code_bytes / 2 { GoTable::load(image, limits) } else { None };
+            let table = if covered_bytes < code_bytes / 2 { GoTable::load(image) } else { None };
             known.add_go(image, code, table.as_ref(), limits);
             if let Some(table) = &table {
                 known.add_go_depths(table, limits);
             }
         } else {
             if image.entry() != 0 && !is_covered(image.entry()) {
-                known.add_entry_code(image, limits);
+                known.add_entry_code(image);
             }
             known.follow_instructions(image, code, entries, max_unknown_bytes, limits);
-            known.add_context_start(image, entries, limits);
+            known.add_context_start(image, entries);
             known.overrides.extend(program_start(image, covered));
-            known.add_exception_returns(image, entries, limits);
+            known.add_exception_returns(image, entries);
         }
-        known.add_new_threads(image, entries, limits);
+        known.add_new_threads(image, entries);
         for name in LINKAGE_TABLES {
             for section in image.sections().iter().filter(|section| section.name == name) {
                 if !is_covered(section.address) {
-                    known.add_linkage_table(image, section, limits);
+                    known.add_linkage_table(image, section);
                 }
             }
         }
@@ -140,9 +128,9 @@ impl KnownCode {
 
     /// The entry point, if it clears rbp, aligns the stack and calls, or is that of glibc's dynamic linker:
     /// nothing called it.
-    fn add_entry_code(&mut self, image: &ElfImage, limits: &Limits) {
+    fn add_entry_code(&mut self, image: &ElfImage) {
         let entry = image.entry();
-        let Ok(bytes) = image.read_address(entry, 96, limits) else { return };
+        let Ok(bytes) = image.read_address(entry, 96) else { return };
         let body = bytes.strip_prefix(&ENDBR64[..]).unwrap_or(&bytes);
         if let Some(length) = loader_entry_bytes(body) {
             let end = entry + (bytes.len() - body.len() + length) as u64;
@@ -164,7 +152,7 @@ impl KnownCode {
 
     /// `__start_context`: no call precedes it, so to return to its first byte proves that a stack begins there. Its
     /// entry says nothing of that, and the byte before it, by which a return address is looked up, belongs to no one.
-    fn add_context_start(&mut self, image: &ElfImage, entries: &Sequences, limits: &Limits) {
+    fn add_context_start(&mut self, image: &ElfImage, entries: &Sequences) {
         let list = &entries.list;
         if list.len() > MAX_CONTEXT_CANDIDATES {
             return;
@@ -176,7 +164,7 @@ impl KnownCode {
                 || size == (ENDBR64.len() + CONTEXT_START_BYTES) as u64)
                 && is_alone
                 && entries.rows(sequence).len() == 1;
-            let bytes = could_be.then(|| image.read_address(sequence.start, size, limits).ok()).flatten()?;
+            let bytes = could_be.then(|| image.read_address(sequence.start, size).ok()).flatten()?;
             let body = bytes.strip_prefix(&ENDBR64[..]).unwrap_or(&bytes);
             let is_it = body.len() == CONTEXT_START_BYTES
                 && body.starts_with(&CONTEXT_START)
@@ -209,7 +197,7 @@ impl KnownCode {
         }
         if bytes > MAX_FOLLOWED_BYTES {
             for (start, end) in ranges {
-                add_prologues(&mut self.fills, image, start, end, limits);
+                add_prologues(&mut self.fills, image, start, end);
             }
             return;
         }
@@ -220,7 +208,7 @@ impl KnownCode {
                 return None;
             }
             budget -= size;
-            Some(CodeBytes { start, bytes: image.read_address(start, size, limits).ok()? })
+            Some(CodeBytes { start, bytes: image.read_address(start, size).ok()? })
         };
         let mut without: Vec<CodeBytes> = ranges.iter().filter_map(&mut read).collect();
         without.retain(|code| !is_padding(&code.bytes));
@@ -247,13 +235,13 @@ impl KnownCode {
 
         let mut starts: Vec<FunctionStart> = from_init_sections(image).collect();
         let certain = |address| FunctionStart { address, end: None, is_certain: true };
-        starts.extend(main_function::find(image, limits).map(certain));
+        starts.extend(main_function::find(image).map(certain));
         starts.extend(
             entries.damaged.iter().map(|&(start, end)| FunctionStart { end: Some(end), ..certain(start) }),
         );
         if unknown <= MAX_STARTUP_BYTES {
             let mut startup = starts.clone();
-            startup.extend(from_relocations(image, &without, MAX_STARTUP_RELOCATIONS, limits));
+            startup.extend(from_relocations(image, &without, MAX_STARTUP_RELOCATIONS));
             self.fills =
                 follow(&without, startup, &ModuleFacts { entries: Some(entries), ..ModuleFacts::default() });
             if self.knows_all(&without) {
@@ -264,7 +252,7 @@ impl KnownCode {
         let with: Vec<CodeBytes> = code.iter().filter_map(&mut read).collect();
         starts.push(certain(image.entry()));
         starts.extend(from_symbols(image, limits));
-        starts.extend(from_relocations(image, &without, usize::MAX, limits));
+        starts.extend(from_relocations(image, &without, usize::MAX));
         if has_fixed_addresses {
             starts.extend(from_fixed_data(image, &without, limits));
         }
@@ -297,12 +285,12 @@ impl KnownCode {
 
     /// glibc's `__clone` and `__clone3` have no entry around their system call, as it would be wrong in the new thread,
     /// whose stack is empty. What comes next has one that ends stacks, and names the place.
-    fn add_new_threads(&mut self, image: &ElfImage, entries: &Sequences, limits: &Limits) {
+    fn add_new_threads(&mut self, image: &ElfImage, entries: &Sequences) {
         for (root, rows) in entries.with_rule(Rule::STOP) {
             let is_all =
                 rows.first().is_some_and(|&(address, rule)| address == root.start && rule == Rule::STOP);
             let start = root.start.saturating_sub(MAX_NEW_THREAD_BYTES);
-            let Ok(bytes) = image.read_address(start, root.start - start, limits) else { continue };
+            let Ok(bytes) = image.read_address(start, root.start - start) else { continue };
             if let Some(length) = new_thread_bytes(&bytes).filter(|_| is_all) {
                 self.overrides.push(Span {
                     start: root.start - length as u64,
@@ -314,21 +302,21 @@ impl KnownCode {
     }
 
     /// The functions that go on in the frame which catches an exception.
-    fn add_exception_returns(&mut self, image: &ElfImage, entries: &Sequences, limits: &Limits) {
+    fn add_exception_returns(&mut self, image: &ElfImage, entries: &Sequences) {
         for (function, rows) in entries.with_rule(libgcc::LAST_ROW) {
             let (start, size) = (function.start, function.end - function.start);
             if size > libgcc::MAX_FUNCTION_BYTES {
                 continue;
             }
-            let Ok(bytes) = image.read_address(start, size, limits) else { continue };
+            let Ok(bytes) = image.read_address(start, size) else { continue };
             self.overrides.extend(libgcc::rules(&CodeBytes { start, bytes }, &rows));
         }
     }
 
     /// Entries of a linkage table, recognised by the bytes of its first full entry.
-    fn add_linkage_table(&mut self, image: &ElfImage, section: &Section, limits: &Limits) {
+    fn add_linkage_table(&mut self, image: &ElfImage, section: &Section) {
         let (start, end) = (section.address, section.address.saturating_add(section.size));
-        let Ok(bytes) = image.read_address(start, section.size.min(32), limits) else { return };
+        let Ok(bytes) = image.read_address(start, section.size.min(32)) else { return };
         let is_jump = |at: usize| bytes.get(at..).is_some_and(is_linkage_stub);
         if is_jump(0) {
             // No entry pushes anything unless its first one does so at the usual place.
@@ -355,16 +343,6 @@ impl KnownCode {
     }
 }
 
-/// The function that begins at a program's entry point. Nothing called it, whatever its entry says: where it was not
-/// written in assembly, that looks for a return address where the kernel has put the number of arguments.
-pub(crate) fn program_start(image: &ElfImage, covered: &[Sequence]) -> Option<Span> {
-    let entry = image.entry();
-    let index = covered.binary_search_by_key(&entry, |sequence| sequence.start).ok()?;
-    let next = covered.get(index + 1).map_or(u64::MAX, |next| next.start);
-    let end = covered[index].end.min(next);
-    image.is_program().then_some(Span { start: entry, end, rule: Rule::STOP })
-}
-
 /// How many of the last bytes of `code` are `syscall; test %rax, %rax; jl …; je behind; ret`, as glibc starts threads.
 fn new_thread_bytes(code: &[u8]) -> Option<usize> {
     let failed = code.strip_suffix(&[0x74, 0x01, 0xc3])?;
@@ -385,48 +363,6 @@ fn loader_entry_bytes(body: &[u8]) -> Option<usize> {
     is_loader.then(|| find(body, &LOADER_JUMP).map(|at| at + LOADER_JUMP.len())).flatten()
 }
 
-/// Sorts, and drops what overlaps an earlier span or is empty.
-pub(crate) fn make_disjoint(spans: &mut Vec<Span>) {
-    spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
-    let mut end = 0;
-    spans.retain(|span| {
-        let is_free = span.start >= end && span.end > span.start;
-        if is_free {
-            end = span.end;
-        }
-        is_free
-    });
-}
-
-/// Where some bytes (at least two) first occur. The second byte is looked for first: in most patterns of this file it
-/// is the rarer one.
-pub(crate) fn find(bytes: &[u8], pattern: &[u8]) -> Option<usize> {
-    let mut from = 0;
-    loop {
-        let last = bytes.len().checked_sub(pattern.len()).filter(|&last| from <= last)?;
-        let at = from + bytes[from + 1..last + 2].iter().position(|&byte| byte == pattern[1])?;
-        if bytes[at..].starts_with(pattern) {
-            return Some(at);
-        }
-        from = at + 1;
-    }
-}
-
-/// Adds a span for every occurrence of some bytes.
-pub(crate) fn add_pattern(
-    spans: &mut Vec<Span>,
-    code: &CodeBytes,
-    pattern: &[u8],
-    span_at: impl Fn(u64) -> (u64, u64, Rule),
-) {
-    let mut from = 0;
-    while let Some(found) = code.bytes.get(from..).and_then(|rest| find(rest, pattern)) {
-        let (start, end, rule) = span_at(code.start + (from + found) as u64);
-        spans.push(Span { start, end, rule });
-        from += found + pattern.len();
-    }
-}
-
 /// Finds `rt_sigreturn` calls by their bytes in a range that may be large.
 pub(crate) fn add_signal_returns(
     spans: &mut Vec<Span>,
@@ -436,7 +372,7 @@ pub(crate) fn add_signal_returns(
     limits: &Limits,
 ) {
     let end = end.min(start.saturating_add(limits.max_scanned_code_bytes));
-    for_each_block(image, start, end, limits, |block| {
+    for_each_block(image, start, end, |block| {
         add_pattern(spans, block, &SIGNAL_RETURN, |at| {
             (at.saturating_sub(1), at + SIGNAL_RETURN.len() as u64, Rule::SIGNAL)
         });
@@ -444,8 +380,8 @@ pub(crate) fn add_signal_returns(
 }
 
 /// Finds the instructions of functions with frame pointers at which rbp is not (yet, or any more) the function's own.
-fn add_prologues(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: u64, limits: &Limits) {
-    for_each_block(image, start, end, limits, |block| {
+fn add_prologues(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: u64) {
+    for_each_block(image, start, end, |block| {
         let entered = Rule::reg(RSP, 8);
         add_pattern(spans, block, &PROLOGUE, |at| (at, at + 1, entered));
         let pushed = Rule::reg(RSP, 16).with_rbp_at_cfa(-16);
@@ -456,19 +392,13 @@ fn add_prologues(spans: &mut Vec<Span>, image: &ElfImage, start: u64, end: u64, 
 
 /// Reads a range of code that may be large, block by block. Blocks overlap by less than any pattern is long, so what
 /// lies on an edge is seen once or twice.
-fn for_each_block(
-    image: &ElfImage,
-    start: u64,
-    end: u64,
-    limits: &Limits,
-    mut visit: impl FnMut(&CodeBytes),
-) {
+fn for_each_block(image: &ElfImage, start: u64, end: u64, mut visit: impl FnMut(&CodeBytes)) {
     const BLOCK: u64 = 1 << 20;
     const OVERLAP: u64 = SIGNAL_RETURN.len() as u64 - 1;
     let mut at = start;
     while at < end {
         let size = (end - at).min(BLOCK + OVERLAP);
-        let Ok(bytes) = image.read_address(at, size, limits) else { return };
+        let Ok(bytes) = image.read_address(at, size) else { return };
         visit(&CodeBytes { start: at, bytes });
         at = at.saturating_add(BLOCK);
     }

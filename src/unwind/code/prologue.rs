@@ -7,10 +7,11 @@
 //! is only taken somewhere, and where two functions of one kind share code and disagree, nothing is claimed.
 
 use super::abstract_state::Callees;
-use super::bytes::{Code, CodeBytes};
-use super::control_flow::{Followed, FunctionStart, ModuleFacts, Surroundings, follow_function};
+use super::bytes::{CodeBytes, CodeSections};
+use super::control_flow::{Followed, ModuleFacts, Surroundings, follow_function};
+use super::function_starts::FunctionStart;
 use crate::unwind::rule::{RaKind, Rule};
-use crate::unwind::table::compile::Span;
+use crate::unwind::table::span::Span;
 use iced_x86::InstructionInfoFactory;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -28,7 +29,7 @@ pub(crate) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>, facts: &Mod
     let (certain, taken): (Vec<_>, Vec<_>) = starts.into_iter().partition(|start| start.is_certain);
     let follow_all = |callees| {
         let mut follower = Follower {
-            code: Code(code),
+            code: CodeSections(code),
             facts,
             callees,
             certain: BTreeSet::new(),
@@ -56,7 +57,7 @@ struct OtherConvention;
 const OTHER_CONVENTION_SHARE: usize = 64;
 
 struct Follower<'a> {
-    code: Code<'a>,
+    code: CodeSections<'a>,
     facts: &'a ModuleFacts<'a>,
     callees: Callees,
     certain: BTreeSet<u64>,
@@ -368,7 +369,7 @@ mod tests {
             spans.iter().find(|s| s.start <= address && address < s.end).map(|s| s.rule)
         };
         assert_eq!(rule_at(&code, 0x100b), Some(Rule::reg(2, 8).with_base_kept()), "in the function called");
-        assert_eq!(rule_at(&code, 0x100c), Some(Rule::reg(2, 8)), "behind the call");
+        assert_eq!(rule_at(&code, 0x100c), Some(Rule::reg(2, 8)), "after the call");
         assert_eq!(rule_at(&code, 0x1011), Some(A));
         let mut writing = code;
         writing[0x13] = 0xc9; // xor ecx, ecx

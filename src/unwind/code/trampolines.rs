@@ -15,16 +15,16 @@ const POPPED: usize = 10;
 const MAX_PADDING: usize = 15;
 
 /// Bytes of code that [`is_trampoline`] looks at.
-pub const HEAD_BYTES: usize = ENDBR64.len() + TRAMPOLINE.len();
+pub(crate) const HEAD_BYTES: usize = ENDBR64.len() + TRAMPOLINE.len();
 
 /// Whether code begins with a trampoline.
-pub fn is_trampoline(code: &[u8]) -> bool {
+pub(crate) fn is_trampoline(code: &[u8]) -> bool {
     code.strip_prefix(&ENDBR64).unwrap_or(code).starts_with(&TRAMPOLINE)
 }
 
 /// The table of memory that begins with a trampoline, whose first byte has the address 0. Code between them is followed by
 /// frame pointers.
-pub fn table(code: &[u8]) -> Option<Table> {
+pub(crate) fn table(code: &[u8]) -> Option<Table> {
     if !is_trampoline(code) {
         return None;
     }

@@ -4,9 +4,9 @@
 //! calls overwrites the return address that the parent still needs: it is popped before and pushed behind.
 
 use super::bytes::CodeBytes;
-use super::patterns::add_pattern;
+use super::known::add_pattern;
 use crate::unwind::rule::{RSP, Rule};
-use crate::unwind::table::compile::Span;
+use crate::unwind::table::span::Span;
 
 /// `pop %r12; syscall; push %r12`, in Go's `syscall.rawVforkSyscall` (`src/syscall/asm_linux_amd64.s`).
 const GO_CALL: [u8; 6] = [0x41, 0x5c, 0x0f, 0x05, 0x41, 0x54];

@@ -4,13 +4,15 @@
 
 use super::pclntab::GoTable;
 use super::runtime::{call_rules, calls_of, goroutine_offsets};
+use crate::elf::{ElfImage, Segment};
 use crate::unwind::code::function_starts::for_each_function;
-use crate::unwind::code::patterns::{KnownCode, add_signal_returns, find};
+use crate::unwind::code::known::{KnownCode, find};
+use crate::unwind::code::patterns::add_signal_returns;
 use crate::unwind::code::vfork;
-use crate::unwind::elf::image::{ElfImage, Segment};
-use crate::unwind::elf::limits::Limits;
+use crate::unwind::limits::Limits;
 use crate::unwind::rule::{GoroutineOffsets, RBP, RSP, Rule};
-use crate::unwind::table::compile::{Span, with_go_frame_pointer};
+use crate::unwind::table::compile::with_go_frame_pointer;
+use crate::unwind::table::span::Span;
 
 /// `mov %rsp, %r12`: functions of Go's runtime that call C on the thread's own stack keep theirs so.
 const KEEP_STACK: [u8; 3] = [0x49, 0x89, 0xe4];
@@ -105,11 +107,11 @@ fn of_kind(functions: &[GoFunction], wanted: GoFunctionKind) -> impl Iterator<It
 
 /// Where the goroutine is found that the runtime works for. Only where it is also known behind which calls it does not
 /// any more.
-fn goroutine(image: &ElfImage, functions: &[GoFunction], limits: &Limits) -> Option<GoroutineOffsets> {
+fn goroutine(image: &ElfImage, functions: &[GoFunction]) -> Option<GoroutineOffsets> {
     let code = |kind, max_bytes: u64| {
         of_kind(functions, kind).filter_map(move |(start, end)| {
             let size = end.checked_sub(start)?.min(max_bytes);
-            Some((start, image.read_address(start, size, limits).ok()?))
+            Some((start, image.read_address(start, size).ok()?))
         })
     };
     let left: Vec<u64> = of_kind(functions, GoFunctionKind::LeaveGoroutine).map(|(start, _)| start).collect();
@@ -121,22 +123,132 @@ fn goroutine(image: &ElfImage, functions: &[GoFunction], limits: &Limits) -> Opt
     })
 }
 
-/// The code of a function behind one pattern up to the end of the next occurrence of another (to the function's end,
+/// The code of a function after one pattern up to the end of the next occurrence of another (to the function's end,
 /// if that is empty).
-fn between(
-    image: &ElfImage,
-    start: u64,
-    end: u64,
-    first: &[u8],
-    last: &[u8],
-    limits: &Limits,
-) -> Option<(u64, u64)> {
+fn between(image: &ElfImage, start: u64, end: u64, first: &[u8], last: &[u8]) -> Option<(u64, u64)> {
     /// Longer functions are none of those asked for.
     const MAX_BYTES: u64 = 4096;
-    let bytes = image.read_address(start, end.checked_sub(start)?.min(MAX_BYTES), limits).ok()?;
+    let bytes = image.read_address(start, end.checked_sub(start)?.min(MAX_BYTES)).ok()?;
     let from = find(&bytes, first)? + first.len();
     let to = if last.is_empty() { bytes.len() } else { from + find(&bytes[from..], last)? + last.len() };
     Some((start + from as u64, start + to as u64))
+}
+
+/// The functions of the runtime that are known by name.
+fn known_functions(image: &ElfImage, table: Option<&GoTable>, limits: &Limits) -> Vec<GoFunction> {
+    let mut functions = Vec::new();
+    let mut add = |name: &[u8], start: u64, size: u64| {
+        let name = name.strip_suffix(b".abi0").unwrap_or(name);
+        let name = name.strip_suffix(b".abiinternal").unwrap_or(name);
+        if let Some(kind) = go_function_kind(name) {
+            functions.push((kind, start, start.saturating_add(size.max(1))));
+        }
+    };
+    match table {
+        Some(table) => table.functions().for_each(|function| {
+            add(table.name(&function).unwrap_or(&[]), function.start, function.end - function.start);
+        }),
+        None => {
+            _ = for_each_function(image, limits, |symbol| add(symbol.name, symbol.address, symbol.size));
+        }
+    }
+    functions
+}
+
+/// A program's Go runtime.
+struct GoRuntime<'i> {
+    image: &'i ElfImage,
+    goroutine: Option<GoroutineOffsets>,
+    /// Where functions are that leave their goroutine.
+    left: Vec<u64>,
+}
+
+impl GoRuntime<'_> {
+    /// Adds the rules of a function from `start` to `end` to `rules`.
+    fn add_rules(&self, kind: GoFunctionKind, start: u64, end: u64, rules: &mut Vec<Span>) {
+        match kind {
+            GoFunctionKind::LeaveGoroutine => {}
+            GoFunctionKind::CallC => self.add_call_of_c(start, end, rules),
+            GoFunctionKind::Vfork => {
+                rules.extend(vfork::go_call(start, &self.code(start, end, MAX_SWITCH_BYTES)));
+            }
+            GoFunctionKind::NewStack => {
+                // After these calls the thread works for no one, then for another goroutine.
+                let code = self.code(start, end, MAX_NEWSTACK_BYTES);
+                let calls = calls_of(&code, start, &self.left);
+                let last = |&after: &u64| Span { start: after - 1, end: after, rule: LAST_IN_NEWSTACK };
+                rules.extend(calls.iter().map(last));
+            }
+            _ => {
+                let rule = self.rule(kind, start, end);
+                rules.extend(rule.map(|(start, end, rule)| Span { start, end, rule }));
+            }
+        }
+    }
+
+    /// The rule of a function that has one, and where it begins and ends.
+    fn rule(&self, kind: GoFunctionKind, start: u64, end: u64) -> Option<(u64, u64, Rule)> {
+        let between = |first: &[u8], last: &[u8]| between(self.image, start, end, first, last);
+        Some(match kind {
+            GoFunctionKind::Root => (start, end, Rule::STOP),
+            GoFunctionKind::StackSwitch => (start, end, Rule::FRAME_POINTER_ROOT),
+            GoFunctionKind::SystemStack if self.pushes_frame_pointer(start) => {
+                (start, end, Rule::FRAME_POINTER_ROOT)
+            }
+            GoFunctionKind::SystemStack => {
+                // By frame pointer its caller would be left out.
+                let rule = self.goroutine.map_or(Rule::NONE, Rule::goroutine_return);
+                let switched = between(&SYSTEM_STACK, &GOROUTINE_STACK);
+                switched.map_or((start, end, Rule::NONE), |(from, to)| (from, to, rule))
+            }
+            // Handlers return to the first byte, and return addresses are looked up one byte before.
+            GoFunctionKind::SignalReturn => (start.saturating_sub(1), end, Rule::SIGNAL),
+            GoFunctionKind::CallOnSystemStack | GoFunctionKind::RaceCall => {
+                let (from, to) = between(&KEEP_STACK, &RESTORE_STACK)?;
+                // Without a frame of its own the caller is not known: walking on would leave it out.
+                let is_framed = kind == GoFunctionKind::CallOnSystemStack;
+                (from, to, if is_framed { Rule::FRAME_POINTER_ROOT } else { Rule::FRAME_POINTER })
+            }
+            GoFunctionKind::Resume => (between(&RESUME_STACK, &[])?.0, end, Rule::STOP),
+            GoFunctionKind::PutAside => match between(&SCHEDULER_STACK, &[]) {
+                Some((from, _)) => (from, end, Rule::STOP),
+                None => (start, end, Rule::FRAME_POINTER_ROOT),
+            },
+            GoFunctionKind::MoveStack => match (between(&GROWING_STACK, &[]), self.goroutine) {
+                (Some((from, _)), Some(offsets)) => (from, end, Rule::goroutine(offsets)),
+                // What comes after it would look like a whole stack.
+                (switched, _) => (switched.map_or(start, |(from, _)| from), end, Rule::NONE),
+            },
+            GoFunctionKind::LeaveGoroutine
+            | GoFunctionKind::CallC
+            | GoFunctionKind::Vfork
+            | GoFunctionKind::NewStack => return None,
+        })
+    }
+
+    fn add_call_of_c(&self, start: u64, end: u64, rules: &mut Vec<Span>) {
+        let code = self.code(start, end, MAX_SWITCH_BYTES);
+        if code.first() == Some(&PUSH_FRAME_POINTER) {
+            rules.push(Span { start, end, rule: Rule::FRAME_POINTER_ROOT });
+            return;
+        }
+        let found = call_rules(&code).unwrap_or_else(|| vec![(0, code.len(), Rule::NONE)]);
+        let span = |(from, to, rule): (usize, usize, Rule)| Span {
+            start: start + from as u64,
+            end: start + to as u64,
+            rule,
+        };
+        rules.extend(found.into_iter().map(span));
+    }
+
+    fn pushes_frame_pointer(&self, start: u64) -> bool {
+        self.image.read_address(start, 1).unwrap_or_default() == [PUSH_FRAME_POINTER]
+    }
+
+    /// The first bytes of a function, `most` of them.
+    fn code(&self, start: u64, end: u64, most: u64) -> Vec<u8> {
+        self.image.read_address(start, end.saturating_sub(start).min(most)).unwrap_or_default().to_vec()
+    }
 }
 
 impl KnownCode {
@@ -149,112 +261,16 @@ impl KnownCode {
         table: Option<&GoTable>,
         limits: &Limits,
     ) {
-        let mut functions = Vec::new();
-        let mut add = |name: &[u8], start: u64, size: u64| {
-            let name = name.strip_suffix(b".abi0").unwrap_or(name);
-            let name = name.strip_suffix(b".abiinternal").unwrap_or(name);
-            if let Some(kind) = go_function_kind(name) {
-                functions.push((kind, start, start.saturating_add(size.max(1))));
-            }
+        let functions = known_functions(image, table, limits);
+        let runtime = GoRuntime {
+            image,
+            goroutine: goroutine(image, &functions),
+            left: of_kind(&functions, GoFunctionKind::LeaveGoroutine).map(|(start, _)| start).collect(),
         };
-        match table {
-            Some(table) => table.functions().for_each(|function| {
-                add(table.name(&function).unwrap_or(&[]), function.start, function.end - function.start);
-            }),
-            None => {
-                _ = for_each_function(image, limits, |symbol| add(symbol.name, symbol.address, symbol.size));
-            }
+        for &(kind, start, end) in &functions {
+            runtime.add_rules(kind, start, end, &mut self.overrides);
         }
-        let goroutine = goroutine(image, &functions, limits);
-        let left: Vec<u64> =
-            of_kind(&functions, GoFunctionKind::LeaveGoroutine).map(|(start, _)| start).collect();
-        let mut has_signal_return = false;
-        for (kind, start, end) in functions {
-            let (start, end, rule) = match kind {
-                GoFunctionKind::Root => (start, end, Rule::STOP),
-                GoFunctionKind::StackSwitch => (start, end, Rule::FRAME_POINTER_ROOT),
-                GoFunctionKind::SystemStack => {
-                    let first = image.read_address(start, 1, limits).unwrap_or_default();
-                    if first == [PUSH_FRAME_POINTER] {
-                        self.overrides.push(Span { start, end, rule: Rule::FRAME_POINTER_ROOT });
-                        continue;
-                    }
-                    let switched = between(image, start, end, &SYSTEM_STACK, &GOROUTINE_STACK, limits);
-                    // By frame pointer its caller would be left out.
-                    let rule = goroutine.map_or(Rule::NONE, Rule::goroutine_return);
-                    switched.map_or((start, end, Rule::NONE), |(from, to)| (from, to, rule))
-                }
-                GoFunctionKind::CallC => {
-                    let size = end.saturating_sub(start).min(MAX_SWITCH_BYTES);
-                    let code = image.read_address(start, size, limits).unwrap_or_default();
-                    if code.first() == Some(&PUSH_FRAME_POINTER) {
-                        self.overrides.push(Span { start, end, rule: Rule::FRAME_POINTER_ROOT });
-                        continue;
-                    }
-                    let rules = call_rules(&code).unwrap_or_else(|| vec![(0, code.len(), Rule::NONE)]);
-                    self.overrides.extend(rules.iter().map(|&(from, to, rule)| Span {
-                        start: start + from as u64,
-                        end: start + to as u64,
-                        rule,
-                    }));
-                    continue;
-                }
-                GoFunctionKind::LeaveGoroutine => continue,
-                GoFunctionKind::Vfork => {
-                    let size = end.saturating_sub(start).min(MAX_SWITCH_BYTES);
-                    let code = image.read_address(start, size, limits).unwrap_or_default();
-                    self.overrides.extend(vfork::go_call(start, &code));
-                    continue;
-                }
-                GoFunctionKind::NewStack => {
-                    // SamplesAt these calls the thread works for no one, then for another goroutine.
-                    let size = end.saturating_sub(start).min(MAX_NEWSTACK_BYTES);
-                    let code = image.read_address(start, size, limits).unwrap_or_default();
-                    let calls = calls_of(&code, start, &left);
-                    self.overrides.extend(calls.iter().map(|&behind| Span {
-                        start: behind - 1,
-                        end: behind,
-                        rule: LAST_IN_NEWSTACK,
-                    }));
-                    continue;
-                }
-                GoFunctionKind::SignalReturn => {
-                    has_signal_return = true;
-                    // Handlers return to the first byte, and return addresses are looked up one byte before.
-                    (start.saturating_sub(1), end, Rule::SIGNAL)
-                }
-                GoFunctionKind::CallOnSystemStack | GoFunctionKind::RaceCall => {
-                    let Some(switched) = between(image, start, end, &KEEP_STACK, &RESTORE_STACK, limits)
-                    else {
-                        continue;
-                    };
-                    // Without a frame of its own the caller cannot be told: walking on would leave it out.
-                    let is_framed = kind == GoFunctionKind::CallOnSystemStack;
-                    let rule = if is_framed { Rule::FRAME_POINTER_ROOT } else { Rule::FRAME_POINTER };
-                    (switched.0, switched.1, rule)
-                }
-                GoFunctionKind::Resume => {
-                    let Some(switched) = between(image, start, end, &RESUME_STACK, &[], limits) else {
-                        continue;
-                    };
-                    (switched.0, end, Rule::STOP)
-                }
-                GoFunctionKind::PutAside => match between(image, start, end, &SCHEDULER_STACK, &[], limits) {
-                    Some(switched) => (switched.0, end, Rule::STOP),
-                    None => (start, end, Rule::FRAME_POINTER_ROOT),
-                },
-                GoFunctionKind::MoveStack => {
-                    let switched = between(image, start, end, &GROWING_STACK, &[], limits);
-                    match (switched, goroutine) {
-                        (Some(switched), Some(offsets)) => (switched.0, end, Rule::goroutine(offsets)),
-                        // What comes behind it would look like a whole stack.
-                        _ => (switched.map_or(start, |switched| switched.0), end, Rule::NONE),
-                    }
-                }
-            };
-            self.overrides.push(Span { start, end, rule });
-        }
-        if !has_signal_return {
+        if of_kind(&functions, GoFunctionKind::SignalReturn).next().is_none() {
             for segment in code {
                 add_signal_returns(&mut self.overrides, image, segment.address, segment.end(), limits);
             }

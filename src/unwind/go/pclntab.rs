@@ -5,13 +5,12 @@
 //! in `src/internal/abi/symtab.go`, `src/runtime/symtab.go` and `src/cmd/link/internal/ld/pcln.go` of Go;
 //! versions 1.18 and later are read (`0xfffffff0` and `0xfffffff1`).
 
-use crate::unwind::elf::fields::{Fields, c_string};
-use crate::unwind::elf::image::{ElfImage, Section};
-use crate::unwind::elf::limits::Limits;
+use crate::elf::fields::{Fields, c_string};
+use crate::elf::{ElfImage, Section};
 
 /// First word of the table, Go 1.18 and 1.20.
 const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
-/// SamplesAt the first word: two zeros, instructions of one byte, pointers of eight.
+/// After the first word: two zeros, instructions of one byte, pointers of eight.
 const LAYOUT: [u8; 4] = [0, 0, 1, 8];
 /// What looks like a header in other data is one, or next to never; a file full of them would take long.
 const MAX_HEADERS: usize = 8;
@@ -39,7 +38,7 @@ pub(crate) struct GoFunction {
 
 /// The table of one module.
 #[derive(Debug)]
-pub struct GoTable {
+pub(crate) struct GoTable {
     bytes: Vec<u8>,
     text: u64,
     function_count: usize,
@@ -50,21 +49,21 @@ pub struct GoTable {
 
 impl GoTable {
     /// Finds and reads the table of a Go module; `None` where there is none, or none of a known format.
-    pub fn load(image: &ElfImage, limits: &Limits) -> Option<Self> {
+    pub(crate) fn load(image: &ElfImage) -> Option<Self> {
         let named = image.section(b".gopclntab").or_else(|| image.section(b".data.rel.ro.gopclntab"));
         if let Some(section) = named {
-            let bytes = image.section_bytes(section, limits).ok()?;
-            return Self::parse(bytes, |at| text_start(image, section.address.checked_add(at)?, limits));
+            let bytes = image.section_bytes(section).ok()?;
+            return Self::parse(bytes, |at| text_start(image, section.address.checked_add(at)?));
         }
         // The C linker merges it with other data in position-independent programs.
         for name in [&b".data.rel.ro"[..], b".rodata"] {
             let Some(section) = image.section(name) else { continue };
-            let Ok(bytes) = image.section_bytes(section, limits) else { continue };
+            let Ok(bytes) = image.section_bytes(section) else { continue };
             let headers = (0..bytes.len()).step_by(16).filter(|&at| is_header(&bytes[at..]));
             for at in headers.take(MAX_HEADERS) {
                 let start = section.address.checked_add(at as u64)?;
                 let table = Self::parse(bytes.get(at..)?.to_vec(), |offset| {
-                    text_start(image, start.checked_add(offset)?, limits)
+                    text_start(image, start.checked_add(offset)?)
                 });
                 if table.is_some() {
                     return table;
@@ -113,7 +112,7 @@ impl GoTable {
     }
 
     /// The function at one of the module's own addresses: its start and its name.
-    pub fn function_at(&self, address: u64) -> Option<(u64, &[u8])> {
+    pub(crate) fn function_at(&self, address: u64) -> Option<(u64, &[u8])> {
         let (mut low, mut high) = (0, self.function_count);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -178,21 +177,21 @@ fn take_number(bytes: &mut &[u8]) -> Option<u32> {
 }
 
 /// The address of the first function, where the header at `word` does not hold it.
-fn text_start(image: &ElfImage, word: u64, limits: &Limits) -> Option<u64> {
-    if let Some(text) = relocated(image, word, limits) {
+fn text_start(image: &ElfImage, word: u64) -> Option<u64> {
+    if let Some(text) = relocated(image, word) {
         return Some(text);
     }
     let module = image.section(b".go.module")?;
     let word = module.address.checked_add(MODULE_TEXT)?;
-    let stored = image.read_address(word, 8, limits).ok().and_then(|bytes| Fields(&bytes).u64(0));
-    stored.filter(|&text| text != 0).or_else(|| relocated(image, word, limits))
+    let stored = image.read_address(word, 8).ok().and_then(|bytes| Fields(&bytes).u64(0));
+    stored.filter(|&text| text != 0).or_else(|| relocated(image, word))
 }
 
 /// What the dynamic linker will write at an address: a pointer into the module.
-fn relocated(image: &ElfImage, address: u64, limits: &Limits) -> Option<u64> {
+fn relocated(image: &ElfImage, address: u64) -> Option<u64> {
     const ENTRY_BYTES: usize = 24;
     let section: &Section = image.section(b".rela.dyn").or_else(|| image.section(b".rela"))?;
-    let bytes = image.section_bytes(section, limits).ok()?;
+    let bytes = image.section_bytes(section).ok()?;
     let found = bytes.chunks_exact(ENTRY_BYTES).map(Fields).find(|entry| entry.u64(0) == Some(address))?;
     found.u64(16).filter(|_| found.u64(8) == Some(RELATIVE))
 }

@@ -4,8 +4,8 @@
 //! stays within it.
 
 use super::rows::{MAX_PAGE_ROWS, Page, Row, Table};
-use crate::unwind::elf::fields::Fields;
-use crate::unwind::elf::limits::Limits;
+use crate::elf::fields::Fields;
+use crate::unwind::limits::Limits;
 use crate::unwind::rule::{RaKind, RbpKind, Rule, RuleKind};
 
 /// First page (8 bytes), then the numbers of pages, rows and rules.
@@ -15,7 +15,7 @@ const ROW_BYTES: usize = size_of::<Row>();
 const RULE_BYTES: usize = size_of::<Rule>();
 
 /// The bytes of a table.
-pub fn to_bytes(table: &Table) -> Vec<u8> {
+pub(crate) fn to_bytes(table: &Table) -> Vec<u8> {
     let size = HEADER_BYTES
         + table.pages.len() * PAGE_BYTES
         + table.rows.len() * ROW_BYTES
@@ -41,7 +41,7 @@ pub fn to_bytes(table: &Table) -> Vec<u8> {
 }
 
 /// The table that [`to_bytes`] has written. `None` if it has not.
-pub fn from_bytes(bytes: &[u8], limits: &Limits) -> Option<Table> {
+pub(crate) fn from_bytes(bytes: &[u8], limits: &Limits) -> Option<Table> {
     let header = Fields(bytes);
     let first_page = header.u64(0)?;
     let count = |at| Some(header.u32(at)? as usize);

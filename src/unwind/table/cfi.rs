@@ -3,11 +3,10 @@
 //! Formats: `.eh_frame` as in the Linux Standard Base, `.debug_frame` as in DWARF 5 §6.4.
 
 use super::cfi_entry::parse_fde;
-use crate::unwind::arch::architecture::Architecture;
-use crate::unwind::elf::error::ElfError;
-use crate::unwind::elf::fields::Fields;
-use crate::unwind::elf::image::{ElfImage, Section};
-use crate::unwind::elf::limits::Limits;
+use crate::elf::Architecture;
+use crate::elf::ElfError;
+use crate::elf::fields::Fields;
+use crate::elf::{ElfImage, Section};
 use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets};
 use gimli::{BaseAddresses, DebugFrame, EhFrame, LittleEndian, UnwindSection};
 use object::elf;
@@ -40,13 +39,13 @@ impl CfiSections {
     /// # Errors
     ///
     /// A section cannot be read or unpacked, or is larger than the limit.
-    pub fn load(image: &ElfImage, limits: &Limits) -> Result<Self, ElfError> {
+    pub fn load(image: &ElfImage) -> Result<Self, ElfError> {
         let mut bases = BaseAddresses::default();
         let mut eh_frame = Vec::new();
         if let Some(section) = image.section(b".eh_frame").filter(is_filled) {
-            eh_frame = image.section_bytes(section, limits)?;
+            eh_frame = image.section_bytes(section)?;
             bases = bases.set_eh_frame(section.address);
-        } else if let Some((address, bytes)) = eh_frame_by_header(image, limits) {
+        } else if let Some((address, bytes)) = eh_frame_by_header(image) {
             eh_frame = bytes;
             bases = bases.set_eh_frame(address);
         }
@@ -56,17 +55,17 @@ impl CfiSections {
         if let Some(section) = image.section(b".got") {
             bases = bases.set_got(section.address);
         }
-        let debug_frame = debug_frame_of(image, limits)?;
+        let debug_frame = debug_frame_of(image)?;
         let architecture = image.architecture();
         Ok(Self { architecture, eh_frame, debug_frame, bases, index: OnceLock::new() })
     }
 
     /// Memory that loading these sections and evaluating their entries takes, bytes: of the shortest entries that there
     /// can be, a byte makes three.
-    pub fn memory_bytes(image: &ElfImage, limits: &Limits) -> u64 {
+    pub(crate) fn memory_bytes(image: &ElfImage) -> u64 {
         let names = [&b".eh_frame"[..], b".debug_frame", b".zdebug_frame"];
         let sections = names.iter().filter_map(|name| image.section(name)).filter(is_filled);
-        let bytes = sections.map(|section| image.unpacked_bytes(section, limits));
+        let bytes = sections.map(|section| image.unpacked_bytes(section));
         bytes.fold(0, u64::saturating_add).saturating_mul(4)
     }
 
@@ -83,8 +82,8 @@ impl CfiSections {
     /// # Errors
     ///
     /// The section cannot be read or unpacked, or is larger than the limit; then nothing has changed.
-    pub fn add_debug_frame(&mut self, debug_file: &ElfImage, limits: &Limits) -> Result<(), ElfError> {
-        self.debug_frame = debug_frame_of(debug_file, limits)?;
+    pub fn add_debug_frame(&mut self, debug_file: &ElfImage) -> Result<(), ElfError> {
+        self.debug_frame = debug_frame_of(debug_file)?;
         self.index = OnceLock::new();
         Ok(())
     }
@@ -96,7 +95,7 @@ impl CfiSections {
     }
 
     /// The bytes of `.eh_frame` and `.debug_frame`.
-    pub fn bytes(&self) -> [&[u8]; 2] {
+    pub(crate) fn bytes(&self) -> [&[u8]; 2] {
         [&self.eh_frame, &self.debug_frame]
     }
 
@@ -131,12 +130,12 @@ impl CfiSections {
     }
 
     /// Where the function around one of the module's own addresses starts, as far as unwind entries tell.
-    pub fn function_start(&self, address: u64) -> Option<u64> {
+    pub(crate) fn function_start(&self, address: u64) -> Option<u64> {
         self.entry_at(address).map(|entry| entry.start)
     }
 
     /// Where functions start and end, as far as unwind entries tell, by start.
-    pub fn function_ranges(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn function_ranges(&self) -> Vec<(u64, u64)> {
         let index = self.index.get_or_init(|| self.build_index());
         index.iter().map(|entry| (entry.start, entry.end)).collect()
     }
@@ -171,9 +170,9 @@ fn is_filled(section: &&Section) -> bool {
 }
 
 /// `.debug_frame`, or what old tools call it when they compress it; empty if there is none.
-fn debug_frame_of(image: &ElfImage, limits: &Limits) -> Result<Vec<u8>, ElfError> {
+fn debug_frame_of(image: &ElfImage) -> Result<Vec<u8>, ElfError> {
     let section = image.section(b".debug_frame").or_else(|| image.section(b".zdebug_frame"));
-    section.filter(is_filled).map_or(Ok(Vec::new()), |section| image.section_bytes(section, limits))
+    section.filter(is_filled).map_or(Ok(Vec::new()), |section| image.section_bytes(section))
 }
 
 fn add_to_index<'a, S: UnwindSection<Bytes<'a>>>(
@@ -194,9 +193,9 @@ fn add_to_index<'a, S: UnwindSection<Bytes<'a>>>(
 
 /// Finds `.eh_frame` from `PT_GNU_EH_FRAME`, for images without section headers (such as those read from
 /// a process's memory). The section's end is not recorded there; its zero terminator ends it.
-fn eh_frame_by_header(image: &ElfImage, limits: &Limits) -> Option<(u64, Vec<u8>)> {
+fn eh_frame_by_header(image: &ElfImage) -> Option<(u64, Vec<u8>)> {
     let segment = image.eh_frame_hdr()?;
-    let header = image.read_address(segment.address, segment.file_size.min(8), limits).ok()?;
+    let header = image.read_address(segment.address, segment.file_size.min(8)).ok()?;
     // Version 1, and `.eh_frame`'s address as four signed bytes relative to that field: what all linkers write.
     const SDATA4_PCREL: u8 = 0x1b;
     if header.first() != Some(&1) || header.get(1) != Some(&SDATA4_PCREL) {
@@ -206,8 +205,8 @@ fn eh_frame_by_header(image: &ElfImage, limits: &Limits) -> Option<(u64, Vec<u8>
     let address = segment.address.checked_add(4)?.checked_add_signed(distance)?;
     let holder =
         image.segments().iter().find(|s| s.address <= address && address - s.address < s.file_size)?;
-    let size = (holder.file_size - (address - holder.address)).min(limits.max_section_bytes);
-    Some((address, image.read_address(address, size, limits).ok()?))
+    let size = (holder.file_size - (address - holder.address)).min(image.limits().max_section_bytes);
+    Some((address, image.read_address(address, size).ok()?))
 }
 
 /// Walks the length fields of an unwind section. `cie_of(id, offset of the id, is 64-bit)` is `None` for a

@@ -3,8 +3,8 @@
 //! What a rule cannot say becomes [`Rule::USER`]; nothing is approximated. DWARF register numbers and
 //! the meaning of the rules: DWARF 5 §6.4; the signal frame: the x86-64 kernel's `struct rt_sigframe`.
 
+use crate::elf::Architecture;
 use crate::unwind::arch::aarch64_cfi_rule;
-use crate::unwind::arch::architecture::Architecture;
 use crate::unwind::rule::{RBP, RSP, Rule, RuleKind};
 use crate::unwind::table::cfi_row::Row;
 use gimli::{

@@ -3,52 +3,15 @@
 use super::cfi::CfiSections;
 use super::rows::{PAGE_SHIFT, RuleInterner, Table, TableBuilder};
 use super::sequence::{Sequence, Sequences};
-use crate::base::memory_budget::Refused;
+use super::span::{MAX_PADDING, Span, TableError};
+use crate::elf::{ElfImage, Segment};
 use crate::unwind::code::bytes::code_ranges;
-use crate::unwind::code::patterns::KnownCode;
-use crate::unwind::elf::error::ElfError;
-use crate::unwind::elf::image::{ElfImage, Segment};
-use crate::unwind::elf::limits::Limits;
+use crate::unwind::code::known::KnownCode;
+use crate::unwind::limits::Limits;
 use crate::unwind::rule::{RSP, RbpKind, Rule, RuleKind};
-
-/// Gaps between functions up to this many bytes are alignment, never executed; they keep the rule of the
-/// function before them, which halves the number of rows.
-pub(crate) const MAX_PADDING: u64 = 15;
 
 /// More executable segments than any linker makes; every entry is compared with each of them.
 const MAX_CODE_SEGMENTS: usize = 64;
-
-/// Why there is no table.
-#[derive(Debug, thiserror::Error)]
-pub enum TableError {
-    /// The file could not be used.
-    #[error(transparent)]
-    Elf(#[from] ElfError),
-    /// The file has no executable segment.
-    #[error("the file has no code")]
-    NoCode,
-    /// There is no memory to compile it in.
-    #[error(transparent)]
-    NoMemory(#[from] Refused),
-    /// The file asks for more than the limits allow.
-    #[error("refused: {what} ({size}) are above the limit of {limit}")]
-    TooLarge {
-        /// What is too large.
-        what: &'static str,
-        /// How much the file has or claims, at least.
-        size: u64,
-        /// How much is allowed.
-        limit: u64,
-    },
-}
-
-/// A range of addresses with one rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) rule: Rule,
-}
 
 /// Compiles the unwind table of a module, on all cores.
 ///
@@ -60,7 +23,7 @@ pub(crate) struct Span {
 /// The file has no code, cannot be read, or asks for more than the limits allow. Damaged entries are not
 /// an error: their code counts as code without entries.
 pub fn compile(image: &ElfImage, limits: &Limits) -> Result<Table, TableError> {
-    let cfi = CfiSections::load(image, limits)?;
+    let cfi = CfiSections::load(image)?;
     compile_sections(image, &cfi, limits)
 }
 
@@ -127,7 +90,8 @@ fn compile_up_to(
     let mut rules = RuleInterner::new(limits.max_rules);
     let chunk_rules = sequences.intern_rules(&mut rules);
     let builder = TableBuilder::new(first_address, pages as usize, sequences.row_count());
-    let mut writer = Writer { builder, overrides: &known.overrides, is_overriding: false, underlying: 0 };
+    let mut writer =
+        TableWriter { builder, overrides: &known.overrides, is_overriding: false, underlying: 0 };
     let mut gaps = Gaps { code: &code, known: &known, covered: first_address };
     let list = &sequences.list;
     for (index, sequence) in list.iter().enumerate() {
@@ -212,7 +176,7 @@ pub(crate) fn with_go_frame_pointer(rule: Rule) -> Rule {
 }
 
 /// Rows on their way into the table, with overrides laid over them.
-struct Writer<'a> {
+struct TableWriter<'a> {
     builder: TableBuilder,
     /// Ascending, without overlaps; those already passed are cut off.
     overrides: &'a [Span],
@@ -220,7 +184,7 @@ struct Writer<'a> {
     underlying: u16,
 }
 
-impl Writer<'_> {
+impl TableWriter<'_> {
     fn push(&mut self, address: u64, rule: u16, rules: &mut RuleInterner) {
         while let [next, rest @ ..] = self.overrides {
             if self.is_overriding {
@@ -254,7 +218,7 @@ struct Gaps<'a> {
 }
 
 impl Gaps<'_> {
-    fn fill_up_to(&mut self, end: u64, writer: &mut Writer<'_>, rules: &mut RuleInterner) {
+    fn fill_up_to(&mut self, end: u64, writer: &mut TableWriter<'_>, rules: &mut RuleInterner) {
         let start = self.covered;
         if end <= start {
             return;
@@ -284,14 +248,14 @@ impl Gaps<'_> {
         (next.start < end).then_some(next.start)
     }
 
-    fn mark_covered(&mut self, end: u64, writer: &mut Writer<'_>, rules: &mut RuleInterner) {
+    fn mark_covered(&mut self, end: u64, writer: &mut TableWriter<'_>, rules: &mut RuleInterner) {
         self.covered = end;
         if self.code.iter().any(|segment| segment.end() == end) {
             writer.push(end, rules.intern(Rule::NONE), rules);
         }
     }
 
-    fn fill(&self, start: u64, end: u64, writer: &mut Writer<'_>, rules: &mut RuleInterner) {
+    fn fill(&self, start: u64, end: u64, writer: &mut TableWriter<'_>, rules: &mut RuleInterner) {
         writer.push(start, rules.intern(self.known.default_rule), rules);
         let fills = &self.known.fills;
         let first = fills.partition_point(|span| span.end <= start);

@@ -39,20 +39,20 @@ pub struct KernelPage {
 }
 
 /// `PROF_NO_ROWS` in `prof.h`.
-pub const NO_ROWS: u32 = u32::MAX;
+pub(crate) const NO_ROWS: u32 = u32::MAX;
 /// Bits of an address inside a slice. `PROF_SLICE_SHIFT` in `prof.h`.
 const SLICE_SHIFT: u32 = 10;
 /// Slices of a page. `PROF_PAGE_SLICES` in `prof.h`.
-pub const PAGE_SLICES: usize = 1 << (PAGE_SHIFT - SLICE_SHIFT);
+pub(crate) const PAGE_SLICES: usize = 1 << (PAGE_SHIFT - SLICE_SHIFT);
 
 const _: () = assert!(size_of::<KernelPage>() == 4 + 4 * PAGE_SLICES);
 /// A row at every address of a slice and the one in force before it: what the steps of `prof.h` can tell apart.
 const _: () = assert!((1 << SLICE_SHIFT) < 1 << (5 + 6));
 
 /// Bits of an address inside a page. `PROF_PAGE_SHIFT` in `prof.h`.
-pub const PAGE_SHIFT: u32 = 16;
+pub(crate) const PAGE_SHIFT: u32 = 16;
 /// No page has more rows than this.
-pub const MAX_PAGE_ROWS: usize = 1 << 14;
+pub(crate) const MAX_PAGE_ROWS: usize = 1 << 14;
 
 /// The unwind table of one module.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,13 +102,6 @@ impl Table {
             });
             KernelPage { row }
         })
-    }
-
-    /// Memory that the table's parts take in the kernel, in bytes.
-    pub fn size_bytes(&self) -> usize {
-        self.pages.len() * size_of::<KernelPage>()
-            + self.rows.len() * size_of::<Row>()
-            + self.rules.len() * size_of::<Rule>()
     }
 }
 

@@ -3,10 +3,10 @@
 use super::cfi_entry::{Bytes, EntryOffsets};
 use super::cfi_row::SmallRows;
 use super::cfi_rule::rule_of_row;
-use super::compile::TableError;
 use super::rows::RuleInterner;
-use crate::unwind::arch::architecture::Architecture;
-use crate::unwind::elf::limits::Limits;
+use super::span::TableError;
+use crate::elf::Architecture;
+use crate::unwind::limits::Limits;
 use crate::unwind::rule::Rule;
 use gimli::{BaseAddresses, CommonInformationEntry, UnwindContext, UnwindOffset, UnwindSection};
 use rayon::prelude::*;

@@ -2,7 +2,8 @@
 
 use super::memory::{Memory, MemoryError};
 use super::registers::FrameState;
-use crate::unwind::arch::architecture::{Architecture, MAX_REGISTERS};
+use crate::elf::Architecture;
+use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::table::cfi::CfiSections;
 use crate::unwind::table::cfi_entry::{Bytes, EntryIn, EntryOffsets, parse_fde};
 use gimli::{
@@ -54,15 +55,16 @@ pub(crate) fn full_step(
 ) -> Result<FullStep, StepError> {
     let entry = cfi.entry_at(own).ok_or(StepError::NoEntry)?;
     match entry.section {
-        EntryIn::EhFrame => {
-            Step { section: &cfi.eh_frame(), bases: cfi.bases(), bias, state, memory }.run(entry.offsets, own)
-        }
-        EntryIn::DebugFrame => Step { section: &cfi.debug_frame(), bases: cfi.bases(), bias, state, memory }
+        EntryIn::EhFrame => StepOutcome { section: &cfi.eh_frame(), bases: cfi.bases(), bias, state, memory }
             .run(entry.offsets, own),
+        EntryIn::DebugFrame => {
+            StepOutcome { section: &cfi.debug_frame(), bases: cfi.bases(), bias, state, memory }
+                .run(entry.offsets, own)
+        }
     }
 }
 
-struct Step<'s, S, M> {
+struct StepOutcome<'s, S, M> {
     section: &'s S,
     bases: &'s BaseAddresses,
     bias: u64,
@@ -70,7 +72,7 @@ struct Step<'s, S, M> {
     memory: &'s M,
 }
 
-impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> Step<'_, S, M> {
+impl<'a, S: UnwindSection<Bytes<'a>>, M: Memory> StepOutcome<'_, S, M> {
     fn run(&self, offsets: EntryOffsets, own: u64) -> Result<FullStep, StepError> {
         let fde = parse_fde(self.section, self.bases, offsets)?;
         if fde.entry_len().saturating_add(fde.cie().entry_len()) > MAX_ENTRY_BYTES {

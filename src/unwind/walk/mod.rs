@@ -3,7 +3,7 @@
 
 pub(crate) mod full_step;
 pub(crate) mod leaf_code;
-pub mod memory;
-pub mod registers;
+pub(crate) mod memory;
+pub(crate) mod registers;
 pub(crate) mod stack_ends;
-pub mod walker;
+pub(crate) mod walker;

@@ -1,10 +1,11 @@
 //! What is known about the processor in one frame.
 
-use crate::unwind::arch::architecture::{Architecture, MAX_REGISTERS};
+use crate::elf::Architecture;
+use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::{RBP, RSP};
 
 /// The general registers of x86-64 in DWARF order: rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 … r15.
-pub const GENERAL_REGISTERS: usize = 16;
+pub(crate) const GENERAL_REGISTERS: usize = 16;
 
 /// All registers of an interrupted thread on x86-64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +112,7 @@ impl FrameState {
     }
 
     /// The value of a register, or `None` where it is unknown or there is no such register.
-    pub fn register(&self, number: u8) -> Option<u64> {
+    pub(crate) fn register(&self, number: u8) -> Option<u64> {
         self.general.get(usize::from(number)).copied().flatten()
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Collects a stack from the leaf on. Up to the maximum it keeps all of it; of a deeper stack half the maximum
 /// from each end, as both say most: where the thread was, and what it was started for.
 #[derive(Debug, Clone)]
-pub struct StackEnds<T> {
+pub(crate) struct StackEnds<T> {
     half: usize,
     /// At most `half` elements, the leaf first.
     leaf: Vec<T>,
@@ -16,12 +16,12 @@ pub struct StackEnds<T> {
 
 impl<T> StackEnds<T> {
     /// Takes `max` elements, an even number.
-    pub fn new(max: usize) -> Self {
+    pub(crate) fn new(max: usize) -> Self {
         StackEnds { half: max / 2, leaf: Vec::new(), root: VecDeque::new(), left_out: 0 }
     }
 
     /// Adds the next element towards the root.
-    pub fn push(&mut self, element: T) {
+    pub(crate) fn push(&mut self, element: T) {
         if self.leaf.len() < self.half {
             self.leaf.push(element);
             return;
@@ -36,15 +36,15 @@ impl<T> StackEnds<T> {
     }
 
     /// The next `count` elements are not known: no end reaches across them.
-    pub fn skip(&mut self, count: usize) {
+    pub(crate) fn skip(&mut self, count: usize) {
         if count > 0 {
             self.left_out += count + self.root.len();
             self.root.clear();
         }
     }
 
-    /// The elements, leaf first, and how many are left out behind the first half of the maximum.
-    pub fn into_parts(self) -> (Vec<T>, usize) {
+    /// The elements, leaf first, and how many are left out after the first half of the maximum.
+    pub(crate) fn into_parts(self) -> (Vec<T>, usize) {
         let mut elements = self.leaf;
         elements.extend(self.root);
         (elements, self.left_out)

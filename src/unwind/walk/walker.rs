@@ -8,7 +8,8 @@ use super::leaf_code;
 use super::memory::{Memory, MemoryError};
 use super::registers::FrameState;
 use super::stack_ends::StackEnds;
-use crate::unwind::arch::architecture::{Architecture, MAX_REGISTERS};
+use crate::elf::Architecture;
+use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::{RaKind, RbpKind, Rule, RuleKind, SAVED_RBP_BYTES};
 use crate::unwind::table::cfi::CfiSections;
 use crate::unwind::table::rows::Table;
@@ -138,14 +139,14 @@ pub enum End {
 pub struct Stack {
     /// The frames; at least the leaf, unless none were asked for.
     pub frames: Vec<FrameAddress>,
-    /// Frames left out behind the first half of those asked for; 0 if all are there.
+    /// Frames left out after the first half of those asked for; 0 if all are there.
     pub left_out: usize,
     /// How the walk ended.
     pub end: End,
 }
 
 /// Frames after which a walk ends without its root. `PROF_MAX_WALKED_FRAMES` in `prof.h`.
-pub const MAX_WALKED_FRAMES: usize = 16_384;
+pub(crate) const MAX_WALKED_FRAMES: usize = 16_384;
 
 /// Walks from `start` towards the root. Of a stack with more than `max_frames` frames half as many from each end
 /// are kept.

@@ -117,7 +117,7 @@ static __always_inline bool take_task_registers(struct scratch *s, struct task_s
 		s->regs[i] = regs->regs[i];
 	s->regs[REG_SP] = regs->sp;
 	s->regs[REG_IP] = regs->pc;
-	/* In a system call the address is behind the instruction, which may be the last of its
+	/* In a system call the address is after the instruction, which may be the last of its
 	 * function (rt_sigreturn): look up the one before. */
 	s->is_return = syscall != NO_SYSCALL;
 	s->in_exec = syscall == NR_EXECVE || syscall == NR_EXECVEAT;

@@ -165,7 +165,7 @@ static __always_inline bool take_task_registers(struct scratch *s, struct task_s
 	s->regs[14] = regs->r14;
 	s->regs[15] = regs->r15;
 	s->regs[REG_IP] = regs->ip;
-	/* In a system call the address is behind the instruction, which may be the last of its
+	/* In a system call the address is after the instruction, which may be the last of its
 	 * function (rt_sigreturn): look up the one before. A vsyscall is one too, and is still at
 	 * its first instruction, as is a handler that begins when a system call ends. */
 	s->is_return = (__s64)regs->orig_ax != -1 && s->regs[REG_IP] - VSYSCALL_PAGE >= 4096 &&

@@ -186,7 +186,7 @@ static __always_inline __u64 read_account(struct task_struct *task,
 			return out_ns;
 		if (!in_ns)
 			return since;
-		/* The kernel has not told of the switch: as left_unseen. */
+		/* The kernel has not reported the switch: as left_unseen. */
 		left = in_ns + ran < now ? in_ns + ran : now;
 		time->on_cpu_ns += left - in_ns;
 		return left;
@@ -208,7 +208,7 @@ static __always_inline __u64 read_account(struct task_struct *task,
 
 /* While a recording is watched: writes a struct prof_watched for each thread, and sends the stack
  * of its wait that is not over, if that is new. Changes nothing of what is recorded: a wait that
- * ends meanwhile is told of by its end. */
+ * ends meanwhile is sent at its end. */
 SEC("iter.s/task")
 int threads_watched(struct bpf_iter__task *ctx)
 {

@@ -4,9 +4,9 @@
  * that are kept, where their length is known: when the thread is back. Where the kernel has no
  * place for that (before 6.15), some waits, drawn by lot, have theirs taken when they begin.
  *
- * A wait of length d is kept with the probability d / P, and stands for P if that is more than d:
- * sums are right on average, whatever P is. P is 0 while the programs are within their share of the
- * CPU's time, and grows as they use it up.
+ * A wait of length d is kept with the probability d / P, and is weighted as P if that is more than
+ * d: sums are right on average, whatever P is. P is 0 while the programs are within their share of
+ * the CPU's time, and grows as they use it up.
  */
 #ifndef PROF_OFFCPU_BPF_H
 #define PROF_OFFCPU_BPF_H
@@ -126,7 +126,7 @@ static __always_inline __u64 next_lot(struct wait_budget *budget)
 	return lot * 0x2545f4914f6cdd1dULL >> 40;
 }
 
-/* What a wait of `length` stands for: 0 if the lot did not fall on it. */
+/* The weight of a wait of `length`: 0 if it is dropped by sampling. */
 static __always_inline __u64 drawn_weight(struct wait_budget *budget, __u64 length, __u64 kept)
 {
 	if (length >= kept)
@@ -163,7 +163,7 @@ static __always_inline void send_wait(struct scratch *s, __u32 frame_bytes, enum
 {
 	if (output_wait(s, frame_bytes, place)) {
 		if (s->wait.kind == PROF_WAIT_STILL)
-			return; /* nothing is lost: its end will be told */
+			return; /* nothing is lost: its end will be sent */
 		count(PROF_COUNT_WAIT_FULL);
 		add(PROF_COUNT_WAIT_FULL_NS, s->wait.blocked_weight + s->wait.no_cpu_weight);
 	} else if (s->wait.kind != PROF_WAIT_STILL) {
@@ -228,7 +228,7 @@ static __always_inline void leave_at(struct task_struct *task, struct thread_sta
 	state->in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 	state->wake_ns = 0;
 	state->is_decided = 0;
-	/* A wait whose beginning was not told of is kept, without a stack. */
+	/* A wait whose beginning was not reported is kept, without a stack. */
 	state->early_factor = 1;
 	state->waker = PROF_WAKER_NONE;
 	state->out_ns = now;
@@ -262,7 +262,7 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	if (!state)
 		return 0;
 	now = time_in_span();
-	/* Who waits at the end waits still, whoever wakes it then. */
+	/* Who waits at the end waits still, no matter who wakes it then. */
 	if (is_over_at(now))
 		return 0;
 	/* Where the kernel did not tell of the switch: the state is still that in which it left. */
@@ -349,7 +349,7 @@ int BPF_PROG(on_exec_thread, struct task_struct *task)
 	return 0;
 }
 
-/* A thread is gone for good, and the kernel has not told of its last switch: the scheduler's count
+/* A thread is gone for good, and the kernel has not reported its last switch: the scheduler's count
  * says when it ran last. */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(on_gone_thread, struct task_struct *task)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The on-CPU sampler: one perf event per CPU, filtered here. */
+/* The samplers of perf events, one event per CPU, filtered here: the clock that samples running
+ * threads, and counters. */
 #ifndef PROF_ONCPU_BPF_H
 #define PROF_ONCPU_BPF_H
 
@@ -36,8 +37,9 @@ static __always_inline long send_sample(__u32 cpu, void *data, __u64 bytes)
 	}
 }
 
-SEC("perf_event")
-int on_cpu(struct bpf_perf_event_data *ctx)
+/* Takes a sample of the clock (`event` 0) or of a counter, in the memory that `memory` has. */
+static __always_inline int sample_thread(struct bpf_perf_event_data *ctx, void *memory, __u8 event,
+					 enum place place)
 {
 	__u64 start_ns = bpf_ktime_get_ns();
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -45,6 +47,7 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 	struct numbers numbers;
 	__u32 bytes, zero = 0;
 	struct scratch *s;
+	long failed;
 
 	count(PROF_COUNT_HIT);
 	if (!task->pid) {
@@ -59,11 +62,15 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 			count(PROF_COUNT_NUMBERLESS);
 		return 0;
 	}
-	s = bpf_map_lookup_elem(&scratches, &zero);
+	s = bpf_map_lookup_elem(memory, &zero);
 	if (!s)
 		return 0;
 
 	begin_sample(s, start_ns, numbers.tgid, numbers.tid);
+	if (event) {
+		s->sample.event = event;
+		s->sample.weight = ctx->sample_period;
+	}
 	if (!is_user_mode(ctx)) {
 		long found = bpf_get_stack(ctx, s->frames, PROF_MAX_KERNEL_FRAMES * 8, 0);
 
@@ -71,10 +78,15 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		if (found > 0)
 			s->kernel_count = found / 8;
 	}
-	take_user_stack(s, ctx, task, process, PLACE_TICK);
+	take_user_stack(s, ctx, task, process, place);
 	bytes = finish_sample(s);
-	if (send_sample(s->sample.cpu, &s->sample, sizeof(s->sample) + bytes))
-		count(PROF_COUNT_RING_FULL);
+	if (place == PLACE_TICK)
+		failed = send_sample(s->sample.cpu, &s->sample, sizeof(s->sample) + bytes);
+	else
+		failed = bpf_ringbuf_output(&counts, &s->sample, sizeof(s->sample) + bytes,
+					    BPF_RB_NO_WAKEUP);
+	if (failed)
+		count(event ? PROF_COUNT_COUNTS_FULL : PROF_COUNT_RING_FULL);
 	else
 		count(PROF_COUNT_SENT);
 
@@ -87,6 +99,20 @@ int on_cpu(struct bpf_perf_event_data *ctx)
 		}
 	}
 	return 0;
+}
+
+SEC("perf_event")
+int on_cpu(struct bpf_perf_event_data *ctx)
+{
+	return sample_thread(ctx, &scratches, 0, PLACE_TICK);
+}
+
+/* A counter may overflow anywhere: in a page fault, under the scheduler's locks, in an interrupt
+ * that cannot be masked. Its cookie says which one it is. */
+SEC("perf_event")
+int on_count(struct bpf_perf_event_data *ctx)
+{
+	return sample_thread(ctx, &count_scratches, bpf_get_attach_cookie(ctx), PLACE_SWITCH);
 }
 
 #endif /* PROF_ONCPU_BPF_H */

@@ -127,10 +127,10 @@ static long take_mapping(struct task_struct *task, struct vm_area_struct *vma, s
 }
 
 /*
- * Makes the module around `address` the current one, when user space has not told of it (yet). Only
- * for this walk: what is kept would have to be kept right. The kernel refuses a second question in
- * the same interrupt (-EBUSY: the lock is given back later). Nor is it asked under the scheduler's
- * locks: to give that lock back may wake somebody.
+ * Makes the module around `address` the current one, when user space has not published it (yet).
+ * Only for this walk: what is kept would have to be kept right. The kernel refuses a second
+ * question in the same interrupt (-EBUSY: the lock is given back later). Nor is it asked under the
+ * scheduler's locks: to give that lock back may wake somebody.
  */
 static __always_inline bool enter_unknown_mapping(struct walk *w, __u64 address, enum place place)
 {
@@ -341,7 +341,7 @@ static __always_inline bool step_by_code(struct scratch *s, long *result)
 		if (!read_word(s, sp + 8, &return_address))
 			return false;
 	}
-	*result = step_to(s, sp + distance + 8, return_address, bp, PROF_FRAME_BY_FP, false);
+	*result = step_to(s, sp + distance + 8, return_address, bp, PROF_FRAME_BY_FP, GROWS);
 	return true;
 }
 

@@ -66,7 +66,7 @@ __noinline __u64 replaced_return_address(__u64 instance, __u64 slot)
 
 /*
  * Puts a leaf that is in the page of uprobes back to where the program is: at the probed
- * instruction for its copy; behind the return of a probed function for the trampoline, which has
+ * instruction for its copy; after the return of a probed function for the trampoline, which has
  * pushed up to three registers.
  */
 static __always_inline void leave_uprobe_page(struct scratch *s, struct task_struct *task)
@@ -109,7 +109,7 @@ struct rescue_copy {
 	__u64 return_instance;
 };
 
-/* Puts one return address back that a uretprobe has replaced. Returns 1 behind the last. */
+/* Puts one return address back that a uretprobe has replaced. Returns 1 after the last. */
 static long restore_return_address(__u32 index, struct rescue_copy *copy)
 {
 	struct return_instance *current = (struct return_instance *)copy->return_instance;

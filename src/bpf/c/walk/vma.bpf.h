@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Code that user space has not told of yet, by the kernel's own list of mappings. */
+/* Code that user space has not published yet, by the kernel's own list of mappings. */
 #ifndef PROF_VMA_BPF_H
 #define PROF_VMA_BPF_H
 

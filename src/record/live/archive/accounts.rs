@@ -65,16 +65,28 @@ impl Accounts {
         self.cleared_ns = now_ns;
         self.before.clear();
         for (&tid, living) in &mut self.living {
-            living.go_on(now_ns);
+            if living.doing == Doing::Running {
+                // For how long is not known: what it ran before counts as run since, rather than the other way round, which
+                // would leave less than its samples.
+                living.time.to_ns = living.time.to_ns.max(now_ns);
+            } else {
+                living.go_on(now_ns);
+            }
             self.before.insert((tid, living.time.from_ns), living.time.clone());
         }
     }
 
-    /// The times of all threads since time began again.
-    pub(crate) fn times(&self) -> Vec<ThreadTime> {
+    /// The times of all threads since time began again, up to `now_ns`. What a thread has done since it was heard of last is
+    /// in none of its parts: it is not accounted for, until the next look.
+    pub(crate) fn times(&self, now_ns: u64) -> Vec<ThreadTime> {
         let mut living: Vec<_> = self.living.iter().collect();
         living.sort_unstable_by_key(|(tid, _)| **tid);
-        living.into_iter().filter_map(|(&tid, living)| self.since_cleared(tid, living.time.clone())).collect()
+        let until_ns = now_ns.saturating_sub(self.cleared_ns);
+        let until_now = |(&tid, living): (&u32, &Living)| {
+            let time = self.since_cleared(tid, living.time.clone())?;
+            Some(ThreadTime { to_ns: time.to_ns.max(until_ns), ..time })
+        };
+        living.into_iter().filter_map(until_now).collect()
     }
 
     /// The numbers of the threads' rows in the profile, to be replaced when rows get other numbers.
@@ -192,7 +204,7 @@ mod tests {
             );
             [time.from_ns, time.to_ns, time.on_cpu_ns, time.no_cpu_ns, time.blocked_ns]
         };
-        accounts.times().into_iter().map(parts).collect()
+        accounts.times(0).into_iter().map(parts).collect()
     }
 
     #[test]
@@ -213,6 +225,21 @@ mod tests {
         // The next look knows better.
         accounts.look(living(time(0, 3_000, [1_700, 250, 1_050]), Doing::Blocked), &profile);
         assert_eq!(parts(&accounts), [[0, 3_000, 1_700, 250, 1_050]]);
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_in_no_part_of_the_time_until_now() {
+        let (mut accounts, profile) = (Accounts::default(), profile());
+        accounts.look(living(time(0, 1_000, [400, 100, 500]), Doing::Running), &profile);
+        let known = |time: &ThreadTime| time.on_cpu_ns + time.no_cpu_ns + time.blocked_ns;
+        let until = |accounts: &Accounts, now_ns| {
+            let times = accounts.times(now_ns);
+            (times[0].from_ns, times[0].to_ns, known(&times[0]))
+        };
+        assert_eq!(until(&accounts, 1_300), (0, 1_300, 1_000));
+        accounts.clear(1_300);
+        accounts.look(living(time(0, 2_000, [900, 100, 1_000]), Doing::Blocked), &profile);
+        assert_eq!(until(&accounts, 2_500), (0, 1_200, 700));
     }
 
     #[test]
@@ -255,7 +282,7 @@ mod tests {
         let now = with(time(0, 3_000, [1_000, 200, 1_800]), 8);
         accounts.look(living(now.clone(), Doing::Running), &profile);
         assert_eq!(parts(&accounts), [[0, 1_800, 600, 200, 1_000]]);
-        let times = accounts.times();
+        let times = accounts.times(0);
         assert_eq!((times[0].switches, &times[0].short_waits), (3, &short(3)));
         let ended = accounts.end(7, ThreadTime { has_ended: true, ..now }).expect("it lived since");
         assert_eq!((ended.to_ns, ended.on_cpu_ns, ended.blocked_ns), (1_800, 600, 1_000));

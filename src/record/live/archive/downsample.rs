@@ -1,81 +1,92 @@
 //! What keeps a recording that is watched for days bounded: equal samples of its past become one.
 //!
 //! Samples of the last minute stay as they are. Older ones are put into buckets of time, the coarser the older; in a
-//! bucket all samples of one thread, stack, CPU, outcome and reason are one row. Where that is not enough, buckets grow,
-//! and at last the oldest ones are dropped, and counted.
+//! bucket all samples of one thread, stack, CPU, outcome and reason are one row. Where that is not enough, buckets become
+//! coarse sooner; then the oldest samples lose their stacks, so that those of a thread are equal; at last the oldest are
+//! dropped, and counted.
 
-use crate::profile::{Event, Merged, Outcome, Reason, Sample, StackId, TaskId, Waker};
+use crate::profile::{Event, Merged, Outcome, Reason, Sample, StackId, TaskId, Wait, Waker};
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// From this age on, ns, samples are in buckets of this length, ns. The first never changes; the others grow when
-/// memory is short.
-const LEVELS: [(u64, u64); 4] = [
+/// From this age on, ns, samples are in buckets of this length, ns. But for the first, they begin at a lower age when memory
+/// is short.
+const LEVELS: [(u64, u64); 8] = [
     (60 * SECOND_NS, SECOND_NS),
     (600 * SECOND_NS, 10 * SECOND_NS),
     (7_200 * SECOND_NS, 60 * SECOND_NS),
     (86_400 * SECOND_NS, 600 * SECOND_NS),
+    (4 * 86_400 * SECOND_NS, 2_400 * SECOND_NS),
+    (16 * 86_400 * SECOND_NS, 9_600 * SECOND_NS),
+    (64 * 86_400 * SECOND_NS, 38_400 * SECOND_NS),
+    (256 * 86_400 * SECOND_NS, 153_600 * SECOND_NS),
 ];
-/// Buckets grow by this factor when memory is short, and begin at an age that is less by it.
+/// The age at which a level begins becomes less by this factor when memory is short.
 const GROWTH: u64 = 4;
-/// How often they grow before the oldest are dropped.
+/// How often it does before the oldest samples lose their stacks. By then each level has few buckets, however long the
+/// recording is.
 const MOST_GROWTH: u32 = 4;
+/// Most buckets of samples without stacks, each of a level's length at least.
+const MOST_STACKLESS_BUCKETS: u64 = 64;
 /// The youngest age that is merged even when memory is short, ns.
 const LEAST_AGE_NS: u64 = SECOND_NS;
 
 /// How much is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct DownsampleLimits {
     /// Most rows of all events.
-    pub rows: usize,
+    pub(crate) rows: usize,
     /// Most rows that are younger than the first level.
-    pub recent_rows: usize,
+    pub(crate) recent_rows: usize,
 }
 
-impl Default for Limits {
+impl Default for DownsampleLimits {
     fn default() -> Self {
         // A row is up to 100 bytes.
-        Limits { rows: 200_000, recent_rows: 100_000 }
+        DownsampleLimits { rows: 200_000, recent_rows: 100_000 }
     }
 }
 
-impl Limits {
+impl DownsampleLimits {
     /// Where stacks hardly ever repeat: each row takes as long to be drawn as many that do.
-    pub(super) const TIGHT: Limits = Limits { rows: 40_000, recent_rows: 20_000 };
+    pub(super) const TIGHT: DownsampleLimits = DownsampleLimits { rows: 40_000, recent_rows: 20_000 };
 }
 
 /// Samples older than `before_ns` are in buckets of `bucket_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rollup {
+pub(crate) struct Rollup {
     /// Age, ns.
-    pub before_ns: u64,
+    pub(crate) before_ns: u64,
     /// Length of a bucket, ns.
-    pub bucket_ns: u64,
+    pub(crate) bucket_ns: u64,
 }
 
 /// Folds the past of events.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Downsampler {
-    pub limits: Limits,
+    pub(crate) limits: DownsampleLimits,
+    /// The stack of samples that have lost theirs.
+    pub(crate) left_out: Option<StackId>,
     growth: u32,
     /// Observations that were dropped, and their weight.
-    pub dropped: u64,
-    pub dropped_weight: u64,
+    pub(crate) dropped: u64,
+    pub(crate) dropped_weight: u64,
     /// Nothing of before this time is left, ns.
-    pub begins_ns: u64,
+    pub(crate) begins_ns: u64,
     rollup: Vec<Rollup>,
 }
 
 impl Downsampler {
     /// Nothing is merged yet.
-    pub(crate) fn new(limits: Limits) -> Self {
+    pub(crate) fn new(limits: DownsampleLimits) -> Self {
         Downsampler { limits, ..Downsampler::default() }
     }
 
-    /// How rollup the past is, youngest first.
+    /// How coarse the past is, youngest first.
+    #[cfg(test)]
     pub(crate) fn rollup(&self) -> &[Rollup] {
         &self.rollup
     }
@@ -92,7 +103,10 @@ impl Downsampler {
                 return;
             }
             if self.growth == MOST_GROWTH {
-                self.drop_oldest(events);
+                self.forget_oldest_stacks(events, levels.first().map_or(SECOND_NS, |level| level.1));
+                if events.iter().map(Event::len).sum::<usize>() > self.limits.rows {
+                    self.drop_oldest(events);
+                }
                 return;
             }
             self.growth += 1;
@@ -118,11 +132,13 @@ impl Downsampler {
     fn levels(&self, youngest_ns: u64, now_ns: u64) -> Vec<(u64, u64)> {
         let factor = GROWTH.pow(self.growth);
         let mut levels = Vec::new();
+        let mut last_age_ns = youngest_ns;
         for (index, (age_ns, bucket_ns)) in LEVELS.into_iter().enumerate() {
-            let (age_ns, bucket_ns) = match index {
-                0 => (youngest_ns, bucket_ns),
-                _ => ((age_ns / factor).max(LEVELS[0].0), bucket_ns * factor),
+            let age_ns = match index {
+                0 => youngest_ns,
+                _ => (age_ns / factor).max(bucket_ns).max(last_age_ns),
             };
+            last_age_ns = age_ns;
             // Only whole buckets are merged, so that each is merged once.
             let before_ns = now_ns.saturating_sub(age_ns) / bucket_ns * bucket_ns;
             if before_ns > 0 {
@@ -147,15 +163,39 @@ impl Downsampler {
         }
     }
 
-    /// Drops the oldest until there is some room again.
-    fn drop_oldest(&mut self, events: &mut [Event]) {
+    /// The moment before which all rows are but those for which there is room, and some more. `None` when there is room for
+    /// all.
+    fn end_of_oldest(&self, events: &[Event]) -> Option<u64> {
         let mut times: Vec<u64> =
             events.iter().flat_map(Event::samples).map(|sample| sample.time_ns).collect();
         let keep = self.limits.rows / 4 * 3;
-        let excess = times.len().saturating_sub(keep);
-        let Some(last) = excess.checked_sub(1) else { return };
-        let (_, &mut newest_dropped, _) = times.select_nth_unstable(last);
-        let begins_ns = newest_dropped.saturating_add(1);
+        let last = times.len().saturating_sub(keep).checked_sub(1)?;
+        let (_, &mut newest, _) = times.select_nth_unstable(last);
+        Some(newest.saturating_add(1))
+    }
+
+    /// Has the oldest samples lose their stacks, and with them what else makes those of one thread differ: sums stay right
+    /// where stacks never repeat. Buckets are of `bucket_ns` at least.
+    fn forget_oldest_stacks(&self, events: &mut [Event], bucket_ns: u64) {
+        let (Some(end_ns), Some(left_out)) = (self.end_of_oldest(events), self.left_out) else { return };
+        let mut bucket_ns = bucket_ns.max(1);
+        while end_ns / bucket_ns > MOST_STACKLESS_BUCKETS {
+            bucket_ns *= 2;
+        }
+        for event in events {
+            let mut all = Event::new(event.info().clone());
+            for sample in event.samples() {
+                let is_old = sample.time_ns < end_ns && sample.stack != Some(left_out);
+                all.push(if is_old { without_stack(sample, left_out) } else { sample });
+            }
+            fold_event(&mut all, &[(end_ns, bucket_ns)]);
+            *event = all;
+        }
+    }
+
+    /// Drops the oldest until there is some room again.
+    fn drop_oldest(&mut self, events: &mut [Event]) {
+        let Some(begins_ns) = self.end_of_oldest(events) else { return };
         for event in events {
             let mut kept = Event::new(event.info().clone());
             for sample in event.samples() {
@@ -171,6 +211,14 @@ impl Downsampler {
         }
         self.begins_ns = self.begins_ns.max(begins_ns);
     }
+}
+
+/// A sample that has lost its stack, and what is kept with one.
+fn without_stack(sample: Sample, left_out: StackId) -> Sample {
+    let outcome = if sample.outcome.is_complete() { Outcome::MiddleLeftOut } else { sample.outcome };
+    let wait =
+        sample.wait.map(|wait| Wait { waker: Waker { kind: wait.waker.kind, ..Waker::default() }, ..wait });
+    Sample { stack: Some(left_out), cpu: 0, outcome, wait, ..sample }
 }
 
 fn folded(sample: &Sample) -> Merged {
@@ -259,7 +307,7 @@ impl Bucket {
         self.rows.entry(key(&sample)).and_modify(|row| merge(row, &sample)).or_insert(sample);
     }
 
-    /// Puts all rows behind those of `event`, by time. Where in the bucket the samples of one row were is forgotten: it
+    /// Puts all rows after those of `event`, by time. Where in the bucket the samples of one row were is forgotten: it
     /// begins and ends with the bucket.
     fn empty_into(&mut self, event: &mut Event) {
         let (start_ns, span_ns) = (self.span.start, self.span.end - self.span.start);

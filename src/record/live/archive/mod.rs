@@ -7,8 +7,8 @@ pub(crate) mod stacks;
 
 use super::delta::Delta;
 use crate::profile::{
-    End, Event, EventId, EventInfo, Frame, FrameId, Meta, Module, ModuleId, Outcome, Profile, Sample,
-    StringId, Task, TaskId, ThreadTime, Waker, counter,
+    End, Event, EventId, EventInfo, EventKind, Frame, FrameId, Meta, Module, ModuleId, Outcome, Profile,
+    Sample, StringId, Task, TaskId, ThreadTime, Waker, counter,
 };
 use crate::record::names::lookup::Names;
 use crate::record::names::symbolize;
@@ -17,9 +17,9 @@ use crate::record::session::cost;
 use crate::record::session::cost::{CostOf, LateCost};
 use crate::record::waits::living::Living;
 use accounts::Accounts;
-use downsample::{Downsampler, Limits};
+use downsample::{DownsampleLimits, Downsampler};
 use renumber::renumbered;
-use stacks::Stacks;
+use stacks::ArchiveStacks;
 use std::collections::BTreeMap;
 
 /// What the recorder's numbers are here.
@@ -29,7 +29,7 @@ struct Numbers {
     modules: Vec<ModuleId>,
     tasks: Vec<TaskId>,
     frames: Vec<FrameId>,
-    stacks: Stacks,
+    stacks: ArchiveStacks,
 }
 
 /// All that was seen since the start, or since it was cleared.
@@ -39,10 +39,10 @@ pub(super) struct Archive {
     profile: Profile,
     numbers: Numbers,
     /// Frames without names.
-    pub names: Names,
-    pub downsampler: Downsampler,
+    pub(crate) names: Names,
+    pub(crate) downsampler: Downsampler,
     /// Its limits, while they are tighter because stacks hardly ever repeat.
-    usual_limits: Option<Limits>,
+    usual_limits: Option<DownsampleLimits>,
     /// The times of threads that live, when waits are recorded.
     accounts: Accounts,
     /// Time that was cleared away, ns since the recorder's start.
@@ -154,7 +154,7 @@ impl Archive {
         self.has_news
     }
 
-    /// What is new was told.
+    /// What is new was sent.
     pub(super) fn forget_news(&mut self) {
         self.has_news = false;
     }
@@ -205,7 +205,8 @@ impl Archive {
             self.accounts.settle();
         }
         if self.usual_limits.is_none() && !self.has_whole_stacks() {
-            self.usual_limits = Some(std::mem::replace(&mut self.downsampler.limits, Limits::TIGHT));
+            self.usual_limits =
+                Some(std::mem::replace(&mut self.downsampler.limits, DownsampleLimits::TIGHT));
         }
         for time in delta.thread_times {
             self.add_thread_time(time);
@@ -323,6 +324,10 @@ impl Archive {
         if self.folding.is_some() {
             return None;
         }
+        if self.rows() > self.downsampler.limits.rows {
+            let frame = self.profile.frame_left_out(0);
+            self.downsampler.left_out = Some(self.profile.tables.intern_stack(None, frame));
+        }
         let events = self.profile.events.clone();
         self.folding = Some(events.iter().map(Event::len).collect());
         Some(Downsampling {
@@ -407,7 +412,7 @@ impl Archive {
 
     /// Whether the threads that live are looked at.
     pub(super) fn is_looked_at(&self) -> bool {
-        self.profile.event_named("off-cpu").is_some()
+        self.profile.event_of(&EventKind::OFF_CPU).is_some()
     }
 
     /// The cost of the last ten seconds, that of the screen among it.
@@ -435,12 +440,12 @@ impl Archive {
             let before = self.counters_before.get(name).copied().unwrap_or(0);
             profile.count(name, value.saturating_sub(before));
         }
-        if let Some(event) = profile.events.iter_mut().find(|event| event.info().name == "off-cpu") {
+        if let Some(event) = profile.events.iter_mut().find(|event| event.kind().is(&EventKind::OFF_CPU)) {
             let open = self.open_waits.iter().filter_map(|wait| after(*wait, self.cleared_ns));
             open.for_each(|wait| event.push(wait));
         }
-        profile.thread_times.extend(self.accounts.times());
-        profile.count(counter::STACKS_CUT, self.numbers.stacks.cut);
+        profile.thread_times.extend(self.accounts.times(self.end.duration_ns));
+        profile.count(counter::STACKS_SHORTENED, self.numbers.stacks.cut);
         profile.count(counter::SAMPLES_DROPPED, self.downsampler.dropped);
         profile.count(counter::DROPPED_NS, self.downsampler.dropped_weight);
         profile

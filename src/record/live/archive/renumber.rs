@@ -8,15 +8,15 @@ use crate::profile::{
 /// A profile whose rows have new numbers.
 #[derive(Debug)]
 pub(crate) struct Renumbered {
-    pub profile: Profile,
+    pub(crate) profile: Profile,
     /// New numbers of the old frames; `None` for those that are gone.
-    pub frames: Vec<Option<FrameId>>,
+    pub(crate) frames: Vec<Option<FrameId>>,
 }
 
 /// `profile` with those rows that its samples and threads refer to, and all modules.
 pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
     let old = &profile.tables;
-    let mut rows = Rows {
+    let mut rows = RenumberedRows {
         old,
         symbols: &profile.symbols,
         tables: Tables::default(),
@@ -57,7 +57,7 @@ pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
     let thread_times = profile.thread_times.iter();
     let thread_times =
         thread_times.map(|time| ThreadTime { task: rows.task(time.task), ..time.clone() }).collect();
-    let Rows { tables, new_symbols: symbols, frames, .. } = rows;
+    let RenumberedRows { tables, new_symbols: symbols, frames, .. } = rows;
     let profile = Profile {
         meta: profile.meta.clone(),
         tables,
@@ -71,7 +71,7 @@ pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
 }
 
 /// Old rows, new ones, and the new numbers of those that were needed so far.
-struct Rows<'p> {
+struct RenumberedRows<'p> {
     old: &'p Tables,
     symbols: &'p Symbols,
     tables: Tables,
@@ -83,7 +83,7 @@ struct Rows<'p> {
     texts: Vec<&'p str>,
 }
 
-impl Rows<'_> {
+impl RenumberedRows<'_> {
     fn string(&mut self, id: StringId) -> StringId {
         if let Some(new) = self.strings[id.index()] {
             return new;

@@ -17,7 +17,7 @@ const MANY_FRESH: u32 = WINDOW / 8;
 
 /// What is known of a stack of the recorder.
 #[derive(Debug, Clone, Copy)]
-struct Row {
+struct StackRow {
     stack: Stack,
     /// Its number here, and whether it lacks frames, once a sample had it.
     here: Option<(StackId, bool)>,
@@ -25,8 +25,8 @@ struct Row {
 
 /// The recorder's stacks since it began again with its rows.
 #[derive(Debug, Default)]
-pub(crate) struct Stacks {
-    rows: Vec<Row>,
+pub(crate) struct ArchiveStacks {
+    rows: Vec<StackRow>,
     /// Steps of [`KEPT`] that were taken.
     step: usize,
     /// New stacks since the last step.
@@ -35,13 +35,13 @@ pub(crate) struct Stacks {
     seen: u32,
     seen_fresh: u32,
     /// Stacks that lack frames.
-    pub cut: u64,
+    pub(crate) cut: u64,
 }
 
-impl Stacks {
+impl ArchiveStacks {
     /// The recorder has more stacks.
     pub(crate) fn extend(&mut self, stacks: &[Stack]) {
-        self.rows.extend(stacks.iter().map(|stack| Row { stack: *stack, here: None }));
+        self.rows.extend(stacks.iter().map(|stack| StackRow { stack: *stack, here: None }));
     }
 
     /// The recorder begins again with its rows: what is kept of new stacks stays as it is.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     /// Adds the stack of these frames, root first; returns its number at the recorder.
-    fn push(stacks: &mut Stacks, path: &[u32]) -> StackId {
+    fn push(stacks: &mut ArchiveStacks, path: &[u32]) -> StackId {
         let mut parent = None;
         for frame in path {
             let id = StackId(stacks.rows.len() as u32);
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn stacks_that_repeat_stay_whole_and_such_that_never_do_lose_their_middle() {
         let (mut profile, frames) = profile();
-        let mut stacks = Stacks::default();
+        let mut stacks = ArchiveStacks::default();
         let path = |number: u32| -> Vec<u32> {
             (0..40).map(|depth| 1 + (number >> (depth % 20) & 1)).chain([10]).collect()
         };

@@ -24,17 +24,17 @@ fn table(rows: usize) -> Table {
     table
 }
 
-fn add(cache: &TableCache, number: u8, table: &Table) -> Key {
-    let key = Key([number; 32]);
+fn add(cache: &TableCache, number: u8, table: &Table) -> CacheKey {
+    let key = CacheKey([number; 32]);
     cache.add(&key, &cache.packed(&key, table).expect("it is worth it"));
     key
 }
 
-fn load(cache: &TableCache, key: &Key) -> Option<Table> {
+fn load(cache: &TableCache, key: &CacheKey) -> Option<Table> {
     cache.load(key, &Limits::default())
 }
 
-fn path_of(folder: &TempDir, key: &Key) -> PathBuf {
+fn path_of(folder: &TempDir, key: &CacheKey) -> PathBuf {
     folder.path().join("prof").join(key.file_name())
 }
 
@@ -43,12 +43,12 @@ fn a_table_is_found_by_its_key_alone() {
     let (folder, cache) = cache();
     let key = add(&cache, 1, &table(10_000));
     assert_eq!(load(&cache, &key), Some(table(10_000)));
-    assert_eq!(load(&cache, &Key([2; 32])), None);
+    assert_eq!(load(&cache, &CacheKey([2; 32])), None);
     let mode = std::fs::metadata(path_of(&folder, &key)).expect("it is there").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     // Another table under its name is not the wanted one.
-    std::fs::rename(path_of(&folder, &key), path_of(&folder, &Key([3; 32]))).expect("it is ours");
-    assert_eq!(load(&cache, &Key([3; 32])), None);
+    std::fs::rename(path_of(&folder, &key), path_of(&folder, &CacheKey([3; 32]))).expect("it is ours");
+    assert_eq!(load(&cache, &CacheKey([3; 32])), None);
     let again = TableCache::open_in(folder.path()).expect("the folder is ours");
     let key = add(&again, 1, &table(600));
     assert_eq!(load(&cache, &key), Some(table(600)), "the last one holds");
@@ -58,7 +58,7 @@ fn a_table_is_found_by_its_key_alone() {
 #[test]
 fn small_tables_are_not_kept() {
     let (_folder, cache) = cache();
-    assert_eq!(cache.packed(&Key([0; 32]), &table(MIN_ROWS - 1)), None);
+    assert_eq!(cache.packed(&CacheKey([0; 32]), &table(MIN_ROWS - 1)), None);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn where_the_cache_is() {
 #[test]
 fn the_least_recently_used_go_first() {
     let (folder, mut cache) = cache();
-    let one = cache.packed(&Key([0; 32]), &table(1000)).expect("it is worth it").len() as u64;
+    let one = cache.packed(&CacheKey([0; 32]), &table(1000)).expect("it is worth it").len() as u64;
     cache.max_bytes = 10 * one;
     let now = SystemTime::now();
     let mut keys = Vec::new();
@@ -189,7 +189,7 @@ fn several_recorders_at_once_see_whole_tables_only() {
 fn a_cache_that_cannot_be_written_is_said_once() {
     let (folder, cache) = cache();
     std::fs::remove_dir(folder.path().join("prof")).expect("it is empty");
-    let key = Key([1; 32]);
+    let key = CacheKey([1; 32]);
     cache.add(&key, &packed(&key, &table(1000)));
     cache.add(&key, &packed(&key, &table(1000)));
     assert!(cache.describe().contains("0 added to it; adding failed: No such file"), "{}", cache.describe());
@@ -205,9 +205,9 @@ fn the_build_id_does_not_make_a_key() {
     std::fs::copy(original, &copy).expect("a program can be copied");
     let key_of = |path: &Path| {
         let file = File::open(path).expect("it is there");
-        let elf = ElfImage::open(&file, &Limits::default()).expect("it is ELF");
-        let sections = CfiSections::load(&elf, &Limits::default()).expect("it has entries");
-        Key::of(&file, &elf, &sections)
+        let elf = ElfImage::open(&file, &Limits::default().elf).expect("it is ELF");
+        let sections = CfiSections::load(&elf).expect("it has entries");
+        CacheKey::of(&file, &elf, &sections)
     };
     assert_eq!(key_of(&copy), None, "it may still change unnoticed");
     std::thread::sleep(SETTLING);

@@ -9,7 +9,7 @@ use crate::report::model::metric::Metric;
 use crate::report::naming::style::NameStyle;
 use crate::report::options::{Grouping, ReportOptions, SortKey};
 use crate::report::query::selection::Selection;
-use crate::report::views::function_table::{FunctionTable, Row};
+use crate::report::views::function_table::{FunctionRow, FunctionTable};
 
 /// Most columns for the module.
 const MODULE_COLUMNS: usize = 16;
@@ -30,18 +30,18 @@ const FEW_NUMBER_COLUMNS: usize = 18;
 
 pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let table = FunctionTable::new(selection, options.sort);
-    let most = options.rows.unwrap_or(ReportOptions::DEFAULT_ROWS);
-    let mut shown = table.shown(most, options.min_percent.unwrap_or(0.0), options.sort, selection.total);
+    let limits = options.limits_for_people();
+    let mut shown = table.shown(limits, options.sort, selection.total);
     let heavy = shown.len();
-    let is_cut_by_share = heavy < table.rows.len() && (most == 0 || heavy < most);
+    let is_cut_by_share = heavy < table.rows.len() && heavy < limits.most;
     // Nothing but reasons ends a wait: there, functions that only call others are what is asked for.
-    let is_waits = selection.shown.metric() == Some(Metric::OffCpu) && options.common.grouping.has_reasons();
+    let is_waits = selection.shown.metric() == Metric::OffCpu && options.common.grouping.has_reasons();
     if options.rows.is_none() && options.sort != SortKey::TotalWeight && !is_waits {
         // Functions that only call others say nothing in this order, and stand at its end.
         shown = &shown[..shown.partition_point(|row| !row.own.is_empty())];
     }
     let noun = options.common.grouping.noun();
-    let columns = Columns::new(selection, shown, page, noun);
+    let columns = FlatColumns::new(selection, shown, page, noun);
     if !shown.is_empty() {
         push_line(out, &page.styled(HEADING, &heading(page, columns, noun)));
     }
@@ -65,7 +65,7 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
 
 /// Widths of the columns that hold text; 0 for a column that is left out.
 #[derive(Debug, Clone, Copy)]
-struct Columns {
+struct FlatColumns {
     /// Some name is wider than its column and is not cut: then it has to come last.
     is_name_last: bool,
     name: usize,
@@ -73,12 +73,12 @@ struct Columns {
     source: usize,
 }
 
-impl Columns {
+impl FlatColumns {
     /// As wide as their texts; when the page is too narrow for that, the module and the source give way
     /// to the name first, down to what it has on a page of [`Page::PLAIN`]'s width.
-    fn new(selection: &Selection<'_>, shown: &[Row], page: &Page, noun: &str) -> Self {
-        let label = |row: &Row| selection.labels.get(row.label);
-        let widest = |text: &dyn Fn(&Row) -> String| {
+    fn new(selection: &Selection<'_>, shown: &[FunctionRow], page: &Page, noun: &str) -> Self {
+        let label = |row: &FunctionRow| selection.labels.get(row.label);
+        let widest = |text: &dyn Fn(&FunctionRow) -> String| {
             shown.iter().map(|row| safe_text::width(&text(row))).max().unwrap_or(0)
         };
         let module = match selection.labels.grouping() {
@@ -109,7 +109,7 @@ impl Columns {
             }
         }
         let is_name_last = !page.cut_names && !page.is_wide() && module > 0 && all > room;
-        Columns { is_name_last, name: all.min(room), module, source }
+        FlatColumns { is_name_last, name: all.min(room), module, source }
     }
 }
 
@@ -120,23 +120,23 @@ fn is_narrow(page: &Page) -> bool {
 }
 
 /// The names of `shown`, which differ where the functions do.
-fn names(selection: &Selection<'_>, shown: &[Row], columns: Columns, page: &Page) -> Vec<String> {
+fn names(selection: &Selection<'_>, shown: &[FunctionRow], columns: FlatColumns, page: &Page) -> Vec<String> {
     let texts = shown.iter().map(|row| page.name(selection.labels.get(row.label), usize::MAX));
     let texts: Vec<String> = texts.collect();
     if page.cut_names { fit_apart(&texts, columns.name, fit_name) } else { texts }
 }
 
-/// What the column behind the name holds.
+/// What the column after the name holds.
 fn second_heading(noun: &str) -> &'static str {
     if noun == "thread" { "PROCESS" } else { "MODULE" }
 }
 
-fn source_text(row: &Row, page: &Page, columns: usize) -> String {
+fn source_text(row: &FunctionRow, page: &Page, columns: usize) -> String {
     let source = row.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Short));
     page.fit(&safe_text::terminal(&source), columns).into_owned()
 }
 
-fn heading(page: &Page, columns: Columns, noun: &str) -> String {
+fn heading(page: &Page, columns: FlatColumns, noun: &str) -> String {
     let second = if columns.module == 0 { "" } else { second_heading(noun) };
     let noun = noun.to_uppercase();
     let noun = if columns.is_name_last { noun } else { padded(&noun, columns.name) };
@@ -155,7 +155,14 @@ fn heading(page: &Page, columns: Columns, noun: &str) -> String {
     }
 }
 
-fn line(selection: &Selection<'_>, row: &Row, name: &str, sum: u64, columns: Columns, page: &Page) -> String {
+fn line(
+    selection: &Selection<'_>,
+    row: &FunctionRow,
+    name: &str,
+    sum: u64,
+    columns: FlatColumns,
+    page: &Page,
+) -> String {
     let total = selection.total;
     let label = selection.labels.get(row.label);
     let own_percent = percent(row.own.weight, total.weight);

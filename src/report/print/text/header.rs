@@ -5,6 +5,7 @@ use super::totals::{totals_text, whole_text};
 use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::base::units::{count, counted, duration, honest_percent_text, percent, weight};
+use crate::profile::Unit;
 use crate::report::model::ending;
 use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
@@ -12,16 +13,6 @@ use crate::report::options::{CommonOptions, FilterOptions};
 use crate::report::query::selection::Selection;
 use crate::report::query::{filter, notes};
 use crate::report::recording::Recording;
-
-/// The name of an event for people.
-pub fn event_title(name: &str) -> String {
-    match name {
-        "on-cpu" => "on-CPU".to_owned(),
-        "off-cpu" => "off-CPU".to_owned(),
-        "wall" => "wall clock".to_owned(),
-        other => safe_text::terminal(other).into_owned(),
-    }
-}
 
 /// The lines above a report, with an empty line at the end.
 pub(in crate::report) fn header(
@@ -45,7 +36,7 @@ pub(in crate::report) fn header(
             "filter {}  {} of {}, {}",
             safe_text::terminal(&words),
             count(selection.count()),
-            counted(selection.count_of_whole(), selection.shown.noun()),
+            counted(selection.count_of_whole(), &selection.shown.noun),
             honest_percent_text(percent(total.weight, whole.weight))
         );
         push_line(&mut out, &line);
@@ -66,18 +57,17 @@ fn target_line(
     let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
     let target = safe_text::terminal(target);
     let most = if page.cut_names { page.width } else { usize::MAX };
-    let mut parts = vec![safe_text::fit_tail(&target, most).into_owned(), event_title(shown.name)];
+    let mut parts = vec![safe_text::fit_tail(&target, most).into_owned(), shown.title.to_string()];
     let mut length = match totals {
         Some(totals) if shown.waits.is_some() => {
             whole_text(totals, selection.thread_count(Some(totals)), duration_ns)
         }
         _ => duration(duration_ns),
     };
-    if shown.waits.is_none() && meta.effective_hz > 0 {
-        length.push_str(&format!(" at {} Hz", count(meta.effective_hz.into())));
-        if meta.requested_hz > meta.effective_hz {
-            length.push_str(&format!(" ({} Hz asked for)", count(meta.requested_hz.into())));
-        }
+    let rate = shown.rate(meta);
+    length.push_str(&rate);
+    if rate.ends_with("Hz") && meta.requested_hz > meta.effective_hz {
+        length.push_str(&format!(" ({} Hz asked for)", count(meta.requested_hz.into())));
     }
     parts.push(length);
     parts.extend(sums(selection));
@@ -89,7 +79,7 @@ fn sums(selection: &Selection<'_>) -> Option<String> {
     let shown = &selection.shown;
     let whole = selection.whole;
     match (shown.metric(), shown.waits) {
-        (Some(Metric::Wall), _) => None,
+        (Metric::Wall, _) => None,
         (_, Some(_)) => {
             let waits = counted(selection.count_of_whole(), "wait");
             if whole.variance_us2 == 0 {
@@ -99,8 +89,12 @@ fn sums(selection: &Selection<'_>) -> Option<String> {
         }
         _ => {
             let sum = weight(shown.unit, whole.weight, whole.weight);
-            let what = if shown.metric() == Some(Metric::OnCpu) { " CPU" } else { "" };
-            Some(format!("{} = {sum}{what}", counted(whole.samples, "sample")))
+            let what = match shown.metric() {
+                Metric::OnCpu => " CPU".to_owned(),
+                Metric::Event(_) if shown.unit == Unit::Count => format!(" {}", shown.title),
+                _ => String::new(),
+            };
+            Some(format!("{} = {sum}{what}", counted(whole.samples, &shown.noun)))
         }
     }
 }

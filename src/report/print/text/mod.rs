@@ -1,6 +1,6 @@
 //! Reports for people: 80 columns, more where the terminal has them.
 //!
-//! Every foreign name passes [`Page::name`] or [`safe_text`]; colour comes only from [`Page::styled`].
+//! Every foreign name passes [`Page::name`] or [`safe_text`](crate::base::safe_text); colour comes only from [`Page::styled`].
 
 mod column;
 mod flat;
@@ -16,13 +16,12 @@ mod waits;
 
 use crate::base::failure::Failure;
 use crate::report::model::totals::Totals;
-use crate::report::options::{ReportOptions, View};
+use crate::report::options::{ReportOptions, ReportView};
 use crate::report::print::text::page::{Page, push_line};
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
 use crate::report::views::call_tree::Direction;
 use crate::report::waits::hidden_idle::HiddenIdle;
-pub use header::event_title;
 pub(super) use peek::no_match;
 pub(super) use totals::totals_text;
 
@@ -38,26 +37,26 @@ pub(crate) fn report(
     page: &Page,
 ) -> Result<String, Failure> {
     let view = options.view.of(&selection.shown);
-    let totals = if selection.shown.waits.is_some() || view == &View::Threads {
+    let totals = if selection.shown.waits.is_some() || view == &ReportView::Threads {
         Totals::of(recording, &options.common)?
     } else {
         None
     };
     let mut out = header::header(recording, selection, totals.as_ref(), &options.common.filter, page);
     match view {
-        View::Overview | View::Flat => flat::flat(&mut out, selection, options, page),
-        View::Waits => waits::waits(&mut out, selection, options, page),
-        View::Tree => tree::tree(&mut out, selection, options, Direction::TopDown, page),
-        View::BottomUp => tree::tree(&mut out, selection, options, Direction::BottomUp, page),
-        View::Peek(pattern) => peek::peek(&mut out, selection, pattern, options, page)?,
-        View::Threads => match &totals {
+        ReportView::Overview | ReportView::Flat => flat::flat(&mut out, selection, options, page),
+        ReportView::Waits => waits::waits(&mut out, selection, options, page),
+        ReportView::Tree => tree::tree(&mut out, selection, options, Direction::TopDown, page),
+        ReportView::BottomUp => tree::tree(&mut out, selection, options, Direction::BottomUp, page),
+        ReportView::Peek(pattern) => peek::peek(&mut out, selection, pattern, options, page)?,
+        ReportView::Threads => match &totals {
             Some(totals) => {
                 thread_times::thread_times(&mut out, recording, selection, totals, options, page)?;
             }
             None => threads::threads(&mut out, selection, options, page),
         },
     }
-    if matches!(view, View::Overview | View::Flat | View::Waits)
+    if matches!(view, ReportView::Overview | ReportView::Flat | ReportView::Waits)
         && let Some(hidden) = HiddenIdle::of(recording, selection, &options.common)
     {
         waits::hidden_idle(&hidden, page).iter().for_each(|line| push_line(&mut out, line));

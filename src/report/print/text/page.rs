@@ -13,14 +13,14 @@ use std::borrow::Cow;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page {
     /// Columns.
-    pub width: usize,
+    pub(crate) width: usize,
     /// Whether names are cut to keep lines within the width: on a terminal. Elsewhere whole names
     /// matter more than the width.
-    pub cut_names: bool,
+    pub(crate) cut_names: bool,
     /// Whether colour is used.
-    pub color: bool,
+    pub(crate) color: bool,
     /// How names are written.
-    pub names: NameStyle,
+    pub(crate) names: NameStyle,
 }
 
 impl Page {
@@ -97,7 +97,7 @@ impl CutBy {
     }
 }
 
-/// The line that stands for rows left out.
+/// The line in place of rows left out.
 pub(crate) fn more_line(left_out: usize, noun: &str, share_percent: f64, cut: CutBy, page: &Page) -> String {
     let count = crate::base::units::counted(left_out as u64, noun).replacen(' ', " more ", 1);
     let share = crate::base::units::percent_text(share_percent);

@@ -7,10 +7,11 @@ use crate::base::units::{percent, percent_text};
 use crate::report::model::label::{Label, LabelId};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::code::{Code, is_own};
+use crate::report::naming::name::module_file;
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use crate::report::views::call_tree::{CallTree, Direction};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
 /// Paths under the table.
@@ -48,7 +49,8 @@ pub(super) fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: 
 /// The lines of `paths`, leaf first. Different paths have different lines, as far as there is room.
 fn lines(paths: &[Vec<&Label>], page: &Page) -> Vec<String> {
     let room = page.width.saturating_sub(9);
-    let words: Vec<Vec<Word>> = paths.iter().map(|path| path_words(path, page)).collect();
+    let mut words: Vec<Vec<Word>> = paths.iter().map(|path| path_words(path, page)).collect();
+    add_modules(&mut words, paths);
     let mut lines: Vec<String> = words.iter().map(|words| line(words, None, room, page)).collect();
     for at in 0..lines.len() {
         let same: Vec<usize> = (0..lines.len()).filter(|other| lines[*other] == lines[at]).collect();
@@ -59,6 +61,26 @@ fn lines(paths: &[Vec<&Label>], page: &Page) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Where paths have the same names, those of which the modules differ say the module, too.
+fn add_modules(words: &mut [Vec<Word>], paths: &[Vec<&Label>]) {
+    let has_same_names = |a: usize, b: usize, words: &[Vec<Word>]| {
+        words[a].len() == words[b].len() && words[a].iter().zip(&words[b]).all(|(a, b)| a.name == b.name)
+    };
+    let mut marks = Vec::new();
+    for (a, path) in paths.iter().enumerate() {
+        for b in (0..paths.len()).filter(|b| *b != a && has_same_names(a, *b, words)) {
+            marks
+                .extend(path.iter().zip(&paths[b]).position(|(a, b)| a.module != b.module).map(|at| (a, at)));
+        }
+    }
+    marks.sort_unstable();
+    marks.dedup();
+    for (path, at) in marks {
+        let module = safe_text::terminal(module_file(&paths[path][at].module)).into_owned();
+        words[path][at].name.push_str(&format!(" ({module})"));
+    }
 }
 
 /// A function of a path.
@@ -126,8 +148,9 @@ fn shown_paths(tree: &CallTree, selection: &Selection<'_>) -> Vec<(Vec<LabelId>,
     let candidates = tree.heaviest_paths().into_iter().filter(|(id, _)| tree.node(*id).depth > 0);
     for (id, weight) in candidates.take(MOST_CANDIDATES) {
         let mut path: Vec<LabelId> = tree.path(id).map(|node| node.label).collect();
-        // A function that calls itself is written once.
-        path.dedup();
+        // A function that calls itself, by others or not, is written once, where it is nearest to the leaf.
+        let mut seen = FxHashSet::default();
+        path.retain(|label| seen.insert(*label));
         leave_out_way_to_sleep(&mut path, selection);
         match numbers.get(&path) {
             Some(number) => shown[*number].1 = shown[*number].1.saturating_add(weight),
@@ -181,6 +204,19 @@ mod tests {
             "[condvar] < __futex_abstimed_wait_common64 < __pthread_cond_wait_common < queue_pop"
         );
         assert!(safe_text::width(&line(&path, None, 30, &PAGE)) <= 30);
+    }
+
+    #[test]
+    fn functions_of_one_name_in_different_modules_say_which() {
+        let label = |name: &str, module: &str| {
+            let mut label = Label::for_tests(name, LabelKind::Program);
+            label.module = module.to_owned();
+            label
+        };
+        let path = |module| vec![label("spin", module), label("main", "/usr/bin/x")];
+        let paths = [path("/usr/lib/h1.so"), path("/usr/lib/h2.so")];
+        let paths: Vec<Vec<&Label>> = paths.iter().map(|path| path.iter().collect()).collect();
+        assert_eq!(lines(&paths, &PAGE), ["spin (h1.so) < main", "spin (h2.so) < main"]);
     }
 
     #[test]

@@ -94,6 +94,11 @@ fn wait(top: Option<&TopWait>, whole_ns: u64, room: usize, page: &Page) -> Strin
         _ => top.place.clone(),
     };
     let name = safe_text::terminal(&name);
-    let left = room.saturating_sub(reason.len() + time.len() + 2).max(4);
-    format!("{reason} {} {time}", page.fit_name(&name, left))
+    let left = room.saturating_sub(reason.len() + time.len() + 2);
+    if page.fit_name(&name, left) == name {
+        return format!("{reason} {name} {time}");
+    }
+    // Where says more than why.
+    let left = room.saturating_sub(time.len() + 1).max(4);
+    format!("{} {time}", page.fit_name(&name, left))
 }

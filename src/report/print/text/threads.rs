@@ -22,13 +22,13 @@ const SHARE_COLUMNS: usize = 7;
 
 /// Widths of the columns that hold names.
 #[derive(Debug, Clone, Copy)]
-struct Columns {
+struct ThreadColumns {
     thread: usize,
     process: usize,
     hottest: usize,
 }
 
-impl Columns {
+impl ThreadColumns {
     /// As wide as the names are, within what the page allows.
     fn new(shown: &[ThreadRow], page: &Page) -> Self {
         let most = if page.width >= ROOMY_COLUMNS || !page.cut_names {
@@ -43,7 +43,7 @@ impl Columns {
         let thread = widest(THREAD, |row| shown_name(row.title()).into_owned() + &tid_text(row));
         let process = widest(PROCESS, |row| shown_name(&row.process).into_owned());
         let used = thread + process + NUMBER_COLUMNS + SHARE_COLUMNS;
-        Columns { thread, process, hottest: page.width.saturating_sub(used).max(12) }
+        ThreadColumns { thread, process, hottest: page.width.saturating_sub(used).max(12) }
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) fn shown_name(text: &str) -> Cow<'_, str> {
     if text.is_empty() { safe_text::UNNAMED.into() } else { text }
 }
 
-/// The id behind the name of a thread that has a row for itself.
+/// The id after the name of a thread that has a row for itself.
 fn tid_text(row: &ThreadRow) -> String {
     row.tid.map_or_else(String::new, |tid| format!(" {tid}"))
 }
@@ -67,7 +67,7 @@ pub(super) fn shown_thread(row: &ThreadRow, columns: usize, page: &Page) -> Stri
     format!("{}{tid}", page.fit(&shown_name(row.title()), room))
 }
 
-/// What a row stands for.
+/// What a row is.
 pub(super) fn noun(rows: &[ThreadRow]) -> &'static str {
     if rows.iter().any(|row| row.tid.is_some()) { "thread" } else { "thread name" }
 }
@@ -75,7 +75,7 @@ pub(super) fn noun(rows: &[ThreadRow]) -> &'static str {
 pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let rows = threads::threads(selection);
     let (shown, whole) = threads::shown(&rows, false, options);
-    let columns = Columns::new(shown, page);
+    let columns = ThreadColumns::new(shown, page);
     let title = format!(
         "{}  {}       N  SHARE      TIME  MOST IN",
         padded(THREAD, columns.thread),
@@ -92,7 +92,7 @@ pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &Rep
     }
 }
 
-fn line(selection: &Selection<'_>, row: &ThreadRow, columns: Columns, page: &Page) -> String {
+fn line(selection: &Selection<'_>, row: &ThreadRow, columns: ThreadColumns, page: &Page) -> String {
     let whole = selection.total.weight;
     let share = percent_text(percent(row.amount.weight, whole));
     let time = weight(selection.shown.unit, row.amount.weight, whole);

@@ -36,8 +36,8 @@ const MIN_CALLER_COLUMNS: usize = 6;
 
 pub(super) fn waits(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let table = WaitTable::new(selection, options.sort);
-    let most = options.rows.unwrap_or(ReportOptions::DEFAULT_ROWS);
-    let shown = table.shown(most, options.min_percent.unwrap_or(0.0), options.sort, selection.total);
+    let limits = options.limits_for_people();
+    let shown = table.shown(limits, options.sort, selection.total);
     if !shown.is_empty() {
         push_table(out, &columns(selection, shown, page), page);
     }
@@ -45,7 +45,7 @@ pub(super) fn waits(out: &mut String, selection: &Selection<'_>, options: &Repor
     if !left_out.is_empty() {
         let rest = left_out.iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
         let share = percent(rest, selection.total.weight);
-        let cut = CutBy::of(shown.len(), if most == 0 { usize::MAX } else { most });
+        let cut = CutBy::of(shown.len(), limits.most);
         push_line(out, &more_line(left_out.len(), "row", share, cut, page));
     }
     if shown.iter().any(is_thinned) {
@@ -53,7 +53,7 @@ pub(super) fn waits(out: &mut String, selection: &Selection<'_>, options: &Repor
     }
 }
 
-/// The lines that stand for idle waits, which are in no row: how long they were, and where.
+/// The lines about idle waits, which are in no row: how long they were, and where.
 pub(super) fn hidden_idle(hidden: &HiddenIdle, page: &Page) -> Vec<String> {
     let all = counted(hidden.amount.count(), "wait");
     let mut text = format!("... {} idle in {all}, hidden", duration(hidden.amount.weight));

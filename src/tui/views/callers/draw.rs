@@ -1,11 +1,11 @@
 //! The Callers view as it is drawn.
 
-use super::{Side, boxes, layout, selected_box, selected_part, tree};
+use super::{CallersState, boxes, layout, selected_box, selected_part, tree};
 use crate::base::safe_text;
 use crate::base::units::{counted, percent, percent_text};
 use crate::report::{BoxOf, FlameBox, LabelKind};
-use crate::tui::app::state::App;
-use crate::tui::compute::picture::{Picture, Pivot};
+use crate::tui::app::context::Context;
+use crate::tui::compute::picture::{Picture, Pivot, Side};
 use crate::tui::views::flame::details::rest_heading;
 use crate::tui::views::flame::rest_text;
 use crate::tui::views::top;
@@ -17,27 +17,34 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 
 /// Draws the view into `area`.
-pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, theme: &Theme) {
+pub(crate) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    view: &CallersState,
+    context: &Context,
+    picture: &Picture,
+    theme: &Theme,
+) {
     let Some(pivot) = &picture.pivot else {
         let text = match &picture.query.pivot {
             None => "choose a function: Enter in Top".to_owned(),
-            Some(key) => format!("no sample has {} on its stack", safe_text::terminal(&key.name)),
+            Some(key) => format!("no sample has {} on its stack", safe_text::terminal(&key.name())),
         };
         let text = theme.fit(&text, usize::from(area.width).saturating_sub(1));
         frame.render_widget(Line::from(format!(" {text}")), Rect { height: area.height.min(1), ..area });
         return;
     };
-    let layout = layout(app, picture, pivot, area);
+    let layout = layout(view, picture, pivot, area);
     for side in [Side::Callers, Side::Callees] {
-        let boxes = boxes(app, picture, pivot, side, layout.columns);
-        let selected = (app.callers.side == side && !app.callers.is_middle())
-            .then(|| selected_box(app, picture, pivot, &boxes));
+        let boxes = boxes(view, picture, pivot, side, layout.columns);
+        let selected =
+            (view.side == side && !view.is_middle()).then(|| selected_box(view, picture, pivot, &boxes));
         for (index, one) in boxes.iter().enumerate() {
             let Some(y) = layout.line(side, one.row) else { continue };
             // Cells are at most the width of the screen.
             let (start, end) = (one.start as u16, one.end as u16);
             let place = Rect { x: layout.x + start, y, width: end - start, height: 1 };
-            let (text, style) = look(app, picture, theme, pivot, side, one);
+            let (text, style) = look(context, picture, theme, pivot, side, one);
             let style = if selected == Some(index) { theme.selected(style) } else { style };
             let room = usize::from(place.width).saturating_sub(1);
             let text = format!("{}{}", theme.glyphs.edge, theme.fit(&text, room));
@@ -47,13 +54,13 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Pictu
         }
     }
     let width = usize::from(area.width);
-    let style = if app.callers.is_middle() { theme.selected(theme.heading()) } else { theme.heading() };
-    let text = pivot_text(app, picture, theme, pivot, width - usize::from(layout.side));
+    let style = if view.is_middle() { theme.selected(theme.heading()) } else { theme.heading() };
+    let text = pivot_text(context, picture, theme, pivot, width - usize::from(layout.side));
     frame.buffer_mut().set_stringn(layout.x, layout.middle, text, width - usize::from(layout.side), style);
     if layout.side > 0 {
         // Where a box was opened, not all of that side is shown.
         let heading = |side: Side, word: &str| {
-            let is_part = app.callers.zooms.iter().any(|(zoomed, _)| *zoomed == side);
+            let is_part = view.zooms.iter().any(|(zoomed, _)| *zoomed == side);
             if is_part { format!(" {word} {}", theme.glyphs.ellipsis) } else { format!(" {word}") }
         };
         for (y, text) in [
@@ -71,7 +78,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Pictu
 }
 
 fn look(
-    app: &App,
+    context: &Context,
     picture: &Picture,
     theme: &Theme,
     pivot: &Pivot,
@@ -91,8 +98,8 @@ fn look(
     let label = picture.labels.get(node.label);
     let is_waiting = side == Side::Callees && pivot.is_waiting.get(id.index()).copied().unwrap_or(false);
     let style = theme.kind(label.kind, is_waiting, &label.name);
-    let is_match = app.search.as_ref().is_some_and(|search| search.matches(node.label.index()));
-    let name = app.name(label);
+    let is_match = context.search.as_ref().is_some_and(|search| search.matches(node.label.index()));
+    let name = context.name(label);
     let mark = match (node.is_kernel, node.is_inlined) {
         (true, _) => " [k]",
         (_, true) => " [i]",
@@ -103,7 +110,7 @@ fn look(
 }
 
 /// The line of the function: its name as far as there is room beside the numbers.
-fn pivot_text(app: &App, picture: &Picture, theme: &Theme, pivot: &Pivot, columns: usize) -> String {
+fn pivot_text(context: &Context, picture: &Picture, theme: &Theme, pivot: &Pivot, columns: usize) -> String {
     let sandwich = &pivot.sandwich;
     let share = |weight: u64| percent_text(percent(weight, picture.total.weight));
     let mut parts = vec![
@@ -122,27 +129,32 @@ fn pivot_text(app: &App, picture: &Picture, theme: &Theme, pivot: &Pivot, column
         }
     }
     let room = columns.saturating_sub(width(&parts) + 4);
-    let name = theme.fit(&app.name(picture.labels.get(sandwich.label)), room);
+    let name = theme.fit(&context.name(picture.labels.get(sandwich.label)), room);
     format!("{} {name}  {}", theme.glyphs.pivot, parts.concat())
 }
 
 /// What is selected.
-pub(crate) fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+pub(crate) fn details(
+    view: &CallersState,
+    context: &Context,
+    picture: &Picture,
+    below: Below<'_>,
+) -> Vec<Line<'static>> {
     let Some(pivot) = &picture.pivot else { return Vec::new() };
-    let Some(what) = selected_part(app, picture, pivot) else { return Vec::new() };
-    let tree = tree(pivot, app.callers.side);
+    let Some(what) = selected_part(view, picture, pivot) else { return Vec::new() };
+    let tree = tree(pivot, view.side);
     let mut found = match &what {
-        BoxOf::Node(id) => top::function_details(app, picture, tree.node(*id).label, below),
+        BoxOf::Node(id) => top::function_details(context, picture, tree.node(*id).label, below),
         BoxOf::Rest(ids) => vec![rest_heading(ids.len(), below)],
         BoxOf::All => return Vec::new(),
     };
-    if app.callers.is_middle() {
+    if view.is_middle() {
         return found;
     }
     // How much of the function in the middle goes this way.
     let weight = what.total(tree);
     let share = percent_text(percent(weight, pivot.sandwich.total.weight));
-    let way = match app.callers.side {
+    let way = match view.side {
         Side::Callers => "comes this way",
         Side::Callees => "goes this way",
     };

@@ -1,15 +1,16 @@
 //! The Callers view: one function in the middle, its callers above, what it calls below, every occurrence merged.
 
 pub(crate) mod draw;
+mod export;
 #[cfg(test)]
 pub(crate) mod tests;
+mod view;
 
-use super::top;
 use crate::report::{BoxOf, CallTree, FlameBox, LabelId, LabelKey, LabelKind, NodeId, flame_boxes};
-use crate::tui::app::action::{Action, Tab};
-use crate::tui::app::state::App;
+use crate::tui::app::action::Action;
+use crate::tui::app::context::Context;
 use crate::tui::app::tree_path::{NamedTree, TreePath};
-use crate::tui::compute::picture::{Picture, Pivot};
+use crate::tui::compute::picture::{Picture, Pivot, Side};
 use ratatui::layout::{Position, Rect};
 use std::cmp::Reverse;
 
@@ -18,27 +19,17 @@ const SIDE_COLUMNS: u16 = 11;
 /// From this width on there is room for that.
 const ROOMY_COLUMNS: u16 = 60;
 
-/// On which side of the function something is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Side {
-    /// Above.
-    #[default]
-    Callers,
-    /// Below.
-    Callees,
-}
-
 /// What the user did to the view.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CallersState {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct CallersState {
     /// The functions that were in the middle before, oldest first.
-    pub history: Vec<LabelKey>,
+    pub(crate) history: Vec<LabelKey>,
     /// On which side the selected box is.
-    pub side: Side,
+    pub(crate) side: Side,
     /// The selected box: its way begins with the function in the middle.
-    pub selected: TreePath,
+    pub(crate) selected: TreePath,
     /// The shared boxes that were opened and on which side, oldest first.
-    pub zooms: Vec<(Side, TreePath)>,
+    pub(crate) zooms: Vec<(Side, TreePath)>,
 }
 
 impl CallersState {
@@ -47,41 +38,58 @@ impl CallersState {
         self.selected.path.len() < 2 && self.selected.rest.is_empty()
     }
 
+    /// Puts a function into the middle.
+    pub(crate) fn set_pivot(&mut self, context: &mut Context, key: LabelKey) {
+        if context.query.pivot.as_ref() == Some(&key) {
+            return;
+        }
+        self.history.extend(context.query.pivot.clone());
+        self.select_middle();
+        context.ask(|query| query.pivot = Some(key));
+    }
+
     fn select_middle(&mut self) {
         self.selected = TreePath::ALL;
         self.zooms.clear();
     }
 }
 
-/// Puts a function into the middle.
-pub fn set_pivot(app: &mut App, key: LabelKey) {
-    if app.query.pivot.as_ref() == Some(&key) {
-        return;
+/// Follows what is selected into another picture, in which functions may have got their names.
+pub(super) fn follow(view: &mut CallersState, context: &Context, picture: &Picture) {
+    if let Some(pivot) = &picture.pivot {
+        pivot.named(picture, view.side).rename(&mut view.selected);
+        view.zooms.iter_mut().for_each(|(side, path)| pivot.named(picture, *side).rename(path));
     }
-    app.callers.history.extend(app.query.pivot.clone());
-    app.callers.select_middle();
-    app.ask(|query| query.pivot = Some(key));
+    view.history.iter_mut().for_each(|key| picture.rename(key));
+    // Two addresses may have become one function: going back leads to another one each time.
+    view.history.dedup();
+    let pivot = context.query.pivot.clone().map(|mut key| {
+        picture.rename(&mut key);
+        key
+    });
+    if view.history.last() == pivot.as_ref() {
+        view.history.pop();
+    }
 }
 
 /// Chooses the function in the middle when the view is opened: what was selected before, else the hottest.
-pub fn opened(app: &mut App, from: Tab) {
-    let Some(picture) = app.picture.clone() else { return };
+pub(crate) fn opened(
+    view: &mut CallersState,
+    context: &mut Context,
+    picture: &Picture,
+    selected: &[LabelId],
+) {
     let key = |label: LabelId| {
         let label = picture.labels.get(label);
         (!matches!(label.kind, LabelKind::Task)).then(|| label.key())
     };
-    let selected = match from {
-        Tab::Flame => super::flame::selected(app, &picture).last().copied(),
-        Tab::Top => top::selected(app, &picture).last().copied(),
-        _ => None,
-    };
     let hottest = || picture.table.rows.first().map(|row| row.label);
-    if let Some(key) = selected.and_then(key) {
-        set_pivot(app, key);
-    } else if app.query.pivot.is_none()
+    if let Some(key) = selected.last().copied().and_then(key) {
+        view.set_pivot(context, key);
+    } else if context.query.pivot.is_none()
         && let Some(key) = hottest().and_then(key)
     {
-        set_pivot(app, key);
+        view.set_pivot(context, key);
     }
 }
 
@@ -97,9 +105,9 @@ fn named<'p>(picture: &'p Picture, pivot: &'p Pivot, side: Side) -> NamedTree<'p
 }
 
 /// What is at the end of the way, or as far as there is one.
-pub(super) fn selected_part(app: &App, picture: &Picture, pivot: &Pivot) -> Option<BoxOf> {
-    let named = named(picture, pivot, app.callers.side);
-    match named.find(&app.callers.selected) {
+pub(super) fn selected_part(view: &CallersState, picture: &Picture, pivot: &Pivot) -> Option<BoxOf> {
+    let named = named(picture, pivot, view.side);
+    match named.find(&view.selected) {
         BoxOf::All => Some(BoxOf::Node(*named.tree.roots().first()?)),
         found => Some(found),
     }
@@ -114,18 +122,18 @@ fn node_of(what: &BoxOf) -> Option<NodeId> {
     }
 }
 
-fn select(app: &mut App, picture: &Picture, pivot: &Pivot, side: Side, what: &BoxOf) {
-    app.callers.selected = named(picture, pivot, side).spot_of(what);
-    app.callers.side = side;
+fn select(view: &mut CallersState, picture: &Picture, pivot: &Pivot, side: Side, what: &BoxOf) {
+    view.selected = named(picture, pivot, side).spot_of(what);
+    view.side = side;
 }
 
 /// The stack that is selected, root first; the last is the selected function.
-pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
+pub(crate) fn selected(view: &CallersState, picture: &Picture) -> Vec<LabelId> {
     let Some(pivot) = &picture.pivot else { return Vec::new() };
-    let Some(BoxOf::Node(id)) = selected_part(app, picture, pivot) else { return Vec::new() };
-    let tree = tree(pivot, app.callers.side);
+    let Some(BoxOf::Node(id)) = selected_part(view, picture, pivot) else { return Vec::new() };
+    let tree = tree(pivot, view.side);
     let mut labels: Vec<LabelId> = tree.path(id).map(|node| node.label).collect();
-    match app.callers.side {
+    match view.side {
         Side::Callees => labels.reverse(),
         // Callers are above what they call: the selected one is all there is of that stack.
         Side::Callers => labels.truncate(1),
@@ -134,10 +142,16 @@ pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
 }
 
 /// The boxes of one side, the function itself in row 0. What is between it and an opened box takes all columns.
-pub(crate) fn boxes(app: &App, picture: &Picture, pivot: &Pivot, side: Side, columns: u16) -> Vec<FlameBox> {
+pub(crate) fn boxes(
+    view: &CallersState,
+    picture: &Picture,
+    pivot: &Pivot,
+    side: Side,
+    columns: u16,
+) -> Vec<FlameBox> {
     let (named, columns) = (named(picture, pivot, side), u32::from(columns));
     let Some(root) = named.tree.roots().first() else { return Vec::new() };
-    let zoom = app.callers.zooms.iter().rev().find(|(of, _)| *of == side);
+    let zoom = view.zooms.iter().rev().find(|(of, _)| *of == side);
     let top = match zoom.map(|(_, spot)| named.find(spot)) {
         None | Some(BoxOf::All) => BoxOf::Node(*root),
         Some(what) => what,
@@ -161,7 +175,7 @@ pub(crate) fn boxes(app: &App, picture: &Picture, pivot: &Pivot, side: Side, col
 
 /// Where everything is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Layout {
+pub(crate) struct CallersLayout {
     /// Cells in front of the boxes.
     pub(crate) side: u16,
     /// The cells of boxes.
@@ -177,7 +191,7 @@ pub(crate) struct Layout {
     skipped_below: u32,
 }
 
-pub(crate) fn layout(app: &App, picture: &Picture, pivot: &Pivot, area: Rect) -> Layout {
+pub(crate) fn layout(view: &CallersState, picture: &Picture, pivot: &Pivot, area: Rect) -> CallersLayout {
     let side = if area.width >= ROOMY_COLUMNS { SIDE_COLUMNS } else { 0 };
     let depth = |side: Side| tree(pivot, side).nodes().map(|(_, node)| node.depth).max().unwrap_or(0);
     let rows = area.height.saturating_sub(1);
@@ -187,12 +201,12 @@ pub(crate) fn layout(app: &App, picture: &Picture, pivot: &Pivot, area: Rect) ->
     let half = rows / 2;
     let above = within(up).min(rows - within(down).min(rows - half));
     let below = rows - above;
-    let selected = selected_part(app, picture, pivot).and_then(|what| node_of(&what));
-    let row = selected.map_or(0, |id| tree(pivot, app.callers.side).node(id).depth);
+    let selected = selected_part(view, picture, pivot).and_then(|what| node_of(&what));
+    let row = selected.map_or(0, |id| tree(pivot, view.side).node(id).depth);
     let skipped = |side: Side, rows: u16| {
-        if app.callers.side == side { row.saturating_sub(u32::from(rows)) } else { 0 }
+        if view.side == side { row.saturating_sub(u32::from(rows)) } else { 0 }
     };
-    Layout {
+    CallersLayout {
         side,
         x: area.x + side,
         columns: area.width - side,
@@ -204,7 +218,7 @@ pub(crate) fn layout(app: &App, picture: &Picture, pivot: &Pivot, area: Rect) ->
     }
 }
 
-impl Layout {
+impl CallersLayout {
     /// The line on which a row of boxes is.
     pub(crate) fn line(&self, side: Side, row: u32) -> Option<u16> {
         let (skipped, rows) = match side {
@@ -223,37 +237,43 @@ impl Layout {
 }
 
 /// Does what `action` means here, where the view takes `area`; false when it means nothing.
-pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> bool {
+pub(crate) fn update(
+    view: &mut CallersState,
+    context: &mut Context,
+    action: &Action,
+    area: Rect,
+    picture: &Picture,
+) -> bool {
     let Some(pivot) = &picture.pivot else {
-        return matches!(action, Action::Back) && back(app);
+        return matches!(action, Action::Back) && back(view, context);
     };
     match action {
-        Action::Up => step(app, picture, pivot, area, Side::Callers),
-        Action::Down => step(app, picture, pivot, area, Side::Callees),
+        Action::Up => step(view, context, picture, pivot, area, Side::Callers),
+        Action::Down => step(view, context, picture, pivot, area, Side::Callees),
         // As in the other views, the wheel with Shift goes to the next one beside.
-        Action::Scroll { rows: 0, columns, .. } => beside(app, picture, pivot, area, *columns > 0),
+        Action::Scroll { rows: 0, columns, .. } => beside(view, context, picture, pivot, area, *columns > 0),
         Action::Scroll { rows, .. } => {
             let side = if *rows < 0 { Side::Callers } else { Side::Callees };
-            step(app, picture, pivot, area, side);
+            step(view, context, picture, pivot, area, side);
         }
         Action::First | Action::PageUp | Action::HalfUp => {
-            repeat(app, picture, pivot, area, Side::Callers, action)
+            repeat(view, context, picture, pivot, area, Side::Callers, action)
         }
         Action::Last | Action::PageDown | Action::HalfDown => {
-            repeat(app, picture, pivot, area, Side::Callees, action);
+            repeat(view, context, picture, pivot, area, Side::Callees, action);
         }
-        Action::Left => beside(app, picture, pivot, area, false),
-        Action::Right => beside(app, picture, pivot, area, true),
-        Action::Enter => enter(app, picture, pivot, area),
-        Action::Whole => app.callers.zooms.clear(),
-        Action::Back => return back(app),
-        Action::NextMatch => next_match(app, picture, pivot, area, true),
-        Action::PreviousMatch => next_match(app, picture, pivot, area, false),
+        Action::Left => beside(view, context, picture, pivot, area, false),
+        Action::Right => beside(view, context, picture, pivot, area, true),
+        Action::Enter => enter(view, context, picture, pivot, area),
+        Action::Whole => view.zooms.clear(),
+        Action::Back => return back(view, context),
+        Action::NextMatch => next_match(view, context, picture, pivot, area, true),
+        Action::PreviousMatch => next_match(view, context, picture, pivot, area, false),
         Action::Click(at) | Action::DoubleClick(at) if area.contains(*at) => {
-            let Some((side, what)) = box_at(app, picture, pivot, area, *at) else { return true };
-            select(app, picture, pivot, side, &what);
+            let Some((side, what)) = box_at(view, picture, pivot, area, *at) else { return true };
+            select(view, picture, pivot, side, &what);
             if matches!(action, Action::DoubleClick(_)) {
-                enter(app, picture, pivot, area);
+                enter(view, context, picture, pivot, area);
             }
         }
         _ => return false,
@@ -262,25 +282,25 @@ pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> 
 }
 
 /// Opens the selected box when what is in it or follows it is not drawn, else puts its function into the middle.
-fn enter(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
-    let Some(what) = selected_part(app, picture, pivot) else { return };
-    let BoxOf::Node(id) = what else { return open(app, picture, pivot, area) };
-    let side = app.callers.side;
+fn enter(view: &mut CallersState, context: &mut Context, picture: &Picture, pivot: &Pivot, area: Rect) {
+    let Some(what) = selected_part(view, picture, pivot) else { return };
+    let BoxOf::Node(id) = what else { return open(view, picture, pivot, area) };
+    let side = view.side;
     let label = picture.labels.get(tree(pivot, side).node(id).label);
-    if app.callers.is_middle() {
-        app.tell("this is in the middle already: select a caller or a callee");
-    } else if hides_what_follows(pivot, side, id, &shown(app, picture, pivot, area)) {
-        app.callers.zooms.push((side, app.callers.selected.clone()));
+    if view.is_middle() {
+        context.tell("this is in the middle already: select a caller or a callee");
+    } else if hides_what_follows(pivot, side, id, &shown(view, picture, pivot, area)) {
+        view.zooms.push((side, view.selected.clone()));
     } else if matches!(label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
-        app.tell("this is no function");
+        context.tell("this is no function");
     } else {
-        set_pivot(app, label.key());
+        view.set_pivot(context, label.key());
     }
 }
 
 /// The boxes of the side on which something is selected, as they are drawn in `area`.
-fn shown(app: &App, picture: &Picture, pivot: &Pivot, area: Rect) -> Vec<FlameBox> {
-    boxes(app, picture, pivot, app.callers.side, layout(app, picture, pivot, area).columns)
+fn shown(view: &CallersState, picture: &Picture, pivot: &Pivot, area: Rect) -> Vec<FlameBox> {
+    boxes(view, picture, pivot, view.side, layout(view, picture, pivot, area).columns)
 }
 
 /// Whether something follows a node of which `boxes` have nothing: its own box is too narrow, or it has none.
@@ -294,33 +314,38 @@ fn hides_what_follows(pivot: &Pivot, side: Side, id: NodeId, boxes: &[FlameBox])
 }
 
 /// Shows what is in the selected box, which several share, and selects the widest of them.
-fn open(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect) {
-    let side = app.callers.side;
-    app.callers.zooms.push((side, app.callers.selected.clone()));
-    let row = app.callers.selected.path.len() as u32;
-    let boxes = shown(app, picture, pivot, area);
+fn open(view: &mut CallersState, picture: &Picture, pivot: &Pivot, area: Rect) {
+    let side = view.side;
+    view.zooms.push((side, view.selected.clone()));
+    let row = view.selected.path.len() as u32;
+    let boxes = shown(view, picture, pivot, area);
     let first = boxes.iter().find(|one| one.row == row);
     if let Some(one) = first {
-        select(app, picture, pivot, side, &one.what);
+        select(view, picture, pivot, side, &one.what);
     }
 }
 
-fn back(app: &mut App) -> bool {
-    if let Some((side, spot)) = app.callers.zooms.pop() {
-        app.callers.side = side;
-        app.callers.selected = spot;
+fn back(view: &mut CallersState, context: &mut Context) -> bool {
+    if let Some((side, spot)) = view.zooms.pop() {
+        view.side = side;
+        view.selected = spot;
         return true;
     }
-    let Some(before) = app.callers.history.pop() else { return false };
-    app.callers.select_middle();
-    app.ask(|query| query.pivot = Some(before));
+    let Some(before) = view.history.pop() else { return false };
+    view.select_middle();
+    context.ask(|query| query.pivot = Some(before));
     true
 }
 
 /// The box that is selected, or the nearest to the middle that is drawn.
-pub(super) fn selected_box(app: &App, picture: &Picture, pivot: &Pivot, boxes: &[FlameBox]) -> usize {
-    let tree = tree(pivot, app.callers.side);
-    let mut at = selected_part(app, picture, pivot);
+pub(super) fn selected_box(
+    view: &CallersState,
+    picture: &Picture,
+    pivot: &Pivot,
+    boxes: &[FlameBox],
+) -> usize {
+    let tree = tree(pivot, view.side);
+    let mut at = selected_part(view, picture, pivot);
     while let Some(what) = at {
         let is_it = |one: &FlameBox| one.what == what;
         let shares = |one: &FlameBox| match (&one.what, &what) {
@@ -337,26 +362,33 @@ pub(super) fn selected_box(app: &App, picture: &Picture, pivot: &Pivot, boxes: &
 }
 
 /// Moves a row towards the callers or the callees.
-fn step(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: Side) {
-    if app.callers.side != towards && !app.callers.is_middle() {
-        app.callers.selected = app.callers.selected.parent();
+fn step(
+    view: &mut CallersState,
+    context: &mut Context,
+    picture: &Picture,
+    pivot: &Pivot,
+    area: Rect,
+    towards: Side,
+) {
+    if view.side != towards && !view.is_middle() {
+        view.selected = view.selected.parent();
         return;
     }
-    let columns = layout(app, picture, pivot, area).columns;
-    app.callers.side = towards;
-    let boxes = boxes(app, picture, pivot, towards, columns);
-    let at = selected_box(app, picture, pivot, &boxes);
+    let columns = layout(view, picture, pivot, area).columns;
+    view.side = towards;
+    let boxes = boxes(view, picture, pivot, towards, columns);
+    let at = selected_box(view, picture, pivot, &boxes);
     let Some(here) = boxes.get(at) else { return };
     let next = (boxes.iter().enumerate())
         .filter(|(_, one)| one.row == here.row + 1 && here.start <= one.start && one.end <= here.end)
         .max_by_key(|(index, one)| (one.end - one.start, Reverse(*index)));
     match next {
-        Some((_, one)) => select(app, picture, pivot, towards, &one.what),
-        None if matches!(here.what, BoxOf::Rest(_)) => app.tell("Enter shows what is in this box"),
+        Some((_, one)) => select(view, picture, pivot, towards, &one.what),
+        None if matches!(here.what, BoxOf::Rest(_)) => context.tell("Enter shows what is in this box"),
         None => {
             let is_narrow =
                 node_of(&here.what).is_some_and(|id| hides_what_follows(pivot, towards, id, &boxes));
-            app.tell(match towards {
+            context.tell(match towards {
                 _ if is_narrow => "too narrow for what follows: Enter shows it",
                 Side::Callers => "nothing calls this",
                 Side::Callees => "this calls nothing",
@@ -365,41 +397,63 @@ fn step(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: Si
     }
 }
 
-fn repeat(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, towards: Side, action: &Action) {
+fn repeat(
+    view: &mut CallersState,
+    context: &mut Context,
+    picture: &Picture,
+    pivot: &Pivot,
+    area: Rect,
+    towards: Side,
+    action: &Action,
+) {
     let times = match action {
         Action::HalfUp | Action::HalfDown => area.height / 4,
         Action::PageUp | Action::PageDown => area.height / 2,
         _ => u16::MAX,
     };
     for _ in 0..times.max(1) {
-        let before = (app.callers.side, app.callers.selected.clone());
-        step(app, picture, pivot, area, towards);
-        if before == (app.callers.side, app.callers.selected.clone()) {
+        let before = (view.side, view.selected.clone());
+        step(view, context, picture, pivot, area, towards);
+        if before == (view.side, view.selected.clone()) {
             break;
         }
     }
 }
 
-fn beside(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, right: bool) {
-    let side = app.callers.side;
-    let boxes = shown(app, picture, pivot, area);
-    let at = selected_box(app, picture, pivot, &boxes);
+fn beside(
+    view: &mut CallersState,
+    context: &mut Context,
+    picture: &Picture,
+    pivot: &Pivot,
+    area: Rect,
+    right: bool,
+) {
+    let side = view.side;
+    let boxes = shown(view, picture, pivot, area);
+    let at = selected_box(view, picture, pivot, &boxes);
     let next = if right { Some(at + 1) } else { at.checked_sub(1) };
     match next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {
-        Some(one) => select(app, picture, pivot, side, &one.what),
-        None => app.tell("nothing stands beside this"),
+        Some(one) => select(view, picture, pivot, side, &one.what),
+        None => context.tell("nothing stands beside this"),
     }
 }
 
-fn next_match(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, forward: bool) {
-    let Some(search) = &app.search else {
-        app.tell("search first: /");
+fn next_match(
+    view: &mut CallersState,
+    context: &mut Context,
+    picture: &Picture,
+    pivot: &Pivot,
+    area: Rect,
+    forward: bool,
+) {
+    let Some(search) = &context.search else {
+        context.tell("search first: /");
         return;
     };
-    let columns = layout(app, picture, pivot, area).columns;
+    let columns = layout(view, picture, pivot, area).columns;
     let mut all: Vec<(Side, NodeId)> = Vec::new();
     for side in [Side::Callers, Side::Callees] {
-        let nodes = boxes(app, picture, pivot, side, columns).into_iter().filter_map(|one| match one.what {
+        let nodes = boxes(view, picture, pivot, side, columns).into_iter().filter_map(|one| match one.what {
             BoxOf::Node(id) => Some((side, id)),
             BoxOf::All | BoxOf::Rest(_) => None,
         });
@@ -410,8 +464,8 @@ fn next_match(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, forwa
         }
         all.extend(nodes);
     }
-    let here = match selected_part(app, picture, pivot) {
-        Some(BoxOf::Node(id)) => Some((app.callers.side, id)),
+    let here = match selected_part(view, picture, pivot) {
+        Some(BoxOf::Node(id)) => Some((view.side, id)),
         _ => None,
     };
     let at = all.iter().position(|one| Some(*one) == here);
@@ -424,13 +478,19 @@ fn next_match(app: &mut App, picture: &Picture, pivot: &Pivot, area: Rect, forwa
         all[..end].iter().rev().chain(all[end..].iter().rev()).find(is_match)
     };
     match found {
-        Some((side, id)) => select(app, picture, pivot, *side, &BoxOf::Node(*id)),
-        None => app.tell("nothing matches here"),
+        Some((side, id)) => select(view, picture, pivot, *side, &BoxOf::Node(*id)),
+        None => context.tell("nothing matches here"),
     }
 }
 
-fn box_at(app: &App, picture: &Picture, pivot: &Pivot, area: Rect, at: Position) -> Option<(Side, BoxOf)> {
-    let layout = layout(app, picture, pivot, area);
+fn box_at(
+    view: &CallersState,
+    picture: &Picture,
+    pivot: &Pivot,
+    area: Rect,
+    at: Position,
+) -> Option<(Side, BoxOf)> {
+    let layout = layout(view, picture, pivot, area);
     if at.y == layout.middle {
         return Some((Side::Callers, BoxOf::Node(*tree(pivot, Side::Callers).roots().first()?)));
     }
@@ -438,6 +498,6 @@ fn box_at(app: &App, picture: &Picture, pivot: &Pivot, area: Rect, at: Position)
     let cell = u32::from(at.x.checked_sub(layout.x)?);
     let is_it =
         |one: &FlameBox| layout.line(side, one.row) == Some(at.y) && (one.start..one.end).contains(&cell);
-    let found = boxes(app, picture, pivot, side, layout.columns).into_iter().find(is_it);
+    let found = boxes(view, picture, pivot, side, layout.columns).into_iter().find(is_it);
     Some((side, found?.what))
 }

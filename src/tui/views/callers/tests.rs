@@ -12,10 +12,10 @@ fn callers_on_all_screens() {
     let mut session = Session::new(ingest(), None, Tab::Top);
     session.press(&[Action::Search, Action::Cancel]);
     session.app.update(&Action::Down);
-    let picture = session.app.picture.clone().unwrap();
+    let picture = session.app.context.picture.clone().unwrap();
     let batch = picture.labels.iter().find(|label| label.name == "handle_batch").unwrap().key();
-    super::set_pivot(&mut session.app, batch);
-    session.app.tab = Tab::Callers;
+    session.app.callers.set_pivot(&mut session.app.context, batch);
+    session.app.context.tab = Tab::Callers;
     session.picture();
     session.press(&[Action::Down]);
     insta::assert_snapshot!(session.snapshot());
@@ -25,8 +25,8 @@ fn callers_on_all_screens() {
 fn enter_walks_through_callers_and_esc_goes_back() {
     let mut session = Session::new(ingest(), None, Tab::Top);
     session.press(&[Action::Enter]);
-    assert_eq!(session.app.tab, Tab::Callers);
-    let middle = |session: &Session| session.app.query.pivot.clone().unwrap().name;
+    assert_eq!(session.app.context.tab, Tab::Callers);
+    let middle = |session: &Session| session.app.context.query.pivot.clone().unwrap().name().into_owned();
     assert_eq!(middle(&session), "ZSTD_insertBt1");
     session.press(&[Action::Up, Action::Up]);
     assert_eq!(function(&session.app), "compress");
@@ -43,9 +43,9 @@ fn enter_walks_through_callers_and_esc_goes_back() {
 #[test]
 fn a_double_click_on_a_callee_puts_it_into_the_middle() {
     let mut session = Session::new(ingest(), None, Tab::Callers);
-    let picture = session.app.picture.clone().unwrap();
+    let picture = session.app.context.picture.clone().unwrap();
     let batch = picture.labels.iter().find(|label| label.name == "handle_batch").unwrap().key();
-    super::set_pivot(&mut session.app, batch);
+    session.app.callers.set_pivot(&mut session.app.context, batch);
     session.picture();
     let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
     let y = lines.iter().position(|line| line.contains("compress")).unwrap();
@@ -57,7 +57,7 @@ fn a_double_click_on_a_callee_puts_it_into_the_middle() {
         .map_or(x, |at| lines[y][..at].chars().count() + 2);
     let at = Position::new(x as u16, y as u16);
     session.press(&[Action::Click(at), Action::DoubleClick(at)]);
-    assert_eq!(session.app.query.pivot.clone().unwrap().name, "compress");
+    assert_eq!(session.app.context.query.pivot.clone().unwrap().name(), "compress");
 }
 
 /// `main` calls `read` and forty functions too narrow for a box; `read` is called by as many.
@@ -76,9 +76,9 @@ fn narrow() -> Session {
 
 /// Puts a function into the middle.
 fn middle(session: &mut Session, name: &str) {
-    let picture = session.app.picture.clone().unwrap();
+    let picture = session.app.context.picture.clone().unwrap();
     let found = picture.labels.iter().find(|label| label.name == name).unwrap().key();
-    super::set_pivot(&mut session.app, found);
+    session.app.callers.set_pivot(&mut session.app.context, found);
     session.picture();
 }
 
@@ -94,7 +94,7 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
     session.press(&[Action::Enter]);
     assert_eq!(session.app.callers.zooms.len(), 1);
     session.press(&[Action::Right, Action::Enter]);
-    assert_eq!(session.app.query.pivot.as_ref().unwrap().name, "main");
+    assert_eq!(session.app.context.query.pivot.as_ref().unwrap().name(), "main");
     assert_eq!(session.app.callers.zooms.len(), 2);
     let text = session.text();
     assert!(text.contains("caller1"), "{text}");
@@ -106,14 +106,14 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
     session.press(&[Action::Back]);
     assert_eq!(session.app.callers.zooms.len(), 1);
     session.press(&[Action::Focus]);
-    assert_eq!(session.app.toast.as_deref(), Some("select a function first"));
+    assert_eq!(session.app.context.toast.as_deref(), Some("select a function first"));
     session.press(&[Action::Whole]);
     assert!(session.app.callers.zooms.is_empty());
     session.press(&[Action::Whole]);
-    assert_eq!(session.app.toast.as_deref(), Some("this is all: nothing is zoomed"));
+    assert_eq!(session.app.context.toast.as_deref(), Some("this is all: nothing is zoomed"));
     // In an opened box Enter on a function puts that into the middle, as everywhere.
     session.press(&[Action::Enter, Action::Right, Action::Enter, Action::Right, Action::Enter]);
-    assert_eq!(session.app.query.pivot.as_ref().unwrap().name, name);
+    assert_eq!(session.app.context.query.pivot.as_ref().unwrap().name(), name);
     assert!(session.app.callers.zooms.is_empty());
 }
 
@@ -168,14 +168,14 @@ fn gifts() -> Session {
 
 #[test]
 fn enter_shows_what_follows_a_narrow_box_and_then_puts_that_into_the_middle() {
-    let pivot = |session: &Session| session.app.query.pivot.clone().unwrap().name;
+    let pivot = |session: &Session| session.app.context.query.pivot.clone().unwrap().name().into_owned();
     for (towards, away, wide, narrow, behind) in [
         (Action::Up, Action::Down, "main", "caller", "outer"),
         (Action::Down, Action::Up, "parse", "callee", "inner"),
     ] {
         let mut session = gifts();
         session.press(&[towards.clone(), Action::Right, towards.clone()]);
-        assert_eq!(session.app.toast.as_deref(), Some("too narrow for what follows: Enter shows it"));
+        assert_eq!(session.app.context.toast.as_deref(), Some("too narrow for what follows: Enter shows it"));
         assert_eq!(function(&session.app), narrow);
         session.press(&[Action::Enter]);
         assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), narrow.to_owned()));
@@ -201,6 +201,6 @@ fn enter_puts_a_box_that_hides_nothing_into_the_middle_at_once() {
     for (towards, wide) in [(Action::Up, "main"), (Action::Down, "parse")] {
         let mut session = gifts();
         session.press(&[towards, Action::Enter]);
-        assert_eq!(session.app.query.pivot.clone().unwrap().name, wide);
+        assert_eq!(session.app.context.query.pivot.clone().unwrap().name(), wide);
     }
 }

@@ -1,21 +1,26 @@
 //! The lines below the Flame view: the numbers of the selected box.
 
-use super::{mark_of, name_of};
+use super::{FlameState, mark_of, name_of};
 use crate::base::safe_text;
 use crate::base::units::{counted, percent, percent_text};
 use crate::report::{Amount, BoxOf, Direction, NameStyle, NodeId, module_file};
-use crate::tui::app::state::App;
+use crate::tui::app::context::Context;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::line::{Below, place_text, self_and_total};
 use crate::tui::widgets::theme::Theme;
 use ratatui::text::{Line, Span};
 
 /// What is selected.
-pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+pub(crate) fn details(
+    view: &FlameState,
+    context: &Context,
+    picture: &Picture,
+    below: Below<'_>,
+) -> Vec<Line<'static>> {
     let Below { theme, columns, lines } = below;
     let tree = &picture.tree;
-    let what = app.flame.selected.find(picture);
-    let top = app.flame.zoom.find(picture).total(tree);
+    let what = picture.find(&view.selected);
+    let top = picture.find(&view.zoom).total(tree);
     let whole = picture.total.weight;
     let total = what.total(tree);
     let (name, place, own, places) = match &what {
@@ -27,7 +32,7 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
             let module = safe_text::terminal(module_file(&label.module)).into_owned();
             let source = picture.source_of(node.label).map(|source| source.text(NameStyle::Full));
             let place = (module, safe_text::terminal(&source.unwrap_or_default()).into_owned());
-            let name = name_of(app, picture, theme, *id) + mark_of(picture, *id);
+            let name = name_of(context, picture, theme, *id) + mark_of(picture, *id);
             let places = picture.places_of[node.label.index()];
             (name, place, own_of(picture, *id), Some(places))
         }

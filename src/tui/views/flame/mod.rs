@@ -1,14 +1,17 @@
 //! The Flame view: boxes of the call tree, root on top. What is blank below a box is its own time.
 
-pub mod details;
+pub(crate) mod details;
+mod export;
 #[cfg(test)]
 pub(crate) mod tests;
+mod view;
 
 use crate::base::safe_text;
 use crate::base::units::{count, counted};
-use crate::report::{BoxOf, FlameBox, LabelId, LabelKey, LabelKind, Node, NodeId, flame_boxes};
+use crate::profile::Unit;
+use crate::report::{BoxOf, FlameBox, LabelId, LabelKey, LabelKind, Metric, Node, NodeId, flame_boxes};
 use crate::tui::app::action::Action;
-use crate::tui::app::state::App;
+use crate::tui::app::context::Context;
 use crate::tui::app::tree_path::TreePath;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::theme::Theme;
@@ -18,18 +21,18 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 /// What the user did to the view.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct FlameState {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct FlameState {
     /// The box that takes the whole width.
-    pub zoom: TreePath,
+    pub(crate) zoom: TreePath,
     /// The zooms before it, oldest first.
-    pub history: Vec<TreePath>,
+    pub(crate) history: Vec<TreePath>,
     /// The selected box.
-    pub selected: TreePath,
+    pub(crate) selected: TreePath,
     /// The first row of boxes on the screen.
-    pub scroll: u32,
+    pub(crate) scroll: u32,
     /// The order that was chosen: by weight, else by name.
-    pub by_weight: Option<bool>,
+    pub(crate) by_weight: Option<bool>,
     /// What it was before the other end of the stacks came on top, and the function that was selected then.
     turned: Option<Box<(Option<LabelKey>, FlameState)>>,
 }
@@ -37,7 +40,7 @@ pub struct FlameState {
 impl FlameState {
     /// The other end of the stacks is on top now: paths mean nothing any more, but the selected function still does. Where it
     /// was turned round before and is still on that function, it is as it was.
-    pub fn turn_round(&mut self, picture: &Picture) {
+    pub(crate) fn turn_round(&mut self, picture: &Picture) {
         let function = self.selected.path.last().map(|crumb| crumb.label.clone());
         let by_weight = self.by_weight;
         let now = std::mem::take(self);
@@ -49,10 +52,8 @@ impl FlameState {
             _ => {}
         }
         self.by_weight = by_weight;
-        let is_it = |id: NodeId| {
-            let label = picture.labels.get(picture.tree.node(id).label);
-            function.as_ref().is_some_and(|key| label.is(key))
-        };
+        let label = function.as_ref().and_then(|key| picture.label_of(key));
+        let is_it = |id: NodeId| Some(picture.tree.node(id).label) == label;
         let root = picture.tree.roots().iter().copied().find(|id| is_it(*id));
         // A function that calls others only is no leaf: then it is where most of it is.
         let anywhere = || {
@@ -61,32 +62,31 @@ impl FlameState {
             nodes.max_by_key(|(id, node)| (node.total.weight, std::cmp::Reverse(*id))).map(|(id, _)| id)
         };
         if let Some(id) = root.or_else(anywhere) {
-            self.selected = TreePath::of(picture, &BoxOf::Node(id));
+            self.selected = picture.path_of(&BoxOf::Node(id));
         }
         self.turned = Some(Box::new((function, FlameState { turned: None, ..now })));
     }
 }
 
 /// Whether boxes stand in the order of their weight: by name they hold still while they grow.
-fn is_by_weight(app: &App) -> bool {
-    app.flame
-        .by_weight
-        .unwrap_or_else(|| !app.live.as_ref().is_some_and(|live| !live.is_frozen && live.ended.is_none()))
+fn is_by_weight(view: &FlameState, context: &Context) -> bool {
+    view.by_weight
+        .unwrap_or_else(|| !context.live.as_ref().is_some_and(|live| !live.is_frozen && live.ended.is_none()))
 }
 
 /// The order of the boxes, in words.
-pub fn order_words(app: &App) -> &'static str {
-    if is_by_weight(app) { "heaviest first" } else { "by name" }
+pub(crate) fn order_words(view: &FlameState, context: &Context) -> &'static str {
+    if is_by_weight(view, context) { "heaviest first" } else { "by name" }
 }
 
 /// All boxes at this width, whether they are on the screen or not.
-pub fn boxes(app: &App, picture: &Picture, columns: u16) -> Vec<FlameBox> {
-    let by_weight = is_by_weight(app);
+pub(crate) fn boxes(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> Vec<FlameBox> {
+    let by_weight = is_by_weight(view, context);
     let rank = |id: &NodeId| {
         let node = picture.tree.node(*id);
         (picture.name_rank[node.label.index()], node.is_inlined, *id)
     };
-    flame_boxes(&picture.tree, app.flame.zoom.find(picture), columns.into(), |ids| {
+    flame_boxes(&picture.tree, picture.find(&view.zoom), columns.into(), |ids| {
         if !by_weight {
             ids.sort_by_key(rank);
         }
@@ -94,14 +94,14 @@ pub fn boxes(app: &App, picture: &Picture, columns: u16) -> Vec<FlameBox> {
 }
 
 /// Where the boxes are: below the path of the zoom, if there is one.
-fn box_area(app: &App, area: Rect) -> Rect {
-    let path = u16::from(!app.flame.zoom.is_all()).min(area.height);
+fn box_area(view: &FlameState, area: Rect) -> Rect {
+    let path = u16::from(!view.zoom.is_all()).min(area.height);
     Rect { y: area.y + path, height: area.height - path, ..area }
 }
 
 /// The stack that is selected, root first; the last is the selected function.
-pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
-    let BoxOf::Node(id) = app.flame.selected.find(picture) else { return Vec::new() };
+pub(crate) fn selected(view: &FlameState, picture: &Picture) -> Vec<LabelId> {
+    let BoxOf::Node(id) = picture.find(&view.selected) else { return Vec::new() };
     let mut labels: Vec<LabelId> = picture.tree.path(id).map(|node| node.label).collect();
     // The function comes last, whichever end of the stack is on top.
     labels.reverse();
@@ -109,40 +109,47 @@ pub fn selected(app: &App, picture: &Picture) -> Vec<LabelId> {
 }
 
 /// Does what `action` means here, where the view takes `area`; false when it means nothing.
-pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> bool {
-    let area = box_area(app, area);
+pub(crate) fn update(
+    view: &mut FlameState,
+    context: &mut Context,
+    action: &Action,
+    area: Rect,
+    picture: &Picture,
+) -> bool {
+    let area = box_area(view, area);
     match action {
-        Action::Up => move_by(app, picture, area, -1),
-        Action::Down => move_by(app, picture, area, 1),
-        Action::PageUp => move_by(app, picture, area, -i32::from(area.height.max(2) - 1)),
-        Action::PageDown => move_by(app, picture, area, i32::from(area.height.max(2) - 1)),
-        Action::HalfUp => move_by(app, picture, area, -i32::from(area.height / 2).max(1)),
-        Action::HalfDown => move_by(app, picture, area, i32::from(area.height / 2).max(1)),
-        Action::First => move_by(app, picture, area, i32::MIN),
-        Action::Last => move_by(app, picture, area, i32::MAX),
-        Action::Left => move_beside(app, picture, area, false),
-        Action::Right => move_beside(app, picture, area, true),
-        Action::Enter => zoom_in(app),
+        Action::Up => move_by(view, context, picture, area, -1),
+        Action::Down => move_by(view, context, picture, area, 1),
+        Action::PageUp => move_by(view, context, picture, area, -i32::from(area.height.max(2) - 1)),
+        Action::PageDown => move_by(view, context, picture, area, i32::from(area.height.max(2) - 1)),
+        Action::HalfUp => move_by(view, context, picture, area, -i32::from(area.height / 2).max(1)),
+        Action::HalfDown => move_by(view, context, picture, area, i32::from(area.height / 2).max(1)),
+        Action::First => move_by(view, context, picture, area, i32::MIN),
+        Action::Last => move_by(view, context, picture, area, i32::MAX),
+        Action::Left => move_beside(view, context, picture, area, false),
+        Action::Right => move_beside(view, context, picture, area, true),
+        Action::Enter => zoom_in(view, context),
         Action::Whole => {
-            app.flame.history.clear();
-            app.flame.zoom = TreePath::ALL;
-            app.flame.scroll = 0;
+            view.history.clear();
+            view.zoom = TreePath::ALL;
+            view.scroll = 0;
         }
-        Action::Back => return zoom_out(app),
-        Action::Sort => app.flame.by_weight = Some(!is_by_weight(app)),
-        Action::NextMatch => next_match(app, picture, area, true),
-        Action::PreviousMatch => next_match(app, picture, area, false),
-        Action::Click(at) if area.contains(*at) => select_at(app, picture, area, *at),
+        Action::Back => return zoom_out(view),
+        Action::Sort => view.by_weight = Some(!is_by_weight(view, context)),
+        Action::NextMatch => next_match(view, context, picture, area, true),
+        Action::PreviousMatch => next_match(view, context, picture, area, false),
+        Action::Click(at) if area.contains(*at) => select_at(view, context, picture, area, *at),
         Action::DoubleClick(at) if area.contains(*at) => {
-            select_at(app, picture, area, *at);
-            zoom_in(app);
+            select_at(view, context, picture, area, *at);
+            zoom_in(view, context);
         }
-        Action::Click(at) if at.y + 1 == area.y => return zoom_out(app),
+        Action::Click(at) if at.y + 1 == area.y => return zoom_out(view),
         Action::Scroll { rows, columns, .. } => {
-            let last = last_row(&boxes(app, picture, area.width)).saturating_sub(u32::from(area.height) - 1);
-            app.flame.scroll = app.flame.scroll.min(last).saturating_add_signed(i32::from(*rows)).min(last);
+            let last = last_row(&boxes(view, context, picture, area.width))
+                .saturating_sub(u32::from(area.height) - 1);
+            view.scroll = view.scroll.min(last).saturating_add_signed(i32::from(*rows)).min(last);
             if *columns != 0 {
-                pan(app, picture, area, *columns > 0);
+                pan(view, context, picture, area, *columns > 0);
             }
         }
         _ => return false,
@@ -154,28 +161,28 @@ fn last_row(boxes: &[FlameBox]) -> u32 {
     boxes.last().map_or(0, |last| last.row)
 }
 
-fn zoom_in(app: &mut App) {
-    if app.flame.selected == app.flame.zoom || app.flame.selected.is_all() {
-        app.tell("this is as wide as it gets: select a box below");
+fn zoom_in(view: &mut FlameState, context: &mut Context) {
+    if view.selected == view.zoom || view.selected.is_all() {
+        context.tell("this is as wide as it gets: select a box below");
         return;
     }
-    let before = std::mem::replace(&mut app.flame.zoom, app.flame.selected.clone());
-    app.flame.history.push(before);
-    app.flame.scroll = 0;
+    let before = std::mem::replace(&mut view.zoom, view.selected.clone());
+    view.history.push(before);
+    view.scroll = 0;
 }
 
-fn zoom_out(app: &mut App) -> bool {
-    let Some(before) = app.flame.history.pop() else { return false };
-    app.flame.selected = std::mem::replace(&mut app.flame.zoom, before);
-    app.flame.scroll = 0;
+fn zoom_out(view: &mut FlameState) -> bool {
+    let Some(before) = view.history.pop() else { return false };
+    view.selected = std::mem::replace(&mut view.zoom, before);
+    view.scroll = 0;
     true
 }
 
 /// The number of the selected box, or of the nearest above it that is drawn.
-fn selected_box(app: &App, picture: &Picture, boxes: &[FlameBox]) -> usize {
-    let mut spot = app.flame.selected.clone();
+fn selected_box(view: &FlameState, picture: &Picture, boxes: &[FlameBox]) -> usize {
+    let mut spot = view.selected.clone();
     loop {
-        let what = spot.find(picture);
+        let what = picture.find(&spot);
         // In a shared box it is not drawn by itself. The one on top may be shared by what is drawn below it.
         let shares = |one: &FlameBox| match (&one.what, &what) {
             (BoxOf::Rest(ids), BoxOf::Node(id)) => ids.contains(id),
@@ -191,28 +198,28 @@ fn selected_box(app: &App, picture: &Picture, boxes: &[FlameBox]) -> usize {
     }
 }
 
-fn select(app: &mut App, picture: &Picture, area: Rect, one: &FlameBox) {
-    app.flame.selected = TreePath::of(picture, &one.what);
+fn select(view: &mut FlameState, picture: &Picture, area: Rect, one: &FlameBox) {
+    view.selected = picture.path_of(&one.what);
     let height = u32::from(area.height.max(1));
-    app.flame.scroll = app.flame.scroll.min(one.row).max((one.row + 1).saturating_sub(height));
+    view.scroll = view.scroll.min(one.row).max((one.row + 1).saturating_sub(height));
 }
 
-fn select_at(app: &mut App, picture: &Picture, area: Rect, at: Position) {
-    let boxes = boxes(app, picture, area.width);
-    let scroll = shown_scroll(app, &boxes, area);
+fn select_at(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, at: Position) {
+    let boxes = boxes(view, context, picture, area.width);
+    let scroll = shown_scroll(view, &boxes, area);
     let row = u32::from(at.y - area.y) + scroll;
     let cell = u32::from(at.x - area.x);
     let found = boxes.iter().find(|one| one.row == row && (one.start..one.end).contains(&cell));
     if let Some(one) = found {
-        app.flame.scroll = scroll;
-        select(app, picture, area, one);
+        view.scroll = scroll;
+        select(view, picture, area, one);
     }
 }
 
 /// Moves up to callers, or down to what is called, each time to the widest.
-fn move_by(app: &mut App, picture: &Picture, area: Rect, rows: i32) {
-    let boxes = boxes(app, picture, area.width);
-    let mut at = selected_box(app, picture, &boxes);
+fn move_by(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, rows: i32) {
+    let boxes = boxes(view, context, picture, area.width);
+    let mut at = selected_box(view, picture, &boxes);
     for _ in 0..rows.unsigned_abs() {
         let here = &boxes[at];
         let holds = |outer: &FlameBox, inner: &FlameBox| outer.start <= inner.start && inner.end <= outer.end;
@@ -229,13 +236,13 @@ fn move_by(app: &mut App, picture: &Picture, area: Rect, rows: i32) {
             Some(next) => at = next,
             None => {
                 if rows > 0 && calls_something(picture, &boxes[at].what) {
-                    app.tell("too narrow for what is below: Enter shows it");
+                    context.tell("too narrow for what is below: Enter shows it");
                 }
                 break;
             }
         }
     }
-    select(app, picture, area, &boxes[at]);
+    select(view, picture, area, &boxes[at]);
 }
 
 /// Whether something stands below it, be it drawn or not.
@@ -247,43 +254,43 @@ fn calls_something(picture: &Picture, what: &BoxOf) -> bool {
     }
 }
 
-fn move_beside(app: &mut App, picture: &Picture, area: Rect, right: bool) {
-    let boxes = boxes(app, picture, area.width);
-    let at = selected_box(app, picture, &boxes);
+fn move_beside(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, right: bool) {
+    let boxes = boxes(view, context, picture, area.width);
+    let at = selected_box(view, picture, &boxes);
     let next = if right { Some(at + 1) } else { at.checked_sub(1) };
     if let Some(next) = next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {
-        select(app, picture, area, next);
+        select(view, picture, area, next);
     }
 }
 
 /// Shows the box beside the zoomed one instead, as it is where the zoom began; without a zoom selects what is beside.
-fn pan(app: &mut App, picture: &Picture, area: Rect, right: bool) {
-    let Some(before) = app.flame.history.last().cloned() else {
-        return move_beside(app, picture, area, right);
+fn pan(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, right: bool) {
+    let Some(before) = view.history.last().cloned() else {
+        return move_beside(view, context, picture, area, right);
     };
-    let zoom = std::mem::replace(&mut app.flame.zoom, before);
-    let outer = boxes(app, picture, area.width);
-    let what = zoom.find(picture);
+    let zoom = std::mem::replace(&mut view.zoom, before);
+    let outer = boxes(view, context, picture, area.width);
+    let what = picture.find(&zoom);
     let at = outer.iter().position(|one| one.what == what);
     let next = at.and_then(|at| if right { Some(at + 1) } else { at.checked_sub(1) });
     let is_beside = |next: &&FlameBox| at.is_some_and(|at| outer[at].row == next.row);
-    app.flame.zoom = match next.and_then(|next| outer.get(next)).filter(is_beside) {
-        Some(next) => TreePath::of(picture, &next.what),
+    view.zoom = match next.and_then(|next| outer.get(next)).filter(is_beside) {
+        Some(next) => picture.path_of(&next.what),
         None => {
-            app.tell("nothing is beside the zoom");
+            context.tell("nothing is beside the zoom");
             zoom
         }
     };
-    app.flame.selected = app.flame.zoom.clone();
-    app.flame.scroll = 0;
+    view.selected = view.zoom.clone();
+    view.scroll = 0;
 }
 
-fn next_match(app: &mut App, picture: &Picture, area: Rect, forward: bool) {
-    let Some(search) = &app.search else {
-        app.tell("search first: /");
+fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, forward: bool) {
+    let Some(search) = &context.search else {
+        context.tell("search first: /");
         return;
     };
-    let boxes = boxes(app, picture, area.width);
+    let boxes = boxes(view, context, picture, area.width);
     let matches: Vec<usize> = (0..boxes.len())
         .filter(|index| match &boxes[*index].what {
             BoxOf::Node(id) => search.matches(picture.tree.node(*id).label.index()),
@@ -296,38 +303,45 @@ fn next_match(app: &mut App, picture: &Picture, area: Rect, forward: bool) {
         } else {
             "no box of a match is wide enough: & keeps only matches"
         };
-        app.tell(what);
+        context.tell(what);
         return;
     }
-    let at = selected_box(app, picture, &boxes);
+    let at = selected_box(view, picture, &boxes);
     let next = if forward {
         matches.iter().find(|index| **index > at).or(matches.first())
     } else {
         matches.iter().rev().find(|index| **index < at).or(matches.last())
     };
     if let Some(next) = next {
-        select(app, picture, area, &boxes[*next]);
+        select(view, picture, area, &boxes[*next]);
     }
 }
 
 /// The first row on the screen: never so far down that rows stay empty.
-fn shown_scroll(app: &App, boxes: &[FlameBox], area: Rect) -> u32 {
+fn shown_scroll(view: &FlameState, boxes: &[FlameBox], area: Rect) -> u32 {
     let most = (last_row(boxes) + 1).saturating_sub(u32::from(area.height));
-    app.flame.scroll.min(most)
+    view.scroll.min(most)
 }
 
 /// Draws the view into `area`.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, theme: &Theme) {
-    let inner = box_area(app, area);
+pub(crate) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    view: &FlameState,
+    context: &Context,
+    picture: &Picture,
+    theme: &Theme,
+) {
+    let inner = box_area(view, area);
     if inner.y > area.y {
-        frame.render_widget(path_line(app, picture, theme, area.width.into()), Rect { height: 1, ..area });
+        frame.render_widget(path_line(view, picture, theme, area.width.into()), Rect { height: 1, ..area });
     }
     if inner.height == 0 {
         return;
     }
-    let boxes = boxes(app, picture, inner.width);
-    let scroll = shown_scroll(app, &boxes, inner);
-    let selected = selected_box(app, picture, &boxes);
+    let boxes = boxes(view, context, picture, inner.width);
+    let scroll = shown_scroll(view, &boxes, inner);
+    let selected = selected_box(view, picture, &boxes);
     for (index, one) in boxes.iter().enumerate() {
         let Some(row) = one.row.checked_sub(scroll).and_then(|row| u16::try_from(row).ok()) else { continue };
         if row >= inner.height {
@@ -336,18 +350,18 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, the
         // Cells are at most the width of the screen.
         let (start, end) = (one.start as u16, one.end as u16);
         let place = Rect { x: inner.x + start, y: inner.y + row, width: end - start, height: 1 };
-        let mut style = style_of(app, picture, theme, &one.what);
+        let mut style = style_of(context, picture, theme, &one.what);
         if index == selected {
             style = theme.selected(style);
         }
-        let text = text_of(app, picture, theme, &one.what, place.width.into());
+        let text = text_of(context, picture, theme, &one.what, place.width.into());
         let buffer = frame.buffer_mut();
         buffer.set_style(place, style);
         buffer.set_stringn(place.x, place.y, text, place.width.into(), style);
     }
 }
 
-fn style_of(app: &App, picture: &Picture, theme: &Theme, what: &BoxOf) -> Style {
+fn style_of(context: &Context, picture: &Picture, theme: &Theme, what: &BoxOf) -> Style {
     match what {
         BoxOf::All | BoxOf::Rest(_) => theme.kind(LabelKind::Task, false, "all"),
         BoxOf::Node(id) => {
@@ -355,20 +369,20 @@ fn style_of(app: &App, picture: &Picture, theme: &Theme, what: &BoxOf) -> Style 
             let label = picture.labels.get(node.label);
             let is_waiting = picture.is_waiting[id.index()];
             let style = theme.kind(label.kind, is_waiting, &label.name);
-            let is_match = app.search.as_ref().is_some_and(|search| search.matches(node.label.index()));
+            let is_match = context.search.as_ref().is_some_and(|search| search.matches(node.label.index()));
             if is_match { theme.matched(style) } else { style }
         }
     }
 }
 
 /// What stands in a box of `columns`.
-fn text_of(app: &App, picture: &Picture, theme: &Theme, what: &BoxOf, columns: usize) -> String {
+fn text_of(context: &Context, picture: &Picture, theme: &Theme, what: &BoxOf, columns: usize) -> String {
     let room = columns.saturating_sub(1);
     let text = match what {
         BoxOf::All => all_text(picture, theme),
         BoxOf::Rest(ids) => rest_text(theme, ids.len(), room),
         BoxOf::Node(id) => {
-            let name = name_of(app, picture, theme, *id);
+            let name = name_of(context, picture, theme, *id);
             let mark = mark_of(picture, *id);
             if safe_text::width(&name) + mark.len() <= room { name + mark } else { name }
         }
@@ -385,22 +399,27 @@ pub(super) fn rest_text(theme: &Theme, calls: usize, room: usize) -> String {
 
 fn all_text(picture: &Picture, theme: &Theme) -> String {
     let separator = theme.glyphs.separator;
-    let samples = counted(picture.count, picture.event.noun);
+    let samples = counted(picture.count, &picture.event.noun);
     format!(
         "all{separator}{samples}{separator}{}{}",
         picture.weight_text(picture.total.weight),
-        cpu_word(picture)
+        weight_word(picture)
     )
 }
 
-fn cpu_word(picture: &Picture) -> &'static str {
-    if picture.event.metric == Some(crate::report::Metric::OnCpu) { " CPU" } else { "" }
+/// What the weight is of, where its unit does not say it: ` CPU`, ` page faults`.
+fn weight_word(picture: &Picture) -> String {
+    match picture.event.metric {
+        Metric::OnCpu => " CPU".to_owned(),
+        Metric::Event(_) if picture.event.unit == Unit::Count => format!(" {}", picture.event.title),
+        _ => String::new(),
+    }
 }
 
 /// Its name, with the number of threads behind it.
-pub(crate) fn name_of(app: &App, picture: &Picture, theme: &Theme, id: NodeId) -> String {
+pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: NodeId) -> String {
     let label = picture.tree.node(id).label;
-    let name = app.name(picture.labels.get(label));
+    let name = context.name(picture.labels.get(label));
     match picture.threads_of.get(&label) {
         Some(threads) if *threads > 1 => format!("{name} {}{}", theme.glyphs.times, count(*threads)),
         _ => name,
@@ -418,12 +437,12 @@ pub(super) fn mark_of(picture: &Picture, id: NodeId) -> &'static str {
 }
 
 /// The way to the zoom.
-fn path_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
+fn path_line(view: &FlameState, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
     // As much of it as there is in this picture.
-    let zoom = TreePath::of(picture, &app.flame.zoom.find(picture));
+    let zoom = picture.path_of(&picture.find(&view.zoom));
     let mut names: Vec<String> = vec!["all".to_owned()];
     names.extend(zoom.path.iter().map(|crumb| {
-        let short = crate::report::short(&crumb.label.name);
+        let short = crate::report::short(&crumb.label.name());
         safe_text::terminal(&short).into_owned()
     }));
     if !zoom.rest.is_empty() {

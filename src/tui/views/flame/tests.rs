@@ -131,7 +131,7 @@ fn what_is_longer_than_a_small_screen_can_be_moved() {
 fn help_that_is_wholly_on_the_screen_is_closed_by_any_key() {
     let mut screen = screen(80, 24);
     screen.keys("?j");
-    assert!(screen.app.overlay.is_none());
+    assert!(screen.app.context.overlay.is_none());
 }
 
 #[test]
@@ -154,9 +154,9 @@ fn tabs_and_details_at_40_columns() {
     assert_snapshot!("flame_at_40x24", screen.text(&PLAIN));
     screen.keys("2");
     assert!(screen.text(&PLAIN).contains(" 1 [2 Top] 3  4  5"), "{}", screen.text(&PLAIN));
-    let tabs = screen.app.areas().unwrap().tabs.unwrap();
+    let tabs = screen.app.context.areas().unwrap().tabs.unwrap();
     screen.act(&Action::Click(Position::new(tabs.x + 12, tabs.y)));
-    assert_eq!(screen.app.tab, Tab::Callers);
+    assert_eq!(screen.app.context.tab, Tab::Callers);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn what_shares_a_box_is_reached_by_zooming_again_and_again() {
     assert_eq!(screen.app.flame.selected.rest.len(), 50, "{}", screen.text(&PLAIN));
     // One of the parts after the other.
     screen.keys("→");
-    assert_eq!(screen.app.flame.selected.rest[0].label.name, "f050");
+    assert_eq!(screen.app.flame.selected.rest[0].label.name(), "f050");
     screen.keys("\n↓\x1b");
     assert_eq!(screen.app.flame.selected.rest.len(), 50);
     screen.keys("\n↓→→");
@@ -247,7 +247,7 @@ fn the_wheel_with_shift_moves_the_zoom_to_what_is_beside_it() {
     }
     screen.act(&pan(-3));
     assert_eq!(screen.zoom(), ["t", "main", "first"]);
-    assert_eq!(screen.app.toast.as_deref(), Some("nothing is beside the zoom"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("nothing is beside the zoom"));
     screen.keys("\x1b");
     assert!(screen.zoom().is_empty());
 }
@@ -262,9 +262,9 @@ fn a_box_too_narrow_for_what_is_below_says_how_that_is_shown() {
     screen.keys("↓↓↓→");
     assert_eq!(screen.selected(), ["t", "main", "narrow"]);
     screen.keys("↓");
-    assert_eq!(screen.app.toast.as_deref(), Some("too narrow for what is below: Enter shows it"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("too narrow for what is below: Enter shows it"));
     screen.keys("\n↓");
     assert_eq!(screen.selected(), ["t", "main", "narrow", "below"]);
     screen.keys("↓");
-    assert_eq!(screen.app.toast.as_deref(), Some("nothing is below this"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("nothing is below this"));
 }

@@ -2,18 +2,20 @@
 
 #[cfg(test)]
 pub(crate) mod tests;
+mod view;
 
 use crate::base::safe_text;
 use crate::base::units::{count, duration, duration_in, duration_of, percent, percent_text};
-use crate::report::{LabelId, ThreadFilter, ThreadKey, ThreadRow, Times, TopWait, short, thread_name};
+use crate::profile::Unit;
+use crate::report::{ThreadFilter, ThreadKey, ThreadRow, Times, TopWait, short, thread_name};
 use crate::tui::app::action::Action;
+use crate::tui::app::context::Context;
 use crate::tui::app::search::Search;
-use crate::tui::app::state::App;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::line::{Below, first_that_fits, fitting, threads_words};
 use crate::tui::widgets::list::ListState;
 use crate::tui::widgets::table;
-use crate::tui::widgets::table::{Column, Placed};
+use crate::tui::widgets::table::{PlacedColumns, TableColumn};
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -27,8 +29,8 @@ const NAME_COLUMNS: usize = 28;
 const ROOMY_COLUMNS: usize = 100;
 
 /// By what the rows are sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ThreadSort {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) enum ThreadSort {
     /// The time that they were not idle; without waits, what they ran.
     #[default]
     Busy,
@@ -61,14 +63,14 @@ impl ThreadSort {
 }
 
 /// What the user did to the view.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ThreadsState {
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct ThreadsState {
     /// Which row is selected, and which are shown.
-    pub list: ListState,
+    pub(crate) list: ListState,
     /// By what the rows are sorted.
-    pub sort: ThreadSort,
+    pub(crate) sort: ThreadSort,
     /// The smallest first.
-    pub is_reversed: bool,
+    pub(crate) is_reversed: bool,
     /// What the selected row is.
     selected: Option<ThreadKey>,
 }
@@ -93,8 +95,8 @@ fn has_times(picture: &Picture) -> bool {
     picture.threads.iter().any(|row| row.times.is_some())
 }
 
-fn placed(picture: &Picture, columns: usize) -> Placed<Id> {
-    let column = |id, heading, width, is_number, rank| Column { id, heading, width, is_number, rank };
+fn placed(picture: &Picture, columns: usize) -> PlacedColumns<Id> {
+    let column = |id, heading, width, is_number, rank| TableColumn { id, heading, width, is_number, rank };
     let widest =
         picture.threads.iter().map(|row| safe_text::width(&thread_text(row, "×"))).max().unwrap_or(0);
     let name = widest.clamp(6, NAME_COLUMNS.min((columns / 3).max(12)));
@@ -116,22 +118,27 @@ fn placed(picture: &Picture, columns: usize) -> Placed<Id> {
         all.extend([
             column(Id::Count, "N", 5, true, 4),
             column(Id::Share, "SHARE", 6, true, 0),
-            column(Id::Time, "TIME", 9, true, 0),
+            column(Id::Time, if is_time(picture) { "TIME" } else { "COUNT" }, 9, true, 0),
             column(Id::MostIn, "MOST IN", 16, false, 6),
         ]);
         Id::MostIn
     };
-    Placed::new(all, columns, last, usize::MAX)
+    PlacedColumns::new(all, columns, last, usize::MAX)
+}
+
+/// Whether the weights are time.
+fn is_time(picture: &Picture) -> bool {
+    picture.event.unit == Unit::Nanoseconds
 }
 
 /// The rows in the order that was chosen, by their numbers in the picture.
-fn order(app: &App, picture: &Picture) -> Vec<usize> {
+fn order(view: &ThreadsState, picture: &Picture) -> Vec<usize> {
     let mut order: Vec<usize> = (0..picture.threads.len()).collect();
     let time = |row: usize, part: fn(&Times) -> u64| {
         Reverse(picture.threads[row].times.as_ref().map_or(picture.threads[row].amount.weight, part))
     };
     // What is equal stays in the order of the report.
-    match app.threads.sort {
+    match view.sort {
         ThreadSort::Busy => {}
         ThreadSort::OnCpu => order.sort_by_key(|row| time(*row, |times| times.on_cpu_ns)),
         ThreadSort::NoCpu => order.sort_by_key(|row| time(*row, |times| times.no_cpu_ns)),
@@ -140,7 +147,7 @@ fn order(app: &App, picture: &Picture) -> Vec<usize> {
         ThreadSort::Count => order.sort_by_key(|row| Reverse(picture.threads[*row].threads)),
         ThreadSort::Name => order.sort_by(|a, b| picture.threads[*a].thread.cmp(&picture.threads[*b].thread)),
     }
-    if app.threads.is_reversed {
+    if view.is_reversed {
         order.reverse();
     }
     order
@@ -150,14 +157,14 @@ fn key(row: &ThreadRow) -> ThreadKey {
     ThreadKey { thread: row.thread.clone(), process: row.process.clone(), tid: row.tid }
 }
 
-fn selected_row<'p>(app: &App, picture: &'p Picture) -> Option<&'p ThreadRow> {
-    let order = order(app, picture);
-    picture.threads.get(*order.get(app.threads.list.cursor(order.len()))?)
+fn selected_row<'p>(view: &ThreadsState, picture: &'p Picture) -> Option<&'p ThreadRow> {
+    let order = order(view, picture);
+    picture.threads.get(*order.get(view.list.cursor(order.len()))?)
 }
 
 /// The order of the rows, in words.
-pub fn order_words(app: &App) -> &'static str {
-    match (app.threads.sort, app.threads.is_reversed) {
+pub(crate) fn order_words(view: &ThreadsState) -> &'static str {
+    match (view.sort, view.is_reversed) {
         (ThreadSort::Busy, false) => "busiest first",
         (ThreadSort::Busy, true) => "busiest last",
         (_, false) => "sorted",
@@ -165,41 +172,42 @@ pub fn order_words(app: &App) -> &'static str {
     }
 }
 
-/// No function is selected here.
-pub fn selected(_app: &App, _picture: &Picture) -> Vec<LabelId> {
-    Vec::new()
-}
-
 /// Follows the selected row into another picture.
-pub fn follow(app: &mut App, picture: &Picture) {
-    let Some(selected) = &app.threads.selected else { return };
-    let order = order(app, picture);
+pub(crate) fn follow(view: &mut ThreadsState, picture: &Picture) {
+    let Some(selected) = &view.selected else { return };
+    let order = order(view, picture);
     if let Some(at) = order.iter().position(|row| key(&picture.threads[*row]) == *selected) {
-        app.threads.list.follow(at);
+        view.list.follow(at);
     }
 }
 
 /// Does what `action` means here, where the view takes `area`; false when it means nothing.
-pub fn update(app: &mut App, action: &Action, area: Rect, picture: &Picture) -> bool {
+pub(crate) fn update(
+    view: &mut ThreadsState,
+    context: &mut Context,
+    action: &Action,
+    area: Rect,
+    picture: &Picture,
+) -> bool {
     let table = table::Frame { area, count: picture.threads.len() };
     match action {
-        Action::Sort => sort_by(app, app.threads.sort.next(has_times(picture))),
+        Action::Sort => sort_by(view, view.sort.next(has_times(picture))),
         Action::ReverseSort => {
-            app.threads.is_reversed = !app.threads.is_reversed;
-            app.threads.list = ListState::default();
+            view.is_reversed = !view.is_reversed;
+            view.list = ListState::default();
         }
-        Action::NextMatch => next_match(app, picture, table.rows(), true),
-        Action::PreviousMatch => next_match(app, picture, table.rows(), false),
-        _ => match table.update(&mut app.threads.list, action) {
-            Some(table::Event::Moved) => {}
-            Some(table::Event::Opened) => only_this(app, picture),
-            Some(table::Event::Heading(x)) => {
-                sort_by_column(app, placed(picture, area.width.into()).at(x));
+        Action::NextMatch => next_match(view, context, picture, table.rows(), true),
+        Action::PreviousMatch => next_match(view, context, picture, table.rows(), false),
+        _ => match table.update(&mut view.list, action) {
+            Some(table::TableEvent::Moved) => {}
+            Some(table::TableEvent::Opened) => only_this(view, context, picture),
+            Some(table::TableEvent::Heading(x)) => {
+                sort_by_column(view, placed(picture, area.width.into()).at(x));
             }
             None => return false,
         },
     }
-    app.threads.selected = selected_row(app, picture).map(key);
+    view.selected = selected_row(view, picture).map(key);
     true
 }
 
@@ -212,14 +220,20 @@ pub(crate) fn has_match(search: &Search, picture: &Picture) -> bool {
     picture.threads.iter().any(|row| is_match(search, row))
 }
 
-fn next_match(app: &mut App, picture: &Picture, height: usize, forward: bool) {
-    let Some(search) = &app.search else {
-        app.tell("search first: /");
+fn next_match(
+    view: &mut ThreadsState,
+    context: &mut Context,
+    picture: &Picture,
+    height: usize,
+    forward: bool,
+) {
+    let Some(search) = &context.search else {
+        context.tell("search first: /");
         return;
     };
-    let order = order(app, picture);
+    let order = order(view, picture);
     let rows = order.len();
-    let at = app.threads.list.cursor(rows);
+    let at = view.list.cursor(rows);
     let is_found = |at: &usize| order.get(*at).is_some_and(|row| is_match(search, &picture.threads[*row]));
     let found = if forward {
         (at + 1..rows).chain(0..=at).find(is_found)
@@ -227,12 +241,12 @@ fn next_match(app: &mut App, picture: &Picture, height: usize, forward: bool) {
         (0..at).rev().chain((at..rows).rev()).find(is_found)
     };
     match found {
-        Some(found) => app.threads.list.select(found, rows, height),
-        None => app.tell("no thread matches"),
+        Some(found) => view.list.select(found, rows, height),
+        None => context.tell("no thread matches"),
     }
 }
 
-fn sort_by_column(app: &mut App, column: Option<Id>) {
+fn sort_by_column(view: &mut ThreadsState, column: Option<Id>) {
     let sort = match column {
         Some(Id::Thread | Id::Process) => ThreadSort::Name,
         Some(Id::Count) => ThreadSort::Count,
@@ -243,31 +257,31 @@ fn sort_by_column(app: &mut App, column: Option<Id>) {
         Some(Id::Share | Id::Time) => ThreadSort::Busy,
         Some(Id::TopWait | Id::MostIn) | None => return,
     };
-    if sort == app.threads.sort {
-        app.threads.is_reversed = !app.threads.is_reversed;
+    if sort == view.sort {
+        view.is_reversed = !view.is_reversed;
     } else {
-        sort_by(app, sort);
+        sort_by(view, sort);
     }
 }
 
-fn sort_by(app: &mut App, sort: ThreadSort) {
-    app.threads.sort = sort;
-    app.threads.is_reversed = false;
-    app.threads.list = ListState::default();
+fn sort_by(view: &mut ThreadsState, sort: ThreadSort) {
+    view.sort = sort;
+    view.is_reversed = false;
+    view.list = ListState::default();
 }
 
 /// Keeps the samples of the selected threads.
-fn only_this(app: &mut App, picture: &Picture) {
-    let Some(row) = selected_row(app, picture) else { return };
+fn only_this(view: &mut ThreadsState, context: &mut Context, picture: &Picture) {
+    let Some(row) = selected_row(view, picture) else { return };
     // By name, so that threads which start later are among them.
     let filter = ThreadFilter::Row(key(row));
     let name = safe_text::terminal(&row.thread).into_owned();
-    app.change_filter(|options| {
+    context.change_filter(|options| {
         if options.threads.last() != Some(&filter) {
             options.threads.push(filter);
         }
     });
-    app.tell(format!("only {name}: u takes that back"));
+    context.tell(format!("only {name}: u takes that back"));
 }
 
 fn thread_text(row: &ThreadRow, times: &str) -> String {
@@ -275,10 +289,17 @@ fn thread_text(row: &ThreadRow, times: &str) -> String {
 }
 
 /// Draws the view into `area`.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, theme: &Theme) {
+pub(crate) fn draw(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    view: &ThreadsState,
+    context: &Context,
+    picture: &Picture,
+    theme: &Theme,
+) {
     let placed = placed(picture, area.width.into());
-    let order = order(app, picture);
-    let sorted = match app.threads.sort {
+    let order = order(view, picture);
+    let sorted = match view.sort {
         ThreadSort::Busy if !has_times(picture) => Some(Id::Time),
         ThreadSort::Busy => None,
         ThreadSort::OnCpu => Some(Id::OnCpu),
@@ -289,15 +310,16 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, app: &App, picture: &Picture, the
         ThreadSort::Name => Some(Id::Thread),
     };
     // By default it is the sum of three columns.
-    let is_busy = app.threads.sort == ThreadSort::Busy;
+    let is_busy = view.sort == ThreadSort::Busy;
     let is_part = |id: Id| is_busy && matches!(id, Id::OnCpu | Id::NoCpu | Id::Blocked);
     let heading = |id: Id, text: &'static str| {
-        table::sorted_heading(text, sorted == Some(id) || is_part(id), app.threads.is_reversed)
+        table::sorted_heading(text, sorted == Some(id) || is_part(id), view.is_reversed)
     };
-    let list = (app.threads.list, order.len());
+    let list = (view.list, order.len());
     table::draw(frame.buffer_mut(), area, &placed, list, theme, heading, |id, at, width| {
         let row = &picture.threads[order[at]];
-        let is_found = id == Id::Thread && app.search.as_ref().is_some_and(|search| is_match(search, row));
+        let is_found =
+            id == Id::Thread && context.search.as_ref().is_some_and(|search| is_match(search, row));
         let style = if is_found { theme.matched(Style::new()) } else { Style::new() };
         (cell(picture, theme, row, id, width), style)
     });
@@ -342,9 +364,9 @@ fn wait_text(top: &TopWait, whole_ns: u64, width: usize, theme: &Theme) -> Strin
 }
 
 /// What is selected.
-pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+pub(crate) fn details(view: &ThreadsState, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
     let Below { theme, columns, lines } = below;
-    let Some(row) = selected_row(app, picture) else { return Vec::new() };
+    let Some(row) = selected_row(view, picture) else { return Vec::new() };
     let name = thread_text(row, theme.glyphs.times);
     let first = match &row.times {
         // On a narrow screen the larger questions stay.
@@ -354,7 +376,8 @@ pub fn details(app: &App, picture: &Picture, below: Below<'_>) -> Vec<Line<'stat
             (1, format!("blocked {}", duration(times.blocked_ns()))),
             (3, format!("idle {}", duration(times.idle_ns()))),
         ],
-        None => vec![(0, format!("ran {}", picture.weight_text(row.amount.weight)))],
+        None if is_time(picture) => vec![(0, format!("ran {}", picture.weight_text(row.amount.weight)))],
+        None => vec![(0, format!("{} {}", picture.weight_text(row.amount.weight), picture.event.title))],
     };
     let second = match (&row.top_wait, row.hottest) {
         (Some(top), _) => {

@@ -3,7 +3,7 @@
 use crate::profile::Reason;
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::{MS, waiting};
-use crate::report::{Page, ReportOptions, View, render};
+use crate::report::{Page, ReportOptions, ReportView, render};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::search::Search;
 use crate::tui::tests::session::{Session, theme};
@@ -33,7 +33,7 @@ fn threads_of_a_recording_without_waits_on_all_screens() {
 fn threads_have_the_numbers_of_the_report() {
     let mut session = Session::new(waiting(), None, Tab::Threads);
     let shown = session.lines((99, 24), &theme(ColorDepth::True, false));
-    let options = ReportOptions { view: View::Threads, ..ReportOptions::default() };
+    let options = ReportOptions { view: ReportView::Threads, ..ReportOptions::default() };
     let report = render(&session.recording, &options, &Page::PLAIN).unwrap();
     let report: Vec<String> = report.lines().map(String::from).collect();
     for name in ["worker", "writer", "ingest"] {
@@ -50,14 +50,15 @@ fn enter_on_a_thread_keeps_only_its_samples_until_it_is_undone() {
     let mut session = Session::new(waiting(), None, Tab::Threads);
     session.press(&[Action::Sort, Action::Sort, Action::Sort, Action::Sort, Action::Sort, Action::Sort]);
     let names = |session: &Session| -> Vec<String> {
-        session.app.picture.as_ref().unwrap().threads.iter().map(|row| row.thread.clone()).collect()
+        session.app.context.picture.as_ref().unwrap().threads.iter().map(|row| row.thread.clone()).collect()
     };
     assert_eq!(names(&session).len(), 3);
     // By name: ingest, worker, writer.
     session.press(&[Action::Down, Action::Enter]);
     assert_eq!(names(&session), ["worker"]);
     session.press(&[Action::SplitThreads]);
-    let tids: Vec<_> = session.app.picture.as_ref().unwrap().threads.iter().map(|row| row.tid).collect();
+    let tids: Vec<_> =
+        session.app.context.picture.as_ref().unwrap().threads.iter().map(|row| row.tid).collect();
     assert_eq!(tids, [Some(4313), Some(4314)]);
     session.press(&[Action::Undo]);
     assert_eq!(names(&session).len(), 4);
@@ -96,7 +97,7 @@ fn only_this_means_threads_that_are_still_to_come() {
     let mut session = Session::new(recording(2), None, Tab::Threads);
     session.press(&[Action::Down, Action::Enter]);
     let rows = |session: &Session| -> Vec<(String, u64)> {
-        let rows = &session.app.picture.as_ref().unwrap().threads;
+        let rows = &session.app.context.picture.as_ref().unwrap().threads;
         rows.iter().map(|row| (row.process.clone(), row.threads)).collect()
     };
     assert_eq!(rows(&session), [("pool".to_owned(), 2)]);
@@ -108,15 +109,15 @@ fn only_this_means_threads_that_are_still_to_come() {
     session.press(&[Action::SplitThreads, Action::Enter, Action::SplitThreads]);
     assert_eq!(rows(&session), [("pool".to_owned(), 1)]);
     // What two filters do not both keep is nothing, not all.
-    session.app.query.common.filter.tids = vec![2];
+    session.app.context.query.common.filter.tids = vec![2];
     session.picture();
-    assert!(session.app.picture.as_ref().unwrap().total.is_empty());
+    assert!(session.app.context.picture.as_ref().unwrap().total.is_empty());
 }
 
 #[test]
 fn threads_can_be_searched() {
     let mut session = Session::new(waiting(), None, Tab::Threads);
-    session.app.search = Some(Search::new("^w").unwrap());
+    session.app.context.search = Some(Search::new("^w").unwrap());
     session.picture();
     let selected = |session: &mut Session| {
         let lines = session.lines((80, 24), &theme(ColorDepth::True, false));
@@ -136,17 +137,17 @@ fn threads_can_be_searched() {
     assert_eq!(selected(&mut session), second);
     // Both are marked, and the other is not.
     let buffer = session.buffer((80, 24), &theme(ColorDepth::None, false));
-    let area = session.app.areas().unwrap().body;
+    let area = session.app.context.areas().unwrap().body;
     let marked = (area.y + 1..area.y + 4)
         .filter(|y| buffer[(2, *y)].modifier.contains(ratatui::style::Modifier::UNDERLINED));
     assert_eq!(marked.count(), 2, "{}", session.text());
     session.press(&[Action::KeepMatches]);
     let names: Vec<&str> = {
-        let picture = session.app.picture.as_ref().unwrap();
+        let picture = session.app.context.picture.as_ref().unwrap();
         picture.threads.iter().map(|row| row.thread.as_str()).collect()
     };
     assert!(names.len() == 2 && names.iter().all(|name| name.starts_with('w')), "{names:?}");
-    session.app.search = Some(Search::new("nobody").unwrap());
+    session.app.context.search = Some(Search::new("nobody").unwrap());
     session.press(&[Action::NextMatch]);
-    assert_eq!(session.app.toast.as_deref(), Some("no thread matches"));
+    assert_eq!(session.app.context.toast.as_deref(), Some("no thread matches"));
 }

@@ -2,15 +2,15 @@
 
 /// The recording or the last part of it, from the first cell to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeAxis {
+pub(crate) struct TimeAxis {
     /// The first cell.
-    pub x: u16,
+    pub(crate) x: u16,
     /// How many cells; at least 1.
-    pub columns: u16,
+    pub(crate) columns: u16,
     /// Where the first begins, ns since the start of the recording.
-    pub start_ns: u64,
-    /// The time that they stand for, ns.
-    pub length_ns: u64,
+    pub(crate) start_ns: u64,
+    /// The time that they cover, ns.
+    pub(crate) length_ns: u64,
 }
 
 impl TimeAxis {
@@ -21,13 +21,13 @@ impl TimeAxis {
     }
 
     /// The time of a cell, counted from the first: its start and its end, ns.
-    pub fn time_of(&self, column: u16) -> (u64, u64) {
+    pub(crate) fn time_of(&self, column: u16) -> (u64, u64) {
         let from_ns = self.edge(column);
         (from_ns, self.edge(column.saturating_add(1)).max(from_ns.saturating_add(1)))
     }
 
     /// The cell of a moment.
-    pub fn column_of(&self, ns: u64) -> u16 {
+    pub(crate) fn column_of(&self, ns: u64) -> u16 {
         let last = self.columns.saturating_sub(1);
         let from_start_ns = ns.saturating_sub(self.start_ns);
         let column = u128::from(from_start_ns) * u128::from(self.columns) / u128::from(self.length_ns.max(1));
@@ -38,7 +38,12 @@ impl TimeAxis {
 
     /// A line of all cells: the range as `[===]`, what is `rollup` up to a moment as `~~~`, and the end of the recording
     /// of `duration_ns`.
-    pub fn ruler(&self, range: Option<(u64, u64)>, coarse_until_ns: Option<u64>, duration_ns: u64) -> String {
+    pub(crate) fn ruler(
+        &self,
+        range: Option<(u64, u64)>,
+        coarse_until_ns: Option<u64>,
+        duration_ns: u64,
+    ) -> String {
         let width = usize::from(self.columns);
         let is_coarse = |column| coarse_until_ns.is_some_and(|until_ns| self.time_of(column).1 <= until_ns);
         let mut cells: Vec<char> =

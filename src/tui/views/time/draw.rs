@@ -1,9 +1,9 @@
 //! The bars and the cells of the Time view.
 
-use super::{Layout, row_text};
+use super::layout::{TimeLayout, row_text};
+use super::state::TimeState;
 use crate::base::safe_text;
 use crate::report::{Busy, HeatGrid, Timeline, TimelineRow};
-use crate::tui::app::state::App;
 use crate::tui::widgets::theme::Theme;
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -13,18 +13,18 @@ use ratatui::style::{Modifier, Style};
 pub(super) fn draw_bars(
     frame: &mut Frame<'_>,
     area: Rect,
-    app: &App,
+    view: &TimeState,
     theme: &Theme,
-    layout: &Layout,
+    layout: &TimeLayout,
     timeline: &Timeline,
     range: Option<(u64, u64)>,
 ) {
     let (count, height) = (timeline.rows.len(), usize::from(layout.rows));
-    let cursor = app.time.list.cursor(count);
-    let here = layout.axis.column_of(app.time.at_ns);
+    let cursor = view.list.cursor(count);
+    let here = layout.axis.column_of(view.at_ns);
     let buffer = frame.buffer_mut();
     for line in 0..height {
-        let Some(number) = app.time.list.row_at(line, count, height) else { break };
+        let Some(number) = view.list.row_at(line, count, height) else { break };
         let row = &timeline.rows[number];
         let y = area.y + line as u16;
         let room = usize::from(layout.side).saturating_sub(2);
@@ -103,13 +103,13 @@ fn bar(busy: Busy, theme: &Theme) -> (&'static str, Style) {
 pub(super) fn draw_heat(
     frame: &mut Frame<'_>,
     area: Rect,
-    app: &App,
+    view: &TimeState,
     theme: &Theme,
-    layout: &Layout,
+    layout: &TimeLayout,
     grid: &HeatGrid,
     range: Option<(u64, u64)>,
 ) {
-    let here = grid.cell_at(app.time.at_ns);
+    let here = grid.cell_at(view.at_ns);
     let buffer = frame.buffer_mut();
     let most = theme.glyphs.shades.len() as u128 - 1;
     // A screen holds fewer rows than that.

@@ -1,15 +1,17 @@
 //! The Time view on screens of several sizes, and what keys and the pointer do in it.
 
 use super::Panel;
+use super::samples;
 use crate::profile::Reason;
 use crate::report::tests::fixture::Build;
 use crate::report::tests::fixture_waits::{MS, waiting};
-use crate::report::{Amount, CommonOptions, Metric, Page, ReportOptions, ThreadKey, TimeRange, View, render};
+use crate::report::{
+    Amount, CommonOptions, Metric, Page, ReportOptions, ReportView, ThreadKey, TimeRange, render,
+};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::query::SamplesQuery;
 use crate::tui::app::search::Search;
 use crate::tui::tests::session::{Session, theme};
-use crate::tui::widgets::samples_list;
 use crate::tui::widgets::theme::ColorDepth;
 use ratatui::layout::Position;
 use std::sync::Arc;
@@ -54,24 +56,24 @@ fn the_stack_of_a_sample_on_all_screens() {
 #[test]
 fn a_range_of_time_is_followed_by_all_views_and_can_be_undone() {
     let mut session = Session::new(waiting(), None, Tab::Time);
-    let whole = session.app.picture.as_ref().unwrap().total;
-    let rows = session.app.picture.as_ref().unwrap().timeline.clone().unwrap();
+    let whole = session.app.context.picture.as_ref().unwrap().total;
+    let rows = session.app.context.picture.as_ref().unwrap().timeline.clone().unwrap();
     session.app.time.at_ns = 1_000_000_000;
     session.press(&[Action::RangeStart]);
     session.app.time.at_ns = 2_000_000_000;
     session.press(&[Action::RangeEnd]);
-    let range = session.app.query.common.filter.time;
+    let range = session.app.context.query.common.filter.time;
     assert!(range.from_ns.unwrap() <= 1_000_000_000 && range.to_ns.unwrap() > 2_000_000_000, "{range:?}");
-    let picture = session.app.picture.clone().unwrap();
+    let picture = session.app.context.picture.clone().unwrap();
     assert!(picture.total.weight < whole.weight / 2 && picture.total.weight > 0);
     // The bars stay those of the whole recording, and are not added up again.
     assert!(Arc::ptr_eq(&rows, picture.timeline.as_ref().unwrap()));
     session.press(&[Action::Whole]);
-    assert!(session.app.query.common.filter.time.is_everything());
+    assert!(session.app.context.query.common.filter.time.is_everything());
     session.press(&[Action::Undo]);
-    assert_eq!(session.app.query.common.filter.time, range);
+    assert_eq!(session.app.context.query.common.filter.time, range);
     session.press(&[Action::Back]);
-    assert_eq!(session.app.picture.as_ref().unwrap().total, whole);
+    assert_eq!(session.app.context.picture.as_ref().unwrap().total, whole);
 }
 
 #[test]
@@ -79,17 +81,18 @@ fn dragging_chooses_a_range() {
     let mut session = Session::new(waiting(), None, Tab::Time);
     let at = |x, y| Position::new(x, y);
     session.press(&[Action::Click(at(50, 3)), Action::Drag(at(40, 3)), Action::Drag(at(30, 3))]);
-    assert!(session.app.query.common.filter.time.is_everything());
+    assert!(session.app.context.query.common.filter.time.is_everything());
     assert!(session.text().contains("range "), "{}", session.text());
     session.press(&[Action::Release(at(30, 3))]);
-    let TimeRange { from_ns: Some(from_ns), to_ns: Some(to_ns) } = session.app.query.common.filter.time
+    let TimeRange { from_ns: Some(from_ns), to_ns: Some(to_ns) } =
+        session.app.context.query.common.filter.time
     else {
         panic!("no range")
     };
     assert!(from_ns < to_ns && to_ns < 10_000_000_000);
     // A click alone chooses nothing.
     session.press(&[Action::Whole, Action::Click(at(50, 3)), Action::Release(at(50, 3))]);
-    assert!(session.app.query.common.filter.time.is_everything());
+    assert!(session.app.context.query.common.filter.time.is_everything());
 }
 
 #[test]
@@ -99,10 +102,10 @@ fn the_samples_behind_a_cell_are_those_of_its_threads_and_time() {
     session.app.time.at_ns = 9_110_000_000;
     session.press(&[Action::Enter]);
     assert_eq!(session.app.time.panel, Panel::Samples);
-    let picture = session.app.picture.clone().unwrap();
-    let behind = picture.behind.as_ref().unwrap();
-    assert!(!behind.samples.is_empty());
-    for sample in &behind.samples {
+    let picture = session.app.context.picture.clone().unwrap();
+    let samples_at = picture.samples_at.as_ref().unwrap();
+    assert!(!samples_at.samples.is_empty());
+    for sample in &samples_at.samples {
         assert_eq!(sample.thread, "writer");
         let end_ns = sample.time_ns + sample.duration_ns.unwrap();
         assert!(sample.time_ns < 9_300_000_000 && end_ns > 9_000_000_000, "{sample:?}");
@@ -116,7 +119,7 @@ fn the_samples_behind_a_cell_are_those_of_its_threads_and_time() {
     session.press(&[Action::Back]);
     assert_eq!(session.app.time.panel, Panel::Samples);
     session.press(&[Action::Back]);
-    assert_eq!((session.app.time.panel, session.app.query.behind.clone()), (Panel::Map, None));
+    assert_eq!((session.app.time.panel, session.app.context.query.samples_at.clone()), (Panel::Map, None));
 }
 
 #[test]
@@ -124,18 +127,19 @@ fn a_function_of_a_stack_can_be_put_into_the_middle() {
     let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
     session.press(&[Action::Enter, Action::Enter, Action::Enter]);
     // The reason of the wait is no function.
-    assert_eq!(session.app.tab, Tab::Time);
+    assert_eq!(session.app.context.tab, Tab::Time);
     session.press(&[Action::Down, Action::Down, Action::Down, Action::Down, Action::Enter]);
-    assert_eq!(session.app.tab, Tab::Callers);
-    assert_eq!(session.app.query.pivot.clone().unwrap().name, "pool_get");
+    assert_eq!(session.app.context.tab, Tab::Callers);
+    assert_eq!(session.app.context.query.pivot.clone().unwrap().name(), "pool_get");
 }
 
 #[test]
 fn a_sample_can_begin_and_end_a_range() {
     let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
     session.press(&[Action::Enter, Action::RangeStart, Action::RangeEnd]);
-    let sample = session.app.picture.as_ref().unwrap().behind.as_ref().unwrap().samples[0].clone();
-    let range = session.app.query.common.filter.time;
+    let sample =
+        session.app.context.picture.as_ref().unwrap().samples_at.as_ref().unwrap().samples[0].clone();
+    let range = session.app.context.query.common.filter.time;
     let end_ns = sample.time_ns + sample.duration_ns.unwrap();
     assert_eq!(range, TimeRange { from_ns: Some(sample.time_ns), to_ns: Some(end_ns) });
     session.press(&[Action::HeatMap]);
@@ -156,7 +160,7 @@ fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
         let mut session = Session::new(waiting(), Some(metric), Tab::Time);
         session.press(&[(); 3].map(|()| Action::Right)).press(&[Action::RangeStart]);
         session.press(&[(); 9].map(|()| Action::Right)).press(&[Action::RangeEnd]);
-        let chosen = session.app.query.common.filter.time;
+        let chosen = session.app.context.query.common.filter.time;
         let (from_ns, to_ns) = (chosen.from_ns.unwrap(), chosen.to_ns.unwrap());
         assert!(0 < from_ns && from_ns < to_ns && to_ns < 10_000_000_000, "{chosen:?}");
         // What a user would type.
@@ -167,16 +171,16 @@ fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
             panic!("not understood: {line}");
         };
         let common = CommonOptions { metric: Some(metric), ..typed.common };
-        let options = ReportOptions { common, view: View::Flat, ..typed };
+        let options = ReportOptions { common, view: ReportView::Flat, ..typed };
         let report = render(&session.recording, &options, &Page::PLAIN).unwrap();
         let report: serde_json::Value = serde_json::from_str(&report).unwrap();
-        let picture = session.app.picture.clone().unwrap();
-        assert_eq!(report["total_ns"].as_u64(), Some(picture.total.weight), "{report:#}");
+        let picture = session.app.context.picture.clone().unwrap();
+        assert_eq!(report["total"].as_u64(), Some(picture.total.weight), "{report:#}");
         let rows = report["rows"].as_array().unwrap();
         assert_eq!(rows.len(), picture.table.rows.len());
         assert!(rows.len() > 3);
         for (row, shown) in rows.iter().zip(&picture.table.rows) {
-            let found = (row["function"].as_str(), row["self_ns"].as_u64(), row["total_ns"].as_u64());
+            let found = (row["function"].as_str(), row["self"].as_u64(), row["total"].as_u64());
             let name = picture.labels.get(shown.label).name.as_str();
             assert_eq!(found, (Some(name), Some(shown.own.weight), Some(shown.total.weight)));
         }
@@ -191,7 +195,7 @@ fn a_range_does_not_end_after_the_recording() {
     session.app.time.at_ns = 1_000_000_000;
     // The last cell of the heat map is 100 ms long.
     session.press(&[Action::HeatMap, Action::RangeStart, Action::Last, Action::RangeEnd]);
-    let range = session.app.query.common.filter.time;
+    let range = session.app.context.query.common.filter.time;
     assert_eq!(range, TimeRange { from_ns: Some(1_000_000_000), to_ns: Some(3_015_000_000) });
 }
 
@@ -199,11 +203,11 @@ fn a_range_does_not_end_after_the_recording() {
 fn the_list_of_samples_and_a_stack_can_be_searched() {
     let mut session = Session::new(waiting(), Some(Metric::Wall), Tab::Time);
     session.press(&[Action::Enter, Action::NextMatch]);
-    assert_eq!(session.app.toast.as_deref(), Some("search first: /"));
-    session.app.search = Some(Search::new("pool_get").unwrap());
+    assert_eq!(session.app.context.toast.as_deref(), Some("search first: /"));
+    session.app.context.search = Some(Search::new("pool_get").unwrap());
     let matches = |session: &Session| {
-        let picture = session.app.picture.clone().unwrap();
-        let names = samples_list::selected_names(&session.app, &picture);
+        let picture = session.app.context.picture.clone().unwrap();
+        let names = samples::selected_names(&session.app.time, &session.app.context, &picture);
         names.iter().any(|name| name == "pool_get")
     };
     session.press(&[Action::Last, Action::NextMatch]);
@@ -215,11 +219,11 @@ fn the_list_of_samples_and_a_stack_can_be_searched() {
     assert_eq!(session.app.time.samples.cursor, first.cursor);
     session.press(&[Action::Enter, Action::NextMatch]);
     assert_eq!(session.app.time.panel, Panel::Stack);
-    let picture = session.app.picture.clone().unwrap();
-    assert_eq!(samples_list::selected_names(&session.app, &picture)[0], "pool_get");
-    session.app.search = Some(Search::new("no_such_function").unwrap());
+    let picture = session.app.context.picture.clone().unwrap();
+    assert_eq!(samples::selected_names(&session.app.time, &session.app.context, &picture)[0], "pool_get");
+    session.app.context.search = Some(Search::new("no_such_function").unwrap());
     session.press(&[Action::NextMatch]);
-    assert_eq!(session.app.toast.as_deref(), Some("nothing matches in what is listed"));
+    assert_eq!(session.app.context.toast.as_deref(), Some("nothing matches in what is listed"));
 }
 
 #[test]
@@ -237,22 +241,22 @@ fn escape_does_not_bring_a_cleared_range_back() {
     for clear in [Action::Back, Action::Whole] {
         let mut session = Session::new(waiting(), None, Tab::Time);
         session.press(&[Action::Right, Action::RangeStart, clear.clone()]);
-        assert!(session.app.query.common.filter.time.is_everything());
+        assert!(session.app.context.query.common.filter.time.is_everything());
         session.press(&[Action::Back]);
-        assert!(session.app.query.common.filter.time.is_everything(), "{clear:?}");
-        assert_eq!(session.app.toast.as_deref(), Some("there is nothing to go back from: q quits"));
+        assert!(session.app.context.query.common.filter.time.is_everything(), "{clear:?}");
+        assert_eq!(session.app.context.toast.as_deref(), Some("there is nothing to go back from: q quits"));
     }
     // What was filtered before the range is the next step back, and u brings the range back.
     let mut session = Session::new(waiting(), None, Tab::Flame);
     session.press(&[Action::Down, Action::Down, Action::Down, Action::Focus, Action::Open(Tab::Time)]);
     session.press(&[Action::Right, Action::RangeStart]);
-    let range = session.app.query.common.filter.time;
+    let range = session.app.context.query.common.filter.time;
     session.press(&[Action::Back, Action::Undo]);
-    assert_eq!(session.app.query.common.filter.time, range);
+    assert_eq!(session.app.context.query.common.filter.time, range);
     session.press(&[Action::Back]);
-    assert_eq!(session.app.query.common.filter.stacks.len(), 1);
+    assert_eq!(session.app.context.query.common.filter.stacks.len(), 1);
     session.press(&[Action::Back]);
-    let filter = &session.app.query.common.filter;
+    let filter = &session.app.context.query.common.filter;
     assert!(filter.stacks.is_empty() && filter.time.is_everything(), "{filter:?}");
 }
 
@@ -275,11 +279,11 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
         build.finish()
     };
     let names = |session: &Session| {
-        let picture = session.app.picture.clone().unwrap();
-        samples_list::selected_names(&session.app, &picture)
+        let picture = session.app.context.picture.clone().unwrap();
+        samples::selected_names(&session.app.time, &session.app.context, &picture)
     };
     let mut session = Session::new(recording(0), Some(Metric::OffCpu), Tab::Time);
-    session.app.query.behind = Some(SamplesQuery { time: TimeRange::default(), row: None });
+    session.app.context.query.samples_at = Some(SamplesQuery { time: TimeRange::default(), row: None });
     session.app.time.panel = Panel::Samples;
     session.picture();
     session.press(&[Action::Down, Action::Down]);
@@ -308,18 +312,19 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
 fn the_samples_of_a_thread_that_the_filter_drops_are_none() {
     let mut session = Session::new(waiting(), None, Tab::Time);
     let row = ThreadKey { thread: "writer".into(), process: "ingest".into(), tid: None };
-    session.app.query.behind = Some(SamplesQuery { time: TimeRange::default(), row: Some(row) });
+    session.app.context.query.samples_at = Some(SamplesQuery { time: TimeRange::default(), row: Some(row) });
     session.picture();
-    let behind = |session: &Session| session.app.picture.as_ref().unwrap().behind.clone().unwrap();
-    let writer = behind(&session).total;
+    let samples_at =
+        |session: &Session| session.app.context.picture.as_ref().unwrap().samples_at.clone().unwrap();
+    let writer = samples_at(&session).total;
     assert!(writer.weight > 0);
-    session.app.query.common.filter.tids = vec![4313];
+    session.app.context.query.common.filter.tids = vec![4313];
     session.picture();
-    assert_eq!(behind(&session).total, Amount::default());
-    assert!(behind(&session).samples.is_empty());
-    session.app.query.common.filter.tids = vec![4313, 4315];
+    assert_eq!(samples_at(&session).total, Amount::default());
+    assert!(samples_at(&session).samples.is_empty());
+    session.app.context.query.common.filter.tids = vec![4313, 4315];
     session.picture();
-    assert_eq!(behind(&session).total, writer);
+    assert_eq!(samples_at(&session).total, writer);
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{CommonOptions, Metric, Page, ReportOptions, View, render};
+use crate::report::{CommonOptions, Metric, Page, ReportOptions, ReportView, render};
 use crate::tui::app::action::{Action, Tab};
-use crate::tui::app::state::Live;
+use crate::tui::app::context::LiveState;
 use crate::tui::tests::session::{Session, function, theme};
 use crate::tui::widgets::theme::ColorDepth;
 use ratatui::layout::Position;
@@ -26,7 +26,8 @@ fn top_has_the_numbers_of_the_report() {
         let mut session = Session::new(waiting(), Some(metric), Tab::Top);
         let shown = session.lines((99, 60), &theme(ColorDepth::True, false));
         let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
-        let options = ReportOptions { common, view: View::Flat, rows: Some(0), ..ReportOptions::default() };
+        let options =
+            ReportOptions { common, view: ReportView::Flat, rows: Some(0), ..ReportOptions::default() };
         let report = render(&session.recording, &options, &Page::PLAIN).unwrap();
         let heading = report.lines().position(|line| line.contains("SELF%")).unwrap();
         let rows: Vec<&str> = report
@@ -51,9 +52,9 @@ fn a_row_of_top_is_followed_when_the_order_changes() {
     session.press(&[Action::Down, Action::Down]);
     let name = function(&session.app);
     // Another recording of the same program, in which other functions are the heaviest.
-    session.app.query.common.filter.thread = Some("ingest".into());
+    session.app.context.query.common.filter.thread = Some("ingest".into());
     session.picture();
-    session.app.query.common.filter.thread = None;
+    session.app.context.query.common.filter.thread = None;
     session.picture();
     assert_eq!(function(&session.app), name);
     session.press(&[Action::ReverseSort]);
@@ -94,7 +95,7 @@ fn searching_top_finds_the_next_match_and_goes_round() {
 /// A live session that has seen a recording for each of `all`: in it `hot` has so many of a hundred samples.
 fn live(all: &[u64]) -> Session {
     let mut session = Session::new(ingest(), None, Tab::Top);
-    session.app.live = Some(Live::default());
+    session.app.context.live = Some(LiveState::default());
     all.iter().for_each(|samples| record(&mut session, *samples));
     session
 }

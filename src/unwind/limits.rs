@@ -1,17 +1,15 @@
-//! Upper bounds on what a foreign ELF file may make this module read, keep and compute.
+//! Upper bounds on what a foreign ELF file may make the compilation of its unwind table read, keep and compute.
 
-/// Limits for reading one ELF file and compiling its unwind table.
+use crate::elf::ElfLimits;
+
+/// Limits for compiling the unwind table of one ELF file.
 ///
 /// Every one of them is far above what real files need (the largest seen: 2.8 million rows, 90 MB of
 /// `.symtab`); a file that passes one is refused, or the part is left out, as each field says.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Program headers; a file with more is refused.
-    pub max_segments: usize,
-    /// Section headers; a file with more is refused.
-    pub max_sections: usize,
-    /// Bytes of any one section that is read whole, after decompression; a larger one is refused.
-    pub max_section_bytes: u64,
+    /// For reading the file.
+    pub elf: ElfLimits,
     /// Bytes of code scanned for known instruction patterns; what lies beyond is not scanned.
     pub max_scanned_code_bytes: u64,
     /// Frame description entries; a file with more is refused.
@@ -32,9 +30,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            max_segments: 1024,
-            max_sections: 65_536,
-            max_section_bytes: 512 << 20,
+            // zstd can pack better than zlib's 1:1032, but no section that unwinding needs does.
+            elf: ElfLimits { max_section_bytes: 512 << 20, max_inflation: 1032, ..ElfLimits::default() },
             max_scanned_code_bytes: 64 << 20,
             max_fdes: 8 << 20,
             max_cfi_bytes: 512 << 20,

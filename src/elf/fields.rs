@@ -20,6 +20,11 @@ impl Fields<'_> {
     pub(crate) fn u64(&self, offset: usize) -> Option<u64> {
         self.array(offset).map(u64::from_le_bytes)
     }
+
+    /// An address, an offset or a size: eight bytes at `wide` in a 64-bit file, four at `narrow` in a 32-bit one.
+    pub(crate) fn word(&self, is_64: bool, narrow: usize, wide: usize) -> Option<u64> {
+        if is_64 { self.u64(wide) } else { self.u32(narrow).map(u64::from) }
+    }
 }
 
 /// The bytes from an offset up to the next NUL, or `None` where there is none within [`MAX_PATH_BYTES`]:

@@ -1,73 +1,26 @@
 //! The whole screen: what was recorded, tabs, the view, what is selected, the keys. Changes nothing, does no I/O.
 
-use super::line::{Below, both_ends, fitting};
-use super::theme::Theme;
-use super::{help, last_lines};
+use super::app::context::Context;
+use super::app::state::App;
+use super::widgets::areas::{Areas, SMALLEST};
+use super::widgets::line::{Below, both_ends, fitting};
+use super::widgets::theme::Theme;
+use super::widgets::{help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
-use crate::base::units::{count, counted, duration, honest_percent_text, percent};
+use crate::base::units::{counted, duration, honest_percent_text, percent};
 use crate::report::{Direction, Space};
 use crate::tui::app::action::Tab;
 use crate::tui::app::key;
-use crate::tui::app::state::App;
 use crate::tui::compute::picture::Picture;
-use crate::tui::views::callers::draw;
-use crate::tui::views::flame::details;
-use crate::tui::views::{flame, threads, time, top};
 use ratatui::Frame;
 use ratatui::layout::{Position, Rect};
 use ratatui::text::{Line, Span};
 use std::time::Duration;
 
-/// The smallest screen that can be drawn on, columns and rows.
-pub const SMALLEST: (u16, u16) = (40, 10);
-
-/// Rows from which on there is room for everything, without the line of keys, and without the second line of details.
-const ROWS: [u16; 3] = [16, 14, 12];
-
-/// The parts of the screen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Areas {
-    /// What was recorded.
-    pub header: Rect,
-    /// The views.
-    pub tabs: Option<Rect>,
-    /// The open view.
-    pub body: Rect,
-    /// A line.
-    pub rule: Rect,
-    /// What is selected.
-    pub details: Rect,
-    /// The keys.
-    pub keys: Option<Rect>,
-}
-
-impl Areas {
-    /// The parts of `screen`; `None` when it is too small. The line of keys goes first, then the second line of details,
-    /// then the tabs.
-    pub fn of(screen: Rect) -> Option<Self> {
-        if screen.width < SMALLEST.0 || screen.height < SMALLEST.1 {
-            return None;
-        }
-        let has = |limit: u16| u16::from(screen.height >= limit);
-        let [keys, second, tabs] = ROWS.map(has);
-        let row = |y: u16, height: u16| Rect { y: screen.y + y, height, ..screen };
-        let below = 2 + second + keys;
-        let body = screen.height - 1 - tabs - below;
-        let rule = 1 + tabs + body;
-        Some(Areas {
-            header: row(0, 1),
-            tabs: (tabs > 0).then(|| row(1, 1)),
-            body: row(1 + tabs, body),
-            rule: row(rule, 1),
-            details: row(rule + 1, 1 + second),
-            keys: (keys > 0).then(|| row(screen.height - 1, 1)),
-        })
-    }
-}
-
 /// Draws everything.
 pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
+    let context = &app.context;
     let screen = frame.area();
     let Some(areas) = Areas::of(screen) else {
         let (columns, rows) = SMALLEST;
@@ -79,39 +32,40 @@ pub fn draw(frame: &mut Frame<'_>, app: &App, theme: &Theme) {
     };
     let columns = usize::from(screen.width);
     frame.render_widget(Line::from(theme.glyphs.rule.repeat(columns)).style(theme.faint()), areas.rule);
-    match &app.picture {
+    match &context.picture {
         Some(picture) => draw_picture(frame, areas, app, picture, theme),
-        None => draw_before_the_first(frame, areas, app, theme),
+        None => draw_before_the_first(frame, areas, context, theme),
     }
     if let Some(keys) = areas.keys {
-        frame.render_widget(hints(app, theme, columns), keys);
+        frame.render_widget(hints(context, theme, columns), keys);
     }
-    last_lines::draw(frame, app, theme);
-    if let Some(overlay) = app.overlay {
-        help::draw(frame, app, theme, overlay);
+    last_lines::draw(frame, context, theme);
+    if let Some(overlay) = context.overlay {
+        help::draw(frame, context, theme, overlay);
     }
 }
 
 fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, theme: &Theme) {
+    let context = &app.context;
     let columns = usize::from(areas.header.width);
-    frame.render_widget(header(app, picture, theme, columns), areas.header);
+    frame.render_widget(header(context, picture, theme, columns), areas.header);
     if let Some(tabs) = areas.tabs {
         frame.render_widget(tab_line(app, picture, theme, columns), tabs);
     }
     match &picture.empty {
         // Threads that only idled are there, with the time of that.
-        Some(_) if app.tab == Tab::Threads && !picture.threads.is_empty() => {
+        Some(_) if context.tab == Tab::Threads && !picture.threads.is_empty() => {
             draw_view(frame, areas, app, picture, theme);
         }
-        Some(failure) => draw_nothing(frame, areas.body, app, picture, theme, failure),
+        Some(failure) => draw_nothing(frame, areas.body, context, picture, theme, failure),
         None => draw_view(frame, areas, app, picture, theme),
     }
 }
 
 /// Says that the first picture is to come, or why there is none.
-fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, app: &App, theme: &Theme) {
-    let Some(failure) = &app.problem else {
-        let what = if app.is_live() {
+fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, context: &Context, theme: &Theme) {
+    let Some(failure) = &context.problem else {
+        let what = if context.is_live() {
             " prof  recording; the first picture is to come"
         } else {
             " prof  reading the profile"
@@ -133,14 +87,14 @@ fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, app: &App, theme: 
 fn draw_nothing(
     frame: &mut Frame<'_>,
     area: Rect,
-    app: &App,
+    context: &Context,
     picture: &Picture,
     theme: &Theme,
     failure: &Failure,
 ) {
     let columns = usize::from(area.width).saturating_sub(1);
     let mut lines = safe_text::wrapped(&safe_text::message(&failure.message), columns);
-    if !app.undo.is_empty() {
+    if !context.undo.is_empty() {
         lines.push("u takes the last filter back".to_owned());
     } else if picture.metrics.len() > 1 {
         lines.push("m shows another metric".to_owned());
@@ -152,43 +106,34 @@ fn draw_nothing(
 }
 
 fn draw_view(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Picture, theme: &Theme) {
+    let context = &app.context;
     let body = areas.body;
-    match app.tab {
-        Tab::Flame => flame::draw(frame, body, app, picture, theme),
-        Tab::Top => top::draw(frame, body, app, picture, theme),
-        Tab::Callers => draw::draw(frame, body, app, picture, theme),
-        Tab::Time => time::draw(frame, body, app, picture, theme),
-        Tab::Threads => threads::draw(frame, body, app, picture, theme),
-    }
+    let view = app.view(context.tab);
+    view.draw(frame, body, context, picture, theme);
     let below = Below { theme, columns: body.width.into(), lines: areas.details.height.into() };
-    let details = match app.tab {
-        Tab::Flame => details::details(app, picture, below),
-        Tab::Top => top::details(app, picture, below),
-        Tab::Callers => draw::details(app, picture, below),
-        Tab::Time => time::details(app, picture, below),
-        Tab::Threads => threads::details(app, picture, below),
-    };
+    let details = view.details(context, picture, below);
     for (line, y) in details.into_iter().take(below.lines).zip(areas.details.y..) {
         frame.render_widget(line, Rect { y, height: 1, ..areas.details });
     }
 }
 
-fn header(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
+fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
     let meta = &picture.recording.profile.meta;
     let target = if meta.target.is_empty() { "unknown target" } else { &meta.target };
     let target = safe_text::terminal(target);
     let (threads, quality) = (picture.thread_count, &picture.quality);
     let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
-    let mut event = picture.event.name.clone();
-    if !picture.event.has_waits && meta.effective_hz > 0 {
-        event.push_str(&format!(" {} Hz", count(meta.effective_hz.into())));
-    }
+    let mut event = picture.event.title.clone();
+    event.push_str(&picture.event.rate);
     // Without the line of tabs, this one says which view it is.
-    let has_tabs = app.areas().is_some_and(|areas| areas.tabs.is_some());
-    let heading =
-        if has_tabs { " prof ".to_owned() } else { format!(" {} {} ", app.tab.digit(), app.tab.name()) };
+    let has_tabs = context.areas().is_some_and(|areas| areas.tabs.is_some());
+    let heading = if has_tabs {
+        " prof ".to_owned()
+    } else {
+        format!(" {} {} ", context.tab.digit(), context.tab.name())
+    };
     // Of a file it matters most how far to trust it, of a recording that goes on what that costs.
-    let is_live = app.live.is_some();
+    let is_live = context.live.is_some();
     let trust = |is_flawless: bool| match (is_flawless, is_live) {
         (true, _) => 6,
         (false, true) => 4,
@@ -203,13 +148,15 @@ fn header(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'
         let cost = picture.recording.cost_words().unwrap_or_default();
         // In fewer words, without what is no share.
         let shares = cost.split_once(',').map_or(&*cost, |(shares, _)| shares);
-        let cost =
-            if is_short { shares.trim_start_matches("prof ").trim_end_matches(" of a CPU") } else { shares };
+        let cost = if is_short { shares.trim_end_matches(" of a CPU") } else { shares };
         [
             (1, theme.fit(target, (columns / 3).max(12))),
             (5, if threads > 0 { counted(threads, "thread") } else { String::new() }),
-            (if is_live { 2 } else { 3 }, live_words(app).unwrap_or_else(|| duration(picture.duration_ns))),
-            (0, if has_rate { event.clone() } else { picture.event.name.clone() }),
+            (
+                if is_live { 2 } else { 3 },
+                live_words(context).unwrap_or_else(|| duration(picture.duration_ns)),
+            ),
+            (0, if has_rate { event.clone() } else { picture.event.title.clone() }),
             (trust(quality.complete_percent() >= 99.95), stacks.clone()),
             (trust(quality.lost == 0).min(4), lost_text.clone()),
             (if is_live { 3 } else { 4 }, cost.to_owned()),
@@ -236,22 +183,30 @@ fn header(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'
     both_ends(vec![Span::styled(heading, theme.heading()), Span::raw(line)], notes, columns)
 }
 
-fn live_words(app: &App) -> Option<String> {
-    let live = app.live.as_ref()?;
+fn live_words(context: &Context) -> Option<String> {
+    let live = context.live.as_ref()?;
     let seconds = live.status.elapsed.as_secs();
     let state = match (&live.ended, live.is_frozen) {
         (Some(_), _) => "ENDED",
         (None, true) => "FROZEN",
         (None, false) => "LIVE",
     };
-    let age = age_of_picture(app).map_or(String::new(), |age| format!(" {} s ago", age.as_secs()));
+    let start_ns = context.picture.as_ref().map(|picture| picture.recording.profile.meta.start_mono_ns);
+    let age = match age_of_picture(context) {
+        // The clock has begun again, and what is seen is from before.
+        _ if live.cleared_start_ns.is_some() && live.cleared_start_ns == start_ns => {
+            " (before Ctrl-R)".to_owned()
+        }
+        Some(age) => format!(" {} s ago", age.as_secs()),
+        None => String::new(),
+    };
     Some(format!("{:02}:{:02}  {state}{age}", seconds / 60, seconds % 60))
 }
 
 /// How far the picture is behind, where that is more than two times between pictures; seconds at least.
-fn age_of_picture(app: &App) -> Option<Duration> {
-    let live = app.live.as_ref().filter(|live| live.ended.is_none() && !live.is_frozen)?;
-    let shown = Duration::from_nanos(app.picture.as_ref()?.duration_ns);
+fn age_of_picture(context: &Context) -> Option<Duration> {
+    let live = context.live.as_ref().filter(|live| live.ended.is_none() && !live.is_frozen)?;
+    let shown = Duration::from_nanos(context.picture.as_ref()?.duration_ns);
     let age = live.status.elapsed.saturating_sub(shown);
     (age > (live.refresh * 2).max(Duration::from_secs(2))).then_some(age)
 }
@@ -270,7 +225,7 @@ fn tab_texts(open: Tab, columns: usize) -> Vec<(Tab, String)> {
 }
 
 /// The tab at a place of the line of tabs.
-pub fn tab_at(tabs: Rect, open: Tab, at: Position) -> Option<Tab> {
+pub(crate) fn tab_at(tabs: Rect, open: Tab, at: Position) -> Option<Tab> {
     if !tabs.contains(at) {
         return None;
     }
@@ -283,9 +238,10 @@ pub fn tab_at(tabs: Rect, open: Tab, at: Position) -> Option<Tab> {
 }
 
 fn tab_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
+    let context = &app.context;
     let mut spans = vec![Span::raw(" ")];
-    for (tab, text) in tab_texts(app.tab, columns) {
-        spans.push(if tab == app.tab { Span::styled(text, theme.heading()) } else { Span::raw(text) });
+    for (tab, text) in tab_texts(context.tab, columns) {
+        spans.push(if tab == context.tab { Span::styled(text, theme.heading()) } else { Span::raw(text) });
     }
     let used: usize = spans.iter().map(Span::width).sum();
     let room = columns.saturating_sub(used + 1);
@@ -295,6 +251,7 @@ fn tab_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line
 
 /// What was changed against the plain view, the most important last.
 fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
+    let context = &app.context;
     let query = &picture.query;
     let filter = &query.common.filter;
     let mut parts: Vec<(u8, String)> = Vec::new();
@@ -314,7 +271,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
         let from = seconds(filter.time.from_ns.unwrap_or(0));
         let to = seconds(filter.time.to_ns.unwrap_or(picture.duration_ns).min(picture.duration_ns));
         parts.push((0, format!("time {from}-{to} s")));
-    } else if app.live.is_some() {
+    } else if context.live.is_some() {
         parts.push((1, format!("window {}", query.window.words())));
     }
     if picture.to_name_percent >= 1.0 {
@@ -332,15 +289,11 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     if query.each_thread {
         parts.push((2, "each thread".to_owned()));
     }
-    if query.direction == Direction::BottomUp && app.tab == Tab::Flame {
+    if query.direction == Direction::BottomUp && context.tab == Tab::Flame {
         parts.push((1, "inverted".to_owned()));
     }
-    if app.tab == Tab::Flame {
-        parts.push((3, flame::order_words(app).to_owned()));
-    }
-    if app.tab == Tab::Threads {
-        parts.push((3, threads::order_words(app).to_owned()));
-    }
+    let order = app.view(context.tab).order_words(context);
+    parts.extend(order.map(|words| (3, words.to_owned())));
     fitting(&parts, "  ", columns).trim_start().to_owned()
 }
 
@@ -353,9 +306,9 @@ const HINTS: [&str; 19] = [
 const LAST_HINTS: [&str; 2] = ["q", "?"];
 
 /// The line of keys: those with a hint, as many as fit; the end and the help are always among them.
-fn hints(app: &App, theme: &Theme, columns: usize) -> Line<'static> {
-    let is_frozen = app.live.as_ref().is_some_and(|live| live.is_frozen);
-    let has_filters = !app.undo.is_empty();
+fn hints(context: &Context, theme: &Theme, columns: usize) -> Line<'static> {
+    let is_frozen = context.live.as_ref().is_some_and(|live| live.is_frozen);
+    let has_filters = !context.undo.is_empty();
     let text = |entry: &key::Entry| match entry.keys {
         "Spc" if is_frozen => "Spc go on".to_owned(),
         "Tab 1-5" => format!("1-5 {}", entry.hint),
@@ -363,7 +316,7 @@ fn hints(app: &App, theme: &Theme, columns: usize) -> Line<'static> {
         keys => format!("{keys} {}", entry.hint),
     };
     let shown = |keys: &&str| {
-        let entry = key::entries(app).find(|entry| entry.keys == *keys && !entry.hint.is_empty())?;
+        let entry = key::entries(context).find(|entry| entry.keys == *keys && !entry.hint.is_empty())?;
         (entry.keys != "u U" || has_filters).then(|| text(entry))
     };
     let last: Vec<String> = LAST_HINTS.iter().filter_map(shown).collect();

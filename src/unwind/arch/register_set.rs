@@ -4,9 +4,10 @@
 //! %rcx` around calls of their own parts). Where all instructions that such a call can reach are known, and none writes
 //! that register, it has the same value at every moment until the call returns.
 
-use super::abstract_state::{general, is_write};
-use super::bytes::Code;
-use iced_x86::{Code as Operation, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory};
+use crate::unwind::code::bytes::CodeSections;
+use iced_x86::{
+    Code as Operation, Decoder, DecoderOptions, FlowControl, InstructionInfoFactory, OpAccess, Register,
+};
 use rustc_hash::FxHashSet;
 
 /// Instructions of a function, with those that it calls, that are looked at.
@@ -17,7 +18,7 @@ const MAX_INSTRUCTIONS: usize = 4096;
 pub(crate) struct RegisterSet(u16);
 
 impl RegisterSet {
-    pub(super) const EMPTY: Self = Self(0);
+    pub(crate) const EMPTY: Self = Self(0);
 
     pub(crate) fn contains(self, register: usize) -> bool {
         register < 16 && self.0 >> register & 1 != 0
@@ -30,7 +31,7 @@ impl RegisterSet {
 
 /// The registers that neither a function nor anything that it calls writes before it returns: none, where its
 /// instructions lead out of code without entries, or cannot be followed.
-pub(super) fn kept_by(code: &Code<'_>, start: u64, info: &mut InstructionInfoFactory) -> RegisterSet {
+pub(crate) fn kept_by(code: &CodeSections<'_>, start: u64, info: &mut InstructionInfoFactory) -> RegisterSet {
     let mut kept = RegisterSet(u16::MAX);
     let mut seen: FxHashSet<u64> = FxHashSet::default();
     let mut waiting = vec![start];
@@ -76,6 +77,18 @@ pub(super) fn kept_by(code: &Code<'_>, start: u64, info: &mut InstructionInfoFac
     kept
 }
 
+/// iced-x86's order of the general registers (rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 …) in DWARF numbers.
+const DWARF: [u8; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+
+/// The DWARF number of a 64-bit general register.
+pub(crate) fn general(register: Register) -> Option<usize> {
+    register.is_gpr64().then(|| usize::from(DWARF[register.number() & 15]))
+}
+
+pub(crate) fn is_write(access: OpAccess) -> bool {
+    matches!(access, OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,7 +96,7 @@ mod tests {
 
     fn kept(bytes: &[u8]) -> RegisterSet {
         let code = [CodeBytes { start: 0x1000, bytes: bytes.to_vec() }];
-        kept_by(&Code(&code), 0x1000, &mut InstructionInfoFactory::new())
+        kept_by(&CodeSections(&code), 0x1000, &mut InstructionInfoFactory::new())
     }
 
     fn written(kept: RegisterSet) -> Vec<usize> {

@@ -1,11 +1,10 @@
 //! What was chosen while names were missing, in the picture that has them.
 
-use super::picture::Picture;
+use super::screen::TestScreen;
 use crate::report::tests::fixture::Build;
 use crate::report::{BoxOf, LabelKey, PathStep, Recording, StackFilter};
 use crate::tui::app::action::{Action, Effect, Tab};
-use crate::tui::tests::screen::TestScreen;
-use crate::tui::views::callers::{Side, set_pivot};
+use crate::tui::compute::picture::{Picture, Side};
 use ratatui::layout::Size;
 use std::sync::Arc;
 
@@ -53,19 +52,22 @@ fn name(screen: &mut TestScreen) {
 }
 
 fn picture(screen: &TestScreen) -> Arc<Picture> {
-    screen.app.picture.clone().unwrap()
+    screen.app.context.picture.clone().unwrap()
 }
 
 fn key(screen: &TestScreen, name: &str) -> LabelKey {
     picture(screen).labels.iter().find(|label| label.name == name).unwrap().key()
 }
 
-fn names(path: &[PathStep]) -> Vec<&str> {
-    path.iter().map(|step| step.label.name.as_str()).collect()
+fn names(path: &[PathStep]) -> Vec<String> {
+    path.iter().map(|step| step.label.name().into_owned()).collect()
 }
 
-fn pivot(screen: &TestScreen) -> &str {
-    &screen.app.query.pivot.as_ref().unwrap().name
+/// The function in the middle.
+fn pivot(screen: &TestScreen) -> String {
+    let picture = picture(screen);
+    let pivot = picture.pivot.as_ref().expect("a function is in the middle");
+    picture.labels.get(pivot.sandwich.label).name.clone()
 }
 
 /// Samples that are shown.
@@ -83,7 +85,7 @@ fn a_zoom_and_a_selection_stay_where_they_are() {
     assert_eq!(screen.selected(), ["t", "main", "call", "hidden", "back", "end"]);
     assert_eq!(screen.zoom(), ["t", "main", "call"]);
     assert_eq!(screen.app.flame.history.len(), 1);
-    assert!(matches!(screen.app.flame.selected.find(&picture(&screen)), BoxOf::Node(_)));
+    assert!(matches!(picture(&screen).find(&screen.app.flame.selected), BoxOf::Node(_)));
 }
 
 #[test]
@@ -95,7 +97,7 @@ fn of_several_functions_without_names_each_gets_its_own() {
     name(&mut screen);
     assert_eq!(screen.zoom(), ["t", "main", "small"]);
     assert_eq!(screen.selected(), ["t", "main", "small", "leaf"]);
-    let BoxOf::Node(zoom) = screen.app.flame.zoom.find(&picture(&screen)) else {
+    let BoxOf::Node(zoom) = picture(&screen).find(&screen.app.flame.zoom) else {
         panic!("{:?}", screen.zoom())
     };
     assert_eq!(picture(&screen).tree.node(zoom).total.samples, 10);
@@ -142,18 +144,18 @@ fn functions_that_share_a_box_share_it_with_their_names() {
     screen.keys("↓↓↓→");
     assert_eq!(screen.app.flame.selected.rest.len(), 40);
     show(&mut screen, many(true));
-    let BoxOf::Rest(ids) = screen.app.flame.selected.find(&picture(&screen)) else { panic!("no shared box") };
+    let BoxOf::Rest(ids) = picture(&screen).find(&screen.app.flame.selected) else { panic!("no shared box") };
     assert_eq!(ids.len(), 20);
     assert_eq!(screen.app.flame.selected.rest.len(), 20);
 }
 
 #[test]
 fn a_filter_by_a_function_means_the_same_samples_when_its_name_comes() {
-    for (action, left, filter) in [
-        (Action::Focus, 15, StackFilter::Focus as fn(LabelKey) -> StackFilter),
-        (Action::Drop, 110, StackFilter::Drop),
-        (Action::CollapseFunction, 125, StackFilter::CollapseFunction),
-        (Action::CollapseRecursion, 125, StackFilter::CollapseRecursion),
+    for (action, left) in [
+        (Action::Focus, 15),
+        (Action::Drop, 110),
+        (Action::CollapseFunction, 125),
+        (Action::CollapseRecursion, 125),
     ] {
         let mut screen = screen();
         screen.keys("↓↓↓→→");
@@ -161,9 +163,8 @@ fn a_filter_by_a_function_means_the_same_samples_when_its_name_comes() {
         screen.act(&action);
         assert_eq!(samples(&screen), left, "{action:?}");
         name(&mut screen);
-        assert_eq!(screen.app.query.common.filter.stacks, [filter(key(&screen, "small"))]);
         assert_eq!(samples(&screen), left, "{action:?}");
-        assert_eq!(picture(&screen).query, screen.app.query);
+        assert_eq!(picture(&screen).query, screen.app.context.query);
     }
 }
 
@@ -175,16 +176,15 @@ fn what_undo_brings_back_has_the_names_too() {
     let path = vec![key(&screen, "t"), key(&screen, "main"), key(&screen, "l.so+0x99")];
     let path: Vec<PathStep> =
         path.into_iter().skip(1).map(|label| PathStep { label, is_inlined: false }).collect();
-    screen.app.change_filter(|filter| filter.stacks.push(StackFilter::Under(vec![path])));
-    screen.app.change_filter(|filter| filter.thread = Some("^t$".into()));
+    screen.app.context.change_filter(|filter| filter.stacks.push(StackFilter::Under(vec![path])));
+    screen.app.context.change_filter(|filter| filter.thread = Some("^t$".into()));
     screen.compute();
     assert_eq!(samples(&screen), 10);
     screen.app.take_effects();
     name(&mut screen);
-    assert_eq!(screen.app.query.common.filter.thread.as_deref(), Some("^t$"));
+    assert_eq!(screen.app.context.query.common.filter.thread.as_deref(), Some("^t$"));
     assert_eq!(samples(&screen), 10);
     screen.keys("uu");
-    assert_eq!(screen.app.query.common.filter.stacks, [StackFilter::Focus(key(&screen, "small"))]);
     assert_eq!(samples(&screen), 15);
     screen.keys("u");
     assert_eq!(samples(&screen), 125);
@@ -224,7 +224,7 @@ fn callers_and_callees_are_followed_through_inlined_functions() {
     // And on the way up it comes behind what is inlined in it.
     let mut screen = self::screen();
     let end = key(&screen, "end");
-    set_pivot(&mut screen.app, end);
+    screen.app.callers.set_pivot(&mut screen.app.context, end);
     screen.app.open(Tab::Callers);
     screen.compute();
     screen.keys("↑↑↑");
@@ -284,7 +284,7 @@ fn what_is_still_without_a_name_and_what_had_one_stays() {
     assert_eq!(screen.selected(), ["t", "main", "l.so+0x99"]);
     name(&mut screen);
     assert_eq!(screen.selected(), ["t", "main", "small"]);
-    screen.app.size = Size::new(100, 30);
+    screen.app.context.size = Size::new(100, 30);
     name(&mut screen);
     assert_eq!(screen.selected(), ["t", "main", "small"]);
 }

@@ -1,0 +1,229 @@
+//! A mailbox between threads that never fills up: of each kind of message only the newest few wait for the receiver.
+//!
+//! The sender never waits. Messages of several kinds are taken in the order of their kinds. The mailbox is closed when the
+//! last sender is dropped; what is in it can still be taken.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A message that a mailbox can hold.
+pub(crate) trait Mail {
+    /// The kind of this message.
+    fn kind(&self) -> MailKind;
+}
+
+/// A kind of message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MailKind {
+    /// Lower ranks are taken first.
+    pub(crate) rank: u8,
+    /// Most messages of this kind that wait; of more the oldest are dropped.
+    pub(crate) most: usize,
+}
+
+#[derive(Debug)]
+struct Letters<T> {
+    by_rank: BTreeMap<u8, VecDeque<T>>,
+    /// Something was put in since [`MailReceiver::wait`] looked last.
+    has_new: bool,
+    has_sender: bool,
+    has_receiver: bool,
+}
+
+#[derive(Debug)]
+struct SharedMailbox<T> {
+    letters: Mutex<Letters<T>>,
+    changed: Condvar,
+}
+
+impl<T> SharedMailbox<T> {
+    fn lock(&self) -> MutexGuard<'_, Letters<T>> {
+        // A panic while the lock is held leaves nothing half-done.
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the mailbox when the last sender is dropped.
+#[derive(Debug)]
+struct SenderGuard<T>(Arc<SharedMailbox<T>>);
+
+impl<T> Drop for SenderGuard<T> {
+    fn drop(&mut self) {
+        self.0.lock().has_sender = false;
+        self.0.changed.notify_all();
+    }
+}
+
+/// The sending end of a mailbox.
+#[derive(Debug)]
+pub(crate) struct MailSender<T>(Arc<SenderGuard<T>>);
+
+/// The receiving end of a mailbox.
+#[derive(Debug)]
+pub struct MailReceiver<T>(Arc<SharedMailbox<T>>);
+
+impl<T> Clone for MailSender<T> {
+    fn clone(&self) -> Self {
+        MailSender(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Clone for MailReceiver<T> {
+    fn clone(&self) -> Self {
+        MailReceiver(Arc::clone(&self.0))
+    }
+}
+
+/// Both ends of an empty mailbox.
+pub(crate) fn mailbox<T>() -> (MailSender<T>, MailReceiver<T>) {
+    let letters = Letters { by_rank: BTreeMap::new(), has_new: false, has_sender: true, has_receiver: true };
+    let shared = Arc::new(SharedMailbox { letters: Mutex::new(letters), changed: Condvar::new() });
+    (MailSender(Arc::new(SenderGuard(Arc::clone(&shared)))), MailReceiver(shared))
+}
+
+impl<T: Mail> MailSender<T> {
+    /// Puts a message in. Returns false when the receiver has hung up.
+    pub(crate) fn send(&self, message: T) -> bool {
+        let shared = &self.0.0;
+        let mut letters = shared.lock();
+        if !letters.has_receiver {
+            return false;
+        }
+        let MailKind { rank, most } = message.kind();
+        let same = letters.by_rank.entry(rank).or_default();
+        same.push_back(message);
+        let dropped = if same.len() > most { same.pop_front() } else { None };
+        letters.has_new = true;
+        drop(letters);
+        shared.changed.notify_all();
+        // Dropping a recording takes time: not while the lock is held.
+        drop(dropped);
+        true
+    }
+}
+
+impl<T> MailReceiver<T> {
+    /// Waits until something is put in; false when the last sender is gone and nothing new is there.
+    pub(crate) fn wait(&self) -> bool {
+        let mut letters = self.0.lock();
+        while !letters.has_new {
+            if !letters.has_sender {
+                return false;
+            }
+            letters = self.0.changed.wait(letters).unwrap_or_else(PoisonError::into_inner);
+        }
+        letters.has_new = false;
+        true
+    }
+
+    /// The first message that is `wanted`; of each kind only the oldest is looked at.
+    pub(crate) fn take(&self, wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let mut letters = self.0.lock();
+        letters.by_rank.values_mut().find(|same| same.front().is_some_and(&wanted))?.pop_front()
+    }
+
+    /// The next message; waits for it, but not longer than `patience`.
+    ///
+    /// # Errors
+    ///
+    /// When none has come, or when none will come any more.
+    pub fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
+        let deadline = Instant::now() + patience;
+        let mut letters = self.0.lock();
+        loop {
+            if let Some(message) = letters.by_rank.values_mut().find_map(VecDeque::pop_front) {
+                return Ok(message);
+            }
+            if !letters.has_sender {
+                return Err(RecvTimeoutError::Disconnected);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            (letters, _) = self.0.changed.wait_timeout(letters, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Takes no more messages: those in the mailbox are dropped, and senders get to know.
+    pub(crate) fn hang_up(&self) {
+        let mut letters = self.0.lock();
+        letters.has_receiver = false;
+        let dropped = std::mem::take(&mut letters.by_rank);
+        drop(letters);
+        drop(dropped);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of a rank; those of rank 0 are kept.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    struct Letter(u8, Arc<u64>);
+
+    impl Mail for Letter {
+        fn kind(&self) -> MailKind {
+            MailKind { rank: self.0, most: if self.0 == 0 { 100 } else { 1 } }
+        }
+    }
+
+    fn letter(rank: u8, number: u64) -> Letter {
+        Letter(rank, Arc::new(number))
+    }
+
+    #[test]
+    fn the_newest_of_each_kind_waits_and_no_more() {
+        let (sender, receiver) = mailbox();
+        let mut seen = Vec::new();
+        for number in 0..1_000 {
+            for rank in 0..3 {
+                let letter = letter(rank, number);
+                seen.push(Arc::downgrade(&letter.1));
+                assert!(sender.send(letter));
+            }
+        }
+        assert_eq!(seen.iter().filter(|number| number.upgrade().is_some()).count(), 102);
+        assert!(receiver.wait());
+        for number in 900..1_000 {
+            assert_eq!(receiver.recv_timeout(Duration::ZERO), Ok(letter(0, number)));
+        }
+        assert_eq!(receiver.take(|letter| letter.0 != 1), Some(letter(2, 999)));
+        assert_eq!(receiver.take(|letter| letter.0 != 1), None);
+        assert_eq!(receiver.recv_timeout(Duration::ZERO), Ok(letter(1, 999)));
+        assert_eq!(receiver.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
+    }
+
+    #[test]
+    fn what_was_sent_before_the_last_sender_went_is_received() {
+        let (sender, receiver) = mailbox();
+        let other = sender.clone();
+        assert!(sender.send(letter(1, 9)));
+        drop((sender, other));
+        assert!(receiver.wait());
+        assert!(!receiver.wait(), "nothing new can come");
+        assert_eq!(receiver.recv_timeout(Duration::ZERO), Ok(letter(1, 9)));
+        assert_eq!(receiver.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Disconnected));
+    }
+
+    #[test]
+    fn a_receiver_that_waits_is_woken() {
+        let (sender, receiver) = mailbox();
+        let waiting = std::thread::spawn(move || receiver.recv_timeout(Duration::from_secs(60)));
+        assert!(sender.send(letter(1, 1)));
+        assert_eq!(waiting.join().expect("it does not panic"), Ok(letter(1, 1)));
+    }
+
+    #[test]
+    fn senders_get_to_know_that_the_receiver_has_hung_up() {
+        let (sender, receiver) = mailbox();
+        let held = letter(1, 1);
+        assert!(sender.send(held.clone()));
+        receiver.hang_up();
+        assert_eq!(Arc::strong_count(&held.1), 1, "what no one will take is dropped");
+        assert!(!sender.send(letter(1, 2)));
+    }
+}

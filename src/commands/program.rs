@@ -1,0 +1,91 @@
+//! The program: parses what was typed, runs the verb, prints one error chain, chooses the exit status.
+
+use crate::base::failure::status;
+use crate::base::{failure, privilege, safe_text};
+use crate::cli::{self, Request};
+use crate::commands::doctor::DoctorOptions;
+use crate::commands::{doctor, live};
+use crate::record::{self, RecordOptions};
+use crate::{report, tui};
+use anyhow::Context;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Runs `prof` as it was typed; returns its exit status.
+pub fn main() -> ExitCode {
+    let finished = privilege::begin().map_err(anyhow::Error::from).and_then(|()| {
+        survive_file_size_limit();
+        match cli::parse(std::env::args_os()) {
+            Ok(request) => run(&request),
+            Err(stop) => Ok(stop.show()?),
+        }
+    });
+    ExitCode::from(finished.unwrap_or_else(|error| {
+        let (status, lines) = failure::explain(&error);
+        let mut stderr = io::stderr().lock();
+        let is_terminal = stderr.is_terminal();
+        for line in lines.iter().map(|line| safe_text::for_locale(line, is_terminal)) {
+            // No one is left to tell when standard error is gone.
+            let _ = writeln!(stderr, "{line}");
+        }
+        status
+    }))
+}
+
+/// Does what was asked for; returns the exit status.
+fn run(request: &Request) -> anyhow::Result<u8> {
+    match request {
+        Request::Record(_) | Request::Live(_) | Request::Doctor(_) => privilege::for_recording(),
+        Request::Tui(_) | Request::Export(_) | Request::Symbolize(_) => privilege::for_reading(true)?,
+        Request::Overview(_) | Request::Report(_) | Request::Info(_) | Request::Completions(_) => {
+            privilege::for_reading(false)?;
+        }
+    }
+    match request {
+        Request::Overview(text) => print(text)?,
+        Request::Record(options) => return record(options),
+        Request::Report(options) => report::report(options)?,
+        Request::Tui(options) => return tui::run(options),
+        Request::Live(options) => return live::run(options, command_line()),
+        Request::Export(options) => report::export(options)?,
+        Request::Info(options) => report::info(options)?,
+        Request::Symbolize(options) => print(&super::symbolize::run(options)?)?,
+        Request::Doctor(options) => return doctor(options),
+        Request::Completions(script) => print(script)?,
+    }
+    Ok(status::OK)
+}
+
+fn record(options: &RecordOptions) -> anyhow::Result<u8> {
+    record::run(options, command_line())
+}
+
+/// What was typed.
+fn command_line() -> Vec<String> {
+    std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+fn doctor(options: &DoctorOptions) -> anyhow::Result<u8> {
+    let width = report::Screen::new(report::ColorWhen::Never, false).page(None).width;
+    let (text, status) = doctor::render(&doctor::examine(options)?, options.json, width)?;
+    let is_terminal = io::stdout().is_terminal();
+    print(&if options.json { text.into() } else { safe_text::for_locale(&text, is_terminal) })?;
+    Ok(status)
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    (stdout.write_all(text.as_bytes()))
+        .and_then(|()| stdout.flush())
+        .context("cannot write to standard output")
+}
+
+/// Makes a write past the limit on file sizes an error instead of the end of the process. A handler that
+/// notes the signal does it; unlike an ignored signal it is not inherited by the commands that are run.
+fn survive_file_size_limit() {
+    let noted = Arc::new(AtomicBool::new(false));
+    // If this is refused, only the message at the limit is lost.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noted);
+}

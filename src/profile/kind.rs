@@ -1,0 +1,99 @@
+//! Kinds of events, as data: what one is called and what its weights are, wherever it is shown. A kind is stored with
+//! its event; nothing about it is guessed from samples.
+
+use std::borrow::Cow;
+
+/// The unit of an event's weights. Numbers are stored: append only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Unit {
+    /// Plain number.
+    #[default]
+    Count,
+    /// Nanoseconds.
+    Nanoseconds,
+    /// Bytes.
+    Bytes,
+    /// A unit that this version does not know.
+    Other(u8),
+}
+
+impl Unit {
+    /// The stored number.
+    pub fn code(self) -> u8 {
+        match self {
+            Unit::Count => 0,
+            Unit::Nanoseconds => 1,
+            Unit::Bytes => 2,
+            Unit::Other(code) => code,
+        }
+    }
+
+    /// The unit of a stored number.
+    pub fn from_code(code: u8) -> Self {
+        match code {
+            0 => Unit::Count,
+            1 => Unit::Nanoseconds,
+            2 => Unit::Bytes,
+            other => Unit::Other(other),
+        }
+    }
+}
+
+/// What an event is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EventKind {
+    /// Stable name, by which command lines, files and other programs know it: `on-cpu`, `page-faults`.
+    pub name: Cow<'static, str>,
+    /// What its weights are, for titles: `on-CPU`, `page faults`.
+    pub title: Cow<'static, str>,
+    /// The word for one observation: `sample`, `wait`.
+    pub noun: Cow<'static, str>,
+    /// Unit of the weights.
+    pub unit: Unit,
+    /// Its observations are intervals, each of which has an end, a reason and perhaps a waker ([`super::Wait`]).
+    pub has_duration: bool,
+}
+
+impl EventKind {
+    /// The time that threads run, by samples.
+    pub const ON_CPU: Self = Self {
+        name: Cow::Borrowed("on-cpu"),
+        title: Cow::Borrowed("on-CPU"),
+        noun: Cow::Borrowed("sample"),
+        unit: Unit::Nanoseconds,
+        has_duration: false,
+    };
+    /// The time that threads do not run, by waits.
+    pub const OFF_CPU: Self = Self {
+        name: Cow::Borrowed("off-cpu"),
+        title: Cow::Borrowed("off-CPU"),
+        noun: Cow::Borrowed("wait"),
+        unit: Unit::Nanoseconds,
+        has_duration: true,
+    };
+
+    /// A kind whose weights are numbers of something that happens, of which `title` is the plural: `page faults`.
+    pub fn counted(name: impl Into<Cow<'static, str>>, title: impl Into<Cow<'static, str>>) -> Self {
+        let noun = Cow::Borrowed("sample");
+        Self { name: name.into(), title: title.into(), noun, unit: Unit::Count, has_duration: false }
+    }
+
+    /// The kind of this name that every version knows, whatever a file says of it: others rely on its rows.
+    pub(crate) fn known(name: &str) -> Option<Self> {
+        [Self::ON_CPU, Self::OFF_CPU].into_iter().find(|kind| kind.name == name)
+    }
+
+    /// What `-e` of `prof record` calls it.
+    pub(crate) fn option(&self) -> &str {
+        match &*self.name {
+            "on-cpu" => "cpu",
+            "off-cpu" => "off",
+            name => name,
+        }
+    }
+
+    /// Whether it is `other`, by its name.
+    pub(crate) fn is(&self, other: &EventKind) -> bool {
+        self.name == other.name
+    }
+}

@@ -1,0 +1,339 @@
+//! How a session comes about: events are opened, the target is read, the programs are loaded, and tables go to the kernel.
+
+use super::state::{Books, Refusals};
+use super::{Session, Start, TABLE_PATIENCE};
+use crate::base::failure::{Failure, status};
+use crate::base::{privilege, units};
+use crate::profile::{Meta, Profile};
+use crate::record::collect::collector::Collector;
+use crate::record::collect::kernel_frames::KernelFrames;
+use crate::record::counter::PerfCounter;
+use crate::record::environment::machine::{effective_hz, online_cpus, system_meta};
+use crate::record::environment::namespaces::{Translation, monotonic_ns};
+use crate::record::environment::{descriptors, memory_limit, namespaces, rights, seccomp};
+use crate::record::kernel::attach::{KernelConfig, KernelSide};
+use crate::record::kernel::capacity::{page_capacity, row_capacity};
+use crate::record::kernel::drain::Drain;
+use crate::record::kernel::perf_event::{self, SAMPLE_CLOCK, SidebandRing};
+use crate::record::kernel::types::TypesLack;
+use crate::record::kernel::wait_config::WaitConfig;
+use crate::record::modules::{ModuleFiles, TableCache, Wanted};
+use crate::record::options::{CallGraph, Children, Rate, RecordOptions, Target};
+use crate::record::process::exits::Endings;
+use crate::record::process::proc_fs;
+use crate::record::target::search::FoundTarget;
+use anyhow::Context;
+use libbpf_rs::OpenObject;
+use rustc_hash::FxHashMap;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// By then, from the start of attaching on, what runs is sampled, whether its tables are there or not: until they are, its
+/// samples are rescued, as far as there is room for copies of large stacks.
+const FIRST_SAMPLE_PATIENCE: Duration = Duration::from_secs(1);
+/// The same where there is room for copies of all stacks, since they are small.
+const SMALL_STACKS_PATIENCE: Duration = Duration::from_millis(200);
+
+impl<'obj> Session<'obj> {
+    /// Attaches to the target. Sampling begins with [`Session::begin`].
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] that names the missing right or feature.
+    /// Of the two `objects` the second is used if the kernel refuses the programs of waits.
+    pub(crate) fn attach(
+        objects: &'obj mut [MaybeUninit<OpenObject>; 2],
+        start: Start<'_>,
+    ) -> anyhow::Result<Self> {
+        let Start { options, found, preload, command, is_watched } = start;
+        let began = Instant::now();
+        let mut notices = found.notices.clone();
+        notices.extend(memory_limit::notice());
+        if let Some(lack) = TypesLack::of_this_kernel() {
+            return Err(Failure::new(status::FAILED, format!("cannot load the samplers: {}", lack.why()))
+                .hint(lack.cure())
+                .into());
+        }
+        let cpus = online_cpus()?;
+        let hz = effective_hz(options, &mut notices);
+        let AttachedEvents { samplers, counters, sidebands } =
+            AttachedEvents::open(options, found, &cpus, hz)?;
+        let waits = wait_config(options, found, is_watched, &mut notices)?;
+        let meta = meta(options, found, command, cpus.len(), hz);
+        let mut collector = collector(options, meta, waits.is_some(), is_watched)?;
+        read_target(&mut collector, options, found, &preload)?;
+        let is_system_wide = collector.processes.is_system_wide;
+        let config = KernelConfig {
+            filter: options.target.filter(),
+            follow_children: options.children != Children::None,
+            follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
+            on_cpu: options.on_cpu(),
+            counters: options.counters().count(),
+            translation: Translation::of_self(),
+            waits,
+            row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
+            page_capacity: page_capacity(&collector.files),
+            table_budget_bytes: options.table_budget_bytes,
+            hz,
+            copy_every_stack: collector.copies.is_some(),
+            cpus,
+        };
+        let (kernel, waits) = load(objects, config, options, found, &mut notices)?;
+        if let Some(waits) = &waits {
+            collector.add_waits(waits.describe());
+        }
+        let drain = Drain::start(kernel.rings(sidebands)?, Arc::clone(&kernel.stopper))
+            .context("cannot start a thread that reads the ring buffers")?;
+        let mut session = Session {
+            kernel,
+            samplers,
+            counters,
+            waits,
+            drain,
+            collector,
+            roots: found.pids.iter().copied().collect(),
+            tids: found.tids.iter().copied().collect(),
+            deferred: Vec::new(),
+            rescues: FxHashMap::default(),
+            is_system_wide,
+            follows_children: options.children != Children::None || is_system_wide,
+            start_ns: monotonic_ns(),
+            stop_ns: None,
+            refusals: Refusals::default(),
+            endings: Endings::default(),
+            books: Books::default(),
+            stamps: 0,
+            notices,
+            is_budget_reached: false,
+            last_closing_ns: 0,
+            next_target_look_ns: 0,
+            is_limit_reached: false,
+            parent: matches!(options.target, Target::Pids(_) | Target::Name(_))
+                .then(|| (found.name.clone(), found.pids.len() == 1))
+                .filter(|_| options.children != Children::None),
+            used_ns: (0, None),
+        };
+        session.publish_roots()?;
+        let (patience, wanted) = table_patience(options, found, began.elapsed());
+        session.place_tables(patience, wanted);
+        // What was mapped while the tables were compiled.
+        session.take()?;
+        Ok(session)
+    }
+}
+
+/// The perf events of a recording, one of each on every CPU.
+struct AttachedEvents {
+    samplers: Vec<OwnedFd>,
+    /// Those of each counter.
+    counters: Vec<Vec<OwnedFd>>,
+    sidebands: Vec<SidebandRing>,
+}
+
+impl AttachedEvents {
+    fn open(options: &RecordOptions, found: &FoundTarget, cpus: &[u32], hz: u32) -> Result<Self, Failure> {
+        let sampler = |&cpu: &u32| {
+            perf_event::open_sampler(cpu, hz, options.user_only)
+                .map_err(|error| sampler_failure(cpu, found, &error))
+        };
+        let sideband = |&cpu: &u32| {
+            SidebandRing::open(cpu).map_err(|error| {
+                let what = format!("cannot follow mappings on CPU {cpu}");
+                if descriptors::is_lack(&error) {
+                    return descriptors::lack(&what);
+                }
+                Failure::new(status::FAILED, format!("{what}: {error}"))
+                    .hint("the limit on locked memory may be too low: ulimit -l unlimited")
+            })
+        };
+        let counters = options.counters().map(|counter| counter_events(counter, cpus, hz, options, found));
+        Ok(AttachedEvents {
+            samplers: cpus.iter().map(sampler).collect::<Result<_, _>>()?,
+            counters: counters.collect::<Result<_, _>>()?,
+            sidebands: cpus.iter().map(sideband).collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// What the profile says from its start on.
+fn meta(options: &RecordOptions, found: &FoundTarget, command: Vec<String>, cpus: usize, hz: u32) -> Meta {
+    Meta {
+        prof_version: env!("CARGO_PKG_VERSION").to_owned(),
+        command,
+        cpus: cpus as u32,
+        target: found.label.clone(),
+        target_name: found.name.clone(),
+        target_pids: found.pids.clone(),
+        threads_at_start: found.threads,
+        requested_hz: match options.rate {
+            Rate::Hz(asked) => asked,
+            Rate::Default => options.target.default_hz(),
+            Rate::Max => hz,
+        },
+        effective_hz: hz,
+        clock: SAMPLE_CLOCK.to_owned(),
+        user_only: options.user_only,
+        pid_namespace: namespaces::pid_namespace(),
+        is_command: matches!(options.target, Target::Launch(_)),
+        ..system_meta()
+    }
+}
+
+/// How waits are recorded, if they are to be and can be.
+fn wait_config(
+    options: &RecordOptions,
+    found: &FoundTarget,
+    is_watched: bool,
+    notices: &mut Vec<String>,
+) -> Result<Option<WaitConfig>, Failure> {
+    const OTHERWISE: &str = "record running time:  prof record -e cpu …";
+    let has_others = options.events.len() > 1;
+    let config = match options.waits().map(WaitConfig::for_this_kernel).transpose() {
+        Ok(None) => return Ok(None),
+        Ok(Some(config)) => WaitConfig { is_watched, ..config },
+        Err(why) if has_others => {
+            notices.push(format!("off-CPU time is not recorded: {why}"));
+            return Ok(None);
+        }
+        Err(why) => {
+            let what = format!("off-CPU time cannot be recorded on this kernel: {why}");
+            return Err(Failure::new(status::FAILED, what).hint(OTHERWISE));
+        }
+    };
+    if found.pids.is_empty() || !found.pids.iter().all(|&pid| proc_fs::is_of_kernel(pid)) {
+        return Ok(Some(config));
+    }
+    let whose = format!("{} is of the kernel", found.label);
+    if !has_others {
+        let what = format!("{whose}: waits of its threads are not recorded");
+        return Err(Failure::new(status::FAILED, what).hint(OTHERWISE));
+    }
+    notices.push(format!("{whose}: it is recorded while it runs, not while it waits"));
+    Ok(None)
+}
+
+/// An empty collector of the events that are recorded, but for waits, which have to be loaded first.
+fn collector(
+    options: &RecordOptions,
+    meta: Meta,
+    has_waits: bool,
+    is_watched: bool,
+) -> anyhow::Result<Collector> {
+    let hz = meta.effective_hz;
+    let mut files = ModuleFiles::new(options.call_graph != CallGraph::FramePointer);
+    if files.wants_tables() {
+        match TableCache::open() {
+            Ok(cache) => files.use_cache(cache),
+            Err(why) => files.failures.push(format!("unwind tables are not cached: {why}")),
+        }
+    }
+    let kernel_frames = KernelFrames::new(!options.user_only || has_waits);
+    let mut collector = Collector::new(Profile::new(meta), files, kernel_frames);
+    collector.dumps.is_watched = is_watched;
+    if options.on_cpu() {
+        let rule = format!("{SAMPLE_CLOCK} at {} Hz per CPU", units::count(hz.into()));
+        collector.add_samples(rule, perf_event::period_ns(hz));
+    }
+    for counter in options.counters() {
+        collector.add_counter(counter.kind.clone(), counter.rule(hz), counter.period);
+    }
+    #[cfg(feature = "testing")]
+    if let Some(path) = &options.stack_copies {
+        collector.copies = Some(crate::record::collect::stack_copies::StackCopies::create(path)?);
+    }
+    Ok(collector)
+}
+
+/// Reads what the target has mapped, and opens what it will map.
+fn read_target(
+    collector: &mut Collector,
+    options: &RecordOptions,
+    found: &FoundTarget,
+    preload: &[PathBuf],
+) -> anyhow::Result<()> {
+    collector.files.open_own_vdso();
+    for path in preload {
+        if let Ok(file) = privilege::as_user(|| std::fs::File::open(path)) {
+            collector.files.preload(file, path);
+        }
+    }
+    let is_system_wide = options.target == Target::System;
+    collector.processes.is_system_wide = is_system_wide;
+    let pids = if is_system_wide { proc_fs::processes()? } else { found.pids.clone() };
+    for pid in pids {
+        collector.processes.get_or_read(pid, &mut collector.files);
+    }
+    Ok(())
+}
+
+/// Loads the programs: without those of waits if the kernel refuses them and something else is recorded.
+fn load<'obj>(
+    objects: &'obj mut [MaybeUninit<OpenObject>; 2],
+    config: KernelConfig,
+    options: &RecordOptions,
+    found: &FoundTarget,
+    notices: &mut Vec<String>,
+) -> anyhow::Result<(KernelSide<'obj>, Option<WaitConfig>)> {
+    let [first, second] = objects;
+    let error = match KernelSide::attached(first, &config, &found.tids) {
+        Ok(kernel) => return Ok((kernel, config.waits)),
+        Err(error) if config.waits.is_none() || options.events.len() < 2 => return Err(error),
+        Err(error) => error,
+    };
+    let config = KernelConfig { waits: None, ..config };
+    let kernel = KernelSide::attached(second, &config, &found.tids)?;
+    let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hints.first().cloned());
+    let hint = hint.unwrap_or("`prof doctor` tells what this kernel lacks".to_owned());
+    notices.push(format!("off-CPU time is not recorded: {error:#}; {hint}"));
+    Ok((kernel, None))
+}
+
+/// How long sampling still waits for tables, when attaching has taken `so_far`, and for which.
+fn table_patience(options: &RecordOptions, found: &FoundTarget, so_far: Duration) -> (Duration, Wanted) {
+    let patience = match options.target {
+        // It has not begun: what is waited for here it does not miss.
+        Target::Launch(_) => return (TABLE_PATIENCE, Wanted::Whole),
+        Target::System => FIRST_SAMPLE_PATIENCE,
+        _ if found.pids.iter().all(|&pid| proc_fs::has_small_stacks(pid)) => SMALL_STACKS_PATIENCE,
+        _ => FIRST_SAMPLE_PATIENCE,
+    };
+    (patience.saturating_sub(so_far), Wanted::First)
+}
+
+/// The events of a counter, one for each CPU.
+fn counter_events(
+    counter: &PerfCounter,
+    cpus: &[u32],
+    hz: u32,
+    options: &RecordOptions,
+    found: &FoundTarget,
+) -> Result<Vec<OwnedFd>, Failure> {
+    let open = |cpu: &u32| {
+        perf_event::open_counter(*cpu, counter, hz, options.user_only).map_err(|error| match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) if counter.is_of_processor() => {
+                let what = format!("this machine has no counter for `{}`", counter.kind.name);
+                Failure::new(status::FAILED, what)
+                    .hint("virtual machines have the processor's counters only where their host passes them on")
+                    .hint("what the kernel counts is there on all:  -e page-faults, context-switches, cpu-migrations")
+            }
+            _ => sampler_failure(*cpu, found, &error),
+        })
+    };
+    cpus.iter().map(open).collect()
+}
+
+/// Why an event could not be opened.
+fn sampler_failure(cpu: u32, found: &FoundTarget, error: &std::io::Error) -> Failure {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => rights::not_permitted(&format!("cannot sample {}", found.label)),
+        _ if seccomp::filtered_calls().contains(&"perf_event_open") => {
+            rights::not_permitted(&format!("cannot sample {}", found.label))
+        }
+        _ if descriptors::is_lack(error) => descriptors::lack(&format!("cannot sample CPU {cpu}")),
+        _ => Failure::new(status::FAILED, format!("cannot sample CPU {cpu}: perf_event_open: {error}"))
+            .hint("see what this kernel lacks: prof doctor"),
+    }
+}

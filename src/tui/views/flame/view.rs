@@ -1,0 +1,53 @@
+//! The Flame view as the rest of the screen knows it.
+
+use super::FlameState;
+use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::tui::app::action::Action;
+use crate::tui::app::context::Context;
+use crate::tui::compute::picture::Picture;
+use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::widgets::line::Below;
+use crate::tui::widgets::theme::Theme;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+impl View for FlameState {
+    fn update(&mut self, context: &mut Context, action: &Action, area: Rect, picture: &Picture) -> bool {
+        super::update(self, context, action, area, picture)
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, area: Rect, context: &Context, picture: &Picture, theme: &Theme) {
+        super::draw(frame, area, self, context, picture, theme);
+    }
+
+    fn details(&self, context: &Context, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+        super::details::details(self, context, picture, below)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        fingerprint_of(self)
+    }
+
+    fn selected(&self, picture: &Picture) -> Vec<LabelId> {
+        super::selected(self, picture)
+    }
+
+    fn follow(&mut self, context: &mut Context, picture: &Picture) {
+        let before = context.picture.as_ref();
+        if before.is_some_and(|before| before.query.direction != picture.query.direction) {
+            self.turn_round(picture);
+        } else {
+            let paths = self.history.iter_mut().chain([&mut self.zoom, &mut self.selected]);
+            paths.for_each(|path| picture.named_tree().rename(path));
+        }
+    }
+
+    fn order_words(&self, context: &Context) -> Option<&'static str> {
+        Some(super::order_words(self, context))
+    }
+
+    fn exported(&self, picture: &Picture, common: &mut CommonOptions) -> (ReportView, String) {
+        super::export::exported(self, picture, common)
+    }
+}

@@ -1,0 +1,48 @@
+//! The Threads view as the rest of the screen knows it.
+
+use super::ThreadsState;
+use crate::report::{CommonOptions, ReportView};
+use crate::tui::app::action::Action;
+use crate::tui::app::context::Context;
+use crate::tui::app::search::Search;
+use crate::tui::compute::picture::Picture;
+use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::widgets::line::Below;
+use crate::tui::widgets::theme::Theme;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+impl View for ThreadsState {
+    fn update(&mut self, context: &mut Context, action: &Action, area: Rect, picture: &Picture) -> bool {
+        super::update(self, context, action, area, picture)
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, area: Rect, context: &Context, picture: &Picture, theme: &Theme) {
+        super::draw(frame, area, self, context, picture, theme);
+    }
+
+    fn details(&self, _: &Context, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+        super::details(self, picture, below)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        fingerprint_of(self)
+    }
+
+    fn follow(&mut self, _: &mut Context, picture: &Picture) {
+        super::follow(self, picture);
+    }
+
+    fn order_words(&self, _: &Context) -> Option<&'static str> {
+        Some(super::order_words(self))
+    }
+
+    fn exported(&self, _: &Picture, _: &mut CommonOptions) -> (ReportView, String) {
+        (ReportView::Threads, "all threads".to_owned())
+    }
+
+    fn finds_threads(&self, search: &Search, picture: &Picture) -> bool {
+        super::has_match(search, picture)
+    }
+}

@@ -1,0 +1,76 @@
+//! Where the parts of the Time view are.
+
+use super::axis::TimeAxis;
+use super::state::TimeState;
+use crate::base::safe_text;
+use crate::base::units::count;
+use crate::report::{HeatGrid, Timeline, TimelineRow, thread_title};
+use crate::tui::widgets::line::threads_words;
+use ratatui::layout::Rect;
+
+/// Most columns for the names of threads.
+const NAME_COLUMNS: usize = 16;
+/// Columns of `+200 ms`, and a space on both sides.
+const OFFSET_COLUMNS: u16 = 10;
+/// Cells of the heat map are no wider than this.
+const MOST_CELL_COLUMNS: u16 = 6;
+
+pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
+    if row.is_rest {
+        return format!("{} others", count(row.threads));
+    }
+    threads_words(thread_title(&row.thread, &row.process), row.tid, row.threads, times)
+}
+
+/// Where the parts of the view are.
+pub(crate) struct TimeLayout {
+    /// Names, or offsets.
+    pub(crate) side: u16,
+    /// Rows of bars or cells.
+    pub(crate) rows: u16,
+    /// Cells on the screen of one column of the map.
+    pub(crate) cell: u16,
+    pub(crate) axis: TimeAxis,
+    pub(crate) grid: Option<HeatGrid>,
+}
+
+impl TimeLayout {
+    pub(super) fn new(view: &TimeState, timeline: &Timeline, area: Rect) -> Self {
+        // The last line is the axis.
+        let rows = area.height.saturating_sub(1);
+        if view.is_heat_map {
+            let side = OFFSET_COLUMNS.min(area.width / 3);
+            let room = area.width.saturating_sub(side).max(1);
+            let grid = timeline.heat.grid(room.into(), rows.into());
+            // A column of the grid is at most one of the screen.
+            let columns = (grid.columns as u16).max(1);
+            let cell = (room / columns).clamp(1, MOST_CELL_COLUMNS);
+            let length_ns = grid.column_ns.saturating_mul(columns.into());
+            let start_ns = grid.origin_ns;
+            let axis = TimeAxis { x: area.x + side, columns: columns * cell, start_ns, length_ns };
+            return TimeLayout { side, rows, cell, axis, grid: Some(grid) };
+        }
+        let widest = timeline.rows.iter().map(|row| safe_text::width(&row_text(row, "×"))).max().unwrap_or(0);
+        // At most a third of the screen.
+        let most = NAME_COLUMNS.min(usize::from(area.width / 3));
+        let side = widest.min(most) as u16 + 2;
+        let axis = TimeAxis {
+            x: area.x + side,
+            columns: area.width.saturating_sub(side).max(1),
+            start_ns: timeline.start_ns,
+            length_ns: timeline.duration_ns.saturating_sub(timeline.start_ns),
+        };
+        TimeLayout { side, rows, cell: 1, axis, grid: None }
+    }
+
+    /// The time of the selected place.
+    pub(super) fn place(&self, at_ns: u64) -> (u64, u64) {
+        match &self.grid {
+            Some(grid) => {
+                let (column, row) = grid.cell_at(at_ns);
+                grid.time_of(column, row)
+            }
+            None => self.axis.time_of(self.axis.column_of(at_ns)),
+        }
+    }
+}

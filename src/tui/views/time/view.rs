@@ -1,0 +1,47 @@
+//! The Time view as the rest of the screen knows it.
+
+use super::state::TimeState;
+use crate::report::{CommonOptions, LabelId, ReportView};
+use crate::tui::app::action::Action;
+use crate::tui::app::context::Context;
+use crate::tui::compute::picture::Picture;
+use crate::tui::views::view::{View, fingerprint_of};
+use crate::tui::widgets::line::Below;
+use crate::tui::widgets::theme::Theme;
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
+
+impl View for TimeState {
+    fn update(&mut self, context: &mut Context, action: &Action, area: Rect, picture: &Picture) -> bool {
+        super::update(self, context, action, area, picture)
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, area: Rect, context: &Context, picture: &Picture, theme: &Theme) {
+        super::draw_view(frame, area, self, context, picture, theme);
+    }
+
+    fn details(&self, context: &Context, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
+        super::details(self, context, picture, below)
+    }
+
+    fn fingerprint(&self) -> u64 {
+        fingerprint_of(self)
+    }
+
+    fn follow(&mut self, context: &mut Context, picture: &Picture) {
+        super::follow(self, context, picture);
+    }
+
+    fn opened(&mut self, context: &mut Context, _: Option<&Picture>, _: &[LabelId]) {
+        context.ask(|query| query.timeline = true);
+    }
+
+    fn exported(&self, picture: &Picture, common: &mut CommonOptions) -> (ReportView, String) {
+        super::exported(self, picture, common)
+    }
+
+    fn copied(&self, context: &Context, picture: &Picture) -> Vec<String> {
+        super::selected_names(self, context, picture)
+    }
+}
