@@ -57,9 +57,19 @@ fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Pictur
         Some(_) if context.tab == Tab::Threads && !picture.threads.is_empty() => {
             draw_view(frame, areas, app, picture, theme);
         }
+        // Where the chosen range holds nothing, the rest of the time is there to choose another.
+        Some(_) if context.tab == Tab::Time && has_other_time(picture) => {
+            draw_view(frame, areas, app, picture, theme);
+        }
         Some(failure) => draw_nothing(frame, areas.body, context, picture, theme, failure),
         None => draw_view(frame, areas, app, picture, theme),
     }
+}
+
+/// Whether there is something at other times than the chosen ones.
+fn has_other_time(picture: &Picture) -> bool {
+    let is_chosen = !picture.query.common.filter.time.is_everything();
+    is_chosen && picture.timeline.as_ref().is_some_and(|timeline| !timeline.rows.is_empty())
 }
 
 /// Says that the first picture is to come, or why there is none.

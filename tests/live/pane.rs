@@ -101,6 +101,12 @@ impl Terminal {
         }
     }
 
+    /// What the screen shows once it has stopped changing: what `prof` draws may come in parts.
+    pub(crate) fn settled(&self) -> String {
+        let last = std::cell::RefCell::new(String::new());
+        self.wait_until("still picture", |screen| last.replace(screen.to_owned()) == screen)
+    }
+
     /// Waits until the screen shows `text`.
     pub(crate) fn wait_for(&self, text: &str) -> String {
         self.wait_until(&format!("`{text}`"), |screen| screen.contains(text))

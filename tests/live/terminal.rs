@@ -91,8 +91,8 @@ fn a_file_that_is_not_whole_says_so_when_it_is_opened() {
     std::fs::write(terminal.file("cut.data"), &whole[..whole.len() - 20])
         .expect("a part of it can be written");
     terminal.start_prof("tui cut.data");
-    let screen = terminal.wait_for("is not whole");
-    assert!(screen.contains("share_fifty"), "{screen}");
+    let is_said_below = |screen: &str| screen.contains("is not whole") && screen.contains("share_fifty");
+    terminal.wait_until("message below the picture", is_said_below);
     let report = Command::new(binary()).arg("report").arg(terminal.file("cut.data")).output();
     let said = String::from_utf8(report.expect("prof can be run").stderr).expect("it is text");
     assert!(said.contains("is not whole"), "{said}");

@@ -46,7 +46,7 @@ fn drive(terminal: &Terminal, known: &Known) {
         let picture = screen.lines().skip(1).take_while(|line| !line.starts_with('─'));
         picture.map(str::to_owned).collect()
     };
-    let before = still(&terminal.screen());
+    let before = still(&terminal.settled());
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(still(&terminal.screen()), before, "what is frozen moved");
     terminal.type_text(" ");
@@ -75,11 +75,13 @@ fn drive(terminal: &Terminal, known: &Known) {
         let all = screen.lines().find(|line| line.starts_with("▏all · "))?;
         all.split(' ').nth(2)?.replace(',', "").parse().ok()
     };
-    let whole = samples(&terminal.screen()).expect("all samples are counted");
+    let counted = terminal.wait_until("number of samples", |screen| samples(screen).is_some());
+    let whole = samples(&counted).expect("all samples are counted");
     terminal.type_text("4");
     terminal.wait_for("chooses a range");
+    // A third of it: in the first hundredths of a second there may be nothing.
     terminal.type_text("[");
-    terminal.press(&["Right", "Right", "Right", "Right"]);
+    terminal.press(&["Right"; 30]);
     terminal.type_text("]");
     terminal.wait_for("clears it");
     terminal.type_text("1");

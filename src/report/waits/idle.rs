@@ -25,7 +25,7 @@
 //! Work is the running time and the waits that cannot be idle, apart from those inside of the blocking call. How long a
 //! wait lasts plays no part.
 
-use super::blocking::{BlockingCalls, CallSite, FunctionKey};
+use super::blocking::{Blocking, BlockingCalls, CallSite, FunctionKey};
 use crate::base::units::percent;
 use crate::profile::{Profile, Reason, StackId, StringId, TaskId};
 use crate::report::model::activity::Activity;
@@ -104,28 +104,70 @@ impl IdleWaits {
 /// Time or samples by where they were spent.
 #[derive(Debug, Default)]
 struct Tally {
-    /// How much is under each user stack, by the stack's id.
-    under: FxHashMap<StackId, u64>,
+    /// How much is at each user stack itself, until all is summed up.
+    at: Vec<(StackId, u64)>,
+    /// How much is under each user stack, in the order of their ids, once it is summed up.
+    under: Vec<(StackId, u64)>,
     total: u64,
 }
 
 impl Tally {
-    /// Adds time or samples at a stack; each entry that this makes takes of the `room`. Where there is none left, it is
-    /// nowhere, and which waits are idle is a guess.
-    fn add(&mut self, profile: &Profile, stack: StackId, much: u64, room: &mut usize) {
+    /// Adds time or samples at a stack.
+    fn add(&mut self, stack: StackId, much: u64) {
         self.total = self.total.saturating_add(much);
-        let mut at = Some(stack);
-        while let Some(id) = at.filter(|_| *room > 0) {
-            let entries = self.under.len();
-            let under = self.under.entry(id).or_default();
-            *under = under.saturating_add(much);
-            *room -= self.under.len() - entries;
-            at = profile.tables.stack(id).parent;
-        }
+        self.at.push((stack, much));
     }
 
     fn under(&self, stack: StackId) -> u64 {
-        self.under.get(&stack).copied().unwrap_or(0)
+        let found = self.under.binary_search_by_key(&stack, |(id, _)| *id);
+        found.map_or(0, |index| self.under[index].1)
+    }
+}
+
+/// Sums tallies up: what is at a stack is under all that it begins with.
+struct TallySums<'p> {
+    profile: &'p Profile,
+    /// How much is under each stack, by its id, of the tally in hand; 0 of the others.
+    under: Vec<u64>,
+    is_seen: Vec<bool>,
+    /// Entries that there is room for in all tallies.
+    room: usize,
+}
+
+impl<'p> TallySums<'p> {
+    fn new(profile: &'p Profile) -> Self {
+        let stacks = profile.tables.stacks().len();
+        TallySums { profile, under: vec![0; stacks], is_seen: vec![false; stacks], room: MOST_ENTRIES }
+    }
+
+    /// Sums one up. Where there is no room left its inner stacks are nowhere, and which waits are idle is a guess.
+    fn sum_up(&mut self, tally: &mut Tally) {
+        let tables = &self.profile.tables;
+        let mut seen: Vec<StackId> = Vec::with_capacity(tally.at.len());
+        for (stack, much) in std::mem::take(&mut tally.at) {
+            let own = &mut self.under[stack.index()];
+            *own = own.saturating_add(much);
+            let mut at = Some(stack);
+            while let Some(id) = at.filter(|id| !std::mem::replace(&mut self.is_seen[id.index()], true)) {
+                seen.push(id);
+                at = tables.stack(id).parent;
+            }
+        }
+        seen.sort_unstable();
+        // A stack has a higher id than the one that it continues.
+        for id in seen.iter().rev() {
+            if let Some(parent) = tables.stack(*id).parent {
+                let much = self.under[id.index()];
+                let sum = &mut self.under[parent.index()];
+                *sum = sum.saturating_add(much);
+            }
+        }
+        tally.under = seen.iter().take(self.room).map(|id| (*id, self.under[id.index()])).collect();
+        self.room -= tally.under.len();
+        for id in seen {
+            self.under[id.index()] = 0;
+            self.is_seen[id.index()] = false;
+        }
     }
 }
 
@@ -137,8 +179,8 @@ struct IdleWork {
 }
 
 impl IdleWork {
-    fn add(&mut self, profile: &Profile, stack: StackId, amount: Amount, room: &mut usize) {
-        self.time.add(profile, stack, amount.weight, room);
+    fn add(&mut self, stack: StackId, amount: Amount) {
+        self.time.add(stack, amount.weight);
         self.samples += amount.samples;
     }
 }
@@ -251,8 +293,6 @@ struct Classifier<'p> {
     /// The threads that wait in each place.
     places: BTreeMap<Place, BTreeSet<usize>>,
     idle: FxHashSet<(TaskId, StackId, Reason)>,
-    /// Entries that there is room for in all tallies.
-    room: usize,
 }
 
 impl<'p> Classifier<'p> {
@@ -264,61 +304,12 @@ impl<'p> Classifier<'p> {
             numbers: FxHashMap::default(),
             places: BTreeMap::new(),
             idle: FxHashSet::default(),
-            room: MOST_ENTRIES,
         };
         // Where the program's own code makes calls that block, in threads of each process name.
         let mut call_sites: FxHashSet<Place> = FxHashSet::default();
         let mut maybe_work: Vec<MaybeWork> = Vec::new();
         for group in groups {
-            let Some(stack) = group.stack else { continue };
-            let blocking = classifier.calls.of(stack);
-            let Some(user) = blocking.user else {
-                if let Activity::Waiting(reason) = group.activity
-                    && blocking.may_be_idle(reason)
-                    && blocking.is_kernel_loop
-                {
-                    classifier.idle.insert((group.task, stack, reason));
-                }
-                continue;
-            };
-            let number = classifier.thread(group.task);
-            let entry = blocking.entry.map(|entry| classifier.calls.function(entry));
-            let thread = &mut classifier.threads[number];
-            if let Some(entry) = entry {
-                *thread.entries.entry(entry).or_default() += group.amount.samples;
-            }
-            thread.samples.add(profile, user, group.amount.samples, &mut classifier.room);
-            let call_site = blocking.call_site.unwrap_or(CallSite::at(user));
-            if let Activity::Waiting(reason) = group.activity
-                && blocking.may_be_idle(reason)
-                && !is_commands_own_sleep(profile, group.task, blocking.judged_as(reason))
-                && (!matches!(blocking.judged_as(reason), Reason::Condvar | Reason::Futex)
-                    || blocking.own_frames <= MOST_OWN_FRAMES_OF_PARK
-                    || blocking.in_loop)
-            {
-                let process = profile.tables.task(group.task).process;
-                call_sites.insert((process, call_site));
-                let place =
-                    (process, if call_site.builtin.is_some() { call_site } else { CallSite::at(user) });
-                let is_known = blocking.own_frames == 0 || blocking.in_loop;
-                let (task, amount) = (group.task, group.amount);
-                let (judged_as, own_frames) = (blocking.judged_as(reason), blocking.own_frames);
-                thread.candidates.push(Candidate {
-                    task,
-                    stack,
-                    reason,
-                    judged_as,
-                    user,
-                    own_frames,
-                    place,
-                    amount,
-                    is_known,
-                });
-                classifier.places.entry(place).or_default().insert(number);
-            } else if !matches!(group.activity, Activity::Waiting(Reason::NoCpu | Reason::Stopped)) {
-                // Waiting for a CPU, or in a debugger, says nothing of what the thread wanted.
-                maybe_work.push(MaybeWork { thread: number, user, call_site, amount: group.amount });
-            }
+            classifier.take(group, &mut call_sites, &mut maybe_work);
         }
         for thread in &mut classifier.threads {
             // Of two that are equal the order of samples must not decide.
@@ -331,10 +322,60 @@ impl<'p> Classifier<'p> {
             // What the thread does inside of the call that blocks belongs to the wait.
             if !call_sites.contains(&(thread.role.1, work.call_site)) {
                 // Threads without candidates need no judgement, but do what others do.
-                thread.work.add(profile, work.user, work.amount, &mut classifier.room);
+                thread.work.add(work.user, work.amount);
             }
         }
+        let mut sums = TallySums::new(profile);
+        for thread in &mut classifier.threads {
+            sums.sum_up(&mut thread.samples);
+            sums.sum_up(&mut thread.work.time);
+        }
         classifier
+    }
+
+    /// Takes in what a thread did at one stack: a wait that may be idle, or what may be work.
+    fn take(&mut self, group: &Group, call_sites: &mut FxHashSet<Place>, maybe_work: &mut Vec<MaybeWork>) {
+        let Some(stack) = group.stack else { return };
+        let blocking = self.calls.of(stack);
+        let Some(user) = blocking.user else {
+            if let Activity::Waiting(reason) = group.activity
+                && blocking.may_be_idle(reason)
+                && blocking.is_kernel_loop
+            {
+                self.idle.insert((group.task, stack, reason));
+            }
+            return;
+        };
+        let number = self.thread(group.task);
+        let entry = blocking.entry.map(|entry| self.calls.function(entry));
+        let thread = &mut self.threads[number];
+        if let Some(entry) = entry {
+            *thread.entries.entry(entry).or_default() += group.amount.samples;
+        }
+        thread.samples.add(user, group.amount.samples);
+        let call_site = blocking.call_site.unwrap_or(CallSite::at(user));
+        if let Activity::Waiting(reason) = group.activity
+            && is_candidate(self.profile, group.task, &blocking, reason)
+        {
+            let process = self.profile.tables.task(group.task).process;
+            call_sites.insert((process, call_site));
+            let place = (process, if call_site.builtin.is_some() { call_site } else { CallSite::at(user) });
+            thread.candidates.push(Candidate {
+                task: group.task,
+                stack,
+                reason,
+                judged_as: blocking.judged_as(reason),
+                user,
+                own_frames: blocking.own_frames,
+                place,
+                amount: group.amount,
+                is_known: blocking.own_frames == 0 || blocking.in_loop,
+            });
+            self.places.entry(place).or_default().insert(number);
+        } else if !matches!(group.activity, Activity::Waiting(Reason::NoCpu | Reason::Stopped)) {
+            // Waiting for a CPU, or in a debugger, says nothing of what the thread wanted.
+            maybe_work.push(MaybeWork { thread: number, user, call_site, amount: group.amount });
+        }
     }
 
     /// The number of a thread, which is new when it was not seen before.
@@ -433,6 +474,15 @@ impl<'p> Classifier<'p> {
         }
         work.divergence_depth(self.profile, candidate.place.1).is_some()
     }
+}
+
+/// Whether a wait of a thread for `reason`, in a call that blocks, is idle where it is in the thread's top loop.
+fn is_candidate(profile: &Profile, task: TaskId, blocking: &Blocking, reason: Reason) -> bool {
+    let judged_as = blocking.judged_as(reason);
+    let is_parked = matches!(judged_as, Reason::Condvar | Reason::Futex);
+    blocking.may_be_idle(reason)
+        && !is_commands_own_sleep(profile, task, judged_as)
+        && (!is_parked || blocking.own_frames <= MOST_OWN_FRAMES_OF_PARK || blocking.in_loop)
 }
 
 /// Whether a wait is a sleep of the first thread of a command that was started for the recording: that is what the command

@@ -311,6 +311,9 @@ pub(crate) fn details(
     let when = format!("{}-{} s", seconds(from_ns), seconds(to_ns.min(timeline.duration_ns)));
     let what = words_at(view, picture, timeline, &layout, at_ns, theme);
     let mut range = range_words(view, context, timeline, &layout, theme);
+    if picture.empty.is_some() {
+        range.push((0, "nothing in it".to_owned()));
+    }
     let rollup = picture.recording.rollup_time();
     if rollup.until_ns().is_some_and(|until_ns| until_ns > timeline.start_ns) {
         range.push((1, rollup.words().unwrap_or_default()));

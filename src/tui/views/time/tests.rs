@@ -77,6 +77,22 @@ fn a_range_of_time_is_followed_by_all_views_and_can_be_undone() {
 }
 
 #[test]
+fn a_range_with_nothing_in_it_shows_the_rest_of_the_time() {
+    let mut session = Session::new(waiting(), None, Tab::Time);
+    session.app.context.query.common.filter.time = TimeRange { from_ns: Some(1), to_ns: Some(2) };
+    session.press(&[Action::Down]);
+    let text = session.text();
+    assert!(session.app.context.picture.as_ref().unwrap().empty.is_some(), "{text}");
+    assert!(text.contains("0 clears it   nothing in it"), "{text}");
+    session.press(&[Action::Whole]);
+    assert!(session.app.context.picture.as_ref().unwrap().empty.is_none());
+    // Other views say that there is nothing.
+    session.app.context.query.common.filter.time = TimeRange { from_ns: Some(1), to_ns: Some(2) };
+    session.press(&[Action::Open(Tab::Flame)]);
+    assert!(session.text().contains("matches --time"), "{}", session.text());
+}
+
+#[test]
 fn dragging_chooses_a_range() {
     let mut session = Session::new(waiting(), None, Tab::Time);
     let at = |x, y| Position::new(x, y);
