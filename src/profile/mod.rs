@@ -9,6 +9,7 @@
 mod contents;
 mod event;
 mod file;
+mod intern_set;
 mod kernel_addresses;
 mod kind;
 pub(crate) mod lock;

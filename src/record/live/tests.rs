@@ -302,8 +302,7 @@ fn threads_of(profile: &Profile) -> Vec<String> {
     let selection = crate::report::Selection::new(&recording, shown, &options).expect("no filters");
     let totals = crate::report::Totals::of(&recording, &options).expect("no filters");
     let totals = totals.expect("it has waits");
-    let rows = crate::report::threads_with_times(&recording, &selection, &totals, &options);
-    let rows = rows.expect("no filters").into_iter();
+    let rows = crate::report::threads_with_times(&selection, &totals).into_iter();
     // Where they were most often has another number in another table of names.
     rows.map(|row| format!("{:?}", crate::report::ThreadRow { hottest: None, ..row })).collect()
 }

@@ -266,8 +266,8 @@ pub(super) fn kind_of(step: &Step) -> usize {
 }
 
 /// A tree to which stacks are added.
-struct Builder<'s> {
-    selection: &'s Selection<'s>,
+struct Builder<'s, 'p> {
+    selection: &'s Selection<'p>,
     names: NameStyle,
     ids: FxHashMap<String, TextId>,
     of_label: Vec<[TextId; KINDS]>,
@@ -277,7 +277,7 @@ struct Builder<'s> {
     tree: TextTree,
 }
 
-impl Builder<'_> {
+impl Builder<'_, '_> {
     fn text(&mut self, text: String) -> TextId {
         let next = self.tree.texts.len() as TextId;
         *self.ids.entry(text).or_insert_with_key(|text| {

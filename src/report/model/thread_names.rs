@@ -110,7 +110,7 @@ mod tests {
             let options = CommonOptions { metric: Some(Metric::OnCpu), ..CommonOptions::default() };
             let selection = recording.select(&options).unwrap();
             let rows = match Totals::of(&recording, &options).unwrap() {
-                Some(totals) => threads_with_times(&recording, &selection, &totals, &options).unwrap(),
+                Some(totals) => threads_with_times(&selection, &totals),
                 None => threads(&selection),
             };
             let facts: Vec<_> = (rows.iter())

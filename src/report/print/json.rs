@@ -2,7 +2,6 @@
 
 use super::json_waits::{HiddenIdleFields, TotalsFields, WaitFields, wait_rows};
 use super::text;
-use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::percent;
 use crate::profile::{End, FoundBy, FrameId};
@@ -287,7 +286,7 @@ pub(crate) fn report(
         tree,
         peek,
         thread_rows: match view {
-            ReportView::Threads => Some(thread_rows(recording, selection, totals.as_ref(), options)?),
+            ReportView::Threads => Some(thread_rows(selection, totals.as_ref(), options)),
             _ => None,
         },
         totals: totals.as_ref().map(TotalsFields::of),
@@ -416,18 +415,17 @@ fn peek_rows(selection: &Selection<'_>, text: &str, options: &ReportOptions) -> 
 }
 
 fn thread_rows(
-    recording: &Recording,
     selection: &Selection<'_>,
     totals: Option<&Totals>,
     options: &ReportOptions,
-) -> Result<Vec<ThreadFields>, Failure> {
+) -> Vec<ThreadFields> {
     let rows = match totals {
-        Some(totals) => threads::threads_with_times(recording, selection, totals, &options.common)?,
+        Some(totals) => threads::threads_with_times(selection, totals),
         None => threads::threads(selection),
     };
     let shown = threads::shown(&rows, totals.is_some(), options).0.len();
     let names = options.common.names_for_programs();
-    Ok((rows.into_iter().take(shown))
+    (rows.into_iter().take(shown))
         .map(|row| ThreadFields {
             thread: row.thread,
             process: row.process,
@@ -444,5 +442,5 @@ fn thread_rows(
                 wait_ns: top.time_ns,
             }),
         })
-        .collect())
+        .collect()
 }

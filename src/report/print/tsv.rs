@@ -176,7 +176,7 @@ fn thread_table(
         Some(totals) => {
             columns.extend(["on_cpu_ns", "no_cpu_ns", "blocked_ns", "idle_ns", "unaccounted_ns"]);
             columns.extend(["top_wait_reason", "top_wait", "top_wait_ns"]);
-            threads::threads_with_times(recording, selection, totals, &options.common)?
+            threads::threads_with_times(selection, totals)
         }
         None => threads::threads(selection),
     };

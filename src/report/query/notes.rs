@@ -52,7 +52,7 @@ pub(crate) fn report_notes(
         notes.push(format!("all waits are idle: {waits}, {time}; to see them:  --idle"));
     }
     if selection.shown.metric() == Metric::OnCpu {
-        notes.extend(waits_note::note(recording, selection.total, options));
+        notes.extend(selection.waits().and_then(|waits| waits_note::note(waits, selection.total)));
     }
     notes
 }

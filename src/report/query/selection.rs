@@ -10,12 +10,13 @@ use crate::report::model::amount::Amount;
 use crate::report::model::group::Group;
 use crate::report::model::label::{Labels, Step};
 use crate::report::model::label_kind::LabelKind;
-use crate::report::model::metric::Shown;
+use crate::report::model::metric::{Metric, Shown};
 use crate::report::model::quality::{Quality, outermost_user_frame};
 use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space};
 use crate::report::recording::Recording;
 use crate::report::waits::idle::IdleWaits;
 use crate::report::waits::reasons::Reasons;
+use std::sync::OnceLock;
 
 /// The samples that passed all filters, with the names of their frames.
 #[derive(Debug)]
@@ -42,6 +43,10 @@ pub struct Selection<'p> {
     pub(crate) quality: Quality,
     /// Each thread is for itself.
     pub(crate) each_thread: bool,
+    recording: &'p Recording,
+    options: CommonOptions,
+    /// The waits of the same threads and time, once somebody asked.
+    waits: OnceLock<Option<Box<Selection<'p>>>>,
     groups: Vec<Group>,
     sample_filter: SampleFilter,
     filter: LabelFilter,
@@ -105,6 +110,9 @@ impl<'p> Selection<'p> {
             reasons: recording.reasons(),
             quality,
             each_thread: options.each_thread,
+            recording,
+            options: options.clone(),
+            waits: OnceLock::new(),
             groups: Vec::new(),
             sample_filter,
             filter,
@@ -147,6 +155,7 @@ impl<'p> Selection<'p> {
         let space = if has_frames { options.filter.space } else { Space::All };
         let filter = LabelFilter::new(&FilterOptions { space, ..FilterOptions::default() }, &labels)?;
         let mut selection = Selection {
+            options: options.clone(),
             labels,
             total: Amount::default(),
             short: Amount::default(),
@@ -160,6 +169,20 @@ impl<'p> Selection<'p> {
         };
         selection.keep(&groups);
         Ok(selection)
+    }
+
+    /// The waits that the same options leave, by function; `None` when none were recorded.
+    pub(crate) fn waits(&self) -> Option<&Selection<'p>> {
+        if self.shown.metric() == Metric::OffCpu && self.labels.grouping() == Grouping::Function {
+            return Some(self);
+        }
+        let waits = self.waits.get_or_init(|| {
+            let shown = self.recording.shown(Some(Metric::OffCpu)).ok()?;
+            let options = CommonOptions { grouping: Grouping::Function, ..self.options.clone() };
+            // The patterns were read without error before.
+            Selection::new(self.recording, shown, &options).ok().map(Box::new)
+        });
+        waits.as_deref()
     }
 
     /// Takes in the groups that the filters leave something of.

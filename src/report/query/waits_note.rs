@@ -2,12 +2,9 @@
 
 use super::selection::Selection;
 use crate::base::units::{counted, duration, percent};
-use crate::profile::{Reason, StringId};
+use crate::profile::{Profile, Reason, StringId};
 use crate::report::model::amount::Amount;
-use crate::report::model::metric::Metric;
 use crate::report::naming::name;
-use crate::report::options::{CommonOptions, Grouping};
-use crate::report::recording::Recording;
 use crate::report::waits::site::{WaitSite, WaitSites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -23,15 +20,12 @@ struct Waited {
     names: FxHashSet<StringId>,
 }
 
-/// A note on the longest waits that are not idle, if they are long beside `running`. It quotes foreign names.
-pub(crate) fn note(recording: &Recording, running: Amount, options: &CommonOptions) -> Option<String> {
-    let shown = recording.shown(Some(Metric::OffCpu)).ok()?;
-    let options = CommonOptions { grouping: Grouping::Function, ..options.clone() };
-    // The patterns were read without error for the report itself.
-    let selection = Selection::new(recording, shown, &options).ok()?;
-    let sites = WaitSites::new(selection.profile, &selection.labels);
+/// A note on the longest of `waits`, if they are long beside `running`. It quotes foreign names.
+pub(crate) fn note(waits: &Selection<'_>, running: Amount) -> Option<String> {
+    let profile = waits.profile;
+    let sites = WaitSites::new(profile, &waits.labels);
     let mut sums: FxHashMap<(Reason, WaitSite), Waited> = FxHashMap::default();
-    selection.for_each_path(|path, groups| {
+    waits.for_each_path(|path, groups| {
         for group in groups {
             let Some(reason) = group.activity.reason() else { continue };
             let site = match sites.of(path, group.activity) {
@@ -42,14 +36,14 @@ pub(crate) fn note(recording: &Recording, running: Amount, options: &CommonOptio
             };
             let sum = sums.entry((reason, site)).or_default();
             sum.time_ns = sum.time_ns.saturating_add(group.amount.weight);
-            let task = recording.profile.tables.task(group.task);
+            let task = profile.tables.task(group.task);
             sum.threads.insert((task.tid, task.generation));
             sum.names.insert(task.comm);
         }
     });
     let place = |site: WaitSite| match site {
         WaitSite::Call { blocked_in, called_by } => {
-            let label = selection.labels.get(blocked_in.or(called_by)?);
+            let label = waits.labels.get(blocked_in.or(called_by)?);
             Some(name::short(&label.name))
         }
         WaitSite::NoCpu | WaitSite::Short => None,
@@ -64,16 +58,16 @@ pub(crate) fn note(recording: &Recording, running: Amount, options: &CommonOptio
         return None;
     }
     let place = place(site).map_or(String::new(), |place| format!(" in {place}"));
-    let (who, time) = (threads_text(recording, &waited), duration(waited.time_ns));
+    let (who, time) = (threads_text(profile, &waited), duration(waited.time_ns));
     Some(format!("{who} also waited {time} {}{place}: prof report --off-cpu", reason_text(reason)))
 }
 
-fn threads_text(recording: &Recording, waited: &Waited) -> String {
+fn threads_text(profile: &Profile, waited: &Waited) -> String {
     let threads = waited.threads.len() as u64;
     let mut names = waited.names.iter();
     match (names.next(), names.next()) {
         (Some(name), None) => {
-            let name = recording.profile.tables.string(*name);
+            let name = profile.tables.string(*name);
             if threads == 1 {
                 format!("thread `{name}`")
             } else {

@@ -1,15 +1,12 @@
 //! Time by thread: threads of one name and process are one row, since pools have many.
 
-use crate::base::failure::Failure;
 use crate::base::units::percent;
 use crate::profile::{Reason, StringId};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
-use crate::report::model::metric::Metric;
 use crate::report::model::totals::{Times, Totals};
-use crate::report::options::{CommonOptions, Grouping, ReportOptions};
+use crate::report::options::ReportOptions;
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use crate::report::waits::site::{WaitSite, WaitSites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -145,32 +142,17 @@ pub(crate) fn shown<'r>(
 }
 
 /// The threads of `totals`, with what `selection` says of them, busiest first.
-///
-/// # Errors
-///
-/// A usage failure for a pattern that is no regular expression.
-pub(crate) fn threads_with_times(
-    recording: &Recording,
-    selection: &Selection<'_>,
-    totals: &Totals,
-    options: &CommonOptions,
-) -> Result<Vec<ThreadRow>, Failure> {
-    thread_rows_with_times(recording, selection, totals, options, options.each_thread)
+pub(crate) fn threads_with_times(selection: &Selection<'_>, totals: &Totals) -> Vec<ThreadRow> {
+    thread_rows_with_times(selection, totals, selection.each_thread)
 }
 
 /// The same, with a row for `each` thread.
-///
-/// # Errors
-///
-/// A usage failure for a pattern that is no regular expression.
 pub(crate) fn thread_rows_with_times(
-    recording: &Recording,
     selection: &Selection<'_>,
     totals: &Totals,
-    options: &CommonOptions,
     each: bool,
-) -> Result<Vec<ThreadRow>, Failure> {
-    let tables = &recording.profile.tables;
+) -> Vec<ThreadRow> {
+    let tables = &selection.profile.tables;
     let mut rows: BTreeMap<(String, String, Option<u32>), ThreadRow> = (thread_rows(selection, each)
         .into_iter())
     .map(|row| ((row.thread.clone(), row.process.clone(), row.tid), row))
@@ -199,7 +181,8 @@ pub(crate) fn thread_rows_with_times(
         processes.insert(thread.pid);
         (row.threads, row.processes) = (*threads, processes.len() as u64);
     }
-    for ((comm, process, tid), top) in top_waits(recording, options, each)? {
+    let top_waits = selection.waits().map(|waits| top_waits(waits, each)).unwrap_or_default();
+    for ((comm, process, tid), top) in top_waits {
         let key = (tables.string(comm).to_owned(), tables.string(process).to_owned(), tid);
         if let Some(row) = rows.get_mut(&key) {
             row.top_wait = Some(top);
@@ -208,36 +191,29 @@ pub(crate) fn thread_rows_with_times(
     let mut rows: Vec<ThreadRow> = rows.into_values().collect();
     // Those of equal time stay in the order of their names.
     rows.sort_by_key(|row| Reverse((row.busy_ns(), row.times.map_or(0, |times| times.idle_ns()))));
-    Ok(rows)
+    rows
 }
 
-/// For each thread name what its threads waited for longest, apart from a CPU and from idle waits that are hidden.
-fn top_waits(
-    recording: &Recording,
-    options: &CommonOptions,
-    each: bool,
-) -> Result<FxHashMap<RowKey, TopWait>, Failure> {
-    let shown = recording.shown(Some(Metric::OffCpu))?;
-    let options = CommonOptions { grouping: Grouping::Function, ..options.clone() };
-    let selection = Selection::new(recording, shown, &options)?;
-    let sites = WaitSites::new(selection.profile, &selection.labels);
+/// For each thread name which of `waits` its threads spent longest in, apart from those for a CPU.
+fn top_waits(waits: &Selection<'_>, each: bool) -> FxHashMap<RowKey, TopWait> {
+    let sites = WaitSites::new(waits.profile, &waits.labels);
     let mut sums: FxHashMap<RowKey, FxHashMap<(Reason, LabelId), u64>> = FxHashMap::default();
-    selection.for_each_path(|path, groups| {
+    waits.for_each_path(|path, groups| {
         for group in groups {
             let Some(reason) = group.activity.reason() else { continue };
             let WaitSite::Call { blocked_in, called_by } = sites.of(path, group.activity) else { continue };
             let Some(place) = blocked_in.or(called_by) else { continue };
-            let task = recording.profile.tables.task(group.task);
+            let task = waits.profile.tables.task(group.task);
             let key = (task.comm, task.process, each.then_some(task.tid));
             let time = sums.entry(key).or_default().entry((reason, place)).or_default();
             *time = time.saturating_add(group.amount.weight);
         }
     });
-    let name = |label: LabelId| &selection.labels.get(label).name;
+    let name = |label: LabelId| &waits.labels.get(label).name;
     let top = |sums: FxHashMap<(Reason, LabelId), u64>| {
         (sums.into_iter())
             .max_by_key(|((reason, label), time)| (*time, Reverse((*reason, name(*label), *label))))
             .map(|((reason, label), time_ns)| TopWait { reason, place: name(label).clone(), time_ns })
     };
-    Ok(sums.into_iter().filter_map(|(names, sums)| Some((names, top(sums)?))).collect())
+    sums.into_iter().filter_map(|(names, sums)| Some((names, top(sums)?))).collect()
 }

@@ -138,10 +138,8 @@ impl Picture {
             },
             || {
                 let rows = match &totals {
-                    Some(totals) => {
-                        thread_rows_with_times(recording, selection, totals, &options, query.each_thread)
-                    }
-                    None => Ok(thread_rows(selection, query.each_thread)),
+                    Some(totals) => thread_rows_with_times(selection, totals, query.each_thread),
+                    None => thread_rows(selection, query.each_thread),
                 };
                 let mut notes = recording.notes(selection, &options);
                 if is_partly_rolled_up(recording, options.filter.time) {
@@ -169,7 +167,7 @@ impl Picture {
             places_of: places_of(&tree, selection.labels.len()),
             tree,
             table,
-            threads: rows?,
+            threads: rows,
             thread_count: selection.thread_count(totals.as_ref()),
             count: selection.count(),
             totals,

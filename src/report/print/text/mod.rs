@@ -51,7 +51,7 @@ pub(crate) fn report(
         ReportView::Peek(pattern) => peek::peek(&mut out, selection, pattern, options, page)?,
         ReportView::Threads => match &totals {
             Some(totals) => {
-                thread_times::thread_times(&mut out, recording, selection, totals, options, page)?;
+                thread_times::thread_times(&mut out, selection, totals, options, page);
             }
             None => threads::threads(&mut out, selection, options, page),
         },

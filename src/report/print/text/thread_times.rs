@@ -2,7 +2,6 @@
 
 use super::column::{Column, push_table};
 use super::page::{CutBy, Page, more_line};
-use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{count, duration_in, duration_of, percent};
 use crate::report::model::totals::{Times, Totals};
@@ -10,7 +9,6 @@ use crate::report::naming::name;
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ReportOptions;
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use crate::report::views::threads;
 use crate::report::views::threads::{ThreadRow, TopWait};
 
@@ -23,13 +21,12 @@ const MIN_WAIT_COLUMNS: usize = 12;
 
 pub(super) fn thread_times(
     out: &mut String,
-    recording: &Recording,
     selection: &Selection<'_>,
     totals: &Totals,
     options: &ReportOptions,
     page: &Page,
-) -> Result<(), Failure> {
-    let rows = threads::threads_with_times(recording, selection, totals, &options.common)?;
+) {
+    let rows = threads::threads_with_times(selection, totals);
     let (shown, whole_ns) = threads::shown(&rows, true, options);
     push_table(out, &columns(shown, totals, page), page);
     if shown.len() < rows.len() {
@@ -41,7 +38,6 @@ pub(super) fn thread_times(
             &more_line(rows.len() - shown.len(), super::threads::noun(&rows), share, cut, page),
         );
     }
-    Ok(())
 }
 
 fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
