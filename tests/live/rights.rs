@@ -4,7 +4,7 @@ use super::machine::{account, copy_for_everyone, skip, tool_or_skip, turn};
 use super::pane::Terminal;
 use super::profiler::{binary, messages, prof, prof_at, text};
 use super::refusals::{assert_folder_is_empty, assert_refused};
-use super::running::{Running, UNTIL_ENDED, wait_for};
+use super::running::{Running, UNTIL_ENDED, wait_for, wait_for_samples};
 use prof::internals::record::CAPABILITIES;
 use rustix::thread::CapabilitySet;
 use std::fs;
@@ -213,13 +213,6 @@ fn a_prof_with_capabilities_records_what_root_does() {
 /// The process that `timeout` has started for us.
 fn recorder_of(timeout: &std::process::Child) -> u32 {
     wait_for("the recorder", || super::running::children(timeout.id()).first().copied())
-}
-
-/// Waits until a recording has begun and something of it is written.
-fn wait_for_samples(file: &Path) {
-    let size = || fs::metadata(file).map_or(0, |facts| facts.len());
-    let first = wait_for("the file's head", || Some(size()).filter(|&bytes| bytes > 0));
-    wait_for("a first part", || (size() > first).then_some(()));
 }
 
 #[test]

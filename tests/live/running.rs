@@ -132,3 +132,11 @@ pub(crate) fn wait_for<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
+
+/// Waits until a recording has begun and two parts of it, a second apart, are written: samples are among them.
+pub(crate) fn wait_for_samples(file: &Path) {
+    let size = || fs::metadata(file).map_or(0, |facts| facts.len());
+    let first = wait_for("the file's head", || Some(size()).filter(|&bytes| bytes > 0));
+    let part = wait_for("a first part", || Some(size()).filter(|&bytes| bytes > first));
+    wait_for("a second part", || (size() > part).then_some(()));
+}

@@ -3,7 +3,7 @@
 use super::fixture;
 use super::machine::{account, copy_for_everyone, skip, turn};
 use super::profiler::{Recording, prof};
-use super::running::{Running, UNTIL_ENDED, wait_for};
+use super::running::{Running, UNTIL_ENDED, wait_for, wait_for_samples};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -140,7 +140,7 @@ fn an_interrupt_ends_the_recording_and_keeps_it() {
         .stderr(Stdio::null())
         .spawn()
         .expect("prof can be run");
-    std::thread::sleep(std::time::Duration::from_secs(2));
+    wait_for_samples(&file);
     kill_process(Pid::from_child(&recorder), Signal::INT).expect("prof still records");
     let status = recorder.wait().expect("prof is our child");
     assert_eq!(status.code(), Some(0), "stopping by Ctrl-C is no failure");

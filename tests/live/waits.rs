@@ -216,7 +216,7 @@ fn assert_table(recording: &Recording, waits: &Waits) {
 fn a_thread_that_sleeps_already_and_wakes_has_waited_in_either_way() {
     let Some(_turn) = turn() else { return };
     for option in [None, Some("--wait-stacks-when-leaving")] {
-        let program = Running::start(Command::new("sleep").arg("2.5"));
+        let program = Running::start(Command::new("sleep").arg("4"));
         std::thread::sleep(Duration::from_millis(300));
         let pid = program.pid().to_string();
         let recording = Recording::with(["-e", "off", "-p", &pid, "-d", "10s"].into_iter().chain(option));

@@ -3,12 +3,11 @@
 use super::fixture;
 use super::machine::{tool_or_skip, turn, turn_alone};
 use super::profiler::{Recording, binary};
-use super::running::{Running, UNTIL_ENDED, children, wait_for};
+use super::running::{Running, UNTIL_ENDED, children, wait_for, wait_for_samples};
 use super::waits_recorded::Waits;
 use prof::internals::profile::{EventKind, Reason, Sample, ThreadTime};
 use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Records a fixture for 1.5 s and asserts that its totals hold. Gives what the fixture printed, too.
 fn recorded(fixture: &str, options: &[&str]) -> Option<(Waits, String)> {
@@ -267,7 +266,7 @@ fn a_recorder_that_is_killed_leaves_nothing_behind() {
         .stderr(Stdio::null())
         .spawn()
         .expect("prof can be run");
-    std::thread::sleep(Duration::from_millis(2500));
+    wait_for_samples(&folder.path().join("prof.data"));
     kill_process(Pid::from_child(&recorder), Signal::KILL).expect("prof still records");
     recorder.wait().expect("prof is our child");
     assert!(program.is_alive(), "the target was ended");
