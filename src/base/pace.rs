@@ -31,7 +31,7 @@ impl Pace {
     }
 }
 
-/// CPU time of this process: for work that several threads do, beside which not much goes on.
+/// CPU time of this process: for work that several threads do, while not much else goes on.
 pub(crate) fn process_cpu_time() -> Duration {
     cpu_time(ClockId::ProcessCPUTime)
 }

@@ -17,7 +17,7 @@ pub(super) struct InternSet<T> {
     indexed: usize,
 }
 
-/// A copy for readers, which do not search: the index is made again when somebody does.
+/// A copy for readers, which do not search: the index is made again when one does.
 impl<T: Clone> Clone for InternSet<T> {
     fn clone(&self) -> Self {
         InternSet { values: self.values.clone(), ..InternSet::default() }

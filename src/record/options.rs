@@ -128,7 +128,7 @@ pub enum Output {
 pub struct RecordOptions {
     /// Whose time is recorded.
     pub target: Target,
-    /// With a target other than [`Target::Launch`]: a command that runs beside the recording and
+    /// With a target other than [`Target::Launch`]: a command that runs during the recording and
     /// ends it (`-p PID -- sleep 30`).
     pub timer: Option<Vec<OsString>>,
     /// What is recorded of them; each sampler once.

@@ -18,15 +18,15 @@ pub struct Recording {
     pub profile: Profile,
     /// How much of the file could be read.
     pub(crate) integrity: Integrity,
-    /// Why threads waited, once somebody asked.
+    /// Why threads waited; computed on first use.
     reasons: OnceLock<Reasons>,
-    /// All running and waiting time, once somebody asked.
+    /// All running and waiting time; computed on first use.
     groups: OnceLock<Vec<Group>>,
-    /// Which waits are idle, once somebody asked.
+    /// Which waits are idle; computed on first use.
     idle: OnceLock<IdleWaits>,
     /// What it cost in the last seconds, of a recording that goes on.
     late_cost: Option<CpuShares>,
-    /// Of which part only sums are left, once somebody asked.
+    /// Of which part only sums are left; computed on first use.
     rollup: OnceLock<RollupTime>,
     /// Frames whose names are still being read.
     names_to_come: Vec<FrameId>,
@@ -117,7 +117,7 @@ impl Recording {
         let _ = self.groups();
     }
 
-    /// The counted samples, if somebody asked for them.
+    /// The counted samples, if they have been computed.
     pub(super) fn known_groups(&self) -> Option<&[Group]> {
         self.groups.get().map(Vec::as_slice)
     }

@@ -5,7 +5,7 @@
 //!
 //! Everything read here was written by a stranger. Sizes are checked before they are trusted, work is
 //! bounded by [`NamingLimits`], a deadline and a memory budget, and what cannot be named for sure is left unnamed: an address never gets
-//! the name of the function beside it.
+//! the name of the function next to it.
 
 mod demangle;
 mod elf_names;

@@ -1,7 +1,7 @@
 //! Beginning again with the rows of a profile: what a recorder that runs for days does now and then.
 //!
 //! Rows are never taken out of a profile's tables, so that their numbers stay their own. A recording that goes on for
-//! days would see ever more of them, and hands what it has to somebody else before it begins again.
+//! days would see ever more of them, and hands over what it has before it begins again.
 
 use super::collector::Collector;
 use crate::profile::{FrameId, StackId};

@@ -2,7 +2,7 @@
 //!
 //! Numbers are those of the PID namespace of `prof` everywhere in user space: `/proc`, the side-band, `fork` and the user
 //! have them; the kernel side translates. Times are those of the initial time namespace, which BPF programs and perf
-//! events have whoever loads them; [`monotonic_ns`] translates.
+//! events have, whichever process loads them; [`monotonic_ns`] translates.
 
 use crate::base::failure::{Failure, status};
 use crate::bpf::ProfSkel;

@@ -187,7 +187,7 @@ impl<'obj> KernelSide<'obj> {
         self.links.clear();
     }
 
-    /// The rings, to be emptied by somebody else, with those of the side-band.
+    /// The rings, to be emptied by another thread, with those of the side-band.
     ///
     /// # Errors
     ///

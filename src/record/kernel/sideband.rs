@@ -19,7 +19,7 @@ pub(crate) struct CodeMapping {
     pub(crate) path: String,
 }
 
-/// What the kernel tells about processes beside the samples.
+/// What the kernel tells about processes besides the samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Sideband {
     /// A process mapped code.

@@ -251,7 +251,7 @@ impl Keeper {
         }
     }
 
-    /// Has the past merged, beside everything else.
+    /// Has the past merged, while everything else goes on.
     fn downsample(&mut self) {
         let Some(mut fold) = self.archive.begin_downsampling() else { return };
         let sender = self.sender.clone();

@@ -1,4 +1,4 @@
-//! What the kernel's own books have of the target, beside what is recorded: whatever the kernel side misses is noticed.
+//! What the kernel's own books have of the target, besides what is recorded: whatever the kernel side misses is noticed.
 
 use super::Session;
 use crate::bpf::{Counter, EXEC_PENDING};

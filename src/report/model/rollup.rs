@@ -36,7 +36,7 @@ impl RollupTime {
         let mut steps: Vec<(u64, u64)> = Vec::new();
         for (start_ns, length_ns) in profile.events.iter().flat_map(crate::profile::Event::folded_steps) {
             let step = (start_ns, start_ns.saturating_add(length_ns));
-            // Rows of one step stand beside each other.
+            // Rows of one step stand next to each other.
             if steps.last() != Some(&step) {
                 steps.push(step);
             }

@@ -1,6 +1,6 @@
 //! Writing an output file whole or not at all.
 //!
-//! The bytes go to a new file beside the destination, which then takes its name: a reader never sees
+//! The bytes go to a new file next to the destination, which then takes its name: a reader never sees
 //! half a file, and a full disk leaves nothing behind. Links are never followed, folders and devices
 //! never replaced. Like a profile, the file tells what was running: only its owner may read it.
 
@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Names that are tried for the file beside the destination.
+/// Names that are tried for the file next to the destination.
 const MOST_ATTEMPTS: u32 = 100;
 
 /// What is written at a time.

@@ -45,7 +45,7 @@ pub struct Selection<'p> {
     pub(crate) each_thread: bool,
     recording: &'p Recording,
     options: CommonOptions,
-    /// The waits of the same threads and time, once somebody asked.
+    /// The waits of the same threads and time; computed on first use.
     waits: OnceLock<Option<Box<Selection<'p>>>>,
     groups: Vec<Group>,
     sample_filter: SampleFilter,

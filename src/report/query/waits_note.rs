@@ -9,7 +9,7 @@ use crate::report::waits::site::{WaitSite, WaitSites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
-/// Waits at one place that last this long beside the running time, in percent of that, are worth a note.
+/// Waits at one place that last this long, in percent of the running time, are worth a note.
 const NOTABLE_PERCENT: f64 = 10.0;
 
 /// The threads that waited at one place, and how long.
@@ -20,7 +20,7 @@ struct Waited {
     names: FxHashSet<StringId>,
 }
 
-/// A note on the longest of `waits`, if they are long beside `running`. It quotes foreign names.
+/// A note on the longest of `waits`, if they are long compared with `running`. It quotes foreign names.
 pub(crate) fn note(waits: &Selection<'_>, running: Amount) -> Option<String> {
     let profile = waits.profile;
     let sites = WaitSites::new(profile, &waits.labels);

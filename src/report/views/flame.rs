@@ -200,7 +200,7 @@ mod tests {
 
     /// What the cells of a box may be off by: half at each edge.
     const ROUNDING: f64 = 1.0;
-    /// The same beside a box that was given a cell though it has less: the edge between them is moved.
+    /// The same next to a box that was given a cell though it has less: the edge between them is moved.
     const MOVED: f64 = 2.0;
     /// From this width on all can be reached: below, a shared box may be as narrow as its parts.
     const LEAST_COLUMNS: u32 = 8;
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn where_there_is_no_cell_for_it_the_last_shares_its_box() {
-        // Two of a cell each in two cells, and something beside them.
+        // Two of a cell each in two cells, and something next to them.
         let tree = tree_of(&[(vec![1, 2], 100), (vec![1, 3], 100), (vec![1, 4], 1), (vec![9], 199)]);
         let boxes = flame_boxes(&tree, BoxOf::All, 4, |_| {});
         let below: Vec<&FlameBox> = boxes.iter().filter(|one| one.row == 2).collect();

@@ -1,8 +1,8 @@
 //! Finding the separate debug information of a module.
 //!
 //! Two customs, both of GDB's manual, "Debugging Information in Separate Files": by build ID,
-//! `/usr/lib/debug/.build-id/ab/cdef….debug`; and by the name in `.gnu_debuglink` beside the module, in `.debug/`
-//! beside it, or under `/usr/lib/debug` and the module's folder. Names from the module are data of a
+//! `/usr/lib/debug/.build-id/ab/cdef….debug`; and by the name in `.gnu_debuglink` next to the module, in `.debug/`
+//! next to it, or under `/usr/lib/debug` and the module's folder. Names from the module are data of a
 //! stranger: only hexadecimal digits and plain file names are used, files are opened inside the given
 //! root only, and a file counts only if its build ID or checksum is the one asked for.
 

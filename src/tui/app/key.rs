@@ -61,7 +61,7 @@ const FLAME: &[Tab] = &[Tab::Flame];
 const TIME: &[Tab] = &[Tab::Time];
 /// Views with a part that can be left.
 const WHOLE: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
-/// Views in which things stand beside each other.
+/// Views in which things stand next to each other.
 const BOXES: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
 const TABLES: &[Tab] = &[Tab::Top, Tab::Threads];
 const SORTED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Threads];

@@ -63,8 +63,8 @@ pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
 }
 
 /// Reads until the terminal is gone. Waits for input itself: crossterm would read again and again from a closed one.
-/// A change of size, of which `resized` tells, has to be taken at once: where crossterm finds it beside a key, it gives the
-/// change and hears of the key only with the next one.
+/// A change of size, of which `resized` tells, has to be taken at once: where crossterm finds it along with a key, it
+/// returns the change, and the key only together with the next one.
 fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::Result<()> {
     let (device, stdin) = (guard::device()?, io::stdin());
     let fd = device.as_ref().map_or_else(|| stdin.as_fd(), File::as_fd);

@@ -1,4 +1,4 @@
-//! Ctrl-Z: the program stops with all that the shell started beside it, as the terminal itself would have had it.
+//! Ctrl-Z: the program stops with all that the shell started with it, as the terminal itself would have had it.
 
 use rustix::process::{Signal, kill_current_process_group};
 use std::io;

@@ -57,7 +57,7 @@ fn lines(context: &Context, theme: &Theme, columns: usize) -> Option<(Vec<String
     Some((vec![theme.fit(&fitting(&parts, "   ", columns), columns)], theme.heading()))
 }
 
-/// What is typed, and what was found so far: beside it, or below it where there is no room.
+/// What is typed, and what was found so far: next to it, or below it where there is no room.
 fn typed(text: &str, found: &str, theme: &Theme, columns: usize) -> Vec<String> {
     let safe = safe_text::message(text);
     let parts = [(0, format!("/{safe}_")), (0, found.to_owned()), (1, "Enter keep  Esc clear".to_owned())];

@@ -215,7 +215,7 @@ mod tests {
         // The stack pointer goes into another structure than the others.
         let other = bytes(&MORESTACK.replace("48894738", "48894638"));
         assert_eq!(goroutine_offsets(0x1000, &systemstack, &other), None);
-        // rip is not beside rsp.
+        // rip is not next to rsp.
         let other = bytes(&MORESTACK.replace("48894740", "48894748"));
         assert_eq!(goroutine_offsets(0x1000, &systemstack, &other), None);
     }

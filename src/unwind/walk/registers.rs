@@ -42,7 +42,7 @@ pub struct FrameState {
     /// The stack pointer is at or above the value in `general`, more is not known: the frame was found by
     /// a frame record that may lie anywhere in the frame below.
     pub is_sp_hidden: bool,
-    /// Where the thread's own data lie (fs on x86-64); `None` where memory beside the stack cannot be read.
+    /// Where the thread's own data lie (fs on x86-64); `None` where memory outside the stack cannot be read.
     pub thread_pointer: Option<u64>,
     /// General registers by DWARF number; `None` is unknown, or not on this processor.
     pub general: [Option<u64>; MAX_REGISTERS],

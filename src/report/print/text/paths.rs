@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 const MOST_PATHS: usize = 5;
 /// Paths that are shown when all are light.
 const MOST_LIGHT_PATHS: usize = 3;
-/// Share of all, in percent, below which a path is not worth a line beside heavier ones.
+/// Share of all, in percent, below which a path is not worth a line among heavier ones.
 const MIN_PATH_PERCENT: f64 = 1.0;
 /// Paths that are looked at for those that carry most.
 const MOST_CANDIDATES: usize = 1000;

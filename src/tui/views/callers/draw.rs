@@ -109,7 +109,7 @@ fn look(
     (text, if is_match { theme.matched(style) } else { style })
 }
 
-/// The line of the function: its name as far as there is room beside the numbers.
+/// The line of the function: its name as far as there is room next to the numbers.
 fn pivot_text(context: &Context, picture: &Picture, theme: &Theme, pivot: &Pivot, columns: usize) -> String {
     let sandwich = &pivot.sandwich;
     let share = |weight: u64| percent_text(percent(weight, picture.total.weight));

@@ -250,7 +250,7 @@ pub(crate) fn update(
     match action {
         Action::Up => step(view, context, picture, pivot, area, Side::Callers),
         Action::Down => step(view, context, picture, pivot, area, Side::Callees),
-        // As in the other views, the wheel with Shift goes to the next one beside.
+        // As in the other views, the wheel with Shift goes to the next box of the row.
         Action::Scroll { rows: 0, columns, .. } => beside(view, context, picture, pivot, area, *columns > 0),
         Action::Scroll { rows, .. } => {
             let side = if *rows < 0 { Side::Callers } else { Side::Callees };

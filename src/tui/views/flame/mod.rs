@@ -263,7 +263,7 @@ fn move_beside(view: &mut FlameState, context: &mut Context, picture: &Picture, 
     }
 }
 
-/// Shows the box beside the zoomed one instead, as it is where the zoom began; without a zoom selects what is beside.
+/// Shows the box next to the zoomed one instead, as it is where the zoom began; without a zoom selects the next box.
 fn pan(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, right: bool) {
     let Some(before) = view.history.last().cloned() else {
         return move_beside(view, context, picture, area, right);

@@ -29,13 +29,13 @@ const TREND: usize = 10;
 const REMEMBERED: usize = 500;
 /// Columns that a name has at least where there are more columns.
 const WIDE_NAME_COLUMNS: usize = 24;
-/// Columns that a name has at least beside a trend, which is the first to go. 80 columns hold both.
+/// Columns that a name has at least next to a trend, which is the first to go. 80 columns hold both.
 const NAME_COLUMNS: usize = 18;
 /// Columns that a name has at least.
 const LEAST_NAME_COLUMNS: usize = 12;
 /// Columns of a module.
 const MODULE_COLUMNS: usize = 12;
-/// Columns of a module beside a trend, where there are no more columns: the name needs the others.
+/// Columns of a module next to a trend, where there are no more columns: the name needs the others.
 const NARROW_MODULE_COLUMNS: usize = 10;
 /// From this width on there are more columns.
 const WIDE_COLUMNS: usize = 100;
