@@ -7,7 +7,7 @@ use crate::commands::symbolize::SymbolizeOptions;
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, ExportFormat, ExportOptions, ExportRequest, FilterOptions,
     Format, Grouping, InfoOptions, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
-    SortKey, Space, TimeRange,
+    SortKey, Space, ThreadFilter, TimeRange,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -133,6 +133,10 @@ impl CommonArgs {
             (_, true) => Space::Kernel,
             _ => Space::All,
         };
+        let (pids, tids) = (value::all_ids(self.pid), value::all_ids(self.tid));
+        let mut threads = Vec::from_iter(self.thread.map(ThreadFilter::named));
+        threads.extend((!pids.is_empty()).then_some(ThreadFilter::OfProcesses(pids)));
+        threads.extend((!tids.is_empty()).then_some(ThreadFilter::Ids(tids)));
         CommonOptions {
             input,
             metric: time.metric(),
@@ -140,14 +144,11 @@ impl CommonArgs {
                 focus: self.focus,
                 ignore: self.ignore,
                 hide: self.hide,
-                thread: self.thread,
-                pids: value::all_ids(self.pid),
-                tids: value::all_ids(self.tid),
                 cpus: self.cpu,
                 time: self.time.unwrap_or_default(),
                 space,
                 idle: time.idle,
-                threads: Vec::new(),
+                threads,
                 stacks: Vec::new(),
             },
             grouping: self.by,

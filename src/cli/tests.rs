@@ -2,7 +2,7 @@ use super::*;
 use crate::record::{CallGraph, Output, Rate, RecordOptions, Sampler, Target, WaitOptions};
 use crate::report::{
     ExportFormat, Format, Grouping, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
-    SortKey, Space, TimeRange,
+    SortKey, Space, ThreadFilter, TimeRange,
 };
 use std::time::Duration;
 
@@ -154,7 +154,8 @@ fn ids_may_be_separated_by_whatever_pgrep_prints() {
         assert_eq!(pids(text), Target::Pids(vec![21, 22]), "{text:?}");
     }
     assert_eq!(recorded("prof record -p 1 -p 2,3").target, Target::Pids(vec![1, 2, 3]));
-    assert_eq!(reported("prof report --pid 1,2 --pid 3").common.filter.pids, [1, 2, 3]);
+    let threads = reported("prof report --pid 1,2 --pid 3").common.filter.threads;
+    assert_eq!(threads, [ThreadFilter::OfProcesses(vec![1, 2, 3])]);
     let Ok(Request::Live(options)) = parse(["prof", "tui", "-p", "21\n22"].map(OsString::from)) else {
         panic!("not live")
     };
@@ -317,8 +318,9 @@ fn report_options_are_translated() {
     assert_eq!(filter.focus.as_deref(), Some("a"));
     assert_eq!(filter.ignore.as_deref(), Some("b"));
     assert_eq!(filter.hide.as_deref(), Some("c"));
-    assert_eq!(filter.thread.as_deref(), Some("d"));
-    assert_eq!((filter.pids, filter.tids, filter.cpus), (vec![1, 2], vec![3], vec![0]));
+    let [named, pids, tids] =
+        [ThreadFilter::named("d"), ThreadFilter::OfProcesses(vec![1, 2]), ThreadFilter::Ids(vec![3])];
+    assert_eq!((filter.threads, filter.cpus), (vec![named, pids, tids], vec![0]));
     let range = TimeRange { from_ns: Some(2_000_000_000), to_ns: Some(5_000_000_000) };
     assert_eq!((filter.time, filter.space), (range, Space::User));
 }

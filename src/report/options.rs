@@ -118,12 +118,6 @@ pub struct FilterOptions {
     pub(crate) ignore: Option<String>,
     /// Take frames whose name matches out of the stacks; the samples stay.
     pub(crate) hide: Option<String>,
-    /// Keep samples of threads whose name matches.
-    pub(crate) thread: Option<String>,
-    /// Keep samples of these processes; all when empty.
-    pub(crate) pids: Vec<u32>,
-    /// Keep samples of these threads; all when empty.
-    pub(crate) tids: Vec<u32>,
     /// Keep samples of threads that every one of these means.
     pub(crate) threads: Vec<ThreadFilter>,
     /// Keep samples taken on these CPUs; all when empty.
@@ -146,7 +140,7 @@ impl FilterOptions {
 
     /// Whether samples and waits are dropped for their threads.
     pub(super) fn is_on_threads(&self) -> bool {
-        self.thread.is_some() || !(self.pids.is_empty() && self.tids.is_empty() && self.threads.is_empty())
+        !self.threads.is_empty()
     }
 
     /// Whether samples and waits are dropped for their functions or frames.
@@ -166,13 +160,24 @@ pub(crate) struct ThreadKey {
     pub(crate) tid: Option<u32>,
 }
 
-/// Which threads, by what views show of them.
+/// Which threads are meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ThreadFilter {
+    /// Those of processes with one of these ids.
+    OfProcesses(Vec<u32>),
+    /// Those with one of these ids.
+    Ids(Vec<u32>),
     /// Those of one row of a table.
     Row(ThreadKey),
     /// Those whose name matches.
     Matching(NamePattern),
+}
+
+impl ThreadFilter {
+    /// Those whose name, without their id, matches.
+    pub(crate) fn named(pattern: impl Into<String>) -> Self {
+        ThreadFilter::Matching(NamePattern { text: pattern.into(), has_tids: false })
+    }
 }
 
 /// A regular expression for names.

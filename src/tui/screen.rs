@@ -265,12 +265,10 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     let query = &picture.query;
     let filter = &query.common.filter;
     let mut parts: Vec<(u8, String)> = Vec::new();
-    let patterns = [&filter.focus, &filter.ignore, &filter.hide, &filter.thread];
+    let patterns = [&filter.focus, &filter.ignore, &filter.hide];
     let filters = filter.stacks.len()
         + patterns.iter().filter(|pattern| pattern.is_some()).count()
         + filter.threads.len()
-        + usize::from(!filter.tids.is_empty())
-        + usize::from(!filter.pids.is_empty())
         + usize::from(!filter.cpus.is_empty());
     if filters > 0 {
         let share = honest_percent_text(percent(picture.total.weight, picture.whole.weight));

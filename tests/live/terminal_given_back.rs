@@ -94,6 +94,9 @@ fn a_program_that_was_stopped_from_outside_takes_the_terminal_again() {
     terminal.start_prof(&format!("tui {}", quoted(&recording.file())));
     terminal.wait_for("share_fifty");
     send(terminal.program(), Signal::STOP);
+    // The shell has the terminal once it goes on with its line; what is typed before may be read by no one.
+    let line_goes_on = || std::fs::metadata(terminal.file("after")).is_ok_and(|after| after.len() > 0);
+    wait_for("the shell to go on", || line_goes_on().then_some(()));
     // Nothing was given back; most shells set their own modes then.
     terminal.type_text("stty sane");
     terminal.press(&["C-j"]);

@@ -73,8 +73,8 @@ mod tests {
     use crate::report::tests::fixture::Build;
     use crate::report::tests::fixture_waits::{MS, slices, stack};
     use crate::report::{
-        CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, ReportView, Totals,
-        folded, render, threads, threads_with_times,
+        CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, ReportView,
+        ThreadFilter, Totals, folded, render, threads, threads_with_times,
     };
 
     /// A thread that is called `sh` and then runs another program, in which it goes by two names; and one that keeps
@@ -99,7 +99,10 @@ mod tests {
     }
 
     fn by_thread(name: &str) -> CommonOptions {
-        let filter = FilterOptions { thread: Some(format!("^{name}$")), ..FilterOptions::default() };
+        let filter = FilterOptions {
+            threads: vec![ThreadFilter::named(format!("^{name}$"))],
+            ..FilterOptions::default()
+        };
         CommonOptions { filter, metric: Some(Metric::OnCpu), ..CommonOptions::default() }
     }
 

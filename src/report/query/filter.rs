@@ -42,14 +42,16 @@ pub(super) fn matching_threads(wanted: &NamePattern, tables: &Tables) -> Result<
 
 /// Which of the threads of `tables` a filter means, by [`TaskId`].
 fn meant_threads(filter: &ThreadFilter, tables: &Tables) -> Result<Vec<bool>, Failure> {
+    let those = |is_meant: &dyn Fn(&Task) -> bool| Ok(tables.tasks().iter().map(is_meant).collect());
     match filter {
+        ThreadFilter::OfProcesses(pids) => those(&|task| pids.contains(&task.pid)),
+        ThreadFilter::Ids(tids) => those(&|task| tids.contains(&task.tid)),
         ThreadFilter::Row(key) => {
             // A thread may change its name, also that of its process, and is the same.
-            let is_meant = |task: &Task| match key.tid {
+            those(&|task| match key.tid {
                 Some(tid) => tid == task.tid,
                 None => tables.string(task.comm) == key.thread && tables.string(task.process) == key.process,
-            };
-            Ok(tables.tasks().iter().map(is_meant).collect())
+            })
         }
         ThreadFilter::Matching(wanted) => matching_threads(wanted, tables),
     }
@@ -66,14 +68,7 @@ pub(crate) struct SampleFilter {
 
 impl SampleFilter {
     pub(crate) fn new(options: &FilterOptions, tables: &Tables) -> Result<Self, Failure> {
-        let thread = options.thread.as_deref().map(|text| pattern("--thread", text)).transpose()?;
-        let mut keep_task: Vec<bool> = (tables.tasks().iter())
-            .map(|task| {
-                (options.pids.is_empty() || options.pids.contains(&task.pid))
-                    && (options.tids.is_empty() || options.tids.contains(&task.tid))
-                    && thread.as_ref().is_none_or(|re| re.is_match(tables.string(task.comm)))
-            })
-            .collect();
+        let mut keep_task = vec![true; tables.tasks().len()];
         for filter in &options.threads {
             let meant = meant_threads(filter, tables)?;
             keep_task.iter_mut().zip(meant).for_each(|(keep, is_meant)| *keep &= is_meant);
@@ -174,23 +169,14 @@ impl LabelFilter {
 /// The filters in force, in the words of the command line; `None` when there are none.
 pub(crate) fn description(options: &FilterOptions) -> Option<String> {
     let mut words = Vec::new();
-    let patterns = [
-        ("--focus", &options.focus),
-        ("--ignore", &options.ignore),
-        ("--hide", &options.hide),
-        ("--thread", &options.thread),
-    ];
+    let patterns = [("--focus", &options.focus), ("--ignore", &options.ignore), ("--hide", &options.hide)];
     for (option, pattern) in patterns {
         words.extend(pattern.as_ref().map(|pattern| format!("{option} {pattern}")));
     }
-    let mut list = |option: &str, numbers: Vec<String>| {
-        if !numbers.is_empty() {
-            words.push(format!("{option} {}", numbers.join(",")));
-        }
-    };
-    list("--pid", options.pids.iter().map(u32::to_string).collect());
-    list("--tid", options.tids.iter().map(u32::to_string).collect());
-    list("--cpu", options.cpus.iter().map(u16::to_string).collect());
+    words.extend(options.threads.iter().map(thread_words));
+    if !options.cpus.is_empty() {
+        words.push(list_words("--cpu", &options.cpus));
+    }
     if options.time != TimeRange::default() {
         let end = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{}s", ns as f64 / 1e9));
         words.push(format!("--time {}..{}", end(options.time.from_ns), end(options.time.to_ns)));
@@ -200,15 +186,22 @@ pub(crate) fn description(options: &FilterOptions) -> Option<String> {
         Space::User => words.push("--user".to_owned()),
         Space::Kernel => words.push("--kernel".to_owned()),
     }
-    words.extend(options.threads.iter().map(thread_words));
     words.extend(options.stacks.iter().map(stack_words));
     // More than what is shown by default is no filter: `--idle` needs no words.
     (!words.is_empty()).then(|| words.join(" "))
 }
 
-/// A filter on threads in words: the command line has none for it.
+fn list_words<T: ToString>(option: &str, numbers: &[T]) -> String {
+    let numbers: Vec<String> = numbers.iter().map(T::to_string).collect();
+    format!("{option} {}", numbers.join(","))
+}
+
+/// A filter on threads in the words of the command line, or in others where it has none for it.
 fn thread_words(filter: &ThreadFilter) -> String {
     match filter {
+        ThreadFilter::OfProcesses(pids) => list_words("--pid", pids),
+        ThreadFilter::Ids(tids) => list_words("--tid", tids),
+        ThreadFilter::Matching(NamePattern { text, has_tids: false }) => format!("--thread {text}"),
         ThreadFilter::Row(ThreadKey { thread, process, tid }) => {
             format!("(only thread {} of {process})", thread_name(thread, *tid))
         }
@@ -258,7 +251,7 @@ mod tests {
     fn filters_are_described_as_typed() {
         let options = FilterOptions {
             focus: Some("parse".into()),
-            tids: vec![7, 8],
+            threads: vec![ThreadFilter::Ids(vec![7, 8])],
             time: TimeRange { from_ns: Some(2_500_000_000), to_ns: None },
             ..FilterOptions::default()
         };

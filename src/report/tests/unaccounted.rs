@@ -6,7 +6,7 @@ use crate::base::failure::{Failure, status};
 use crate::profile::{End, EventInfo, EventKind, Integrity, Meta, Profile, Reason, counter};
 use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
-use crate::report::options::{CommonOptions, FilterOptions, ReportOptions};
+use crate::report::options::{CommonOptions, FilterOptions, ReportOptions, ThreadFilter};
 use crate::report::print::info;
 use crate::report::print::render::render;
 use crate::report::print::text::page::Page;
@@ -96,7 +96,7 @@ fn the_time_of_all_threads_has_those_without_an_account() {
     });
     assert_eq!((waited.times.lifetime_ns, waited.thread_count()), (20_001_000_000, 3));
     // They have no names that a filter could ask for.
-    let filter = FilterOptions { thread: Some("worker".into()), ..FilterOptions::default() };
+    let filter = FilterOptions { threads: vec![ThreadFilter::named("worker")], ..FilterOptions::default() };
     let of_workers = CommonOptions { filter, ..CommonOptions::default() };
     assert_eq!(totals(&recording, &of_workers), totals(&waiting(), &of_workers));
 }

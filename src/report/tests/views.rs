@@ -476,9 +476,18 @@ fn time_threads_and_cpus_choose_samples() {
     };
     let time = TimeRange { from_ns: Some(1_000_000), to_ns: Some(101_000_000) };
     assert_eq!(samples(FilterOptions { time, ..Default::default() }), 100);
-    assert_eq!(samples(FilterOptions { thread: Some("^work".into()), ..Default::default() }), 5_400);
-    assert_eq!(samples(FilterOptions { tids: vec![4313], ..Default::default() }), 2_700);
-    assert_eq!(samples(FilterOptions { pids: vec![4312], ..Default::default() }), 5_550);
+    assert_eq!(
+        samples(FilterOptions { threads: vec![ThreadFilter::named("^work")], ..Default::default() }),
+        5_400
+    );
+    assert_eq!(
+        samples(FilterOptions { threads: vec![ThreadFilter::Ids(vec![4313])], ..Default::default() }),
+        2_700
+    );
+    assert_eq!(
+        samples(FilterOptions { threads: vec![ThreadFilter::OfProcesses(vec![4312])], ..Default::default() }),
+        5_550
+    );
     assert_eq!(samples(FilterOptions { cpus: vec![0, 1], ..Default::default() }), 5_550);
     assert_eq!(samples(FilterOptions { cpus: vec![0], ..Default::default() }), 2_775);
 }

@@ -100,7 +100,7 @@ fn a_report_of_running_time_notes_long_waits() {
         text.contains("NOTE  2 threads named `worker` also waited 3.36 s for a lock in pool_get: prof"),
         "{text}"
     );
-    let few = FilterOptions { thread: Some("^ingest$".into()), ..FilterOptions::default() };
+    let few = FilterOptions { threads: vec![ThreadFilter::named("^ingest$")], ..FilterOptions::default() };
     let options = ReportOptions { common: with_filter(Metric::OnCpu, few), ..ReportOptions::default() };
     let text = self::text(&options);
     assert!(!text.contains("also waited"), "idle waits are worth no note: {text}");
@@ -319,8 +319,12 @@ fn folded_counts_are_numbers_of_waits() {
 #[test]
 fn a_wait_counts_as_far_as_it_lies_in_the_time_range() {
     let time = TimeRange { from_ns: Some(4_000_000_000), to_ns: Some(6_000_000_000) };
-    let filter =
-        FilterOptions { time, idle: true, thread: Some("writer".into()), ..FilterOptions::default() };
+    let filter = FilterOptions {
+        time,
+        idle: true,
+        threads: vec![ThreadFilter::named("writer")],
+        ..FilterOptions::default()
+    };
     let recording = waiting();
     let selection = recording.select(&with_filter(Metric::OffCpu, filter.clone())).unwrap();
     let table = WaitTable::new(&selection, SortKey::SelfWeight);

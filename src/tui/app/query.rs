@@ -1,6 +1,8 @@
 //! What the screen asks of a recording: everything the worker needs to compute the next picture.
 
-use crate::report::{CommonOptions, Direction, FilterOptions, LabelKey, SortKey, ThreadKey, TimeRange};
+use crate::report::{
+    CommonOptions, Direction, FilterOptions, LabelKey, SortKey, ThreadFilter, ThreadKey, TimeRange,
+};
 use std::time::Duration;
 
 /// How much of a live recording counts.
@@ -93,16 +95,16 @@ pub(crate) fn keep_threads(options: &mut FilterOptions, names: &[&str], each: bo
         Some(mut tids) => {
             tids.sort_unstable();
             tids.dedup();
-            options.tids = tids;
+            options.threads.push(ThreadFilter::Ids(tids));
         }
         None => {
             let mut names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
             names.sort_unstable();
             names.dedup();
-            options.thread = Some(match &names[..] {
+            options.threads.push(ThreadFilter::named(match &names[..] {
                 [name] => format!("^{name}$"),
                 _ => format!("^(?:{})$", names.join("|")),
-            });
+            }));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::screen::TestScreen;
 use crate::report::tests::fixture::Build;
-use crate::report::{BoxOf, LabelKey, PathStep, Recording, StackFilter};
+use crate::report::{BoxOf, LabelKey, PathStep, Recording, StackFilter, ThreadFilter};
 use crate::tui::app::action::{Action, Effect, Tab};
 use crate::tui::compute::picture::{Picture, Side};
 use ratatui::layout::Size;
@@ -177,12 +177,12 @@ fn what_undo_brings_back_has_the_names_too() {
     let path: Vec<PathStep> =
         path.into_iter().skip(1).map(|label| PathStep { label, is_inlined: false }).collect();
     screen.app.context.change_filter(|filter| filter.stacks.push(StackFilter::Under(vec![path])));
-    screen.app.context.change_filter(|filter| filter.thread = Some("^t$".into()));
+    screen.app.context.change_filter(|filter| filter.threads.push(ThreadFilter::named("^t$")));
     screen.compute();
     assert_eq!(samples(&screen), 10);
     screen.app.take_effects();
     name(&mut screen);
-    assert_eq!(screen.app.context.query.common.filter.thread.as_deref(), Some("^t$"));
+    assert_eq!(screen.app.context.query.common.filter.threads, [ThreadFilter::named("^t$")]);
     assert_eq!(samples(&screen), 10);
     screen.keys("uu");
     assert_eq!(samples(&screen), 15);

@@ -7,7 +7,7 @@ use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
     CallTree, CommonOptions, Direction, FunctionTable, Input, Metric, Page, Recording, ReportOptions,
-    ReportView, SortKey, Space, StackFilter, render,
+    ReportView, SortKey, Space, StackFilter, ThreadFilter, render,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::context::Prompt;
@@ -172,11 +172,13 @@ fn focus_on_a_thread_keeps_its_samples() {
     let mut screen = screen();
     screen.keys("↓f");
     let name = screen.selected().pop().unwrap();
-    assert_eq!(screen.app.context.query.common.filter.thread, Some(format!("^{name}$")));
+    let only = ThreadFilter::named(format!("^{name}$"));
+    assert_eq!(screen.app.context.query.common.filter.threads, [only]);
     let picture = screen.app.context.picture.as_ref().unwrap();
     assert_eq!(picture.tree.roots().len(), 1);
     screen.keys("uT↓f");
-    assert_eq!(screen.app.context.query.common.filter.tids.len(), 1);
+    let threads = &screen.app.context.query.common.filter.threads;
+    assert!(matches!(&threads[..], [ThreadFilter::Ids(tids)] if tids.len() == 1), "{threads:?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::profile::Reason;
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::{MS, waiting};
-use crate::report::{Page, ReportOptions, ReportView, render};
+use crate::report::{Page, ReportOptions, ReportView, ThreadFilter, render};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::search::Search;
 use crate::tui::tests::session::{Session, theme};
@@ -109,7 +109,7 @@ fn only_this_means_threads_that_are_still_to_come() {
     session.press(&[Action::SplitThreads, Action::Enter, Action::SplitThreads]);
     assert_eq!(rows(&session), [("pool".to_owned(), 1)]);
     // What two filters do not both keep is nothing, not all.
-    session.app.context.query.common.filter.tids = vec![2];
+    session.app.context.query.common.filter.threads.push(ThreadFilter::Ids(vec![2]));
     session.picture();
     assert!(session.app.context.picture.as_ref().unwrap().total.is_empty());
 }

@@ -6,7 +6,8 @@ use crate::profile::Reason;
 use crate::report::tests::fixture::Build;
 use crate::report::tests::fixture_waits::{MS, waiting};
 use crate::report::{
-    Amount, CommonOptions, Metric, Page, ReportOptions, ReportView, ThreadKey, TimeRange, render,
+    Amount, CommonOptions, Metric, Page, ReportOptions, ReportView, ThreadFilter, ThreadKey, TimeRange,
+    render,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::query::SamplesQuery;
@@ -334,11 +335,11 @@ fn the_samples_of_a_thread_that_the_filter_drops_are_none() {
         |session: &Session| session.app.context.picture.as_ref().unwrap().samples_at.clone().unwrap();
     let writer = samples_at(&session).total;
     assert!(writer.weight > 0);
-    session.app.context.query.common.filter.tids = vec![4313];
+    session.app.context.query.common.filter.threads = vec![ThreadFilter::Ids(vec![4313])];
     session.picture();
     assert_eq!(samples_at(&session).total, Amount::default());
     assert!(samples_at(&session).samples.is_empty());
-    session.app.context.query.common.filter.tids = vec![4313, 4315];
+    session.app.context.query.common.filter.threads = vec![ThreadFilter::Ids(vec![4313, 4315])];
     session.picture();
     assert_eq!(samples_at(&session).total, writer);
 }

@@ -2,7 +2,7 @@
 
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
-use crate::report::{CommonOptions, Metric, Page, ReportOptions, ReportView, render};
+use crate::report::{CommonOptions, Metric, Page, ReportOptions, ReportView, ThreadFilter, render};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::context::LiveState;
 use crate::tui::tests::session::{Session, function, theme};
@@ -52,9 +52,9 @@ fn a_row_of_top_is_followed_when_the_order_changes() {
     session.press(&[Action::Down, Action::Down]);
     let name = function(&session.app);
     // Another recording of the same program, in which other functions are the heaviest.
-    session.app.context.query.common.filter.thread = Some("ingest".into());
+    session.app.context.query.common.filter.threads = vec![ThreadFilter::named("ingest")];
     session.picture();
-    session.app.context.query.common.filter.thread = None;
+    session.app.context.query.common.filter.threads.clear();
     session.picture();
     assert_eq!(function(&session.app), name);
     session.press(&[Action::ReverseSort]);
