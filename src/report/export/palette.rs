@@ -25,7 +25,7 @@ pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap
     palette.insert("", GREY);
     let tables = &selection.profile.tables;
     for task in tables.tasks() {
-        let tid = selection.each_thread.then_some(task.tid);
+        let tid = selection.each_thread().then_some(task.tid);
         palette.insert(safe_text::folded(&thread_name(tables.string(task.comm), tid)), GREY);
     }
     // Of each label and mark whether it is in nothing but waits; the order of their first boxes decides between equal texts.

@@ -74,7 +74,7 @@ impl TextTree {
             children: Vec::new(),
         });
         let name = |task: &Task| {
-            let tid = selection.each_thread.then_some(task.tid);
+            let tid = selection.each_thread().then_some(task.tid);
             safe_text::folded(&thread_name(tables.string(task.comm), tid))
         };
         let threads: Vec<TextId> = tables.tasks().iter().map(|task| builder.text(name(task))).collect();

@@ -41,8 +41,6 @@ pub struct Selection<'p> {
     pub(crate) reasons: &'p Reasons,
     /// How far to trust the samples that passed the filters on samples.
     pub(crate) quality: Quality,
-    /// Each thread is for itself.
-    pub(crate) each_thread: bool,
     recording: &'p Recording,
     options: CommonOptions,
     /// The waits of the same threads and time; computed on first use.
@@ -109,7 +107,6 @@ impl<'p> Selection<'p> {
             shown_idle,
             reasons: recording.reasons(),
             quality,
-            each_thread: options.each_thread,
             recording,
             options: options.clone(),
             waits: OnceLock::new(),
@@ -169,6 +166,11 @@ impl<'p> Selection<'p> {
         };
         selection.keep(&groups);
         Ok(selection)
+    }
+
+    /// Whether each thread is for itself.
+    pub(crate) fn each_thread(&self) -> bool {
+        self.options.each_thread
     }
 
     /// The waits that the same options leave, by function; `None` when none were recorded.

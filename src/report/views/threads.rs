@@ -81,7 +81,7 @@ type RowKey = (StringId, StringId, Option<u32>);
 
 /// The threads of `selection`, heaviest first, as its options distinguish them.
 pub(crate) fn threads(selection: &Selection<'_>) -> Vec<ThreadRow> {
-    thread_rows(selection, selection.each_thread)
+    thread_rows(selection, selection.each_thread())
 }
 
 /// The same, with a row for `each` thread.
@@ -143,7 +143,7 @@ pub(crate) fn shown<'r>(
 
 /// The threads of `totals`, with what `selection` says of them, busiest first.
 pub(crate) fn threads_with_times(selection: &Selection<'_>, totals: &Totals) -> Vec<ThreadRow> {
-    thread_rows_with_times(selection, totals, selection.each_thread)
+    thread_rows_with_times(selection, totals, selection.each_thread())
 }
 
 /// The same, with a row for `each` thread.

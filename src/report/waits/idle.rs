@@ -52,7 +52,7 @@ const MOST_OWN_FRAMES_OF_PARK: u32 = 6;
 /// A thread that hardly works and sleeps with more frames of the program's own than this does so in the middle of something.
 const MOST_OWN_FRAMES_OF_SLEEP: u32 = 2;
 
-/// Most entries of all tallies together: about 1 GB. 10,000 threads with 1,000 frames each have a third of that.
+/// Most entries of all tallies together: 512 MB. 10,000 threads with 1,000 frames each have a third of that.
 const MOST_ENTRIES: usize = 1 << 25;
 
 /// Which waits of a profile are idle.
