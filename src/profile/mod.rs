@@ -15,6 +15,7 @@ mod kind;
 pub(crate) mod lock;
 pub(crate) mod merged;
 mod outcome;
+mod stack_set;
 mod symbols;
 mod table;
 mod wait;

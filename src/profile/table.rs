@@ -5,6 +5,7 @@
 //! the parent is interned first and so has the smaller id.
 
 use super::intern_set::InternSet;
+use super::stack_set::StackSet;
 use std::sync::Arc;
 
 /// Defines a typed index into one of the tables.
@@ -226,7 +227,7 @@ pub struct Tables {
     modules: InternSet<Module>,
     tasks: InternSet<Task>,
     frames: InternSet<Frame>,
-    stacks: InternSet<Stack>,
+    stacks: StackSet,
 }
 
 impl Default for Tables {
@@ -238,7 +239,7 @@ impl Default for Tables {
             modules: InternSet::default(),
             tasks: InternSet::default(),
             frames: InternSet::default(),
-            stacks: InternSet::default(),
+            stacks: StackSet::default(),
         }
     }
 }
@@ -273,8 +274,8 @@ impl Tables {
     /// The id of the stack whose leaf is `frame`, called from `parent`; added when new.
     pub fn intern_stack(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
         debug_assert!(frame.index() < self.frames.len());
-        debug_assert!(parent.is_none_or(|parent| parent.index() < self.stacks.len()));
-        StackId(self.stacks.intern(Stack { parent, frame }))
+        debug_assert!(parent.is_none_or(|parent| parent.index() < self.stacks.as_slice().len()));
+        self.stacks.intern(Stack { parent, frame })
     }
 
     /// Appends a string as the next id. The reader's way in: an equal one is not looked for.
@@ -331,7 +332,7 @@ impl Tables {
 
     /// Row of a stack.
     pub(crate) fn stack(&self, id: StackId) -> Stack {
-        self.stacks[id.index()]
+        self.stacks[id]
     }
 
     /// All strings, by id.
