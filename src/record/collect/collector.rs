@@ -24,6 +24,7 @@ use crate::record::names::dumps::JitDumps;
 use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::record::process::table::Processes;
 use crate::record::process::{mappings, title};
+use crate::record::waits::kernel_facts::KnownKernelStacks;
 use crate::record::waits::state::Waits;
 use crate::symbols::PerfMapSource;
 use crate::unwind::StackEnds;
@@ -61,6 +62,8 @@ pub(crate) struct Collector {
     pub(crate) files: ModuleFiles,
     /// The kernel's frames.
     pub(crate) kernel: KernelFrames,
+    /// What the kernel's part of the stacks of waits says.
+    pub(crate) kernel_stacks: KnownKernelStacks,
     /// Sums so far.
     pub(crate) totals: CollectedTotals,
     /// Where copies of every stack go, when asked for.
@@ -93,6 +96,7 @@ impl Collector {
             processes: Processes::default(),
             files,
             kernel,
+            kernel_stacks: KnownKernelStacks::default(),
             totals: CollectedTotals::default(),
             copies: None,
             on_cpu: None,

@@ -47,7 +47,7 @@ const FORMER_NS: u64 = 3 * deferred_walks::PATIENCE_NS / 2;
 /// Files that are mapped no more are looked for this often, ns.
 const CLOSING_INTERVAL_NS: u64 = 5_000_000_000;
 /// The target is looked at so often while none of its threads is known to have ended; the kernel reports ends.
-const TARGET_LOOK_INTERVAL_NS: u64 = 100_000_000;
+const TARGET_LOOK_INTERVAL_NS: u64 = 250_000_000;
 /// How long a sample waits for its stack copy, and a copy for its sample, ns.
 const RESCUE_PATIENCE_NS: u64 = 1_000_000_000;
 /// Longest wait for the tables of a command that has not begun, and of all that is left at the end.

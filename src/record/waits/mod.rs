@@ -1,6 +1,7 @@
 //! Waits as the kernel sent them become rows of the profile: why a thread waited, who ended it, and what is known of a wait
 //! before it is over.
 
+pub(crate) mod kernel_facts;
 pub(crate) mod living;
 pub(crate) mod ongoing;
 pub(crate) mod open;

@@ -113,7 +113,7 @@ const KERNEL_FUNCTIONS: &[(&str, Reason)] = &[
 ];
 
 /// What a thread waits for by the kernel functions that it is in, leaf first, if one of them says it.
-pub(crate) fn of_kernel<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Option<Reason> {
+pub(super) fn of_kernel<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Option<Reason> {
     let of_function = |name: &str| {
         // `do_wait_intr` and others wait for anything.
         let is_child = |start: &str| start != "do_wait" || name == start;
@@ -150,7 +150,7 @@ pub(super) fn by_its_end(reason: Reason, waker: WakerKind, is_timer: Option<bool
 }
 
 /// Whether a waker is a timer's, by the kernel functions that it is in; `None` where their names are not known.
-pub(crate) fn is_timer<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Option<bool> {
+pub(super) fn is_timer<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> Option<bool> {
     const TIMERS: [&str; 5] =
         ["hrtimer_", "__hrtimer_", "call_timer_fn", "run_timer_softirq", "process_timeout"];
     let named = functions.filter(|name| !name.is_empty());
@@ -158,22 +158,22 @@ pub(crate) fn is_timer<'a>(functions: impl Iterator<Item = &'a str> + Clone) -> 
     is_known.then(|| named.into_iter().any(|name| TIMERS.iter().any(|start| name.starts_with(start))))
 }
 
-/// What a waker is by the kernel functions that it is in, leaf first: an interrupt, or what was `found`.
-pub(crate) fn waker_kind<'a>(found: WakerKind, functions: impl Iterator<Item = &'a str>) -> WakerKind {
-    for name in functions {
-        if name.starts_with("handle_softirqs") || name.starts_with("__do_softirq") {
-            return WakerKind::SoftInterrupt;
+/// The interrupt that a waker is by the kernel functions that it is in, leaf first, if it is one.
+pub(super) fn interrupt<'a>(mut functions: impl Iterator<Item = &'a str>) -> Option<WakerKind> {
+    functions.find_map(|name| match name {
+        _ if name.starts_with("handle_softirqs") || name.starts_with("__do_softirq") => {
+            Some(WakerKind::SoftInterrupt)
         }
-        if name.contains("sysvec_") || name.contains("common_interrupt") || name.starts_with("el1h_") {
-            return WakerKind::Interrupt;
+        _ if name.contains("sysvec_") || name.contains("common_interrupt") || name.starts_with("el1h_") => {
+            Some(WakerKind::Interrupt)
         }
-    }
-    found
+        _ => None,
+    })
 }
 
 /// Kernel frames of the samplers themselves and of the scheduler, leaf first: how many to leave out. The last of
 /// the given functions is the first that was not called by what follows.
-pub(crate) fn own_frames<'a>(functions: impl Iterator<Item = &'a str>, last: &[&str]) -> usize {
+pub(super) fn own_frames<'a>(functions: impl Iterator<Item = &'a str>, last: &[&str]) -> usize {
     functions
         .enumerate()
         .filter(|(_, name)| last.contains(name))
@@ -236,13 +236,13 @@ mod tests {
 
     #[test]
     fn interrupts_are_told_apart() {
-        let kind = |found, functions: &[&str]| waker_kind(found, functions.iter().copied());
+        let kind = |functions: &[&str]| interrupt(functions.iter().copied());
         let softirq = ["sock_def_readable", "handle_softirqs", "sysvec_apic_timer_interrupt"];
-        assert_eq!(kind(WakerKind::Thread, &softirq), WakerKind::SoftInterrupt);
+        assert_eq!(kind(&softirq), Some(WakerKind::SoftInterrupt));
         let timer = ["hrtimer_wakeup", "__hrtimer_run_queues", "__sysvec_apic_timer_interrupt"];
-        assert_eq!(kind(WakerKind::Thread, &timer), WakerKind::Interrupt);
-        assert_eq!(kind(WakerKind::Interrupt, &["hrtimer_wakeup"]), WakerKind::Interrupt);
-        assert_eq!(kind(WakerKind::Thread, &["futex_wake", "do_futex"]), WakerKind::Thread);
+        assert_eq!(kind(&timer), Some(WakerKind::Interrupt));
+        assert_eq!(kind(&["hrtimer_wakeup"]), None);
+        assert_eq!(kind(&["futex_wake", "do_futex"]), None);
     }
 
     #[test]

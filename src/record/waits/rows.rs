@@ -1,5 +1,6 @@
 //! Waits as the kernel side sent them → rows of the profile.
 
+use super::kernel_facts::KernelFacts;
 use super::open::{OpenStack, OpenWaits};
 use super::reason;
 use super::state::{EarlyStack, Late, Waits, WakerStack};
@@ -12,10 +13,6 @@ use crate::profile::{
 use crate::record::collect::collector::Collector;
 use rustc_hash::FxHashSet;
 
-/// Kernel functions that every wait begins with, the innermost ones left out before: the scheduler's own.
-const SCHEDULER: [&str; 1] = ["__schedule"];
-/// Kernel functions that every waking begins with.
-const WAKING: [&str; 2] = ["try_to_wake_up", "ttwu_do_activate"];
 /// Bytes of records that are held back for others which are late, at most.
 const MAX_HELD_BYTES: usize = 32 << 20;
 
@@ -78,18 +75,18 @@ impl Collector {
 
     /// The kernel addresses of a sample of the sampler of waits, without those of the sampler and the scheduler.
     pub(crate) fn waiting_kernel(&mut self, kernel: &[u64], kind: WaitKind) -> Vec<u64> {
-        let last: &[&str] = if kind == WaitKind::Waker { &WAKING } else { &SCHEDULER };
-        let own = self.with_kernel_names(kernel, |names| reason::own_frames(names, last));
+        let facts = self.kernel_facts(kernel);
+        let is_waker = kind == WaitKind::Waker;
+        let own = if is_waker { facts.waking_own } else { facts.waiting_own };
         let scheduler = self.kernel.symbols().and_then(|symbols| symbols.scheduler_text()).unwrap_or(0..0);
         (kernel.iter().copied().skip(own))
-            .filter(|address| kind == WaitKind::Waker || !scheduler.contains(address))
+            .filter(|address| is_waker || !scheduler.contains(address))
             .collect()
     }
 
     /// Who a waker is by the kernel functions that it is in. The kernel side knows some interrupts only.
     fn waker_kind(&mut self, kernel: &[u64], wait: &WaitEvent) -> WakerKind {
-        let found = WakerKind::from_code(wait.waker);
-        self.with_kernel_names(kernel, |names| reason::waker_kind(found, names))
+        self.kernel_facts(kernel).interrupt.unwrap_or(WakerKind::from_code(wait.waker))
     }
 
     /// Whether a record is of a thread that did not wake anybody itself: an interrupt came while it ran.
@@ -114,20 +111,20 @@ impl Collector {
         match wait.kind {
             WaitKind::Waker => {
                 let kind = self.waker_kind(&sample.kernel, wait);
-                let is_timer = self.with_kernel_names(&sample.kernel, |names| reason::is_timer(names));
+                let is_timer = self.kernel_facts(&sample.kernel).is_timer;
                 if let Some(waits) = self.waits.as_mut() {
                     waits.wakers.insert(wait.other_tid, wait.wake_ns, WakerStack { stack, kind, is_timer });
                 }
             }
             WaitKind::Stack => {
-                let reason = self.with_kernel_names(&sample.kernel, |names| reason::of_kernel(names));
+                let reason = self.kernel_facts(&sample.kernel).reason;
                 let early = EarlyStack { stack, outcome, reason };
                 if let Some(waits) = self.waits.as_mut() {
                     waits.early.insert(sample.tid, wait.start_ns, early);
                 }
             }
             WaitKind::Still => {
-                let in_kernel = self.with_kernel_names(&sample.kernel, |names| reason::of_kernel(names));
+                let in_kernel = self.kernel_facts(&sample.kernel).reason;
                 let reason = reason::refine(Reason::from_code(wait.reason), in_kernel);
                 let Some(waits) = self.waits.as_mut() else { return };
                 waits.open.add(sample, wait, OpenStack { stack, outcome, reason });
@@ -145,7 +142,7 @@ impl Collector {
     ) {
         let task = self.task(sample);
         let found = Reason::from_code(wait.reason);
-        let in_kernel = self.with_kernel_names(&sample.kernel, |names| reason::of_kernel(names));
+        let in_kernel = self.kernel_facts(&sample.kernel).reason;
         let known_waker = match WakerKind::from_code(wait.waker) {
             WakerKind::None => Waker::default(),
             kind => {
@@ -245,25 +242,8 @@ impl Collector {
         }
     }
 
-    fn with_kernel_names<R>(&mut self, kernel: &[u64], look: impl FnOnce(KernelNames<'_>) -> R) -> R {
-        look(KernelNames { symbols: self.kernel.symbols(), addresses: kernel.iter() })
-    }
-}
-
-/// Names of the functions of kernel addresses, which are return addresses.
-#[derive(Clone)]
-struct KernelNames<'a> {
-    symbols: Option<&'a crate::symbols::KernelSymbols>,
-    addresses: std::slice::Iter<'a, u64>,
-}
-
-impl<'a> Iterator for KernelNames<'a> {
-    type Item = &'a str;
-
-    fn next(&mut self) -> Option<&'a str> {
-        let address = self.addresses.next()?;
-        let symbols = self.symbols?;
-        Some(symbols.lookup(address.wrapping_sub(1)).map_or("", |symbol| symbol.name))
+    fn kernel_facts(&mut self, kernel: &[u64]) -> KernelFacts {
+        self.kernel_stacks.facts(kernel, self.kernel.symbols())
     }
 }
 
