@@ -153,6 +153,14 @@ struct FrameFacts {
     schedules: bool,
 }
 
+impl FrameFacts {
+    /// Whether a frame is part of the call that blocks: until the first function of the program's own. What is known to wait is
+    /// part of it, whosever code it is: a runtime's monitors.
+    fn is_in_call(&self) -> bool {
+        !self.is_own || self.waiting.is_any()
+    }
+}
+
 /// What a stack says of the wait at its end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Blocking {
@@ -281,7 +289,17 @@ impl<'p> BlockingCalls<'p> {
 
     /// Whether a wait that a timer ended, which was recorded as a sleep, is one for a lock all the same.
     pub(super) fn is_rechecked_lock(&mut self, stack: StackId) -> bool {
-        self.of(stack).waiting.is_rechecked
+        // Only the call that blocks says it: there is no need to read the rest of the stack.
+        let mut at = Some(stack);
+        while let Some(id) = at {
+            let row = self.profile.tables.stack(id);
+            let facts = self.frame(row.frame);
+            if facts.waiting.is_rechecked {
+                return true;
+            }
+            at = row.parent.filter(|_| facts.is_in_call());
+        }
+        false
     }
 
     /// `stack` without its kernel frames.
@@ -333,8 +351,7 @@ impl<'p> BlockingCalls<'p> {
                 if blocking.own_frames == 0 && blocking.user != Some(id) {
                     blocking.call_site = Some(CallSite::at(id));
                 }
-                // What is known to wait is part of the call, whosever code it is: a runtime's monitors.
-                is_call &= facts.waiting.is_any();
+                is_call &= facts.is_in_call();
                 blocking.own_frames += 1;
                 blocking.entry = Some(row.frame);
             }

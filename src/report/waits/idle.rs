@@ -153,7 +153,7 @@ impl<'p> TallySums<'p> {
                 at = tables.stack(id).parent;
             }
         }
-        seen.sort_unstable();
+        self.sort(&mut seen);
         // A stack has a higher id than the one that it continues.
         for id in seen.iter().rev() {
             if let Some(parent) = tables.stack(*id).parent {
@@ -168,6 +168,18 @@ impl<'p> TallySums<'p> {
             self.under[id.index()] = 0;
             self.is_seen[id.index()] = false;
         }
+    }
+
+    /// Sorts the stacks that were seen, which are many of those between the first and the last where one thread has most.
+    fn sort(&self, seen: &mut Vec<StackId>) {
+        let (Some(first), Some(last)) = (seen.iter().min(), seen.iter().max()) else { return };
+        let range = first.0..=last.0;
+        if (last.0 - first.0) as usize / 8 > seen.len() {
+            seen.sort_unstable();
+            return;
+        }
+        seen.clear();
+        seen.extend(range.map(StackId).filter(|id| self.is_seen[id.index()]));
     }
 }
 

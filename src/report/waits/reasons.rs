@@ -22,6 +22,7 @@ impl Reasons {
     pub(crate) fn of(profile: &Profile) -> Self {
         let mut calls = BlockingCalls::new(profile);
         let mut reasons = Reasons::default();
+        let mut is_known = vec![false; profile.tables.stacks().len()];
         for event in profile.events.iter().filter(|event| event.has_waits()) {
             for sample in event.samples() {
                 let (Some(wait), Some(stack)) = (sample.wait, sample.stack) else { continue };
@@ -29,6 +30,7 @@ impl Reasons {
                     Reason::Lock => {
                         reasons.of_lock.entry(stack).or_insert_with(|| calls.of_lock(stack));
                     }
+                    Reason::Sleep if std::mem::replace(&mut is_known[stack.index()], true) => {}
                     Reason::Sleep if calls.is_rechecked_lock(stack) => {
                         reasons.rechecked_locks.insert(stack);
                     }
