@@ -312,7 +312,8 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
         ],
         ..RecordOptions::default()
     };
-    let live = Live::start(options, Vec::new()).expect("the fixture can be attached");
+    let live = Live::start(options, Vec::new())
+        .unwrap_or_else(|error| panic!("{error:#}; the program's end: {:?}", crowd.end()));
     let (began, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(300));
     let mut pictures = 0;
     let last = loop {

@@ -311,7 +311,7 @@ impl Drop for SmallDisk {
 fn a_full_disk_is_reported_and_leaves_nothing_half_written() {
     let Some(_turn) = turn() else { return };
     let Some(disk) = SmallDisk::mount(64 << 10) else { return };
-    let Some(mut shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let file = disk.folder.path().join("prof.data");
     for free_bytes in [0, 8 << 10] {
         let filler = vec![0u8; (64 << 10) - free_bytes];

@@ -1,7 +1,7 @@
 //! A program that runs for the length of a test, and is gone after it whatever happens.
 
 use super::fixture;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, kill_process_group, waitid};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -72,9 +72,16 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it still runs.
-    pub(crate) fn is_alive(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+    /// Whether it still runs. One that has ended keeps its number until this is dropped: no signal reaches a stranger.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.end().is_none()
+    }
+
+    /// How it has ended, if it has.
+    pub(crate) fn end(&self) -> Option<WaitIdStatus> {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        waitid(WaitId::Pid(Pid::from_child(&self.child)), options)
+            .expect("it is a child that no one else waits for")
     }
 
     /// Waits for a descendant whose command name is `name`, and gives its process number.

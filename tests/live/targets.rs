@@ -118,7 +118,7 @@ fn the_targets_end_ends_the_recording() {
 #[test]
 fn a_command_beside_a_target_is_only_the_timer() {
     let Some(_turn) = turn() else { return };
-    let Some(mut shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let recording = Recording::with(["-p", &shares.pid().to_string(), "--", "sleep", "1"]);
     assert!(shares.is_alive(), "the target was ended");
     let report = recording.report();
@@ -130,7 +130,7 @@ fn a_command_beside_a_target_is_only_the_timer() {
 #[test]
 fn an_interrupt_ends_the_recording_and_keeps_it() {
     let Some(_turn) = turn() else { return };
-    let Some(mut shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let file = folder.path().join("prof.data");
     // Not under `timeout`: the signal is for prof alone.

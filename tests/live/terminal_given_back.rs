@@ -172,7 +172,7 @@ fn is_gone(pid: u32) -> bool {
 fn nothing_is_left_when_the_terminal_goes_away() {
     let Some(_turn) = turn() else { return };
     let Some(recording) = recorded_shares() else { return };
-    let Some(mut target) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let Some(target) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let fixture = super::fixture::build("shares").expect("it was built before");
     for what in [
         format!("tui {}", quoted(&recording.file())),

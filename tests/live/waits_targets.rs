@@ -258,7 +258,7 @@ fn a_wait_from_before_the_start_to_after_the_end_has_its_stack() {
 #[test]
 fn a_recorder_that_is_killed_leaves_nothing_behind() {
     let Some(_turn) = turn() else { return };
-    let Some(mut program) = Running::fixture("pingpong", &["pipe", "one", UNTIL_ENDED]) else { return };
+    let Some(program) = Running::fixture("pingpong", &["pipe", "one", UNTIL_ENDED]) else { return };
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let mut recorder = Command::new(binary())
         .args(["record", "-p", &program.pid().to_string(), "-d", "30s", "-o"])
