@@ -3,8 +3,9 @@
 use super::event::{Event, EventId, EventInfo};
 use super::kernel_addresses::AddressSettings;
 use super::kind::EventKind;
+use super::rows::{Frame, FrameFlags, FrameId, Module};
 use super::symbols::{Function, Location, Symbols};
-use super::table::{Frame, FrameFlags, FrameId, Module, Tables};
+use super::table::Tables;
 use super::wait::ThreadTime;
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use super::kind::EventKind;
 use super::merged::Merged;
 use super::outcome::Outcome;
-use super::table::{StackId, TaskId, id};
+use super::rows::{StackId, TaskId, id};
 use super::wait::Wait;
 use std::sync::Arc;
 

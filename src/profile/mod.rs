@@ -15,6 +15,7 @@ mod kind;
 pub(crate) mod lock;
 pub(crate) mod merged;
 mod outcome;
+mod rows;
 mod stack_set;
 mod symbols;
 mod table;
@@ -30,11 +31,12 @@ pub use kernel_addresses::AddressSettings;
 pub use kind::{EventKind, Unit};
 pub use merged::Merged;
 pub use outcome::Outcome;
+pub(crate) use rows::Stack;
+pub use rows::{
+    FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, StackId, StringId, Task,
+    TaskId,
+};
 pub(crate) use symbols::Symbols;
 pub use symbols::{Function, FunctionId, Location};
-pub(crate) use table::Stack;
-pub use table::{
-    FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, StackId, StringId, Tables,
-    Task, TaskId,
-};
+pub use table::Tables;
 pub use wait::{Reason, ShortWaits, ThreadTime, Wait, Waker, WakerKind};

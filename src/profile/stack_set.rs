@@ -1,6 +1,6 @@
 //! The stacks of a profile, as a tree of frames.
 
-use super::table::{Stack, StackId};
+use super::rows::{Stack, StackId};
 use rustc_hash::FxBuildHasher;
 use std::hash::BuildHasher;
 use std::ops::Index;
@@ -104,7 +104,7 @@ impl Index<StackId> for StackSet {
 
 #[cfg(test)]
 mod tests {
-    use super::super::table::FrameId;
+    use super::super::rows::FrameId;
     use super::*;
     use std::collections::HashMap;
 

@@ -1,6 +1,6 @@
 //! Names of frames: a cache of what the addresses mean, filled when the recording ends.
 
-use super::table::{FrameId, StringId, id};
+use super::rows::{FrameId, StringId, id};
 use rustc_hash::FxHashMap;
 
 id!(/** A [`Function`]. */ FunctionId);

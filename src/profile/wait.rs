@@ -1,6 +1,6 @@
 //! Waits: what a thread did not run for, why, and who ended it; and where the whole time of a thread went.
 
-use super::table::{StackId, TaskId};
+use super::rows::{StackId, TaskId};
 
 /// Why a thread did not run. Numbers are stored: append only, never renumber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]

@@ -1,8 +1,8 @@
 //! How columns are coded so that they pack well. Each coder holds what writer and reader both know
 //! from the rows before, and has the two directions side by side.
 
+use crate::profile::rows::{ModuleId, StringId};
 use crate::profile::symbols::{FunctionId, Location};
-use crate::profile::table::{ModuleId, StringId};
 
 /// A column as it is stored: empty when all values are `default`, one value when all are that value.
 pub(super) fn squeeze<T: Copy + PartialEq>(values: Vec<T>, default: T) -> Vec<T> {

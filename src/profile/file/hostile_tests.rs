@@ -9,8 +9,8 @@ use super::writer::Writer;
 use super::{header, schema};
 use crate::profile::contents::{End, Profile};
 use crate::profile::event::{EventInfo, Sample};
+use crate::profile::rows::{Frame, Module, StackId, Task};
 use crate::profile::symbols::{Function, Location};
-use crate::profile::table::{Frame, Module, StackId, Task};
 use proptest::prelude::*;
 use prost::Message;
 

@@ -11,10 +11,10 @@ use crate::profile::event::{Columns, EventInfo};
 use crate::profile::kind::{EventKind, Unit};
 use crate::profile::merged::Merged;
 use crate::profile::outcome::Outcome;
-use crate::profile::symbols::{Function, FunctionId, Location};
-use crate::profile::table::{
+use crate::profile::rows::{
     Frame, FrameFlags, FrameId, Module, ModuleId, ModuleKind, Stack, StackId, StringId, Task, TaskId,
 };
+use crate::profile::symbols::{Function, FunctionId, Location};
 use crate::profile::wait::{Reason, ShortWaits, ThreadTime, Wait, Waker, WakerKind};
 use prost::Message;
 use std::collections::HashMap;
