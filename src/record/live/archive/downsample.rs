@@ -52,7 +52,7 @@ impl Default for DownsampleLimits {
 
 impl DownsampleLimits {
     /// Where stacks hardly ever repeat: each row takes as long to be drawn as many that do.
-    pub(super) const TIGHT: DownsampleLimits = DownsampleLimits { rows: 40_000, recent_rows: 20_000 };
+    pub(super) const TIGHT: DownsampleLimits = DownsampleLimits { rows: 30_000, recent_rows: 20_000 };
 }
 
 /// Samples older than `before_ns` are in buckets of `bucket_ns`.
