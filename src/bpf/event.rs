@@ -6,7 +6,7 @@ use super::layout::{
 };
 use crate::bpf::fields::{DecodeError, RecordFields};
 use crate::bpf::layout::prof_wait;
-use crate::bpf::wait_event::{WAIT_BYTES, WaitKind};
+use crate::bpf::wait_event::{Account, WAIT_BYTES, WaitKind};
 use std::mem::offset_of;
 
 const SAMPLE_HEADER_BYTES: usize = size_of::<prof_sample>();
@@ -208,6 +208,8 @@ pub(crate) struct WaitEvent {
     pub(crate) blocked_weight: u64,
     /// Weight of the rest, ns; 0 if it was dropped by sampling.
     pub(crate) no_cpu_weight: u64,
+    /// The thread's account when the wait ended; of [`WaitKind::Ended`].
+    pub(crate) account: Account,
 }
 
 impl WaitEvent {
@@ -234,6 +236,11 @@ impl WaitEvent {
             end_ns: at.u64(offset_of!(prof_wait, end_ns)),
             blocked_weight: at.u64(offset_of!(prof_wait, blocked_weight)),
             no_cpu_weight: at.u64(offset_of!(prof_wait, no_cpu_weight)),
+            account: Account {
+                on_cpu_ns: at.u64(offset_of!(prof_wait, on_cpu_ns)),
+                no_cpu_ns: at.u64(offset_of!(prof_wait, no_cpu_ns)),
+                blocked_ns: at.u64(offset_of!(prof_wait, blocked_ns)),
+            },
         };
         let mut sample = SampleEvent::decode(&bytes[WAIT_BYTES..])?;
         sample.wait = Some(Box::new(wait));

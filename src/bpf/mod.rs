@@ -15,4 +15,4 @@ pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
 pub(crate) use fields::DecodeError;
 pub use layout::*;
 pub(crate) use ring::Ring;
-pub(crate) use wait_event::{Doing, OpenWait, ThreadTimeEvent, WaitKind, WatchedThreadEvent};
+pub(crate) use wait_event::{Account, Doing, OpenWait, ThreadTimeEvent, WaitKind, WatchedThreadEvent};

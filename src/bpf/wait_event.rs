@@ -24,6 +24,14 @@ pub(crate) const WAIT_BYTES: usize = size_of::<prof_wait>();
 /// Reasons that short waits are summed up by.
 pub(crate) const REASONS: usize = number::PROF_REASONS as usize;
 
+/// Where the time of a thread went so far, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Account {
+    pub(crate) on_cpu_ns: u64,
+    pub(crate) no_cpu_ns: u64,
+    pub(crate) blocked_ns: u64,
+}
+
 /// The time of one thread, when it or the recording has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ThreadTimeEvent {
@@ -132,7 +140,7 @@ impl WatchedThreadEvent {
 }
 
 const _: () = {
-    assert!(WAIT_BYTES == 72);
+    assert!(WAIT_BYTES == 96);
     assert!(offset_of!(prof_watched, time) == 0);
     assert!(WATCHED_BYTES == size_of::<prof_thread_time>() + 24);
     assert!(size_of::<prof_thread_time>() == 80 + 16 * REASONS);

@@ -344,7 +344,11 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
     let cpus = u64::from(last.meta.cpus);
     let most_ns = books.on_cpu_ns / 50 + 2_000_000 + stolen_ns + gap_ns / 2 * cpus;
     let choosing_ns = sum(|time| time.switches) * CHOOSING_NS;
-    let said = format!("on CPU {on_cpu_ns} ns, {books:?} by the kernel, read every {gap_ns} ns at most");
+    let said = format!(
+        "on CPU {on_cpu_ns} ns of {until_ns} each, {books:?} by the kernel, read every {gap_ns} ns at most; \
+         {stolen_ns} ns stolen, {choosing_ns} ns to choose threads, {:?}",
+        last.counters
+    );
     assert!(on_cpu_ns.abs_diff(books.on_cpu_ns) <= most_ns + choosing_ns, "{said}");
     // What is saved says the same.
     let folder = tempfile::tempdir().expect("a temporary folder can be made");

@@ -43,7 +43,7 @@ _Static_assert(sizeof(struct prof_rescue) == 56 + 8 * PROF_REGISTERS + PROF_LARG
 	       "as in src/bpf/event.rs");
 _Static_assert(sizeof(struct prof_stack_copy) == 64 + 8 * PROF_REGISTERS + PROF_STACK_COPY_BYTES,
 	       "as in src/bpf/event.rs");
-_Static_assert(sizeof(struct prof_wait) == 72, "as in src/bpf/wait_event.rs");
+_Static_assert(sizeof(struct prof_wait) == 96, "as in src/bpf/wait_event.rs");
 _Static_assert(sizeof(struct prof_thread_time) == 80 + 16 * PROF_REASONS,
 	       "as in src/bpf/wait_event.rs");
 _Static_assert(sizeof(struct prof_watched) == sizeof(struct prof_thread_time) + 24,

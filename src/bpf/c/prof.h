@@ -373,6 +373,11 @@ struct prof_wait {
 	 * when it was left out itself. */
 	__u64 blocked_weight;
 	__u64 no_cpu_weight;
+	/* The thread's account at end_ns, of PROF_WAIT_ENDED: where its time went so far, waits of
+	 * which nothing is sent included. */
+	__u64 on_cpu_ns;
+	__u64 no_cpu_ns;
+	__u64 blocked_ns;
 	__u8 other_comm[PROF_COMM_BYTES];
 };
 

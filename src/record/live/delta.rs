@@ -8,8 +8,9 @@ use crate::record::collect::table_reset::MostRows;
 use crate::record::modules::{FileId, ModuleFile};
 use crate::record::names::symbolize::{Addresses, Named, UserFrames, kernel_location, locations_of};
 use crate::record::session::Session;
-use crate::record::waits::living::Living;
+use crate::record::waits::living::{Living, WaitEnd};
 use crate::symbols::{PerfMapSource, ResolvedLocation};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ pub(super) struct Delta {
     pub(crate) open_waits: Vec<Sample>,
     /// The threads that live, if they were looked at.
     pub(crate) living: Option<Vec<Living>>,
+    /// The last end of a wait of each thread, by thread id, also where its row is to come.
+    pub(crate) wait_ends: FxHashMap<u32, WaitEnd>,
     /// Times of threads that have ended.
     pub(crate) thread_times: Vec<ThreadTime>,
     /// Names that are known at once.
@@ -65,7 +68,8 @@ impl Cursor {
     /// Takes what is new out of `session`. Begins again with its rows if they are many, or if that is asked for.
     pub(super) fn take(&mut self, session: &mut Session<'_>, reset: bool) -> anyhow::Result<Delta> {
         let open_waits = session.collector.open_waits();
-        let mut delta = Delta { open_waits, living: session.collector.take_living(), ..Delta::default() };
+        let (living, wait_ends) = (session.collector.take_living(), session.collector.take_ends());
+        let mut delta = Delta { open_waits, living, wait_ends, ..Delta::default() };
         if reset || session.collector.has_many_rows(MOST_ROWS) {
             // What is there is handed over first: its numbers are the old ones.
             delta.samples = take_samples(&mut session.collector);

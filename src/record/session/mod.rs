@@ -267,6 +267,9 @@ impl<'obj> Session<'obj> {
             self.rescues.insert((rescue.time_ns, rescue.cpu), rescue);
         }
         self.collector.read_dumps(known_until_ns);
+        if self.waits.is_some_and(|waits| waits.is_watched) {
+            samples.iter().for_each(|sample| self.collector.note_end(sample));
+        }
         let mut ready = std::mem::take(&mut self.deferred);
         ready.extend(samples);
         ready.sort_by_key(|sample| (sample.time_ns, sample.cpu));

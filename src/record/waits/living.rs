@@ -1,6 +1,6 @@
 //! Threads that live while a recording is watched.
 
-use crate::bpf::Doing;
+use crate::bpf::{Account, Doing};
 use crate::profile::ThreadTime;
 
 /// The account of a thread that lives.
@@ -10,4 +10,14 @@ pub(crate) struct Living {
     pub(crate) time: ThreadTime,
     /// What it does at the end of that.
     pub(crate) doing: Doing,
+}
+
+/// What is known of a thread since the end of a wait, which is known before the wait has its row: for that it may lack its stack
+/// or its waker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WaitEnd {
+    /// When it came on a CPU, since the recorder's start, ns.
+    pub(crate) end_ns: u64,
+    /// Its account at that time.
+    pub(crate) account: Account,
 }

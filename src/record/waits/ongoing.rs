@@ -1,11 +1,12 @@
 //! Waits that are not over, of a recording that is watched: what is known of them, and rows of the profile as if they ended
 //! with the last look at them. The recording itself gets each wait when it ends.
 
-use super::living::Living;
+use super::living::{Living, WaitEnd};
 use super::open::{Found, OpenStack};
-use crate::bpf::{ThreadTimeEvent, WatchedThreadEvent};
+use crate::bpf::{SampleEvent, ThreadTimeEvent, WaitKind, WatchedThreadEvent};
 use crate::profile::{Outcome, Reason, Sample, Wait, Waker};
 use crate::record::collect::collector::Collector;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 impl Collector {
@@ -30,6 +31,22 @@ impl Collector {
     /// The threads that the last look has found, unless they were taken.
     pub(crate) fn take_living(&mut self) -> Option<Vec<Living>> {
         self.waits.as_mut()?.living.take()
+    }
+
+    /// A record has come, and may have to wait for others: what it says of its thread's account is known now.
+    pub(crate) fn note_end(&mut self, sample: &SampleEvent) {
+        let Some(wait) = sample.wait.as_ref().filter(|wait| wait.kind == WaitKind::Ended) else { return };
+        let end_ns = wait.end_ns.saturating_sub(self.start_ns);
+        let Some(waits) = self.waits.as_mut() else { return };
+        let last = waits.ends.entry(sample.tid).or_insert(WaitEnd { end_ns, account: wait.account });
+        if last.end_ns <= end_ns {
+            *last = WaitEnd { end_ns, account: wait.account };
+        }
+    }
+
+    /// The last end of a wait of each thread, by thread id, since this was asked for.
+    pub(crate) fn take_ends(&mut self) -> FxHashMap<u32, WaitEnd> {
+        self.waits.as_mut().map(|waits| std::mem::take(&mut waits.ends)).unwrap_or_default()
     }
 
     /// The waits that are not over, as if they ended when they were last looked at.

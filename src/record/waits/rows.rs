@@ -11,7 +11,7 @@ use crate::profile::{
     counter,
 };
 use crate::record::collect::collector::Collector;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Bytes of records that are held back for others which are late, at most.
 const MAX_HELD_BYTES: usize = 32 << 20;
@@ -70,6 +70,7 @@ impl Collector {
             held_bytes: 0,
             open: OpenWaits::default(),
             living: None,
+            ends: FxHashMap::default(),
         });
     }
 
@@ -250,7 +251,7 @@ impl Collector {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::{Doing, OpenWait, WatchedThreadEvent};
+    use crate::bpf::{Account, Doing, OpenWait, WatchedThreadEvent};
     use crate::profile::{Meta, OUTSIDE, Profile};
     use crate::record::collect::kernel_frames::KernelFrames;
     use crate::record::modules::ModuleFiles;
@@ -277,6 +278,7 @@ mod tests {
             end_ns: 3000,
             blocked_weight: 1000,
             no_cpu_weight: 0,
+            account: Account::default(),
         };
         SampleEvent {
             time_ns: 1000,

@@ -1,11 +1,11 @@
 //! What a recording knows of its waits.
 
-use super::living::Living;
+use super::living::{Living, WaitEnd};
 use super::open::OpenWaits;
 use super::unmatched::Pending;
 use crate::bpf::{RescueEvent, SampleEvent, WaitEvent, WaitKind};
 use crate::profile::{EventId, Outcome, Reason, StackId, WakerKind};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What is known of the waits so far.
 #[derive(Debug)]
@@ -24,6 +24,8 @@ pub(crate) struct Waits {
     pub(crate) open: OpenWaits,
     /// Threads that the last look has found, of a recording that is watched.
     pub(crate) living: Option<Vec<Living>>,
+    /// The last end of a wait of each thread, by thread id, since these were taken; of a recording that is watched.
+    pub(super) ends: FxHashMap<u32, WaitEnd>,
 }
 
 /// What is known of who ended a wait.

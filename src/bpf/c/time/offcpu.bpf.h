@@ -429,6 +429,9 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 	wait->end_ns = now;
 	wait->blocked_weight = blocked_weight;
 	wait->no_cpu_weight = no_cpu_weight;
+	wait->on_cpu_ns = state->on_cpu_ns;
+	wait->no_cpu_ns = state->no_cpu_ns;
+	wait->blocked_ns = state->blocked_ns;
 	wait->reason = reason;
 	wait->waker = state->waker;
 	wait->other_tid = state->waker_tid;

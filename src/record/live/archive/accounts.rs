@@ -1,9 +1,9 @@
 //! Where the time of threads went that still live: their accounts as the kernel side has them, looked at together, and
 //! brought up to what was seen of them since.
 
-use crate::bpf::Doing;
-use crate::profile::{Profile, Reason, Sample, TaskId, ThreadTime};
-use crate::record::waits::living::Living;
+use crate::bpf::{Account, Doing};
+use crate::profile::{Profile, Sample, TaskId, ThreadTime};
+use crate::record::waits::living::{Living, WaitEnd};
 use rustc_hash::FxHashMap;
 
 /// The accounts of all threads that live. Times are since the recorder's start.
@@ -26,13 +26,24 @@ impl Accounts {
         }
     }
 
-    /// What has come since the last look: no account is behind what was seen of its thread.
-    pub(crate) fn follow(&mut self, samples: &mut [Sample], profile: &Profile) {
-        samples.sort_by_key(end_ns);
-        for sample in samples {
+    /// What has come since the last look, the last ends of waits and samples of running threads: no account is behind what was
+    /// seen of its thread.
+    pub(crate) fn follow(
+        &mut self,
+        ends: &FxHashMap<u32, WaitEnd>,
+        running: &mut [Sample],
+        profile: &Profile,
+    ) {
+        for (tid, end) in ends {
+            if let Some(living) = self.living.get_mut(tid) {
+                living.came_on_cpu(end);
+            }
+        }
+        running.sort_by_key(|sample| sample.time_ns);
+        for sample in running {
             let tid = profile.tables.task(sample.task).tid;
             if let Some(living) = self.living.get_mut(&tid) {
-                living.follow(sample);
+                living.ran(sample.time_ns);
             }
         }
     }
@@ -111,6 +122,8 @@ impl Accounts {
         let before = self.before.get(&(tid, time.from_ns))?;
         let on_cpu_ns = time.on_cpu_ns.saturating_sub(before.on_cpu_ns).min(life_ns);
         let no_cpu_ns = time.no_cpu_ns.saturating_sub(before.no_cpu_ns).min(life_ns - on_cpu_ns);
+        let blocked_ns =
+            time.blocked_ns.saturating_sub(before.blocked_ns).min(life_ns - on_cpu_ns - no_cpu_ns);
         let mut short_waits = time.short_waits.clone();
         for short in &mut short_waits {
             if let Some(before) = before.short_waits.iter().find(|before| before.reason == short.reason) {
@@ -122,17 +135,12 @@ impl Accounts {
         Some(shift(ThreadTime {
             on_cpu_ns,
             no_cpu_ns,
-            blocked_ns: life_ns - on_cpu_ns - no_cpu_ns,
+            blocked_ns,
             switches: time.switches.saturating_sub(before.switches),
             short_waits,
             ..time
         }))
     }
-}
-
-/// When a sample or wait was over, ns.
-fn end_ns(sample: &Sample) -> u64 {
-    sample.time_ns.saturating_add(sample.wait.map_or(0, |wait| wait.duration_ns))
 }
 
 impl Living {
@@ -148,29 +156,37 @@ impl Living {
         time.to_ns = time.to_ns.max(now_ns);
     }
 
-    /// A sample or wait of it has come. What is between waits is running.
-    fn follow(&mut self, sample: &Sample) {
+    /// A wait of it is over. Its account then has what lies between, also waits of which nothing is sent.
+    fn came_on_cpu(&mut self, end: &WaitEnd) {
+        let (time, Account { on_cpu_ns, no_cpu_ns, blocked_ns }) = (&mut self.time, end.account);
+        let known_ns = on_cpu_ns.saturating_add(no_cpu_ns).saturating_add(blocked_ns);
+        // Another thread may have its number by now.
+        let is_its_own = end.end_ns.checked_sub(time.from_ns).is_some_and(|life_ns| known_ns <= life_ns);
+        if end.end_ns > time.to_ns && is_its_own {
+            (time.on_cpu_ns, time.no_cpu_ns, time.blocked_ns) = (on_cpu_ns, no_cpu_ns, blocked_ns);
+            time.to_ns = end.end_ns;
+            self.doing = Doing::Running;
+        }
+    }
+
+    /// A sample of it running has come. If it waited when it was heard of last, it is not known when it came on a CPU: nothing
+    /// was sent of the end of that wait.
+    fn ran(&mut self, time_ns: u64) {
         let time = &mut self.time;
-        if end_ns(sample) <= time.to_ns {
-            return;
+        if time_ns > time.to_ns {
+            if self.doing == Doing::Running {
+                time.on_cpu_ns += time_ns - time.to_ns;
+            }
+            time.to_ns = time_ns;
+            self.doing = Doing::Running;
         }
-        let start_ns = sample.time_ns.max(time.to_ns);
-        time.on_cpu_ns += start_ns - time.to_ns;
-        let part_ns = end_ns(sample) - start_ns;
-        match sample.wait.map(|wait| wait.reason) {
-            None => {}
-            Some(Reason::NoCpu) => time.no_cpu_ns += part_ns,
-            Some(_) => time.blocked_ns += part_ns,
-        }
-        time.to_ns = end_ns(sample);
-        self.doing = Doing::Running;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Meta, ShortWaits, Task, Wait};
+    use crate::profile::{Meta, Reason, ShortWaits, Task};
 
     /// A profile with thread 7.
     fn profile() -> Profile {
@@ -184,10 +200,14 @@ mod tests {
         ThreadTime { task, from_ns, to_ns, on_cpu_ns, no_cpu_ns, blocked_ns, ..ThreadTime::default() }
     }
 
-    fn wait(from_ns: u64, to_ns: u64, reason: Reason) -> Sample {
-        let duration_ns = to_ns - from_ns;
-        let wait = Some(Wait { duration_ns, reason, ..Wait::default() });
-        Sample { time_ns: from_ns, wait, weight: duration_ns, ..Sample::default() }
+    fn running(time_ns: u64) -> Sample {
+        Sample { time_ns, ..Sample::default() }
+    }
+
+    /// The end of a wait of thread 7.
+    fn end(end_ns: u64, [on_cpu_ns, no_cpu_ns, blocked_ns]: [u64; 3]) -> FxHashMap<u32, WaitEnd> {
+        let account = Account { on_cpu_ns, no_cpu_ns, blocked_ns };
+        [(7, WaitEnd { end_ns, account })].into_iter().collect()
     }
 
     fn living(time: ThreadTime, doing: Doing) -> Vec<Living> {
@@ -211,17 +231,12 @@ mod tests {
     fn an_account_is_never_behind_the_samples_and_waits_of_its_thread() {
         let (mut accounts, profile) = (Accounts::default(), profile());
         accounts.look(living(time(0, 1_000, [400, 100, 500]), Doing::Running), &profile);
-        let running = Sample { time_ns: 2_500, ..Sample::default() };
-        let mut news = [
-            running,
-            wait(1_500, 2_000, Reason::Lock),
-            wait(2_000, 2_100, Reason::NoCpu),
-            // These the account has.
-            wait(300, 800, Reason::Lock),
-            Sample { time_ns: 900, ..Sample::default() },
-        ];
-        accounts.follow(&mut news, &profile);
+        // The account has the first.
+        let mut samples = [running(2_500), running(900), running(1_200)];
+        accounts.follow(&end(2_100, [900, 200, 1_000]), &mut samples, &profile);
         assert_eq!(parts(&accounts), [[0, 2_500, 1_300, 200, 1_000]]);
+        accounts.follow(&end(2_100, [900, 200, 1_000]), &mut [], &profile);
+        assert_eq!(parts(&accounts), [[0, 2_500, 1_300, 200, 1_000]], "that was known");
         // The next look knows better.
         accounts.look(living(time(0, 3_000, [1_700, 250, 1_050]), Doing::Blocked), &profile);
         assert_eq!(parts(&accounts), [[0, 3_000, 1_700, 250, 1_050]]);
@@ -246,8 +261,32 @@ mod tests {
     fn a_wait_of_which_the_account_has_a_part_counts_once() {
         let (mut accounts, profile) = (Accounts::default(), profile());
         accounts.look(living(time(0, 1_000, [400, 0, 600]), Doing::Blocked), &profile);
-        accounts.follow(&mut [wait(400, 1_700, Reason::Sleep)], &profile);
+        accounts.follow(&end(1_700, [400, 0, 1_300]), &mut [], &profile);
         assert_eq!(parts(&accounts), [[0, 1_700, 400, 0, 1_300]]);
+    }
+
+    /// By lot, for its shortness, or since it was lost: 0.9 s of running too much had been shown on a crowded machine.
+    #[test]
+    fn a_wait_whose_end_was_not_sent_is_not_taken_for_running() {
+        let (mut accounts, profile) = (Accounts::default(), profile());
+        let known = |accounts: &Accounts| {
+            let time = accounts.times(0).remove(0);
+            [time.to_ns, time.on_cpu_ns, time.no_cpu_ns, time.blocked_ns]
+        };
+        accounts.look(living(time(0, 1_000, [400, 0, 600]), Doing::Blocked), &profile);
+        accounts.follow(&FxHashMap::default(), &mut [running(5_000), running(5_100)], &profile);
+        assert_eq!(known(&accounts), [5_100, 500, 0, 600]);
+        // The end of the next wait says it all.
+        accounts.follow(&end(7_000, [1_000, 500, 5_500]), &mut [], &profile);
+        assert_eq!(known(&accounts), [7_000, 1_000, 500, 5_500]);
+    }
+
+    #[test]
+    fn the_end_of_a_wait_of_a_thread_that_had_the_number_before_is_not_followed() {
+        let (mut accounts, profile) = (Accounts::default(), profile());
+        accounts.look(living(time(1_000, 1_500, [400, 0, 100]), Doing::Running), &profile);
+        accounts.follow(&end(1_600, [1_000, 0, 600]), &mut [], &profile);
+        assert_eq!(parts(&accounts), [[1_000, 1_500, 400, 0, 100]]);
     }
 
     #[test]

@@ -194,12 +194,14 @@ impl Archive {
             self.has_news |= !samples.is_empty();
             for sample in samples {
                 let sample = self.numbered(sample);
-                seen.push(sample);
+                if sample.wait.is_none() {
+                    seen.push(sample);
+                }
                 self.add_sample(EventId(event as u32), sample);
             }
         }
         if self.is_looked_at() {
-            self.accounts.follow(&mut seen, &self.profile);
+            self.accounts.follow(&delta.wait_ends, &mut seen, &self.profile);
         }
         if has_looked {
             self.accounts.settle();
