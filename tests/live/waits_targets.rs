@@ -63,7 +63,8 @@ fn threads_that_run_until_the_end_of_their_process_are_accounted_for() {
         let waits = Waits::read(&recording.file());
         waits.assert_totals();
         let times = &waits.profile.thread_times;
-        assert_eq!(times.iter().filter(|time| time.has_ended).count(), 4, "{times:#?}");
+        let ended = times.iter().filter(|time| time.has_ended).count();
+        assert_eq!(ended, 4, "{times:#?}, {:?}, {:?}", waits.profile.counters, waits.profile.end);
     }
 }
 
