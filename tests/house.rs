@@ -19,7 +19,7 @@ use syn::visit::{self, Visit};
 const MOST_FILES: usize = 14;
 
 /// Items that tests and benches see. The fewer, the more of the program can be changed without a look at them.
-const MOST_PUBLIC: usize = 293;
+const MOST_PUBLIC: usize = 292;
 
 /// Type names that mean different things in different rooms.
 const MOST_DOUBLED: usize = 8;
@@ -228,7 +228,7 @@ fn no_folder_has_too_many_files() {
 }
 
 #[test]
-fn long_functions_are_few() {
+fn no_function_is_long() {
     let known = files();
     let mentions = mentions(&known);
     let all = || {
@@ -240,7 +240,7 @@ fn long_functions_are_few() {
     for (file, (name, lines)) in &long {
         println!("  {lines} lines  {name}  {file}");
     }
-    assert!(long.len() * 100 <= all().count(), "more than one function in a hundred is long: {long:?}");
+    assert!(long.is_empty(), "functions of more than 60 lines: {long:?}");
 }
 
 #[test]

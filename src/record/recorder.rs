@@ -54,19 +54,12 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let destination =
         Destination::check(&options.output, |path| output::expand(path, pid, &found.name, &time))?;
     let mut signals = SignalRelay::install()?;
-    let mut console =
-        Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
-    for notice in &destination.notices {
-        console.say(&format!("note: {}", crate::base::safe_text::message(notice)));
-    }
+    let mut console = console(options, &destination);
     if !options.verbose {
         libbpf_rs::set_print(None);
     }
 
-    let mut child = match (&options.target, &options.timer) {
-        (Target::Launch(command), _) | (_, Some(command)) => Some(Child::spawn_stopped(command)?),
-        _ => None,
-    };
+    let mut child = spawn(options)?;
     privilege::keep_attaching()?;
     start_pool();
     let launched = matches!(options.target, Target::Launch(_)).then_some(()).and(child.as_ref());
@@ -94,19 +87,11 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let placed = match started {
         Ok(placed) => placed,
         Err(error) => {
-            return match child.filter(|child| has_launched && child.is_released()) {
-                Some(mut child) => {
-                    console.error(&error);
-                    Ok(signals.wait_for(&mut child))
-                }
-                None => Err(error),
-            };
+            let child = child.filter(|child| has_launched && child.is_released());
+            return without_recording(child, signals, console, error);
         }
     };
-    if let (Some(why), Some(path)) = (&placed.misplaced, &placed.path) {
-        let note = format!("note: {why}: this recording goes to `{}`", path.display());
-        console.say(&crate::base::safe_text::message(&note));
-    }
+    say_misplaced(&mut console, &placed);
     let mut recording = FileRecording {
         session,
         options,
@@ -120,6 +105,44 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     };
     let result = recording.until_its_end(&mut writer);
     recording.finish(writer, result)
+}
+
+/// Starts the command that is recorded or that says how long, which waits to be released.
+fn spawn(options: &RecordOptions) -> anyhow::Result<Option<Child>> {
+    match (&options.target, &options.timer) {
+        (Target::Launch(command), _) | (_, Some(command)) => Child::spawn_stopped(command).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// The recording could not begin: a command that runs by now goes on to its end, and its status counts.
+fn without_recording(
+    child: Option<Child>,
+    mut signals: SignalRelay,
+    mut console: Console,
+    error: anyhow::Error,
+) -> anyhow::Result<u8> {
+    let Some(mut child) = child else { return Err(error) };
+    console.error(&error);
+    Ok(signals.wait_for(&mut child))
+}
+
+/// Where people are told what happens, with what is to be said of the file.
+fn console(options: &RecordOptions, destination: &Destination) -> Console {
+    let mut console =
+        Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
+    for notice in &destination.notices {
+        console.say(&format!("note: {}", crate::base::safe_text::message(notice)));
+    }
+    console
+}
+
+/// Says that the recording goes elsewhere, and why.
+fn say_misplaced(console: &mut Console, placed: &Placed) {
+    if let (Some(why), Some(path)) = (&placed.misplaced, &placed.path) {
+        let note = format!("note: {why}: this recording goes to `{}`", path.display());
+        console.say(&crate::base::safe_text::message(&note));
+    }
 }
 
 /// Lets the command run; a recording of one that cannot be executed has no file.

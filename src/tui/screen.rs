@@ -135,13 +135,7 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
     let lost = percent(quality.lost, quality.lost.saturating_add(quality.samples));
     let mut event = picture.event.title.clone();
     event.push_str(&picture.event.rate);
-    // Without the line of tabs, this one says which view it is.
-    let has_tabs = context.areas().is_some_and(|areas| areas.tabs.is_some());
-    let heading = if has_tabs {
-        " prof ".to_owned()
-    } else {
-        format!(" {} {} ", context.tab.digit(), context.tab.name())
-    };
+    let heading = heading(context);
     // Of a file it matters most how far to trust it, of a recording that goes on what that costs.
     let is_live = context.live.is_some();
     let trust = |is_flawless: bool| match (is_flawless, is_live) {
@@ -182,15 +176,29 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
     let short = target.split(" (").next().unwrap_or(&target);
     let texts = [(&*target, false, true), (&*target, true, true), (short, true, true), (short, true, false)];
     let texts = texts.map(|(target, is_short, has_rate)| parts(target, is_short, has_rate));
+    let line = fitting(best_of(&texts, room), "  ", room);
+    let line = theme.fit(&line, columns.saturating_sub(heading.len() + notes.width()));
+    both_ends(vec![Span::styled(heading, theme.heading()), Span::raw(line)], notes, columns)
+}
+
+/// Without the line of tabs, the header says which view it is.
+fn heading(context: &Context) -> String {
+    match context.areas().is_some_and(|areas| areas.tabs.is_some()) {
+        true => " prof ".to_owned(),
+        false => format!(" {} {} ", context.tab.digit(), context.tab.name()),
+    }
+}
+
+/// The first of `texts` of which most parts fit into `room` columns; a part has its rank and its words, and those of the
+/// highest ranks are left out first.
+fn best_of(texts: &[[(u8, String); 7]; 4], room: usize) -> &[(u8, String)] {
     let fits = |parts: &[(u8, String)], most: u8| {
         let kept = parts.iter().filter(|(rank, text)| *rank <= most && !text.is_empty());
         safe_text::width(&kept.map(|(_, text)| &**text).collect::<Vec<_>>().join("  ")) < room
     };
     let found =
         [5, 4, 3, 2, 1].into_iter().find_map(|most| texts.iter().find(|parts| fits(&parts[..], most)));
-    let line = fitting(found.unwrap_or(&texts[texts.len() - 1]), "  ", room);
-    let line = theme.fit(&line, columns.saturating_sub(heading.len() + notes.width()));
-    both_ends(vec![Span::styled(heading, theme.heading()), Span::raw(line)], notes, columns)
+    found.unwrap_or(&texts[texts.len() - 1])
 }
 
 fn live_words(context: &Context) -> Option<String> {

@@ -17,7 +17,7 @@ use crate::bpf::{
 };
 use crate::profile::{
     EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind,
-    OUTSIDE, Outcome, Profile, Sample, StackId, Task, TaskId, counter,
+    OUTSIDE, Outcome, Profile, Sample, StackId, Tables, Task, TaskId, counter,
 };
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dumps::JitDumps;
@@ -415,15 +415,7 @@ impl Collector {
         }
         let Some(&mapped) = process.find(lookup, sample.time_ns) else {
             let is_known = is_vsyscall(lookup);
-            let path = tables.intern_string(if is_known { "[vsyscall]" } else { "[unknown]" });
-            let module = tables.intern_module(Module {
-                path,
-                kind: ModuleKind::Unknown,
-                instance: sample.tgid,
-                ..Module::default()
-            });
-            let address = if is_known { address & 0xfff } else { address };
-            return (tables.intern_frame(Frame { module, address, flags }), is_known);
+            return (unmapped_frame(tables, sample.tgid, is_known, address, flags), is_known);
         };
         let is_generated = self.files.is_generated(mapped.file);
         // Names of generated code are by its addresses.
@@ -438,12 +430,7 @@ impl Collector {
         let frame = Frame { module, address, flags };
         self.files.hit(mapped.file, sample.time_ns);
         if is_generated {
-            if process.perf_map.is_none() {
-                process.perf_map = PerfMapSource::of(sample.tgid).ok().map(Arc::new);
-                let is_java = |mapping: &Mapped| self.files.get(mapping.file).path.ends_with("/libjvm.so");
-                process.lacks_frame_pointers = process.mappings().iter().any(is_java)
-                    && self.files.java_lacks_frame_pointers(sample.tgid);
-            }
+            note_generated_code(process, sample.tgid, &mut self.files);
             if let Some(frame) = self.dumped_frame(sample, lookup, frame) {
                 // What is there may be other code the next time.
                 return (frame, true);
@@ -558,6 +545,31 @@ fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
 fn callee_of(user: &[u64], index: usize, left_out: u32) -> Option<u64> {
     let is_behind_gap = index == LEAF_FRAMES && left_out > 0;
     index.checked_sub(1).filter(|_| !is_behind_gap).and_then(|callee| user.get(callee).copied())
+}
+
+/// A frame at an address where nothing is mapped that is known; `is_vsyscall`: the kernel's page of system calls.
+fn unmapped_frame(
+    tables: &mut Tables,
+    pid: u32,
+    is_vsyscall: bool,
+    address: u64,
+    flags: FrameFlags,
+) -> FrameId {
+    let path = tables.intern_string(if is_vsyscall { "[vsyscall]" } else { "[unknown]" });
+    let kind = ModuleKind::Unknown;
+    let module = tables.intern_module(Module { path, kind, instance: pid, ..Module::default() });
+    let address = if is_vsyscall { address & 0xfff } else { address };
+    tables.intern_frame(Frame { module, address, flags })
+}
+
+/// What there is to know of a process that runs generated code, the first time that it does.
+fn note_generated_code(process: &mut Process, pid: u32, files: &mut ModuleFiles) {
+    if process.perf_map.is_none() {
+        process.perf_map = PerfMapSource::of(pid).ok().map(Arc::new);
+        let is_java = |mapping: &Mapped| files.get(mapping.file).path.ends_with("/libjvm.so");
+        process.lacks_frame_pointers =
+            process.mappings().iter().any(is_java) && files.java_lacks_frame_pointers(pid);
+    }
 }
 
 #[cfg(test)]

@@ -52,45 +52,26 @@ impl<'obj> Session<'obj> {
         let began = Instant::now();
         let mut notices = found.notices.clone();
         notices.extend(memory_limit::notice());
-        if let Some(lack) = TypesLack::of_this_kernel() {
-            return Err(Failure::new(status::FAILED, format!("cannot load the samplers: {}", lack.why()))
-                .hint(lack.cure())
-                .into());
-        }
+        has_types()?;
         let cpus = online_cpus()?;
         let hz = effective_hz(options, &mut notices);
-        let AttachedEvents { samplers, counters, sidebands } =
-            AttachedEvents::open(options, found, &cpus, hz)?;
+        let events = AttachedEvents::open(options, found, &cpus, hz)?;
         let waits = wait_config(options, found, is_watched, &mut notices)?;
         let meta = meta(options, found, command, cpus.len(), hz);
         let mut collector = collector(options, meta, waits.is_some(), is_watched)?;
         read_target(&mut collector, options, found, &preload)?;
         let is_system_wide = collector.processes.is_system_wide;
-        let config = KernelConfig {
-            filter: options.target.filter(),
-            follow_children: options.children != Children::None,
-            follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
-            on_cpu: options.on_cpu(),
-            counters: options.counters().count(),
-            translation: Translation::of_self(),
-            waits,
-            row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
-            page_capacity: page_capacity(&collector.files),
-            table_budget_bytes: options.table_budget_bytes,
-            hz,
-            copy_every_stack: collector.copies.is_some(),
-            cpus,
-        };
+        let config = kernel_config(options, waits, &collector, cpus, hz);
         let (kernel, waits) = load(objects, config, options, found, &mut notices)?;
         if let Some(waits) = &waits {
             collector.add_waits(waits.describe());
         }
-        let drain = Drain::start(kernel.rings(sidebands)?, Arc::clone(&kernel.stopper))
+        let drain = Drain::start(kernel.rings(events.sidebands)?, Arc::clone(&kernel.stopper))
             .context("cannot start a thread that reads the ring buffers")?;
         let mut session = Session {
             kernel,
-            samplers,
-            counters,
+            samplers: events.samplers,
+            counters: events.counters,
             waits,
             drain,
             collector,
@@ -111,17 +92,64 @@ impl<'obj> Session<'obj> {
             last_closing_ns: 0,
             next_target_look_ns: 0,
             is_limit_reached: false,
-            parent: matches!(options.target, Target::Pids(_) | Target::Name(_))
-                .then(|| (found.name.clone(), found.pids.len() == 1))
-                .filter(|_| options.children != Children::None),
+            parent: parent(options, found),
             used_ns: (0, None),
         };
-        session.publish_roots()?;
-        let (patience, wanted) = table_patience(options, found, began.elapsed());
-        session.place_tables(patience, wanted);
-        // What was mapped while the tables were compiled.
-        session.take()?;
+        session.prepare(options, found, began)?;
         Ok(session)
+    }
+
+    /// Has the kernel side know the target and its tables.
+    fn prepare(
+        &mut self,
+        options: &RecordOptions,
+        found: &FoundTarget,
+        began: Instant,
+    ) -> anyhow::Result<()> {
+        self.publish_roots()?;
+        let (patience, wanted) = table_patience(options, found, began.elapsed());
+        self.place_tables(patience, wanted);
+        // What was mapped while the tables were compiled.
+        self.take()
+    }
+}
+
+/// Name of the target, and whether it is one process, if its children are recorded from now on.
+fn parent(options: &RecordOptions, found: &FoundTarget) -> Option<(String, bool)> {
+    let is_running = matches!(options.target, Target::Pids(_) | Target::Name(_));
+    let follows = is_running && options.children != Children::None;
+    follows.then(|| (found.name.clone(), found.pids.len() == 1))
+}
+
+/// Whether the kernel says what its own structures are like.
+fn has_types() -> Result<(), Failure> {
+    let Some(lack) = TypesLack::of_this_kernel() else { return Ok(()) };
+    let what = format!("cannot load the samplers: {}", lack.why());
+    Err(Failure::new(status::FAILED, what).hint(lack.cure()))
+}
+
+fn kernel_config(
+    options: &RecordOptions,
+    waits: Option<WaitConfig>,
+    collector: &Collector,
+    cpus: Vec<u32>,
+    hz: u32,
+) -> KernelConfig {
+    let is_system_wide = collector.processes.is_system_wide;
+    KernelConfig {
+        filter: options.target.filter(),
+        follow_children: options.children != Children::None,
+        follow_frame_pointers: options.call_graph != CallGraph::Dwarf,
+        on_cpu: options.on_cpu(),
+        counters: options.counters().count(),
+        translation: Translation::of_self(),
+        waits,
+        row_capacity: row_capacity(&collector.files, is_system_wide, options.table_budget_bytes),
+        page_capacity: page_capacity(&collector.files),
+        table_budget_bytes: options.table_budget_bytes,
+        hz,
+        copy_every_stack: collector.copies.is_some(),
+        cpus,
     }
 }
 

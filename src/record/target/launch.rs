@@ -111,34 +111,11 @@ impl Child {
             return Err(std::io::Error::last_os_error().into());
         }
         if pid == 0 {
-            // SAFETY: as above; the descriptors and pointers are valid, the program and its argument list
-            // NUL-terminated. `_exit` never returns.
+            // SAFETY: as above; the pointers are valid, the program and its argument list NUL-terminated.
             unsafe {
-                let mut byte = 0u8;
-                // From here on signals are the command's. What this process ignores of its own, it must not.
-                for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                    let action = match crate::record::session::signals::was_ignored(signal) {
-                        true => libc::SIG_IGN,
-                        false => libc::SIG_DFL,
-                    };
-                    libc::signal(signal, action);
-                }
-                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
-                libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
-                crate::record::environment::descriptors::restore_limit();
-                libc::close(gate_write.as_raw_fd());
-                if let Some(file) = standard_files {
-                    for standard in 0..=2 {
-                        libc::dup2(file.as_raw_fd(), standard);
-                    }
-                }
-                if libc::read(gate_read.as_raw_fd(), (&raw mut byte).cast(), 1) != 1 {
-                    libc::_exit(status::NOT_STARTED.into());
-                }
-                libc::execv(c_program.as_ptr(), pointers.as_ptr());
-                let error = *libc::__errno_location();
-                libc::write(failure_write.as_raw_fd(), (&raw const error).cast(), size_of_val(&error));
-                libc::_exit(status::CANNOT_EXECUTE.into());
+                let pipes = [&gate_read, &gate_write, &failure_write].map(|end| end.as_raw_fd());
+                let standard_files = standard_files.map(|file| file.as_raw_fd());
+                wait_and_execute(pipes, standard_files, c_program.as_ptr(), pointers.as_ptr())
             }
         }
         Ok(Child {
@@ -258,6 +235,48 @@ impl Drop for Child {
             // Never released: the closed gate ends it.
             self.wait();
         }
+    }
+}
+
+/// What the forked child does: it waits for its gate, and becomes the program.
+///
+/// # Safety
+///
+/// Between fork and exec only: calls async-signal-safe functions alone. `arguments` ends with a null pointer, and each of its
+/// strings and `program` with NUL.
+unsafe fn wait_and_execute(
+    [gate_read, gate_write, failure_write]: [libc::c_int; 3],
+    standard_files: Option<libc::c_int>,
+    program: *const libc::c_char,
+    arguments: *const *const libc::c_char,
+) -> ! {
+    let mut byte = 0u8;
+    // SAFETY: the descriptors are valid, and the pointers by the caller's word. `_exit` never returns.
+    unsafe {
+        // From here on signals are the command's. What this process ignores of its own, it must not.
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            let action = match crate::record::session::signals::was_ignored(signal) {
+                true => libc::SIG_IGN,
+                false => libc::SIG_DFL,
+            };
+            libc::signal(signal, action);
+        }
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+        crate::record::environment::descriptors::restore_limit();
+        libc::close(gate_write);
+        if let Some(file) = standard_files {
+            for standard in 0..=2 {
+                libc::dup2(file, standard);
+            }
+        }
+        if libc::read(gate_read, (&raw mut byte).cast(), 1) != 1 {
+            libc::_exit(status::NOT_STARTED.into());
+        }
+        libc::execv(program, arguments);
+        let error = *libc::__errno_location();
+        libc::write(failure_write, (&raw const error).cast(), size_of_val(&error));
+        libc::_exit(status::CANNOT_EXECUTE.into());
     }
 }
 

@@ -277,6 +277,34 @@ pub(crate) fn date_text(unix_ns: u64) -> String {
 pub(crate) fn render_text(recording: &Recording) -> String {
     let mut facts = InfoFacts::default();
     let profile = &recording.profile;
+    add_origin(&mut facts, recording);
+    let reason = ending::words(profile).unwrap_or_else(|| "no end record".to_owned());
+    facts.add("length", &format!("{} ({reason})", duration(profile.duration_ns())));
+    if let Some(end) = &profile.end {
+        facts.add("threads", &count(end.threads.into()));
+        facts.add("cost", &recording.cost_lines().join(", "));
+        let parts = [duration(end.cpu_ns), duration(end.bpf_ns)];
+        facts.add("", &format!("{} CPU in all, {} in BPF programs", parts[0], parts[1]));
+    }
+    add_file(&mut facts, recording);
+    for event in &profile.events {
+        add_event(&mut facts, recording, event);
+    }
+    if let Some(totals) = totals(recording) {
+        add_totals(&mut facts, &totals);
+    }
+    for (name, value) in profile.counters.iter().filter(|(_, value)| **value > 0) {
+        facts.add("counter", &format!("{name} {}", count(*value)));
+    }
+    add_modules(&mut facts, recording);
+    profile.notices().for_each(|notice| facts.add("NOTE", notice));
+    notes(recording).iter().for_each(|note| facts.add("NOTE", note));
+    facts.out
+}
+
+/// What was recorded, where, by what and how.
+fn add_origin(facts: &mut InfoFacts, recording: &Recording) {
+    let profile = &recording.profile;
     let meta = &profile.meta;
     facts.add("target", &meta.target);
     facts.add("command", &safe_text::shell_line(meta.command.iter().map(String::as_str)));
@@ -302,31 +330,21 @@ pub(crate) fn render_text(recording: &Recording) -> String {
     if meta.user_only {
         facts.add("", "without kernel frames (--user-only)");
     }
-    let reason = ending::words(profile).unwrap_or_else(|| "no end record".to_owned());
-    facts.add("length", &format!("{} ({reason})", duration(profile.duration_ns())));
-    if let Some(end) = &profile.end {
-        facts.add("threads", &count(end.threads.into()));
-        facts.add("cost", &recording.cost_lines().join(", "));
-        let parts = [duration(end.cpu_ns), duration(end.bpf_ns)];
-        facts.add("", &format!("{} CPU in all, {} in BPF programs", parts[0], parts[1]));
-    }
-    add_file(&mut facts, recording);
-    for event in &profile.events {
-        add_event(&mut facts, recording, event);
-    }
-    if let Some(totals) = totals(recording) {
-        facts.add("time", &text::totals_text(&totals, false));
-        let threads = counted(totals.threads.len() as u64, "thread");
-        let by = if totals.is_by_scheduler { "by the scheduler" } else { "by samples and waits" };
-        let missing = match totals.unaccounted_threads {
-            0 => String::new(),
-            missing => format!("; no account of {}", counted(missing, "thread")),
-        };
-        facts.add("", &format!("of {threads}, {by}{missing}"));
-    }
-    for (name, value) in profile.counters.iter().filter(|(_, value)| **value > 0) {
-        facts.add("counter", &format!("{name} {}", count(*value)));
-    }
+}
+
+/// Where the time of the threads went.
+fn add_totals(facts: &mut InfoFacts, totals: &Totals) {
+    facts.add("time", &text::totals_text(totals, false));
+    let threads = counted(totals.threads.len() as u64, "thread");
+    let by = if totals.is_by_scheduler { "by the scheduler" } else { "by samples and waits" };
+    let missing = match totals.unaccounted_threads {
+        0 => String::new(),
+        missing => format!("; no account of {}", counted(missing, "thread")),
+    };
+    facts.add("", &format!("of {threads}, {by}{missing}"));
+}
+
+fn add_modules(facts: &mut InfoFacts, recording: &Recording) {
     let modules = module_fields(recording);
     for module in modules.iter().take(MOST_MODULES) {
         let named = honest_percent_text(percent(module.named_frames, module.frames));
@@ -338,9 +356,6 @@ pub(crate) fn render_text(recording: &Recording) -> String {
         let more = count((modules.len() - MOST_MODULES) as u64);
         facts.add("", &format!("... {more} more modules (--json lists all)"));
     }
-    profile.notices().for_each(|notice| facts.add("NOTE", notice));
-    notes(recording).iter().for_each(|note| facts.add("NOTE", note));
-    facts.out
 }
 
 /// What is to be known of any of the events.

@@ -74,6 +74,15 @@ impl<'p> Selection<'p> {
             let of_functions = CommonOptions { grouping: Grouping::Function, filter, ..options.clone() };
             return Self::new(recording, shown, &of_functions)?.regrouped(options);
         }
+        Self::filtered(recording, shown, options)
+    }
+
+    /// The same, where the filters mean what the steps are.
+    fn filtered(
+        recording: &'p Recording,
+        shown: Shown<'p>,
+        options: &CommonOptions,
+    ) -> Result<Self, Failure> {
         let profile = &recording.profile;
         let sample_filter = SampleFilter::new(&options.filter, &profile.tables)?;
         let mut groups = groups_of(recording, &shown, &sample_filter);

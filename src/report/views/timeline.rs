@@ -121,18 +121,11 @@ impl Timeline {
         let no_time = Spread::new(buckets, bucket_ns).since(start_ns, start_ns);
         let mut rows = TimelineRows::new(profile, &passing, is_split, no_time);
         let mut heat = HeatMap::spread(start_ns, duration_ns);
-        let is_shown = |event: &Event| shown.events().any(|other| std::ptr::eq(other, event));
-        let time = Shown::time_of(profile);
-        // Rows are of time, whatever is shown.
-        let others = shown.events().filter(|event| !time.events().any(|other| std::ptr::eq(other, *event)));
-        for (event, is_time) in
-            time.events().map(|event| (event, true)).chain(others.map(|event| (event, false)))
-        {
-            let is_hot = is_shown(event);
-            let (empty, no_heat) = (rows.empty(), HeatMap::spread(start_ns, duration_ns));
+        for (event, is_time, is_hot) in events_of(profile, &shown) {
+            let empty = (rows.empty(), HeatMap::spread(start_ns, duration_ns));
             let parts: Vec<(TimelineRows, Spread)> = (parts_of(event).into_par_iter())
                 .map(|part| {
-                    let (mut rows, mut heat) = (empty.clone(), no_heat.clone());
+                    let (mut rows, mut heat) = empty.clone();
                     for sample in part.map(|row| event.sample(row)) {
                         if is_time && passing.filter.keeps_task(sample.task) {
                             rows.note_alive(&sample);
@@ -144,8 +137,7 @@ impl Timeline {
                             rows.add(&sample, rollup);
                         }
                         if is_hot {
-                            let (from_ns, to_ns) = interval(&sample);
-                            rollup.spread(&mut heat, from_ns, to_ns - from_ns, sample.weight);
+                            add_heat(&mut heat, &sample, rollup);
                         }
                     }
                     (rows, heat)
@@ -160,6 +152,19 @@ impl Timeline {
         rows.add_lives(profile, rollup);
         Ok(Timeline { start_ns, duration_ns, bucket_ns, rows: rows.finish(profile), heat })
     }
+}
+
+/// The events that a timeline is of, whether each is of time, and whether it is shown. Rows are of time, whatever is shown.
+fn events_of<'p>(profile: &'p Profile, shown: &Shown<'p>) -> Vec<(&'p Event, bool, bool)> {
+    let is_of = |of: &Shown<'p>, event| of.events().any(|other| std::ptr::eq(other, event));
+    let time = Shown::time_of(profile);
+    let others = shown.events().filter(|event| !is_of(&time, *event)).map(|event| (event, false, true));
+    time.events().map(|event| (event, true, is_of(shown, event))).chain(others).collect()
+}
+
+fn add_heat(heat: &mut Spread, sample: &Sample, rollup: &RollupTime) {
+    let (from_ns, to_ns) = interval(sample);
+    rollup.spread(heat, from_ns, to_ns - from_ns, sample.weight);
 }
 
 /// From when to when a sample or wait is: of a sample the moment, of several in one the step of time that they are in.

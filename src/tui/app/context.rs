@@ -128,7 +128,7 @@ pub struct Context {
 
 impl Context {
     /// The state at the start; the first picture is on its way.
-    pub fn new(query: Query, size: Size) -> Self {
+    pub(crate) fn new(query: Query, size: Size) -> Self {
         let names = match query.common.names {
             Some(NameStyle::Full | NameStyle::Raw) => NameDetail::Full,
             Some(NameStyle::Short) | None => NameDetail::Short,

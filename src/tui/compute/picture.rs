@@ -137,19 +137,10 @@ impl Picture {
                 (tree, FunctionTable::new(selection, query.sort))
             },
             || {
-                let rows = match &totals {
-                    Some(totals) => thread_rows_with_times(selection, totals, query.each_thread),
-                    None => thread_rows(selection, query.each_thread),
-                };
-                let mut notes = recording.notes(selection, &options);
-                if is_partly_rolled_up(recording, options.filter.time) {
-                    notes.extend(recording.rollup_time().note(duration_ns));
-                }
-                (rows, notes)
+                let rows = rows_of_threads(selection, totals.as_ref(), query.each_thread);
+                (rows, notes(recording, selection, &options))
             },
         );
-        let shown = &selection.shown;
-        let event = EventTitle::of(shown, &recording.profile.meta);
         let samples_at = (query.samples_at.as_ref())
             .map(|asked| SamplesAt::new(recording, &samples_options(asked, &options), MOST_BEHIND));
         Ok(Picture {
@@ -158,7 +149,7 @@ impl Picture {
             samples_at: samples_at.transpose()?,
             query: query.clone(),
             recording: Arc::clone(recording),
-            event,
+            event: EventTitle::of(&selection.shown, &recording.profile.meta),
             metrics: Metric::all_of(&recording.profile),
             name_rank: name_ranks(&selection.labels),
             is_waiting: waiting_nodes(&tree, &selection.labels, query.direction),
@@ -178,8 +169,7 @@ impl Picture {
             empty,
             duration_ns,
             to_name_percent: percent(recording.frames_to_name(&selection.quality), selection.quality.frames),
-            coarse_until_ns: (recording.rollup_time().until_ns())
-                .filter(|_| is_partly_rolled_up(recording, options.filter.time)),
+            coarse_until_ns: coarse_until_ns(recording, options.filter.time),
             labels: selection.labels.clone(),
         })
     }
@@ -326,6 +316,27 @@ fn timeline(
 fn is_partly_rolled_up(recording: &Recording, time: TimeRange) -> bool {
     let until_ns = recording.rollup_time().until_ns();
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
+}
+
+fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, each_thread: bool) -> Vec<ThreadRow> {
+    match totals {
+        Some(totals) => thread_rows_with_times(selection, totals, each_thread),
+        None => thread_rows(selection, each_thread),
+    }
+}
+
+/// The moment before which only sums of steps are left, if it matters for `time`.
+fn coarse_until_ns(recording: &Recording, time: TimeRange) -> Option<u64> {
+    recording.rollup_time().until_ns().filter(|_| is_partly_rolled_up(recording, time))
+}
+
+/// What is to be known of what is shown.
+fn notes(recording: &Recording, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
+    let mut notes = recording.notes(selection, options);
+    if is_partly_rolled_up(recording, options.filter.time) {
+        notes.extend(recording.rollup_time().note(recording.profile.duration_ns()));
+    }
+    notes
 }
 
 /// The filters for the samples that are listed.

@@ -325,15 +325,11 @@ impl AbstractFrame {
             }
             Code::Pop_r64 => {
                 let Some(register) = first else { return false };
-                let value = self.rsp().map_or(Value::Unknown, |top| self.slot(top));
-                self.move_rsp(8);
-                self.set(register, value);
+                self.pop(register);
             }
             Code::Leaveq => {
                 self.set(usize::from(RSP), self.registers[usize::from(RBP)]);
-                let value = self.rsp().map_or(Value::Unknown, |top| self.slot(top));
-                self.move_rsp(8);
-                self.set(usize::from(RBP), value);
+                self.pop(usize::from(RBP));
             }
             Code::Mov_r64_rm64 | Code::Mov_rm64_r64 => match (first, second) {
                 (Some(to), Some(from)) => self.set(to, self.registers[from]),
@@ -375,6 +371,12 @@ impl AbstractFrame {
             _ => return false,
         }
         true
+    }
+
+    fn pop(&mut self, register: usize) {
+        let value = self.rsp().map_or(Value::Unknown, |top| self.slot(top));
+        self.move_rsp(8);
+        self.set(register, value);
     }
 
     /// Common instructions that write their first operand or nothing; they only need a closer look where that is on

@@ -229,16 +229,7 @@ impl Flow<'_> {
             FlowControl::Return => {
                 self.ends.push(next);
                 self.leaves = true;
-                match frame.at_return() {
-                    AtReturn::Consistent => {
-                        self.has_confirmation = true;
-                        self.followed.returns = true;
-                        let is_longer = instruction.code() == Code::Retnq_imm16;
-                        self.followed.takes_arguments |= is_longer && instruction.immediate16() > 0;
-                    }
-                    AtReturn::Contradiction => self.contradict(is_guessed),
-                    AtReturn::Unknown => {}
-                }
+                self.return_by(&instruction, &frame, is_guessed);
             }
             FlowControl::Exception | FlowControl::Interrupt => {
                 self.ends.push(next);
@@ -254,19 +245,37 @@ impl Flow<'_> {
             FlowControl::IndirectBranch => {
                 self.ends.push(next);
                 self.leaves = true;
-                self.has_confirmation |= frame == AbstractFrame::at_entry();
-                // A tail call to an address that was taken before (musl's `__libc_start_main`).
-                let is_tail_call =
-                    instruction.op0_kind() == OpKind::Register && frame.at_return() == AtReturn::Consistent;
-                if is_tail_call && let Some(&Some(target)) = self.addresses.get(&instruction.op0_register()) {
-                    self.followed.calls.push(target);
-                }
-                let agreed = self.switch.get_or_insert_with(|| Some(frame.clone()));
-                if agreed.as_ref() != Some(&frame) {
-                    *agreed = None;
-                }
+                self.jump_by_register(&instruction, &frame);
             }
             flow => self.pass(index, &instruction, flow, frame),
+        }
+    }
+
+    fn return_by(&mut self, instruction: &Instruction, frame: &AbstractFrame, is_guessed: bool) {
+        match frame.at_return() {
+            AtReturn::Consistent => {
+                self.has_confirmation = true;
+                self.followed.returns = true;
+                let is_longer = instruction.code() == Code::Retnq_imm16;
+                self.followed.takes_arguments |= is_longer && instruction.immediate16() > 0;
+            }
+            AtReturn::Contradiction => self.contradict(is_guessed),
+            AtReturn::Unknown => {}
+        }
+    }
+
+    /// A tail call, or a switch: all of a function have one frame.
+    fn jump_by_register(&mut self, instruction: &Instruction, frame: &AbstractFrame) {
+        self.has_confirmation |= *frame == AbstractFrame::at_entry();
+        // A tail call to an address that was taken before (musl's `__libc_start_main`).
+        let is_tail_call =
+            instruction.op0_kind() == OpKind::Register && frame.at_return() == AtReturn::Consistent;
+        if is_tail_call && let Some(&Some(target)) = self.addresses.get(&instruction.op0_register()) {
+            self.followed.calls.push(target);
+        }
+        let agreed = self.switch.get_or_insert_with(|| Some(frame.clone()));
+        if agreed.as_ref() != Some(frame) {
+            *agreed = None;
         }
     }
 

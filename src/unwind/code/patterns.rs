@@ -191,14 +191,11 @@ impl KnownCode {
         let ranges = gaps(&code, covered);
         let bytes: u64 = ranges.iter().map(|(start, end)| end - start).sum();
         if bytes > max_unknown_bytes {
-            self.default_rule = Rule::USER;
-            self.is_whole = false;
+            (self.default_rule, self.is_whole) = (Rule::USER, false);
             return;
         }
         if bytes > MAX_FOLLOWED_BYTES {
-            for (start, end) in ranges {
-                add_prologues(&mut self.fills, image, start, end);
-            }
+            ranges.into_iter().for_each(|(start, end)| add_prologues(&mut self.fills, image, start, end));
             return;
         }
         let mut budget = limits.max_scanned_code_bytes;
@@ -213,7 +210,34 @@ impl KnownCode {
         let mut without: Vec<CodeBytes> = ranges.iter().filter_map(&mut read).collect();
         without.retain(|code| !is_padding(&code.bytes));
         let unknown: usize = without.iter().map(|code| code.bytes.len()).sum();
-        for code in &without {
+        self.mark_known_code(&without);
+
+        let mut starts: Vec<FunctionStart> = from_init_sections(image).collect();
+        let certain = |address| FunctionStart { address, end: None, is_certain: true };
+        starts.extend(main_function::find(image).map(certain));
+        starts.extend(
+            entries.damaged.iter().map(|&(start, end)| FunctionStart { end: Some(end), ..certain(start) }),
+        );
+        if unknown <= MAX_STARTUP_BYTES && self.follow_startup(image, entries, &without, starts.clone()) {
+            return;
+        }
+        let has_fixed_addresses = image.elf_type() == ElfType::Executable;
+        let with: Vec<CodeBytes> = code.iter().filter_map(&mut read).collect();
+        starts.push(certain(image.entry()));
+        starts.extend(from_symbols(image, limits));
+        starts.extend(from_relocations(image, &without, usize::MAX));
+        if has_fixed_addresses {
+            starts.extend(from_fixed_data(image, &without, limits));
+        }
+        starts.extend(from_covered_code(&without, &with, entries, has_fixed_addresses));
+        let never_return = NeverReturn::find(image, limits);
+        let facts = ModuleFacts { entries: Some(entries), never_return, has_fixed_addresses };
+        self.fills = follow(&without, starts, &facts);
+    }
+
+    /// Code that is known by its bytes: where signals and threads begin and end.
+    fn mark_known_code(&mut self, without: &[CodeBytes]) {
+        for code in without {
             add_pattern(&mut self.overrides, code, &SIGNAL_RETURN, |at| {
                 // From one byte before, because handlers' return addresses are looked up there.
                 (at.saturating_sub(1), at + SIGNAL_RETURN.len() as u64, Rule::SIGNAL)
@@ -232,37 +256,20 @@ impl KnownCode {
             vfork::add_musl(&mut self.overrides, code);
         }
         self.overrides.append(&mut self.fills);
+    }
 
-        let mut starts: Vec<FunctionStart> = from_init_sections(image).collect();
-        let certain = |address| FunctionStart { address, end: None, is_certain: true };
-        starts.extend(main_function::find(image).map(certain));
-        starts.extend(
-            entries.damaged.iter().map(|&(start, end)| FunctionStart { end: Some(end), ..certain(start) }),
-        );
-        if unknown <= MAX_STARTUP_BYTES {
-            let mut startup = starts.clone();
-            startup.extend(from_relocations(image, &without, MAX_STARTUP_RELOCATIONS));
-            self.fills =
-                follow(&without, startup, &ModuleFacts { entries: Some(entries), ..ModuleFacts::default() });
-            if self.knows_all(&without) {
-                return;
-            }
-        }
-        let has_fixed_addresses = image.elf_type() == ElfType::Executable;
-        let with: Vec<CodeBytes> = code.iter().filter_map(&mut read).collect();
-        starts.push(certain(image.entry()));
-        starts.extend(from_symbols(image, limits));
-        starts.extend(from_relocations(image, &without, usize::MAX));
-        if has_fixed_addresses {
-            starts.extend(from_fixed_data(image, &without, limits));
-        }
-        starts.extend(from_covered_code(&without, &with, entries, has_fixed_addresses));
-        let never_return = NeverReturn::find(image, limits);
-        self.fills = follow(
-            &without,
-            starts,
-            &ModuleFacts { entries: Some(entries), never_return, has_fixed_addresses },
-        );
+    /// Follows the code by which a program starts. Whether that is all there is.
+    fn follow_startup(
+        &mut self,
+        image: &ElfImage,
+        entries: &Sequences,
+        without: &[CodeBytes],
+        mut starts: Vec<FunctionStart>,
+    ) -> bool {
+        starts.extend(from_relocations(image, without, MAX_STARTUP_RELOCATIONS));
+        let facts = ModuleFacts { entries: Some(entries), ..ModuleFacts::default() };
+        self.fills = follow(without, starts, &facts);
+        self.knows_all(without)
     }
 
     /// Whether all bytes without entries have rules by now, but for what pads functions.

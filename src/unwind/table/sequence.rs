@@ -59,6 +59,35 @@ struct Chunk {
     rules: RuleInterner,
 }
 
+impl Chunk {
+    fn with_room(entries: usize, limits: &Limits) -> Self {
+        Chunk {
+            sequences: Vec::with_capacity(entries),
+            rows: Vec::with_capacity(entries * 8),
+            damaged: Vec::new(),
+            rules: RuleInterner::new(limits.max_rules),
+        }
+    }
+
+    /// Adds a row of the sequence whose first row is `first`, unless it says what the last one says.
+    fn push(&mut self, first: usize, distance: u32, rule: Rule) {
+        let rule = self.rules.intern(rule);
+        if self.rows.len() == first || self.rows.last().is_none_or(|last| last.rule != rule) {
+            self.rows.push(SequenceRow { distance, rule });
+        }
+    }
+
+    /// Makes a sequence of the rows from `first` on, if there are any. `None` when their numbers are too large.
+    fn close(&mut self, start: u64, end: u64, first: usize) -> Option<()> {
+        let count = self.rows.len() - first;
+        if count > 0 {
+            let (first, count) = (u32::try_from(first).ok()?, u32::try_from(count).ok()?);
+            self.sequences.push(Sequence { start, end, chunk: 0, first, count });
+        }
+        Some(())
+    }
+}
+
 impl Sequences {
     /// None yet, of a file for one processor.
     pub(crate) fn new(architecture: Architecture) -> Self {
@@ -198,6 +227,12 @@ fn parse_cies<'a, S: UnwindSection<Bytes<'a>>>(
     Ok(Cies { by_offset, architecture })
 }
 
+impl<'a> Cies<'a> {
+    fn at(&self, offset: usize) -> gimli::Result<CommonInformationEntry<Bytes<'a>>> {
+        self.by_offset.get(&offset).cloned().ok_or(gimli::Error::NotCieId(offset as u64))
+    }
+}
+
 /// `None` once all tasks together have used up the row budget.
 fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     section: &S,
@@ -209,17 +244,9 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
     adjust: &impl Fn(u64, Rule) -> Rule,
 ) -> Option<Chunk> {
     let mut context: UnwindContext<usize, SmallRows> = UnwindContext::new_in();
-    let mut chunk = Chunk {
-        sequences: Vec::with_capacity(entries.len()),
-        rows: Vec::with_capacity(entries.len() * 8),
-        damaged: Vec::new(),
-        rules: RuleInterner::new(limits.max_rules),
-    };
+    let mut chunk = Chunk::with_room(entries.len(), limits);
     for entry in entries {
-        let get_cie = |_: &S, _: &BaseAddresses, offset: S::Offset| {
-            let offset: usize = UnwindOffset::into(offset);
-            cies.by_offset.get(&offset).cloned().ok_or(gimli::Error::NotCieId(offset as u64))
-        };
+        let get_cie = |_: &S, _: &BaseAddresses, offset: S::Offset| cies.at(UnwindOffset::into(offset));
         let Ok(fde) = section.fde_from_offset(bases, entry.fde.into(), get_cie) else { continue };
         let (start, end) = (fde.initial_address(), fde.end_address());
         // Address 0 is what linkers leave where they discarded the function.
@@ -254,20 +281,13 @@ fn evaluate<'a, S: UnwindSection<Bytes<'a>>>(
             if !(start..end).contains(&address) {
                 continue;
             }
-            let rule = chunk.rules.intern(rule);
-            if chunk.rows.len() > first && chunk.rows.last().is_some_and(|last| last.rule == rule) {
-                continue;
-            }
             // Below 2^32, see above.
-            chunk.rows.push(SequenceRow { distance: (address - start) as u32, rule });
+            chunk.push(first, (address - start) as u32, rule);
         }
         let count = chunk.rows.len() - first;
         let spend = |left: usize| left.checked_sub(count);
         row_budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).ok()?;
-        if count > 0 {
-            let (first, count) = (u32::try_from(first).ok()?, u32::try_from(count).ok()?);
-            chunk.sequences.push(Sequence { start, end, chunk: 0, first, count });
-        }
+        chunk.close(start, end, first)?;
     }
     chunk.sequences.shrink_to_fit();
     chunk.rows.shrink_to_fit();

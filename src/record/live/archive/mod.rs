@@ -160,31 +160,13 @@ impl Archive {
     }
 
     /// Adds the recorder's news.
-    pub(super) fn apply(&mut self, delta: Delta) {
+    pub(super) fn apply(&mut self, mut delta: Delta) {
         let Delta { was_reset, counters, end, lost, .. } = &delta;
         let was_reset = *was_reset;
         (self.counters, self.end, self.lost) = (counters.clone(), end.clone(), *lost);
         self.late_cost.note(end.duration_ns, cost::own().0, end.bpf_ns);
         self.add_rows(&delta);
-        let frame = |id: FrameId, numbers: &Numbers| numbers.frames.get(id.index()).copied();
-        let named = delta.named.into_iter();
-        let named: Named =
-            named.filter_map(|(id, locations)| Some((frame(id, &self.numbers)?, locations))).collect();
-        self.name(named);
-        let unnamed = |frames: Vec<(u64, FrameId)>, archive: &Archive| -> Vec<(u64, FrameId)> {
-            (frames.into_iter())
-                .filter_map(|(address, id)| Some((address, frame(id, &archive.numbers)?)))
-                .filter(|(_, id)| archive.profile.symbols.locations(*id).is_empty())
-                .collect()
-        };
-        for (file, module, frames) in delta.in_files {
-            let frames = unnamed(frames, self);
-            self.names.add_file(file, module, frames);
-        }
-        for (pid, source, frames) in delta.generated {
-            let frames = unnamed(frames, self);
-            self.names.add_generated(pid, source, frames);
-        }
+        self.take_names(&mut delta);
         let has_looked = delta.living.is_some();
         if let Some(living) = delta.living {
             self.look(living);
@@ -221,6 +203,29 @@ impl Archive {
             // The next news have them under new numbers.
             self.open_waits.clear();
             self.drop_unused_rows();
+        }
+    }
+
+    /// Names that have come, and the frames that have none yet.
+    fn take_names(&mut self, delta: &mut Delta) {
+        let frame = |id: FrameId, numbers: &Numbers| numbers.frames.get(id.index()).copied();
+        let named = std::mem::take(&mut delta.named).into_iter();
+        let named: Named =
+            named.filter_map(|(id, locations)| Some((frame(id, &self.numbers)?, locations))).collect();
+        self.name(named);
+        let unnamed = |frames: Vec<(u64, FrameId)>, archive: &Archive| -> Vec<(u64, FrameId)> {
+            (frames.into_iter())
+                .filter_map(|(address, id)| Some((address, frame(id, &archive.numbers)?)))
+                .filter(|(_, id)| archive.profile.symbols.locations(*id).is_empty())
+                .collect()
+        };
+        for (file, module, frames) in std::mem::take(&mut delta.in_files) {
+            let frames = unnamed(frames, self);
+            self.names.add_file(file, module, frames);
+        }
+        for (pid, source, frames) in std::mem::take(&mut delta.generated) {
+            let frames = unnamed(frames, self);
+            self.names.add_generated(pid, source, frames);
         }
     }
 

@@ -128,22 +128,26 @@ fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Col
         };
         columns.push(Column::text("CALL", cells(&call)));
     }
-    let used: usize = columns.iter().map(|column| column.width + 2).sum::<usize>();
+    let used = columns.iter().map(|column| column.width + 2).sum();
+    columns.extend(site_and_waker(selection, shown, page, used));
+    columns
+}
+
+/// The columns of names, next to others that take `used` columns of the screen.
+fn site_and_waker(selection: &Selection<'_>, shown: &[WaitRow], page: &Page, used: usize) -> [Column; 2] {
     // Who woke the thread has what the sites leave, and at least its own share.
     let widest = |texts: Vec<String>| texts.iter().map(|text| safe_text::width(text)).max().unwrap_or(0);
     let all_sites =
         widest(shown.iter().map(|row| site_text(selection, row, page, usize::MAX, false)).collect());
     let least = if page.is_wide() { MOST_WAKER_COLUMNS } else { NARROW_WAKER_COLUMNS };
     let most = page.width.saturating_sub(used + all_sites.max(MIN_SITE_COLUMNS) + 2).max(least);
-    let wakers = Column::text("WOKEN BY", cells(&|row| waker_text(row, page, most)));
+    let wakers = Column::text("WOKEN BY", shown.iter().map(|row| waker_text(row, page, most)).collect());
     let room = page.width.saturating_sub(used + wakers.width.min(most) + 2).max(MIN_SITE_COLUMNS);
     let mut sites = Column::text("BLOCKED IN < CALLED BY", site_texts(selection, shown, page, room));
     // Where names are not cut, a long one pushes only its own line out of the columns.
     let most_columns = if page.cut_names { room } else { room.max(PLAIN_SITE_COLUMNS) };
     sites.width = sites.width.min(most_columns.max(sites.heading.len()));
-    columns.push(sites);
-    columns.push(wakers);
-    columns
+    [sites, wakers]
 }
 
 /// How much of the row's time is idle.

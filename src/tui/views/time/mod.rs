@@ -71,19 +71,10 @@ pub(crate) fn update(
         Action::NextMatch | Action::PreviousMatch => {
             context.tell("Enter lists the samples: there n and N go through those that match");
         }
-        way @ (Action::Left | Action::Right) => {
-            let step_ns = layout.grid.as_ref().map_or(0, |grid| grid.column_ns);
-            let next_ns = match (way, layout.grid.is_some()) {
-                (Action::Left, true) => view.at_ns.saturating_sub(step_ns),
-                (_, true) => view.at_ns.saturating_add(step_ns),
-                (Action::Left, false) => from_ns.saturating_sub(1),
-                (_, false) => to_ns,
-            };
-            view.at_ns = next_ns.clamp(first_ns, last_ns.max(first_ns));
-        }
-        way @ (Action::Up | Action::Down) if layout.grid.is_some() => {
-            let next_ns = if *way == Action::Up { from_ns.saturating_sub(1) } else { to_ns };
-            view.at_ns = next_ns.clamp(first_ns, last_ns.max(first_ns));
+        way @ (Action::Left | Action::Right | Action::Up | Action::Down)
+            if layout.grid.is_some() || matches!(way, Action::Left | Action::Right) =>
+        {
+            view.at_ns = neighbour(&layout, view.at_ns, way).clamp(first_ns, last_ns.max(first_ns));
         }
         Action::First if layout.grid.is_some() => view.at_ns = first_ns,
         Action::Last if layout.grid.is_some() => view.at_ns = last_ns,
@@ -93,18 +84,17 @@ pub(crate) fn update(
         Action::Whole => context.clear_range(),
         Action::Back if !context.query.common.filter.time.is_everything() => context.clear_range(),
         Action::Enter => show_samples(view, context, timeline, (from_ns, to_ns)),
-        Action::Click(at) | Action::DoubleClick(at) if area.contains(*at) => {
+        Action::Click(at) if area.contains(*at) => {
+            view.drag = select_at(view, timeline, &layout, area, *at).map(|found_ns| (found_ns, found_ns));
+        }
+        Action::DoubleClick(at) if area.contains(*at) => {
             let Some(found_ns) = select_at(view, timeline, &layout, area, *at) else { return true };
-            view.drag = Some((found_ns, found_ns));
-            if matches!(action, Action::DoubleClick(_)) {
-                view.drag = None;
-                show_samples(view, context, timeline, layout.place(found_ns));
-            }
+            view.drag = None;
+            show_samples(view, context, timeline, layout.place(found_ns));
         }
         Action::Drag(at) => {
-            let at_ns = moment_at(&layout, area, *at).min(last_ns);
             if let Some((_, end)) = &mut view.drag {
-                *end = at_ns;
+                *end = moment_at(&layout, area, *at).min(last_ns);
             }
         }
         Action::Release(_) => {
@@ -112,15 +102,23 @@ pub(crate) fn update(
             choose_dragged(view, context, timeline, &layout, ends);
         }
         _ if layout.grid.is_some() => return false,
-        _ => {
-            if !view.list.update(action, timeline.rows.len(), layout.rows.into()) {
-                return false;
-            }
-        }
+        _ if !view.list.update(action, timeline.rows.len(), layout.rows.into()) => return false,
+        _ => {}
     }
     let cursor = view.list.cursor(timeline.rows.len());
     view.selected = timeline.rows.get(cursor).and_then(key);
     true
+}
+
+/// A moment in the next cell that way.
+fn neighbour(layout: &TimeLayout, at_ns: u64, way: &Action) -> u64 {
+    let (from_ns, to_ns) = layout.place(at_ns);
+    match (way, &layout.grid) {
+        (Action::Left, Some(grid)) => at_ns.saturating_sub(grid.column_ns),
+        (Action::Right, Some(grid)) => at_ns.saturating_add(grid.column_ns),
+        (Action::Left | Action::Up, _) => from_ns.saturating_sub(1),
+        _ => to_ns,
+    }
 }
 
 /// Begins the range that is shown.
