@@ -1,18 +1,20 @@
 //! The kernel side: the BPF object with its generated bindings, and the bytes it sends as events.
 //!
 //! Knows nothing of files, tables or profiles. `layout` is what both sides agree on, `ring` reads, `event` and `wait_event`
-//! turn bytes into events.
+//! turn bytes into events; a `MarkedAddress` is the address of a frame in them.
 
 #[cfg(test)]
 mod call_rules;
 mod event;
 mod fields;
 mod layout;
+mod marked_address;
 mod ring;
 mod wait_event;
 
 pub(crate) use event::{RescueEvent, SampleEvent, StackCopyEvent, WaitEvent};
 pub(crate) use fields::DecodeError;
 pub use layout::*;
+pub(crate) use marked_address::MarkedAddress;
 pub(crate) use ring::Ring;
 pub(crate) use wait_event::{Account, Doing, OpenWait, ThreadTimeEvent, WaitKind, WatchedThreadEvent};

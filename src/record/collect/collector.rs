@@ -11,10 +11,7 @@ use super::rescue::{self, Rescued};
 use super::stack_copies::{StackCopies, Walked};
 use super::totals::{CollectedTotals, EventTotals};
 use crate::base::safe_text;
-use crate::bpf::{
-    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LEAF_FRAMES, MAX_USER_FRAMES, RescueEvent, SampleEvent,
-    WaitKind, outcome,
-};
+use crate::bpf::{LEAF_FRAMES, MAX_USER_FRAMES, MarkedAddress, RescueEvent, SampleEvent, WaitKind, outcome};
 use crate::profile::{
     EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleKind,
     OUTSIDE, Outcome, Profile, Sample, StackId, Tables, Task, TaskId, counter,
@@ -268,7 +265,7 @@ impl Collector {
                     outcome = Outcome::MiddleLeftOut;
                 }
             }
-            let (is_leaf, is_by_fp) = (index == 0, raw & FRAME_BY_FP != 0);
+            let (is_leaf, is_by_fp) = (index == 0, MarkedAddress(raw).is_by_frame_pointer());
             by_frame_pointer |= is_by_fp;
             let (frame, is_known) = self.user_frame(sample, raw, is_leaf);
             if !is_known && index + 1 == count && !is_leaf {
@@ -378,9 +375,9 @@ impl Collector {
             return true;
         }
         let place = |raw: u64| {
-            let (address, is_return) = (raw & FRAME_ADDRESS, u64::from(raw & FRAME_RETURN != 0));
-            let mapped = process.find(address.saturating_sub(is_return), sample.time_ns)?;
-            Some(CallPlace { file: mapped.file, address: address.wrapping_sub(mapped.bias) })
+            let marked = MarkedAddress(raw);
+            let mapped = process.find(marked.lookup(), sample.time_ns)?;
+            Some(CallPlace { file: mapped.file, address: marked.address().wrapping_sub(mapped.bias) })
         };
         let (Some(callee), Some(caller)) = (place(callee), place(caller)) else { return true };
         self.calls.agrees(callee, caller, &self.files)
@@ -394,13 +391,12 @@ impl Collector {
     /// The frame of a marked user address, and whether it lies in known code.
     fn user_frame(&mut self, sample: &SampleEvent, raw: u64, is_leaf: bool) -> (FrameId, bool) {
         let key = if is_leaf { raw | LEAF } else { raw };
-        let address = raw & FRAME_ADDRESS;
-        let is_return_address = raw & FRAME_RETURN != 0;
-        let lookup = address - u64::from(is_return_address && address > 0);
+        let marked = MarkedAddress(raw);
+        let (address, lookup, is_return_address) = (marked.address(), marked.lookup(), marked.is_return());
         let flags = FrameFlags {
             is_return_address,
             space: FrameSpace::User,
-            found_by: match (is_leaf, raw & FRAME_BY_FP != 0) {
+            found_by: match (is_leaf, marked.is_by_frame_pointer()) {
                 (true, _) => FoundBy::Leaf,
                 (false, true) => FoundBy::FramePointer,
                 (false, false) => FoundBy::Cfi,
@@ -531,8 +527,7 @@ fn needs_reread(process: &Process, sample: &SampleEvent) -> bool {
         return false;
     }
     let is_unknown = |raw: u64| {
-        let address = raw & FRAME_ADDRESS;
-        let lookup = address.saturating_sub(u64::from(raw & FRAME_RETURN != 0));
+        let lookup = MarkedAddress(raw).lookup();
         process.find(lookup, sample.time_ns).is_none() && !is_vsyscall(lookup)
     };
     match sample.outcome {

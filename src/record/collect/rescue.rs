@@ -1,8 +1,8 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
 use crate::bpf::{
-    FRAME_ADDRESS, FRAME_BY_FP, FRAME_RETURN, LARGEST_RESCUE_BYTES, MAX_USER_FRAMES, RED_ZONE_BYTES,
-    REGISTERS, RESCUE_SIZES, RescueEvent,
+    LARGEST_RESCUE_BYTES, MAX_USER_FRAMES, MarkedAddress, RED_ZONE_BYTES, REGISTERS, RESCUE_SIZES,
+    RescueEvent,
 };
 use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
@@ -43,14 +43,8 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         .frames
         .iter()
         .map(|frame| {
-            let mut marked = frame.address & FRAME_ADDRESS;
-            if frame.is_return_address {
-                marked |= FRAME_RETURN;
-            }
-            if frame.found_by == FoundBy::FramePointer {
-                marked |= FRAME_BY_FP;
-            }
-            marked
+            let is_by_frame_pointer = frame.found_by == FoundBy::FramePointer;
+            MarkedAddress::new(frame.address, frame.is_return_address, is_by_frame_pointer).0
         })
         .collect();
     Rescued {

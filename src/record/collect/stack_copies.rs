@@ -17,7 +17,7 @@
 //! (u64, leaf first, with the kernel side's marks; of a stack with `middle_left_out` both ends, one behind the other),
 //! the bytes of the stack.
 
-use crate::bpf::{FRAME_ADDRESS, REGISTERS, SampleEvent, StackCopyEvent};
+use crate::bpf::{MarkedAddress, REGISTERS, SampleEvent, StackCopyEvent};
 use crate::profile::Outcome;
 use crate::record::process::proc_fs;
 use anyhow::Context;
@@ -162,7 +162,7 @@ impl StackCopies {
     fn maps_of(&mut self, sample: &SampleEvent, frames: &[u64]) -> io::Result<u32> {
         let maps = self.maps.entry(sample.tgid).or_default();
         let is_recent = sample.time_ns.saturating_sub(maps.read_ns) < REREAD_INTERVAL_NS;
-        let is_known = |frame: &u64| maps.hold((frame & FRAME_ADDRESS).saturating_sub(1));
+        let is_known = |frame: &u64| maps.hold(MarkedAddress(*frame).address().saturating_sub(1));
         if maps.number > 0 && is_recent && frames.iter().all(is_known) {
             return Ok(maps.number);
         }

@@ -1,6 +1,6 @@
 //! A process that is recorded, and what code it has mapped, now and before.
 
-use crate::bpf::{FRAME_ADDRESS, FRAME_RETURN, MAX_MAPPINGS, NO_START, prof_process};
+use crate::bpf::{FRAME_ADDRESS, MAX_MAPPINGS, MarkedAddress, NO_START, prof_process};
 use crate::profile::FrameId;
 use crate::record::kernel::sideband::CodeMapping;
 use crate::record::modules::{FileId, ModuleFiles};
@@ -157,7 +157,7 @@ impl Process {
         let is_in_time = |replaced: &&Replaced| (replaced.since_ns..replaced.until_ns).contains(&time_ns);
         let stale: Vec<&Replaced> = self.replaced.iter().filter(is_in_time).collect();
         let is_stale = |&raw: &u64| {
-            let address = (raw & FRAME_ADDRESS).saturating_sub(u64::from(raw & FRAME_RETURN != 0));
+            let address = MarkedAddress(raw).lookup();
             stale.iter().any(|replaced| (replaced.start..replaced.end).contains(&address))
         };
         if stale.is_empty() {
@@ -352,7 +352,8 @@ mod tests {
         let mut process = Process::default();
         process.map(mapped(0x1000, 0x5000, 1, 0));
         process.published(10);
-        let frames = [0x9000, FRAME_RETURN | 0x2801, FRAME_RETURN | 0x9800];
+        let returns_to = |address| MarkedAddress::new(address, true, false).0;
+        let frames = [0x9000, returns_to(0x2801), returns_to(0x9800)];
         assert_eq!(process.frames_before_stale(&frames, 50), None);
         process.map(mapped(0x2000, 0x3000, 2, 100));
         assert_eq!(process.frames_before_stale(&frames, 99), None, "the old file was still there");
@@ -360,11 +361,7 @@ mod tests {
         process.published(200);
         assert_eq!(process.frames_before_stale(&frames, 199), Some(2));
         assert_eq!(process.frames_before_stale(&frames, 200), None);
-        assert_eq!(
-            process.frames_before_stale(&[FRAME_RETURN | 0x3001], 150),
-            None,
-            "a call before the border"
-        );
+        assert_eq!(process.frames_before_stale(&[returns_to(0x3001)], 150), None, "a call before the border");
         assert_eq!(process.frames_before_stale(&[0x9000], 150), None, "nothing was there before");
     }
 
