@@ -13,7 +13,7 @@ use std::path::PathBuf;
 ///
 /// Samples the stacks of a running process, of all processes, or of a command that is started for the
 /// recording, takes those of its waits, and saves them with all names in one file. Programs need no preparation: no frame pointers,
-/// no rebuild. With -p, -t, --name or -a, a CMD only runs beside the recording and ends it.
+/// no rebuild. With -p, -t, --name or -a, a CMD is not recorded: its end ends the recording.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof record -p 4312             a running process, until Ctrl-C

@@ -69,7 +69,7 @@ fn every_target_can_be_named() {
 }
 
 #[test]
-fn a_command_beside_a_target_is_the_timer() {
+fn a_command_with_a_target_is_the_timer() {
     let options = recorded("prof record -p 5 -- sleep 30");
     assert_eq!(options.target, Target::Pids(vec![5]));
     assert_eq!(options.timer, Some(words("sleep 30")));

@@ -7,7 +7,7 @@ pub(super) fn words(action: &Action) -> Option<&'static str> {
     Some(match action {
         Action::Up | Action::PageUp | Action::HalfUp | Action::First => "nothing is above this",
         Action::Down | Action::PageDown | Action::HalfDown | Action::Last => "nothing is below this",
-        Action::Left | Action::Right => "nothing is beside this",
+        Action::Left | Action::Right => "nothing is next to this",
         Action::Enter => "nothing is selected",
         Action::Back => "there is nothing to go back from: q quits",
         Action::Whole => "this is all: nothing is zoomed",

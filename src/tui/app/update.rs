@@ -58,8 +58,8 @@ impl App {
             Action::Help => self.show(Overlay::Help),
             Action::Notes => self.show(Overlay::Notes),
             Action::Open(tab) => self.open(*tab),
-            Action::NextTab => self.open_beside(1),
-            Action::PreviousTab => self.open_beside(Tab::ALL.len() - 1),
+            Action::NextTab => self.open_neighbour(1),
+            Action::PreviousTab => self.open_neighbour(Tab::ALL.len() - 1),
             Action::Mouse => {
                 self.context.has_mouse = !self.context.has_mouse;
                 self.context.effects.push(Effect::Mouse(self.context.has_mouse));
@@ -216,7 +216,7 @@ impl App {
         }
     }
 
-    fn open_beside(&mut self, steps: usize) {
+    fn open_neighbour(&mut self, steps: usize) {
         let at = Tab::ALL.iter().position(|tab| *tab == self.context.tab).unwrap_or(0);
         self.open(Tab::ALL[(at + steps) % Tab::ALL.len()]);
     }

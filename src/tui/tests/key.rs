@@ -80,7 +80,7 @@ fn the_refresh_has_two_ends_and_says_so() {
 }
 
 #[test]
-fn a_window_means_nothing_beside_a_chosen_range() {
+fn a_window_means_nothing_next_to_a_chosen_range() {
     let mut screen = screen();
     screen.app.context.live = Some(LiveState::default());
     screen.keys("w");

@@ -251,7 +251,9 @@ pub(crate) fn update(
         Action::Up => step(view, context, picture, pivot, area, Side::Callers),
         Action::Down => step(view, context, picture, pivot, area, Side::Callees),
         // As in the other views, the wheel with Shift goes to the next box of the row.
-        Action::Scroll { rows: 0, columns, .. } => beside(view, context, picture, pivot, area, *columns > 0),
+        Action::Scroll { rows: 0, columns, .. } => {
+            select_neighbour(view, context, picture, pivot, area, *columns > 0)
+        }
         Action::Scroll { rows, .. } => {
             let side = if *rows < 0 { Side::Callers } else { Side::Callees };
             step(view, context, picture, pivot, area, side);
@@ -262,8 +264,8 @@ pub(crate) fn update(
         Action::Last | Action::PageDown | Action::HalfDown => {
             repeat(view, context, picture, pivot, area, Side::Callees, action);
         }
-        Action::Left => beside(view, context, picture, pivot, area, false),
-        Action::Right => beside(view, context, picture, pivot, area, true),
+        Action::Left => select_neighbour(view, context, picture, pivot, area, false),
+        Action::Right => select_neighbour(view, context, picture, pivot, area, true),
         Action::Enter => enter(view, context, picture, pivot, area),
         Action::Whole => view.zooms.clear(),
         Action::Back => return back(view, context),
@@ -420,7 +422,7 @@ fn repeat(
     }
 }
 
-fn beside(
+fn select_neighbour(
     view: &mut CallersState,
     context: &mut Context,
     picture: &Picture,
@@ -434,7 +436,7 @@ fn beside(
     let next = if right { Some(at + 1) } else { at.checked_sub(1) };
     match next.and_then(|next| boxes.get(next)).filter(|next| next.row == boxes[at].row) {
         Some(one) => select(view, picture, pivot, side, &one.what),
-        None => context.tell("nothing stands beside this"),
+        None => context.tell("nothing is next to this"),
     }
 }
 

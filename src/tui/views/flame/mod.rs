@@ -126,8 +126,8 @@ pub(crate) fn update(
         Action::HalfDown => move_by(view, context, picture, area, i32::from(area.height / 2).max(1)),
         Action::First => move_by(view, context, picture, area, i32::MIN),
         Action::Last => move_by(view, context, picture, area, i32::MAX),
-        Action::Left => move_beside(view, context, picture, area, false),
-        Action::Right => move_beside(view, context, picture, area, true),
+        Action::Left => zoom_to_neighbour(view, context, picture, area, false),
+        Action::Right => zoom_to_neighbour(view, context, picture, area, true),
         Action::Enter => zoom_in(view, context),
         Action::Whole => {
             view.history.clear();
@@ -254,7 +254,13 @@ fn calls_something(picture: &Picture, what: &BoxOf) -> bool {
     }
 }
 
-fn move_beside(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, right: bool) {
+fn zoom_to_neighbour(
+    view: &mut FlameState,
+    context: &mut Context,
+    picture: &Picture,
+    area: Rect,
+    right: bool,
+) {
     let boxes = boxes(view, context, picture, area.width);
     let at = selected_box(view, picture, &boxes);
     let next = if right { Some(at + 1) } else { at.checked_sub(1) };
@@ -266,18 +272,18 @@ fn move_beside(view: &mut FlameState, context: &mut Context, picture: &Picture, 
 /// Shows the box next to the zoomed one instead, as it is where the zoom began; without a zoom selects the next box.
 fn pan(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, right: bool) {
     let Some(before) = view.history.last().cloned() else {
-        return move_beside(view, context, picture, area, right);
+        return zoom_to_neighbour(view, context, picture, area, right);
     };
     let zoom = std::mem::replace(&mut view.zoom, before);
     let outer = boxes(view, context, picture, area.width);
     let what = picture.find(&zoom);
     let at = outer.iter().position(|one| one.what == what);
     let next = at.and_then(|at| if right { Some(at + 1) } else { at.checked_sub(1) });
-    let is_beside = |next: &&FlameBox| at.is_some_and(|at| outer[at].row == next.row);
-    view.zoom = match next.and_then(|next| outer.get(next)).filter(is_beside) {
+    let is_neighbour = |next: &&FlameBox| at.is_some_and(|at| outer[at].row == next.row);
+    view.zoom = match next.and_then(|next| outer.get(next)).filter(is_neighbour) {
         Some(next) => picture.path_of(&next.what),
         None => {
-            context.tell("nothing is beside the zoom");
+            context.tell("nothing is next to the zoom");
             zoom
         }
     };

@@ -227,7 +227,7 @@ fn what_shares_a_box_is_reached_by_zooming_again_and_again() {
 }
 
 #[test]
-fn the_wheel_with_shift_moves_the_zoom_to_what_is_beside_it() {
+fn the_wheel_with_shift_moves_the_zoom_to_what_is_neighbour_it() {
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
     for (name, samples) in [("/x:first", 30), ("/x:second", 20), ("/x:third", 10)] {
@@ -247,7 +247,7 @@ fn the_wheel_with_shift_moves_the_zoom_to_what_is_beside_it() {
     }
     screen.act(&pan(-3));
     assert_eq!(screen.zoom(), ["t", "main", "first"]);
-    assert_eq!(screen.app.context.toast.as_deref(), Some("nothing is beside the zoom"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("nothing is next to the zoom"));
     screen.keys("\x1b");
     assert!(screen.zoom().is_empty());
 }
