@@ -141,6 +141,8 @@ pub(super) enum Next<'a> {
     End,
     /// No further chunk can be read, for this reason, after `consumed` bytes.
     Broken { reason: String, consumed: u64 },
+    /// The input ends inside a chunk, after `consumed` bytes of it.
+    Cut { consumed: u64 },
 }
 
 impl<R: Read> Unpacker<R> {
@@ -154,7 +156,7 @@ impl<R: Read> Unpacker<R> {
         self.input
     }
 
-    /// The next chunk. Not to be called again after [`Next::End`] or [`Next::Broken`].
+    /// The next chunk. Not to be called again after [`Next::End`], [`Next::Broken`] or [`Next::Cut`].
     pub(super) fn next(&mut self) -> Next<'_> {
         self.stored.clear();
         let broken = |reason: String, consumed: usize| Next::Broken { reason, consumed: consumed as u64 };
@@ -165,7 +167,7 @@ impl<R: Read> Unpacker<R> {
             return Next::End;
         }
         let Some(header) = self.stored.first_chunk::<HEADER>().copied() else {
-            return broken("the file is cut in the middle of a chunk".into(), self.stored.len());
+            return Next::Cut { consumed: self.stored.len() as u64 };
         };
         let [kind, flags, n0, n1, rest @ ..] = header;
         let number = u16::from_le_bytes([n0, n1]);
@@ -178,7 +180,7 @@ impl<R: Read> Unpacker<R> {
             return broken(format!("it cannot be read: {error}"), self.stored.len());
         }
         if self.stored.len() < size {
-            return broken("the file is cut in the middle of a chunk".into(), self.stored.len());
+            return Next::Cut { consumed: self.stored.len() as u64 };
         }
         let stored = &self.stored[HEADER..];
         if crc32c::crc32c_append(crc32c::crc32c(&header[..12]), stored) != crc && !cfg!(fuzzing) {

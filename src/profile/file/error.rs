@@ -7,6 +7,8 @@ pub struct Integrity {
     pub is_complete: bool,
     /// What is missing or wrong, in words, when anything is.
     pub problem: Option<String>,
+    /// It ends inside its last chunk: nothing whole follows what was read.
+    pub(crate) is_cut: bool,
     /// Its recorder still runs: that it has no end is no damage.
     pub(crate) is_being_written: bool,
     /// Bytes of the file that were understood.

@@ -38,7 +38,7 @@ impl Glance {
                     glance.has_samples = matches!(kind, ChunkKind::Samples | ChunkKind::ThreadTimes)
                 }
                 Next::Unknown { .. } => {}
-                Next::End | Next::Broken { .. } => break,
+                Next::End | Next::Broken { .. } | Next::Cut { .. } => break,
             }
         }
         Some(glance)

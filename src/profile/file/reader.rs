@@ -82,6 +82,11 @@ pub(super) fn read_with(input: impl Read, rest: Rest) -> Result<(Profile, Integr
                 stop(reason, consumed);
                 break;
             }
+            Next::Cut { consumed } => {
+                stop("the file is cut in the middle of a chunk".into(), consumed);
+                integrity.is_cut = true;
+                break;
+            }
         }
     }
     integrity.unknown_fields = decoder.unknown_fields;
@@ -96,7 +101,7 @@ pub(super) fn read_with(input: impl Read, rest: Rest) -> Result<(Profile, Integr
             Rest::Unknown => integrity.bytes_skipped,
         };
     } else if !has_end {
-        let text = "the recording was not finished: its recorder was killed";
+        let text = "the recording has no end: its recorder was killed, or the file was cut";
         integrity.problem = Some(text.into());
     }
     Ok((decoder.profile, integrity))

@@ -19,6 +19,8 @@ pub(crate) struct Completed {
     pub(crate) named: u64,
     /// Frames of user code that still have none.
     pub(crate) unnamed: u64,
+    /// Frames of user code in all.
+    pub(crate) frames: u64,
     /// Modules of which nothing could be read, with the reason and their frames without a name; most frames first.
     pub(crate) missing: Vec<(String, String, u64)>,
 }
@@ -29,7 +31,11 @@ pub(crate) fn complete_names(profile: &mut Profile) -> Completed {
     let mut unnamed: BTreeMap<ModuleId, Addresses> = BTreeMap::new();
     for (index, frame) in profile.tables.frames().iter().enumerate() {
         let id = FrameId(index as u32);
-        if frame.flags.space == FrameSpace::User && !profile.symbols.is_named(id) {
+        if frame.flags.space != FrameSpace::User {
+            continue;
+        }
+        completed.frames += 1;
+        if !profile.symbols.is_named(id) {
             unnamed.entry(frame.module).or_default().push((frame.lookup_address(), id));
         }
     }
