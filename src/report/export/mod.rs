@@ -23,6 +23,7 @@ pub(crate) use job::{ExportJob, ExportShape};
 /// exists is not touched unless the options say so.
 pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
     output::check(&request.destination)?;
+    output::check_not_input(&request.destination, &request.options.common.input)?;
     let recording = Recording::load(&request.options.common.input)?;
     let rendered = request.format.render(&recording, &request.options)?;
     output::write_with(&request.destination, |out| rendered.write(out))

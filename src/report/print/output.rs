@@ -6,7 +6,7 @@
 
 use crate::base::failure::{self, Failure, status};
 use crate::base::{own_file, privilege};
-use crate::report::options::ReportDestination;
+use crate::report::options::{Input, ReportDestination};
 use anyhow::Context;
 use rustix::fs::{AtFlags, CWD, FileType, Mode};
 use rustix::io::Errno;
@@ -44,6 +44,26 @@ pub(crate) fn check(destination: &ReportDestination) -> Result<(), Failure> {
         }
         _ => Err(refuse("it is not a regular file").hint("for a pipe or device:  -o - and redirect")),
     }
+}
+
+/// That `destination` is not the file that is read, under whatever name: not even `-f` is meant to lose a recording.
+///
+/// # Errors
+///
+/// When it is.
+pub(crate) fn check_not_input(destination: &ReportDestination, input: &Input) -> Result<(), Failure> {
+    let ReportDestination::File { path, .. } = destination else { return Ok(()) };
+    let read = match input {
+        Input::File(path) => privilege::as_user(|| rustix::fs::stat(path)),
+        Input::Stdin => rustix::fs::fstat(io::stdin()),
+    };
+    let written = privilege::as_user(|| rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW));
+    let (Ok(read), Ok(written)) = (read, written) else { return Ok(()) };
+    if (read.st_dev, read.st_ino) != (written.st_dev, written.st_ino) {
+        return Ok(());
+    }
+    let message = format!("cannot write `{}`: it is the recording that is read", path.display());
+    Err(Failure::new(status::FAILED, message).hint("name another file:  -o NAME"))
 }
 
 /// Has `write` write to `destination`.
@@ -194,6 +214,25 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
         take_name(&beside, &path, true).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
+    }
+
+    #[test]
+    fn the_recording_that_is_read_is_not_replaced_under_any_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, other) = (folder.path().join("prof.data"), folder.path().join("other"));
+        let (link, hard) = (folder.path().join("link"), folder.path().join("hard"));
+        std::fs::write(&path, "a recording").unwrap();
+        std::fs::write(&other, "x").unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        std::fs::hard_link(&path, &hard).unwrap();
+        let around = folder.path().join(".").join("prof.data");
+        for (read, written) in [(&path, &path), (&around, &path), (&link, &path), (&path, &hard)] {
+            let refused = check_not_input(&file(written.clone(), true), &Input::File(read.clone()));
+            assert!(refused.is_err(), "{} to {}", read.display(), written.display());
+        }
+        for written in [other, folder.path().join("new")] {
+            assert!(check_not_input(&file(written, true), &Input::File(path.clone())).is_ok());
+        }
     }
 
     #[test]
