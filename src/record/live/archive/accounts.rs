@@ -15,6 +15,8 @@ pub(crate) struct Accounts {
     before: FxHashMap<(u32, u64), ThreadTime>,
     /// When time began again, ns.
     cleared_ns: u64,
+    /// Until when those that were heard of last as waiting have waited, as far as is known, ns. What comes late corrects it.
+    settled_ns: u64,
 }
 
 impl Accounts {
@@ -51,10 +53,7 @@ impl Accounts {
     /// All that has come up to the end of a look is followed: threads that did not run when they were looked at, and of which
     /// nothing has come since, have waited until then. On a busy machine a look takes its time.
     pub(crate) fn settle(&mut self) {
-        let end_ns = self.living.values().map(|living| living.time.to_ns).max().unwrap_or(0);
-        for living in self.living.values_mut().filter(|living| living.doing != Doing::Running) {
-            living.go_on(end_ns);
-        }
+        self.settled_ns = self.living.values().map(|living| living.time.to_ns).max().unwrap_or(0);
     }
 
     /// A thread has ended: `time` is all of it. Returns what of it counts, with times since time began again.
@@ -75,15 +74,12 @@ impl Accounts {
     pub(crate) fn clear(&mut self, now_ns: u64) {
         self.cleared_ns = now_ns;
         self.before.clear();
-        for (&tid, living) in &mut self.living {
-            if living.doing == Doing::Running {
-                // For how long is not known: what it ran before counts as run since, rather than the other way round, which
-                // would leave less than its samples.
-                living.time.to_ns = living.time.to_ns.max(now_ns);
-            } else {
-                living.go_on(now_ns);
-            }
-            self.before.insert((tid, living.time.from_ns), living.time.clone());
+        self.settled_ns = now_ns;
+        for (&tid, living) in &self.living {
+            // What one that runs ran before counts as run since, rather than the other way round, which would leave less than
+            // its samples: for how long is not known.
+            let time = living.settled(now_ns, now_ns);
+            self.before.insert((tid, time.from_ns), time);
         }
     }
 
@@ -94,7 +90,7 @@ impl Accounts {
         living.sort_unstable_by_key(|(tid, _)| **tid);
         let until_ns = now_ns.saturating_sub(self.cleared_ns);
         let until_now = |(&tid, living): (&u32, &Living)| {
-            let time = self.since_cleared(tid, living.time.clone())?;
+            let time = self.since_cleared(tid, living.settled(self.settled_ns, self.cleared_ns))?;
             Some(ThreadTime { to_ns: time.to_ns.max(until_ns), ..time })
         };
         living.into_iter().filter_map(until_now).collect()
@@ -144,16 +140,18 @@ impl Accounts {
 }
 
 impl Living {
-    /// It did what it does until `now_ns`.
-    fn go_on(&mut self, now_ns: u64) {
-        let time = &mut self.time;
-        let part_ns = now_ns.saturating_sub(time.to_ns);
+    /// Its account if it has waited until `settled_ns`, in case it waits; it reaches `cleared_ns`, when time began again.
+    fn settled(&self, settled_ns: u64, cleared_ns: u64) -> ThreadTime {
+        let mut time = self.time.clone();
+        let part_ns = settled_ns.saturating_sub(time.to_ns);
         match self.doing {
-            Doing::Running => time.on_cpu_ns += part_ns,
+            Doing::Running => {}
             Doing::Blocked => time.blocked_ns += part_ns,
             Doing::WantsCpu => time.no_cpu_ns += part_ns,
         }
-        time.to_ns = time.to_ns.max(now_ns);
+        let settled_ns = if self.doing == Doing::Running { 0 } else { settled_ns };
+        time.to_ns = time.to_ns.max(settled_ns).max(cleared_ns);
+        time
     }
 
     /// A wait of it is over. Its account then has what lies between, also waits of which nothing is sent.
@@ -307,6 +305,24 @@ mod tests {
             parts(&accounts),
             [[0, 1_500, 400, 0, 1_100], [0, 1_100, 1_100, 0, 0], [0, 1_500, 0, 1_500, 0]]
         );
+    }
+
+    /// On a crowded machine what happened before the end of a look may be heard of later: 1.2 ms of waiting for a CPU had
+    /// been a sleep.
+    #[test]
+    fn what_comes_late_corrects_what_a_thread_was_thought_to_do() {
+        let (mut accounts, mut profile) = (Accounts::default(), profile());
+        profile.tables.intern_task(Task { pid: 7, tid: 8, ..Task::default() });
+        let of = |task, time| ThreadTime { task: TaskId(task), ..time };
+        let found = vec![
+            Living { time: of(0, time(0, 1_000, [400, 100, 500])), doing: Doing::WantsCpu },
+            Living { time: of(1, time(0, 1_500, [0, 0, 1_500])), doing: Doing::Blocked },
+        ];
+        accounts.look(found, &profile);
+        accounts.settle();
+        assert_eq!(parts(&accounts)[0], [0, 1_500, 400, 600, 500]);
+        accounts.follow(&end(1_400, [420, 150, 830]), &mut [], &profile);
+        assert_eq!(parts(&accounts)[0], [0, 1_400, 420, 150, 830]);
     }
 
     #[test]
