@@ -47,6 +47,9 @@ impl RunningArgs {
                 return Err(option.another_id(id, &all));
             }
         }
+        if let Some(id) = command.first().and_then(|word| id_of(word)).filter(|id| is_running(*id)) {
+            return Err(running_process(id, verb));
+        }
         let command = (!command.is_empty()).then_some(command);
         let running = match (self.name, self.all) {
             _ if !pids.is_empty() => Some(Target::Pids(pids)),
@@ -125,6 +128,17 @@ pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Fai
 /// The number that a word is.
 fn id_of(word: &OsStr) -> Option<u32> {
     word.to_str().filter(|word| word.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+}
+
+fn is_running(id: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{id}")).exists()
+}
+
+/// The id of a process where a command belongs.
+fn running_process(id: u32, verb: &str) -> Failure {
+    Failure::usage(format!("`{id}` is a running process, not a command"))
+        .hint(format!("to record it:  prof {verb} -p {id}"))
+        .hint(format!("a program of that name:  ./{id}"))
 }
 
 fn no_target(verb: &str) -> Failure {

@@ -183,6 +183,13 @@ fn what_a_shell_makes_of_pgrep_is_explained() {
     }
     let text = explained(&["prof", "tui", "-p", "21", "22"]);
     assert!(text.contains("`22` looks like another process id") && text.contains("-p 21,22"), "{text}");
+    // A number alone, where no other target or command is.
+    let own = std::process::id().to_string();
+    for line in [&["prof", "record", &own][..], &["prof", "record", "-a", &own], &["prof", "live", &own]] {
+        let text = explained(line);
+        assert!(text.contains(&format!("`{own}` is a running process, not a command")), "{text}");
+        assert!(text.contains(&format!("prof {} -p {own}", line[1])), "{text}");
+    }
     // No process of that name: nothing, or nothing between quotes.
     for line in
         [&["prof", "record", "-p"][..], &["prof", "record", "-p", ""], &["prof", "tui", "-p", "-d", "1s"]]
