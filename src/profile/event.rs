@@ -1,6 +1,6 @@
 //! Event tables: the samples of one kind, in columns.
 
-use super::kind::EventKind;
+use super::kind::{EventKind, Unit};
 use super::merged::Merged;
 use super::outcome::Outcome;
 use super::rows::{StackId, TaskId, id};
@@ -21,6 +21,13 @@ pub struct EventInfo {
     pub sampling: String,
     /// Weight of one sample when all are equal (the sampling period); else 0.
     pub period: u64,
+}
+
+impl EventInfo {
+    /// Whether its weights are those of samples at a rate: each stands for what happened since the one before, about.
+    pub(crate) fn is_estimate(&self) -> bool {
+        self.period == 0 && self.kind.unit == Unit::Count
+    }
 }
 
 /// One observation, or several equal ones that were counted together.

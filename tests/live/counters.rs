@@ -56,11 +56,23 @@ fn faults_are_those_that_the_kernel_has_counted_where_they_happen() {
     assert!((70.0..79.0).contains(&many), "{many} %");
     let text = some.report_text(&[]);
     assert!(text.contains("page faults") && text.contains("every 50"), "{text}");
+    assert!(!some.messages.contains("= about") && !text.contains("an estimate"), "{} {text}", some.messages);
     for (format, part) in [("folded", "touch_many "), ("svg", "touch_few")] {
         let out = some.file().with_file_name(format!("out.{format}"));
         some.export(&out);
         assert!(std::fs::read_to_string(&out).expect("it is there").contains(part), "{format}");
     }
+}
+
+/// 20,047 faults had been shown as 18,942 to 42,900.
+#[test]
+fn what_is_sampled_at_a_rate_is_said_to_be_an_estimate() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("counted") else { return };
+    let recording = Recording::with(["-e", "faults", "--", program.to_str().expect("a plain path"), "100"]);
+    let text = recording.report_text(&[]);
+    assert!(recording.messages.contains("samples = about "), "{}", recording.messages);
+    assert!(text.contains("the number of page faults is an estimate"), "{text}");
 }
 
 #[test]

@@ -174,9 +174,10 @@ fn event_lines(profile: &Profile, totals: &CollectedTotals, end: &End) -> Vec<St
     let line = |(number, event): (usize, &Event)| {
         let (kind, taken) = (event.kind(), totals.of_event(number));
         format!(
-            "  {:<8} {} = {} over {}   lost {}",
+            "  {:<8} {} = {}{} over {}   lost {}",
             kind.title,
             units::counted(taken.samples, &kind.noun),
+            if event.info().is_estimate() { "about " } else { "" },
             units::weight(kind.unit, taken.weight, taken.weight),
             units::counted(u64::from(end.threads), "thread"),
             units::count(profile.lost_samples(kind)),

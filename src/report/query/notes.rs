@@ -51,6 +51,12 @@ pub(crate) fn report_notes(
             (counted(selection.hidden_idle.count(), "wait"), duration(selection.hidden_idle.weight));
         notes.push(format!("all waits are idle: {waits}, {time}; to see them:  --idle"));
     }
+    if selection.shown.sampled.is_some_and(|event| event.info().is_estimate()) {
+        let title = &selection.shown.title;
+        notes.push(format!(
+            "the number of {title} is an estimate: they were sampled at a rate; to count each:  -c 1"
+        ));
+    }
     if selection.shown.metric() == Metric::OnCpu {
         notes.extend(selection.waits().and_then(|waits| waits_note::note(waits, selection.total)));
     }
