@@ -195,6 +195,8 @@ impl CpuShares {
 impl End {
     /// How the reason begins where the file could not be written on.
     pub(crate) const WRITING_FAILED: &str = "writing the file failed";
+    /// The reason where the time before sampling, `--delay`, was not over.
+    pub(crate) const IN_DELAY: &str = "ended during the delay, before sampling began";
     /// The reason of a picture of a recording that goes on.
     pub(crate) const STILL_RECORDING: &str = "still recording";
 

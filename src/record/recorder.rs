@@ -28,6 +28,7 @@ use std::time::Instant;
 ///
 /// A [`Failure`] with exit status and advice; nothing half-written is left behind.
 pub(crate) fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+    descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
     record(options, command_line).map_err(|error| if launches { before_start(error) } else { error })
 }
@@ -47,7 +48,6 @@ pub(super) fn before_start(error: anyhow::Error) -> anyhow::Error {
 }
 
 fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
-    descriptors::raise_limit();
     let found = search::find(options)?;
     let pid = found.pids.first().copied().unwrap_or_else(std::process::id);
     let time = local_time();
@@ -79,13 +79,13 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         .map_err(|error| write_error(destination.path(), error))?;
     let has_launched = launched_pid.is_some();
     let started = start(options, &mut signals, &mut session, &mut child, has_launched)
-        .and_then(|()| Ok(unplaced.place()?))
-        .and_then(|placed| {
+        .and_then(|is_delay_over| Ok((unplaced.place()?, is_delay_over)))
+        .and_then(|(placed, is_delay_over)| {
             announce(&mut console, &mut session, options, &found);
-            release(child.as_mut(), placed)
+            Ok((release(child.as_mut(), placed)?, is_delay_over))
         });
-    let placed = match started {
-        Ok(placed) => placed,
+    let (placed, is_delay_over) = match started {
+        Ok(started) => started,
         Err(error) => {
             let child = child.filter(|child| has_launched && child.is_released());
             return without_recording(child, signals, console, error);
@@ -100,6 +100,7 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
         console,
         placed,
         has_launched,
+        is_delay_over,
         naming: Naming::new(),
         has_written_samples: false,
     };
@@ -163,14 +164,16 @@ fn start(
     session: &mut Session<'_>,
     child: &mut Option<Child>,
     has_launched: bool,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<bool> {
+    let mut is_delay_over = true;
     if let Some(delay) = options.delay {
         let mut watch = RecordingLoop { session, child, has_launched, duration: options.duration };
-        watch.pass(delay, |launched| signals.is_asked_to_end(launched))?;
+        is_delay_over = watch.pass(delay, |launched| signals.is_asked_to_end(launched))?;
     }
     session.begin(options.duration)?;
     session.prefer_reader();
-    Ok(privilege::keep_recording()?)
+    privilege::keep_recording()?;
+    Ok(is_delay_over)
 }
 
 /// Starts the threads that compile tables and look up names, with only the rights that a recording needs to its end.
@@ -221,6 +224,8 @@ struct FileRecording<'a, 'obj> {
     console: Console,
     placed: Placed,
     has_launched: bool,
+    /// Sampling began when it was meant to; else the recording ends with the delay.
+    is_delay_over: bool,
     naming: Naming,
     /// The file holds samples or waits.
     has_written_samples: bool,
@@ -261,9 +266,10 @@ impl FileRecording<'_, '_> {
         if reason == StopReason::Interrupted {
             self.console.say("stopping... (interrupt again: save without names)");
         }
+        let text = reason.text();
         let completed = self
             .session
-            .stop(&reason.text())
+            .stop(if self.is_delay_over { &text } else { End::IN_DELAY })
             .and_then(|()| {
                 // What was recorded is in the file before anything else is done.
                 writer.flush(&mut self.session.collector.profile, true)?;
@@ -309,7 +315,10 @@ impl FileRecording<'_, '_> {
     fn complete_end(&mut self) -> anyhow::Result<()> {
         let launched = self.child.as_ref().filter(|_| self.has_launched);
         let ended = launched.and_then(|child| Some((child.pid, child.cpu_time?)));
-        self.session.close_books(self.has_launched, ended)?;
+        // What it did during the delay was not to be recorded.
+        if self.is_delay_over {
+            self.session.close_books(self.has_launched, ended)?;
+        }
         let launched = self.child.as_mut().filter(|_| self.has_launched);
         let (command_status, command_signal) =
             launched.map_or((None, None), |child| (child.poll(), child.killed_by()));

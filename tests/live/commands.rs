@@ -84,6 +84,25 @@ fn the_delay_leaves_the_beginning_out() {
     assert!(!stacks.any_has(&["before_plugin"]), "the first second was recorded");
 }
 
+/// It was said that the target had used CPU time of which nothing was recorded, and that it had run for less than a period.
+#[test]
+fn a_recording_that_ends_during_the_delay_says_so() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = fixture::build("dlopen") else { return };
+    let program = program.to_str().expect("the target folder's path is text");
+    let assert_said = |recording: &Recording| {
+        let said = &recording.messages;
+        assert!(said.contains("ended during the delay, before sampling began"), "{said}");
+        assert!(said.contains("no sample: sampling had not begun") && !said.contains("CPU time"), "{said}");
+        let report = prof().arg("report").arg(recording.file()).output().expect("`timeout` can be run");
+        assert_eq!(report.status.code(), Some(3), "{}", messages(&report));
+        assert!(messages(&report).contains("it ended during the delay"), "{}", messages(&report));
+    };
+    assert_said(&Recording::with(["-D", "100s", "--", program, "0.3", "0.1"]));
+    let script = format!("trap '' INT; sleep 1; kill -INT $PPID; exec {program} 0.3 0.1");
+    assert_said(&Recording::with(["-D", "100s", "--", "sh", "-c", &script]));
+}
+
 #[test]
 fn the_duration_leaves_the_rest_out_and_the_command_goes_on() {
     let Some(_turn) = turn() else { return };

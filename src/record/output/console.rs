@@ -237,7 +237,9 @@ fn no_sample_line(profile: &Profile) -> String {
     let period_ns = 1_000_000_000 / u64::from(profile.meta.effective_hz.max(1));
     let ran_ns = profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
     let accounted = profile.thread_times.iter().any(|time| !time.is_unknown());
-    let why = if end.reason == StopReason::TargetGone.text() {
+    let why = if end.reason == End::IN_DELAY {
+        "sampling had not begun".to_owned()
+    } else if end.reason == StopReason::TargetGone.text() {
         "there was nothing left to record".to_owned()
     } else if accounted && ran_ns > 0 {
         let period = units::duration(period_ns);

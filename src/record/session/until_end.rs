@@ -37,7 +37,8 @@ pub(in crate::record) struct RecordingLoop<'r, 'obj> {
 }
 
 impl RecordingLoop<'_, '_> {
-    /// Lets time pass before sampling begins; the command, if there is one, already runs.
+    /// Lets time pass before sampling begins; the command, if there is one, already runs. Returns whether all of it has passed
+    /// with nothing that ends the recording.
     ///
     /// # Errors
     ///
@@ -46,7 +47,7 @@ impl RecordingLoop<'_, '_> {
         &mut self,
         delay: Duration,
         mut is_asked_to_end: impl FnMut(Option<&Child>) -> GoesOn,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<bool> {
         if let Some(child) = self.child {
             child.release()?;
         }
@@ -54,11 +55,11 @@ impl RecordingLoop<'_, '_> {
         while let Some(left) = end.checked_duration_since(Instant::now()) {
             let has_ended = self.child_has_ended() || (!self.has_launched && self.session.target_has_ended());
             if has_ended || is_asked_to_end(self.launched()).is_break() {
-                break;
+                return Ok(false);
             }
             self.session.wait(left.min(PATIENCE), &[])?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Records until there is a reason to end; `None` when no one wants to know.

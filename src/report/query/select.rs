@@ -4,7 +4,7 @@ use super::selection::Selection;
 use super::{filter, notes};
 use crate::base::failure::{Failure, status};
 use crate::base::units;
-use crate::profile::counter;
+use crate::profile::{End, counter};
 use crate::report::model::metric::{self, Metric, Shown};
 use crate::report::model::totals::Totals;
 use crate::report::options::CommonOptions;
@@ -93,6 +93,10 @@ impl Recording {
         if let Some(problem) = notes::missing_part(&self.profile, &self.integrity) {
             return nothing_read(&format!("{noun}s"), &problem, self.integrity.is_being_written);
         }
+        if self.profile.end.as_ref().is_some_and(|end| end.reason == End::IN_DELAY) {
+            let message = format!("the recording holds no {noun}s: it {}", End::IN_DELAY);
+            return Failure::new(status::NO_MATCH, message).hint("record with a shorter delay:  -D");
+        }
         let unaccounted = self.profile.counter(counter::THREADS_UNACCOUNTED);
         let has_run = selection.shown.sampled.is_some() && notes::unrecorded(&self.profile).is_some();
         if unaccounted > 0 && !has_run {
@@ -119,9 +123,13 @@ impl Recording {
             return Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
                 .hint("to see why:  prof doctor");
         }
+        self.hardly_ran(selection.shown.sampled.map_or(0, |event| event.info().period))
+    }
+
+    /// That what was sampled every `period_ns` of running did not run for long, if at all; 0 if that is not known.
+    fn hardly_ran(&self, period_ns: u64) -> Failure {
         let ran_ns = self.profile.thread_times.iter().map(|time| time.on_cpu_ns).fold(0, u64::saturating_add);
         let is_accounted = self.profile.thread_times.iter().any(|time| !time.is_unknown());
-        let period_ns = selection.shown.sampled.map_or(0, |event| event.info().period);
         let why = match ran_ns {
             0 if is_accounted => "the target did not run".to_owned(),
             0 if period_ns == 0 => "the target hardly ran, if at all".to_owned(),
