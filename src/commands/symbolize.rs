@@ -47,7 +47,7 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
         .hint("use that one")
         .into());
     }
-    if integrity.bytes_skipped > 0 && !integrity.is_cut {
+    if integrity.is_damaged() {
         // What is behind the damage would be lost, and that there is any would be forgotten.
         let problem = integrity.problem.as_deref().unwrap_or("it is not whole");
         return Err(Failure::new(status::FAILED, format!("cannot add names to `{shown}`: {problem}"))

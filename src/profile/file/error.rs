@@ -21,6 +21,14 @@ pub struct Integrity {
     pub unknown_fields: u64,
 }
 
+impl Integrity {
+    /// Whether something that was written is wrong, and what is behind it cannot be read. One that is only cut has nothing
+    /// whole behind what was read.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.bytes_skipped > 0 && !self.is_cut
+    }
+}
+
 /// Why a profile could not be read at all. The texts do not name the file: the caller puts
 /// ``cannot read `path` `` before them, and [`ReadError::hint`] behind.
 #[derive(Debug, thiserror::Error)]

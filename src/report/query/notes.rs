@@ -95,7 +95,7 @@ fn notes_while_naming(
     notes.extend(lost_notes(profile, quality));
     notes.extend(unrecorded(profile));
     notes.extend(cut_notes(profile, quality));
-    notes.extend(unnamed_notes(profile, quality, to_name));
+    notes.extend(unnamed_notes(profile, integrity, quality, to_name));
     notes
 }
 
@@ -158,7 +158,7 @@ fn cut_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
 }
 
 /// What has no name, while the names of `to_name` of the frames are still being read.
-fn unnamed_notes(profile: &Profile, quality: &Quality, to_name: u64) -> Vec<String> {
+fn unnamed_notes(profile: &Profile, integrity: &Integrity, quality: &Quality, to_name: u64) -> Vec<String> {
     let mut notes = Vec::new();
     let hidden_kernel = percent(quality.unnamed_kernel_frames, quality.kernel_frames);
     // A recording that was killed has no names at all, and says so.
@@ -180,10 +180,12 @@ fn unnamed_notes(profile: &Profile, quality: &Quality, to_name: u64) -> Vec<Stri
         notes.push(format!("names are being read: {share} of frames have none yet"));
     } else if profile.end.is_none() && quality.unnamed_percent() >= NOTABLE_PERCENT {
         let share = honest_percent_text(quality.unnamed_percent());
-        notes.push(format!(
-            "{share} of frames have no name: the recording was cut short, or goes on; prof symbolize FILE adds the \
-             names that it did not come to"
-        ));
+        let why = if integrity.is_damaged() {
+            "names are behind the damage; copy the file again from where it was recorded"
+        } else {
+            "the recording was cut short, or goes on; prof symbolize FILE adds the names that it did not come to"
+        };
+        notes.push(format!("{share} of frames have no name: {why}"));
     } else if let Some(worst) = &quality.worst_unnamed
         && percent(worst.count, quality.frames) >= NOTABLE_PERCENT
         && !(is_kernel_hidden && worst.kind == ModuleKind::Kernel)

@@ -366,6 +366,12 @@ fn a_recording_without_an_end_lacks_names_that_symbolize_adds() {
     let text = render(&build.cut_off(Integrity::default()), &ReportOptions::default(), &Page::PLAIN).unwrap();
     assert!(text.contains("of frames have no name: the recording was cut short, or goes on;"), "{text}");
     assert!(text.contains("prof symbolize") && !text.contains("debug symbols"), "{text}");
+    let mut build = Build::new();
+    let task = build.task(1, 1, "t", "t");
+    build.add(task, 200, &["/x:+0x10", "/x:+0x20"]);
+    let damaged = Integrity { bytes_skipped: 9, ..Integrity::default() };
+    let text = render(&build.cut_off(damaged), &ReportOptions::default(), &Page::PLAIN).unwrap();
+    assert!(text.contains("names are behind the damage") && !text.contains("prof symbolize"), "{text}");
     // Not only where hardly anything has a name.
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
