@@ -153,6 +153,7 @@ fn ids_may_be_separated_by_whatever_pgrep_prints() {
     for text in ["21,22", "21 22", "21\n22\n", " 21, 22 ", "21\t22,"] {
         assert_eq!(pids(text), Target::Pids(vec![21, 22]), "{text:?}");
     }
+    assert_eq!(recorded("prof record -t 3,3 -t 3").target, Target::Tids(vec![3]), "one thread is one");
     assert_eq!(recorded("prof record -p 1 -p 2,3").target, Target::Pids(vec![1, 2, 3]));
     let threads = reported("prof report --pid 1,2 --pid 3").common.filter.threads;
     assert_eq!(threads, [ThreadFilter::OfProcesses(vec![1, 2, 3])]);

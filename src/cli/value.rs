@@ -113,7 +113,8 @@ pub(super) struct Ids(Vec<u32>);
 
 /// The ids of all arguments of an option.
 pub(super) fn all_ids(arguments: Vec<Ids>) -> Vec<u32> {
-    arguments.into_iter().flat_map(|ids| ids.0).collect()
+    let mut known = std::collections::HashSet::new();
+    arguments.into_iter().flat_map(|ids| ids.0).filter(|id| known.insert(*id)).collect()
 }
 
 /// Process ids. A name points to the option that takes one.
