@@ -15,7 +15,8 @@ pub(crate) struct Accounts {
     before: FxHashMap<(u32, u64), ThreadTime>,
     /// When time began again, ns.
     cleared_ns: u64,
-    /// Until when those that were heard of last as waiting have waited, as far as is known, ns. What comes late corrects it.
+    /// The end of the last look, ns: threads that did not run when they were looked at, and of which nothing has come since,
+    /// have waited until then, and so do the rows of their waits. On a busy machine a look takes its time.
     settled_ns: u64,
 }
 
@@ -23,6 +24,7 @@ impl Accounts {
     /// A look has found `found`: a thread that is not among them has ended.
     pub(crate) fn look(&mut self, found: Vec<Living>, profile: &Profile) {
         self.living.clear();
+        self.settled_ns = found.iter().map(|living| living.time.to_ns).max().unwrap_or(0);
         for living in found {
             self.living.insert(profile.tables.task(living.time.task).tid, living);
         }
@@ -48,12 +50,6 @@ impl Accounts {
                 living.ran(sample.time_ns);
             }
         }
-    }
-
-    /// All that has come up to the end of a look is followed: threads that did not run when they were looked at, and of which
-    /// nothing has come since, have waited until then. On a busy machine a look takes its time.
-    pub(crate) fn settle(&mut self) {
-        self.settled_ns = self.living.values().map(|living| living.time.to_ns).max().unwrap_or(0);
     }
 
     /// A thread has ended: `time` is all of it. Returns what of it counts, with times since time began again.
@@ -300,11 +296,26 @@ mod tests {
             Living { time: of(2, time(0, 1_500, [0, 1_500, 0])), doing: Doing::WantsCpu },
         ];
         accounts.look(found, &profile);
-        accounts.settle();
         assert_eq!(
             parts(&accounts),
             [[0, 1_500, 400, 0, 1_100], [0, 1_100, 1_100, 0, 0], [0, 1_500, 0, 1_500, 0]]
         );
+    }
+
+    /// Its account went on to the last of what came after a look, the row of its wait to the end of the look.
+    #[test]
+    fn a_thread_that_goes_on_waiting_is_not_ahead_of_the_row_of_its_wait() {
+        let (mut accounts, mut profile) = (Accounts::default(), profile());
+        profile.tables.intern_task(Task { pid: 7, tid: 8, ..Task::default() });
+        let of = |task, time| ThreadTime { task: TaskId(task), ..time };
+        let found = vec![
+            Living { time: of(0, time(0, 1_000, [0, 0, 1_000])), doing: Doing::Blocked },
+            Living { time: of(1, time(0, 1_010, [0, 0, 1_010])), doing: Doing::Blocked },
+        ];
+        accounts.look(found, &profile);
+        // What comes after the look is of one of them only.
+        accounts.follow(&end(1_900, [0, 0, 1_900]), &mut [], &profile);
+        assert_eq!(parts(&accounts), [[0, 1_900, 0, 0, 1_900], [0, 1_010, 0, 0, 1_010]]);
     }
 
     /// On a crowded machine what happened before the end of a look may be heard of later: 1.2 ms of waiting for a CPU had
@@ -319,7 +330,6 @@ mod tests {
             Living { time: of(1, time(0, 1_500, [0, 0, 1_500])), doing: Doing::Blocked },
         ];
         accounts.look(found, &profile);
-        accounts.settle();
         assert_eq!(parts(&accounts)[0], [0, 1_500, 400, 600, 500]);
         accounts.follow(&end(1_400, [420, 150, 830]), &mut [], &profile);
         assert_eq!(parts(&accounts)[0], [0, 1_400, 420, 150, 830]);

@@ -167,7 +167,6 @@ impl Archive {
         self.late_cost.note(end.duration_ns, cost::own().0, end.bpf_ns);
         self.add_rows(&delta);
         self.take_names(&mut delta);
-        let has_looked = delta.living.is_some();
         if let Some(living) = delta.living {
             self.look(living);
         }
@@ -184,9 +183,6 @@ impl Archive {
         }
         if self.is_looked_at() {
             self.accounts.follow(&delta.wait_ends, &mut seen, &self.profile);
-        }
-        if has_looked {
-            self.accounts.settle();
         }
         if self.usual_limits.is_none() && !self.has_whole_stacks() {
             self.usual_limits =
