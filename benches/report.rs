@@ -7,15 +7,15 @@ mod steady;
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use prof::internals::profile::Integrity;
 use prof::internals::report::{
-    CommonOptions, Metric, NameStyle, Page, Recording, ReportOptions, ReportView, SamplesAt, TimeRange,
+    Analysis, CommonOptions, Metric, NameStyle, Page, ReportOptions, ReportView, SamplesAt, TimeRange,
     Timeline, folded, render,
 };
 use std::hint::black_box;
 use steady::{recording, with_waits};
 
 fn views_of_waits(criterion: &mut Criterion) {
-    let profile = with_waits(recording(10_000, 10_000).profile, 1_000_000, 10_000);
-    let recording = Recording::new(profile, Integrity::default());
+    let profile = with_waits(recording(10_000, 10_000).profile.clone(), 1_000_000, 10_000);
+    let recording = Analysis::new(profile, Integrity::default());
     let mut group = criterion.benchmark_group("waits 1M/10k");
     group.sample_size(10);
     for (name, metric, view) in [
@@ -29,7 +29,7 @@ fn views_of_waits(criterion: &mut Criterion) {
         group.bench_function(name, |bencher| {
             // Which waits are idle is decided once for a recording: a copy has to decide again.
             bencher.iter_batched(
-                || Recording::new(recording.profile.clone(), Integrity::default()),
+                || Analysis::new(recording.profile.clone(), Integrity::default()),
                 |recording| render(black_box(&recording), &options, &Page::PLAIN).map(|text| text.len()),
                 BatchSize::PerIteration,
             );

@@ -175,7 +175,7 @@ fn main() -> ExitCode {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load at the start: {}", load.trim());
-    let running = steady::recording(1_000_000, 6_500).profile;
+    let running = steady::recording(1_000_000, 6_500).profile.clone();
     let file = |name: &str| folder.path().join(name);
     let without_waits = measure("1,000,000 samples", program, running.clone(), false, &file("samples"));
     let waiting = steady::with_waits(running, 1_000_000, 10_000);

@@ -5,7 +5,7 @@ mod steady;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use prof::internals::profile::Integrity;
-use prof::internals::report::{CommonOptions, Direction, Recording, TimeRange};
+use prof::internals::report::{Analysis, CommonOptions, Direction, TimeRange};
 use prof::internals::tui::app::action::Action;
 use prof::internals::tui::app::query::Query;
 use prof::internals::tui::app::state::App;
@@ -41,7 +41,7 @@ fn draw(terminal: &mut Terminal<TestBackend>, app: &App) {
     black_box(drawn.map(|frame| frame.count)).unwrap_or_else(|never| match never {});
 }
 
-fn picture(recording: &Arc<Recording>, query: &Query) -> Arc<Picture> {
+fn picture(recording: &Arc<Analysis>, query: &Query) -> Arc<Picture> {
     Arc::new(Picture::new(recording, query).expect("a query without patterns can be answered"))
 }
 
@@ -55,7 +55,7 @@ fn tui(criterion: &mut Criterion) {
     group.bench_function("recording to first screen", |bencher| {
         bencher.iter_batched(
             // Samples are counted once for a recording: a copy has to count again.
-            || Arc::new(Recording::new(recording.profile.clone(), Integrity::default())),
+            || Arc::new(Analysis::new(recording.profile.clone(), Integrity::default())),
             |recording| draw(&mut terminal(), &app_with(&picture(&recording, &query))),
             BatchSize::PerIteration,
         );

@@ -49,7 +49,7 @@ pub mod record {
 
 pub mod report {
     pub use crate::report::{
-        CommonOptions, Direction, Metric, NameStyle, Page, Recording, ReportOptions, ReportView, SamplesAt,
+        Analysis, CommonOptions, Direction, Metric, NameStyle, Page, ReportOptions, ReportView, SamplesAt,
         TimeRange, Timeline, folded, render,
     };
 }

@@ -4,7 +4,7 @@ use prof::internals::profile::{
     Event, EventInfo, EventKind, Frame, FrameFlags, FrameId, Function, Integrity, Location, Module,
     ModuleKind, Outcome, Profile, Reason, Sample, StackId, StringId, Task, TaskId, Wait, Waker, WakerKind,
 };
-use prof::internals::report::Recording;
+use prof::internals::report::Analysis;
 
 const DEPTH: usize = 30;
 /// Outermost frames that are one of three each.
@@ -62,7 +62,7 @@ fn stacks(profile: &mut Profile, count: usize, numbers: &mut Numbers) -> Vec<Sta
 }
 
 /// `samples` samples of `distinct_stacks` stacks.
-pub(crate) fn recording(samples: usize, distinct_stacks: usize) -> Recording {
+pub(crate) fn recording(samples: usize, distinct_stacks: usize) -> Analysis {
     let mut numbers = Numbers(42);
     let mut profile = Profile::default();
     let stacks = stacks(&mut profile, distinct_stacks, &mut numbers);
@@ -90,7 +90,7 @@ pub(crate) fn recording(samples: usize, distinct_stacks: usize) -> Recording {
         });
     }
     profile.events.push(event);
-    Recording::new(profile, Integrity::default())
+    Analysis::new(profile, Integrity::default())
 }
 
 /// `profile` and so many waits of its threads, of all reasons and lengths.

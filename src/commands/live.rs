@@ -8,7 +8,7 @@ use crate::record::RecordOptions;
 use crate::record::live::Saved;
 use crate::record::live::events::{INTERVALS, LiveEvent, Snapshot};
 use crate::record::live::handle::Live;
-use crate::report::{Recording, ending_words};
+use crate::report::{Analysis, Recording, ending_words};
 use crate::tui;
 use crate::tui::options::TuiOptions;
 use crate::tui::{Feed, LiveCommand, LiveStatus, Seen, SessionSource};
@@ -95,8 +95,12 @@ fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &MailSender<Feed>) -
 fn picture(snapshot: Snapshot) -> Feed {
     let cost = snapshot.cost;
     let late_cost = CpuShares::of(cost.cpu_ns, cost.bpf_ns, cost.length_ns);
-    let recording = Recording::new(snapshot.profile, snapshot.integrity).with_late_cost(late_cost);
-    Feed::Recording(Arc::new(recording.with_names_to_come(snapshot.unnamed)))
+    let recording = Recording {
+        names_to_come: snapshot.unnamed,
+        late_cost,
+        ..Recording::new(snapshot.profile, snapshot.integrity)
+    };
+    Feed::Recording(Arc::new(Analysis::of(recording)))
 }
 
 /// Does what the user wants of the recording, until the screen is gone.

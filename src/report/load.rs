@@ -1,5 +1,6 @@
 //! Reading a recording, from a file or from standard input, and what to say when that fails.
 
+use super::analysis::Analysis;
 use super::options::{DEFAULT_FILE, Input};
 use super::query::notes;
 use super::recording::Recording;
@@ -11,19 +12,19 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
-impl Recording {
+impl Analysis {
     /// Reads the profile.
     ///
     /// # Errors
     ///
     /// When it cannot be read; says what to do when the file is missing.
     pub(crate) fn load(input: &Input) -> anyhow::Result<Self> {
-        let recording = Recording::load_quietly(input)?;
+        let recording = Analysis::load_quietly(input)?;
         recording.warn_if_cut(input);
         Ok(recording)
     }
 
-    /// As [`Recording::load`], without a warning on standard error when the file is not whole: for a screen that says so
+    /// As [`Analysis::load`], without a warning on standard error when the file is not whole: for a screen that says so
     /// itself.
     ///
     /// # Errors
@@ -43,9 +44,11 @@ impl Recording {
         };
         let has_samples = profile.events.iter().any(|event| !event.is_empty());
         let integrity = with_writer(integrity, input, profile.end.is_some());
-        Ok(Recording::new(profile, with_the_one_before(integrity, input, has_samples)))
+        Ok(Analysis::new(profile, with_the_one_before(integrity, input, has_samples)))
     }
+}
 
+impl Recording {
     /// Says on standard error that the file is not whole: a script that reads standard output must not take
     /// a part for all.
     fn warn_if_cut(&self, input: &Input) {

@@ -3,6 +3,7 @@
 //! [`Selection`] filters the samples and names their frames; tables and trees are built from it; views
 //! are drawn from those and never write back. Everything works on any event of a profile.
 
+mod analysis;
 mod export;
 mod load;
 mod model;
@@ -16,6 +17,7 @@ pub(crate) mod tests;
 mod views;
 mod waits;
 
+pub use analysis::Analysis;
 pub use export::folded;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export};
 pub(crate) use load::unreadable;
@@ -38,6 +40,7 @@ pub(crate) use options::{
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};
+pub(crate) use print::cost::{cost_lines, cost_words};
 pub(crate) use print::info::info;
 pub(crate) use print::output::replace_file;
 pub use print::render::render;
@@ -46,7 +49,7 @@ pub(crate) use print::terminal::Screen;
 pub use print::text::page::Page;
 pub(crate) use query::named_since::{NamedSince, PathStart, label_of};
 pub(crate) use query::selection::Selection;
-pub use recording::Recording;
+pub(crate) use recording::Recording;
 pub use views::call_tree::Direction;
 pub(crate) use views::call_tree::{CallTree, Node, NodeId};
 pub(crate) use views::flame::{BoxOf, FlameBox, flame_boxes};

@@ -13,7 +13,7 @@ mod tests;
 pub(crate) mod views;
 pub(crate) mod widgets;
 use crate::base::failure::Failure;
-use crate::report::Recording;
+use crate::report::Analysis;
 pub(crate) use app::action::{Feed, LiveCommand, LiveStatus, Seen};
 pub(crate) use app::session::{SessionSource, run_source};
 pub use options::TuiOptions;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// When there is no terminal, the profile cannot be read, or it holds nothing to show.
 pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
     require_terminal()?;
-    let recording = Arc::new(Recording::load_quietly(&options.common.input)?);
+    let recording = Arc::new(Analysis::load_quietly(&options.common.input)?);
     recording.shown(options.common.metric)?;
     show(options, recording)
 }
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
 /// # Errors
 ///
 /// When the terminal cannot be used.
-pub fn show(options: &TuiOptions, recording: Arc<Recording>) -> anyhow::Result<u8> {
+pub fn show(options: &TuiOptions, recording: Arc<Analysis>) -> anyhow::Result<u8> {
     run_source(options, SessionSource::File(recording))
 }
 

@@ -9,7 +9,7 @@ use super::widgets::{help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::report::{Direction, Space};
+use crate::report::{Direction, Space, cost_words};
 use crate::tui::app::action::Tab;
 use crate::tui::app::key;
 use crate::tui::compute::picture::Picture;
@@ -149,7 +149,7 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
         _ => format!("lost {}", honest_percent_text(lost)),
     };
     let parts = |target: &str, is_short: bool, has_rate: bool| {
-        let cost = picture.recording.cost_words().unwrap_or_default();
+        let cost = cost_words(&picture.recording).unwrap_or_default();
         // In fewer words, without what is no share.
         let shares = cost.split_once(',').map_or(&*cost, |(shares, _)| shares);
         let cost = if is_short { shares.trim_end_matches(" of a CPU") } else { shares };

@@ -6,7 +6,7 @@ use super::profiler::binary;
 use super::running::{Running, UNTIL_ENDED, children, wait_for};
 use super::terminal::{quoted, recorded_shares};
 use prof::internals::profile::{Integrity, Profile};
-use prof::internals::report::Recording;
+use prof::internals::report::Analysis;
 use prof::internals::tui::terminal::guard::TerminalGuard;
 use prof::internals::tui::{TuiOptions, show};
 use rustix::process::{Pid, Signal, kill_process};
@@ -214,7 +214,7 @@ fn a_thread_that_panics_beside_the_screen() {
         std::thread::sleep(Duration::from_millis(500));
         panic!("on purpose");
     });
-    let recording = Arc::new(Recording::new(Profile::default(), Integrity::default()));
+    let recording = Arc::new(Analysis::new(Profile::default(), Integrity::default()));
     let ended = show(&TuiOptions::default(), recording);
     panic!("the session ended: {ended:?}");
 }

@@ -296,7 +296,7 @@ fn what_is_saved_is_what_was_seen() {
 
 /// Each thread's times, and what is blocked where, in the words of a report.
 fn threads_of(profile: &Profile) -> Vec<String> {
-    let recording = crate::report::Recording::new(profile.clone(), Integrity::default());
+    let recording = crate::report::Analysis::new(profile.clone(), Integrity::default());
     let options = crate::report::CommonOptions::default();
     let shown = recording.shown(Some(crate::report::Metric::Wall)).expect("it has both");
     let selection = crate::report::Selection::new(&recording, shown, &options).expect("no filters");

@@ -4,8 +4,8 @@ use super::exporter::{Exporter, Rendered};
 use super::folded::Folded;
 use super::svg::Svg;
 use crate::base::failure::Failure;
+use crate::report::analysis::Analysis;
 use crate::report::options::{ExportOptions, ReportDestination};
-use crate::report::recording::Recording;
 use std::path::Path;
 
 /// One of [`ExportFormat::ALL`].
@@ -77,7 +77,7 @@ impl ExportFormat {
     /// When no sample matches, or the samples cannot be had in this format.
     pub(super) fn render(
         self,
-        recording: &Recording,
+        recording: &Analysis,
         options: &ExportOptions,
     ) -> anyhow::Result<Box<dyn Rendered>> {
         self.0.render(recording, &recording.select(&options.common)?, options)

@@ -3,12 +3,12 @@
 use super::exporter::Rendered;
 use super::formats::ExportFormat;
 use crate::base::privilege;
+use crate::report::analysis::Analysis;
 use crate::report::options::{
     ColorWhen, CommonOptions, ExportOptions, ReportDestination, ReportOptions, ReportView, SortKey,
 };
 use crate::report::print::output;
 use crate::report::print::text::page::Page;
-use crate::report::recording::Recording;
 use std::path::PathBuf;
 
 /// Names that are tried before giving up: `prof-1.svg`, `prof-2.svg`, ...
@@ -67,7 +67,7 @@ impl ExportJob {
     /// # Errors
     ///
     /// When no sample matches or the file cannot be written.
-    pub(crate) fn run(&self, recording: &Recording) -> anyhow::Result<PathBuf> {
+    pub(crate) fn run(&self, recording: &Analysis) -> anyhow::Result<PathBuf> {
         let rendered = self.rendered(recording)?;
         for number in 1..MOST_NAMES {
             let mut name = self.stem.clone().into_os_string();
@@ -84,7 +84,7 @@ impl ExportJob {
         anyhow::bail!("cannot write `{}`: too many files of that name", self.stem.display())
     }
 
-    fn rendered(&self, recording: &Recording) -> anyhow::Result<Box<dyn Rendered>> {
+    fn rendered(&self, recording: &Analysis) -> anyhow::Result<Box<dyn Rendered>> {
         match self.shape {
             ExportShape::Format(format) => {
                 let common = self.common.clone();

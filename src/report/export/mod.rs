@@ -9,8 +9,8 @@ mod palette;
 mod svg;
 mod text_tree;
 
+use super::analysis::Analysis;
 use super::print::output;
-use super::recording::Recording;
 pub use folded::folded;
 pub(crate) use formats::{ExportFormat, ExportRequest};
 pub(crate) use job::{ExportJob, ExportShape};
@@ -24,7 +24,7 @@ pub(crate) use job::{ExportJob, ExportShape};
 pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
     output::check(&request.destination)?;
     output::check_not_input(&request.destination, &request.options.common.input)?;
-    let recording = Recording::load(&request.options.common.input)?;
+    let recording = Analysis::load(&request.options.common.input)?;
     let rendered = request.format.render(&recording, &request.options)?;
     output::write_with(&request.destination, |out| rendered.write(out))
 }
@@ -32,7 +32,7 @@ pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
 /// The exported bytes.
 #[cfg(test)]
 pub(super) fn render(
-    recording: &Recording,
+    recording: &Analysis,
     format: ExportFormat,
     options: &super::options::ExportOptions,
 ) -> anyhow::Result<Vec<u8>> {

@@ -60,6 +60,12 @@ pub(crate) struct WorstModule {
 }
 
 impl Quality {
+    /// How often `frames` are in the samples.
+    pub(crate) fn samples_with(&self, frames: &[FrameId]) -> u64 {
+        let samples = |frame: &FrameId| self.samples_of_frame.get(frame.index()).copied().unwrap_or(0);
+        frames.iter().map(samples).fold(0, u64::saturating_add)
+    }
+
     /// The quality of `groups`, which are of the events that are `shown`.
     pub(crate) fn of(profile: &Profile, groups: &[Group], shown: &Shown<'_>) -> Self {
         let lost_waits = if shown.waits.is_some() { profile.counter(counter::LOST_WAITS) } else { 0 };

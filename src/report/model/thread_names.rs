@@ -73,13 +73,13 @@ mod tests {
     use crate::report::tests::fixture::Build;
     use crate::report::tests::fixture_waits::{MS, slices, stack};
     use crate::report::{
-        CommonOptions, FilterOptions, Metric, NameStyle, Page, Recording, ReportOptions, ReportView,
+        Analysis, CommonOptions, FilterOptions, Metric, NameStyle, Page, ReportOptions, ReportView,
         ThreadFilter, Totals, folded, render, threads, threads_with_times,
     };
 
     /// A thread that is called `sh` and then runs another program, in which it goes by two names; and one that keeps
     /// its name.
-    fn renamed(has_waits: bool) -> Recording {
+    fn renamed(has_waits: bool) -> Analysis {
         let mut build = Build::new();
         let [shell, program, worker] = [("sh", "sh"), ("program", "program"), ("worker", "program")]
             .map(|(name, process)| build.task(7, 7, name, process));

@@ -5,6 +5,7 @@ use super::group::Group;
 use super::metric::{Metric, Shown, waits_of};
 use crate::base::failure::Failure;
 use crate::profile::{Reason, StringId, TaskId, counter};
+use crate::report::analysis::Analysis;
 use crate::report::options::{CommonOptions, FilterOptions};
 use crate::report::query::filter::SampleFilter;
 use crate::report::query::groups::groups_of;
@@ -128,7 +129,7 @@ impl Totals {
     /// # Errors
     ///
     /// A usage failure for a pattern that is no regular expression.
-    pub(crate) fn of(recording: &Recording, options: &CommonOptions) -> Result<Option<Self>, Failure> {
+    pub(crate) fn of(recording: &Analysis, options: &CommonOptions) -> Result<Option<Self>, Failure> {
         let profile = &recording.profile;
         if waits_of(profile).is_none() || matches!(options.metric, Some(Metric::Event(_))) {
             return Ok(None);
@@ -180,7 +181,7 @@ impl Totals {
     }
 
     /// The totals of what the filters on functions and frames leave, of which the scheduler knows nothing.
-    fn of_code(recording: &Recording, options: &CommonOptions) -> Result<Self, Failure> {
+    fn of_code(recording: &Analysis, options: &CommonOptions) -> Result<Self, Failure> {
         let filter = FilterOptions { idle: true, ..options.filter.clone() };
         let options = CommonOptions { filter, ..options.clone() };
         let shown = Shown::time_of(&recording.profile);
@@ -196,7 +197,7 @@ impl Totals {
 }
 
 /// Adds the samples or waits of a group to the times of their thread, unless the scheduler knows those.
-fn add_group(threads: &mut BTreeMap<(u32, u32), ThreadTimes>, recording: &Recording, group: &Group) {
+fn add_group(threads: &mut BTreeMap<(u32, u32), ThreadTimes>, recording: &Analysis, group: &Group) {
     let weight = group.amount.weight;
     let is_idle = recording.idle_waits().contains(group);
     let thread = entry(threads, recording, group.task);

@@ -9,10 +9,12 @@ use crate::base::units::{
 };
 use crate::base::{safe_text, units};
 use crate::profile::{End, Event, FrameId, ModuleKind, Profile};
+use crate::report::analysis::Analysis;
 use crate::report::model::metric::{Shown, waits_of};
 use crate::report::model::totals::Totals;
 use crate::report::model::{ending, label};
 use crate::report::options::{ColorWhen, CommonOptions, FilterOptions, InfoOptions};
+use crate::report::print::cost::cost_lines;
 use crate::report::query::notes;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
@@ -117,7 +119,7 @@ struct ModuleFields {
 ///
 /// When the profile cannot be read or standard output not be written.
 pub(crate) fn info(options: &InfoOptions) -> anyhow::Result<()> {
-    let recording = Recording::load(&options.input)?;
+    let recording = Analysis::load(&options.input)?;
     let screen = Screen::new(ColorWhen::Never, !options.json);
     match options.json {
         true => screen.print_document(&render_json(&recording)?),
@@ -126,7 +128,7 @@ pub(crate) fn info(options: &InfoOptions) -> anyhow::Result<()> {
 }
 
 /// The facts as `prof.info/1`.
-pub(crate) fn render_json(recording: &Recording) -> anyhow::Result<String> {
+pub(crate) fn render_json(recording: &Analysis) -> anyhow::Result<String> {
     let profile = &recording.profile;
     let meta = &profile.meta;
     let end = profile.end.as_ref();
@@ -186,14 +188,14 @@ fn named_frames(profile: &Profile) -> u64 {
 }
 
 /// All samples of `event`.
-fn unfiltered<'r>(recording: &'r Recording, event: &'r Event) -> Option<Selection<'r>> {
+fn unfiltered<'r>(recording: &'r Analysis, event: &'r Event) -> Option<Selection<'r>> {
     // Without patterns there is nothing that could be wrong with the options.
     let filter = FilterOptions { idle: true, ..FilterOptions::default() };
     let options = CommonOptions { filter, ..CommonOptions::default() };
     Selection::new(recording, Shown::one(event), &options).ok()
 }
 
-fn event_fields(recording: &Recording, event: &Event) -> EventFields {
+fn event_fields(recording: &Analysis, event: &Event) -> EventFields {
     let selection = unfiltered(recording, event);
     EventFields {
         event: event.kind().name.clone().into_owned(),
@@ -207,7 +209,7 @@ fn event_fields(recording: &Recording, event: &Event) -> EventFields {
     }
 }
 
-fn wait_facts(recording: &Recording, selection: &Selection<'_>) -> Option<WaitFacts> {
+fn wait_facts(recording: &Analysis, selection: &Selection<'_>) -> Option<WaitFacts> {
     selection.shown.waits?;
     let shorts = recording.profile.thread_times.iter().flat_map(|time| &time.short_waits);
     let (short_count, short_ns) = shorts.fold((0u64, 0u64), |(count, time), short| {
@@ -225,7 +227,7 @@ fn wait_facts(recording: &Recording, selection: &Selection<'_>) -> Option<WaitFa
 }
 
 /// Where the whole time of the threads went, when the recording has waits.
-fn totals(recording: &Recording) -> Option<Totals> {
+fn totals(recording: &Analysis) -> Option<Totals> {
     // Without patterns there is nothing that could be wrong with the options.
     Totals::of(recording, &CommonOptions::default()).ok().flatten()
 }
@@ -274,7 +276,7 @@ pub(crate) fn date_text(unix_ns: u64) -> String {
 }
 
 /// The facts for people.
-pub(crate) fn render_text(recording: &Recording) -> String {
+pub(crate) fn render_text(recording: &Analysis) -> String {
     let mut facts = InfoFacts::default();
     let profile = &recording.profile;
     add_origin(&mut facts, recording);
@@ -282,7 +284,7 @@ pub(crate) fn render_text(recording: &Recording) -> String {
     facts.add("length", &format!("{} ({reason})", duration(profile.duration_ns())));
     if let Some(end) = &profile.end {
         facts.add("threads", &count(end.threads.into()));
-        facts.add("cost", &recording.cost_lines().join(", "));
+        facts.add("cost", &cost_lines(recording).join(", "));
         let parts = [duration(end.cpu_ns), duration(end.bpf_ns)];
         facts.add("", &format!("{} CPU in all, {} in BPF programs", parts[0], parts[1]));
     }
@@ -359,7 +361,7 @@ fn add_modules(facts: &mut InfoFacts, recording: &Recording) {
 }
 
 /// What is to be known of any of the events.
-fn notes(recording: &Recording) -> Vec<String> {
+fn notes(recording: &Analysis) -> Vec<String> {
     let mut notes = Vec::new();
     for selection in recording.profile.events.iter().filter_map(|event| unfiltered(recording, event)) {
         let of_event = notes::notes(&recording.profile, &recording.integrity, &selection.quality);
@@ -399,7 +401,7 @@ fn add_file(facts: &mut InfoFacts, recording: &Recording) {
     );
 }
 
-fn add_event(facts: &mut InfoFacts, recording: &Recording, event: &Event) {
+fn add_event(facts: &mut InfoFacts, recording: &Analysis, event: &Event) {
     let info = event.info();
     let fields = event_fields(recording, event);
     let sum = weight(info.kind.unit, fields.total, fields.total);

@@ -5,6 +5,7 @@ use super::text;
 use crate::base::safe_text;
 use crate::base::units::percent;
 use crate::profile::{End, FoundBy, FrameId};
+use crate::report::analysis::Analysis;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
 use crate::report::model::label_kind::LabelKind;
@@ -243,7 +244,7 @@ struct TopWaitFields {
 ///
 /// A usage failure for a bad pattern; status 3 when nothing matches `--peek`.
 pub(crate) fn report(
-    recording: &Recording,
+    recording: &Analysis,
     selection: &Selection<'_>,
     options: &ReportOptions,
 ) -> anyhow::Result<String> {

@@ -1,6 +1,7 @@
 //! A report as text for people and as JSON and tables for programs, on a terminal or not. Views come in; nothing is computed here
 //! that another output would need.
 
+pub(crate) mod cost;
 pub(crate) mod info;
 pub(crate) mod json;
 pub(crate) mod json_waits;

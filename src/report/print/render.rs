@@ -3,15 +3,15 @@
 use super::terminal::Screen;
 use super::text::page::Page;
 use super::{json, text, tsv};
+use crate::report::analysis::Analysis;
 use crate::report::options::{Format, ReportOptions, ReportView};
-use crate::report::recording::Recording;
 
 /// Renders a report of `recording` for `page`.
 ///
 /// # Errors
 ///
 /// A usage failure for a bad pattern; status 3 when nothing matches.
-pub fn render(recording: &Recording, options: &ReportOptions, page: &Page) -> anyhow::Result<String> {
+pub fn render(recording: &Analysis, options: &ReportOptions, page: &Page) -> anyhow::Result<String> {
     let selection = match options.view {
         ReportView::Threads => recording.select_for_threads(&options.common)?,
         _ => recording.select_for_report(&options.common)?,
@@ -29,7 +29,7 @@ pub fn render(recording: &Recording, options: &ReportOptions, page: &Page) -> an
 ///
 /// When the profile cannot be read, nothing matches, or the output cannot be written.
 pub(crate) fn report(options: &ReportOptions) -> anyhow::Result<()> {
-    let recording = Recording::load(&options.common.input)?;
+    let recording = Analysis::load(&options.common.input)?;
     let screen = Screen::new(options.color, options.pager && options.format == Format::Text);
     let page = match options.format {
         Format::Text => screen.page(options.common.names),

@@ -5,6 +5,7 @@ use super::{json, json_waits, text};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::percent;
+use crate::report::analysis::Analysis;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
 use crate::report::model::totals::Totals;
@@ -12,7 +13,6 @@ use crate::report::naming::name;
 use crate::report::options::{ReportOptions, ReportView};
 use crate::report::query::filter::pattern;
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use crate::report::views::call_tree::{CallTree, Direction};
 use crate::report::views::function_table::FunctionTable;
 use crate::report::views::{peek, threads};
@@ -43,7 +43,7 @@ impl TsvTable {
 ///
 /// A usage failure for a bad pattern; status 3 when nothing matches `--peek`.
 pub(crate) fn report(
-    recording: &Recording,
+    recording: &Analysis,
     selection: &Selection<'_>,
     options: &ReportOptions,
 ) -> Result<String, Failure> {
@@ -164,7 +164,7 @@ fn peeks(
 }
 
 fn thread_table(
-    recording: &Recording,
+    recording: &Analysis,
     selection: &Selection<'_>,
     options: &ReportOptions,
     unit: &str,

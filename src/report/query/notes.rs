@@ -42,7 +42,7 @@ pub(crate) fn report_notes(
     options: &CommonOptions,
 ) -> Vec<String> {
     let quality = &selection.quality;
-    let to_name = recording.frames_to_name(quality);
+    let to_name = quality.samples_with(&recording.names_to_come);
     let mut notes = notes_while_naming(&recording.profile, &recording.integrity, quality, to_name);
     notes.extend(unaccounted_note(&recording.profile));
     notes.extend(recording.profile.notices().cloned());

@@ -5,6 +5,7 @@ use super::{filter, notes};
 use crate::base::failure::{Failure, status};
 use crate::base::units;
 use crate::profile::{End, counter};
+use crate::report::analysis::Analysis;
 use crate::report::model::metric::{self, Metric, Shown};
 use crate::report::model::totals::Totals;
 use crate::report::options::CommonOptions;
@@ -44,35 +45,6 @@ impl Recording {
             notice.contains("not while it waits") || notice.contains("off-CPU time is not")
         };
         self.profile.meta.notices.iter().find(is_why)
-    }
-
-    /// The samples that pass the filters.
-    ///
-    /// # Errors
-    ///
-    /// A usage failure for a bad pattern; status 3 when no sample passes.
-    pub fn select(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
-        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
-        if selection.total.is_empty() { Err(self.no_match(&selection, options)) } else { Ok(selection) }
-    }
-
-    /// As [`Recording::select`]; that all waits are idle is an answer, too: there is nothing else to show of them.
-    pub(crate) fn select_for_report(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
-        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
-        if selection.total.is_empty() && !selection.is_all_idle(&options.filter) {
-            return Err(self.no_match(&selection, options));
-        }
-        Ok(selection)
-    }
-
-    /// As [`Recording::select`]; when threads only idled, that is something to show of them, too.
-    pub(crate) fn select_for_threads(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
-        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
-        let is_known = Totals::of(self, options)?.is_some_and(|totals| !totals.threads.is_empty());
-        if selection.total.is_empty() && !is_known {
-            return Err(self.no_match(&selection, options));
-        }
-        Ok(selection)
     }
 
     /// Why nothing is left to show.
@@ -141,6 +113,37 @@ impl Recording {
         };
         Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
             .hint("a program that waits uses no CPU; record while it works")
+    }
+}
+
+impl Analysis {
+    /// The samples that pass the filters.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure for a bad pattern; status 3 when no sample passes.
+    pub fn select(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        if selection.total.is_empty() { Err(self.no_match(&selection, options)) } else { Ok(selection) }
+    }
+
+    /// As [`Analysis::select`]; that all waits are idle is an answer, too: there is nothing else to show of them.
+    pub(crate) fn select_for_report(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        if selection.total.is_empty() && !selection.is_all_idle(&options.filter) {
+            return Err(self.no_match(&selection, options));
+        }
+        Ok(selection)
+    }
+
+    /// As [`Analysis::select`]; when threads only idled, that is something to show of them, too.
+    pub(crate) fn select_for_threads(&self, options: &CommonOptions) -> Result<Selection<'_>, Failure> {
+        let selection = Selection::new(self, self.shown(options.metric)?, options)?;
+        let is_known = Totals::of(self, options)?.is_some_and(|totals| !totals.threads.is_empty());
+        if selection.total.is_empty() && !is_known {
+            return Err(self.no_match(&selection, options));
+        }
+        Ok(selection)
     }
 }
 

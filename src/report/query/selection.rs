@@ -5,6 +5,7 @@ use super::groups::groups_of;
 use super::stack_filter::StackFilters;
 use crate::base::failure::Failure;
 use crate::profile::{Event, FrameId, Profile, Sample, Wait};
+use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
 use crate::report::model::group::Group;
@@ -13,7 +14,6 @@ use crate::report::model::label_kind::LabelKind;
 use crate::report::model::metric::{Metric, Shown};
 use crate::report::model::quality::{Quality, outermost_user_frame};
 use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space};
-use crate::report::recording::Recording;
 use crate::report::waits::idle::IdleWaits;
 use crate::report::waits::reasons::Reasons;
 use std::sync::OnceLock;
@@ -41,7 +41,7 @@ pub struct Selection<'p> {
     pub(crate) reasons: &'p Reasons,
     /// How far to trust the samples that passed the filters on samples.
     pub(crate) quality: Quality,
-    recording: &'p Recording,
+    recording: &'p Analysis,
     options: CommonOptions,
     /// The waits of the same threads and time; computed on first use.
     waits: OnceLock<Option<Box<Selection<'p>>>>,
@@ -63,7 +63,7 @@ impl<'p> Selection<'p> {
     ///
     /// A usage failure for a pattern that is no regular expression.
     pub(crate) fn new(
-        recording: &'p Recording,
+        recording: &'p Analysis,
         shown: Shown<'p>,
         options: &CommonOptions,
     ) -> Result<Self, Failure> {
@@ -78,11 +78,7 @@ impl<'p> Selection<'p> {
     }
 
     /// The same, where the filters mean what the steps are.
-    fn filtered(
-        recording: &'p Recording,
-        shown: Shown<'p>,
-        options: &CommonOptions,
-    ) -> Result<Self, Failure> {
+    fn filtered(recording: &'p Analysis, shown: Shown<'p>, options: &CommonOptions) -> Result<Self, Failure> {
         let profile = &recording.profile;
         let sample_filter = SampleFilter::new(&options.filter, &profile.tables)?;
         let mut groups = groups_of(recording, &shown, &sample_filter);

@@ -199,9 +199,9 @@ mod tests {
     use super::*;
     use crate::profile::Reason;
     use crate::report::tests::fixture::Build;
-    use crate::report::{CallTree, CommonOptions, Direction, FilterOptions, Metric, NamePattern, Recording};
+    use crate::report::{Analysis, CallTree, CommonOptions, Direction, FilterOptions, Metric, NamePattern};
 
-    fn recording() -> Recording {
+    fn recording() -> Analysis {
         let mut build = Build::new();
         let task = build.task(1, 1, "t", "t");
         build.add(task, 3, &["/x:main", "/x:walk", "/x:walk", "/lib/libz.so:deflate", "/lib/libz.so:crc"]);
@@ -219,7 +219,7 @@ mod tests {
         stacks_of(&recording(), None, filters)
     }
 
-    fn stacks_of(recording: &Recording, metric: Option<Metric>, filters: Vec<StackFilter>) -> Vec<String> {
+    fn stacks_of(recording: &Analysis, metric: Option<Metric>, filters: Vec<StackFilter>) -> Vec<String> {
         let filter = FilterOptions { stacks: filters, ..FilterOptions::default() };
         let options = CommonOptions { filter, metric, ..CommonOptions::default() };
         let selection = recording.select(&options).unwrap();

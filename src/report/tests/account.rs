@@ -114,24 +114,24 @@ fn what_it_cost_is_what_prof_used_while_it_recorded() {
         build.wait(task, Reason::Lock, 0, 5, &slices(&stack(&["main"], &[], &[])));
         // A target that hardly runs makes no recording dear.
         build.thread_time(task, 1_000, 0, 5);
-        let mut recording = build.finish();
-        let end = recording.profile.end.as_mut().unwrap();
-        (end.cpu_ns, end.recording_cpu_ns, end.bpf_ns) = (cpu_ns, recording_cpu_ns, 20_000_000);
-        recording
+        build.finish().changed(|recording| {
+            let end = recording.profile.end.as_mut().unwrap();
+            (end.cpu_ns, end.recording_cpu_ns, end.bpf_ns) = (cpu_ns, recording_cpu_ns, 20_000_000);
+        })
     };
     let recording = cost(400_000_000, Some(50_000_000));
-    let words = recording.cost_words();
+    let words = cost_words(&recording);
     assert_eq!(words.as_deref(), Some("prof 0.5% + BPF 0.2% of a CPU, 350 ms before and after"));
-    assert!(recording.cost_lines().contains(&"350 ms of CPU time before and after".to_owned()));
+    assert!(cost_lines(&recording).contains(&"350 ms of CPU time before and after".to_owned()));
     let late = CpuShares { cpu_percent: 1.25, bpf_percent: 0.0 };
-    let watched = cost(400_000_000, Some(50_000_000)).with_late_cost(Some(late));
-    assert_eq!(watched.cost_words().as_deref(), Some("prof 1.2% + BPF 0.0% of a CPU"));
+    let watched = cost(400_000_000, Some(50_000_000)).changed(|recording| recording.late_cost = Some(late));
+    assert_eq!(cost_words(&watched).as_deref(), Some("prof 1.2% + BPF 0.0% of a CPU"));
     assert_eq!(
-        watched.cost_lines()[..2],
+        cost_lines(&watched)[..2],
         ["prof 1.2% + BPF 0.0% of a CPU in the last 10 s", "prof 0.5% + BPF 0.2% of a CPU while recording",]
     );
     // Files of versions that did not tell the parts apart.
-    assert_eq!(cost(400_000_000, None).cost_words().as_deref(), Some("prof 420 ms CPU in all"));
+    assert_eq!(cost_words(&cost(400_000_000, None)).as_deref(), Some("prof 420 ms CPU in all"));
 }
 
 #[test]
@@ -166,9 +166,11 @@ fn idle_waits_that_are_hidden_are_named_by_their_places() {
 
 #[test]
 fn how_it_ended_is_said_by_report_and_info() {
-    let mut recording = waiting();
-    let end = recording.profile.end.as_mut().unwrap();
-    (end.reason, end.command_status, end.command_signal) = ("command ended".to_owned(), Some(139), Some(11));
+    let recording = waiting().changed(|recording| {
+        let end = recording.profile.end.as_mut().unwrap();
+        (end.reason, end.command_status, end.command_signal) =
+            ("command ended".to_owned(), Some(139), Some(11));
+    });
     let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
     assert!(text.contains("command killed by SIGSEGV"), "{text}");
     assert!(info::render_text(&recording).contains("(command killed by SIGSEGV)"));

@@ -8,7 +8,7 @@ use crate::profile::{
     Location, Meta, Module, ModuleKind, Outcome, Profile, Reason, Sample, ShortWaits, StackId, StringId,
     Task, TaskId, ThreadTime, Wait, Waker,
 };
-use crate::report::recording::Recording;
+use crate::report::analysis::Analysis;
 
 /// Sampling period of the fixtures, ns: 1,000 Hz.
 pub(crate) const PERIOD_NS: u64 = 1_000_000;
@@ -230,7 +230,7 @@ impl Build {
     }
 
     /// A whole recording that ended after ten seconds.
-    pub(crate) fn finish(mut self) -> Recording {
+    pub(crate) fn finish(mut self) -> Analysis {
         self.profile.end = Some(End {
             duration_ns: 10_000_000_000,
             reason: "duration reached".into(),
@@ -248,7 +248,7 @@ impl Build {
     }
 
     /// A recording whose recorder was killed.
-    pub(crate) fn cut_off(mut self, integrity: Integrity) -> Recording {
+    pub(crate) fn cut_off(mut self, integrity: Integrity) -> Analysis {
         if !self.event.is_empty() || self.waits.is_empty() {
             self.profile.events.push(self.event);
         }
@@ -256,13 +256,13 @@ impl Build {
             self.profile.events.push(self.waits);
         }
         self.profile.events.append(&mut self.counters);
-        Recording::new(self.profile, integrity)
+        Analysis::new(self.profile, integrity)
     }
 }
 
 /// A recording with everything that views have to show: threads, inlining, kernel and library frames,
 /// recursion, a frame without a name and a stack that ends early.
-pub(crate) fn ingest() -> Recording {
+pub(crate) fn ingest() -> Analysis {
     let mut build = Build::new();
     *build.meta() = Meta {
         prof_version: "0.1.0".into(),

@@ -2,7 +2,7 @@
 
 use super::fixture::{Build, PERIOD_NS};
 use crate::profile::{Meta, Reason, TaskId, Waker, WakerKind};
-use crate::report::recording::Recording;
+use crate::report::analysis::Analysis;
 
 /// One millisecond.
 pub(crate) const MS: u64 = 1_000_000;
@@ -26,7 +26,7 @@ pub(crate) fn slices(stack: &[String]) -> Vec<&str> {
 
 /// A program with two workers, a thread that writes, and a main thread that sleeps in its loop, for ten seconds:
 /// on-CPU 4.2 s, no CPU 0.5 s, blocked 5.0 s and idle 30.3 s of 40 s.
-pub(crate) fn waiting() -> Recording {
+pub(crate) fn waiting() -> Analysis {
     let mut build = Build::new();
     *build.meta() = Meta {
         prof_version: "0.1.0".into(),

@@ -5,7 +5,7 @@ use crate::profile::{Outcome, Reason};
 use crate::report::*;
 
 /// A Java machine whose code has no names: each sample is at another address.
-fn without_names() -> Recording {
+fn without_names() -> Analysis {
     let mut build = Build::new();
     let task = build.task(7, 7, "java", "java");
     for number in 0..40u32 {
@@ -77,9 +77,10 @@ fn a_map_of_names_that_was_refused_is_said_instead_of_advice_to_write_one() {
     let task = build.task(7, 7, "node", "node");
     build.add(task, 20, &["/usr/bin/node:main", "[jit]:+0x7f000100"]);
     build.count("perf_maps_refused", 1);
-    let mut recording = build.finish();
     let refused = "`/tmp/perf-7.map` was not read for names: it belongs to user 1234, the process to user 0";
-    recording.profile.end.as_mut().unwrap().notices.push(refused.to_owned());
+    let recording = build.finish().changed(|recording| {
+        recording.profile.end.as_mut().unwrap().notices.push(refused.to_owned());
+    });
     let selection = recording.select(&CommonOptions::default()).unwrap();
     let notes = recording.notes(&selection, &CommonOptions::default()).join("\n");
     assert!(notes.contains(refused) && !notes.contains("--perf-basic-prof"), "{notes}");

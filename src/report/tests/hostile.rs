@@ -37,7 +37,7 @@ fn hostile_names() -> Vec<String> {
 }
 
 /// Every hostile name as a function, thread, process and module, and in the facts.
-fn hostile() -> Recording {
+fn hostile() -> Analysis {
     let mut build = Build::new();
     for (index, name) in hostile_names().iter().enumerate() {
         let pid = index as u32 + 1;
@@ -63,7 +63,7 @@ fn hostile() -> Recording {
 }
 
 /// Every hostile name as that of a function that waits and of one that wakes, of threads, and in the sampling rule.
-fn hostile_waits() -> Recording {
+fn hostile_waits() -> Analysis {
     let mut build = Build::new();
     for (index, name) in hostile_names().iter().enumerate() {
         let pid = index as u32 + 1;
@@ -292,15 +292,16 @@ fn folded_lines_keep_their_shape_and_weight() {
 
 #[test]
 fn weights_at_the_limit_of_numbers_break_no_view() {
-    let mut recording = super::fixture::ingest();
-    let event = recording.profile.events.remove(0);
-    let mut heavy = crate::profile::Event::new(event.info().clone());
-    for (index, sample) in event.samples().enumerate() {
-        let weight = if index % 3 == 0 { u64::MAX } else { u64::MAX / 3 };
-        heavy.push(crate::profile::Sample { weight, time_ns: u64::MAX - index as u64, ..sample });
-    }
-    recording.profile.events.push(heavy);
-    recording.profile.end = None;
+    let recording = super::fixture::ingest().changed(|recording| {
+        let event = recording.profile.events.remove(0);
+        let mut heavy = crate::profile::Event::new(event.info().clone());
+        for (index, sample) in event.samples().enumerate() {
+            let weight = if index % 3 == 0 { u64::MAX } else { u64::MAX / 3 };
+            heavy.push(crate::profile::Sample { weight, time_ns: u64::MAX - index as u64, ..sample });
+        }
+        recording.profile.events.push(heavy);
+        recording.profile.end = None;
+    });
     for view in [
         ReportView::Flat,
         ReportView::Tree,

@@ -5,7 +5,7 @@
 use super::fixture::Build;
 use super::fixture_waits::MS;
 use crate::profile::{Reason, TaskId, Wait};
-use crate::report::recording::Recording;
+use crate::report::analysis::Analysis;
 
 const LIBC: &str = "/usr/lib/libc.so.6";
 
@@ -66,7 +66,7 @@ impl Case {
                 (*task, *reason, self.build.stack(&frames))
             })
             .collect();
-        let recording: Recording = self.build.finish();
+        let recording: Analysis = self.build.finish();
         let (idle, reasons) = (recording.idle_waits(), recording.reasons());
         let shown = |reason, stack| reasons.reason(&Wait { reason, ..Wait::default() }, stack);
         stacks

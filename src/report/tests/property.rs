@@ -16,7 +16,7 @@ fn observations() -> impl Strategy<Value = Vec<Observed>> {
     vec((vec(0..FUNCTIONS.len(), 0..7), 1u32..4, 1u64..5, any::<bool>()), 1..20)
 }
 
-fn recording(observations: &[Observed]) -> Recording {
+fn recording(observations: &[Observed]) -> Analysis {
     let mut build = Build::new();
     for (stack, tid, samples, is_complete) in observations {
         let task = build.task(1, *tid, &format!("t{}", tid % 2), "p");
@@ -61,7 +61,7 @@ fn waits() -> impl Strategy<Value = Vec<Waited>> {
     vec(wait, 1..20)
 }
 
-fn recording_of_waits(waits: &[Waited]) -> Recording {
+fn recording_of_waits(waits: &[Waited]) -> Analysis {
     let mut build = Build::new();
     for wait in waits {
         let task = build.task(1, wait.tid, &format!("t{}", wait.tid % 2), "p");
@@ -75,7 +75,7 @@ fn recording_of_waits(waits: &[Waited]) -> Recording {
     build.finish()
 }
 
-fn filtered(recording: &Recording, filter: FilterOptions) -> Amount {
+fn filtered(recording: &Analysis, filter: FilterOptions) -> Amount {
     let options = CommonOptions { filter, ..Default::default() };
     Selection::new(recording, recording.shown(None).unwrap(), &options).unwrap().total
 }
@@ -240,7 +240,7 @@ proptest! {
             let other = render(&other, &options, &Page::PLAIN).unwrap();
             prop_assert_eq!(one, other);
         }
-        let text = |recording: &Recording| {
+        let text = |recording: &Analysis| {
             folded(&recording.select(&CommonOptions::default()).unwrap(), NameStyle::Full, false)
         };
         prop_assert_eq!(text(&one), text(&other));

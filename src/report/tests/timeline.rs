@@ -10,7 +10,7 @@ fn row<'t>(timeline: &'t Timeline, thread: &str) -> &'t TimelineRow {
     timeline.rows.iter().find(|row| row.thread == thread).unwrap()
 }
 
-fn total(recording: &Recording, metric: Metric, options: &CommonOptions) -> u64 {
+fn total(recording: &Analysis, metric: Metric, options: &CommonOptions) -> u64 {
     recording.select(&CommonOptions { metric: Some(metric), ..options.clone() }).unwrap().total.weight
 }
 
@@ -118,7 +118,7 @@ fn threads_that_come_and_go_share_the_time_that_they_were_there() {
                 to_ns: (number + 1) * 20 * MS,
                 ..ThreadTime::default()
             });
-            recording.profile.thread_times = times.collect();
+            recording = recording.changed(|recording| recording.profile.thread_times = times.collect());
         }
         let timeline = Timeline::new(&recording, &CommonOptions::default(), 100, false, 0).unwrap();
         let job = row(&timeline, "job");

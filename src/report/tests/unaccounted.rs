@@ -4,16 +4,16 @@ use super::fixture::Build;
 use super::fixture_waits::waiting;
 use crate::base::failure::{Failure, status};
 use crate::profile::{End, EventInfo, EventKind, Integrity, Meta, Profile, Reason, counter};
+use crate::report::analysis::Analysis;
 use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
 use crate::report::options::{CommonOptions, FilterOptions, ReportOptions, ThreadFilter};
 use crate::report::print::info;
 use crate::report::print::render::render;
 use crate::report::print::text::page::Page;
-use crate::report::recording::Recording;
 
 /// Four seconds of a target of 13 threads, of which the kernel sent nothing.
-fn silent() -> Recording {
+fn silent() -> Analysis {
     let meta = Meta { target: "server (pid 7)".into(), threads_at_start: 13, ..Meta::default() };
     let mut profile = Profile::new(meta);
     for kind in [EventKind::ON_CPU, EventKind::OFF_CPU] {
@@ -21,10 +21,10 @@ fn silent() -> Recording {
     }
     profile.count(counter::THREADS_UNACCOUNTED, 13);
     profile.end = Some(End { duration_ns: 4_000_000_000, ..End::default() });
-    Recording::new(profile, Integrity { is_complete: true, ..Integrity::default() })
+    Analysis::new(profile, Integrity { is_complete: true, ..Integrity::default() })
 }
 
-fn refusal(recording: &Recording, metric: Metric) -> Failure {
+fn refusal(recording: &Analysis, metric: Metric) -> Failure {
     let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
     let options = ReportOptions { common, ..ReportOptions::default() };
     let error = render(recording, &options, &Page::PLAIN).expect_err("there is nothing to show");
@@ -50,9 +50,7 @@ fn a_report_without_rows_says_that_nothing_is_known() {
     assert!(failure.message.contains("no account of the time of 13 threads"), "{failure}");
     let message = refusal(&silent(), Metric::OnCpu).message;
     assert!(message.contains("no samples, and no account of the time of 13 threads"), "{message}");
-    let mut ran = silent().profile;
-    ran.count(counter::UNRECORDED_NS, 301_000_000);
-    let ran = Recording::new(ran, Integrity { is_complete: true, ..Integrity::default() });
+    let ran = silent().changed(|recording| recording.profile.count(counter::UNRECORDED_NS, 301_000_000));
     let failure = refusal(&ran, Metric::OnCpu);
     assert!(failure.message.contains("the target used 301 ms of CPU time"), "{failure}");
     assert!(info::render_text(&ran).contains("NOTE      the target used 301 ms of CPU time"));
@@ -62,11 +60,9 @@ fn a_report_without_rows_says_that_nothing_is_known() {
 fn the_time_of_all_threads_has_those_without_an_account() {
     let options = CommonOptions::default();
     let totals =
-        |recording: &Recording, options: &CommonOptions| Totals::of(recording, options).unwrap().unwrap();
+        |recording: &Analysis, options: &CommonOptions| Totals::of(recording, options).unwrap().unwrap();
     let known = totals(&waiting(), &options);
-    let mut profile = waiting().profile;
-    profile.count(counter::THREADS_UNACCOUNTED, 2);
-    let recording = Recording::new(profile, Integrity { is_complete: true, ..Integrity::default() });
+    let recording = waiting().changed(|recording| recording.profile.count(counter::THREADS_UNACCOUNTED, 2));
     let all = totals(&recording, &options);
     assert_eq!(all.times.lifetime_ns, known.times.lifetime_ns + 20_000_000_000);
     assert_eq!(all.times.unaccounted_ns(), known.times.unaccounted_ns() + 20_000_000_000);

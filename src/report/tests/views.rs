@@ -40,7 +40,7 @@ fn flat_on_a_narrow_terminal() {
 }
 
 /// The longest names of each kind.
-fn long_names() -> Recording {
+fn long_names() -> Analysis {
     let mut build = Build::new();
     let task = build.task(1, 1, "a_thread_of_15c", "a_process_of_15");
     let function = "/opt/a_library_of_some_length.so:a_function_whose_name_takes_forty_columns";
@@ -242,7 +242,7 @@ fn folded_stacks() {
 }
 
 /// The SVG, and the texts of its `title` elements.
-fn svg(recording: &Recording, options: &ExportOptions) -> (String, Vec<String>) {
+fn svg(recording: &Analysis, options: &ExportOptions) -> (String, Vec<String>) {
     let drawn = String::from_utf8(export::render(recording, ExportFormat::SVG, options).unwrap()).unwrap();
     let tips = super::hostile::xml_texts(&drawn, "title");
     (drawn, tips)
@@ -335,7 +335,7 @@ fn nothing_that_matches_is_status_3() {
     assert_eq!(fails(&view(ReportView::Peek("nowhere".into()))).status, status::NO_MATCH);
     let error = render(&Build::new().finish(), &ReportOptions::default(), &Page::PLAIN).unwrap_err();
     assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
-    let error = render(&Recording::default(), &ReportOptions::default(), &Page::PLAIN).unwrap_err();
+    let error = render(&Analysis::default(), &ReportOptions::default(), &Page::PLAIN).unwrap_err();
     assert_eq!(error.downcast_ref::<Failure>().unwrap().status, status::NO_MATCH);
 }
 
@@ -352,7 +352,7 @@ fn a_recording_of_a_killed_recorder_says_so() {
     );
     assert!(!text.contains("of a CPU") && !text.contains("before and after"), "{text}");
     let problem = Some("chunk 7 is cut".to_owned());
-    let recording = Recording::new(recording.profile, Integrity { problem, ..Integrity::default() });
+    let recording = recording.changed(|recording| recording.integrity.problem = problem);
     let text = render(&recording, &ReportOptions::default(), &Page::PLAIN).unwrap();
     assert!(text.contains("NOTE  the file is not whole (chunk 7 is cut)"), "{text}");
 }

@@ -181,7 +181,7 @@ fn parted(tree: &CallTree, ids: &[NodeId], parts: u32) -> Vec<Vec<NodeId>> {
 mod tests {
     use super::*;
     use crate::report::tests::fixture::Build;
-    use crate::report::{CommonOptions, Direction, Recording};
+    use crate::report::{Analysis, CommonOptions, Direction};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -193,7 +193,7 @@ mod tests {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             build.add(task, u64::from(*samples), &names);
         }
-        let recording: Recording = build.finish();
+        let recording: Analysis = build.finish();
         let selection = recording.select(&CommonOptions::default()).unwrap();
         CallTree::new(&selection, Direction::TopDown)
     }

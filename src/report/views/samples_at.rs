@@ -2,6 +2,7 @@
 
 use crate::base::failure::Failure;
 use crate::profile::{Outcome, Sample, StackId, TaskId};
+use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
 use crate::report::model::group::Key;
@@ -9,7 +10,6 @@ use crate::report::model::label::Label;
 use crate::report::model::label_key::SourceLine;
 use crate::report::options::CommonOptions;
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -72,7 +72,7 @@ impl SamplesAt {
     /// # Errors
     ///
     /// A usage failure for a bad pattern; status 3 when the recording lacks what the metric is about.
-    pub fn new(recording: &Recording, options: &CommonOptions, most: usize) -> Result<Self, Failure> {
+    pub fn new(recording: &Analysis, options: &CommonOptions, most: usize) -> Result<Self, Failure> {
         let selection = Selection::new(recording, recording.shown(options.metric)?, options)?;
         let groups: FxHashMap<Key, usize> = (selection.groups().iter().enumerate())
             .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))

@@ -8,6 +8,7 @@
 use super::heat_map::HeatMap;
 use crate::base::failure::Failure;
 use crate::profile::{Event, Profile, Reason, Sample, TaskId, ThreadTime};
+use crate::report::analysis::Analysis;
 use crate::report::model::group::{Key, parts_of};
 use crate::report::model::metric::Shown;
 use crate::report::model::rollup::RollupTime;
@@ -15,7 +16,6 @@ use crate::report::model::spread::Spread;
 use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
 use crate::report::query::filter::SampleFilter;
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
@@ -102,7 +102,7 @@ impl Timeline {
     ///
     /// A usage failure for a bad pattern; status 3 when the recording lacks what the metric is about.
     pub fn new(
-        recording: &Recording,
+        recording: &Analysis,
         options: &CommonOptions,
         buckets: usize,
         is_split: bool,
@@ -179,7 +179,7 @@ fn interval(sample: &Sample) -> (u64, u64) {
 
 /// Which samples pass the filters, whatever their time.
 struct Passing<'r> {
-    recording: &'r Recording,
+    recording: &'r Analysis,
     filter: SampleFilter,
     cpus: bool,
     shows_idle: bool,
@@ -190,7 +190,7 @@ struct Passing<'r> {
 }
 
 impl<'r> Passing<'r> {
-    fn new(recording: &'r Recording, options: &CommonOptions, start_ns: u64) -> Result<Self, Failure> {
+    fn new(recording: &'r Analysis, options: &CommonOptions, start_ns: u64) -> Result<Self, Failure> {
         let filter = FilterOptions { time: TimeRange::default(), hide: None, ..options.filter.clone() };
         let is_on_names = filter.drops_by_code();
         let shows_idle = filter.idle;

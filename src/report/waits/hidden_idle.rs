@@ -3,12 +3,12 @@
 use super::site::WaitSite;
 use super::table::WaitTable;
 use crate::profile::Reason;
+use crate::report::analysis::Analysis;
 use crate::report::model::amount::Amount;
 use crate::report::model::metric::Metric;
 use crate::report::naming::name;
 use crate::report::options::{CommonOptions, FilterOptions, Grouping, SortKey};
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use std::cmp::Reverse;
 
 /// Idle waits of one reason at one place.
@@ -36,7 +36,7 @@ pub(crate) struct HiddenIdle {
 impl HiddenIdle {
     /// What `selection`, which was made with `options`, hides; `None` when that is nothing.
     pub(crate) fn of(
-        recording: &Recording,
+        recording: &Analysis,
         selection: &Selection<'_>,
         options: &CommonOptions,
     ) -> Option<Self> {

@@ -1,7 +1,7 @@
 //! Everything that can happen: what keys and the pointer mean, whichever way they were pressed.
 
 use crate::base::mailbox::{Mail, MailKind};
-use crate::report::{ExportJob, ExportShape, Recording};
+use crate::report::{Analysis, ExportJob, ExportShape};
 use ratatui::layout::Position;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -231,7 +231,7 @@ pub(crate) enum LiveCommand {
 
 /// The recording that the screen shows.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen(pub(crate) Arc<Recording>);
+pub(crate) struct Seen(pub(crate) Arc<Analysis>);
 
 /// One that was made later is another, even if nothing happened meanwhile.
 impl PartialEq for Seen {
@@ -246,7 +246,7 @@ impl Eq for Seen {}
 #[derive(Debug)]
 pub(crate) enum Feed {
     /// A newer state of it.
-    Recording(Arc<Recording>),
+    Recording(Arc<Analysis>),
     /// How it goes.
     Status(LiveStatus),
     /// Something to tell the user, such as the name of a saved file. Foreign text.

@@ -6,7 +6,7 @@ use super::query::Query;
 use super::state::App;
 use crate::base::failure::{Failure, status};
 use crate::base::mailbox::MailReceiver;
-use crate::report::Recording;
+use crate::report::Analysis;
 use crate::tui::compute::worker::{Done, Job, Worker};
 use crate::tui::options::TuiOptions;
 use crate::tui::screen;
@@ -36,7 +36,7 @@ const SIGNAL_STATUS: u8 = 128;
 #[derive(Debug)]
 pub(crate) enum SessionSource {
     /// A file that was read.
-    File(Arc<Recording>),
+    File(Arc<Analysis>),
     /// A recording that is going on.
     Live {
         /// What it tells.
@@ -64,7 +64,7 @@ struct ScreenSession {
     translator: Translator,
     feed: Option<MailReceiver<Feed>>,
     /// The newest state of a live recording that was handed on.
-    newest: Option<Arc<Recording>>,
+    newest: Option<Arc<Analysis>>,
     commands: Option<LiveCommands>,
     /// The exit status, once it is over.
     over: Option<u8>,

@@ -4,8 +4,8 @@ use crate::base::failure::Failure;
 use crate::base::units::percent;
 use crate::profile::{Meta, Unit};
 use crate::report::{
-    Amount, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable, LabelId,
-    LabelKey, LabelKind, Labels, Metric, NamedSince, NodeId, PathStart, Quality, Recording, SamplesAt,
+    Amount, Analysis, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable,
+    LabelId, LabelKey, LabelKind, Labels, Metric, NamedSince, NodeId, PathStart, Quality, SamplesAt,
     Sandwich, Selection, Shown, SourceLine, Step, ThreadFilter, ThreadRow, TimeRange, Timeline, Totals,
     label_of, thread_rows, thread_rows_with_times,
 };
@@ -50,7 +50,7 @@ pub struct Picture {
     /// What was asked for.
     pub query: Query,
     /// Of which recording.
-    pub(crate) recording: Arc<Recording>,
+    pub(crate) recording: Arc<Analysis>,
     /// The event.
     pub(crate) event: EventTitle,
     /// The metrics that the recording has, in the order of `m`.
@@ -109,7 +109,7 @@ impl Picture {
     /// # Errors
     ///
     /// For a bad pattern, and for a metric that the recording does not have.
-    pub fn new(recording: &Arc<Recording>, query: &Query) -> Result<Self, Failure> {
+    pub fn new(recording: &Arc<Analysis>, query: &Query) -> Result<Self, Failure> {
         Picture::after(recording, query, None)
     }
 
@@ -119,7 +119,7 @@ impl Picture {
     ///
     /// As for [`Picture::new`].
     pub(crate) fn after(
-        recording: &Arc<Recording>,
+        recording: &Arc<Analysis>,
         query: &Query,
         before: Option<&Picture>,
     ) -> Result<Self, Failure> {
@@ -131,6 +131,7 @@ impl Picture {
         let thread_steps = selection.thread_steps(query.each_thread);
         let totals = Totals::of(recording, &options)?;
         let selection = &selection;
+        let to_name = selection.quality.samples_with(&recording.names_to_come);
         let ((tree, table), (rows, notes)) = rayon::join(
             || {
                 let tree = CallTree::by_thread(selection, query.direction, &thread_steps);
@@ -168,7 +169,7 @@ impl Picture {
             notes,
             empty,
             duration_ns,
-            to_name_percent: percent(recording.frames_to_name(&selection.quality), selection.quality.frames),
+            to_name_percent: percent(to_name, selection.quality.frames),
             coarse_until_ns: coarse_until_ns(recording, options.filter.time),
             labels: selection.labels.clone(),
         })
@@ -290,7 +291,7 @@ const BUCKETS: usize = 960;
 
 /// The timeline of the window, if the query asks for it. It does not depend on the chosen time.
 fn timeline(
-    recording: &Arc<Recording>,
+    recording: &Arc<Analysis>,
     query: &Query,
     before: Option<&Picture>,
 ) -> Result<Option<Arc<Timeline>>, Failure> {
@@ -313,7 +314,7 @@ fn timeline(
 }
 
 /// Whether only sums of steps are left of a part of `time`.
-fn is_partly_rolled_up(recording: &Recording, time: TimeRange) -> bool {
+fn is_partly_rolled_up(recording: &Analysis, time: TimeRange) -> bool {
     let until_ns = recording.rollup_time().until_ns();
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
 }
@@ -326,12 +327,12 @@ fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, each_thre
 }
 
 /// The moment before which only sums of steps are left, if it matters for `time`.
-fn coarse_until_ns(recording: &Recording, time: TimeRange) -> Option<u64> {
+fn coarse_until_ns(recording: &Analysis, time: TimeRange) -> Option<u64> {
     recording.rollup_time().until_ns().filter(|_| is_partly_rolled_up(recording, time))
 }
 
 /// What is to be known of what is shown.
-fn notes(recording: &Recording, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
+fn notes(recording: &Analysis, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
     let mut notes = recording.notes(selection, options);
     if is_partly_rolled_up(recording, options.filter.time) {
         notes.extend(recording.rollup_time().note(recording.profile.duration_ns()));

@@ -3,7 +3,7 @@
 use super::picture::Picture;
 use crate::base::failure::Failure;
 use crate::base::pace::{Pace, process_cpu_time};
-use crate::report::{ExportJob, Recording};
+use crate::report::{Analysis, ExportJob};
 use crate::tui::app::query::Query;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,13 @@ const PICTURE_REST: u32 = 200;
 #[derive(Debug)]
 pub(crate) enum Job {
     /// Another recording, or a newer state of it: compute the last query again.
-    Recording(Arc<Recording>),
+    Recording(Arc<Analysis>),
     /// Another query.
     Query(Query),
     /// This state again, and no newer one: compute only what is asked of it.
-    Hold(Arc<Recording>),
+    Hold(Arc<Analysis>),
     /// Write a file of a recording, which holds what is said of it.
-    Export(ExportJob, Arc<Recording>, String),
+    Export(ExportJob, Arc<Analysis>, String),
     /// Take a picture apart that is no longer shown: with many boxes that takes a while.
     Forget(Arc<Picture>),
 }
@@ -46,11 +46,11 @@ type Slot = Arc<Mutex<Option<Arc<Picture>>>>;
 /// What the worker was asked to do and has not begun: of recordings and queries the last.
 #[derive(Debug, Default)]
 struct Inbox {
-    recording: Option<Arc<Recording>>,
+    recording: Option<Arc<Analysis>>,
     /// That recording is newer than the one before.
     has_grown: bool,
     query: Option<Query>,
-    exports: Vec<(ExportJob, Arc<Recording>, String)>,
+    exports: Vec<(ExportJob, Arc<Analysis>, String)>,
     forgotten: Vec<Arc<Picture>>,
     /// No one asks any more.
     is_over: bool,
@@ -168,7 +168,7 @@ impl<F: Fn(Done)> Drop for Told<F> {
 }
 
 fn work(shared: &WorkerShared, slot: &Slot, tell: &impl Fn(Done)) {
-    let mut recording: Option<Arc<Recording>> = None;
+    let mut recording: Option<Arc<Analysis>> = None;
     let mut query: Option<Query> = None;
     let mut last: Option<Arc<Picture>> = None;
     let mut pace = Pace::new(PICTURE_REST);

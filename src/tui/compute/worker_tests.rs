@@ -4,7 +4,7 @@ use super::picture::Picture;
 use super::worker::{Done, Job, Worker};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::{
-    CommonOptions, Direction, ExportFormat, ExportJob, ExportShape, LabelKey, Recording, ReportView, SortKey,
+    Analysis, CommonOptions, Direction, ExportFormat, ExportJob, ExportShape, LabelKey, ReportView, SortKey,
     StackFilter,
 };
 use crate::tui::app::query::Query;
@@ -34,7 +34,7 @@ fn turned() -> Query {
 
 #[test]
 fn what_is_held_is_asked_and_nothing_newer() {
-    let (first, newer): (Arc<Recording>, Arc<Recording>) = (Arc::new(ingest()), Arc::new(ingest()));
+    let (first, newer): (Arc<Analysis>, Arc<Analysis>) = (Arc::new(ingest()), Arc::new(ingest()));
     let (worker, done) = started();
     worker.ask(Job::Query(Query::new(CommonOptions::default())));
     worker.ask(Job::Recording(Arc::clone(&first)));
@@ -85,8 +85,9 @@ fn what_is_asked_for_by_its_address_is_there_in_the_first_picture_that_has_its_n
 #[test]
 fn an_export_is_of_the_recording_that_it_names() {
     let folder = tempfile::tempdir().unwrap();
-    let mut long = ingest();
-    long.profile.meta.target_name = "the one that is shown".into();
+    let long = ingest().changed(|recording| {
+        recording.profile.meta.target_name = "the one that is shown".into();
+    });
     let (worker, done) = started();
     worker.ask(Job::Query(Query::new(CommonOptions::default())));
     worker.ask(Job::Recording(Arc::new(ingest())));

@@ -1,7 +1,7 @@
 //! The keys and the pointer: what each means in which state, and that none is silent.
 
 use super::screen::{PLAIN, TestScreen, screen};
-use crate::report::Recording;
+use crate::report::Analysis;
 use crate::report::tests::fixture::ingest;
 use crate::report::tests::fixture_waits::waiting;
 use crate::tui::app::action::{Action, Effect, LiveCommand, Seen, Tab};
@@ -109,7 +109,7 @@ fn a_window_can_be_left_after_the_end() {
 }
 
 /// A recording, and the keys that lead to a state from its start.
-type Start = (fn() -> Recording, &'static str);
+type Start = (fn() -> Analysis, &'static str);
 
 #[test]
 fn every_key_of_the_help_does_something_in_its_view() {
@@ -124,7 +124,7 @@ fn every_key_of_the_help_does_something_in_its_view() {
             Tab::Flame | Tab::Top | Tab::Threads => &[],
         };
         for is_live in [false, true] {
-            let fresh = |recording: fn() -> Recording, keys: &str| {
+            let fresh = |recording: fn() -> Analysis, keys: &str| {
                 let mut screen = TestScreen::new(recording(), 80, 24);
                 screen.act(&Action::Open(*tab));
                 screen.app.context.live = is_live.then(LiveState::default);
@@ -169,7 +169,7 @@ fn a_key_does_something_or_says_why_not() {
         for tab in Tab::ALL {
             // At the start, somewhere inside, at the end; in the list of samples and in a stack.
             for keys in ["", "↓", "↓↓\n", "↓\n\n", "/e\n", "↓↓↓f", "G", "GG"] {
-                let mut start = TestScreen::new(Recording::clone(&recording), 80, 24);
+                let mut start = TestScreen::new(Analysis::clone(&recording), 80, 24);
                 start.act(&Action::Open(*tab));
                 start.app.context.live = live.clone();
                 start.keys(keys);

@@ -4,7 +4,7 @@ use super::session::{Session, theme};
 use crate::profile::FrameId;
 use crate::record::live::Simulation;
 use crate::report::tests::fixture::Build;
-use crate::report::{CommonOptions, Recording, TimeRange, Timeline};
+use crate::report::{Analysis, CommonOptions, TimeRange, Timeline};
 use crate::tui::app::action::{Action, Effect, Seen, Tab};
 use crate::tui::app::context::LiveState;
 use crate::tui::app::query::{SamplesQuery, Window};
@@ -18,7 +18,7 @@ use std::time::Duration;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// `seconds` of a recording of `threads` threads that share one CPU, folded as it is when it is watched.
-fn watched(seconds: u64, threads: u32) -> Recording {
+fn watched(seconds: u64, threads: u32) -> Analysis {
     let mut simulation = Simulation::new(threads);
     for _ in 0..seconds / 10 {
         simulation.pass(Duration::from_secs(10), 9_990, 0, 40);
@@ -29,7 +29,7 @@ fn watched(seconds: u64, threads: u32) -> Recording {
         // What this test costs is no part of it.
         (end.cpu_ns, end.recording_cpu_ns, end.bpf_ns) = (2 * SECOND_NS, Some(SECOND_NS), 0);
     }
-    Recording::new(snapshot.profile, snapshot.integrity)
+    Analysis::new(snapshot.profile, snapshot.integrity)
 }
 
 fn session(seconds: u64, tab: Tab) -> Session {
@@ -49,8 +49,8 @@ fn a_picture_from_before_time_began_again_says_so() {
     let mut session = session(130, Tab::Flame);
     session.press(&[Action::Clear]);
     assert!(session.text().contains("LIVE (before Ctrl-R)"), "{}", session.text());
-    let mut recording = watched(10, 3);
-    recording.profile.meta.start_mono_ns += 130 * SECOND_NS;
+    let recording =
+        watched(10, 3).changed(|recording| recording.profile.meta.start_mono_ns += 130 * SECOND_NS);
     session.recording = Arc::new(recording);
     session.picture();
     assert!(!session.text().contains("before Ctrl-R"), "{}", session.text());
@@ -233,17 +233,17 @@ fn names_that_are_being_read_are_no_reason_to_install_anything() {
         build.finish()
     };
     let frames = recording().profile.tables.frames().len() as u32;
-    let symbols = recording().profile.symbols;
+    let symbols = recording().profile.symbols.clone();
     let unnamed: Vec<FrameId> = (0..frames).map(FrameId).filter(|frame| !symbols.is_named(*frame)).collect();
     assert_eq!(unnamed.len(), 1);
-    let seen = |recording: Recording| {
+    let seen = |recording: Analysis| {
         let mut session = Session::new(recording, None, Tab::Flame);
         let notes = session.app.context.picture.clone().unwrap().notes.join(", ");
         (notes, session.text().contains("reading names"))
     };
     let (notes, is_said) = seen(recording());
     assert!(notes.contains("install its debug symbols") && !is_said, "{notes}");
-    let (notes, is_said) = seen(recording().with_names_to_come(unnamed));
+    let (notes, is_said) = seen(recording().changed(|recording| recording.names_to_come = unnamed));
     assert_eq!(notes, "names are being read: 50.0% of frames have none yet");
     assert!(is_said);
 }

@@ -2,7 +2,7 @@
 
 use super::screen::TestScreen;
 use crate::report::tests::fixture::Build;
-use crate::report::{BoxOf, LabelKey, PathStep, Recording, StackFilter, ThreadFilter};
+use crate::report::{Analysis, BoxOf, LabelKey, PathStep, StackFilter, ThreadFilter};
 use crate::tui::app::action::{Action, Effect, Tab};
 use crate::tui::compute::picture::{Picture, Side};
 use ratatui::layout::Size;
@@ -17,7 +17,7 @@ const NAMES: [(&str, &str); 4] = [
 ];
 
 /// The same program before and after its library has names. Its frames have other numbers then.
-fn recording(has_names: bool) -> Recording {
+fn recording(has_names: bool) -> Analysis {
     let mut build = Build::new();
     if has_names {
         build.frame("/x:never");
@@ -31,7 +31,7 @@ fn recording(has_names: bool) -> Recording {
     build.add(task, 10, &["/x:main", "/l.so:+0x99", "/l.so:+0x20"]);
     build.add(task, 5, &["/x:other", "/l.so:+0x30", "/l.so:+0x99", "/l.so:+0x20"]);
     let unnamed = if has_names { Vec::new() } else { NAMES.map(|(frame, _)| build.frame(frame)).to_vec() };
-    build.finish().with_names_to_come(unnamed)
+    build.finish().changed(|recording| recording.names_to_come = unnamed)
 }
 
 fn screen() -> TestScreen {
@@ -39,7 +39,7 @@ fn screen() -> TestScreen {
 }
 
 /// The next picture, and those that are asked for then.
-fn show(screen: &mut TestScreen, recording: Recording) {
+fn show(screen: &mut TestScreen, recording: Analysis) {
     screen.recording = Arc::new(recording);
     screen.compute();
     while screen.app.take_effects().contains(&Effect::Ask) {
@@ -138,7 +138,7 @@ fn functions_that_share_a_box_share_it_with_their_names() {
             }
             build.add(task, 1, &["/x:main", &frame]);
         }
-        build.finish().with_names_to_come(unnamed)
+        build.finish().changed(|recording| recording.names_to_come = unnamed)
     };
     let mut screen = TestScreen::new(many(false), 80, 24);
     screen.keys("↓↓↓→");
@@ -280,7 +280,7 @@ fn what_is_still_without_a_name_and_what_had_one_stays() {
     build.add(task, 10, &["/x:main", "/l.so:+0x99", "/l.so:+0x20"]);
     build.add(task, 99, &["/x:main", "/other.so:+0x99"]);
     let unnamed = vec![build.frame("/l.so:+0x99")];
-    show(&mut screen, build.finish().with_names_to_come(unnamed));
+    show(&mut screen, build.finish().changed(|recording| recording.names_to_come = unnamed));
     assert_eq!(screen.selected(), ["t", "main", "l.so+0x99"]);
     name(&mut screen);
     assert_eq!(screen.selected(), ["t", "main", "small"]);
@@ -291,17 +291,9 @@ fn what_is_still_without_a_name_and_what_had_one_stays() {
 
 #[test]
 fn of_two_files_of_one_path_the_one_that_ran_most_gives_the_name() {
-    use crate::profile::{Function, Location, Module, Sample};
+    use crate::profile::{Function, Location, Module, Profile, Sample};
     // The same address in a file that replaced the first.
-    let replaced = |has_names: bool| {
-        let mut build = Build::new();
-        let task = build.task(1, 1, "t", "t");
-        build.add(task, 5, &["/l.so:+0x10"]);
-        if has_names {
-            build.name("/l.so:+0x10", "old");
-        }
-        let mut recording = build.finish();
-        let profile = &mut recording.profile;
+    let replace = |profile: &mut Profile, has_names: bool| {
         let first = *profile.tables.frame(crate::profile::FrameId(0));
         let module = Module { instance: 1, ..profile.tables.module(first.module).clone() };
         let module = profile.tables.intern_module(module);
@@ -316,7 +308,15 @@ fn of_two_files_of_one_path_the_one_that_ran_most_gives_the_name() {
             let function = profile.symbols.intern_function(Function { name, raw_name: name });
             profile.symbols.set_locations(frame, vec![Location { function, ..Location::default() }]);
         }
-        recording
+    };
+    let replaced = |has_names: bool| {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "t", "t");
+        build.add(task, 5, &["/l.so:+0x10"]);
+        if has_names {
+            build.name("/l.so:+0x10", "old");
+        }
+        build.finish().changed(|recording| replace(&mut recording.profile, has_names))
     };
     let mut screen = TestScreen::new(replaced(false), 80, 24);
     screen.keys("↓↓");

@@ -4,15 +4,15 @@ use super::screen::{PLAIN, TestScreen};
 use crate::report::tests::fixture::ingest;
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
-    BoxOf, CommonOptions, Direction, Format, LabelKind, Metric, NamePattern, NameStyle, NodeId, Page,
-    Recording, ReportOptions, ReportView, ThreadFilter, render,
+    Analysis, BoxOf, CommonOptions, Direction, Format, LabelKind, Metric, NamePattern, NameStyle, NodeId,
+    Page, ReportOptions, ReportView, ThreadFilter, render,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::tree_path::TreePath;
 use serde_json::Value;
 use std::sync::Arc;
 
-fn cases() -> [(Recording, Metric); 4] {
+fn cases() -> [(Analysis, Metric); 4] {
     [
         (ingest(), Metric::OnCpu),
         (waiting(), Metric::OnCpu),
@@ -27,19 +27,19 @@ fn common(metric: Metric) -> CommonOptions {
 }
 
 /// A screen on which no number and no name has to be cut.
-fn wide(recording: &Recording, common: &CommonOptions) -> TestScreen {
+fn wide(recording: &Analysis, common: &CommonOptions) -> TestScreen {
     TestScreen::with(recording.clone(), common.clone(), 240, 60)
 }
 
 /// What `prof report` prints with nothing left out.
-fn report(recording: &Recording, common: &CommonOptions, view: ReportView, format: Format) -> String {
+fn report(recording: &Analysis, common: &CommonOptions, view: ReportView, format: Format) -> String {
     let (rows, min_percent) = (Some(0), Some(0.0));
     let options =
         ReportOptions { common: common.clone(), view, format, rows, min_percent, ..Default::default() };
     render(recording, &options, &Page { width: 240, ..Page::PLAIN }).unwrap()
 }
 
-fn json(recording: &Recording, common: &CommonOptions, view: ReportView) -> Vec<Value> {
+fn json(recording: &Analysis, common: &CommonOptions, view: ReportView) -> Vec<Value> {
     let rows = match view {
         ReportView::Peek(_) => "peek",
         ReportView::Threads => "thread_rows",
@@ -51,7 +51,7 @@ fn json(recording: &Recording, common: &CommonOptions, view: ReportView) -> Vec<
 }
 
 /// The threads by name: in front of the stacks on the screen, and nowhere in the report's tree.
-fn threads(recording: &Recording, common: &CommonOptions) -> Vec<String> {
+fn threads(recording: &Analysis, common: &CommonOptions) -> Vec<String> {
     let screen = wide(recording, common);
     let picture = screen.app.context.picture.as_ref().unwrap();
     let roots = picture.tree.roots().iter();

@@ -1,7 +1,7 @@
 //! A screen for tests: an app with its picture, drawn into memory and shown as text.
 
 use crate::report::tests::fixture::ingest;
-use crate::report::{CommonOptions, Recording};
+use crate::report::{Analysis, CommonOptions};
 use crate::tui::app::action::{Action, Effect};
 use crate::tui::app::query::Query;
 use crate::tui::app::state::App;
@@ -25,7 +25,7 @@ pub(crate) const ASCII: Theme = Theme { depth: ColorDepth::None, is_light: false
 /// An app that gets every picture at once.
 pub(crate) struct TestScreen {
     pub(crate) app: App,
-    pub(crate) recording: Arc<Recording>,
+    pub(crate) recording: Arc<Analysis>,
     /// What was to be done outside, apart from pictures.
     pub(crate) effects: Vec<Effect>,
 }
@@ -46,11 +46,11 @@ impl TestScreen {
         self.app.flame.zoom.path.iter().map(|step| step.label.name().into_owned()).collect()
     }
 
-    pub(crate) fn new(recording: Recording, columns: u16, rows: u16) -> Self {
+    pub(crate) fn new(recording: Analysis, columns: u16, rows: u16) -> Self {
         TestScreen::with(recording, CommonOptions::default(), columns, rows)
     }
 
-    pub(crate) fn with(recording: Recording, common: CommonOptions, columns: u16, rows: u16) -> Self {
+    pub(crate) fn with(recording: Analysis, common: CommonOptions, columns: u16, rows: u16) -> Self {
         let app = App::new(Query::new(common), Size::new(columns, rows));
         let mut screen = TestScreen { app, recording: Arc::new(recording), effects: Vec::new() };
         screen.compute();

@@ -1,6 +1,6 @@
 //! The interface in tests of views: every view at several sizes, with and without colours.
 
-use crate::report::{CommonOptions, Metric, Recording};
+use crate::report::{Analysis, CommonOptions, Metric};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::query::Query;
 use crate::tui::app::state::App;
@@ -23,11 +23,11 @@ pub(crate) fn theme(depth: ColorDepth, is_ascii: bool) -> Theme {
 /// The interface without a terminal: pictures come at once.
 pub(crate) struct Session {
     pub(crate) app: App,
-    pub(crate) recording: Arc<Recording>,
+    pub(crate) recording: Arc<Analysis>,
 }
 
 impl Session {
-    pub(crate) fn new(recording: Recording, metric: Option<Metric>, tab: Tab) -> Self {
+    pub(crate) fn new(recording: Analysis, metric: Option<Metric>, tab: Tab) -> Self {
         let common = CommonOptions { metric, ..CommonOptions::default() };
         let app = App::new(Query::new(common), Size::new(80, 24));
         let mut session = Session { app, recording: Arc::new(recording) };

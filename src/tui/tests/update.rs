@@ -6,7 +6,7 @@ use crate::profile::{Integrity, Profile};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
-    CallTree, CommonOptions, Direction, FunctionTable, Input, Metric, Page, Recording, ReportOptions,
+    Analysis, CallTree, CommonOptions, Direction, FunctionTable, Input, Metric, Page, ReportOptions,
     ReportView, SortKey, Space, StackFilter, ThreadFilter, render,
 };
 use crate::tui::app::action::{Action, Tab};
@@ -79,7 +79,7 @@ fn a_file_without_its_samples_is_not_a_program_that_did_not_run() {
     let text = TestScreen::new(whole.clone(), 80, 24).text(&PLAIN);
     assert!(text.contains("the target ran for less than"), "{text}");
     let integrity = Integrity { problem: Some("chunk 3 is cut".into()), ..Integrity::default() };
-    let cut = Recording::new(whole.profile.clone(), integrity.clone());
+    let cut = Analysis::new(whole.profile.clone(), integrity.clone());
     let mut screen = TestScreen::new(cut, 80, 24);
     let text = screen.text(&PLAIN);
     assert!(!text.contains("did not run"), "{text}");
@@ -90,8 +90,8 @@ fn a_file_without_its_samples_is_not_a_program_that_did_not_run() {
     assert!(screen.text(&PLAIN).contains(note), "{}", screen.text(&PLAIN));
     assert_eq!(screen.recording.warning(&Input::Stdin), Some(note.replace("the file", "standard input")));
     // Not even the events are left.
-    let profile = Profile { events: Vec::new(), ..whole.profile };
-    let failure = Recording::new(profile, integrity).shown(None).unwrap_err();
+    let profile = Profile { events: Vec::new(), ..whole.profile.clone() };
+    let failure = Analysis::new(profile, integrity).shown(None).unwrap_err();
     assert_eq!((failure.status, failure.message.contains("chunk 3 is cut")), (3, true));
 }
 
@@ -129,7 +129,7 @@ fn zoom_goes_back_the_way_it_came_and_escape_never_quits() {
 
 #[test]
 fn a_new_picture_keeps_zoom_and_selection_by_name() {
-    let recording = |first: u64| -> Recording {
+    let recording = |first: u64| -> Analysis {
         let mut build = Build::new();
         let task = build.task(1, 1, "t", "t");
         build.add(task, first, &["/x:main", "/x:a", "/x:deep"]);

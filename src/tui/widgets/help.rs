@@ -5,6 +5,7 @@ use super::theme::Theme;
 use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::base::units::counted;
+use crate::report::cost_lines;
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::context::{Context, Overlay};
 use crate::tui::app::key;
@@ -199,7 +200,7 @@ fn note_lines(picture: Option<&Picture>, dot: &str, columns: usize) -> Vec<Strin
             lines.push(format!("{} {line}", if index == 0 { dot } else { " " }));
         }
     }
-    let cost = picture.recording.cost_lines();
+    let cost = cost_lines(&picture.recording);
     if !cost.is_empty() {
         lines.push(String::new());
         lines.push("what recording costs".to_owned());

@@ -10,6 +10,7 @@ use crate::report::model::ending;
 use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
 use crate::report::options::{CommonOptions, FilterOptions};
+use crate::report::print::cost::cost_words;
 use crate::report::query::selection::Selection;
 use crate::report::query::{filter, notes};
 use crate::report::recording::Recording;
@@ -111,7 +112,7 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>, page: &Page) -
     parts.push(format!("lost {}", count(quality.lost)));
     let ending = ending::words(&recording.profile).map(|words| safe_text::terminal(&words).into_owned());
     // Side by side, wherever that is.
-    let last: Vec<String> = recording.cost_words().into_iter().chain(ending).collect();
+    let last: Vec<String> = cost_words(recording).into_iter().chain(ending).collect();
     match page.width >= Page::PLAIN.width {
         true => parts.push(last.join("  ")),
         false => parts.extend(last),

@@ -15,11 +15,11 @@ mod tree;
 mod waits;
 
 use crate::base::failure::Failure;
+use crate::report::analysis::Analysis;
 use crate::report::model::totals::Totals;
 use crate::report::options::{ReportOptions, ReportView};
 use crate::report::print::text::page::{Page, push_line};
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use crate::report::views::call_tree::Direction;
 use crate::report::waits::hidden_idle::HiddenIdle;
 pub(super) use peek::no_match;
@@ -31,7 +31,7 @@ pub(super) use totals::totals_text;
 ///
 /// A usage failure for a bad pattern; a failure with status 3 when nothing matches `--peek`.
 pub(crate) fn report(
-    recording: &Recording,
+    recording: &Analysis,
     selection: &Selection<'_>,
     options: &ReportOptions,
     page: &Page,

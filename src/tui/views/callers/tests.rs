@@ -1,6 +1,6 @@
 //! The Callers view on screens of several sizes, and what keys do in it.
 
-use crate::report::Recording;
+use crate::report::Analysis;
 use crate::report::tests::fixture::{Build, ingest};
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::tests::session::{Session, function, theme};
@@ -151,7 +151,7 @@ fn a_click_on_a_narrow_box_selects_it_and_a_second_opens_it() {
 }
 
 /// `read` is called by and calls one that is wide and one that has its column as a gift.
-pub(crate) fn with_gifts() -> Recording {
+pub(crate) fn with_gifts() -> Analysis {
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
     build.add(task, 9_000, &["/x:main", "/x:read", "/x:parse"]);

@@ -206,8 +206,8 @@ fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
 
 #[test]
 fn a_range_does_not_end_after_the_recording() {
-    let mut recording = waiting();
-    recording.profile.end.as_mut().unwrap().duration_ns = 3_015_000_000;
+    let recording =
+        waiting().changed(|recording| recording.profile.end.as_mut().unwrap().duration_ns = 3_015_000_000);
     let mut session = Session::new(recording, None, Tab::Time);
     session.app.time.at_ns = 1_000_000_000;
     // The last cell of the heat map is 100 ms long.

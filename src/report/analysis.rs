@@ -1,0 +1,78 @@
+//! What is decided about a recording once, whatever is shown of it: why threads waited, which waits are idle, which samples
+//! are equal. All views of a recording share one analysis.
+
+use super::model::group::{self, Group};
+use super::model::rollup::RollupTime;
+use super::recording::Recording;
+use super::waits::idle::IdleWaits;
+use super::waits::reasons::Reasons;
+use crate::profile::{Integrity, Profile};
+use std::ops::Deref;
+use std::sync::OnceLock;
+
+/// A recording that does not change any more, and what was found out about it; each fact is computed on first use.
+#[derive(Debug, Clone, Default)]
+pub struct Analysis {
+    recording: Recording,
+    reasons: OnceLock<Reasons>,
+    groups: OnceLock<Vec<Group>>,
+    idle: OnceLock<IdleWaits>,
+    rollup: OnceLock<RollupTime>,
+}
+
+impl Analysis {
+    /// Of a profile and how much of it could be read.
+    pub fn new(profile: Profile, integrity: Integrity) -> Self {
+        Self::of(Recording::new(profile, integrity))
+    }
+
+    /// Of `recording`; nothing is computed yet.
+    pub(crate) fn of(recording: Recording) -> Self {
+        Analysis { recording, ..Analysis::default() }
+    }
+
+    /// The same of what `change` makes of the recording; nothing of it is computed yet.
+    #[cfg(test)]
+    pub(crate) fn changed(mut self, change: impl FnOnce(&mut Recording)) -> Self {
+        change(&mut self.recording);
+        Self::of(self.recording)
+    }
+
+    /// Why threads waited.
+    pub(crate) fn reasons(&self) -> &Reasons {
+        self.reasons.get_or_init(|| Reasons::of(&self.profile))
+    }
+
+    /// Which waits are idle.
+    pub(crate) fn idle_waits(&self) -> &IdleWaits {
+        self.idle.get_or_init(|| IdleWaits::of(&self.profile, self.groups()))
+    }
+
+    /// The part of which only sums for each step of time are left.
+    pub(crate) fn rollup_time(&self) -> &RollupTime {
+        self.rollup.get_or_init(|| RollupTime::of(&self.profile))
+    }
+
+    /// Counts equal samples now, for all selections that follow: worth it for a profile that is looked at in many ways.
+    pub(crate) fn count_once(&self) {
+        let _ = self.groups();
+    }
+
+    /// The counted samples, if they have been computed.
+    pub(super) fn known_groups(&self) -> Option<&[Group]> {
+        self.groups.get().map(Vec::as_slice)
+    }
+
+    /// All running and waiting time, equal samples counted together.
+    pub(super) fn groups(&self) -> &[Group] {
+        self.groups.get_or_init(|| group::all_groups(&self.profile, self.reasons()))
+    }
+}
+
+impl Deref for Analysis {
+    type Target = Recording;
+
+    fn deref(&self) -> &Recording {
+        &self.recording
+    }
+}
