@@ -373,7 +373,7 @@ openssl_chacha nginx go ffmpeg git perl glibc static_pie glibc_static musl_stati
 }
 cc -O2 -o "$work/walk_again" tests/oracle/*.c -ldw -lelf || exit 1
 
-# Programs that may be BELOW. docs/unwinding.md, "Walked a second time", gives the reason for each.
+# Programs that may be BELOW. docs/unwinding.md, "Comparison with libdw", gives the reason for each.
 exceptions='rustc'
 
 # judge PROGRAM: prints the line of a program from the counts on standard input; fails if it is BELOW.
