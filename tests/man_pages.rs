@@ -1,7 +1,7 @@
 //! The manual pages under `man/` are what the command line's definition and the hand-written sections give.
 //!
 //! `UPDATE=1 cargo test --test man_pages` (or `make man`) writes them again. The sections in `man/sections`
-//! are roff: `<page>.roff` for one page, `_end.roff` for the end of all of them. A line `@capabilities@` in them stands for the list
+//! are roff: `<page>.roff` for one page, `_end.roff` for the end of all of them. A line `@capabilities@` in them is replaced with the list
 //! of `prof::internals::record::CAPABILITIES`, which README.md has, too.
 
 use clap_mangen::Man;
@@ -17,7 +17,7 @@ fn folder() -> PathBuf {
 /// The hand-written sections of a page, or nothing.
 fn section(name: &str) -> String {
     let text = fs::read_to_string(folder().join("sections").join(format!("{name}.roff"))).unwrap_or_default();
-    // Comments are for whoever edits the sections.
+    // Comments are for editors of the sections.
     let lines = text.lines().filter(|line| !line.starts_with(".\\\""));
     lines
         .map(|line| if line == "@capabilities@" { capabilities_roff() } else { format!("{line}\n") })

@@ -3,7 +3,7 @@
 use rustix::fs::SeekFrom;
 use std::fs::File;
 
-/// Parts with data that are counted; what lies after so many counts as data.
+/// Parts with data that are counted; what lies after this many counts as data.
 const MAX_DATA_PARTS: usize = 64;
 /// Shorter parts are not looked at, bytes.
 const SMALL_BYTES: u64 = 1 << 20;

@@ -42,7 +42,7 @@ fn last_part(name: &str) -> usize {
     if start < name.len() { start } else { 0 }
 }
 
-/// Whether what stands behind a dot is a part of a path, and not what a compiler has marked a copy with.
+/// Whether what stands after a dot is a part of a path, and not what a compiler has marked a copy with.
 fn is_dotted_path(rest: &str) -> bool {
     const MARKS: [&str; 6] = ["isra", "constprop", "part", "cold", "lto_priv", "llvm"];
     let is_mark = MARKS

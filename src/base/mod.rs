@@ -1,5 +1,5 @@
-//! What every room uses and no room owns: numbers and names for people, failures with their advice, safe text, time limits,
-//! memory budgets, files made for the user, rights of this process. Nothing in here knows of a profile or of a target.
+//! What every room uses and no room owns: formatted numbers, failures with hints, safe text, time limits, memory budgets,
+//! files made for the user, privileges of this process. Nothing here knows of a profile or a target.
 
 pub(crate) mod deadline;
 pub(crate) mod failure;

@@ -9,7 +9,7 @@ const LONGEST_REST: Duration = Duration::from_secs(3);
 /// When the next piece of work may be done.
 #[derive(Debug)]
 pub(crate) struct Pace {
-    /// After a piece of work there is a rest of so many times its CPU time.
+    /// After a piece of work there is a rest of this many times its CPU time.
     rest: u32,
     rests_until: Option<Instant>,
 }

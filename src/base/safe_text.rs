@@ -68,7 +68,7 @@ pub(crate) fn is_utf8_locale(variable: impl Fn(&str) -> Option<String>) -> bool 
 }
 
 /// Text of `prof` as the locale has it: ASCII where that is not one of UTF-8. Where the environment says nothing of it, that
-/// is so on a terminal. What stands for a cut stays one column wide; letters of names are written by their numbers, so that
+/// is so on a terminal. The mark of a cut stays one column wide; letters of names are written by their numbers, so that
 /// names that differ still do.
 pub(crate) fn for_locale(text: &str, is_terminal: bool) -> Cow<'_, str> {
     let variable = |name: &str| std::env::var(name).ok();
@@ -87,7 +87,7 @@ pub(crate) fn in_ascii(text: &str) -> String {
     for c in text.chars() {
         match c {
             '…' => out.push('~'),
-            // It stands behind a space everywhere.
+            // It stands after a space everywhere.
             '±' if out.ends_with(' ') => {
                 out.pop();
                 out.push_str("+-");
@@ -159,7 +159,7 @@ pub(crate) fn xml(text: &str) -> Cow<'_, str> {
 }
 
 /// A finished JSON document in which the characters that JSON allows raw but terminals and editors
-/// obey are written as `\u` escapes. They can only occur inside strings, so this keeps the meaning.
+/// interpret are written as `\u` escapes. They can only occur inside strings, so this keeps the meaning.
 ///
 /// The layout characters newline and space between tokens stay.
 pub(crate) fn json(document: &str) -> Cow<'_, str> {
@@ -203,7 +203,7 @@ pub(crate) fn fit_tail(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{}…", head(text, room)))
 }
 
-/// `text` in at most `columns` columns; when cut, `…` stands for the middle: the end of a qualified
+/// `text` in at most `columns` columns; when cut, `…` replaces the middle: the end of a qualified
 /// name says more than its middle.
 pub(crate) fn fit_middle(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {

@@ -29,7 +29,7 @@ impl MarkedAddress {
         self.0 & FRAME_BY_FP != 0
     }
 
-    /// The address by which function, mapping and rule are found: in the call, not behind it.
+    /// The address by which function, mapping and rule are found: in the call, not after it.
     pub(crate) fn lookup(self) -> u64 {
         self.address().saturating_sub(u64::from(self.is_return()))
     }

@@ -1,7 +1,7 @@
 //! The kernel side: the BPF object with its generated bindings, and the bytes it sends as events.
 //!
-//! Knows nothing of files, tables or profiles. `layout` is what both sides agree on, `ring` reads, `event` and `wait_event`
-//! turn bytes into events; a `MarkedAddress` is the address of a frame in them.
+//! Knows nothing of files, tables or profiles. `layout` has the structs that both sides share, `ring` reads, `event` and
+//! `wait_event` decode records; a `MarkedAddress` is the address of a frame in a record.
 
 #[cfg(test)]
 mod call_rules;

@@ -151,7 +151,7 @@ enum RingStop {
     End,
     /// At a record that is still being written.
     Busy,
-    /// At a record of so many bytes that does not end in it.
+    /// At a record of this many bytes that does not end in it.
     Longer(u64),
 }
 

@@ -98,7 +98,7 @@ pub(crate) struct OpenWait {
     pub(crate) start_ns: u64,
     /// When the blocked part ended; `None` while it goes on.
     pub(crate) wake_ns: Option<u64>,
-    /// It is weighted as so many.
+    /// It is weighted as this many.
     pub(crate) factor: u32,
     /// `enum prof_reason` of the blocked part.
     pub(crate) reason: u8,

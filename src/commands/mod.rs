@@ -1,5 +1,5 @@
-//! What a verb does when it is more than one room's work: a file for each. What can be typed is in `cli`, and a verb that is one
-//! room's work alone (`record`, `report`, `export`, `info`) is that room's.
+//! Verbs that need several rooms, one file each. What can be typed is in `cli`; a verb that needs one room only (`record`,
+//! `report`, `export`, `info`) is in that room.
 
 pub(crate) mod doctor;
 pub(crate) mod live;

@@ -1,7 +1,7 @@
-//! ELF files, read by position and never mapped: a file that another user can write may shrink or change meanwhile, so every
-//! read may fail, and every number is checked before it is used. [`file::ElfFile`] is the header and the sections of any such
-//! file; [`image::ElfImage`] adds what the kernel and the dynamic linker see of one that runs. Nothing in here knows of call
-//! frames, names or processes.
+//! ELF files, read by position and never mapped: a file that another user can write may shrink or change at any time, so
+//! every read may fail, and every number is checked before it is used. [`file::ElfFile`] is the header and the sections of
+//! an ELF file; [`image::ElfImage`] adds what the kernel and the dynamic linker see of a running one. Nothing here knows
+//! of call frames, names or processes.
 
 pub(crate) mod dynamic;
 pub(crate) mod error;

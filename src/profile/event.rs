@@ -24,7 +24,7 @@ pub struct EventInfo {
 }
 
 impl EventInfo {
-    /// Whether its weights are those of samples at a rate: each stands for what happened since the one before, about.
+    /// Whether its weights are those of samples at a rate: each is weighted as about what happened since the one before.
     pub(crate) fn is_estimate(&self) -> bool {
         self.period == 0 && self.kind.unit == Unit::Count
     }

@@ -1,7 +1,7 @@
 //! The profile: what a recording holds, in memory and as a file.
 //!
-//! The recorder fills a [`Profile`] and a [`Writer`] appends what is new to the file; a reader gets
-//! the same [`Profile`] back. Live views read the very structure that the recorder fills.
+//! The recorder fills a [`Profile`], and a [`Writer`] appends new rows to the file; a reader gets
+//! the same [`Profile`] back. Live views read snapshots of the same structure.
 //! The address of a frame is the truth; names ([`Symbols`]) are a cache of it.
 //!
 //! Knows nothing of how samples are taken, unwound, named or drawn.

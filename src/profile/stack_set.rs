@@ -8,7 +8,7 @@ use std::ops::Index;
 /// Rows of stacks in order of insertion; equal ones share one id.
 ///
 /// Where stacks hardly ever repeat, most rows have one child, which was added next. Such a row is found by where
-/// it is, right behind its parent, and is in no bucket: adding a stack of new frames writes rows, one after the
+/// it is, right after its parent, and is in no bucket: adding a stack of new frames writes rows, one after the
 /// other, and the buckets hold only where stacks part.
 ///
 /// `buckets` covers the first `indexed` rows. A reader appends rows without looking for equal ones: that is faster,
@@ -89,7 +89,7 @@ impl StackSet {
     }
 }
 
-/// Whether the row stands right behind its parent, or is the first of all.
+/// Whether the row stands right after its parent, or is the first of all.
 fn is_found_by_its_place(rows: &[Stack], id: usize) -> bool {
     rows[id].parent.map_or(0, |parent| parent.index() + 1) == id
 }

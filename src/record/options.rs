@@ -151,7 +151,7 @@ pub struct RecordOptions {
     pub quiet: bool,
     /// Print what is done, and the loaders' own messages.
     pub verbose: bool,
-    /// Most memory that unwind tables may take in the kernel, bytes.
+    /// Maximum memory for unwind tables in the kernel, bytes.
     pub table_budget_bytes: u64,
     /// Where a copy of every sample's registers and stack goes, for a second walk by another unwinder.
     #[cfg(feature = "testing")]

@@ -1,7 +1,7 @@
-//! Reading a profile and showing it: load, select, count, one view.
+//! Reads a profile and shows it: load, select, count, one view.
 //!
-//! [`Selection`] filters the samples and names their frames; tables and trees are built from it; views
-//! are drawn from those and never write back. Everything works on any event of a profile.
+//! [`Selection`] filters samples and names their frames; tables and trees are built from the selection, and views are drawn
+//! from tables and trees. Data never flows back. Everything works on any event of a profile.
 
 mod analysis;
 mod export;

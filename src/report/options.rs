@@ -185,7 +185,7 @@ impl ThreadFilter {
 pub(crate) struct NamePattern {
     /// The expression.
     pub(crate) text: String,
-    /// Names of threads have their ids behind them, as where each thread is for itself.
+    /// Names of threads have their ids after them, as where each thread is for itself.
     pub(crate) has_tids: bool,
 }
 
@@ -267,9 +267,9 @@ pub enum ReportView {
     Overview,
     /// One row for each function.
     Flat,
-    /// Callers above what they call.
+    /// Call tree, callers above callees.
     Tree,
-    /// Functions above their callers.
+    /// Inverted call tree, callees above callers.
     BottomUp,
     /// Callers and callees of the functions that match a regular expression.
     Peek(String),
@@ -280,7 +280,7 @@ pub enum ReportView {
 }
 
 impl ReportView {
-    /// The view itself, or the one that [`ReportView::Overview`] stands for with these events.
+    /// The view itself, or the one that [`ReportView::Overview`] means with these events.
     pub(crate) fn of(&self, shown: &Shown<'_>) -> &ReportView {
         match self {
             ReportView::Overview if shown.metric() == Metric::OffCpu => &ReportView::Waits,
@@ -325,7 +325,7 @@ pub struct ReportOptions {
     pub format: Format,
     /// The order of a table's rows.
     pub sort: SortKey,
-    /// Most rows, 0 for all; `None` leaves it to the view.
+    /// Maximum number of rows, 0 for all; `None` leaves it to the view.
     pub rows: Option<usize>,
     /// Leave out rows and branches below this share of all, in percent; `None` leaves it to the view.
     pub min_percent: Option<f64>,

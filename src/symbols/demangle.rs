@@ -33,7 +33,7 @@ fn is_mangled(name: &str) -> bool {
     name.starts_with("_Z") || name.starts_with("__Z") || name.starts_with("_R")
 }
 
-/// The name without symbol version, and what to show behind it: `@plt` is kept.
+/// The name without symbol version, and what to show after it: `@plt` is kept.
 fn split_version(raw: &str) -> (&str, &str) {
     match raw.find('@') {
         None | Some(0) => (raw, ""),

@@ -1,6 +1,6 @@
 //! Kernel symbols: the lines of `/proc/kallsyms`.
 //!
-//! A line is `ADDRESS TYPE NAME` with an optional `[MODULE]` behind a tab; BPF programs have module `bpf`.
+//! A line is `ADDRESS TYPE NAME` with an optional `[MODULE]` after a tab; BPF programs have module `bpf`.
 //! There are no sizes. A function reaches to the next symbol of any kind, data too; before a border (the
 //! end of the kernel's text, another module) it reaches a few pages at most, because what
 //! lies after the last function of a module is not listed.
@@ -371,7 +371,7 @@ ffffffffc0020000 t bpf_prog_6deef7357e7b4530_tick\t[bpf]
             (0xffffffffbfffffff, None),
             (0xffffffffc0000000, Some(("nft_open", Some("[nf_tables]")))),
             (0xffffffffc00002ff, Some(("nft_walk", Some("[nf_tables]")))),
-            // Data of the module, and what lies behind it.
+            // Data of the module, and what lies after it.
             (0xffffffffc0000300, None),
             (0xffffffffc000ffff, None),
             (0xffffffffc0010fff, Some(("ext4_read", Some("[ext4]")))),

@@ -1,4 +1,4 @@
-//! Made-up profiles for tests and benches: the same numbers each time, shaped like real recordings.
+//! Synthetic profiles for tests and benches: the same numbers each time, shaped like real recordings.
 
 #![allow(dead_code, reason = "each test and bench uses a part")]
 
@@ -31,10 +31,10 @@ impl Random {
     }
 }
 
-/// Sampling period of the made-up recordings, ns: 999 Hz.
+/// Sampling period of the synthetic recordings, ns: 999 Hz.
 pub(crate) const PERIOD_NS: u64 = 1_001_001;
 
-/// A profile under construction: a program of made-up functions.
+/// A profile under construction: a program of synthetic functions.
 pub(crate) struct Demo {
     /// The profile so far.
     pub(crate) profile: Profile,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Keeps `processes` right between two looks of user space: fork inherits, exec starts anew. */
+/* Keeps `processes` right between two looks of user space: fork inherits, exec starts again. */
 #ifndef PROF_PROCESS_BPF_H
 #define PROF_PROCESS_BPF_H
 

@@ -85,7 +85,7 @@ enum prof_ra_kind {
 
 /*
  * One unwind rule, shared by all rows that need it. 16 bytes, so that no rule crosses a cache line.
- * Registers have their DWARF numbers (x86-64: 6 = rbp, 7 = rsp; arm64: 29 = x29, which stands for
+ * Registers have their DWARF numbers (x86-64: 6 = rbp, 7 = rsp; arm64: 29 = x29, which is used as
  * rbp everywhere below, 31 = sp). Registers other than rsp and rbp are known only in the innermost
  * frame and in a frame that a signal interrupted; and further up if no function called writes them.
  */
@@ -145,7 +145,7 @@ enum prof_image_state {
 
 /* One executable mapping. `start` is kept apart, in an array of its own, for the search. */
 struct prof_mapping {
-	__u64 end;   /* first process address behind it */
+	__u64 end;   /* first process address after it */
 	__u64 bias;  /* process address - module address */
 	__u32 image; /* index into the image array */
 	__u32 pad;
@@ -382,7 +382,7 @@ struct prof_wait {
 };
 
 /* Waits that are not over are sent from this length on: shorter ones may be left out when they
- * end, by lot. */
+ * end, at random. */
 #define PROF_OPEN_LEAST_NS 100000000ULL
 
 /* Waits that are too short to be sent, of one reason. */
@@ -422,7 +422,7 @@ struct prof_watched {
 	__u64 open_ns; /* when the wait began, CLOCK_MONOTONIC; 0: there is none, or it is younger
 			  than PROF_OPEN_LEAST_NS */
 	__u64 wake_ns; /* end of the blocked part; 0 if that goes on */
-	__u32 factor;  /* it is weighted as so many */
+	__u32 factor;  /* it is weighted as this many */
 	__u8 does;     /* enum prof_does */
 	__u8 reason;   /* enum prof_reason of the blocked part */
 	__u8 pad[2];
@@ -434,7 +434,7 @@ struct prof_span {
 	__u64 stop_ns;	  /* 0: not yet */
 	__u64 is_open;	  /* threads are given accounts from now on */
 	__u64 has_missed; /* set when a thread that is recorded turns up without one */
-	__u64 open_room;  /* so many waits that are not over may still send their stack */
+	__u64 open_room;  /* this many waits that are not over may still send their stack */
 };
 
 /* The PID namespace that prof runs in, if it is not the initial one. Written by the kernel side. */
@@ -494,7 +494,7 @@ struct prof_counters {
 /* As PROF_TIMED_EVERY, of the programs of waits. */
 #define PROF_SWITCH_TIMED_EVERY 64
 
-/* One run in so many is timed: a clock read costs as much as two frames. */
+/* One run in this many is timed: a clock read costs as much as two frames. */
 #define PROF_TIMED_EVERY 8
 
 /* Whose samples are kept. */

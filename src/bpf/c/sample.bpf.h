@@ -3,7 +3,7 @@
 #ifndef PROF_SAMPLE_BPF_H
 #define PROF_SAMPLE_BPF_H
 
-/* Whether so many waits are on their way that the reader has to look. 0: none are recorded. */
+/* Whether this many waits are on their way that the reader has to look. 0: none are recorded. */
 static __always_inline bool waits_fill_up(void)
 {
 	return wait_wake_bytes && bpf_ringbuf_query(&waits, BPF_RB_AVAIL_DATA) >= wait_wake_bytes;
@@ -36,7 +36,7 @@ static __always_inline void begin_sample(struct scratch *s, __u64 now, __u32 tgi
 	bpf_get_current_comm(s->sample.comm, sizeof(s->sample.comm));
 }
 
-/* Walks the user stack behind the kernel frames that are there. `ctx` is NULL for a thread that is
+/* Walks the user stack after the kernel frames that are there. `ctx` is NULL for a thread that is
  * in the kernel. */
 static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_event_data *ctx,
 					    struct task_struct *task, struct prof_process *process,
@@ -73,7 +73,7 @@ static __always_inline void take_user_stack(struct scratch *s, struct bpf_perf_e
 								      PROF_SAMPLE_RESCUE_REFUSED;
 }
 
-/* Completes the header. Returns the bytes of the frames behind it. */
+/* Completes the header. Returns the bytes of the frames after it. */
 static __always_inline __u32 finish_sample(struct scratch *s)
 {
 	__u32 frames = s->walked;

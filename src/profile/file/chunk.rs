@@ -105,7 +105,7 @@ impl Packer {
     }
 }
 
-/// zstd's level. 9 makes the files of the made-up recordings 4 % smaller, for more of the recorder's time.
+/// zstd's level. 9 makes the files of the synthetic recordings 4 % smaller, for more of the recorder's time.
 const COMPRESSION_LEVEL: i32 = 3;
 
 /// A chunk of the given parts.
@@ -151,7 +151,7 @@ impl<R: Read> Unpacker<R> {
         Ok(Unpacker { input, decompressor, number: 0, stored: Vec::new(), raw: Vec::new() })
     }
 
-    /// The input, positioned behind what was consumed.
+    /// The input, positioned after what was consumed.
     pub(super) fn into_inner(self) -> R {
         self.input
     }

@@ -40,7 +40,7 @@ impl Opened {
     /// # Errors
     /// As [`read`](super::reader::read).
     pub(crate) fn read(self) -> Result<(Profile, Integrity), ReadError> {
-        // A hole of many gigabytes behind the profile must not be read just to be counted.
+        // A hole of many gigabytes after the profile must not be read just to be counted.
         let input = io::BufReader::with_capacity(1 << 16, &self.file);
         let (profile, mut integrity) = read_with(input, self.bytes.map_or(Rest::Unknown, Rest::Known))?;
         if profile.end.is_none() && self.bytes.is_some() && is_written(&self.file) {

@@ -455,7 +455,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// The end record is the last chunk, so it is repeated when anything came behind it.
+    /// The end record is the last chunk, so it is repeated when anything came after it.
     fn write_end(&mut self, profile: &Profile, has_grown: bool) -> Result<(), WriteError> {
         if let Some(end) = &profile.end
             && (has_grown || self.end.as_ref() != Some(end))
@@ -602,7 +602,7 @@ struct WriterSink<W> {
     out: W,
     packer: Packer,
     bytes: u64,
-    /// Whole chunks, of which the format counts so many.
+    /// Whole chunks, of which the format counts this many.
     chunks: u16,
     is_broken: bool,
 }

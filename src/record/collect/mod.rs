@@ -1,4 +1,4 @@
-//! Samples as the kernel sent them become rows of the profile: addresses become frames of modules, walks that the kernel
+//! Turns samples from the kernel into rows of the profile: addresses become frames of modules, walks that the kernel
 //! could not finish are finished. Nothing here reads /proc, looks up a name, or writes a file but the copies of stacks for tests.
 
 pub(crate) mod call_check;

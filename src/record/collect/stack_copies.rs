@@ -14,7 +14,7 @@
 //! frames (u32 each), outcome, 1 if rescued, 1 if rip is after a system call, 1 if there is a copy (u8 each),
 //! process address of the stack's first byte (u64), which of the stack's blocks of 4,096 bytes are not there, one bit
 //! each, counted from the one with the first byte (4 of u64), 17 registers (u64, DWARF numbers 0..=15, then rip), the frames
-//! (u64, leaf first, with the kernel side's marks; of a stack with `middle_left_out` both ends, one behind the other),
+//! (u64, leaf first, with the kernel side's marks; of a stack with `middle_left_out` both ends, one after the other),
 //! the bytes of the stack.
 
 use crate::bpf::{MarkedAddress, REGISTERS, SampleEvent, StackCopyEvent};

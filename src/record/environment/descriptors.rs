@@ -27,7 +27,7 @@ pub(crate) fn raise_limit() {
 }
 
 /// Gives a process that was forked from this one the limit that this one was started with: some programs close every
-/// descriptor up to it, or have room for so many, and others use select(2). Async-signal-safe.
+/// descriptor up to it, or have room for this many, and others use select(2). Async-signal-safe.
 pub(crate) fn restore_limit() {
     let before = LIMIT_BEFORE.load(Ordering::Relaxed);
     if before == u64::MAX {

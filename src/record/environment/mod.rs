@@ -1,5 +1,5 @@
 //! What the machine gives this process: capabilities, namespaces, filters on system calls, limits on files and memory.
-//! Facts and the advice that goes with them; nothing is recorded here.
+//! Facts and advice; nothing is recorded here.
 
 pub(crate) mod descriptors;
 pub(crate) mod machine;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What drives the sampling, as perf calls it: the kernel's timer. Every sample is weighted as one period of it, by which
 /// running time is on one axis with waits, whatever the CPU's frequency. A counter of cycles does not give that: the
-/// kernel shortens the period of a counter that is to come so many times a second while the CPU is idle, so that a thread
+/// kernel shortens the period of a counter that is to come this many times a second while the CPU is idle, so that a thread
 /// which runs a quarter of the time has several times as many samples as it should.
 pub(crate) const SAMPLE_CLOCK: &str = "cpu-clock";
 

@@ -7,7 +7,7 @@ use perf_event_open_sys::bindings;
 pub(crate) struct CodeMapping {
     /// First process address.
     pub(crate) start: u64,
-    /// First process address behind it.
+    /// First process address after it.
     pub(crate) end: u64,
     /// Offset of `start` in the file, bytes.
     pub(crate) file_offset: u64,

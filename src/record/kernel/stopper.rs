@@ -1,4 +1,4 @@
-//! The end of sampling: whoever decides it first, the thread that empties the rings when the time is over, or the one that
+//! The end of sampling: decided first by the thread that empties the rings when the time is over, or the one that
 //! records.
 
 use super::perf_event;

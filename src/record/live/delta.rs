@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Whoever takes the news has to number all rows again when the recorder begins again: seldom.
+/// The receiver has to number all rows again when the recorder begins again, which is rare.
 const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 1 << 16 };
 
 /// News of a recording. Numbers of rows are those of the recorder.
@@ -22,7 +22,7 @@ const MOST_ROWS: MostRows = MostRows { stacks: 1 << 18, frames: 1 << 18, tasks: 
 pub(super) struct Delta {
     /// The recorder has begun again with its rows: all of them, but for modules, get new numbers from here on.
     pub(crate) was_reset: bool,
-    /// Rows behind those that were known.
+    /// Rows after those that were known.
     pub(crate) strings: Vec<Box<str>>,
     pub(crate) modules: Vec<Module>,
     pub(crate) tasks: Vec<Task>,

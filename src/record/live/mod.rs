@@ -8,7 +8,7 @@
 //!                            thread pool
 //! ```
 //!
-//! No one waits for the one behind: the recorder only hands over what is new, names are looked up on other threads, and a
+//! No thread waits for the next one: the recorder only hands over what is new, names are looked up on other threads, and a
 //! snapshot that was not taken is replaced by the next one. Memory stays bounded: the past is merged, rows that nothing
 //! refers to any more are dropped.
 

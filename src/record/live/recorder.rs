@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Until the first pictures have been made the threads that live are looked at this often.
 const EARLY_LOOKS: Duration = Duration::from_millis(150);
 const EARLY: Duration = Duration::from_millis(1200);
-/// Looks are not worth more of a CPU than one part of so many.
+/// Looks are not worth more of a CPU than one part of this many.
 const LOOK_REST: u32 = 250;
 /// What is new is handed over at once; that nothing is new, this often.
 const QUIET_INTERVAL: Duration = Duration::from_millis(300);
@@ -72,7 +72,7 @@ pub(super) fn run(
     let (mut session, mut child) = match begun {
         Ok(begun) => begun,
         Err(error) => {
-            // Who asked is gone, or hears of it.
+            // The asking side is gone, or receives the error.
             let _ = attached.send(Err(error));
             return;
         }

@@ -17,7 +17,7 @@ impl Live {
     ///
     /// # Errors
     ///
-    /// As `prof record` when the file exists, or cannot be written; nothing half-written is left behind.
+    /// As `prof record` when the file exists, or cannot be written; nothing half-written is left.
     pub fn save(&self, seen: Profile, output: &Output) -> anyhow::Result<Saved> {
         let (sender, receiver) = channel();
         let gone = || Failure::new(status::FAILED, "cannot save: the recording is gone");

@@ -1,4 +1,4 @@
-//! A live recording without a target, fed with made-up samples: days pass in seconds. For benches and tests.
+//! A live recording without a target, fed with synthetic samples: days pass in seconds. For benches and tests.
 
 use super::archive::Archive;
 use super::control::Control;
@@ -38,7 +38,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Nothing was seen yet of so many threads.
+    /// Nothing was seen yet of this many threads.
     pub fn new(threads: u32) -> Self {
         let (sender, inbox) = channel();
         let event = |kind, period| EventInfo { kind, sampling: "synthetic".to_owned(), period };
@@ -48,7 +48,7 @@ impl Simulation {
         Simulation { keeper, inbox, stacks: 0, made: 0, threads: threads.max(1), now_ns: 0 }
     }
 
-    /// `length` goes by, with so many samples and waits, spread evenly; their stacks are `new_stacks` that were never
+    /// `length` goes by, with this many samples and waits, spread evenly; their stacks are `new_stacks` that were never
     /// seen before and the last 10,000.
     pub fn pass(&mut self, length: Duration, samples: u32, waits: u32, new_stacks: u32) {
         let length_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);

@@ -1,4 +1,4 @@
-//! What a live recording keeps, tested with made-up news.
+//! What a live recording keeps, tested with synthetic updates.
 
 use super::archive::Archive;
 use super::archive::downsample::{DownsampleLimits, Downsampler, Rollup};

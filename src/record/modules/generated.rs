@@ -18,7 +18,7 @@ const MAX_BYTES: u64 = 4 << 20;
 const MAX_TABLES: usize = 64;
 
 impl ModuleFiles {
-    /// The file that stands for a mapping without a file: one with a table, if its code is known by its bytes or its runtime.
+    /// The file that represents a mapping without a file: one with a table, if its code is known by its bytes or its runtime.
     pub(super) fn generated(&mut self, pid: u32, mapping: &CodeMapping) -> FileId {
         // Only here the bytes and layouts of other processors are known.
         if !self.wants_tables || !cfg!(target_arch = "x86_64") {
@@ -32,7 +32,7 @@ impl ModuleFiles {
         table.flatten().and_then(|table| self.with_table(table)).unwrap_or(Self::GENERATED)
     }
 
-    /// Whether a file stands for generated code: its addresses are those of the process.
+    /// Whether a file represents generated code: its addresses are those of the process.
     pub(in crate::record) fn is_generated(&self, id: FileId) -> bool {
         self.get(id).kind == ModuleKind::Jit
     }
@@ -43,7 +43,7 @@ impl ModuleFiles {
         module.elf.is_none() && module.file.is_some() && JitDump::is_name(&module.path)
     }
 
-    /// The file that stands for generated code with this table.
+    /// The file that represents generated code with this table.
     fn with_table(&mut self, table: Table) -> Option<FileId> {
         if let Some(known) = self.known_generated.iter().find(|(_, known)| *known == table) {
             return Some(known.0);

@@ -1,10 +1,10 @@
 //! The files that processes run code from: opened once, shared by all processes that map them.
 //!
-//! A file is kept open from first sight, so that a library deleted or replaced during the recording
-//! still gives its table and its names; some time after the last process has unmapped it it is closed. One that is
-//! rewritten in place (its inode stays) is another file from its next mapping on; of what it held before nothing is read any
-//! more, since only the new bytes are left. Tables are compiled on other threads, and files opened on another one, too: one
-//! that never opens holds no one.
+//! A file is kept open from its first mapping, so that a library deleted or replaced during the recording
+//! still provides its table and names; it is closed some time after the last process has unmapped it. A file that is
+//! rewritten in place (its inode stays) counts as another file from its next mapping on; its old content is not read any
+//! more, because only the new bytes exist. Tables are compiled, and files opened, on other threads, so a file that never
+//! opens blocks nothing.
 
 mod cache;
 mod closing;
@@ -51,7 +51,7 @@ struct FileKey {
     path: String,
 }
 
-/// What was found behind a key.
+/// What was found for a key.
 #[derive(Debug, Clone, Copy)]
 struct SeenModule {
     id: FileId,
@@ -257,7 +257,7 @@ impl ModuleFiles {
             return Some(seen.id);
         }
         let module = if is_vdso { self.open_vdso(pid) } else { self.open_file(pid, mapping) };
-        // A mapping of a device or of shared memory, such as a double-mapped JIT's: no ELF behind it.
+        // A mapping of a device or of shared memory, such as a double-mapped JIT's: it has no ELF file.
         let is_generated = module.elf.is_none()
             && (mapping.path.starts_with("/memfd:") || mapping.path.starts_with("/dev/"));
         let state = module.state.filter(|_| !is_generated);

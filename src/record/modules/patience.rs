@@ -43,7 +43,7 @@ impl Patience {
     ) -> Option<T> {
         let (answer, answers) = sync_channel(1);
         let question: Question = Box::new(move || {
-            // Whoever asked may have given up.
+            // The asking thread may have given up.
             let _ = answer.send(question());
         });
         if !self.give(question) {

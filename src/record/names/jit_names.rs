@@ -14,7 +14,7 @@ use crate::record::names::dump_of::DumpOf;
 use crate::record::process::mappings::Process;
 use crate::symbols::{JitDump, JitName, ResolvedLocation, demangle};
 
-/// Records that are read at once: so many take some milliseconds.
+/// Records that are read at once: this many take some milliseconds.
 const RECORDS_AT_ONCE: usize = 20_000;
 /// Frames that wait for their names at most.
 const MOST_FRAMES: usize = 200_000;

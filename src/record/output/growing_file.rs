@@ -1,4 +1,4 @@
-//! The file of a recording while it grows: there is always room behind it to say how it ended.
+//! The file of a recording while it grows: there is always room after it to say how it ended.
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
@@ -6,10 +6,10 @@ use rustix::process::{Resource, getrlimit};
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 
-/// Bytes kept free behind the file: what says how a recording ended takes a few hundred.
+/// Bytes kept free after the file: what says how a recording ended takes a few hundred.
 const ROOM_FOR_END: u64 = 4096;
 
-/// A file that is appended to. Its disk may become full, but what is kept free behind it can be written all the same.
+/// A file that is appended to. Its disk may become full, but what is kept free after it can be written all the same.
 #[derive(Debug)]
 pub(in crate::record) struct GrowingFile {
     file: File,
@@ -34,7 +34,7 @@ impl GrowingFile {
         let _ = self.file.set_len(self.length);
     }
 
-    /// Takes room for so many bytes more, and for the end behind them.
+    /// Takes room for this many bytes more, and for the end after them.
     fn reserve(&mut self, bytes: u64) -> io::Result<()> {
         let wanted = bytes + ROOM_FOR_END;
         let limit = getrlimit(Resource::Fsize).current;

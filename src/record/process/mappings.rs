@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Mapped {
     /// First process address.
     pub(crate) start: u64,
-    /// First process address behind it.
+    /// First process address after it.
     pub(crate) end: u64,
     /// Process address − module address.
     pub(crate) bias: u64,
@@ -127,7 +127,7 @@ impl Process {
         self.changed(new.since_ns);
     }
 
-    /// Notes that the kernel side takes the addresses of `new` for those of another file until it hears of it.
+    /// Notes that the kernel side takes the addresses of `new` for those of another file until it receives the update.
     fn note_replaced(&mut self, new: &Mapped) {
         let is_stale = |old: &Mapped| {
             old.start < new.end && new.start < old.end && (old.file, old.bias) != (new.file, new.bias)

@@ -1,7 +1,7 @@
 //! One recording from attach to end, without output: what `record`, `doctor` and live views share.
 //!
-//! Order matters. The side-band is opened before /proc is read, so that no mapping falls between; tables
-//! are compiled while the BPF programs are verified; samples are taken up only as far as the side-band is
+//! Order matters. The side-band is opened before /proc is read, so that no mapping is missed; tables
+//! are compiled while the BPF programs are verified; samples are processed only as far as the side-band is
 //! known.
 
 mod attach;

@@ -23,7 +23,7 @@ impl Refusals {
         ]
     }
 
-    /// The entry of `process` lacks so many mappings now. What it lacked before counts no more.
+    /// The entry of `process` lacks this many mappings now. What it lacked before counts no more.
     pub(super) fn cut(&mut self, process: &mut Process, mappings: u64) {
         self.mappings = self.mappings - process.cut + mappings;
         process.cut = mappings;

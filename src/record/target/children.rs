@@ -59,7 +59,7 @@ impl Family {
     }
 }
 
-/// That processes which come from `name`, a process or the first of several, are not recorded: so many, and so many of them
+/// That processes which come from `name`, a process or the first of several, are not recorded: this many, and this many of them
 /// its own children.
 pub(crate) fn unrecorded(name: &str, is_one: bool, count: usize, children: usize) -> Option<String> {
     let (verb, are) =

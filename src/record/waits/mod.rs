@@ -1,4 +1,4 @@
-//! Waits as the kernel sent them become rows of the profile: why a thread waited, who ended it, and what is known of a wait
+//! Turns waits from the kernel into rows of the profile: why a thread waited, who ended it, and what is known of a wait
 //! before it is over.
 
 pub(crate) mod kernel_facts;

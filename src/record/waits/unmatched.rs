@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 /// Values, at most.
 const MAX_VALUES: usize = 1 << 17;
-/// Of each thread so many stay when there is no more room: it has one open wait, and the records of some before it may be
+/// Of each thread this many stay when there is no more room: it has one open wait, and the records of some before it may be
 /// late.
 const KEPT_OF_THREAD: usize = 8;
 

@@ -126,7 +126,7 @@ fn svg(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions
 struct Cut {
     /// Frames after which deeper stacks end.
     depth: Option<u32>,
-    /// Boxes narrower than so many percent of the width, where there are too many of them.
+    /// Boxes narrower than this many percent of the width, where there are too many of them.
     least_percent: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! A weight, the samples behind it, and how far chance could have moved it.
+//! A weight, the samples it comes from, and how far chance could have moved it.
 
 use crate::base::units::{percent, share_error_points};
 use crate::profile::{Merged, Sample};
@@ -9,7 +9,7 @@ const DEVIATIONS: f64 = 1.96;
 /// Thousandths in a whole.
 const THOUSAND: u64 = 1000;
 
-/// A weight and the samples behind it. Sums stop at the largest number.
+/// A weight and the samples it comes from. Sums stop at the largest number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Amount {
     /// In the event's unit.

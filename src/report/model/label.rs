@@ -148,9 +148,9 @@ pub(crate) struct Place {
     pub(crate) line: u32,
 }
 
-/// From so many bytes of text on, labels are shortened: names that differ in length only by malice would take any memory.
+/// From this many bytes of text on, labels are shortened: names that differ in length only by malice would take any memory.
 const MOST_TEXT_BYTES: usize = 512 << 20;
-/// To so many bytes for each of their texts.
+/// To this many bytes for each of their texts.
 const SHORT_TEXT_BYTES: usize = 256;
 
 /// What makes two steps have the same label.

@@ -39,7 +39,7 @@ pub(crate) struct Shape {
     /// Its text, and between its pieces the lists of types, without their brackets.
     pieces: Vec<String>,
     generics: Vec<String>,
-    /// The call's arguments with their brackets, and what stands behind them: ` const`.
+    /// The call's arguments with their brackets, and what stands after them: ` const`.
     arguments: String,
     /// What the compiler split off (`.isra.0`), and that it is a thunk.
     suffix: String,
@@ -223,7 +223,7 @@ fn path_parts(name: &str) -> Option<Vec<&str>> {
     (brackets.depth == 0).then_some(parts)
 }
 
-/// A part of a path, and the call's arguments behind it with what qualifies them (` const`).
+/// A part of a path, and the call's arguments after it with what qualifies them (` const`).
 fn split_arguments(part: &str) -> (&str, &str) {
     let end = part.trim_end_matches(" const").trim_end_matches(" volatile");
     let end = end.trim_end_matches(" &&").trim_end_matches(" &").trim_end_matches(" const");

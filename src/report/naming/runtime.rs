@@ -88,7 +88,7 @@ impl Runtime {
     }
 }
 
-/// The machines behind generated code that harms a profile.
+/// The runtimes of generated code that harms a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Runtimes {
     /// That of most frames without a name.

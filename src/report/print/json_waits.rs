@@ -181,7 +181,7 @@ fn fields(selection: &Selection<'_>, row: &WaitRow, names: NameStyle) -> WaitFie
     }
 }
 
-/// What stands for the function of a site that has none.
+/// Replaces the function of a site that has none.
 pub(super) fn place_name(selection: &Selection<'_>, row: &WaitRow) -> String {
     match row.site {
         WaitSite::Call { .. } if row.reason == Reason::Fault => "[page fault]".to_owned(),

@@ -378,7 +378,7 @@ fn hide_idle(idle: &IdleWaits, keep: bool, groups: &mut Vec<Group>, hidden: &mut
     idle.all_but_idle()
 }
 
-/// What stands for the stacks of short waits. The event's sampling rule names the limit: `waits of 1us and more`.
+/// Replaces the stacks of short waits. The event's sampling rule names the limit: `waits of 1us and more`.
 fn short_waits_name(shown: &Shown<'_>) -> String {
     match short_limit(shown) {
         Some(limit) => format!("waits below {limit}"),

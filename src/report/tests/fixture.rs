@@ -44,7 +44,7 @@ impl Build {
         }
     }
 
-    /// Adds a wait of `length_ns` that stands for itself, with a complete stack.
+    /// Adds a wait of `length_ns` that is weighted as itself, with a complete stack.
     pub(crate) fn wait(
         &mut self,
         task: TaskId,
@@ -203,7 +203,7 @@ impl Build {
         }
     }
 
-    /// Adds a counter with so many samples of a stack, root first, each of a weight.
+    /// Adds a counter with this many samples of a stack, root first, each of a weight.
     pub(crate) fn counter(
         &mut self,
         kind: EventKind,

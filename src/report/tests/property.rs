@@ -27,7 +27,7 @@ fn recording(observations: &[Observed]) -> Analysis {
     build.finish()
 }
 
-/// A wait of some reason, stack, thread, start, length and how many it stands for.
+/// A wait of some reason, stack, thread, start, length and how many it is weighted as.
 #[derive(Debug, Clone)]
 struct Waited {
     reason: usize,

@@ -20,7 +20,7 @@ pub(crate) enum BoxOf {
 }
 
 impl BoxOf {
-    /// Weight of the samples behind it.
+    /// Weight of its samples.
     pub(crate) fn total(&self, tree: &CallTree) -> u64 {
         match self {
             BoxOf::All => tree.total().weight,
@@ -46,7 +46,7 @@ fn sum(tree: &CallTree, ids: &[NodeId]) -> u64 {
 /// A box in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FlameBox {
-    /// What it stands for.
+    /// What the box is.
     pub(crate) what: BoxOf,
     /// Row, 0 on top.
     pub(crate) row: u32,

@@ -16,7 +16,7 @@ use std::cmp::Reverse;
 /// One row of a flat report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FunctionRow {
-    /// What the row stands for.
+    /// What the row is.
     pub(crate) label: LabelId,
     /// Samples that end in it.
     pub(crate) own: Amount,

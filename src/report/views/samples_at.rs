@@ -1,4 +1,4 @@
-//! The samples behind a number: which thread, when, how long, on which stack.
+//! The samples that make up a number: which thread, when, how long, on which stack.
 
 use crate::base::failure::Failure;
 use crate::profile::{Outcome, Sample, StackId, TaskId};

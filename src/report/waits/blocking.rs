@@ -80,7 +80,7 @@ const ANSWERS: [&str; 45] = [
     "sock_sendall",
 ];
 
-/// Node waits for a command that it runs (`execSync`) with an event loop of its own; the names of C++ have arguments behind them.
+/// Node waits for a command that it runs (`execSync`) with an event loop of its own; the names of C++ have arguments after them.
 const ANSWERING: &str = "node::SyncProcessRunner::";
 
 /// Functions that run an event loop, some of which wait themselves. One that runs inside of another is no thread's top loop.
@@ -137,7 +137,7 @@ const EVALUATORS: [&str; 6] = [
 struct FrameFacts {
     is_kernel: bool,
     is_own: bool,
-    /// An interpreter's function: it stands for any function of the program that it runs.
+    /// An interpreter's function: it may be any function of the program that it runs.
     is_interpreter: bool,
     /// The interpreter's function that runs those of the program.
     is_evaluator: bool,

@@ -174,7 +174,7 @@ fn of_thread(
         .collect()
 }
 
-/// `[jbd2]` of `jbd2/sda1-8`: the part behind is a number of one of many.
+/// `[jbd2]` of `jbd2/sda1-8`: the part after is a number of one of many.
 fn kernel_thread(comm: &str) -> String {
     format!("[{}]", comm.split(['/', ':']).next().unwrap_or(comm))
 }

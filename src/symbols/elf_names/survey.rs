@@ -61,7 +61,7 @@ struct Counts {
 }
 
 impl Survey {
-    /// Memory that addr2line's tables take at most once it was asked for so many addresses, bytes: it reads the inlined
+    /// Memory that addr2line's tables take at most once it was asked for this many addresses, bytes: it reads the inlined
     /// functions of those functions that it is asked for.
     pub(crate) fn memory_bytes(&self, asked: u64) -> u64 {
         let Counts { functions, inlined, most_inlined } = self.counts;

@@ -33,7 +33,7 @@ const MAX_DEBUG_BYTES: u64 = 16 << 20;
 /// Lines that are kept, of all code together.
 const MAX_LINES: usize = 8 << 20;
 const ELF_HEADER_BYTES: u32 = 0x40;
-/// Stands for the name of the file before.
+/// Means the same file name as before.
 const SAME_FILE: &[u8] = b"\xff";
 /// Code that overlaps an address and is gone: no more is looked at.
 const MAX_CANDIDATES: usize = 256;

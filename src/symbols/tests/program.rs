@@ -150,7 +150,7 @@ __attribute__((noinline)) static int quiet(int x) { return innermost(x) - 1; }
 int work_alias(int x) __attribute__((alias("work")));
 int __work_alias(int x) __attribute__((weak, alias("work")));
 
-/* Hand assembly: a sized function, a function and a label without size, then bytes of nobody. */
+/* Hand assembly: a sized function, a function and a label without size, then bytes of no function. */
 asm(".text\n"
     ".globl sized_asm\n.type sized_asm,@function\nsized_asm:\n nop\n nop\n ret\n.size sized_asm,.-sized_asm\n"
     ".Lhidden:\n nop\n nop\n nop\n"

@@ -41,7 +41,7 @@ pub(crate) enum SessionSource {
     Live {
         /// What it tells.
         feed: MailReceiver<Feed>,
-        /// Where it hears commands.
+        /// Where it receives commands.
         commands: LiveCommands,
     },
 }
@@ -304,7 +304,7 @@ impl ScreenSession {
         }
         match signal {
             SIGTSTP => self.suspend()?,
-            // Whoever stopped us may have changed the terminal.
+            // The process that stopped us may have changed the terminal.
             SIGCONT => {
                 self.see_failure()?;
                 self.terminal.enter().map_err(gone)?;

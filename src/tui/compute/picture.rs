@@ -63,7 +63,7 @@ pub struct Picture {
     pub tree: CallTree,
     /// Whether nothing but waits is in a node, by node.
     pub(crate) is_waiting: Vec<bool>,
-    /// Threads behind each label of a thread name.
+    /// Threads with each label of a thread name.
     pub(crate) threads_of: FxHashMap<LabelId, u64>,
     /// The row of each label in the table, by label.
     row_of: Vec<Option<u32>>,

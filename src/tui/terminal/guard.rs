@@ -17,7 +17,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the terminal is ours just now: it is given back once, by whoever comes first.
+/// Whether the terminal is ours just now: it is given back once, by the first to come.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// The screen that is drawn on. One write for each frame.

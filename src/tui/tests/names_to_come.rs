@@ -221,7 +221,7 @@ fn callers_and_callees_are_followed_through_inlined_functions() {
     assert_eq!(names(&screen.app.callers.selected.path), ["l.so+0x10", "main"]);
     name(&mut screen);
     assert_eq!(names(&screen.app.callers.selected.path), ["call", "main"]);
-    // And on the way up it comes behind what is inlined in it.
+    // And on the way up it comes after what is inlined in it.
     let mut screen = self::screen();
     let end = key(&screen, "end");
     screen.app.callers.set_pivot(&mut screen.app.context, end);

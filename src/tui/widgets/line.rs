@@ -46,7 +46,7 @@ pub(crate) fn first_that_fits<const N: usize>(texts: [String; N], columns: usize
     best
 }
 
-/// A module and a place in a source, `file:line`, in so many columns. The end of the place stays; where there is no room for
+/// A module and a place in a source, `file:line`, in this many columns. The end of the place stays; where there is no room for
 /// its file the module goes. Both texts must be safe.
 pub(crate) fn place_text(theme: &Theme, module: &str, source: &str, columns: usize) -> String {
     if source.is_empty() {

@@ -54,7 +54,7 @@ impl ColorDepth {
 pub struct Glyphs {
     /// The left edge of a box.
     pub(crate) edge: &'static str,
-    /// Stands for what is cut.
+    /// Replaces what is cut.
     pub(crate) ellipsis: &'static str,
     /// A horizontal line.
     pub(crate) rule: &'static str,

@@ -34,7 +34,7 @@ const SIGNAL_RETURN: [u8; 8] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4];
 const THREAD_START: [u8; 8] = [0xe1, 0x03, 0xc1, 0xa8, 0x20, 0, 0x3f, 0xd6];
 /// `stp x16, x30, [sp, #-16]!`: how a linkage table's first entry starts.
 const SAVE_LINK: u32 = 0xa9bf_7bf0;
-/// glibc's `_dl_runtime_resolve` (`sysdeps/aarch64/dl-trampoline.S`): behind a `nop` or `bti` it pushes with
+/// glibc's `_dl_runtime_resolve` (`sysdeps/aarch64/dl-trampoline.S`): after a `nop` or `bti` it pushes with
 /// `stp x8, x9, [sp, #-208]!`, pops with `ldp x8, x9, [sp], #208`, pops what the linkage table pushed with
 /// `ldp x17, x30, [sp], #16`, and jumps with `br x16` or `br x17`.
 const RESOLVER_PUSHES: u32 = 0xa9b3_27e8;

@@ -20,7 +20,7 @@ const MAX_DEPTH: i32 = 1 << 28;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     InRegister,
-    /// In memory, so many bytes below the CFA.
+    /// In memory, this many bytes below the CFA.
     Below(i32),
 }
 
@@ -65,7 +65,7 @@ impl PrologueState {
         (!is_below(self.frame_pointer) && !is_below(self.link)).then_some(())
     }
 
-    /// A register is stored at so many bytes above the stack pointer.
+    /// A register is stored at this many bytes above the stack pointer.
     fn store(&mut self, register: u32, offset: i32) -> Option<()> {
         let below = self.depth.checked_sub(offset)?;
         // Nothing of the caller's is overwritten: then the CFA would not be what it is taken for.
@@ -83,7 +83,7 @@ impl PrologueState {
         (!is_lost).then_some(())
     }
 
-    /// A register is loaded from so many bytes above the stack pointer.
+    /// A register is loaded from this many bytes above the stack pointer.
     fn load(&mut self, register: u32, offset: i32) -> Option<()> {
         let below = self.depth.checked_sub(offset)?;
         let Some(kept) = self.kept(register) else { return Some(()) };
@@ -191,7 +191,7 @@ impl PrologueState {
         })
     }
 
-    /// A register is stored to or loaded from memory, at so many bytes above the stack pointer if that is
+    /// A register is stored to or loaded from memory, at this many bytes above the stack pointer if that is
     /// known.
     fn register_access(&mut self, register: u32, at: Option<i32>, is_load: bool) -> Option<()> {
         match (at, is_load) {
@@ -254,9 +254,9 @@ enum PrologueStep {
     On,
     /// On, after a call.
     Call,
-    /// To an instruction so many words away, or on.
+    /// To an instruction this many words away, or on.
     Branch(i32),
-    /// To an instruction so many words away.
+    /// To an instruction this many words away.
     Jump(i32),
     /// Out of the function, or to where it is not known.
     Away,

@@ -35,7 +35,7 @@ pub(crate) fn frame_layout(image: &ElfImage) -> Option<u64> {
     })
 }
 
-/// The table of so many bytes of such code, from the address 0 on.
+/// The table of this many bytes of such code, from the address 0 on.
 pub(crate) fn table(bytes: u64, limits: &Limits) -> Option<Table> {
     let pages =
         usize::try_from(bytes.div_ceil(1 << PAGE_SHIFT)).ok().filter(|&pages| pages <= limits.max_pages)?;

@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 /// Visits of instructions in one function at most, those that are repeated because ways meet included.
 const MAX_VISITS: usize = 400_000;
 
-/// Compilers that optimise align functions to so many bytes, and pad what lies before.
+/// Compilers that optimise align functions to this many bytes, and pad what lies before.
 const FUNCTION_ALIGNMENT: u64 = 16;
 
 /// What following a function gave.

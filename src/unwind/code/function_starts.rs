@@ -69,7 +69,7 @@ struct StartSearch<'a> {
 }
 
 impl StartSearch<'_> {
-    /// Every place where four bytes, taken for a displacement behind a plausible opcode, lead into a gap.
+    /// Every place where four bytes, taken for a displacement after a plausible opcode, lead into a gap.
     fn find_references(&self, bytes: &[u8], start: u64, references: &mut Vec<Reference>) {
         let (Some(first), Some(last)) = (self.gaps.first(), self.gaps.last()) else { return };
         let (low, size) = (first.start, last.end() - first.start);

@@ -104,7 +104,7 @@ impl Way {
                     (call, loads) = (Some(instruction.ip()), Loads::default());
                 }
                 Mnemonic::Mov if instruction.memory_base() == Register::RBP => loads.take(&instruction),
-                // On the way out; what follows it lies behind a jump.
+                // On the way out; what follows it lies after a jump.
                 Mnemonic::Leave | Mnemonic::Ret => (),
                 Mnemonic::Push if call.is_none() => {
                     frame = frame.map(|bytes| bytes + 8);
@@ -153,7 +153,7 @@ impl Loads {
         }
     }
 
-    /// Where the CFA is, if the landing pad is in the word behind it.
+    /// Where the CFA is, if the landing pad is in the word after it.
     fn context(&self) -> Option<i32> {
         self.cfa.filter(|cfa| cfa.checked_add(8) == self.landing_pad)
     }

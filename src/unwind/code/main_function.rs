@@ -13,7 +13,7 @@ const GLIBC_START: [u8; 15] =
     [0x31, 0xed, 0x49, 0x89, 0xd1, 0x5e, 0x48, 0x89, 0xe2, 0x48, 0x83, 0xe4, 0xf0, 0x50, 0x54];
 /// musl's `_start` (arch/x86_64/crt_arch.h): `xor %rbp, %rbp; mov %rsp, %rdi`. It calls `_start_c`.
 const MUSL_START: [u8; 6] = [0x48, 0x31, 0xed, 0x48, 0x89, 0xe7];
-/// `lea 8(%rdi), %rdx`, in `_start_c`: the arguments of the program lie behind their number.
+/// `lea 8(%rdi), %rdx`, in `_start_c`: the arguments of the program lie after their number.
 const MUSL_ARGUMENTS: [u8; 4] = [0x48, 0x8d, 0x57, 0x08];
 /// All of either is shorter, in bytes.
 const MAX_BYTES: u64 = 96;

@@ -58,7 +58,7 @@ const MAX_CONTEXT_CANDIDATES: usize = 65_536;
 /// the relocations of `.init_array`. The code with entries is searched for calls only where there is more, in bytes, or
 /// other code.
 const MAX_STARTUP_BYTES: usize = 512;
-/// Of so many relocations those of `.init_array` are searched for where there is no more: large libraries have a
+/// Of this many relocations those of `.init_array` are searched for where there is no more: large libraries have a
 /// million of them.
 const MAX_STARTUP_RELOCATIONS: usize = 4096;
 /// Where there is more code without entries than this, in bytes, its instructions are not followed: only where frame
@@ -350,7 +350,7 @@ impl KnownCode {
     }
 }
 
-/// How many of the last bytes of `code` are `syscall; test %rax, %rax; jl …; je behind; ret`, as glibc starts threads.
+/// How many of the last bytes of `code` are `syscall; test %rax, %rax; jl …; je after; ret`, as glibc starts threads.
 fn new_thread_bytes(code: &[u8]) -> Option<usize> {
     let failed = code.strip_suffix(&[0x74, 0x01, 0xc3])?;
     let tested = match failed {

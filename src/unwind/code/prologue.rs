@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 const MAX_VISITS: usize = 12 << 20;
 /// Functions that one module's code without entries may have.
 const MAX_FUNCTIONS: usize = 1 << 20;
-/// How often a function is followed at most: again only where more is known of what it calls and what lies behind it.
+/// How often a function is followed at most: again only where more is known of what it calls and what lies after it.
 const MAX_PASSES: usize = 4;
 
 /// Rules for the code that can be followed from the given function starts: ascending, without overlaps.
@@ -52,7 +52,7 @@ pub(crate) fn follow(code: &[CodeBytes], starts: Vec<FunctionStart>, facts: &Mod
 /// Functions take their arguments off the stack, which none was taken to do.
 struct OtherConvention;
 
-/// One of so many functions that take their arguments off the stack is enough to believe it. Bytes that are no code
+/// One of this many functions that take their arguments off the stack is enough to believe it. Bytes that are no code
 /// look like it now and then (libcrypto, 1 of 1,000), and V8 has 1 of 10.
 const OTHER_CONVENTION_SHARE: usize = 64;
 
@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(rules_of(&[0x90, 0xc3], &[(0x1000, false)]), [span(0x1000, 0x1002, A)]);
     }
 
-    /// `sub $24, %rsp; call` of what lies behind it, which is called with an empty frame, and ends in `pop %rbx; ret`.
+    /// `sub $24, %rsp; call` of what lies after it, which is called with an empty frame, and ends in `pop %rbx; ret`.
     #[test]
     fn a_call_of_the_next_instruction_is_the_end_of_a_function() {
         let code = [0x48, 0x83, 0xec, 0x18, 0xe8, 0, 0, 0, 0, 0x53, 0x5b, 0xc3];

@@ -77,7 +77,7 @@ fn rows(code: &[u8], rules: &mut RuleInterner) -> Vec<Row> {
 mod tests {
     use super::*;
 
-    /// Memory full of trampolines that lie so many bytes apart.
+    /// Memory full of trampolines that lie this many bytes apart.
     fn memory(bytes: usize, distance: usize, trampoline: &[u8]) -> Vec<u8> {
         let mut memory = vec![0; bytes];
         for start in (0..bytes - trampoline.len()).step_by(distance) {

@@ -1,7 +1,7 @@
 //! Functions that keep their return address in a register around a system call, in code whose entries do not say so.
 //!
 //! After vfork, and clone with CLONE_VM and CLONE_VFORK, parent and child run on the same stack, and what the child
-//! calls overwrites the return address that the parent still needs: it is popped before and pushed behind.
+//! calls overwrites the return address that the parent still needs: it is popped before and pushed after.
 
 use super::bytes::CodeBytes;
 use super::known::add_pattern;
@@ -53,7 +53,7 @@ mod tests {
     const GO: [u8; 17] = [
         0x48, 0x8b, 0x44, 0x24, 0x08, 0x41, 0x5c, 0x0f, 0x05, 0x41, 0x54, 0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff,
     ];
-    /// musl 1.2.3, with a `ret` before and the next function's first byte behind.
+    /// musl 1.2.3, with a `ret` before and the next function's first byte after.
     const MUSL: [u8; 19] =
         [0xc3, 0x5a, 0xb8, 0x3a, 0, 0, 0, 0x0f, 0x05, 0x52, 0x48, 0x89, 0xc7, 0xe9, 0x80, 0x03, 0, 0, 0x48];
 

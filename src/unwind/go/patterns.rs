@@ -105,7 +105,7 @@ fn of_kind(functions: &[GoFunction], wanted: GoFunctionKind) -> impl Iterator<It
     functions.iter().filter(move |(kind, ..)| *kind == wanted).map(|&(_, start, end)| (start, end))
 }
 
-/// Where the goroutine is found that the runtime works for. Only where it is also known behind which calls it does not
+/// Where the goroutine is found that the runtime works for. Only where it is also known after which calls it does not
 /// any more.
 fn goroutine(image: &ElfImage, functions: &[GoFunction]) -> Option<GoroutineOffsets> {
     let code = |kind, max_bytes: u64| {

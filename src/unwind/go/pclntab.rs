@@ -74,7 +74,7 @@ impl GoTable {
     }
 
     /// Reads a table from its first byte on. `text` gives the module's address that the header word at an
-    /// offset stands for, where the word itself is zero.
+    /// offset means, where the word itself is zero.
     fn parse(bytes: Vec<u8>, text: impl FnOnce(u64) -> Option<u64>) -> Option<Self> {
         if !is_header(&bytes) {
             return None;

@@ -45,7 +45,7 @@ pub(crate) fn is_covered(sequences: &[Sequence], address: u64) -> bool {
 #[derive(Debug)]
 pub(crate) struct Sequences {
     pub(crate) list: Vec<Sequence>,
-    /// Functions, from their first address to the one behind them, whose entries could not be evaluated to the end.
+    /// Functions, from their first address to the one after them, whose entries could not be evaluated to the end.
     pub(crate) damaged: Vec<(u64, u64)>,
     chunks: Vec<Chunk>,
     architecture: Architecture,

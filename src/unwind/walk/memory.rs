@@ -31,7 +31,7 @@ pub struct StackCopy<'a> {
     pub missing_blocks: [u64; 4],
 }
 
-/// What a bit of [`StackCopy::missing_blocks`] stands for, bytes.
+/// Size that a bit of [`StackCopy::missing_blocks`] covers, bytes.
 const BLOCK_BYTES: u64 = 4096;
 
 impl StackCopy<'_> {

@@ -4,7 +4,7 @@
 #define PROF_ARCH_ARM64_BPF_H
 
 /* DWARF numbers (DWARF for the Arm 64-bit Architecture, 4.1), and the place of the program counter
- * behind them. BP is what rules call rbp: the frame pointer. */
+ * after them. BP is what rules call rbp: the frame pointer. */
 #define REG_BP 29
 #define REG_LR 30
 #define REG_SP 31

@@ -3,7 +3,7 @@
 #ifndef PROF_ARCH_X86_BPF_H
 #define PROF_ARCH_X86_BPF_H
 
-/* DWARF numbers, and the place of the program counter behind them. */
+/* DWARF numbers, and the place of the program counter after them. */
 #define REG_BP 6
 #define REG_SP 7
 #define REG_IP 16

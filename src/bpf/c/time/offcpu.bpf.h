@@ -2,7 +2,7 @@
 /*
  * The sampler of waits. The accounting of time sees every switch; stacks are taken of the waits
  * that are kept, where their length is known: when the thread is back. Where the kernel has no
- * place for that (before 6.15), some waits, drawn by lot, have theirs taken when they begin.
+ * place for that (before 6.15), some waits, chosen at random, have theirs taken when they begin.
  *
  * A wait of length d is kept with the probability d / P, and is weighted as P if that is more than
  * d: sums are right on average, whatever P is. P is 0 while the programs are within their share of
@@ -18,7 +18,7 @@
 #define P_STEPS 16
 /* This part of the share is for stacks, whatever the accounting of time takes. */
 #define LEAST_STACK_PART 4
-/* For so long it is used before it is worked out anew. */
+/* For so long it is used before it is computed again. */
 #define P_AGE_NS 65536ULL
 /* arch/x86/include/asm/page_64_types.h, arch/arm64/include/asm/memory.h */
 #define KERNEL_STACK_BYTES 16384
@@ -407,7 +407,7 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 	else
 		blocked_weight = state->is_decided ? state->blocked_weight :
 						     drawn_weight(budget, blocked, kept);
-	/* It takes a while to find out: not for waits of which nobody will hear. */
+	/* It takes a while to find out: not for waits that are not reported. */
 	if (blocked && (blocked_weight || blocked < min_block_ns))
 		reason = block_reason(task, state->task_state, state->in_iowait);
 	if (blocked < min_block_ns)
@@ -526,7 +526,7 @@ int BPF_PROG(on_back)
 
 	if (!budget || !tid)
 		return 0;
-	/* Of some switches only this place is told, and that there was none (its argument, 6.18).
+	/* Some switches are reported only here, and that there was none (its argument, 6.18).
 	 */
 	if (budget->next_tid != tid) {
 		budget->next_tid = tid;
@@ -553,7 +553,7 @@ static __always_inline __u32 early_factor(struct wait_budget *budget, __u64 now)
 	return kept ? kept / LEAST_P_NS : 1;
 }
 
-/* Without sched_exit_tp: stacks are taken here, before the length of the wait is known, by lot. */
+/* Without sched_exit_tp: stacks are taken here, before the length of the wait is known, at random. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)

@@ -32,7 +32,7 @@ struct thread_state {
 	__u32 tid;
 	__u32 waker_tid;
 	__u32 waker_tgid;
-	__u32 early_factor; /* one of so many waits has its stack sent when it begins, and this one
+	__u32 early_factor; /* one of this many waits has its stack sent when it begins, and this one
 			       has */
 	__u32 task_state;   /* when it left the CPU; 0: it could have run on */
 	__u8 waker;	    /* enum prof_waker */
@@ -89,7 +89,7 @@ static __always_inline bool is_over_at(__u64 time)
 }
 
 /* Whether a thread's time is recorded. That of one that is dead, and off its CPU for good, is over,
- * however long nobody looks after it. */
+ * however long it is not looked at. */
 static __always_inline bool is_recorded(struct task_struct *task, struct numbers numbers)
 {
 	if (!numbers.tid || (task->flags & PF_KTHREAD) || (task->exit_state && !task->on_cpu))
@@ -170,7 +170,7 @@ static __always_inline void begin_old_thread(struct task_struct *task)
 }
 
 /* A thread without an account leaves a CPU, for the last time if it `ends`. That is counted if it
- * is recorded, and user space told: it has the threads that are there looked at again. */
+ * is recorded, and user space notified: it has the threads that are there looked at again. */
 static __always_inline void miss_switch(struct task_struct *task, bool ends)
 {
 	/* The others were there when all were looked at. */
@@ -185,7 +185,7 @@ static __always_inline void miss_switch(struct task_struct *task, bool ends)
 		*(volatile __u64 *)&span.has_missed = 1;
 }
 
-/* A thread has ended before the recording began: nobody waits for its account. */
+/* A thread has ended before the recording began: nothing waits for its account. */
 static __always_inline void drop_state(struct thread_state *state)
 {
 	if (state->has_ended)

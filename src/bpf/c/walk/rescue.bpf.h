@@ -167,7 +167,7 @@ static __always_inline bool send_rescue(struct scratch *s, struct bpf_perf_event
 	/* Without a context interrupts may be off. */
 	if (!ctx || bytes <= PROF_RESCUE_BYTES || s->outcome != PROF_OUTCOME_TABLE_NOT_LOADED)
 		return send_copy(s, from, frames_before, PROF_RESCUE_BYTES, place);
-	/* Without its table nobody knows how large a module's frames are. */
+	/* Without its table the size of a module's frames is unknown. */
 	if (bytes <= PROF_LARGE_RESCUE_BYTES)
 		return send_copy(s, from, frames_before, PROF_LARGE_RESCUE_BYTES, place);
 	return send_copy(s, from, frames_before, PROF_LARGEST_RESCUE_BYTES, place);

@@ -41,7 +41,7 @@ static volatile __u32 unknown_zero;
  * for every path that leads here. */
 __noinline __u32 find_mapping(const struct prof_process *process, __u64 address)
 {
-	/* What is known before a step, the verifier follows apart behind it. */
+	/* What is known before a step, the verifier follows apart after it. */
 	__u32 low = unknown_zero;
 
 	if (!process)
@@ -86,7 +86,7 @@ static __always_inline __u32 find_rule(const struct prof_row *rows, __u32 mask, 
 }
 
 /*
- * The rule at `va` of an image whose table is one of `more_tables`, `page` pages behind
+ * The rule at `va` of an image whose table is one of `more_tables`, `page` pages after
  * `first_page`; PROF_NO_ROWS where it has none. Global: verified once.
  */
 __noinline __u32 find_more_rule(__u32 first_page, __u32 page, __u64 va)
@@ -421,7 +421,7 @@ static __always_inline void keep_frame(struct scratch *s)
 	s->walked = n + 1;
 }
 
-/* What stands for a frame pointer that was overwritten: odd, so that nothing takes it for one, and
+/* Replaces a frame pointer that was overwritten: odd, so that nothing takes it for one, and
  * no address that could be read or be 2 GiB from one. */
 #define LOST_BP 0x8000000100000001ULL
 

@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(parts(&accounts), [[0, 1_700, 400, 0, 1_300]]);
     }
 
-    /// By lot, for its shortness, or since it was lost: 0.9 s of running too much had been shown on a crowded machine.
+    /// By sampling, for its shortness, or because it was lost: 0.9 s of running too much had been shown on a crowded machine.
     #[test]
     fn a_wait_whose_end_was_not_sent_is_not_taken_for_running() {
         let (mut accounts, profile) = (Accounts::default(), profile());

@@ -278,7 +278,7 @@ struct Bucket {
     span: Range<u64>,
     rows: FxHashMap<Key, Sample>,
     longest: FxHashMap<LongestKey, Sample>,
-    /// Waits that end behind it, one of each thread: the rows lie in it with all their time.
+    /// Waits that end after it, one of each thread: the rows lie in it with all their time.
     beyond: Vec<Sample>,
 }
 

@@ -12,7 +12,7 @@ const MANY_WHOLE: u32 = 4_096;
 const MANY_CUT: u32 = 1_024;
 /// So many samples are looked at together.
 const WINDOW: u32 = 2_048;
-/// When so many of them have new stacks, stacks do not repeat: a wait is up to three rows with one stack.
+/// When this many of them have new stacks, stacks do not repeat: a wait is up to three rows with one stack.
 const MANY_FRESH: u32 = WINDOW / 8;
 
 /// What is known of a stack of the recorder.

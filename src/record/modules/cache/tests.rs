@@ -9,7 +9,7 @@ fn cache() -> (TempDir, TableCache) {
     (folder, cache)
 }
 
-/// A table with so many rows, in pages of 4,096.
+/// A table with this many rows, in pages of 4,096.
 fn table(rows: usize) -> Table {
     let mut table = Table { rules: vec![Rule::NONE, Rule::USER, Rule::reg(7, 8)], ..Table::default() };
     for number in 0..rows {

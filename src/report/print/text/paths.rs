@@ -25,7 +25,7 @@ const MOST_CANDIDATES: usize = 1000;
 /// A part that is cut to less than this says nothing.
 const MIN_NAME_COLUMNS: usize = 6;
 
-/// Stands for functions that are left out.
+/// Marks functions that are left out.
 const GAP: &str = "…";
 
 pub(super) fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
@@ -127,7 +127,7 @@ fn line(words: &[Word], must: Option<usize>, room: usize, page: &Page) -> String
     }
     for (index, word) in callers.iter().enumerate().skip(skipped) {
         let is_last = index + 1 == callers.len();
-        // What is left out behind it has to be said, too.
+        // What is left out after it has to be said, too.
         let end = if is_last { 0 } else { " < ".len() + 1 };
         let left = room.saturating_sub(safe_text::width(&line) + " < ".len() + end);
         let is_first = index == skipped;

@@ -17,7 +17,7 @@ const NARROW_NAME_COLUMNS: usize = 12;
 const ROOMY_COLUMNS: usize = 100;
 /// Columns of the numbers and of the spaces between columns.
 const NUMBER_COLUMNS: usize = 29;
-/// Columns of ` 100.0%` behind the hottest function.
+/// Columns of ` 100.0%` after the hottest function.
 const SHARE_COLUMNS: usize = 7;
 
 /// Widths of the columns that hold names.

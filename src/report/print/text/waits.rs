@@ -16,7 +16,7 @@ use crate::report::waits::table::{WaitRow, WaitTable};
 
 /// The site keeps at least this many columns.
 const MIN_SITE_COLUMNS: usize = 22;
-/// Where names are not cut, the columns behind it stay in line up to sites of this width.
+/// Where names are not cut, the columns after it stay in line up to sites of this width.
 const PLAIN_SITE_COLUMNS: usize = 34;
 /// From this width on, one more column makes none give way.
 const ROOMY_COLUMNS: usize = 100;

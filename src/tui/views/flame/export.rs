@@ -22,7 +22,7 @@ pub(super) fn exported(
         BoxOf::Node(id) => vec![*id],
         BoxOf::Rest(ids) => ids.clone(),
     };
-    // Threads stand in front of the stacks, or behind them where they are turned round: they are no part of a stack.
+    // Threads stand in front of the stacks, or after them where they are turned round: they are no part of a stack.
     let mut threads: Vec<&str> = Vec::new();
     let mut paths: Vec<Vec<PathStep>> = Vec::new();
     for id in &ids {

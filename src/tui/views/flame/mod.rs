@@ -422,7 +422,7 @@ fn weight_word(picture: &Picture) -> String {
     }
 }
 
-/// Its name, with the number of threads behind it.
+/// Its name, with the number of threads after it.
 pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: NodeId) -> String {
     let label = picture.tree.node(id).label;
     let name = context.name(picture.labels.get(label));

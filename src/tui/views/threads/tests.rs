@@ -105,7 +105,7 @@ fn only_this_means_threads_that_are_still_to_come() {
     session.recording = Arc::new(recording(5));
     session.picture();
     assert_eq!(rows(&session), [("pool".to_owned(), 5)]);
-    // A row that stands for one thread keeps that one.
+    // A row of one thread keeps that one.
     session.press(&[Action::SplitThreads, Action::Enter, Action::SplitThreads]);
     assert_eq!(rows(&session), [("pool".to_owned(), 1)]);
     // What two filters do not both keep is nothing, not all.

@@ -68,7 +68,7 @@ pub(super) fn busy_in(timeline: &Timeline, row: &TimelineRow, from_ns: u64, to_n
     sum
 }
 
-/// The name of a row in so many columns: of one thread its id stays whole.
+/// The name of a row in this many columns: of one thread its id stays whole.
 fn row_name(row: &TimelineRow, theme: &Theme, columns: usize) -> String {
     let text = row_text(row, theme.glyphs.times);
     let Some(tid) = row.tid.map(|tid| format!(" {tid}")).filter(|_| safe_text::width(&text) > columns) else {

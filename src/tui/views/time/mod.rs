@@ -203,7 +203,7 @@ fn select_at(
     Some(view.at_ns)
 }
 
-/// Lists the samples at the selected place, or behind the range if that is in it.
+/// Lists the samples at the selected place, or of the range if that is in it.
 fn show_samples(
     view: &mut TimeState,
     context: &mut Context,

@@ -92,7 +92,7 @@ fn searching_top_finds_the_next_match_and_goes_round() {
     assert_eq!(function(&session.app), second);
 }
 
-/// A live session that has seen a recording for each of `all`: in it `hot` has so many of a hundred samples.
+/// A live session that has seen a recording for each of `all`: in it `hot` has this many of a hundred samples.
 fn live(all: &[u64]) -> Session {
     let mut session = Session::new(ingest(), None, Tab::Top);
     session.app.context.live = Some(LiveState::default());
