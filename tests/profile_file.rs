@@ -70,7 +70,7 @@ fn bytes_per_sample(mut profile: Profile) -> f64 {
 /// Copies the rows that stacks up to `last` need, as they would have come.
 fn copy_stacks(from: &prof::internals::profile::Tables, to: &mut Profile, last: Option<StackId>) {
     let to = &mut to.tables;
-    // The made-up recordings have their module, task and strings before their first stack.
+    // The synthetic recordings have their module, task and strings before their first stack.
     from.strings().take(3).for_each(|text| {
         to.intern_string(text);
     });
@@ -221,7 +221,7 @@ fn a_stack_too_deep_for_the_format_is_refused_in_words() {
     demo.profile.tables.intern_stack_of(std::iter::repeat_n(frame, 4_097));
     let mut writer = Writer::new(Vec::new(), &demo.profile.meta).unwrap();
     let error = writer.flush(&mut demo.profile, false).unwrap_err();
-    assert_eq!(error.to_string(), "a stack's depth in frames of 4097 is past the format's limit of 4096");
+    assert_eq!(error.to_string(), "a stack's depth in frames of 4097 exceeds the format's limit of 4096");
 }
 
 /// Takes a number of bytes, then fails as a full disk does.

@@ -37,7 +37,7 @@ const WATCHING: CapabilitySet = CapabilitySet::SYS_PTRACE
 const MAKING_ROOM: CapabilitySet = CapabilitySet::BPF;
 
 /// What it also needs until it is attached: to load programs, to read the kernel's symbols, to run before others, to raise
-/// limits and lock memory; and what stands for CAP_BPF and CAP_PERFMON in older containers, and above
+/// limits and lock memory; and what replaces CAP_BPF and CAP_PERFMON in older containers, and above
 /// kernel.perf_event_paranoid 2.
 const ATTACHING: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::SYSLOG)
@@ -61,8 +61,8 @@ pub(crate) fn begin() -> Result<(), Failure> {
     use rustix::process::{getegid, geteuid, getgid, getuid};
     if geteuid() != getuid() || getegid() != getgid() {
         return Err(Failure::new(status::NOT_PERMITTED, "prof does not run setuid or setgid")
-            .hint("take the bit away:  sudo chmod ug-s $(which prof)")
-            .hint("for others than root, capabilities do it: prof doctor"));
+            .hint("clear the bit:  sudo chmod ug-s $(which prof)")
+            .hint("to record as another user, use capabilities; prof doctor prints the commands"));
     }
     let is_lent = !is_root() && is_started_with_more();
     let sets = match capabilities(None) {
@@ -166,7 +166,7 @@ pub(crate) fn keep_own_files() -> Result<(), Failure> {
     reduce_to(own_files())
 }
 
-/// [`WATCHING`], with what stands for a part of it that is missing.
+/// [`WATCHING`], with what replaces a missing part of it.
 fn watching() -> CapabilitySet {
     let both = CapabilitySet::PERFMON.union(CapabilitySet::BPF);
     let has_both = capabilities(None).is_ok_and(|sets| sets.permitted.contains(both));
@@ -232,8 +232,8 @@ fn reduce_to(kept: CapabilitySet) -> Result<(), Failure> {
 }
 
 fn cannot_give_up(error: rustix::io::Errno) -> Failure {
-    Failure::new(status::NOT_PERMITTED, format!("cannot give up capabilities: {}", io::Error::from(error)))
-        .hint("a sandbox refuses capset(2): run prof outside of it, or without capabilities")
+    Failure::new(status::NOT_PERMITTED, format!("cannot drop capabilities: {}", io::Error::from(error)))
+        .hint("a sandbox blocks capset(2): run prof outside it, or without capabilities")
 }
 
 /// Empties the set of rights that programs started from this thread could get. Only who may set capabilities can.

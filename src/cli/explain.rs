@@ -34,7 +34,7 @@ fn to_come(error: &clap::Error) -> Option<Failure> {
         TO_COME.iter().find(|(verb, _)| error.kind() == ErrorKind::InvalidSubcommand && *verb == typed)?;
     Some(
         Failure::usage(format!("prof {verb}: {what} is not in this version"))
-            .hint("what there is:  prof help"),
+            .hint("available commands:  prof help"),
     )
 }
 
@@ -46,7 +46,7 @@ fn second_profile(arguments: &[OsString], error: &clap::Error) -> Option<Failure
         && !second.starts_with('-')
         && arguments[2..].iter().filter(|word| !word.to_string_lossy().starts_with('-')).count() >= 2;
     is_second.then(|| {
-        Failure::usage(format!("prof {verb} takes one profile, and `{second}` is another one"))
-            .hint("comparing two profiles is not in this version: show one after the other")
+        Failure::usage(format!("prof {verb} takes one profile, but `{second}` is a second one"))
+            .hint("this version cannot compare two profiles: show one after the other")
     })
 }

@@ -62,7 +62,7 @@ enum Verb {
     Report(Box<read::ReportArgs>),
     Tui(Box<tui::TuiArgs>),
     Live(Box<tui::LiveArgs>),
-    /// Show the hottest functions of a program while it runs: prof live on its second view
+    /// Show the hottest functions of a program while it runs: prof live, starting with the function table
     Top(Box<tui::LiveArgs>),
     Export(Box<read::ExportArgs>),
     Info(read::InfoArgs),

@@ -18,7 +18,7 @@ pub(super) struct InputArgs {
     /// The profile; - is standard input
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     file: PathBuf,
-    /// The profile, as perf has it
+    /// The profile (perf's spelling)
     #[arg(short, long, value_name = "FILE", hide = true, conflicts_with = "file")]
     input: Option<PathBuf>,
 }
@@ -34,16 +34,16 @@ impl InputArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which time")]
 pub(super) struct TimeArgs {
-    /// The time that programs ran (this is the default if the recording has it)
+    /// Running time (the default if it was recorded)
     #[arg(long, group = "metric")]
     on_cpu: bool,
-    /// The time that programs waited, by reason: for a lock, a disk, a CPU, ...
+    /// Waiting time, by reason: a lock, a disk, a CPU, ...
     #[arg(long, group = "metric")]
     off_cpu: bool,
-    /// The time that passed: running and waiting
+    /// Wall-clock time: running and waiting
     #[arg(long, group = "metric")]
     wall: bool,
-    /// Keep idle waits: those in a thread's own top loop, for something to do
+    /// Include idle waits, in which a thread's top-level loop waits for work
     #[arg(long)]
     idle: bool,
 }
@@ -68,7 +68,7 @@ impl TimeArgs {
 /// Which event, where there are others than time.
 #[derive(Debug, Args)]
 pub(super) struct EventArgs {
-    /// What is shown, by the name that -e of prof record has for it: cpu, off, or what was counted, such as page-faults
+    /// The event to show, by its name in prof record -e: cpu, off, or a perf event such as page-faults
     #[arg(short, long, value_name = "EVENT", group = "metric", value_parser = value::shown_event,
         help_heading = "Which time")]
     event: Option<Metric>,
@@ -85,16 +85,16 @@ impl EventArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which samples and frames")]
 pub(super) struct CommonArgs {
-    /// Only samples with a function on the stack whose name matches
+    /// Only samples with a matching function on the stack
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     focus: Option<String>,
-    /// No samples with a function on the stack whose name matches
+    /// Drop samples with a matching function on the stack
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     ignore: Option<String>,
-    /// Take functions whose name matches out of the stacks; their time stays
+    /// Remove matching functions from the stacks; their time is kept
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     hide: Option<String>,
-    /// Only threads whose name matches
+    /// Only threads with a matching name
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     thread: Option<String>,
     /// Only these processes
@@ -109,16 +109,16 @@ pub(super) struct CommonArgs {
     /// Only this part of the recording: 2s..5s, 2s.. or ..5s
     #[arg(long, value_name = "FROM..TO", value_parser = value::time_range, allow_hyphen_values = true)]
     time: Option<TimeRange>,
-    /// Only user frames; time in the kernel counts for the code that entered it
+    /// Only user frames; kernel time counts for the user code that entered the kernel
     #[arg(long, conflicts_with = "kernel")]
     user: bool,
     /// Only kernel frames, of samples taken in the kernel
     #[arg(long)]
     kernel: bool,
-    /// What one row or box stands for
+    /// What one row or box is
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = value::grouping())]
     by: Grouping,
-    /// Count inlined functions for the function that they were inlined into
+    /// Count inlined functions as part of the function they were inlined into
     #[arg(long)]
     no_inline: bool,
     /// How names are written [default: short on a terminal and in flame graphs, else full]
@@ -162,14 +162,14 @@ impl CommonArgs {
 /// Show a profile as text: who used the CPU, who waited for what, and how far to trust it
 ///
 /// SELF is the time that a function ran itself, TOTAL adds everything called from it ("flat" and "cum" in
-/// pprof). ± is the 95 % sampling error of SELF% in percentage points; samples that follow each other are
-/// alike, so it is a lower bound. "stacks" is the share of stacks that reach their thread's root, "symbols"
-/// the share of frames that have a name, "prof" what prof itself used: as a share of one CPU while it recorded, in user space
-/// and in its BPF programs, and the CPU time before and after.
+/// pprof). ± is the 95 % sampling error of SELF% in percentage points; neighbouring samples are
+/// correlated, so it is a lower bound. "stacks" is the share of stacks that reach their thread's root, "symbols"
+/// the share of frames that have a name, "prof" the overhead: the share of one CPU that prof and its BPF programs
+/// used while recording, and the CPU time before and after.
 ///
 /// With --off-cpu each row is a place where threads waited: for how long, how often, why, in which function of the
 /// program, and who woke them. The line above adds up to the time of all threads. Idle waits, in which a thread has
-/// nothing to do, are only counted there; --idle lists them.
+/// nothing to do, are only counted in that line; --idle lists them.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof report                     the functions that took most time
@@ -181,19 +181,19 @@ impl CommonArgs {
 pub(super) struct ReportArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// One row for each function (this is the default, but for --off-cpu)
+    /// One row per function (the default, except with --off-cpu)
     #[arg(long, group = "view", help_heading = "View")]
     flat: bool,
-    /// Callers above what they call
+    /// Call tree, callers above callees
     #[arg(long, group = "view", help_heading = "View")]
     tree: bool,
-    /// Functions above their callers
+    /// Inverted call tree, callees above callers
     #[arg(long, group = "view", help_heading = "View")]
     bottom_up: bool,
-    /// Callers and callees of the functions whose name matches
+    /// Callers and callees of matching functions
     #[arg(long, value_name = "REGEX", group = "view", help_heading = "View", value_parser = value::pattern)]
     peek: Option<String>,
-    /// One row for each thread name; with waits in the recording, where its whole time went. Each thread by its number: --by
+    /// One row per thread name; if waits were recorded, also where its time went. One row per thread: --by
     /// thread
     #[arg(long, group = "view", help_heading = "View")]
     threads: bool,
@@ -206,11 +206,11 @@ pub(super) struct ReportArgs {
     /// Order of the rows
     #[arg(long, value_name = "KEY", default_value = "self", help_heading = "Output", value_parser = value::sort_key())]
     sort: SortKey,
-    /// Most rows, 0 for all
+    /// Maximum number of rows, 0 for all
     #[arg(short = 'n', value_name = "N", help_heading = "Output", help = rows_help(), value_parser = value::rows,
         allow_negative_numbers = true)]
     rows: Option<usize>,
-    /// Leave out rows and branches with less than this share of all
+    /// Leave out rows and branches below this share of the total
     #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, help = min_help(),
         allow_negative_numbers = true)]
     min_pct: Option<f64>,
@@ -230,13 +230,15 @@ pub(super) struct ReportArgs {
 
 fn rows_help() -> String {
     let default = ReportOptions::DEFAULT_ROWS;
-    format!("Most rows, 0 for all [default: {default} for functions and for waits as text, else all]")
+    format!(
+        "Maximum number of rows, 0 for all [default: {default} for functions and for waits as text, else all]"
+    )
 }
 
 fn min_help() -> String {
     let default = ReportOptions::DEFAULT_TREE_MIN_PERCENT;
     format!(
-        "Leave out rows and branches with less than this share of all [default: {default} for trees, else 0]"
+        "Leave out rows and branches below this share of the total [default: {default} for trees, else 0]"
     )
 }
 
@@ -283,16 +285,16 @@ impl ReportArgs {
 pub(super) struct ExportArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Write here; - is standard output
+    /// Output file; - is standard output
     #[arg(short, long, value_name = "OUT", required = true, help_heading = "Output")]
     output: PathBuf,
-    /// The format, whatever the ending of OUT
+    /// Output format, overriding the ending of OUT
     #[arg(long, value_name = "FORMAT", help_heading = "Output", value_parser = value::export_format())]
     format: Option<ExportFormat>,
     /// Replace OUT if it exists
     #[arg(short, long, help_heading = "Output")]
     force: bool,
-    /// The number of samples or waits instead of their time
+    /// Weight by the number of samples or waits instead of time
     #[arg(long, help_heading = "Output")]
     count: bool,
     /// Flame graph: the title
@@ -307,7 +309,7 @@ pub(super) struct ExportArgs {
     /// Flame graph: no command and no date
     #[arg(long, help_heading = "Output")]
     no_meta: bool,
-    /// Flame graph: do not draw boxes with less than this share of all
+    /// Flame graph: leave out boxes below this share of the total
     #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, allow_negative_numbers = true)]
     min_pct: Option<f64>,
     #[command(flatten)]
@@ -369,9 +371,9 @@ impl InfoArgs {
     }
 }
 
-/// Add names to a recording that lacks some: its recorder was killed, or naming was cut short
+/// Add missing names to a recording whose recorder was killed or interrupted
 ///
-/// Reads the files that were recorded, where they are and still the same build, and rewrites the recording.
+/// Reads the recorded programs and libraries, if they still exist with the same build ID, and rewrites the recording.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof symbolize

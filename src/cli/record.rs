@@ -12,13 +12,13 @@ use std::path::PathBuf;
 /// Record where programs spend their time, running and waiting
 ///
 /// Samples the stacks of a running process, of all processes, or of a command that is started for the
-/// recording, takes those of its waits, and saves them with all names in one file. Programs need no preparation: no frame pointers,
-/// no rebuild. With -p, -t, --name or -a, a CMD is not recorded: its end ends the recording.
+/// recording, and the stacks of its waits, and saves them with all names in one file. Programs need no preparation: no frame
+/// pointers, no rebuild. With -p, -t, --name or -a, CMD is not recorded, and the recording ends when CMD exits.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof record -p 4312             a running process, until Ctrl-C
   prof record -d 10s --name '^postgres$'
-                                  all processes of that name, for ten seconds
+                                  all processes with that name, for ten seconds
   prof record ./program ARG       a command, from start to end
   prof record -a -- sleep 5       the whole machine while a command runs")]
 pub(super) struct RecordArgs {
@@ -32,8 +32,8 @@ pub(super) struct RecordArgs {
     sampler: SamplerArgs,
     #[command(flatten)]
     span: SpanArgs,
-    /// Save here instead of prof.data (whose predecessor is kept as prof.data.old); - is standard
-    /// output; %p, %c and %t stand for the process id, its name and the time
+    /// Save here instead of prof.data (the previous prof.data is kept as prof.data.old); - is standard
+    /// output; %p, %c and %t are replaced with the process id, its name and the time
     #[arg(short, long, value_name = "FILE", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Replace the file of -o if it exists
@@ -42,10 +42,10 @@ pub(super) struct RecordArgs {
     /// Print nothing but errors
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     quiet: bool,
-    /// Say what is done, and pass on the loaders' own messages
+    /// Print what prof does, and the loader's messages
     #[arg(short, long, help_heading = "Output")]
     verbose: bool,
-    /// Accepted for those used to perf: stacks are always recorded
+    /// Accepted for perf users: stacks are always recorded
     #[arg(short, hide = true)]
     g: bool,
 }
@@ -56,7 +56,7 @@ impl RecordArgs {
         &self.command
     }
 
-    /// `has_dashes`: `--` stood before the command, so that nothing behind it was meant for this program.
+    /// `has_dashes`: `--` stood before the command, so that nothing after it was meant for this program.
     pub(super) fn into_options(self, has_dashes: bool) -> Result<RecordOptions, Stop> {
         let stray_options = if has_dashes { Vec::new() } else { target::stray_options(&self.command) };
         let (target, timer) = self.running.into_target(self.command, "record")?;

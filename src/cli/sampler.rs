@@ -12,12 +12,12 @@ use std::time::Duration;
 /// How it is recorded.
 #[derive(Debug, Args)]
 pub(super) struct SamplerArgs {
-    /// What to record: cpu, the time that threads run; off, the time that they wait; or what perf counts, such as
+    /// What to record: cpu (running time), off (waiting time), or perf events such as
     /// page-faults, context-switches, cycles, cache-misses:u, r01c2 [default: cpu,off, and cpu for -a]
     #[arg(short, long, value_name = "EVENT,…", value_delimiter = ',', value_parser = value::event,
         long_help = event_help())]
     event: Vec<EventName>,
-    /// Of what is counted, a sample each time that so many have happened; 1 is each of them [default: -F samples a
+    /// For perf events: take a sample every this many events; 1 samples each event [default: -F samples a
     /// second]
     #[arg(short = 'c', long, value_name = "N", value_parser = value::period, allow_negative_numbers = true)]
     count: Option<u64>,
@@ -25,30 +25,30 @@ pub(super) struct SamplerArgs {
     #[arg(short = 'F', long, value_name = "HZ|max", value_parser = value::rate, long_help = rate_help(),
         allow_negative_numbers = true)]
     frequency: Option<Rate>,
-    /// Shorter waits are summed up by thread and reason, without their stacks
+    /// Waits shorter than this are only added up, by thread and reason, without stacks
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = value::duration_with_unit,
         allow_hyphen_values = true)]
     min_block: Duration,
-    /// What taking stacks of waits may cost, of each CPU's time; past it only some are taken, drawn by lot
-    /// and standing for the others. 0 is no limit
+    /// How much of each CPU's time taking stacks of waits may use; beyond it, waits are dropped by
+    /// sampling and the kept ones weighted up. 0 is no limit
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = value::overhead_ppm,
         allow_hyphen_values = true)]
     max_overhead: u32,
-    /// How user stacks are walked: by unwind tables and frame pointers where there are none (auto), by
+    /// How to walk user stacks: by unwind tables, and frame pointers where there are none (auto), by
     /// unwind tables only (dwarf), by frame pointers only (fp)
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = value::call_graph())]
     call_graph: CallGraph,
-    /// Leave out the kernel: no samples in it and no kernel frames
+    /// Leave out the kernel: no samples in kernel mode, no kernel frames
     #[arg(long)]
     user_only: bool,
-    /// Record the children that a recorded process has already, too, and theirs; those that it starts from then on are
-    /// always recorded
+    /// Also record the children that a recorded process already has, and their children; children started later are
+    /// recorded anyway
     #[arg(long, conflicts_with = "no_children")]
     children: bool,
-    /// Do not record processes that a recorded process starts
+    /// Do not record processes started by recorded processes
     #[arg(long)]
     no_children: bool,
-    /// Most memory that unwind tables may take
+    /// Maximum memory for unwind tables
     #[arg(long, value_name = "SIZE", value_parser = value::budget_bytes, help = budget_help())]
     table_budget: Option<u64>,
     #[command(flatten)]
@@ -68,11 +68,11 @@ pub(super) struct SpanArgs {
 
 fn event_help() -> String {
     format!(
-        "What to record, one or more of:\n\n\
-         cpu  the time that threads run\n\
-         off  the time that they wait\n\
-         what the kernel and the processor count, with perf's names: {}. With :u only what happens in user space counts, with \
-         :k only what happens in the kernel; rHEX is an event of this processor by its number.\n\n\
+        "Events to record, one or more of:\n\n\
+         cpu  running time of threads\n\
+         off  waiting time of threads\n\
+         perf events, by perf's names: {}. The suffix :u counts user space only, :k the kernel only; rHEX is a raw event of \
+         this processor.\n\n\
          [default: cpu,off, and cpu for -a]",
         PerfCounter::names()
     )
@@ -81,7 +81,7 @@ fn event_help() -> String {
 fn rate_help() -> String {
     format!(
         "Samples per second and CPU, or max for the kernel's limit (kernel.perf_event_max_sample_rate), \
-         to which a higher rate is lowered [default: {} for processes, threads and commands, {} for -a]",
+         which also caps higher rates [default: {} for processes, threads and commands, {} for -a]",
         Target::Pids(Vec::new()).default_hz(),
         Target::System.default_hz()
     )
@@ -89,7 +89,7 @@ fn rate_help() -> String {
 
 fn budget_help() -> String {
     let default = value::budget_text(RecordOptions::default().table_budget_bytes);
-    format!("Most memory that unwind tables may take [default: {default}]")
+    format!("Maximum memory for unwind tables [default: {default}]")
 }
 
 impl SamplerArgs {
@@ -116,8 +116,8 @@ impl SamplerArgs {
         let given: Vec<&str> = self.event.iter().map(EventName::word).collect();
         let given = given.join(",");
         let what = match missing {
-            EventName::Off => "the time that they wait",
-            EventName::Cpu | EventName::Counter(_) => "the time that threads run",
+            EventName::Off => "waiting time",
+            EventName::Cpu | EventName::Counter(_) => "running time",
         };
         Err(Failure::usage(format!("{option} shows {what}, which -e {given} does not record"))
             .hint(format!("to record both:  {option} -e cpu,off")))
@@ -132,12 +132,12 @@ impl SamplerArgs {
     fn check(&self) -> Result<(), Failure> {
         let counters = || self.event.iter().filter_map(EventName::counter);
         if self.count.is_some() && counters().next().is_none() {
-            return Err(Failure::usage("-c is about what is counted, and -e names nothing of that")
+            return Err(Failure::usage("-c needs a perf event, and -e names none")
                 .hint("for example:  -e page-faults -c 1"));
         }
         let of_kernel = counters().find(|counter| counter.kernel_only && self.user_only);
         of_kernel.map_or(Ok(()), |counter| {
-            Err(Failure::usage(format!("--user-only leaves nothing of `{}`", counter.kind.name)))
+            Err(Failure::usage(format!("--user-only leaves nothing to record of `{}`", counter.kind.name)))
         })
     }
 

@@ -17,7 +17,7 @@ pub(super) struct RunningArgs {
     #[arg(short, long, value_name = "TID,…", group = "running", help_heading = "Target", value_parser = value::tids,
         allow_negative_numbers = true)]
     pub(super) tid: Vec<Ids>,
-    /// Record all processes whose name matches
+    /// Record all processes with a matching name
     #[arg(long, value_name = "REGEX", group = "running", help_heading = "Target", value_parser = value::pattern)]
     pub(super) name: Option<String>,
     /// Record every process of the machine
@@ -83,24 +83,26 @@ impl IdOption {
         let list = all.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let IdOption { short, noun, .. } = self;
         let failure = Failure::usage(format!("`{id}` looks like another {noun} id, not like a command"))
-            .hint(format!("several ids are one word:  {short} {list}"));
+            .hint(format!("several ids form one argument:  {short} {list}"));
         let failure = match short {
             "-p" => failure.hint("of a name:  -p \"$(pgrep -x NAME)\", or --name '^NAME$'"),
             _ => failure,
         };
-        failure.hint(format!("a program of that name:  ./{id}"))
+        failure.hint(format!("a program with that name:  ./{id}"))
     }
 
     /// No id, where one belongs.
     fn no_id(self) -> Failure {
         let IdOption { short, noun, .. } = self;
-        Failure::usage(format!("{short} got no {noun} id: what should print it, such as pgrep, found none"))
-            .hint(format!("by name, with a message where there is none:  --name '^NAME$' instead of {short}"))
+        Failure::usage(format!(
+            "{short} got no {noun} id: the command that should print it, such as pgrep, found none"
+        ))
+        .hint(format!("by name, with an error if there is none:  --name '^NAME$' instead of {short}"))
     }
 }
 
 /// What is wrong with the ids in `arguments`, which the parser has refused for another reason: a profile cannot be shown
-/// beside a target, or an option lacks its value.
+/// together with a target, or an option lacks its value.
 pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
     use clap::error::{ContextKind, ContextValue, ErrorKind};
     let about = |kind| match error.get(kind) {
@@ -138,7 +140,7 @@ fn is_running(id: u32) -> bool {
 fn running_process(id: u32, verb: &str) -> Failure {
     Failure::usage(format!("`{id}` is a running process, not a command"))
         .hint(format!("to record it:  prof {verb} -p {id}"))
-        .hint(format!("a program of that name:  ./{id}"))
+        .hint(format!("a program with that name:  ./{id}"))
 }
 
 fn no_target(verb: &str) -> Failure {
@@ -173,7 +175,7 @@ pub(super) fn stray_options(command: &[OsString]) -> Vec<String> {
     found
 }
 
-/// Whether `option`, with the `value` behind it if it has one there, is an option of `prof record`.
+/// Whether `option`, with the `value` after it if it has one there, is an option of `prof record`.
 fn is_option(option: &str, value: Option<&str>) -> bool {
     let (option, value) = match option.split_once('=') {
         Some((option, own)) if value.is_none() && option.starts_with("--") => (option, Some(own)),

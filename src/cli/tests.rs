@@ -117,10 +117,13 @@ fn processes_have_their_waits_recorded_unless_told_otherwise() {
 fn what_cannot_be_recorded_is_refused_with_a_reason() {
     for (line, expected) in [
         ("prof record", "nothing to record"),
-        ("prof record -e cycels -p 1", "there is no such event; there are cpu, off,"),
+        ("prof record -e cycels -p 1", "no such event; known events are cpu, off,"),
         ("prof record -c 0 -e cycles ls", "how many events make a sample"),
-        ("prof record -c 9 -p 1", "-e names nothing of that"),
-        ("prof record --user-only -e cs:k -p 1", "--user-only leaves nothing of `context-switches:k`"),
+        ("prof record -c 9 -p 1", "-e names none"),
+        (
+            "prof record --user-only -e cs:k -p 1",
+            "--user-only leaves nothing to record of `context-switches:k`",
+        ),
         ("prof record --max-overhead 101% -p 1", "must be from 0% to 100%"),
         ("prof record --max-overhead much -p 1", "write a percentage"),
         ("prof record --min-block soon -p 1", "write 30s"),
@@ -129,7 +132,7 @@ fn what_cannot_be_recorded_is_refused_with_a_reason() {
         ("prof record -d 0 -p 1", "must be longer than 0"),
         ("prof record -d 1e300 -p 1", "write 30s"),
         ("prof record -d soon -p 1", "write 30s"),
-        ("prof record -p 0", "`0` is no process id"),
+        ("prof record -p 0", "`0` is not a process id"),
         ("prof record -p 1 -a", "cannot be used with"),
         ("prof record --name ( ls", "not a regular expression: unclosed group"),
         ("prof record --table-budget 1kB -a", "at least 1MiB"),
@@ -205,9 +208,9 @@ fn what_a_shell_makes_of_pgrep_is_explained() {
 #[test]
 fn a_name_where_an_id_belongs_points_to_the_option_for_names() {
     let text = explained(&["prof", "record", "-p", "no-such-process"]);
-    assert!(text.contains("`no-such-process` is no process id"), "{text}");
+    assert!(text.contains("`no-such-process` is not a process id"), "{text}");
     assert!(text.contains("--name '^no-such-process$' (no process has that name)"), "{text}");
-    assert!(explained(&["prof", "record", "-t", "abc"]).contains("`abc` is no thread id"));
+    assert!(explained(&["prof", "record", "-t", "abc"]).contains("`abc` is not a thread id"));
 }
 
 #[test]
@@ -222,17 +225,17 @@ fn what_is_planned_is_refused_as_such() {
 #[test]
 fn numbers_that_cannot_be_are_refused_in_words() {
     for (line, expected) in [
-        ("prof record -p -1", "`-1` is no process id"),
+        ("prof record -p -1", "`-1` is not a process id"),
         ("prof record -d -1 -p 1", "write 30s"),
         ("prof record -D -1s -p 1", "write 30s"),
         ("prof record -F -5 -p 1", "samples per second"),
         ("prof report -n -1", "write a number of rows"),
         ("prof report -n abc", "write a number of rows"),
         // What runs here now says nothing of a recording.
-        ("prof report --pid abc", "`abc` is no process id; those in it: prof report --by process"),
+        ("prof report --pid abc", "`abc` is not a process id; recorded processes: prof report --by process"),
         ("prof report --cpu x", "write CPU numbers"),
         ("prof report --min-pct -1", "from 0 to 100"),
-        ("prof doctor -p abc", "`abc` is no process id"),
+        ("prof doctor -p abc", "`abc` is not a process id"),
     ] {
         let (status, text) = refused(line);
         assert_eq!(status, 2, "{line}");

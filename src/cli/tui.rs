@@ -17,13 +17,13 @@ use std::ffi::OsString;
 
 /// Show a profile in the terminal: a flame graph to zoom, search, filter and invert
 ///
-/// Boxes stand below their callers, as wide as their time; what is blank below a box is its own time. All numbers are
+/// A box is below its caller and as wide as its time; blank space below a box is its self time. All numbers are
 /// those of prof report. ? shows the keys, q quits. Colours follow the terminal: COLORTERM, TERM and NO_COLOR.
 ///
-/// With a target instead of a file the recording is shown while it goes on (as by prof live); Ctrl-S saves what was seen.
+/// With a target instead of a file, shows the recording while it runs (like prof live); Ctrl-S saves it.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
-  prof tui                        what was recorded last
+  prof tui                        the last recording
   prof tui yesterday.data --thread '^worker'
                                   some threads of another profile
   prof tui --off-cpu              where threads waited
@@ -56,7 +56,7 @@ struct WatchedArgs {
     #[arg(id = "watched_tid", short = 't', value_name = "TID,…", group = "watched", conflicts_with = "file",
         help_heading = "Live target", value_parser = value::tids, allow_negative_numbers = true)]
     tid: Vec<Ids>,
-    /// Watch all processes whose name matches
+    /// Watch all processes with a matching name
     #[arg(long, value_name = "REGEX", group = "watched", conflicts_with = "file", help_heading = "Live target",
         value_parser = value::pattern)]
     name: Option<String>,
@@ -70,7 +70,7 @@ struct WatchedArgs {
 
 /// Show where a program spends its time while it runs
 ///
-/// Records as prof record does, and shows it in the terminal as prof tui does, with a new picture every second. Nothing is
+/// Records like prof record and shows the result like prof tui, with a new picture every second. Nothing is
 /// saved unless you press Ctrl-S. Space freezes the picture; when the target ends, the last picture stays.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:

@@ -101,7 +101,7 @@ pub(super) fn time_range(text: &str) -> Result<TimeRange, String> {
     match range {
         TimeRange { from_ns: None, to_ns: None } => Err(form()),
         TimeRange { from_ns: Some(from), to_ns: Some(to) } if from >= to => {
-            Err("it ends before it begins".to_owned())
+            Err("the range ends before it begins".to_owned())
         }
         range => Ok(range),
     }
@@ -127,7 +127,7 @@ pub(super) fn pids(text: &str) -> Result<Ids, String> {
                 count => format!("{} processes", crate::base::units::count(count as u64)),
             };
             format!(
-                "`{word}` is no process id; by name: --name '^{}$' ({processes})",
+                "`{word}` is not a process id; by name: --name '^{}$' ({processes})",
                 regex::escape(&word).replace("\\-", "-")
             )
         }
@@ -138,7 +138,9 @@ pub(super) fn pids(text: &str) -> Result<Ids, String> {
 /// Ids of processes that were recorded: what runs here now is another matter.
 pub(super) fn recorded_pids(text: &str) -> Result<Ids, String> {
     ids(text).map_err(|problem| match problem {
-        IdProblem::Word(word) => format!("`{word}` is no process id; those in it: prof report --by process"),
+        IdProblem::Word(word) => {
+            format!("`{word}` is not a process id; recorded processes: prof report --by process")
+        }
         problem => problem.text("process"),
     })
 }
@@ -167,9 +169,9 @@ enum IdProblem {
 impl IdProblem {
     fn text(&self, noun: &str) -> String {
         match self {
-            IdProblem::Word(word) => format!("`{word}` is no {noun} id"),
+            IdProblem::Word(word) => format!("`{word}` is not a {noun} id"),
             IdProblem::Nothing => {
-                format!("no {noun} id in it: what should print it, such as pgrep, found none")
+                format!("no {noun} id in it: the command that should print it, such as pgrep, found none")
             }
         }
     }

@@ -64,10 +64,10 @@ pub(crate) fn run(options: &LiveOptions, command_line: Vec<String>) -> anyhow::R
     })?;
     let (recording, output) = (Arc::clone(&live), options.record.output.clone());
     // It may have to wait for names, and must not keep `live` when the screen is gone.
-    let obey = spawn("prof-orders", move || carry_out(&recording, &orders, &output, &tell))?;
+    let control = spawn("prof-control", move || carry_out(&recording, &orders, &output, &tell))?;
     let status = tui::run_source(&options.tui, SessionSource::Live { feed, commands });
     // The screen has dropped its end of the commands. What is being saved is saved.
-    let _ = obey.join();
+    let _ = control.join();
     drop(live);
     status
 }

@@ -35,7 +35,7 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     if let Some(recorder) = lock::writer_of(&options.file) {
         let message = format!("cannot add names to `{shown}`: {recorder} is still recording it");
         return Err(Failure::new(status::FAILED, message)
-            .hint("names come while it is recorded; what is missing at its end can be added then")
+            .hint("names are added while it is recorded; add what is missing after it ends")
             .into());
     }
     if integrity.unknown_chunks > 0 || integrity.unknown_fields > 0 {
@@ -48,10 +48,10 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
         .into());
     }
     if integrity.is_damaged() {
-        // What is behind the damage would be lost, and that there is any would be forgotten.
-        let problem = integrity.problem.as_deref().unwrap_or("it is not whole");
+        // What comes after the damage would be lost, and so would the fact that there is damage.
+        let problem = integrity.problem.as_deref().unwrap_or("it is incomplete");
         return Err(Failure::new(status::FAILED, format!("cannot add names to `{shown}`: {problem}"))
-            .hint("copy it again from where it was recorded; it stays as it is")
+            .hint("copy it again from where it was recorded; the file was not changed")
             .into());
     }
     let completed = complete_names(&mut profile);
@@ -66,7 +66,7 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "  it was cut: as it was, it is kept as `{}`",
+            "  it was cut; the original is kept as `{}`",
             safe_text::terminal(&kept.display().to_string())
         );
     }
@@ -100,9 +100,9 @@ fn summary(shown: &str, completed: &Completed) -> String {
     let Completed { named, unnamed, frames: all, missing } = completed;
     let frames = |count| units::counted(count, "frame");
     let mut text = match (named, unnamed) {
-        (0, 0) if *all == 0 => format!("`{shown}` holds no frame of a program: there is nothing to name\n"),
+        (0, 0) if *all == 0 => format!("`{shown}` has no frames of programs: there is nothing to name\n"),
         (0, 0) => format!("`{shown}` has all its names\n"),
-        (0, _) => format!("no names for `{shown}`: {} without one\n", frames(*unnamed)),
+        (0, _) => format!("no names found for `{shown}`: {} without a name\n", frames(*unnamed)),
         (_, 0) => format!("named {} of `{shown}`\n", frames(*named)),
         _ => format!("named {} of `{shown}`; {} without a name\n", frames(*named), frames(*unnamed)),
     };
@@ -143,7 +143,7 @@ mod tests {
         let whole = Completed { frames: 3, ..Completed::default() };
         assert_eq!(summary("x", &whole), "`x` has all its names\n");
         let nothing = summary("x", &Completed::default());
-        assert_eq!(nothing, "`x` holds no frame of a program: there is nothing to name\n");
+        assert_eq!(nothing, "`x` has no frames of programs: there is nothing to name\n");
     }
 
     /// Seven eighths of a recording had been lost, and status 0 said that all was well.

@@ -123,7 +123,8 @@ impl ElfFile {
             return Ok(data);
         }
         let packed = CompressedData { format, data: &data, uncompressed_size: len };
-        let bytes = packed.decompress().map_err(|_| ElfError::Malformed("a section that does not unpack"))?;
+        let bytes =
+            packed.decompress().map_err(|_| ElfError::Malformed("a section that cannot be decompressed"))?;
         Ok(bytes.into_owned())
     }
 

@@ -7,7 +7,7 @@ pub struct AddressSettings {
     pub kptr_restrict: u32,
     /// kernel.perf_event_paranoid
     pub perf_event_paranoid: i32,
-    /// Whoever recorded had CAP_SYSLOG.
+    /// The recorder had CAP_SYSLOG.
     pub has_syslog: bool,
 }
 
@@ -31,9 +31,9 @@ impl AddressSettings {
                 "neither hides them from CAP_SYSLOG: a container or the kernel's lockdown does"
             }
             (0, ..=1) => "neither hides them: a container or the kernel's lockdown does",
-            (0, _) => "above 1 the latter hides them without CAP_SYSLOG",
-            (1, _) => "at 1 the former hides them without CAP_SYSLOG",
-            _ => "at 2 the former hides them from everyone, root too",
+            (0, _) => "perf_event_paranoid above 1 hides them without CAP_SYSLOG",
+            (1, _) => "kptr_restrict at 1 hides them without CAP_SYSLOG",
+            _ => "kptr_restrict at 2 hides them from everyone, root included",
         };
         format!(
             "kernel.kptr_restrict is {kptr_restrict}, kernel.perf_event_paranoid is {perf_event_paranoid}; {why}"
@@ -68,10 +68,15 @@ mod tests {
             // Root in a container that hides /proc/kallsyms was advised to record as root.
             (0, 2, "neither hides them from CAP_SYSLOG", "systempaths=unconfined"),
             (0, 1, "neither hides them", "outside of the container"),
-            (0, 2, "the latter hides them without CAP_SYSLOG", "kernel.perf_event_paranoid=1"),
-            (1, 1, "the former hides them without CAP_SYSLOG", "give prof cap_syslog"),
-            (1, 3, "the former hides them without CAP_SYSLOG", "give prof cap_syslog"),
-            (2, -1, "from everyone, root too", "kernel.kptr_restrict=1"),
+            (
+                0,
+                2,
+                "perf_event_paranoid above 1 hides them without CAP_SYSLOG",
+                "kernel.perf_event_paranoid=1",
+            ),
+            (1, 1, "kptr_restrict at 1 hides them without CAP_SYSLOG", "give prof cap_syslog"),
+            (1, 3, "kptr_restrict at 1 hides them without CAP_SYSLOG", "give prof cap_syslog"),
+            (2, -1, "from everyone, root included", "kernel.kptr_restrict=1"),
         ] {
             let has_syslog = why.ends_with("from CAP_SYSLOG");
             let settings = AddressSettings { kptr_restrict, perf_event_paranoid, has_syslog };

@@ -109,7 +109,7 @@ impl PerfCounter {
         let (name, modifiers) = text.split_once(':').unwrap_or((text, "uk"));
         if modifiers.is_empty() || !modifiers.chars().all(|modifier| matches!(modifier, 'u' | 'k')) {
             return Err(format!(
-                "`:{modifiers}` is not known: `:u` counts user space only, `:k` the kernel only"
+                "unknown modifier `:{modifiers}`: `:u` counts user space only, `:k` the kernel only"
             ));
         }
         let (in_user, in_kernel) = (modifiers.contains('u'), modifiers.contains('k'));
@@ -119,7 +119,7 @@ impl PerfCounter {
             (Some((names, title, source, config)), _) => (names[0], (*title).to_owned(), *source, *config),
             (None, Some(config)) => (name, format!("events {name}"), bindings::PERF_TYPE_RAW, config),
             (None, None) => {
-                return Err(format!("there is no such event; there are cpu, off, {}", Self::names()));
+                return Err(format!("no such event; known events are cpu, off, {}", Self::names()));
             }
         };
         let (name, title) = match (in_user, in_kernel) {

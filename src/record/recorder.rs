@@ -26,7 +26,7 @@ use std::time::Instant;
 ///
 /// # Errors
 ///
-/// A [`Failure`] with exit status and advice; nothing half-written is left behind.
+/// A [`Failure`] with exit status and advice; nothing half-written is left.
 pub(crate) fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
     descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
@@ -128,7 +128,7 @@ fn without_recording(
     Ok(signals.wait_for(&mut child))
 }
 
-/// Where people are told what happens, with what is to be said of the file.
+/// Where messages go, with what is to be said about the file.
 fn console(options: &RecordOptions, destination: &Destination) -> Console {
     let mut console =
         Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
@@ -423,7 +423,7 @@ impl FileRecording<'_, '_> {
             return Ok(own_status);
         }
         if child.poll().is_none() {
-            self.console.say("the command goes on; waiting for its end");
+            self.console.say("the command is still running; waiting for it to end");
         }
         let status = self.signals.wait_for(child);
         Ok(if status == exit::OK { own_status } else { status })

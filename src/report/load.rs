@@ -104,7 +104,7 @@ fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: boo
     if let (Input::File(path), Some(problem), false) = (input, &mut integrity.problem, has_samples)
         && let Some(before) = profile::lock::put_aside(path)
     {
-        let _ = write!(problem, "; the recording before it is `{}`", before.display());
+        let _ = write!(problem, "; the previous recording is `{}`", before.display());
     }
     integrity
 }
@@ -114,10 +114,10 @@ fn missing(path: &Path) -> Failure {
     let failure = Failure::new(status::FAILED, format!("cannot read `{shown}`: no such file"));
     if let Some(before) = profile::lock::put_aside(path) {
         let before = before.display();
-        failure.hint(format!("a recorder that was killed had put it aside:  prof report {before}"))
+        failure.hint(format!("a killed recorder had set it aside:  prof report {before}"))
     } else if path == Path::new(DEFAULT_FILE) {
         failure.hint("record one first:  prof record -d 10s -p PID, or prof record CMD")
     } else {
-        failure.hint("profiles are written by prof record; where no file is named, `prof.data` is read")
+        failure.hint("profiles are written by prof record; the default is `prof.data`")
     }
 }

@@ -1,8 +1,8 @@
 //! The terminal interface: a flame graph and tables of a profile, of a file or live.
 //!
 //! Key ─► [`app::action::Action`] ─► [`app::state::App::update`] ─► [`screen::draw`]. What is drawn is a
-//! [`compute::picture::Picture`] that a thread of its own computes from the recording with the words of `report`; the
-//! screen shows the last one and never waits.
+//! [`compute::picture::Picture`], computed by its own thread from the recording, with the code of `report`; the screen shows
+//! the last picture and never waits.
 pub(crate) mod app;
 pub(crate) mod compute;
 pub(crate) mod options;
@@ -55,7 +55,7 @@ pub(crate) fn require_terminal() -> Result<(), Failure> {
 fn refuse(is_terminal: bool, term: Option<&OsStr>) -> Result<(), Failure> {
     let why = match term {
         _ if !is_terminal => "standard output is not a terminal",
-        Some(term) if term == "dumb" => "this terminal cannot be drawn on (TERM=dumb)",
+        Some(term) if term == "dumb" => "this terminal does not support drawing (TERM=dumb)",
         _ => return Ok(()),
     };
     Err(Failure::usage(why).hint("for text:  use prof report"))

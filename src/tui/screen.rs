@@ -76,7 +76,7 @@ fn has_other_time(picture: &Picture) -> bool {
 fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, context: &Context, theme: &Theme) {
     let Some(failure) = &context.problem else {
         let what = if context.is_live() {
-            " prof  recording; the first picture is to come"
+            " prof  recording; waiting for the first picture"
         } else {
             " prof  reading the profile"
         };
@@ -105,7 +105,7 @@ fn draw_nothing(
     let columns = usize::from(area.width).saturating_sub(1);
     let mut lines = safe_text::wrapped(&safe_text::message(&failure.message), columns);
     if !context.undo.is_empty() {
-        lines.push("u takes the last filter back".to_owned());
+        lines.push("u undoes the last filter".to_owned());
     } else if picture.metrics.len() > 1 {
         lines.push("m shows another metric".to_owned());
     }

@@ -257,7 +257,7 @@ fn a_proc_of_another_pid_namespace_is_refused_with_the_cure() {
     for (arguments, status) in [(["-p", "1"], 1), (["--name", "^sh$"], 1), (["--", "true"], 125)] {
         let Some(command) = inside(&without_proc, "\"$0\" record -d 1s -o \"$@\"") else { return };
         let output = run(command, &[&[file], &arguments[..]].concat());
-        assert_refused(&output, status, "`/proc` is that of an outer PID namespace");
+        assert_refused(&output, status, "`/proc` belongs to an outer PID namespace");
         assert!(messages(&output).contains("mount -t proc proc /proc"), "{}", messages(&output));
         assert_folder_is_empty(folder.path());
     }
@@ -275,7 +275,7 @@ fn a_namespace_that_is_only_for_children_is_refused_with_the_cure() {
     let file = folder.path().join("prof.data");
     let Some(command) = inside(&["--pid"], "exec \"$0\" record -o \"$1\" -- true") else { return };
     let output = run(command, &[file.to_str().expect("a temporary path is text")]);
-    assert_refused(&output, 125, "a new pid namespace is for children of prof");
+    assert_refused(&output, 125, "a new pid namespace applies to children of prof");
     assert!(messages(&output).contains("--fork"), "{}", messages(&output));
     assert_folder_is_empty(folder.path());
 }

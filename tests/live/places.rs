@@ -184,7 +184,7 @@ fn what_a_killed_start_leaves_is_named_and_restored() {
     let report = prof().arg("report").current_dir(folder.path()).output().expect("`timeout` can be run");
     assert_eq!(report.status.code(), Some(3), "{}", messages(&report));
     assert!(
-        messages(&report).contains(&format!("the recording before it is `{name}`")),
+        messages(&report).contains(&format!("the previous recording is `{name}`")),
         "{}",
         messages(&report)
     );

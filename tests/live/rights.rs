@@ -480,7 +480,7 @@ fn the_setting_that_hides_kernel_names_is_named() {
     assert!(doctor.contains(&both), "{doctor}");
     assert!(doctor.contains("without CAP_SYSLOG: kernel functions have none"), "{doctor}");
     if kptr == 0 {
-        assert!(doctor.contains("above 1 the latter hides them"), "{doctor}");
+        assert!(doctor.contains("perf_event_paranoid above 1 hides them"), "{doctor}");
         assert!(doctor.contains("kernel.perf_event_paranoid=1"), "{doctor}");
     }
     let recorded = capable

@@ -91,14 +91,14 @@ fn a_file_that_is_not_whole_says_so_when_it_is_opened() {
     std::fs::write(terminal.file("cut.data"), &whole[..whole.len() - 20])
         .expect("a part of it can be written");
     terminal.start_prof("tui cut.data");
-    let is_said_below = |screen: &str| screen.contains("is not whole") && screen.contains("share_fifty");
+    let is_said_below = |screen: &str| screen.contains("is incomplete") && screen.contains("share_fifty");
     terminal.wait_until("message below the picture", is_said_below);
     let report = Command::new(binary()).arg("report").arg(terminal.file("cut.data")).output();
     let said = String::from_utf8(report.expect("prof can be run").stderr).expect("it is text");
-    assert!(said.contains("is not whole"), "{said}");
+    assert!(said.contains("is incomplete"), "{said}");
     // The first key takes the message away; the notes keep it.
     terminal.type_text("!");
-    terminal.wait_for("the file is not whole");
+    terminal.wait_for("the file is incomplete");
     terminal.type_text("xq");
     terminal.assert_given_back(0);
 }

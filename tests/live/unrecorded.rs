@@ -75,7 +75,7 @@ fn threads_that_give_no_account_are_not_accounted() {
     let profile = read_path(&recording.file()).expect("own recording can be read").0;
     assert_eq!(profile.counter(counter::THREADS_UNACCOUNTED), 1, "{:?}", profile.counters);
     assert!(recording.messages.contains(" of 1 thread not accounted"), "{}", recording.messages);
-    let said = "the kernel showed 1 thread neither running nor waiting";
+    let said = "the kernel reported 1 thread neither running nor waiting";
     assert!(recording.messages.contains(said), "{}", recording.messages);
     let info = recording.info_text();
     assert!(info.contains("no account of 1 thread"), "{info}");

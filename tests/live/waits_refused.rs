@@ -73,7 +73,7 @@ fn running_time_is_recorded_where_waits_cannot_be_and_the_reason_is_said() {
         let report = Command::new(binary()).args(["report", path, "--off-cpu"]).output();
         let report = report.expect("prof can be run");
         assert_eq!(report.status.code(), Some(3), "{lack}: {}", messages(&report));
-        assert!(messages(&report).contains("the recording holds no waits"), "{lack}: {}", messages(&report));
+        assert!(messages(&report).contains("the recording has no waits"), "{lack}: {}", messages(&report));
     }
 }
 

@@ -33,7 +33,7 @@ fn namespaces() -> Vec<Check> {
         .map(|(kind, place)| namespace(*kind, *place))
         .collect();
     if others.is_empty() {
-        let all = "pid, mount, user, cgroup and time: those of the machine";
+        let all = "pid, mount, user, cgroup and time: the host's";
         return vec![Check::new("namespaces", CheckVerdict::Ok, all)];
     }
     others
@@ -48,23 +48,22 @@ fn namespace(kind: NamespaceKind, place: NamespacePlace) -> Check {
         NamespaceKind::Time => "time namespace",
     };
     if place == NamespacePlace::Unknown {
-        return Check::new(name, CheckVerdict::Ok, "whether it is the machine's is not known");
+        return Check::new(name, CheckVerdict::Ok, "cannot tell whether it is the host's");
     }
     match kind {
         NamespaceKind::Pid => {
-            let detail = "not the machine's: prof sees the processes in it, by the numbers they have there \
+            let detail = "not the host's: prof sees the processes in it, by the numbers they have there \
                           (all: --pid=host, or prof on the host)";
             Check::new(name, CheckVerdict::Ok, detail)
         }
         NamespaceKind::Mount => {
-            let detail = "not the machine's: files of processes are read through /proc/PID/root";
+            let detail = "not the host's: files of processes are read through /proc/PID/root";
             Check::new(name, CheckVerdict::Ok, detail)
         }
         NamespaceKind::User => refused(name, CheckVerdict::Fail, &Refusal::UserNamespace),
         NamespaceKind::Cgroup => {
             let limit = memory_limit().map_or(String::new(), |bytes| format!(": {}", units::bytes(bytes)));
-            let detail =
-                format!("not the machine's: tables and buffers count against its memory limit{limit}");
+            let detail = format!("not the host's: tables and buffers count against its memory limit{limit}");
             Check::new(name, CheckVerdict::Ok, detail)
         }
         NamespaceKind::Time => match clock_offset_ns() {
@@ -72,10 +71,10 @@ fn namespace(kind: NamespaceKind, place: NamespacePlace) -> Check {
                 let ahead = units::duration(offset_ns.unsigned_abs());
                 let way = if offset_ns < 0 { "behind" } else { "ahead of" };
                 let detail =
-                    format!("not the machine's: its clock is {ahead} {way} that; times are translated");
+                    format!("not the host's: its clock is {ahead} {way} the host's; times are translated");
                 Check::new(name, CheckVerdict::Ok, detail)
             }
-            None => Check::new(name, CheckVerdict::Fail, "not the machine's, and its offset cannot be read")
+            None => Check::new(name, CheckVerdict::Fail, "not the host's, and its offset cannot be read")
                 .fix("run prof on the host"),
         },
     }
@@ -100,12 +99,9 @@ fn proc() -> Check {
         return Check::new(NAME, CheckVerdict::Warn, "`/proc` hides other users' processes (hidepid)")
             .fix("record as root with CAP_SYS_PTRACE");
     }
-    let settings = if is_sysctl_read_only() {
-        "; /proc/sys is read-only: settings are the host's to change"
-    } else {
-        ""
-    };
-    Check::new(NAME, CheckVerdict::Ok, format!("has the processes of this PID namespace{settings}"))
+    let settings =
+        if is_sysctl_read_only() { "; /proc/sys is read-only: change settings on the host" } else { "" };
+    Check::new(NAME, CheckVerdict::Ok, format!("shows the processes of this PID namespace{settings}"))
 }
 
 /// By the text of /proc/mounts, of which the last line for a place counts.
@@ -163,7 +159,7 @@ fn seccomp() -> Check {
 
 fn type_information() -> Check {
     match TypesLack::of_this_kernel() {
-        None => Check::new("btf", CheckVerdict::Ok, "the kernel describes its types"),
+        None => Check::new("btf", CheckVerdict::Ok, "kernel type information is available"),
         Some(lack) => Check::new("btf", CheckVerdict::Fail, lack.why()).fix(lack.cure()),
     }
 }

@@ -116,9 +116,9 @@ fn waits(profile: &Profile, notices: &[String]) -> Check {
         return Check::new(
             NAME,
             CheckVerdict::Warn,
-            format!("the kernel showed {silent} neither running nor waiting"),
+            format!("the kernel reported {silent} neither running nor waiting"),
         )
-        .fix("record another target: some sandboxes and virtual machines hide threads of their own");
+        .fix("record another target: some sandboxes and virtual machines hide their threads");
     }
     let sum = |of: fn(&ThreadTime) -> u64| profile.thread_times.iter().map(of).sum::<u64>();
     let known = sum(|time| time.on_cpu_ns.saturating_add(time.no_cpu_ns).saturating_add(time.blocked_ns));
@@ -146,7 +146,7 @@ fn failed(name: &'static str, error: &anyhow::Error) -> Check {
 fn clock(profile: &Profile) -> Check {
     let (clock, hz) = (&profile.meta.clock, profile.meta.effective_hz);
     let detail = format!(
-        "{clock} at {} Hz; the kernel's code with interrupts off is seen where it allows them again",
+        "{clock} at {} Hz; kernel code with interrupts off is charged to where interrupts are enabled again",
         units::count(hz.into())
     );
     Check::new("clock", CheckVerdict::Ok, detail)
@@ -168,8 +168,8 @@ fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
     }
     if outcomes.is_empty() {
         return match is_own {
-            true => Check::new("stacks", CheckVerdict::Fail, "a thread that runs all the time gave no sample")
-                .fix("look for a limit on perf events: sysctl kernel.perf_event_paranoid kernel.perf_cpu_time_max_percent"),
+            true => Check::new("stacks", CheckVerdict::Fail, "a busy thread produced no sample")
+                .fix("check the limits on perf events: sysctl kernel.perf_event_paranoid kernel.perf_cpu_time_max_percent"),
             false => Check::new("stacks", CheckVerdict::Warn, format!("{label} used no CPU while it was watched"))
                 .fix("try again while it is busy"),
         };
@@ -178,7 +178,7 @@ fn stacks(profile: &Profile, label: &str, is_own: bool) -> Check {
         return Check::new("stacks", CheckVerdict::Ok, detail);
     };
     Check::new("stacks", CheckVerdict::Warn, format!("{detail}; others end early: {}", worst.label()))
-        .fix("record it: the notes of prof report name the module and the flag that mends it")
+        .fix("record it: the notes of prof report name the module and the flag that fixes it")
 }
 
 fn sample_rate() -> Check {

@@ -22,15 +22,15 @@ pub struct Integrity {
 }
 
 impl Integrity {
-    /// Whether something that was written is wrong, and what is behind it cannot be read. One that is only cut has nothing
-    /// whole behind what was read.
+    /// Whether something that was written is wrong, and what comes after it cannot be read. One that is only cut has nothing
+    /// whole after what was read.
     pub(crate) fn is_damaged(&self) -> bool {
         self.bytes_skipped > 0 && !self.is_cut
     }
 }
 
 /// Why a profile could not be read at all. The texts do not name the file: the caller puts
-/// ``cannot read `path` `` before them, and [`ReadError::hint`] behind.
+/// ``cannot read `path` `` before them, and [`ReadError::hint`] after.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -91,7 +91,7 @@ impl ReadError {
                 Some("name the file that `prof record -o FILE` wrote")
             }
             ReadError::Empty | ReadError::TruncatedHeader { .. } => {
-                Some("record again; the recording before may still be there, with `.old` at its name's end")
+                Some("record again; the previous recording may still exist with the suffix `.old`")
             }
             ReadError::NotAProfile { looks_like } if looks_like.contains("Linux perf") => {
                 Some("`perf report -i FILE` opens it")
@@ -114,10 +114,10 @@ pub enum WriteError {
     Io(#[from] std::io::Error),
     /// An earlier write failed part-way, so that nothing can be appended any more. What was written
     /// before that can be read.
-    #[error("an earlier write to it failed; it holds everything up to there")]
+    #[error("an earlier write to it failed; it is complete up to there")]
     Broken,
     /// The profile holds something that the format cannot.
-    #[error("{what} of {found} is past the format's limit of {limit}")]
+    #[error("{what} of {found} exceeds the format's limit of {limit}")]
     Limit {
         /// What is too large, with its unit.
         what: &'static str,

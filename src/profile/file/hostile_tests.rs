@@ -177,7 +177,7 @@ fn lengths_that_do_not_agree_are_refused() {
     assert!(runs(&[1], &[0], &[]).contains("a run of 0 stacks"));
     assert!(runs(&[1], &[u32::MAX], &[1]).contains("a run of 4294967295 stacks"));
     assert!(runs(&[1], &[1], &[1, 1]).contains("1 frames are in no run"));
-    assert!(runs(&[1, 1], &[1], &[1]).contains("not of one length"));
+    assert!(runs(&[1, 1], &[1], &[1]).contains("differ in length"));
 
     let mut samples = sample();
     samples.rows = 3;
@@ -209,7 +209,7 @@ fn lengths_that_do_not_agree_are_refused() {
     assert!(symbols(1, 1, &[2]).contains("a frame with 2 locations"));
     assert!(symbols(1, 1, &[0]).contains("a frame with 0 locations"));
     assert!(symbols(1, 1, &[u32::MAX]).contains("a frame with 4294967295 locations"));
-    assert!(symbols(1, 2, &[1]).contains("1 locations are of no frame"));
+    assert!(symbols(1, 2, &[1]).contains("1 locations belong to no frame"));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn too_many_rows_are_refused() {
     assert!(problem.contains("it has 65537 rows"), "{problem}");
     let counters = schema::Counters { rows: vec![schema::CounterRow::default(); MAX_ROWS + 100] };
     let problem = File::new().with_packed(ChunkKind::Counters, &counters).problem();
-    assert!(problem.contains("not a sound message"), "{problem}");
+    assert!(problem.contains("not a valid message"), "{problem}");
 }
 
 #[test]

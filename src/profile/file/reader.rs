@@ -30,7 +30,7 @@ pub fn read(input: impl Read) -> Result<(Profile, Integrity), ReadError> {
     read_with(input, Rest::Counted)
 }
 
-/// As [`read`], from an input that may never end: nothing behind damage is read.
+/// As [`read`], from an input that may never end: nothing after damage is read.
 ///
 /// # Errors
 /// As [`read`].
@@ -38,10 +38,10 @@ pub(crate) fn read_stream(input: impl Read) -> Result<(Profile, Integrity), Read
     read_with(input, Rest::Unknown)
 }
 
-/// What is known of an input behind damage.
+/// What is known of an input after damage.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Rest {
-    /// The input has so many bytes.
+    /// The input has this many bytes.
     Known(u64),
     /// It is read to be counted.
     Counted,
@@ -183,7 +183,7 @@ struct Budget {
 impl Budget {
     /// What any file may take, bytes.
     const FLOOR: u64 = 128 << 20;
-    /// What a file may take for each of its bytes, bytes. The made-up recordings of the tests take about 10.
+    /// What a file may take for each of its bytes, bytes. The synthetic recordings of the tests take about 10.
     const PER_BYTE: u64 = 256;
 
     fn set_bytes_read(&mut self, bytes: u64) {
@@ -219,7 +219,7 @@ impl Decoder {
     fn chunk(&mut self, kind: ChunkKind, payload: &[u8], end: u64) -> Result<(), Damage> {
         self.memory.set_bytes_read(end);
         let unknown = wire::unknown_fields(payload, &schema::known_fields(kind));
-        self.unknown_fields += unknown.ok_or_else(|| Damage("it is not a sound message".into()))?;
+        self.unknown_fields += unknown.ok_or_else(|| Damage("it is not a valid message".into()))?;
         match kind {
             ChunkKind::Meta => self.profile.meta = decode::<schema::Meta>(payload)?.into(),
             ChunkKind::Strings => self.strings(decode(payload)?)?,
@@ -337,7 +337,9 @@ impl Decoder {
     fn stacks(&mut self, chunk: &schema::Stacks) -> Result<(), Damage> {
         let have = self.profile.tables.stacks().len();
         self.grow(chunk.first_id, have, chunk.frame.len(), row_bytes::STACK)?;
-        check(chunk.run_parent.len() == chunk.run_length.len(), || "its runs are not of one length".into())?;
+        check(chunk.run_parent.len() == chunk.run_length.len(), || {
+            "the columns of its runs differ in length".into()
+        })?;
         let frame_count = self.profile.tables.frames().len();
         let mut frames = chunk.frame.iter();
         for (&parent, &length) in chunk.run_parent.iter().zip(&chunk.run_length) {
@@ -424,7 +426,7 @@ impl Decoder {
             }
             self.profile.symbols.set_location_slice(frame, &locations);
         }
-        check(at == total, || format!("{} locations are of no frame", total - at))
+        check(at == total, || format!("{} locations belong to no frame", total - at))
     }
 
     fn samples(&mut self, chunk: &schema::Samples) -> Result<(), Damage> {
@@ -469,7 +471,7 @@ impl Decoder {
             Vec::new()
         };
         check(rows == 0 || event.has_waits() == chunk.are_waits, || {
-            "waits and other samples are of one event".into()
+            "one event has both waits and other samples".into()
         })?;
 
         let merged = if chunk.folded_samples.is_empty() {
@@ -495,7 +497,7 @@ impl Decoder {
             let short = row.short_reason.len();
             check(
                 short <= MAX_SHORT_WAITS && row.short_count.len() == short && row.short_ns.len() == short,
-                || "a thread's short waits are not of one length".into(),
+                || "the columns of a thread's short waits differ in length".into(),
             )?;
             self.memory.spend(short, size_of::<ShortWaits>() as u64)?;
             let to_ns = row.from_ns.checked_add(row.length_ns);

@@ -25,8 +25,8 @@ pub(crate) fn notice() -> Option<String> {
 fn text(room: u64) -> Option<String> {
     (room < USUAL_BYTES).then(|| {
         format!(
-            "the memory limit of prof's own container or service leaves {} MiB, and a recording takes some {} MiB: it may be \
-             killed without a word; raise the limit",
+            "the memory limit of prof's own container or service leaves {} MiB, but a recording takes about {} MiB: the \
+             kernel may kill it; raise the limit",
             room >> 20,
             USUAL_BYTES >> 20
         )

@@ -178,7 +178,7 @@ pub(crate) fn agree_with_kernel(skeleton: &ProfSkel<'_>) -> anyhow::Result<()> {
     let after_ns = monotonic_ns();
     run.map_err(|error| refusal(format!("{error:#}")))?;
     let Some(found) = skeleton.maps.bss_data.as_deref().map(|bss| bss.namespace) else {
-        return Err(refusal("the kernel side has no memory in common with prof".to_owned()).into());
+        return Err(refusal("the kernel side shares no memory with prof".to_owned()).into());
     };
     let number = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
     if found.number != number {
@@ -210,7 +210,7 @@ pub(crate) fn check() -> Result<(), Failure> {
             let name = kind.label();
             return Err(Failure::new(
                 status::FAILED,
-                format!("cannot start threads: a new {name} namespace is for children of prof, not for prof itself"),
+                format!("cannot start threads: a new {name} namespace applies to children of prof, not to prof itself"),
             )
             .hint(format!("start prof as such a child:  unshare --{name} --fork … prof …")));
         }
@@ -254,12 +254,12 @@ fn check_proc() -> Result<(), Failure> {
         ProcView::Own => return Ok(()),
         ProcView::Outer(there, here) => (
             format!(
-                "`/proc` is that of an outer PID namespace, where prof has the number {there}; its own is {here}"
+                "`/proc` belongs to an outer PID namespace, where prof has the number {there}; its own is {here}"
             ),
-            "mount its own:  mount -t proc proc /proc   (unshare --mount-proc; nsenter -m beside -p)",
+            "mount its own:  mount -t proc proc /proc   (unshare --mount-proc; nsenter -m with -p)",
         ),
         ProcView::Foreign => (
-            "`/proc` is that of a PID namespace that prof is not in".to_owned(),
+            "`/proc` belongs to a PID namespace that prof is not in".to_owned(),
             "mount its own:  mount -t proc proc /proc",
         ),
         ProcView::None => ("`/proc` is not mounted".to_owned(), "mount it:  mount -t proc proc /proc"),

@@ -46,7 +46,7 @@ pub const CAPABILITIES: [Capability; 6] = [
     Capability {
         name: "CAP_SYS_PTRACE",
         set: CapabilitySet::SYS_PTRACE,
-        buys: "sees what processes of other users have mapped",
+        buys: "reads the mappings of other users' processes",
         without: "other users' processes have no names and their stacks end early (on newer kernels only those in containers)",
     },
     Capability {
@@ -65,7 +65,7 @@ pub const CAPABILITIES: [Capability; 6] = [
         name: "CAP_SYSLOG",
         set: CapabilitySet::SYSLOG,
         buys: "reads the names of kernel functions",
-        without: "kernel functions have none, unless kernel.kptr_restrict is 0 and kernel.perf_event_paranoid 1 or lower",
+        without: "kernel functions have no names, unless kernel.kptr_restrict is 0 and kernel.perf_event_paranoid 1 or lower",
     },
 ];
 
@@ -76,7 +76,7 @@ fn permitted() -> CapabilitySet {
 
 /// Those of [`CAPABILITIES`] that `held` lacks.
 fn missing(held: CapabilitySet) -> impl Iterator<Item = &'static Capability> {
-    // Before Linux 5.8 CAP_SYS_ADMIN was two of them, and still stands for these.
+    // Before Linux 5.8 CAP_SYS_ADMIN included some of them, and still does.
     let by_admin = match held.contains(CapabilitySet::SYS_ADMIN) {
         true => CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::CHECKPOINT_RESTORE,
         false => CapabilitySet::empty(),
@@ -208,7 +208,7 @@ impl Refusal {
             Refusal::Paranoid(value) => {
                 format!("kernel.perf_event_paranoid is {value}, which asks for CAP_SYS_ADMIN")
             }
-            Refusal::Unknown => "the kernel refused (lockdown or another security module does that)".to_owned(),
+            Refusal::Unknown => "the kernel refused (lockdown or another security module can cause that)".to_owned(),
         }
     }
 
@@ -228,7 +228,7 @@ impl Refusal {
                 ("host", "or run prof there: it sees the processes of all containers".to_owned()),
             ],
             Refusal::Capabilities(_) if is_root => {
-                let who = "a service (CapabilityBoundingSet=), setpriv or capsh has taken them from root: run prof outside";
+                let who = "a service (CapabilityBoundingSet=), setpriv or capsh removed them from root: run prof outside";
                 vec![("now", who.to_owned())]
             }
             Refusal::Capabilities(_) => {
@@ -298,7 +298,7 @@ mod tests {
             Rights::TooFew("CAP_BPF and CAP_PERFMON missing".to_owned())
         );
         let old = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_PTRACE;
-        assert!(matches!(Rights::of(old), Rights::Some(_)), "CAP_SYS_ADMIN stands for both");
+        assert!(matches!(Rights::of(old), Rights::Some(_)), "CAP_SYS_ADMIN includes both");
     }
 
     #[test]

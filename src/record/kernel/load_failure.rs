@@ -25,12 +25,12 @@ pub(crate) fn load_failure(error: &libbpf_rs::Error) -> anyhow::Error {
             status::FAILED,
             "cannot load the samplers: no memory for their tables and buffers",
         )
-        .hint("they take some 30 MiB or more: raise the memory limit of prof's own container or service")
+        .hint("they take about 30 MiB or more: raise the memory limit of prof's own container or service")
         .into();
     }
     Failure::new(status::FAILED, format!("cannot load the samplers: {error:#}"))
         .hint(
-            "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's own words",
+            "run `prof doctor` to see what this kernel lacks, or `prof record -v` for the loader's messages",
         )
         .into()
 }

@@ -42,7 +42,7 @@ impl TypesLack {
         match self {
             TypesLack::NotBuilt => "this kernel has no BTF type information".to_owned(),
             TypesLack::NoSysfs => format!(
-                "the kernel's BTF type information cannot be seen: no sysfs is mounted (`{KERNEL_TYPES}`)"
+                "the kernel's BTF type information is not visible: no sysfs is mounted (`{KERNEL_TYPES}`)"
             ),
             TypesLack::Hidden => format!(
                 "the kernel's BTF type information is hidden here: something is mounted over `{KERNEL_TYPES}`"
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use std::io::Cursor;
 
-    /// A file of types with `names`, behind `gap` bytes of types.
+    /// A file of types with `names`, after `gap` bytes of types.
     fn file(names: &[u8], gap: u32) -> Vec<u8> {
         let words = [HEADER_BYTES as u32, 0, gap, gap, names.len() as u32];
         let mut bytes = [MAGIC.to_ne_bytes(), [1, 0]].concat();

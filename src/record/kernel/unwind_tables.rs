@@ -149,7 +149,7 @@ impl Room {
         Room::new(rows, UnmappedArray { map, start: MORE_ROWS * size_of::<Row>(), len: MORE_PAGES })
     }
 
-    /// The first row and page of space for so many.
+    /// The first row and page of space for this many.
     fn allocate(&mut self, rows: u32, pages: u32, now: Instant) -> Option<(u32, u32)> {
         let first_row = self.row_space.allocate(rows, now)?;
         let first_page = self.page_space.allocate(pages, now);
@@ -231,7 +231,7 @@ impl KernelTables {
         Ok(tables)
     }
 
-    /// Tables that no kernel reads, with room for so many rows and pages, and for as much more as the budget has.
+    /// Tables that no kernel reads, with room for this many rows and pages, and for as much more as the budget has.
     #[cfg(test)]
     pub(crate) fn in_memory(row_capacity: u32, page_capacity: u32, budget_bytes: u64) -> KernelTables {
         let memory = |elements: usize, element_bytes: usize| {
@@ -402,7 +402,7 @@ mod tests {
     use crate::record::kernel::table_space::GRACE;
     use crate::unwind::Page;
 
-    /// A table of so many rows, a page for every thousand.
+    /// A table of this many rows, a page for every thousand.
     fn table(rows: u32) -> Table {
         let pages = (0..rows.div_ceil(1000)).map(|page| {
             let first = page * 1000;
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(tables.place(2, &table(4000)), Ok(()));
         assert_eq!(tables.rooms.len(), 2);
         assert_eq!(tables.place(3, &table(MORE_ROWS as u32 - 100)), Ok(()), "the second one");
-        assert_eq!(tables.place(4, &table(4_000)), Ok(()), "beside the second table");
+        assert_eq!(tables.place(4, &table(4_000)), Ok(()), "next to the second table");
         assert_eq!(tables.rooms.len(), 3);
         assert_eq!(tables.place(5, &table(MORE_ROWS as u32 - 100)), Err(PlaceError::Full), "no third one");
         assert_eq!(tables.place(6, &table(MORE_ROWS as u32 + 1)), Err(PlaceError::TooLarge));

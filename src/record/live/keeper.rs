@@ -29,7 +29,7 @@ const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 const STATUS_PATIENCE: Duration = Duration::from_millis(250);
 /// The past is merged this often.
 const DOWNSAMPLE_INTERVAL: Duration = Duration::from_secs(10);
-/// Without news a picture is made only after so many intervals.
+/// Without news a picture is made only after this many intervals.
 const QUIET_INTERVALS: u32 = 10;
 /// A picture waits this much longer for the threads to be looked at.
 const LOOK_PATIENCE: Duration = Duration::from_secs(3);
@@ -39,7 +39,7 @@ const LAST_NAMES: Duration = Duration::from_secs(3);
 const MANY_TABLE_ROWS: usize = 1 << 19;
 
 /// Said when new stacks are no longer kept whole.
-const STACKS_DIFFER: &str = "stacks hardly ever repeat: of new ones the outer and inner frames are kept, of the past less than a minute in full";
+const STACKS_DIFFER: &str = "stacks hardly ever repeat: new ones keep only outer and inner frames, and less than a minute is kept in full";
 
 /// When it is asked whether there is to be a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -32,7 +32,7 @@ const MIN_ROWS: usize = 512;
 /// A file that was written less than this before its table was compiled may change again within one tick of the clock
 /// that stamps it.
 const SETTLING: Duration = Duration::from_secs(2);
-/// How long the time of the last use may stay behind.
+/// How far the time of the last use may lag.
 const USE_RESOLUTION: Duration = Duration::from_secs(3600);
 /// How old a file that was never finished has to be to be removed.
 const ABANDONED: Duration = Duration::from_secs(3600);
@@ -101,7 +101,7 @@ pub(crate) enum NoCache {
     SwitchedOff,
     #[error("neither XDG_CACHE_HOME nor HOME is an absolute path")]
     NoHome,
-    #[error("this program has more rights than who started it")]
+    #[error("this program has more privileges than the user who started it")]
     OtherRights,
     #[error("`{}` belongs to another user, or others can write it", .0.display())]
     NotOurs(PathBuf),

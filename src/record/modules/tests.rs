@@ -69,8 +69,8 @@ fn the_kernel_side_is_told_of_each_open_file_once() {
     let libc = mappings.iter().find(|mapping| mapping.path.contains("libc")).expect("libc is mapped");
     let id = files.file_of(pid, libc).expect("a module");
     files.open_own_vdso();
-    let told = files.take_untold();
-    let (_, key, file) = told.iter().find(|(told, _, _)| *told == id).expect("libc is told of");
+    let taken = files.take_untold();
+    let (_, key, file) = taken.iter().find(|(file, _, _)| *file == id).expect("libc is reported");
     assert_eq!((key.inode, key.device), (libc.inode, libc.device.0 << 20 | libc.device.1));
     let own = files.get(id).elf.as_ref().expect("libc is ELF").bias_of_mapping(
         libc.start,
@@ -80,7 +80,7 @@ fn the_kernel_side_is_told_of_each_open_file_once() {
     let segment = &file.segment[0];
     let bias = libc.start.wrapping_sub(segment.address + libc.file_offset - segment.file_offset);
     assert_eq!((file.image, Some(bias)), (id.0, own));
-    assert!(told.iter().any(|(_, key, _)| (key.inode, key.device) == (0, 0)), "the vDSO has no inode");
+    assert!(taken.iter().any(|(_, key, _)| (key.inode, key.device) == (0, 0)), "the vDSO has no inode");
     assert!(files.take_untold().is_empty());
     let missing = CodeMapping { inode: libc.inode + 1, path: "/no/such/file".to_owned(), ..libc.clone() };
     files.file_of(pid, &missing).expect("a module");
@@ -103,7 +103,7 @@ fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not()
     std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
     let mut files = ModuleFiles::new(true);
     let first = files.file_of(pid, &mapping_of(&path)).expect("a module");
-    let told = files.take_untold();
+    let taken = files.take_untold();
     assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
     assert!(files.take_untold().is_empty());
 
@@ -114,8 +114,8 @@ fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not()
     assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first));
     let touched = files.take_untold();
     assert_eq!(touched.len(), 1, "the kernel side compares the time");
-    assert_eq!((touched[0].0, touched[0].1.inode), (first, told[0].1.inode));
-    assert_ne!(touched[0].2.modified_ns, told[0].2.modified_ns);
+    assert_eq!((touched[0].0, touched[0].1.inode), (first, taken[0].1.inode));
+    assert_ne!(touched[0].2.modified_ns, taken[0].2.modified_ns);
 
     std::fs::copy("/bin/sh", &path).expect("a program can be copied");
     assert!(!files.get(first).is_unchanged(&limits));
@@ -124,8 +124,8 @@ fn a_file_that_is_rewritten_in_place_is_another_and_one_that_is_touched_is_not()
     assert_ne!(second, first);
     assert!(files.get(second).is_unchanged(&limits));
     assert_ne!(files.get(second).build_id, files.get(first).build_id);
-    let told = files.take_untold();
-    assert_eq!((told.len(), told[0].0, told[0].2.image), (1, second, second.0));
+    let taken = files.take_untold();
+    assert_eq!((taken.len(), taken[0].0, taken[0].2.image), (1, second, second.0));
 
     std::fs::copy("/proc/self/exe", &path).expect("a program can be copied");
     assert_eq!(files.file_of(pid, &mapping_of(&path)), Some(first), "it is the first build again");

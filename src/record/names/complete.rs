@@ -76,14 +76,14 @@ fn open(profile: &Profile, id: ModuleId) -> Result<ModuleFile, String> {
             return Err("it has no build ID: another file may be there by now".to_owned());
         }
         ModuleKind::Elf => {}
-        ModuleKind::Jit => return Err("the code was generated, and is gone".to_owned()),
-        _ => return Err("it is no file".to_owned()),
+        ModuleKind::Jit => return Err("the code was generated at run time and is gone".to_owned()),
+        _ => return Err("it is not a file".to_owned()),
     }
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file =
         File::options().read(true).custom_flags(flags).open(path).map_err(|error| error.to_string())?;
     if !file.metadata().is_ok_and(|facts| facts.is_file()) {
-        return Err("it is no regular file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
     let file = ModuleFile::read(std::process::id(), path, Arc::new(file), &Limits::default());
     if file.build_id == module.build_id {

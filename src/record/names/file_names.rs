@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-const REWRITTEN: &str = "no names: it was rewritten in place, and what ran is no longer in it";
+const REWRITTEN: &str = "no names: it was rewritten in place, and the code that ran is no longer in it";
 
 /// Time to look for a separate debug file, all candidates together.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(2);

@@ -365,7 +365,7 @@ impl Queue {
     }
 }
 
-/// How long it is waited after so many looks, the last ones in `vain`, of which the last one took so long.
+/// How long it is waited after this many looks, the last ones in `vain`, of which the last one took so long.
 fn wait_after(looks: u32, vain: u32, took: Duration) -> Duration {
     let times = 2u32.checked_pow(looks).map_or(PATIENCE, |times| times.min(PATIENCE));
     let least = if vain == 0 { SHORTEST_WAIT / (16 >> looks.min(4)) } else { SHORTEST_WAIT * (1 << vain) };
@@ -443,7 +443,7 @@ mod tests {
         let (sender, answers) = std::sync::mpsc::channel();
         let sender = std::sync::Mutex::new(sender);
         let deliver =
-            move |answer| sender.lock().expect("nobody panicked").send(answer).expect("it is taken");
+            move |answer| sender.lock().expect("no thread panicked").send(answer).expect("it is taken");
         let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8));
         let (release, held) = std::sync::mpsc::channel::<()>();
         // Ends when the test does.

@@ -39,7 +39,7 @@ pub(crate) fn announce(
     }
     for option in &options.stray_options {
         console.say(&safe_text::message(&format!(
-            "note: `{option}` stands after the command and goes to it; options of prof come before it"
+            "note: `{option}` stands after the command and is passed to it; put options of prof before the command"
         )));
     }
     if options.verbose {

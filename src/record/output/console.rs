@@ -189,8 +189,8 @@ fn event_lines(profile: &Profile, totals: &CollectedTotals, end: &End) -> Vec<St
 /// What names are missing; `file` is the recording's in a command line.
 fn names_lines(summary: &Summary<'_>, file: &str) -> Vec<String> {
     let missing = match summary.cut_short {
-        Some(CutShort::Asked) => Some("not all, as asked by the signal"),
-        Some(CutShort::Late) => Some("not all: reading them takes too long"),
+        Some(CutShort::Asked) => Some("cut short by the signal"),
+        Some(CutShort::Late) => Some("incomplete: reading them takes too long"),
         None => None,
     };
     let missing = missing.map(|why| format!("  names    {why}; the rest: prof symbolize{file}"));
@@ -247,7 +247,7 @@ fn no_sample_line(profile: &Profile) -> String {
     } else if accounted {
         "the target did not run".to_owned()
     } else if profile.event_of(&EventKind::ON_CPU).is_none() {
-        "nothing of the kind happened".to_owned()
+        "no such event happened".to_owned()
     } else {
         format!(
             "the target ran for less than the {} between two samples, if at all",
@@ -274,7 +274,10 @@ fn waits_line(profile: &Profile, totals: &CollectedTotals) -> Option<String> {
 fn thinned_line(profile: &Profile) -> Option<String> {
     let thinned = profile.counter(counter::WAITS_THINNED);
     let line = || {
-        format!("  thinned  {} more by lot, to stay within --max-overhead", units::counted(thinned, "wait"))
+        format!(
+            "  thinned  {} more dropped by sampling, to stay within --max-overhead",
+            units::counted(thinned, "wait")
+        )
     };
     (thinned > 0).then(line)
 }
@@ -370,7 +373,7 @@ fn cause_line(totals: &CollectedTotals) -> Option<String> {
     let share = units::percent(*count, totals.samples());
     (share >= 1.0).then(|| {
         let (what, hint) = if outcome.has_root() {
-            ("lack frames of their middle", "")
+            ("lack frames in the middle", "")
         } else {
             ("end early", " (prof report says where)")
         };
@@ -502,7 +505,7 @@ mod tests {
     #[test]
     fn a_target_of_which_nothing_came_is_silent() {
         let mut profile = Profile::new(Meta::default());
-        assert!(!is_silent(&profile, &CollectedTotals::default()), "there was nobody to give an account");
+        assert!(!is_silent(&profile, &CollectedTotals::default()), "there was no thread to give an account");
         profile.count(counter::THREADS_UNACCOUNTED, 13);
         assert!(is_silent(&profile, &CollectedTotals::default()));
         let mut one_wait = CollectedTotals::default();
@@ -513,7 +516,7 @@ mod tests {
         let silence = crate::record::target::cpu_use::silence("init", 13);
         assert_eq!(
             silence.message,
-            "nothing was recorded of init: the kernel showed 13 threads neither running nor waiting"
+            "nothing was recorded of init: the kernel reported 13 threads neither running nor waiting"
         );
     }
 

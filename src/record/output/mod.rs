@@ -82,7 +82,7 @@ impl Destination {
                 if let Some(writer) = lock::writer_of(path) {
                     let message = format!("cannot write `{shown}`: it is being written by {writer}");
                     return Err(Failure::new(status::FAILED, message)
-                        .hint("wait for its end, or name another file: -o FILE"));
+                        .hint("wait until it ends, or name another file: -o FILE"));
                 }
                 if !self.may_replace {
                     return Err(Failure::new(

@@ -75,7 +75,7 @@ mod tests {
         // The end of thread 8 of process 7.
         endings.note(7, later);
         assert_eq!(endings.take_ended(later, |_| None), [7]);
-        assert!(endings.take_ended(later, |_| None).is_empty(), "told twice");
+        assert!(endings.take_ended(later, |_| None).is_empty(), "reported twice");
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) struct Processes {
     /// Processes that may have changed since they were published last: all that somebody asked for in order to change
     /// them.
     touched: FxHashSet<u32>,
-    /// Whoever runs is recorded.
+    /// Every process that runs is recorded.
     pub(crate) is_system_wide: bool,
 }
 
@@ -58,10 +58,10 @@ impl Processes {
             }
             // Where there is no room for one there is none for those that have waited for it.
             if !(is_full && process.is_refused) {
-                let told = tell(pid, process);
-                is_full |= told.is_err();
-                let was_refused = std::mem::replace(&mut process.is_refused, told.is_err());
-                refused.extend(told.err().filter(|_| !was_refused).map(|error| (pid, error)));
+                let sent = tell(pid, process);
+                is_full |= sent.is_err();
+                let was_refused = std::mem::replace(&mut process.is_refused, sent.is_err());
+                refused.extend(sent.err().filter(|_| !was_refused).map(|error| (pid, error)));
             }
             if process.is_dirty {
                 touch(&mut self.touched, pid, process);
@@ -199,12 +199,12 @@ mod tests {
         let mut process = Process::target("a".to_owned(), 0, 0);
         process.map(CODE);
         processes.insert(pid, process);
-        told(&mut processes);
+        sent(&mut processes);
         processes
     }
 
     /// The processes that would be published to the kernel side now, in ascending order.
-    fn told(processes: &mut Processes) -> Vec<u32> {
+    fn sent(processes: &mut Processes) -> Vec<u32> {
         let mut pids = Vec::new();
         let refused = processes.tell_changed(|pid, process| {
             pids.push(pid);
@@ -272,14 +272,14 @@ mod tests {
         let mut processes = with_target(7);
         processes.fork(7, 8, 10, true);
         processes.fork(7, 9, 10, true);
-        assert_eq!(told(&mut processes), [8, 9]);
-        assert!(told(&mut processes).is_empty());
+        assert_eq!(sent(&mut processes), [8, 9]);
+        assert!(sent(&mut processes).is_empty());
         processes.exit(9, 20);
         processes.get_mut(7).expect("it is known").map(Mapped { start: 0x5000, end: 0x6000, ..CODE });
         assert_eq!(processes.touched.len(), 1);
-        assert_eq!(told(&mut processes), [7]);
+        assert_eq!(sent(&mut processes), [7]);
         assert_eq!(processes.living_mut().map(|(pid, _)| pid).max(), Some(8), "9 has ended");
-        assert!(told(&mut processes).is_empty(), "nothing was changed");
+        assert!(sent(&mut processes).is_empty(), "nothing was changed");
     }
 
     #[test]
@@ -299,8 +299,8 @@ mod tests {
         assert_eq!(refuse(&mut processes), (5, 5));
         assert_eq!(refuse(&mut processes), (1, 0), "the others would not fit either");
         assert!(processes.get(10).is_some_and(|process| process.is_refused));
-        assert_eq!(told(&mut processes), [10, 11, 12, 13, 14]);
+        assert_eq!(sent(&mut processes), [10, 11, 12, 13, 14]);
         assert!(processes.get(10).is_some_and(|process| !process.is_refused));
-        assert!(told(&mut processes).is_empty());
+        assert!(sent(&mut processes).is_empty());
     }
 }

@@ -169,7 +169,7 @@ impl AttachedEvents {
         };
         let sideband = |&cpu: &u32| {
             SidebandRing::open(cpu).map_err(|error| {
-                let what = format!("cannot follow mappings on CPU {cpu}");
+                let what = format!("cannot track mappings on CPU {cpu}");
                 if descriptors::is_lack(&error) {
                     return descriptors::lack(&what);
                 }
@@ -314,7 +314,7 @@ fn load<'obj>(
     let config = KernelConfig { waits: None, ..config };
     let kernel = KernelSide::attached(second, &config, &found.tids)?;
     let hint = error.downcast_ref::<Failure>().and_then(|failure| failure.hints.first().cloned());
-    let hint = hint.unwrap_or("`prof doctor` tells what this kernel lacks".to_owned());
+    let hint = hint.unwrap_or("`prof doctor` shows what this kernel lacks".to_owned());
     notices.push(format!("off-CPU time is not recorded: {error:#}; {hint}"));
     Ok((kernel, None))
 }
@@ -344,8 +344,8 @@ fn counter_events(
             Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::EINVAL) if counter.is_of_processor() => {
                 let what = format!("this machine has no counter for `{}`", counter.kind.name);
                 Failure::new(status::FAILED, what)
-                    .hint("virtual machines have the processor's counters only where their host passes them on")
-                    .hint("what the kernel counts is there on all:  -e page-faults, context-switches, cpu-migrations")
+                    .hint("a virtual machine has processor counters only if its host exposes them")
+                    .hint("software events work everywhere:  -e page-faults, context-switches, cpu-migrations")
             }
             _ => sampler_failure(*cpu, found, &error),
         })

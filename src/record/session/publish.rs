@@ -1,6 +1,6 @@
 //! What is published to the kernel side: processes, files, and tables of them.
 //!
-//! It has room for so many, and memory may be short. What it does not take is counted, and no reason to end: a process is
+//! It has room for this many, and memory may be short. What it does not take is counted, and no reason to end: a process is
 //! tried again, and of a file that it does not know user space tells it each mapping.
 
 use super::Session;
@@ -35,7 +35,7 @@ impl Session<'_> {
         let Some((pid, error)) = root else { return Ok(()) };
         Err(Failure::new(
             status::FAILED,
-            format!("cannot record pid {pid}: the kernel does not take what it has mapped: {error}"),
+            format!("cannot record pid {pid}: kernel map update failed: {error}"),
         )
         .hint("record fewer processes, or raise the memory limit of prof's own container or service")
         .into())
@@ -77,7 +77,7 @@ impl Session<'_> {
         if self.refusals.processes == 0
             && let Some((pid, error)) = refused.first()
         {
-            self.notices.push(format!("the kernel does not take what pid {pid} has mapped: {error}"));
+            self.notices.push(format!("kernel map update failed for pid {pid}: {error}"));
         }
         self.refusals.processes += refused.len() as u64;
         refused
@@ -103,8 +103,8 @@ impl Session<'_> {
         if self.collector.files.evicted > evicted && !self.is_budget_reached {
             self.is_budget_reached = true;
             self.notices.push(format!(
-                "the room for unwind tables is full ({} MiB): the least used ones are dropped; --table-budget says how \
-                 much they may take",
+                "the space for unwind tables is full ({} MiB): the least recently used ones are dropped; \
+                 --table-budget raises the limit",
                 self.kernel.tables.capacity_bytes() >> 20,
             ));
         }

@@ -8,7 +8,7 @@ use crate::record::process::proc_fs;
 use crate::record::process::proc_fs::CpuTime;
 use rustc_hash::FxHashMap;
 
-/// A target that ran for so many sampling periods has a sample.
+/// A target that ran for this many sampling periods has a sample.
 const LEAST_PERIODS: u64 = 10;
 /// What the books are too rollup for, ns.
 const LEAST_NS: u64 = 30_000_000;
@@ -98,7 +98,7 @@ pub(crate) fn failure(target: &str, used_ns: u64, counter_of: impl Fn(&str) -> u
 /// Says that none of a target's `threads` was seen to run or to wait.
 pub(crate) fn silence(target: &str, threads: u64) -> Failure {
     let message = format!(
-        "nothing was recorded of {target}: the kernel showed {} neither running nor waiting",
+        "nothing was recorded of {target}: the kernel reported {} neither running nor waiting",
         units::counted(threads, "thread")
     );
     Failure::new(status::NO_MATCH, message).hint("see whether recording works here:  prof doctor")

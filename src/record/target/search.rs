@@ -83,7 +83,7 @@ fn no_such_process(what: &str) -> Failure {
 fn where_others_are(failure: Failure) -> Failure {
     match namespaces::pid_namespace() {
         0 => failure,
-        _ => failure.hint("prof sees the processes of its own PID namespace: for others run it on the host, or with --pid=host"),
+        _ => failure.hint("prof sees the processes of its own PID namespace: to see others, run it on the host, or with --pid=host"),
     }
 }
 

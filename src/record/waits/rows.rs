@@ -320,7 +320,7 @@ mod tests {
         let mut waker = record(WaitKind::Waker, Vec::new());
         (waker.tgid, waker.tid) = (0, 0);
         collector.add(waker, None);
-        assert!(collector.processes.get(0).is_none(), "it would be told to the kernel side");
+        assert!(collector.processes.get(0).is_none(), "it would be sent to the kernel side");
         let mut end = record(WaitKind::Ended, vec![0x1000]);
         let wait = end.wait.as_mut().unwrap();
         (wait.other_tgid, wait.other_tid) = (0, 0);

@@ -81,7 +81,7 @@ impl ExportJob {
             output::write_with(&destination, |out| rendered.write(out))?;
             return Ok(path);
         }
-        anyhow::bail!("cannot write `{}`: too many files of that name", self.stem.display())
+        anyhow::bail!("cannot write `{}`: too many files with that name", self.stem.display())
     }
 
     fn rendered(&self, recording: &Analysis) -> anyhow::Result<Box<dyn Rendered>> {

@@ -110,9 +110,7 @@ impl<'p> Shown<'p> {
                 first.map(Shown::one).ok_or_else(no_samples)
             }
             Some(Metric::OnCpu) => on_cpu.map(Shown::one).ok_or_else(|| match off_cpu {
-                Some(_) => {
-                    lacks(profile, "running time").hint("the waits that it holds:  prof report --off-cpu")
-                }
+                Some(_) => lacks(profile, "running time").hint("to see its waits:  prof report --off-cpu"),
                 None => lacks(profile, "running time"),
             }),
             Some(Metric::OffCpu) => off_cpu.map(Shown::one).ok_or_else(|| lacks(profile, "waits")),
@@ -187,19 +185,19 @@ pub(super) fn running_of(profile: &Profile) -> Option<&Event> {
 }
 
 fn no_samples() -> Failure {
-    Failure::new(status::NO_MATCH, "the recording holds no samples: it ended before the first one")
+    Failure::new(status::NO_MATCH, "the recording has no samples: it ended before the first one")
         .hint("to record again:  prof record -d 10s -p PID")
 }
 
 fn lacks(profile: &Profile, what: &str) -> Failure {
     let made_with = events_of(profile, EventKind::option);
-    let message = format!("the recording holds no {what}: it was made with -e {made_with}, or cut short");
+    let message = format!("the recording has no {what}: it was made with -e {made_with}, or cut short");
     Failure::new(status::NO_MATCH, message).hint("to record both:  prof record -e cpu,off -p PID")
 }
 
 fn no_such_event(profile: &Profile) -> Failure {
     let names = events_of(profile, |kind| &kind.name);
-    Failure::new(status::NO_MATCH, format!("the recording holds no such event: it has {names}"))
+    Failure::new(status::NO_MATCH, format!("the recording has no such event: it has {names}"))
         .hint("to see what is in it:  prof info")
 }
 

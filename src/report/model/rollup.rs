@@ -104,8 +104,8 @@ impl RollupTime {
         let until_ns = self.until_ns()?;
         let age = duration(duration_ns.saturating_sub(until_ns));
         Some(format!(
-            "what is older than {age} is kept in steps of {}: sums are right, but where in a step something was is not \
-             known; Time spreads it evenly, and parts of a step are estimates",
+            "samples older than {age} are merged into steps of {}: sums are exact, but the position within a step is \
+             lost; Time spreads samples evenly over a step, and parts of a step are estimates",
             self.step_words()?
         ))
     }

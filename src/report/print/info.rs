@@ -377,7 +377,7 @@ fn add_file(facts: &mut InfoFacts, recording: &Recording) {
     let has_failed = end.is_some_and(|end| end.reason.starts_with(End::WRITING_FAILED));
     let state = match (&file.problem, file.is_complete) {
         (Some(problem), _) => problem.clone(),
-        (None, true) if has_failed => "whole up to where writing it failed".to_owned(),
+        (None, true) if has_failed => "complete up to where writing it failed".to_owned(),
         (None, true) => "complete".to_owned(),
         (None, false) => "no end record: prof was killed, or the file was cut".to_owned(),
     };
@@ -387,7 +387,7 @@ fn add_file(facts: &mut InfoFacts, recording: &Recording) {
     }
     if file.unknown_chunks > 0 {
         let chunks = counted(file.unknown_chunks, "chunk");
-        facts.add("", &format!("{chunks} of a kind that this version does not know"));
+        facts.add("", &format!("{chunks} of a kind unknown to this version"));
     }
     facts.add(
         "tables",
@@ -449,7 +449,7 @@ fn add_waits(facts: &mut InfoFacts, fields: &EventFields, waits: &WaitFacts) {
         facts.add(
             "",
             &format!(
-                "{} {verb} only added up, {} in all: too short, a new thread's first for a CPU, or not told of",
+                "{} {verb} only added up, {} in all: too short, a new thread's first for a CPU, or not reported",
                 counted(waits.short_count, "wait"),
                 duration(waits.short_ns)
             ),

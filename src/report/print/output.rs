@@ -1,7 +1,7 @@
 //! Writing an output file whole or not at all.
 //!
 //! The bytes go to a new file next to the destination, which then takes its name: a reader never sees
-//! half a file, and a full disk leaves nothing behind. Links are never followed, folders and devices
+//! half a file, and a full disk leaves nothing. Links are never followed, folders and devices
 //! never replaced. Like a profile, the file tells what was running: only its owner may read it.
 
 use crate::base::failure::{self, Failure, status};
@@ -62,7 +62,7 @@ pub(crate) fn check_not_input(destination: &ReportDestination, input: &Input) ->
     if (read.st_dev, read.st_ino) != (written.st_dev, written.st_ino) {
         return Ok(());
     }
-    let message = format!("cannot write `{}`: it is the recording that is read", path.display());
+    let message = format!("cannot write `{}`: it is the recording being read", path.display());
     Err(Failure::new(status::FAILED, message).hint("name another file:  -o NAME"))
 }
 
@@ -84,13 +84,13 @@ pub(crate) fn write_with(
         return write(&mut io::stdout().lock()).context("cannot write to standard output");
     };
     let cannot = || format!("cannot write `{}`", path.display());
-    let (beside, mut file) = privilege::as_user(|| create_beside(path)).with_context(cannot)?;
+    let (temporary, mut file) = privilege::as_user(|| create_next_to(path)).with_context(cannot)?;
     let written = write(&mut file);
     let placed = privilege::as_user(|| {
-        let placed = written.and_then(|()| take_name(&beside, path, *force));
+        let placed = written.and_then(|()| take_name(&temporary, path, *force));
         if placed.is_err() {
             // Already failing for a better reason.
-            let _ = std::fs::remove_file(&beside);
+            let _ = std::fs::remove_file(&temporary);
         }
         placed
     });
@@ -107,7 +107,7 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     check(&ReportDestination::File { path: path.to_owned(), force: true })?;
     let facts = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
-    let (beside, mut file) = create_beside(path).with_context(cannot)?;
+    let (temporary, mut file) = create_next_to(path).with_context(cannot)?;
     let keep = |file: &File| -> io::Result<()> {
         rustix::fs::fchmod(file, Mode::from_raw_mode(facts.st_mode & 0o777))?;
         // Only root can give a file away; anyone else who may write here owns the new one.
@@ -117,10 +117,10 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         }
     };
     let written =
-        (file.write_all(bytes)).and_then(|()| keep(&file)).and_then(|()| take_name(&beside, path, true));
+        (file.write_all(bytes)).and_then(|()| keep(&file)).and_then(|()| take_name(&temporary, path, true));
     if written.is_err() {
         // Already failing for a better reason.
-        let _ = std::fs::remove_file(&beside);
+        let _ = std::fs::remove_file(&temporary);
     }
     Ok(written.map_err(|error| {
         Failure::new(status::FAILED, format!("{}: {}", cannot(), failure::io_words(&error)))
@@ -128,26 +128,26 @@ pub(crate) fn replace_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 /// A new file in the folder of `path`.
-fn create_beside(path: &Path) -> io::Result<(PathBuf, File)> {
+fn create_next_to(path: &Path) -> io::Result<(PathBuf, File)> {
     let name = path.file_name().ok_or_else(|| io::Error::other("it names no file"))?;
     let process = std::process::id();
     for attempt in 0..MOST_ATTEMPTS {
-        let mut beside_name = std::ffi::OsString::from(".");
-        beside_name.push(name);
-        beside_name.push(format!(".{process}-{attempt}.tmp"));
-        let beside = path.with_file_name(beside_name);
-        match own_file::create(&beside) {
-            Ok(file) => return Ok((beside, file)),
+        let mut temporary_name = std::ffi::OsString::from(".");
+        temporary_name.push(name);
+        temporary_name.push(format!(".{process}-{attempt}.tmp"));
+        let temporary = path.with_file_name(temporary_name);
+        match own_file::create(&temporary) {
+            Ok(file) => return Ok((temporary, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many unfinished files of that name"))
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many unfinished files with that name"))
 }
 
 /// Gives the finished file its name. Without `force` a file that came to be in the meantime stays.
-fn take_name(beside: &Path, path: &Path, force: bool) -> io::Result<()> {
-    if force { std::fs::rename(beside, path) } else { own_file::rename_new(beside, path) }
+fn take_name(temporary: &Path, path: &Path, force: bool) -> io::Result<()> {
+    if force { std::fs::rename(temporary, path) } else { own_file::rename_new(temporary, path) }
 }
 
 #[cfg(test)]
@@ -207,12 +207,12 @@ mod tests {
     fn a_file_that_appears_meanwhile_is_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
-        let (beside, mut new) = create_beside(&path).unwrap();
+        let (temporary, mut new) = create_next_to(&path).unwrap();
         new.write_all(b"new").unwrap();
         std::fs::write(&path, "old").unwrap();
-        assert!(take_name(&beside, &path, false).is_err());
+        assert!(take_name(&temporary, &path, false).is_err());
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
-        take_name(&beside, &path, true).unwrap();
+        take_name(&temporary, &path, true).unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
     }
 

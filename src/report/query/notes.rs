@@ -14,7 +14,7 @@ use crate::report::recording::Recording;
 /// Share of stacks or frames, in percent, from which on a defect is worth a note.
 const NOTABLE_PERCENT: f64 = 1.0;
 
-/// What the file lacks, when it is not whole.
+/// What the file lacks, when it is incomplete.
 pub(crate) fn missing_part(profile: &Profile, integrity: &Integrity) -> Option<String> {
     if let Some(problem) = &integrity.problem {
         return Some(problem.clone());
@@ -27,12 +27,12 @@ pub(crate) fn missing_part(profile: &Profile, integrity: &Integrity) -> Option<S
 /// Says that the target ran, although nothing was recorded of it.
 pub(crate) fn unrecorded(profile: &Profile) -> Option<String> {
     let used_ns = Some(profile.counter(counter::UNRECORDED_NS)).filter(|used_ns| *used_ns > 0)?;
-    Some(format!("the target used {} of CPU time, of which nothing was recorded", duration(used_ns)))
+    Some(format!("the target used {} of CPU time, but nothing was recorded", duration(used_ns)))
 }
 
 /// Says that the file called `name` is not whole.
 pub(crate) fn not_whole(name: &str, problem: &str) -> String {
-    format!("{name} is not whole ({problem}): this shows what could be read")
+    format!("{name} is incomplete ({problem}): this shows what could be read")
 }
 
 /// The notes under a report: those for the recording, and what a view of running time does not show.
@@ -54,7 +54,7 @@ pub(crate) fn report_notes(
     if selection.shown.sampled.is_some_and(|event| event.info().is_estimate()) {
         let title = &selection.shown.title;
         notes.push(format!(
-            "the number of {title} is an estimate: they were sampled at a rate; to count each:  -c 1"
+            "the number of {title} is an estimate, because they were sampled by frequency; to count each one:  -c 1"
         ));
     }
     if selection.shown.metric() == Metric::OnCpu {
@@ -72,7 +72,7 @@ pub(crate) fn unaccounted_note(profile: &Profile) -> Option<String> {
     let time = duration(lives.fold(0, u64::saturating_add));
     let threads = counted(unknown.len() as u64, "thread");
     (!unknown.is_empty()).then(|| {
-        format!("the kernel said nothing of {threads}: {time} of their time are not accounted for, and may hold anything")
+        format!("the kernel reported nothing for {threads}: {time} of their time is not accounted for")
     })
 }
 
@@ -107,12 +107,12 @@ fn lost_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
     if lost >= NOTABLE_PERCENT {
         let share = honest_percent_text(lost);
         notes.push(format!(
-            "{share} of samples were lost: the machine was too busy; -F with a lower rate helps"
+            "{share} of samples were lost: the machine was too busy; try a lower rate with -F"
         ));
     }
     if quality.lost_waits > 0 {
         notes.push(format!(
-            "{}, {} in all, were lost: the recorder could not run for a while; the sum of all times has them, the rows do not",
+            "{}, {} in all, were lost: the recorder could not run for a while; the line of sums includes them, the rows do not",
             counted(quality.lost_waits, "wait"),
             duration(profile.counter(counter::LOST_WAIT_NS))
         ));
@@ -120,7 +120,7 @@ fn lost_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
     let dropped = profile.counter(counter::SAMPLES_DROPPED);
     if dropped > 0 {
         notes.push(format!(
-            "{}, {} in all, are in no row: the oldest were dropped when memory was full; the sum of all times has them",
+            "{}, {} in all, are in no row: the oldest were dropped when memory was full; the line of sums includes them",
             counted(dropped, "sample"),
             duration(profile.counter(counter::DROPPED_NS))
         ));
@@ -128,8 +128,8 @@ fn lost_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
     let unaccounted = profile.counter(counter::THREADS_UNACCOUNTED);
     if unaccounted > 0 {
         notes.push(format!(
-            "{} of the target gave no account of their time, which is not in any row: the kernel showed nothing of \
-             them; prof doctor -p PID tells more",
+            "the kernel reported nothing for {} of the target, so their time is in no row; prof doctor -p PID \
+             shows more",
             counted(unaccounted, "thread")
         ));
     }
@@ -148,11 +148,11 @@ fn cut_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
         let why = match profile.counter(counter::STACKS_SHORTENED) {
             0 => "are too deep to keep all their frames",
             _ => {
-                "lack frames of their middle, since they hardly ever repeat and a live view is kept small (prof record keeps them whole)"
+                "lack frames in the middle, because they hardly ever repeat and a live view limits its memory (prof record keeps whole stacks)"
             }
         };
         let share = honest_percent_text(middle_left_out);
-        notes.push(format!("{share} of stacks {why}: totals of functions in their middle are too low"));
+        notes.push(format!("{share} of stacks {why}: totals of functions in the middle are too low"));
     }
     notes
 }
@@ -181,9 +181,9 @@ fn unnamed_notes(profile: &Profile, integrity: &Integrity, quality: &Quality, to
     } else if profile.end.is_none() && quality.unnamed_percent() >= NOTABLE_PERCENT {
         let share = honest_percent_text(quality.unnamed_percent());
         let why = if integrity.is_damaged() {
-            "names are behind the damage; copy the file again from where it was recorded"
+            "names come after the damaged part; copy the file again from where it was recorded"
         } else {
-            "the recording was cut short, or goes on; prof symbolize FILE adds the names that it did not come to"
+            "the recording was cut short or is still running; prof symbolize FILE adds the missing names"
         };
         notes.push(format!("{share} of frames have no name: {why}"));
     } else if let Some(worst) = &quality.worst_unnamed
@@ -198,18 +198,19 @@ fn unnamed_notes(profile: &Profile, integrity: &Integrity, quality: &Quality, to
 fn cut_note(truncated_percent: f64, profile: &Profile, quality: &Quality) -> String {
     let share = honest_percent_text(truncated_percent);
     let Some(worst) = &quality.worst_cut else {
-        return format!("{share} of stacks end early: totals above them are too low");
+        return format!("{share} of stacks end early: totals of their callers are too low");
     };
     let module = module_file(&worst.module);
     let cause = worst.outcome.label();
     let most = honest_percent_text(percent(worst.count, quality.samples));
-    let mut note =
-        format!("{share} of stacks end early, {most} in {module} ({cause}): totals above it are too low");
+    let mut note = format!(
+        "{share} of stacks end early, {most} in {module} ({cause}): totals of its callers are too low"
+    );
     let fix = match worst.outcome {
         Outcome::NoUnwindInfo | Outcome::BadUnwindInfo | Outcome::StackUnreadable | Outcome::JitEnd
             if is_walked_by_frame_pointers_only(profile) =>
         {
-            "; walked by frame pointers only (--call-graph fp): drop it, or rebuild with \
+            "; walked by frame pointers only (--call-graph fp): drop that option, or rebuild with \
              -fno-omit-frame-pointer"
         }
         Outcome::NoUnwindInfo | Outcome::BadUnwindInfo if worst.kind != ModuleKind::Elf => "",
@@ -248,7 +249,7 @@ fn unnamed_note(profile: &Profile, quality: &Quality, worst: &WorstModule) -> St
         ModuleKind::Jit if profile.counter(counter::PERF_MAPS_REFUSED) > 0 => String::new(),
         ModuleKind::Jit => match quality.runtimes.unnamed {
             Some(runtime) => runtime.cure_for_names().map_or(String::new(), |cure| format!("; {cure}")),
-            None => "; let what generates it write /tmp/perf-PID.map".to_owned(),
+            None => "; make its runtime write /tmp/perf-PID.map".to_owned(),
         },
         ModuleKind::Elf => "; install its debug symbols or do not strip it".to_owned(),
         _ => String::new(),

@@ -27,7 +27,7 @@ impl Recording {
         Shown::of(&self.profile, metric).map_err(|failure| {
             let problem = notes::missing_part(&self.profile, &self.integrity);
             if let Some(why) = self.why_no_waits().filter(|_| metric != Some(Metric::OnCpu)) {
-                return Failure::new(status::NO_MATCH, format!("the recording holds no waits: {why}"));
+                return Failure::new(status::NO_MATCH, format!("the recording has no waits: {why}"));
             }
             match problem.filter(|_| self.profile.events.is_empty()) {
                 Some(problem) => nothing_read("samples", &problem, self.integrity.is_being_written),
@@ -54,7 +54,7 @@ impl Recording {
             let all = selection.count_of_whole().saturating_add(selection.hidden_idle.count());
             let whole = units::counted(all, noun);
             return Failure::new(status::NO_MATCH, format!("none of {whole} matches {words}"))
-                .hint("to see what there is:  prof report -n 0, prof report --threads");
+                .hint("to see what is in it:  prof report -n 0, prof report --threads");
         }
         if !selection.hidden_idle.is_empty() {
             let idle = units::counted(selection.hidden_idle.count(), noun);
@@ -66,21 +66,21 @@ impl Recording {
             return nothing_read(&format!("{noun}s"), &problem, self.integrity.is_being_written);
         }
         if self.profile.end.as_ref().is_some_and(|end| end.reason == End::IN_DELAY) {
-            let message = format!("the recording holds no {noun}s: it {}", End::IN_DELAY);
+            let message = format!("the recording has no {noun}s: it {}", End::IN_DELAY);
             return Failure::new(status::NO_MATCH, message).hint("record with a shorter delay:  -D");
         }
         let unaccounted = self.profile.counter(counter::THREADS_UNACCOUNTED);
         let has_run = selection.shown.sampled.is_some() && notes::unrecorded(&self.profile).is_some();
         if unaccounted > 0 && !has_run {
             let threads = units::counted(unaccounted, "thread");
-            let message = format!("the recording holds no {noun}s, and no account of the time of {threads}");
+            let message = format!("the recording has no {noun}s, and no account of the time of {threads}");
             return Failure::new(status::NO_MATCH, message).hint("to see why:  prof doctor -p PID");
         }
         if let Some(why) = notes::unaccounted_note(&self.profile) {
-            return Failure::new(status::NO_MATCH, format!("the recording holds no {noun}s: {why}"));
+            return Failure::new(status::NO_MATCH, format!("the recording has no {noun}s: {why}"));
         }
         if selection.shown.sampled.is_none() {
-            return Failure::new(status::NO_MATCH, "the recording holds no waits: the target did not wait");
+            return Failure::new(status::NO_MATCH, "the recording has no waits: the target did not wait");
         }
         if let Metric::Event(_) = selection.shown.metric() {
             let title = &selection.shown.title;
@@ -89,10 +89,10 @@ impl Recording {
                 0 => format!("no {title} were counted"),
                 lost => format!("{} of {title} were lost", units::counted(lost, "sample")),
             };
-            return Failure::new(status::NO_MATCH, format!("the recording holds no {noun}s: {why}"));
+            return Failure::new(status::NO_MATCH, format!("the recording has no {noun}s: {why}"));
         }
         if let Some(why) = notes::unrecorded(&self.profile) {
-            return Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
+            return Failure::new(status::NO_MATCH, format!("the recording has no samples: {why}"))
                 .hint("to see why:  prof doctor");
         }
         self.hardly_ran(selection.shown.sampled.map_or(0, |event| event.info().period))
@@ -111,8 +111,8 @@ impl Recording {
             }
             _ => format!("the target ran for {} in all", units::duration(ran_ns)),
         };
-        Failure::new(status::NO_MATCH, format!("the recording holds no samples: {why}"))
-            .hint("a program that waits uses no CPU; record while it works")
+        Failure::new(status::NO_MATCH, format!("the recording has no samples: {why}"))
+            .hint("a waiting program uses no CPU; record it while it works")
     }
 }
 
@@ -149,9 +149,9 @@ impl Analysis {
 
 /// No one knows what was in the part that is missing.
 fn nothing_read(nouns: &str, problem: &str, is_being_written: bool) -> Failure {
-    let message = format!("what could be read holds no {nouns}: the file is not whole ({problem})");
+    let message = format!("the readable part has no {nouns}: the file is incomplete ({problem})");
     let hint = match is_being_written {
-        true => "wait a second, and ask again",
+        true => "wait a second and try again",
         false => "to record again:  prof record -d 10s -p PID",
     };
     Failure::new(status::NO_MATCH, message).hint(hint)

@@ -88,7 +88,7 @@ fn reason_text(reason: Reason) -> &'static str {
         Reason::Sleep => "for time to pass",
         Reason::Fault => "for memory",
         Reason::Child => "for a child",
-        Reason::NoCpu => "to be given a CPU",
+        Reason::NoCpu => "for a CPU",
         Reason::Stopped => "while stopped",
         Reason::Condvar => "to be notified",
         Reason::Futex => "for other threads",

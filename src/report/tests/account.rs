@@ -52,7 +52,7 @@ fn what_is_counted_is_no_time_and_loses_its_own() {
     let json = threads(Format::Json);
     assert!(!json.contains("blocked_ns") && json.contains("1000"), "{json}");
     let empty = recording.select_for_report(&counted("cs")).unwrap_err();
-    assert_eq!(empty.message, "the recording holds no samples: 7 samples of switches \\x1b[2J were lost");
+    assert_eq!(empty.message, "the recording has no samples: 7 samples of switches \\x1b[2J were lost");
     let export = ExportOptions { common: counted("page-faults"), ..ExportOptions::default() };
     let svg = String::from_utf8(export::render(&recording, ExportFormat::SVG, &export).unwrap()).unwrap();
     assert!(svg.contains("1,000 page faults"), "{svg}");
@@ -64,7 +64,7 @@ fn an_event_that_never_came_is_not_one_that_was_lost() {
     let task = build.task(1, 1, "p", "p");
     build.counter(EventKind::counted("cs", "switches"), task, [0, 1], &["/x:main"]);
     let empty = build.finish().select_for_report(&of(Metric::named("cs"))).unwrap_err();
-    assert_eq!(empty.message, "the recording holds no samples: no switches were counted");
+    assert_eq!(empty.message, "the recording has no samples: no switches were counted");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn threads_without_an_account_are_not_accounted() {
     let text = render(&recording, &options, &Page::PLAIN).unwrap();
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("+ not accounted 30.0 = 40.0 s"), "{text}");
-    assert!(text.contains("the kernel said nothing of 3 threads: 30.0 s"), "{text}");
+    assert!(text.contains("the kernel reported nothing for 3 threads: 30.0 s"), "{text}");
     let threads =
         render(&recording, &ReportOptions { view: ReportView::Threads, ..options }, &Page::PLAIN).unwrap();
     assert!(threads.contains("NOT ACC."), "{threads}");

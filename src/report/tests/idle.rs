@@ -285,7 +285,7 @@ fn a_pool_that_waits_for_work_with_a_limit_is_idle_whoever_ends_the_wait() {
             30,
             "@start_thread worker run_loop handle @pthread_mutex_timedlock #futex_wait",
         );
-    assert_eq!(case.idle(), [true, true, false], "nobody idles for a certain lock");
+    assert_eq!(case.idle(), [true, true, false], "no thread idles for a certain lock");
 }
 
 #[test]

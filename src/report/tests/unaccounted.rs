@@ -36,7 +36,7 @@ fn info_says_what_is_not_accounted_for_and_calls_no_stacks_complete() {
     let text = info::render_text(&silent());
     assert!(text.contains("+ not accounted 52.0 = 52.0 s"), "{text}");
     assert!(text.contains("no account of 13 threads"), "{text}");
-    assert!(text.contains("NOTE      13 threads of the target gave no account of their time"), "{text}");
+    assert!(text.contains("NOTE      the kernel reported nothing for 13 threads of the target"), "{text}");
     assert!(text.contains("stacks    none") && !text.contains("100.0%"), "{text}");
     let document: serde_json::Value = serde_json::from_str(&info::render_json(&silent()).unwrap()).unwrap();
     assert_eq!(document["totals"]["unaccounted_ns"], 52_000_000_000_u64);

@@ -119,7 +119,7 @@ fn a_note_on_waits_for_a_cpu_counts_all_of_them_and_all_threads() {
     build.thread_time(only_sum, 1_000_000_000, 400_000_000, 0);
     build.short_waits(Reason::NoCpu, 1, 400_000_000);
     let text = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap();
-    assert!(text.contains("2 threads named `burner` also waited 1.00 s to be given a CPU:"), "{text}");
+    assert!(text.contains("2 threads named `burner` also waited 1.00 s for a CPU:"), "{text}");
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn a_recording_without_waits_says_how_to_record_them() {
         let error = render(&super::fixture::ingest(), &options, &Page::PLAIN).unwrap_err();
         let failure = error.downcast_ref::<Failure>().unwrap();
         assert_eq!(failure.status, status::NO_MATCH);
-        assert!(failure.message.starts_with("the recording holds no waits: it was made with -e cpu"));
+        assert!(failure.message.starts_with("the recording has no waits: it was made with -e cpu"));
         assert_eq!(failure.hints, ["to record both:  prof record -e cpu,off -p PID"]);
     }
 }

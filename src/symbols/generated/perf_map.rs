@@ -128,7 +128,7 @@ fn parse_line(line: &[u8]) -> Option<(u64, u64, &[u8])> {
     (size > 0 && !name.is_empty()).then_some((start, end, name))
 }
 
-/// The bytes before the first space, and those behind it.
+/// The bytes before the first space, and those after it.
 fn split_field(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.trim_ascii_start();
     let end = line.iter().position(|byte| byte.is_ascii_whitespace())?;
@@ -259,7 +259,7 @@ fn open_map(
     };
     let facts = file.metadata()?;
     if !facts.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
     if facts.uid() != owner.uid && facts.uid() != 0 {
         let whose = format!("it belongs to user {}, the process to user {}", facts.uid(), owner.uid);

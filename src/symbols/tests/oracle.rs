@@ -381,7 +381,7 @@ fn separate_debug_files_are_found_and_used() {
         let find = |module: &Arc<File>, path: &str| {
             find_debug_file(shop.path(), Path::new(path), module, &Deadline::default())
         };
-        let beside = shop.path().join("usr/bin/prog.debug");
+        let next_to = shop.path().join("usr/bin/prog.debug");
         let addresses = probes(&functions, 3);
         let expected = symbolize(&whole, &addresses);
         let limits = NamingLimits::default();
@@ -396,8 +396,8 @@ fn separate_debug_files_are_found_and_used() {
             by_id = format!("usr/lib/debug/.build-id/{}/{}.debug", &hex[..2], &hex[2..]);
             places.push(&by_id);
         }
-        let bytes = std::fs::read(&beside).unwrap();
-        std::fs::remove_file(&beside).unwrap();
+        let bytes = std::fs::read(&next_to).unwrap();
+        std::fs::remove_file(&next_to).unwrap();
         for place in places {
             assert!(find(&module, "/usr/bin/prog").is_none());
             let place = shop.path().join(place);
@@ -416,9 +416,9 @@ fn separate_debug_files_are_found_and_used() {
             std::fs::remove_file(&place).unwrap();
         }
         // Its own debug information makes any other unnecessary.
-        std::fs::write(&beside, &bytes).unwrap();
+        std::fs::write(&next_to, &bytes).unwrap();
         assert!(find(&Arc::new(File::open(&whole).unwrap()), "/usr/bin/whole").is_none());
-        std::fs::remove_file(&beside).unwrap();
+        std::fs::remove_file(&next_to).unwrap();
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJo
         words.push_str(&format!(", {}", counted(filters as u64, "filter")));
     }
     if each_thread {
-        words.push_str(", each thread for itself");
+        words.push_str(", threads split");
     }
     let range = common.filter.time;
     if !range.is_everything() {

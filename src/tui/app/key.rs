@@ -270,7 +270,7 @@ pub(crate) const TABLE: &[Entry] = &[
     ),
     entry("other", "q", "quit", "quit", ALL, &[(key('q'), Action::Quit), (ctrl('c'), Action::Quit)]),
     entry("other", "Ctrl-Z", "suspend", "", ALL, &[(ctrl('z'), Action::Suspend)]),
-    entry("other", "Ctrl-L", "draw anew", "", ALL, &[(ctrl('l'), Action::Redraw)]),
+    entry("other", "Ctrl-L", "redraw", "", ALL, &[(ctrl('l'), Action::Redraw)]),
 ];
 
 /// The entries that have a meaning now.
@@ -353,9 +353,9 @@ fn meaningless(context: &Context, chord: Chord) -> Action {
         // It says itself what the recording lacks.
         When::Metrics => return Action::NextMetric,
         When::Live | When::Watched if context.live.is_some() => {
-            format!("{what}: not any more, the recording has ended")
+            format!("{what}: the recording has ended")
         }
-        When::Live | When::Watched => format!("{what}: only live, as by prof tui -p PID"),
+        When::Live | When::Watched => format!("{what}: only in a live view (prof tui -p PID)"),
         When::Always => {
             let views: Vec<String> =
                 entry.tabs.iter().map(|tab| format!("{} {}", tab.digit(), tab.name())).collect();

@@ -9,16 +9,16 @@ pub(super) fn words(action: &Action) -> Option<&'static str> {
         Action::Down | Action::PageDown | Action::HalfDown | Action::Last => "nothing is below this",
         Action::Left | Action::Right => "nothing is next to this",
         Action::Enter => "nothing is selected",
-        Action::Back => "there is nothing to go back from: q quits",
-        Action::Whole => "this is all: nothing is zoomed",
+        Action::Back => "nothing to go back to; q quits",
+        Action::Whole => "nothing is zoomed",
         Action::NextMatch | Action::PreviousMatch => "this is the only match",
-        Action::SearchSelected => "this is searched already: n goes to the next",
+        Action::SearchSelected => "this is already the search; n goes to the next",
         Action::KeepMatches
         | Action::Focus
         | Action::Drop
         | Action::CollapseFunction
         | Action::CollapseModule
-        | Action::CollapseRecursion => "this filter is there already: u takes it back",
+        | Action::CollapseRecursion => "this filter is already active; u undoes it",
         Action::RangeStart => "the range begins here already",
         Action::RangeEnd => "the range ends here already",
         Action::Open(_) => "this view is open already",

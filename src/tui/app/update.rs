@@ -66,7 +66,7 @@ impl App {
                 self.context.tell(if self.context.has_mouse {
                     "the mouse works here"
                 } else {
-                    "the mouse is the terminal's: M takes it back"
+                    "the terminal has the mouse; M takes it back"
                 });
             }
             Action::Search => {
@@ -155,9 +155,9 @@ impl App {
     fn split_threads(&mut self) {
         self.context.ask(|query| query.each_thread = !query.each_thread);
         self.context.tell(if self.context.query.each_thread {
-            "each thread for itself: T puts those of one name together"
+            "each thread separately; T merges threads by name"
         } else {
-            "threads of one name together"
+            "threads merged by name"
         });
     }
 
@@ -178,7 +178,7 @@ impl App {
         self.context.tell(if self.context.query.common.inline {
             "inlined functions are shown"
         } else {
-            "inlined functions count for their callers: I shows them"
+            "inlined functions count as their callers; I shows them"
         });
     }
 
@@ -267,9 +267,9 @@ impl App {
         let at = all.iter().position(|metric| *metric == now).unwrap_or(0);
         let Some(next) = all.get((at + 1) % all.len().max(1)).filter(|_| all.len() > 1) else {
             self.context.tell(match all.first() {
-                Some(Metric::OnCpu) => "the recording holds running time only",
-                Some(Metric::OffCpu) => "the recording holds waits only",
-                _ => "the recording holds one metric only",
+                Some(Metric::OnCpu) => "the recording has running time only",
+                Some(Metric::OffCpu) => "the recording has waits only",
+                _ => "the recording has only one metric",
             });
             return;
         };

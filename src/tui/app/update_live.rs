@@ -12,7 +12,7 @@ impl Context {
             let seen = Seen(Arc::clone(&picture.recording));
             self.effects.push(Effect::Live(LiveCommand::Save(seen)));
             let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
-            return self.tell(if is_frozen { "saving what is frozen…" } else { "saving…" });
+            return self.tell(if is_frozen { "saving the frozen picture…" } else { "saving…" });
         }
         if self.live.is_some() && *action == Action::NextWindow {
             return self.next_window();
@@ -28,9 +28,9 @@ impl Context {
             self.effects.push(Effect::Live(LiveCommand::Clear));
             let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
             return self.tell(if is_frozen {
-                "cleared: Space shows what comes from now on"
+                "cleared; Space shows what is recorded from now on"
             } else {
-                "cleared: what comes from now on counts"
+                "cleared; counting from now on"
             });
         }
         if *action == Action::Freeze {
@@ -41,8 +41,8 @@ impl Context {
         let next = if *action == Action::Faster { at.checked_sub(1) } else { Some(at + 1) };
         let Some(refresh) = next.and_then(|next| LiveState::REFRESHES.get(next)).copied() else {
             let seconds = live.refresh.as_secs_f64();
-            let end = if *action == Action::Faster { "more" } else { "less" };
-            return self.tell(format!("a new picture every {seconds:.2} s: not {end} often"));
+            let end = if *action == Action::Faster { "fastest" } else { "slowest" };
+            return self.tell(format!("a new picture every {seconds:.2} s is the {end}"));
         };
         live.refresh = refresh;
         self.effects.push(Effect::Live(LiveCommand::Refresh(refresh)));
@@ -73,7 +73,7 @@ impl Context {
 
     fn next_window(&mut self) {
         if !self.query.common.filter.time.is_everything() {
-            return self.tell("a range of time is chosen: 0 in Time clears it, then w has a meaning");
+            return self.tell("a time range is chosen; clear it with 0 in Time to use w");
         }
         self.ask(|query| query.window = query.window.next());
         self.tell(format!("window: {}", self.query.window.words()));

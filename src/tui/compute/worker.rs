@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pictures that no one has asked for take one part in so many of a CPU, 0.5 %.
+/// Pictures that no one has asked for take one part in this many of a CPU, 0.5 %.
 const PICTURE_REST: u32 = 200;
 
 /// What the worker is asked to do.
@@ -114,8 +114,8 @@ impl Worker {
         let (shared, slot) = (Arc::<WorkerShared>::default(), Slot::default());
         let (inbox, out) = (Arc::clone(&shared), Arc::clone(&slot));
         thread::Builder::new().name("prof-picture".into()).spawn(move || {
-            let told = Told { tell };
-            work(&inbox, &out, &told.tell);
+            let reporter = Reporter { tell };
+            work(&inbox, &out, &reporter.tell);
         })?;
         Ok(Worker { shared, slot })
     }
@@ -157,11 +157,11 @@ impl Drop for Worker {
 }
 
 /// Says that the worker ended, whichever way.
-struct Told<F: Fn(Done)> {
+struct Reporter<F: Fn(Done)> {
     tell: F,
 }
 
-impl<F: Fn(Done)> Drop for Told<F> {
+impl<F: Fn(Done)> Drop for Reporter<F> {
     fn drop(&mut self) {
         (self.tell)(Done::Ended);
     }

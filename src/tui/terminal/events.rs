@@ -70,8 +70,8 @@ fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::
     let fd = device.as_ref().map_or_else(|| stdin.as_fd(), File::as_fd);
     loop {
         if wait_for_input(fd, resized.as_fd())? {
-            let mut told = [0; 64];
-            let _ = resized.read(&mut told)?;
+            let mut drained = [0; 64];
+            let _ = resized.read(&mut drained)?;
         }
         while event::poll(PARTIAL)? {
             if !tell(Outside::Input(event::read()?)) {

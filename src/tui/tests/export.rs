@@ -134,7 +134,7 @@ fn threads_that_are_apart_on_the_screen_are_apart_in_files() {
         assert!(together.contains("worker;") && !together.contains("(tid "), "{together}");
         screen.keys("T");
         let (folded, what) = written(&mut screen, "xf");
-        assert!(what.ends_with("each thread for itself"), "{what}");
+        assert!(what.ends_with("threads split"), "{what}");
         for tid in ["4313", "4314"] {
             assert!(folded.contains(&format!("worker (tid {tid});")), "{folded}");
             let (svg, _) = written(&mut screen, "xs");

@@ -41,14 +41,20 @@ fn trace(screen: &TestScreen) -> String {
 fn keys_of_a_live_recording_work_only_while_it_lives() {
     let mut screen = screen();
     screen.keys(" w+-");
-    assert_eq!(screen.app.context.toast.as_deref(), Some("+ - refresh: only live, as by prof tui -p PID"));
+    assert_eq!(
+        screen.app.context.toast.as_deref(),
+        Some("+ - refresh: only in a live view (prof tui -p PID)")
+    );
     screen.press(KeyCode::Char('s'), KeyModifiers::CONTROL);
     assert!(screen.effects.is_empty() && screen.app.context.live.is_none());
     screen.app.context.live = Some(LiveState::default());
     screen.keys(" w+");
     screen.press(KeyCode::Char('s'), KeyModifiers::CONTROL);
     screen.press(KeyCode::Char('r'), KeyModifiers::CONTROL);
-    assert_eq!(screen.app.context.toast.as_deref(), Some("cleared: Space shows what comes from now on"));
+    assert_eq!(
+        screen.app.context.toast.as_deref(),
+        Some("cleared; Space shows what is recorded from now on")
+    );
     assert!(screen.app.context.live.as_ref().unwrap().is_frozen);
     let half = Duration::from_millis(500);
     let seen = Seen(screen.app.context.picture.as_ref().unwrap().recording.clone());
@@ -61,7 +67,7 @@ fn keys_of_a_live_recording_work_only_while_it_lives() {
     for key in [" ", "+", "-"] {
         screen.keys(key);
         let said = screen.app.context.toast.clone().unwrap();
-        assert!(said.ends_with(": not any more, the recording has ended"), "{said}");
+        assert!(said.ends_with(": the recording has ended"), "{said}");
     }
     assert!(screen.effects.is_empty());
 }
@@ -74,9 +80,9 @@ fn the_refresh_has_two_ends_and_says_so() {
     assert_eq!(screen.app.context.toast.as_deref(), Some("a new picture every 0.25 s"));
     screen.effects.clear();
     screen.keys("+");
-    assert_eq!(screen.app.context.toast.as_deref(), Some("a new picture every 0.25 s: not more often"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("a new picture every 0.25 s is the fastest"));
     screen.keys("-----");
-    assert_eq!(screen.app.context.toast.as_deref(), Some("a new picture every 5.00 s: not less often"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("a new picture every 5.00 s is the slowest"));
 }
 
 #[test]
@@ -89,7 +95,7 @@ fn a_window_means_nothing_next_to_a_chosen_range() {
     let before = screen.app.context.query.clone();
     screen.keys("w");
     assert_eq!(screen.app.context.query, before);
-    assert!(screen.app.context.toast.as_ref().unwrap().contains("0 in Time clears it"));
+    assert!(screen.app.context.toast.as_ref().unwrap().contains("clear it with 0 in Time"));
 }
 
 #[test]
@@ -210,7 +216,7 @@ fn a_key_of_another_view_says_which() {
         );
     }
     screen.keys("1g\u{1b}");
-    assert_eq!(screen.app.context.toast.as_deref(), Some("there is nothing to go back from: q quits"));
+    assert_eq!(screen.app.context.toast.as_deref(), Some("nothing to go back to; q quits"));
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
     let mut session = session(130, Tab::Time);
     assert!(session.text().contains("in steps of 1 s"), "{}", session.text());
     session.press(&[Action::Notes]);
-    assert!(session.text().contains("is kept in steps of 1 s"), "{}", session.text());
+    assert!(session.text().contains("are merged into steps of 1 s"), "{}", session.text());
     // Of the last ten seconds all is known.
     session.press(&[Action::CloseOverlay, Action::NextWindow, Action::NextWindow]);
     assert_eq!(session.app.context.query.window, Window::TenSeconds);

@@ -83,10 +83,10 @@ fn a_file_without_its_samples_is_not_a_program_that_did_not_run() {
     let mut screen = TestScreen::new(cut, 80, 24);
     let text = screen.text(&PLAIN);
     assert!(!text.contains("did not run"), "{text}");
-    assert!(text.contains("what could be read holds no samples: the file is not whole"), "{text}");
+    assert!(text.contains("the readable part has no samples: the file is incomplete"), "{text}");
     assert!(text.contains("(chunk 3 is cut)"), "{text}");
     screen.keys("!");
-    let note = "the file is not whole (chunk 3 is cut): this shows what could be read";
+    let note = "the file is incomplete (chunk 3 is cut): this shows what could be read";
     assert!(screen.text(&PLAIN).contains(note), "{}", screen.text(&PLAIN));
     assert_eq!(screen.recording.warning(&Input::Stdin), Some(note.replace("the file", "standard input")));
     // Not even the events are left.
@@ -231,7 +231,7 @@ fn next_goes_round_all_matches() {
 fn the_metric_changes_only_to_one_that_the_recording_has() {
     let mut running = screen();
     running.act(&Action::NextMetric);
-    assert_eq!(running.app.context.toast.as_deref(), Some("the recording holds running time only"));
+    assert_eq!(running.app.context.toast.as_deref(), Some("the recording has running time only"));
     let mut both = TestScreen::new(waiting(), 80, 24);
     let mut seen = Vec::new();
     for _ in 0..4 {

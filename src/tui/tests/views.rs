@@ -101,11 +101,11 @@ fn without_a_picture_the_screen_says_why_and_keys_are_answered() {
     let text = screen.text(&PLAIN);
     assert!(!text.contains("reading the profile"), "{text}");
     let body: String = text.lines().skip(1).take(20).collect::<Vec<_>>().join("\n");
-    assert!(body.contains("the recording holds no waits") && body.contains("-e cpu,off"), "{text}");
+    assert!(body.contains("the recording has no waits") && body.contains("-e cpu,off"), "{text}");
     // The next key is about something else, and the reason stays.
     screen.keys("i");
     let text = screen.text(&PLAIN);
-    assert!(text.contains("there is no picture yet") && text.contains("holds no waits"), "{text}");
+    assert!(text.contains("there is no picture yet") && text.contains("has no waits"), "{text}");
     screen.keys("?");
     assert!(screen.text(&PLAIN).contains("Help: Flame"), "{}", screen.text(&PLAIN));
     screen.keys("?5");

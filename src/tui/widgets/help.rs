@@ -173,7 +173,7 @@ pub(crate) fn help_lines(context: &Context, columns: usize) -> Vec<String> {
 /// What the mouse does in the open view.
 fn mouse_words(context: &Context) -> Vec<&'static str> {
     if !context.has_mouse {
-        return vec!["the terminal's: M takes it back"];
+        return vec!["the terminal has it: M takes it back"];
     }
     let mut words = vec!["click select", "double click open", "wheel scroll"];
     words.extend(match context.tab {
@@ -183,7 +183,7 @@ fn mouse_words(context: &Context) -> Vec<&'static str> {
         Tab::Callers => None,
     });
     if matches!(context.tab, Tab::Callers | Tab::Time) {
-        words.push("Shift-wheel beside");
+        words.push("Shift-wheel pan");
     }
     words
 }
@@ -192,7 +192,7 @@ fn note_lines(picture: Option<&Picture>, dot: &str, columns: usize) -> Vec<Strin
     let Some(picture) = picture else { return vec!["there is no picture yet".to_owned()] };
     let mut lines = Vec::new();
     if picture.notes.is_empty() {
-        lines.push("nothing is wrong with it".to_owned());
+        lines.push("no problems found".to_owned());
     }
     for note in &picture.notes {
         let note = safe_text::message(note);

@@ -61,8 +61,8 @@ fn with_saved(
             }
             // Too far for `with_ra_at`, which has 16 bits.
             None if offset < i64::from(i16::MIN) => {
-                let beside = offset.checked_sub(RECORD_WORD)?;
-                Some(rule.with_ra_beside(i32::try_from(beside).ok()?))
+                let next_to = offset.checked_sub(RECORD_WORD)?;
+                Some(rule.with_ra_beside(i32::try_from(next_to).ok()?))
             }
             _ => rule.with_ra_at(offset),
         },

@@ -51,8 +51,8 @@ __noinline int shown_segment(const struct prof_file *file, __u64 start, __u64 fr
 	return best;
 }
 
-/* When a file was last written, as in struct prof_file; `told` on a kernel that does not say. */
-static __always_inline __u64 modified_ns(struct inode *inode, __u64 told)
+/* When a file was last written, as in struct prof_file; `known` on a kernel that does not say. */
+static __always_inline __u64 modified_ns(struct inode *inode, __u64 known)
 {
 	struct inode___v6_7 *older = (void *)inode;
 	struct inode___v5 *oldest = (void *)inode;
@@ -66,7 +66,7 @@ static __always_inline __u64 modified_ns(struct inode *inode, __u64 told)
 	if (bpf_core_field_exists(oldest->i_mtime))
 		return (__u64)BPF_CORE_READ(oldest, i_mtime.tv_sec) * 1000000000ULL +
 		       BPF_CORE_READ(oldest, i_mtime.tv_nsec);
-	return told;
+	return known;
 }
 
 /* Whether a file still holds what user space read from it: one that is rewritten in place keeps its

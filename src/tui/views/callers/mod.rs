@@ -290,11 +290,11 @@ fn enter(view: &mut CallersState, context: &mut Context, picture: &Picture, pivo
     let side = view.side;
     let label = picture.labels.get(tree(pivot, side).node(id).label);
     if view.is_middle() {
-        context.tell("this is in the middle already: select a caller or a callee");
+        context.tell("this is already in the middle; select a caller or a callee");
     } else if hides_what_follows(pivot, side, id, &shown(view, picture, pivot, area)) {
         view.zooms.push((side, view.selected.clone()));
     } else if matches!(label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
-        context.tell("this is no function");
+        context.tell("this is not a function");
     } else {
         view.set_pivot(context, label.key());
     }

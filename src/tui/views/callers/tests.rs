@@ -110,7 +110,7 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
     session.press(&[Action::Whole]);
     assert!(session.app.callers.zooms.is_empty());
     session.press(&[Action::Whole]);
-    assert_eq!(session.app.context.toast.as_deref(), Some("this is all: nothing is zoomed"));
+    assert_eq!(session.app.context.toast.as_deref(), Some("nothing is zoomed"));
     // In an opened box Enter on a function puts that into the middle, as everywhere.
     session.press(&[Action::Enter, Action::Right, Action::Enter, Action::Right, Action::Enter]);
     assert_eq!(session.app.context.query.pivot.as_ref().unwrap().name(), name);

@@ -120,7 +120,7 @@ fn what_is_longer_than_a_small_screen_can_be_moved() {
         screen.keys("j");
         seen.push_str(&screen.text(&PLAIN));
     }
-    for word in ["collapse", "recursion", "free the mouse", "draw anew"] {
+    for word in ["collapse", "recursion", "free the mouse", "redraw"] {
         assert!(seen.contains(word), "{word} in {seen}");
     }
     screen.keys("x!");
@@ -145,7 +145,7 @@ fn what_is_asked_and_told_is_whole_at_40_columns() {
     assert_snapshot!("bad_search_at_40x10", screen.text(&PLAIN));
     screen.keys("\x1bw");
     let text = screen.text(&PLAIN);
-    assert!(text.contains(" w window: only live, as by prof tui -p\n PID\n"), "{text}");
+    assert!(text.contains(" w window: only in a live view (prof tui\n -p PID)\n"), "{text}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_screen_that_is_too_small_says_what_it_needs() {
     }
 }
 
-/// Names as wide as a stranger likes, in characters that terminals obey.
+/// Names as wide as a stranger likes, in characters that terminals interpret.
 #[test]
 fn hostile_names_stay_in_their_boxes() {
     let mut build = Build::new();

@@ -281,7 +281,7 @@ fn only_this(view: &mut ThreadsState, context: &mut Context, picture: &Picture) 
             options.threads.push(filter);
         }
     });
-    context.tell(format!("only {name}: u takes that back"));
+    context.tell(format!("only {name}; u undoes that"));
 }
 
 fn thread_text(row: &ThreadRow, times: &str) -> String {

@@ -67,7 +67,7 @@ pub(crate) fn follow(view: &mut TimeState, context: &mut Context, picture: &Pict
             view.sample = self::selected(view, samples_at).map(|sample| key(samples_at, sample));
             if view.panel == Panel::Stack {
                 view.panel = Panel::Samples;
-                context.tell("that sample is added up with others, or not among them any more");
+                context.tell("that sample was merged with others, or dropped");
             }
         }
     }
@@ -185,7 +185,7 @@ fn pivot(view: &mut TimeState, context: &mut Context, samples_at: &SamplesAt) {
     let steps = steps(view, samples_at);
     let Some(step) = steps.get(view.stack.cursor(steps.len())) else { return };
     if matches!(step.label.kind, LabelKind::Wait(_) | LabelKind::Cut | LabelKind::Nothing) {
-        context.tell("this is no function");
+        context.tell("this is not a function");
         return;
     }
     context.callers_of = Some(step.label.key());
@@ -268,7 +268,7 @@ fn title_of(context: &Context, picture: &Picture, samples_at: &SamplesAt, column
     let mut parts = vec![(0, of), (1, when)];
     let known = samples_at.left_out.saturating_add(samples_at.samples.len() as u64);
     if known < samples_at.total.count() {
-        parts.push((2, format!("{} known one by one", count(known))));
+        parts.push((2, format!("{} known individually", count(known))));
     }
     if samples_at.left_out > 0 {
         parts.push((3, format!("the largest {} of them", count(samples_at.samples.len() as u64))));

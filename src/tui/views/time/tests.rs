@@ -261,7 +261,7 @@ fn escape_does_not_bring_a_cleared_range_back() {
         assert!(session.app.context.query.common.filter.time.is_everything());
         session.press(&[Action::Back]);
         assert!(session.app.context.query.common.filter.time.is_everything(), "{clear:?}");
-        assert_eq!(session.app.context.toast.as_deref(), Some("there is nothing to go back from: q quits"));
+        assert_eq!(session.app.context.toast.as_deref(), Some("nothing to go back to; q quits"));
     }
     // What was filtered before the range is the next step back, and u brings the range back.
     let mut session = Session::new(waiting(), None, Tab::Flame);
@@ -322,7 +322,7 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
     session.recording = Arc::new(build.finish());
     session.picture();
     assert_eq!(session.app.time.panel, Panel::Samples);
-    assert!(session.text().contains("not among them any more"), "{}", session.text());
+    assert!(session.text().contains("was merged with others, or dropped"), "{}", session.text());
 }
 
 #[test]
