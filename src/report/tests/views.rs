@@ -364,10 +364,7 @@ fn a_recording_without_an_end_lacks_names_that_symbolize_adds() {
     let task = build.task(1, 1, "t", "t");
     build.add(task, 200, &["/x:+0x10", "/x:+0x20"]);
     let text = render(&build.cut_off(Integrity::default()), &ReportOptions::default(), &Page::PLAIN).unwrap();
-    assert!(
-        text.contains("of frames have no name: the recording was cut short or"),
-        "{text}"
-    );
+    assert!(text.contains("of frames have no name: the recording was cut short or"), "{text}");
     assert!(text.contains("prof symbolize") && !text.contains("debug symbols"), "{text}");
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
