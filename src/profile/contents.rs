@@ -1,5 +1,7 @@
 //! What a profile holds.
 
+use super::code::function_code::FunctionCode;
+use super::code::source_text::SourceText;
 use super::event::{Event, EventId, EventInfo};
 use super::kernel_addresses::AddressSettings;
 use super::kind::EventKind;
@@ -26,6 +28,10 @@ pub struct Profile {
     pub thread_times: Vec<ThreadTime>,
     /// Names of frames, filled in when the recording ends.
     pub symbols: Symbols,
+    /// Code of the functions that were sampled most, filled in when the recording ends.
+    pub(crate) code: Vec<FunctionCode>,
+    /// Lines of their sources, if they were asked for.
+    pub(crate) sources: Vec<SourceText>,
     /// Everything lost, cut, guessed or unnamed, by name (see [`counter`]). Values only grow.
     pub counters: BTreeMap<String, u64>,
     /// Facts known when the recording has ended; `None` in a file whose recorder was killed.
@@ -99,6 +105,10 @@ pub mod counter {
     pub(crate) const FILES_REFUSED: &str = "files_refused";
     /// Files with the names of generated code that were there and were not read, such as those of another user.
     pub(crate) const PERF_MAPS_REFUSED: &str = "perf_maps_refused";
+    /// Functions that were sampled and whose code is not in the file, since it would grow too much.
+    pub(crate) const CODE_LEFT_OUT: &str = "code_left_out";
+    /// Source files that were to be kept in the file and could not be.
+    pub(crate) const SOURCES_LEFT_OUT: &str = "sources_left_out";
 }
 
 /// Facts about the recording that are known when it starts.
@@ -238,6 +248,8 @@ impl Profile {
         self.events.iter_mut().for_each(Event::clear);
         self.thread_times.clear();
         self.symbols = Symbols::default();
+        self.code.clear();
+        self.sources.clear();
         for module in old.modules() {
             let path = self.tables.intern_string(old.string(module.path));
             self.tables.intern_module(Module { path, ..module.clone() });

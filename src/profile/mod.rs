@@ -6,6 +6,7 @@
 //!
 //! Knows nothing of how samples are taken, unwound, named or drawn.
 
+pub(crate) mod code;
 mod contents;
 mod event;
 mod file;

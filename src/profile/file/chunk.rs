@@ -25,12 +25,13 @@ pub(super) enum ChunkKind {
     Samples = 10,
     Counters = 11,
     End = 12,
-    // 13 is kept for the code bytes of sampled functions.
+    Code = 13,
     ThreadTimes = 14,
+    Sources = 15,
 }
 
 impl ChunkKind {
-    const ALL: [ChunkKind; 13] = [
+    const ALL: [ChunkKind; 15] = [
         ChunkKind::Meta,
         ChunkKind::Strings,
         ChunkKind::Modules,
@@ -43,7 +44,9 @@ impl ChunkKind {
         ChunkKind::Samples,
         ChunkKind::Counters,
         ChunkKind::End,
+        ChunkKind::Code,
         ChunkKind::ThreadTimes,
+        ChunkKind::Sources,
     ];
 
     /// The kind of a stored number, if this version knows it.
@@ -66,7 +69,9 @@ impl ChunkKind {
             ChunkKind::Samples => "samples",
             ChunkKind::Counters => "counters",
             ChunkKind::End => "end",
+            ChunkKind::Code => "code",
             ChunkKind::ThreadTimes => "thread times",
+            ChunkKind::Sources => "source lines",
         }
     }
 }
@@ -253,7 +258,7 @@ mod tests {
 
     #[test]
     fn an_unknown_kind_or_flag_is_passed_over() {
-        for (kind, flags) in [(13, 0), (200, FLAG_ZSTD), (ChunkKind::Meta as u8, 2)] {
+        for (kind, flags) in [(99, 0), (200, FLAG_ZSTD), (ChunkKind::Meta as u8, 2)] {
             let bytes = frame(kind, flags, 0, 999, b"whatever");
             assert_eq!(Unpacker::new(bytes.as_slice()).unwrap().next(), Next::Unknown { size: 24 });
         }
@@ -286,9 +291,7 @@ mod tests {
 
     #[test]
     fn numbers_of_kinds_are_as_documented() {
-        // 13 is kept for something else.
-        let numbers = (1..=12).chain([14]);
-        assert!(ChunkKind::ALL.into_iter().map(|kind| kind as u8).eq(numbers));
+        assert!(ChunkKind::ALL.into_iter().map(|kind| kind as u8).eq(1..=15));
         for kind in ChunkKind::ALL {
             assert_eq!(ChunkKind::from_code(kind as u8), Some(kind));
         }

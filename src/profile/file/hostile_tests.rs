@@ -291,7 +291,7 @@ fn what_a_later_version_adds_is_passed_over_and_counted() {
     let mut later = sample().encode_to_vec();
     later.extend([0xf8, 0x01, 7]); // field 31 = 7
     let file = File::with_one_row_each()
-        .with_payload(13, 0, b"code bytes")
+        .with_payload(99, 0, b"of later")
         .with_payload(99, FLAG_ZSTD, b"anything")
         .with_payload(ChunkKind::Samples as u8, 0, &later)
         .with(ChunkKind::End, &schema::End::default());

@@ -10,6 +10,7 @@
 
 pub(crate) mod bounds;
 mod chunk;
+mod code_rows;
 mod coding;
 pub(crate) mod error;
 pub(crate) mod glance;

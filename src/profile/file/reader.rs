@@ -3,9 +3,11 @@
 
 use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
 use super::chunk::{ChunkKind, Next, Unpacker};
+use super::code_rows::{self, RowCounts};
 use super::coding::{AddressCoder, CodedColumn, NoveltyCoder, PlaceCoder};
 use super::error::{Integrity, ReadError};
 use super::{header, schema, wire};
+use crate::profile::code::source_text::SourceText;
 use crate::profile::contents::Profile;
 use crate::profile::event::{Columns, EventInfo};
 use crate::profile::kind::{EventKind, Unit};
@@ -110,6 +112,12 @@ pub(super) fn read_with(input: impl Read, rest: Rest) -> Result<(Profile, Integr
 /// Why a chunk cannot be used, in words.
 #[derive(Debug)]
 struct Damage(String);
+
+impl From<String> for Damage {
+    fn from(reason: String) -> Self {
+        Damage(reason)
+    }
+}
 
 /// Shorthand for the checks below.
 fn check(is_sound: bool, reason: impl FnOnce() -> String) -> Result<(), Damage> {
@@ -231,6 +239,8 @@ impl Decoder {
             ChunkKind::Functions => self.functions(&decode(payload)?)?,
             ChunkKind::Symbols => self.symbols(&decode(payload)?)?,
             ChunkKind::Samples => self.samples(&decode(payload)?)?,
+            ChunkKind::Code => self.code(decode(payload)?)?,
+            ChunkKind::Sources => self.sources(decode(payload)?)?,
             ChunkKind::ThreadTimes => self.thread_times(decode(payload)?)?,
             ChunkKind::Counters => self.counters(decode(payload)?)?,
             ChunkKind::End => self.profile.end = Some(decode::<schema::End>(payload)?.into()),
@@ -518,6 +528,28 @@ impl Decoder {
                 has_ended: row.has_ended,
                 short_waits,
             });
+        }
+        Ok(())
+    }
+
+    fn code(&mut self, chunk: schema::CodeRows) -> Result<(), Damage> {
+        let counts = RowCounts {
+            modules: self.profile.tables.modules().len(),
+            functions: self.profile.symbols.functions().len(),
+        };
+        for row in chunk.rows {
+            self.memory.spend(code_rows::memory_bytes(&row), 1)?;
+            let code = code_rows::decode(row, counts, |id| self.text(id))?;
+            self.profile.code.push(code);
+        }
+        Ok(())
+    }
+
+    fn sources(&mut self, chunk: schema::Sources) -> Result<(), Damage> {
+        for row in chunk.rows {
+            self.memory.spend(size_of::<SourceText>() + row.text.len(), 1)?;
+            let file = self.text(row.file)?;
+            self.profile.sources.push(SourceText { file, first_line: row.first_line, text: row.text });
         }
         Ok(())
     }

@@ -318,6 +318,66 @@ pub(super) struct KnownFields {
     pub(super) row: Option<(u32, u32)>,
 }
 
+/// Code bytes of functions.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CodeRows {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) rows: Vec<CodeRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CodeRow {
+    #[prost(uint32, tag = "1")]
+    pub(super) module: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) function: u32,
+    #[prost(uint64, tag = "3")]
+    pub(super) start: u64,
+    #[prost(uint64, tag = "4")]
+    pub(super) size: u64,
+    #[prost(uint64, tag = "5")]
+    pub(super) skipped: u64,
+    #[prost(bytes = "vec", tag = "6")]
+    pub(super) bytes: Vec<u8>,
+    #[prost(uint32, repeated, packed = "true", tag = "7")]
+    pub(super) run_length: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "8")]
+    pub(super) run_call: Vec<u32>,
+    #[prost(sint32, repeated, packed = "true", tag = "9")]
+    pub(super) run_file: Vec<i32>,
+    #[prost(sint32, repeated, packed = "true", tag = "10")]
+    pub(super) run_line: Vec<i32>,
+    #[prost(uint32, repeated, packed = "true", tag = "11")]
+    pub(super) call_function: Vec<u32>,
+    #[prost(uint32, repeated, packed = "true", tag = "12")]
+    pub(super) call_parent: Vec<u32>,
+    #[prost(sint32, repeated, packed = "true", tag = "13")]
+    pub(super) call_file: Vec<i32>,
+    #[prost(sint32, repeated, packed = "true", tag = "14")]
+    pub(super) call_line: Vec<i32>,
+    #[prost(sint64, repeated, packed = "true", tag = "15")]
+    pub(super) target_address: Vec<i64>,
+    #[prost(uint32, repeated, packed = "true", tag = "16")]
+    pub(super) target_function: Vec<u32>,
+}
+
+/// Lines of source files.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Sources {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) rows: Vec<SourceRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SourceRow {
+    #[prost(uint32, tag = "1")]
+    pub(super) file: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) first_line: u32,
+    #[prost(string, tag = "3")]
+    pub(super) text: String,
+}
+
 /// The fields that this version knows of a chunk.
 pub(super) fn known_fields(kind: ChunkKind) -> KnownFields {
     let (highest, row) = match kind {
@@ -334,6 +394,8 @@ pub(super) fn known_fields(kind: ChunkKind) -> KnownFields {
         ChunkKind::ThreadTimes => (1, Some((1, 11))),
         ChunkKind::Counters => (1, Some((1, 2))),
         ChunkKind::End => (11, None),
+        ChunkKind::Code => (1, Some((1, 16))),
+        ChunkKind::Sources => (1, Some((1, 3))),
     };
     KnownFields { highest, row }
 }

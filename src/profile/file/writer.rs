@@ -2,6 +2,7 @@
 
 use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
 use super::chunk::{ChunkKind, MAX_SIZE, Packer};
+use super::code_rows::{self, BYTES_PER_CHUNK};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::error::WriteError;
 use super::{header, schema};
@@ -41,6 +42,8 @@ pub struct Writer<W: Write> {
     named_frames: usize,
     symbols: SymbolCoders,
     events: Vec<WrittenEvent>,
+    code: usize,
+    sources: usize,
     thread_times: usize,
     counters: BTreeMap<String, u64>,
     end: Option<End>,
@@ -118,6 +121,8 @@ impl<W: Write> Writer<W> {
             named_frames: 0,
             symbols: SymbolCoders::default(),
             events: Vec::new(),
+            code: 0,
+            sources: 0,
             thread_times: 0,
             counters: BTreeMap::new(),
             end: None,
@@ -147,6 +152,8 @@ impl<W: Write> Writer<W> {
         self.write_stacks(profile)?;
         self.write_functions(profile)?;
         self.write_symbols(&profile.symbols)?;
+        self.write_code(profile)?;
+        self.write_sources(profile)?;
         self.write_events(profile)?;
         for (index, event) in profile.events.iter_mut().enumerate() {
             self.write_samples(EventId(index as u32), event)?;
@@ -171,6 +178,7 @@ impl<W: Write> Writer<W> {
         self.depths = Vec::new();
         self.symbols.places.forget_before(FunctionId(self.functions.id(0)));
         self.named_frames = 0;
+        (self.code, self.sources) = (0, 0);
         self.thread_times = 0;
         self.events.iter_mut().for_each(|event| event.samples = 0);
     }
@@ -389,6 +397,38 @@ impl<W: Write> Writer<W> {
             let (chunk, taken) = self.symbols.chunk(rows, ids);
             self.out.chunk(ChunkKind::Symbols, &chunk)?;
             rows = &rows[taken..];
+        }
+        Ok(())
+    }
+
+    fn write_code(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = profile.code.get(self.code..).filter(|new| !new.is_empty()) {
+            let (mut chunk, mut bytes) = (schema::CodeRows::default(), 0);
+            for code in new.iter().take(MAX_ROWS) {
+                bytes += code.bytes.len();
+                if bytes > BYTES_PER_CHUNK && !chunk.rows.is_empty() {
+                    break;
+                }
+                chunk.rows.push(code_rows::encode(code, |id| self.string(id), |id| self.functions.id(id.0)));
+            }
+            self.out.chunk(ChunkKind::Code, &chunk)?;
+            self.code += chunk.rows.len();
+        }
+        Ok(())
+    }
+
+    fn write_sources(&mut self, profile: &Profile) -> Result<(), WriteError> {
+        while let Some(new) = profile.sources.get(self.sources..).filter(|new| !new.is_empty()) {
+            let (mut chunk, mut bytes) = (schema::Sources::default(), 0);
+            for source in new.iter().take(MAX_ROWS) {
+                bytes += source.text.len();
+                if bytes > BYTES_PER_CHUNK && !chunk.rows.is_empty() {
+                    break;
+                }
+                chunk.rows.push(code_rows::encode_source(source, |id| self.string(id)));
+            }
+            self.out.chunk(ChunkKind::Sources, &chunk)?;
+            self.sources += chunk.rows.len();
         }
         Ok(())
     }

@@ -64,6 +64,8 @@ pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
         events,
         thread_times,
         symbols,
+        code: Vec::new(),
+        sources: Vec::new(),
         counters: profile.counters.clone(),
         end: profile.end.clone(),
     };
