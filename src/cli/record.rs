@@ -39,6 +39,9 @@ pub(super) struct RecordArgs {
     /// Replace the file of -o if it exists
     #[arg(short, long, help_heading = "Output")]
     force: bool,
+    /// Keep the source lines of the code that was sampled most in the file, for prof annotate on another machine
+    #[arg(long, help_heading = "Output")]
+    embed_source: bool,
     /// Print nothing but errors
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     quiet: bool,
@@ -69,6 +72,7 @@ impl RecordArgs {
             output,
             quiet: self.quiet,
             verbose: self.verbose,
+            embed_source: self.embed_source,
             stray_options,
             ..self.sampler.into_options(target, timer, &self.span)?
         })

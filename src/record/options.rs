@@ -156,6 +156,8 @@ pub struct RecordOptions {
     /// Where a copy of every sample's registers and stack goes, for a second walk by another unwinder.
     #[cfg(feature = "testing")]
     pub stack_copies: Option<PathBuf>,
+    /// Keep the source lines of the code that is kept, too.
+    pub embed_source: bool,
     /// Options of `prof record` that were typed after the command, which gets them.
     pub stray_options: Vec<String>,
 }
@@ -178,6 +180,7 @@ impl Default for RecordOptions {
             table_budget_bytes: 256 << 20,
             #[cfg(feature = "testing")]
             stack_copies: None,
+            embed_source: false,
             stray_options: Vec::new(),
         }
     }

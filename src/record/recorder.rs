@@ -372,7 +372,10 @@ impl FileRecording<'_, '_> {
             bar.set_position(done as u64);
         });
         bar.finish_and_clear();
-        named
+        named?;
+        let (bytes, with_sources) = (writer.bytes_written(), self.options.embed_source);
+        self.naming.save_code(&mut self.session.collector, bytes, with_sources, is_asked);
+        Ok(())
     }
 
     fn progress_bar(&self) -> indicatif::ProgressBar {

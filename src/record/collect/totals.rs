@@ -1,6 +1,7 @@
 //! Sums of what was collected, kept since the samples themselves go to the file.
 
 use crate::profile::{EventId, Frame, FrameId, Outcome, StackId};
+use crate::record::names::code_weights::CodeWeights;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Sums for the end of the recording, kept since the samples themselves go to the file.
@@ -18,6 +19,10 @@ pub(crate) struct CollectedTotals {
     pub(crate) former_leaves: FxHashMap<String, u64>,
     /// Samples by stack.
     pub(crate) stacks: FxHashMap<StackId, u64>,
+    /// Waits by stack.
+    pub(crate) wait_stacks: FxHashMap<StackId, u64>,
+    /// How often addresses were sampled whose rows were forgotten.
+    pub(crate) former_code: CodeWeights,
     /// Frames of all samples whose stacks were forgotten: those with a name, and all.
     pub(crate) former_frames: (u64, u64),
     /// Frames that were forgotten before they had a name: weight as leaves, ns, and how often they were in a sample.

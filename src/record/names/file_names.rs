@@ -7,6 +7,7 @@ use crate::record::modules::ModuleFile;
 use crate::symbols::{ModuleNames, NamingLimits, ResolvedLocation, find_debug_file};
 use crate::unwind::{self, CfiSections, ElfImage, GoTable};
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,11 +66,7 @@ impl FileNames {
         frames.sort_unstable();
         let mut addresses: Vec<u64> = frames.iter().map(|(address, _)| *address).collect();
         addresses.dedup();
-        let mut locations = self.names.resolve(&addresses, deadline);
-        if !deadline.is_stopped() {
-            self.name_go(file, &addresses, &mut locations);
-            self.place_unnamed(file, &addresses, &mut locations, deadline);
-        }
+        let locations = self.locations(file, &addresses, deadline);
         if !file.is_unchanged(&unwind::Limits::default()) {
             return Err(REWRITTEN.to_owned());
         }
@@ -82,6 +79,50 @@ impl FileNames {
                 Some((*frame, (*locations).clone()))
             })
             .collect())
+    }
+
+    /// The functions at each of the addresses, the innermost first; none where there is no name and no start of a function.
+    pub(super) fn locations(
+        &mut self,
+        file: &ModuleFile,
+        addresses: &[u64],
+        deadline: &Deadline,
+    ) -> Vec<Vec<ResolvedLocation>> {
+        let mut locations = self.names.resolve(addresses, deadline);
+        if !deadline.is_stopped() {
+            self.name_go(file, addresses, &mut locations);
+            self.place_unnamed(file, addresses, &mut locations, deadline);
+        }
+        locations
+    }
+
+    /// From where to where the function around `address` reaches, by its symbol, Go's table, or unwind entries.
+    pub(super) fn function_around(
+        &mut self,
+        file: &ModuleFile,
+        address: u64,
+        deadline: &Deadline,
+    ) -> Option<Range<u64>> {
+        if let Some(range) = self.names.function_range(address) {
+            return Some(range);
+        }
+        let elf = file.elf.as_ref()?;
+        // Stubs are many functions with one unwind entry.
+        let is_stub = [&b".plt"[..], b".plt.sec", b".plt.got"].iter().any(|name| {
+            elf.section(name).is_some_and(|section| {
+                address.checked_sub(section.address).is_some_and(|offset| offset < section.size)
+            })
+        });
+        if is_stub {
+            return None;
+        }
+        if elf.is_go()
+            && let Some((table, _)) = self.go.get_or_insert_with(|| load_go(elf))
+            && let Some(function) = table.function_around(address)
+        {
+            return Some(function.start..function.end);
+        }
+        self.starts.get_or_insert_with(|| FunctionStarts::load(elf, deadline)).as_ref()?.range_around(address)
     }
 
     /// What could not be read the last time.
@@ -162,8 +203,12 @@ impl FunctionStarts {
 
     /// The start of the function around an address.
     fn around(&self, address: u64) -> Option<u64> {
+        self.range_around(address).map(|range| range.start)
+    }
+
+    fn range_around(&self, address: u64) -> Option<Range<u64>> {
         let after = self.ranges.partition_point(|(start, _)| *start <= address);
         let (start, end) = *self.ranges.get(after.checked_sub(1)?)?;
-        (address < end).then_some(start)
+        (address < end).then_some(start..end)
     }
 }

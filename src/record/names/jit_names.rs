@@ -23,7 +23,7 @@ const MOST_FRAMES: usize = 200_000;
 const SHOWN_AFTER_NS: u64 = 500_000_000;
 
 /// What a frame is called after a dump.
-fn location(name: &JitName<'_>) -> ResolvedLocation {
+pub(super) fn location(name: &JitName<'_>) -> ResolvedLocation {
     let raw_name = name.name.to_owned();
     let readable = demangle(&raw_name).into_owned();
     ResolvedLocation {

@@ -343,6 +343,15 @@ impl Names {
         named
     }
 
+    /// The file `id` with what was read of it, where its names were looked up; they are no more after that.
+    pub(super) fn take_file(&mut self, id: FileId) -> Option<(Box<ModuleFile>, Option<Box<FileNames>>)> {
+        let queue = self.queues.get_mut(&Origin::File(id))?;
+        match queue.source.take() {
+            Some(LookupSource::File(file)) => Some((file, queue.kept.take().map(|(names, _)| names))),
+            _ => None,
+        }
+    }
+
     /// Gives frames new numbers; those without one are forgotten.
     pub(crate) fn renumber(&mut self, number: impl Fn(FrameId) -> Option<FrameId>) {
         for queue in self.queues.values_mut() {

@@ -1,11 +1,16 @@
 //! Names of frames: from symbols, debug information, maps and dumps of generated code, on threads of their own and within
 //! the budget. What is found goes to the file or to the live view; nothing here decides what is recorded.
 
+pub(crate) mod code;
+pub(crate) mod code_weights;
 pub(crate) mod complete;
 pub(crate) mod dump_of;
 pub(crate) mod dumps;
 pub(crate) mod file_names;
+pub(crate) mod found_code;
 pub(crate) mod jit_names;
 pub(crate) mod lookup;
 pub(crate) mod naming;
+pub(crate) mod save_code;
+pub(crate) mod sources;
 pub(crate) mod symbolize;

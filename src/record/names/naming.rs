@@ -2,6 +2,8 @@
 //! and its end has little left to do.
 
 use super::lookup::{Answer, Names, Urgency};
+use super::save_code;
+use super::sources;
 use super::symbolize::{self, Named, UserFrames, kernel_location};
 use crate::profile::{FrameId, FrameSpace, Location, Profile, WriteError, Writer};
 use crate::record::collect::collector::Collector;
@@ -129,6 +131,24 @@ impl Naming {
             break;
         }
         Ok(())
+    }
+
+    /// Adds the code of what was sampled most to the profile, and with `with_sources` the lines of its source files. `file_bytes`
+    /// is how large the file is so far. To be called once all names are there.
+    pub(crate) fn save_code(
+        &mut self,
+        collector: &mut Collector,
+        file_bytes: u64,
+        with_sources: bool,
+        is_asked: impl Fn() -> bool,
+    ) {
+        if self.cut_short.is_some() {
+            return;
+        }
+        save_code::save(collector, &mut self.names, file_bytes, &is_asked);
+        if with_sources {
+            sources::keep(&mut collector.profile);
+        }
     }
 
     fn take_answers<W: Write>(

@@ -417,6 +417,8 @@ impl CollectedTotals {
 
     /// The rows of `profile` are about to be forgotten.
     pub(crate) fn forget_rows(&mut self, profile: &Profile) {
+        let waits = std::mem::take(&mut self.wait_stacks);
+        self.former_code.add(&profile.tables, &self.stacks, &waits);
         let mut leaves = std::mem::take(&mut self.leaves);
         for (frame, samples) in samples_by_frame(profile, self) {
             self.former_frames.1 += samples;

@@ -176,6 +176,9 @@ impl Collector {
                 return;
             }
             self.totals.add(event, weight);
+            if let Some(stack) = stack {
+                *self.totals.wait_stacks.entry(stack).or_default() += 1;
+            }
             let duration_ns = to_ns.saturating_sub(from_ns);
             self.profile.events[event.index()].push(Sample {
                 time_ns: from_ns.saturating_sub(start_ns),

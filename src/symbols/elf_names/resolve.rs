@@ -15,6 +15,7 @@ use crate::symbols::sections::dwarf::has_debug_info;
 use crate::symbols::work::Work;
 use rustc_hash::FxHashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// One function at an address.
@@ -147,6 +148,11 @@ impl ModuleNames {
             locations.insert(address, merge(std::mem::take(frames), symbol, &mut demangled));
         }
         addresses.iter().map(|address| locations.get(address).cloned().unwrap_or_default()).collect()
+    }
+
+    /// From where to where the symbol around `address` reaches; `None` where there is none.
+    pub(crate) fn function_range(&self, address: u64) -> Option<Range<u64>> {
+        self.symbols.function_at(address, &mut Chosen::default()).map(|(_, range)| range)
     }
 
     fn frames(&mut self, sorted: &[u64]) -> DwarfFrames {

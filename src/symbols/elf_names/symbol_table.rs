@@ -233,6 +233,11 @@ impl SymbolTable {
 
     /// The name of the code at `address`.
     pub(crate) fn lookup(&self, address: u64, chosen: &mut Chosen) -> Option<String> {
+        self.function_at(address, chosen).map(|(name, _)| name)
+    }
+
+    /// The name of the code at `address`, and from where to where it reaches.
+    pub(crate) fn function_at(&self, address: u64, chosen: &mut Chosen) -> Option<(String, Range<u64>)> {
         let last = self.entries.partition_point(|entry| entry.start <= address).checked_sub(1)?;
         let mut at = last;
         for _ in 0..MAX_NESTING {
@@ -240,7 +245,7 @@ impl SymbolTable {
             if address < entry.end
                 && let Some(name) = self.best_of(at, |other| address < other.end, chosen)
             {
-                return Some(name);
+                return Some((name, entry.start..entry.end));
             }
             if entry.parent == NO_PARENT {
                 break;
@@ -249,11 +254,13 @@ impl SymbolTable {
         }
         // Hand-written code: a symbol without size is the last before the address.
         let start = self.entries[last].start;
-        (address < self.section_end(start)?).then_some(())?;
+        let section_end = self.section_end(start).filter(|&end| address < end)?;
         let first = self.entries[..last].partition_point(|entry| entry.start < start);
         let sized = self.entries[first..=last].partition_point(|entry| entry.end == entry.start);
         let unsized_last = (first + sized).checked_sub(1).filter(|index| *index >= first)?;
-        self.best_of(unsized_last, |entry| entry.end == start, chosen)
+        let name = self.best_of(unsized_last, |entry| entry.end == start, chosen)?;
+        let next = self.entries.get(last + 1).map_or(section_end, |next| next.start.min(section_end));
+        Some((name, start..next))
     }
 
     /// The best name of those entries that begin where entry `last` does and count; `last` is the last of them.

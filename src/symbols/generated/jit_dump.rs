@@ -62,6 +62,8 @@ struct DumpedCode {
     until_ns: u64,
     name: Text,
     lines: (u32, u32),
+    /// Where its bytes are in the file; 0 for what was cut.
+    bytes_at: u64,
     /// 0 if no other code was at any of its addresses before, else a number that no other code has.
     reuse: u32,
 }
@@ -266,12 +268,17 @@ impl JitDump {
         let bytes = self.bytes(body, LOAD_BYTES + name_bytes, size)?;
         let (start, code_size) = (u64_at(bytes, 16), u64_at(bytes, 24));
         let name = &bytes[LOAD_BYTES as usize..];
-        let name = name.iter().position(|&byte| byte == 0).map_or(name, |end| &name[..end]).to_vec();
+        let name_end = name.iter().position(|&byte| byte == 0);
+        let name = name_end.map_or(name, |end| &name[..end]).to_vec();
+        // The code stands behind the name and its zero.
+        let code_at = LOAD_BYTES + name.len() as u64 + 1;
+        let is_whole = name_end.is_some() && code_at.checked_add(code_size).is_some_and(|end| end <= length);
+        let bytes_at = if is_whole { body + code_at } else { 0 };
         let end = start.checked_add(code_size).filter(|&end| end > start)?;
         let name = self.add_text(&name, limits)?;
         let lines = lines.filter(|(address, _)| *address == start).map_or((0, 0), |(_, lines)| lines);
         self.add(
-            DumpedCode { start, end, since_ns: time_ns, until_ns: u64::MAX, name, lines, reuse: 0 },
+            DumpedCode { start, end, since_ns: time_ns, until_ns: u64::MAX, name, lines, bytes_at, reuse: 0 },
             limits,
         )
     }
@@ -436,6 +443,11 @@ impl JitDump {
     /// or was not one.
     pub(crate) fn lookup(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<JitName<'_>> {
         let code = self.find(address, first_ns, last_ns)?;
+        self.name_in(code, address)
+    }
+
+    /// What `code` is called at an address in it.
+    fn name_in(&self, code: &DumpedCode, address: u64) -> Option<JitName<'_>> {
         let text = |(at, len): Text| self.text.get(at as usize..(at + len) as usize);
         let lines = self.lines.get(code.lines.0 as usize..code.lines.1 as usize).unwrap_or(&[]);
         let after = lines.partition_point(|line| u64::from(line.offset) <= address - code.start);
@@ -445,10 +457,48 @@ impl JitDump {
         Some(JitName { name, file, line: file.and(line).map_or(0, |line| line.line), reuse: code.reuse })
     }
 
+    /// The code around an address: that with this number of reuse, 0 for the first that was there. At most `most` bytes of it.
+    pub(crate) fn code_at(&self, address: u64, reuse: u32, most: u64) -> Option<DumpedBytes<'_>> {
+        let number = match reuse.checked_sub(1) {
+            Some(number) => number,
+            None => {
+                let present = self.present.range(..=address).next_back().map(|(_, &number)| number);
+                let is_first = |number: &u32| self.codes[*number as usize].reuse == 0;
+                present.filter(is_first).into_iter().chain(self.past_at(address).filter(is_first)).next()?
+            }
+        };
+        let code = *self.codes.get(number as usize)?;
+        ((code.start..code.end).contains(&address) && code.bytes_at > 0).then_some(())?;
+        let size = code.end - code.start;
+        let mut bytes = vec![0; size.min(most) as usize];
+        self.file.read_exact_at(&mut bytes, code.bytes_at).ok()?;
+        Some(DumpedBytes { dump: self, code, start: code.start, size, bytes })
+    }
+
     /// Bytes of the file, all of which lie below `size`.
     fn bytes(&mut self, at: u64, len: u64, size: u64) -> Option<&[u8]> {
         let end = at.checked_add(len).filter(|&end| end <= size)?;
         self.window.read(&self.file, at, (end - at) as usize, size)
+    }
+}
+
+/// The bytes of one piece of code.
+#[derive(Debug)]
+pub(crate) struct DumpedBytes<'d> {
+    dump: &'d JitDump,
+    code: DumpedCode,
+    /// Its address.
+    pub(crate) start: u64,
+    /// Its length, bytes.
+    pub(crate) size: u64,
+    /// As many of its bytes as were asked for.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl<'d> DumpedBytes<'d> {
+    /// What it is called so many bytes from its start, with the line.
+    pub(crate) fn name_at(&self, offset: u64) -> Option<JitName<'d>> {
+        self.dump.name_in(&self.code, self.start.saturating_add(offset))
     }
 }
 

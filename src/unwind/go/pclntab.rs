@@ -113,6 +113,12 @@ impl GoTable {
 
     /// The function at one of the module's own addresses: its start and its name.
     pub(crate) fn function_at(&self, address: u64) -> Option<(u64, &[u8])> {
+        let function = self.function_around(address)?;
+        Some((function.start, self.name(&function)?))
+    }
+
+    /// The function around one of the module's own addresses.
+    pub(crate) fn function_around(&self, address: u64) -> Option<GoFunction> {
         let (mut low, mut high) = (0, self.function_count);
         while low < high {
             let middle = low + (high - low) / 2;
@@ -120,8 +126,7 @@ impl GoTable {
             if self.text.checked_add(start)? <= address { low = middle + 1 } else { high = middle }
         }
         let function = self.function(low.checked_sub(1)?)?;
-        let is_inside = (function.start..function.end).contains(&address);
-        Some((function.start, self.name(&function).filter(|_| is_inside)?))
+        (function.start..function.end).contains(&address).then_some(function)
     }
 
     /// The name of a function, as Go writes it.

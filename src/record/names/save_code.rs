@@ -1,0 +1,121 @@
+//! The code of what was sampled most, for `prof annotate`: found when the recording ends and all names are known, file by file.
+
+use super::code::{self, FoundCodes, MOST_FUNCTION_BYTES};
+use super::code_weights::{CodeShare, CodeWeights};
+use super::file_names::FileNames;
+use super::found_code::FoundCode;
+use super::jit_names;
+use super::lookup::Names;
+use crate::base::deadline::Deadline;
+use crate::profile::{ModuleId, ModuleKind, counter};
+use crate::record::collect::collector::Collector;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+/// Room for code in a file however small it is, bytes before they are packed.
+const LEAST_ROOM: u64 = 4 << 10;
+/// In a larger one a part in so many of its bytes.
+const PART_OF_FILE: u64 = 20;
+/// In the largest one, bytes.
+const MOST_ROOM: u64 = 8 << 20;
+/// All files together have this long.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The user may ask to end it; that is looked at this often.
+const STEP: Duration = Duration::from_millis(20);
+/// A file whose addresses are worth less than this has nothing to keep.
+const LEAST_WORTH: f64 = 0.003;
+
+/// Adds the code of what was sampled most to the profile. `file_bytes` is how large the file is already.
+pub(super) fn save(
+    collector: &mut Collector,
+    names: &mut Names,
+    file_bytes: u64,
+    is_asked: &dyn Fn() -> bool,
+) {
+    let weights = weights(collector);
+    let room = (file_bytes / PART_OF_FILE).clamp(LEAST_ROOM, MOST_ROOM);
+    let stop = Arc::<AtomicBool>::default();
+    let deadline = Deadline::after(PATIENCE, &stop);
+    let worth = |addresses: &[(u64, CodeShare)]| addresses.iter().map(|(_, share)| share.worth).sum::<f64>();
+    let all: f64 = weights.iter().map(|(_, addresses)| worth(addresses)).sum();
+    let (sender, answers) = channel::<(ModuleId, FoundCodes)>();
+    let (mut found, mut asked) = (Vec::new(), 0);
+    for (module, addresses) in weights {
+        let worth = worth(&addresses);
+        if worth < LEAST_WORTH {
+            continue;
+        }
+        if collector.profile.tables.module(module).kind == ModuleKind::Jit {
+            found.push((module, generated(collector, module, &addresses)));
+            continue;
+        }
+        let file = collector.files.of_row(module).and_then(|file| names.take_file(file));
+        let Some((file, kept)) = file else { continue };
+        // A share of the room; what is hot is kept anyway.
+        let room = (room as f64 * worth / all) as u64;
+        let (sender, deadline) = (sender.clone(), deadline.clone());
+        asked += 1;
+        rayon::spawn(move || {
+            let opened = kept.map_or_else(|| FileNames::open(&file, &deadline).map(Box::new), Ok);
+            let codes = opened.map(|mut names| code::find(&mut names, &file, &addresses, room, &deadline));
+            // The recording may have ended without it.
+            let _ = sender.send((module, codes.unwrap_or_default()));
+        });
+    }
+    let end = Instant::now() + PATIENCE;
+    while asked > 0 && !is_asked() && Instant::now() < end {
+        if let Ok(answer) = answers.recv_timeout(STEP) {
+            found.push(answer);
+            asked -= 1;
+        }
+    }
+    stop.store(true, Ordering::Relaxed);
+    found.sort_by_key(|(module, _)| *module);
+    for (module, FoundCodes { functions, left_out }) in found {
+        functions.into_iter().for_each(|code| code.store(&mut collector.profile, module));
+        collector.profile.count(counter::CODE_LEFT_OUT, left_out);
+    }
+}
+
+fn weights(collector: &Collector) -> Vec<(ModuleId, Vec<(u64, CodeShare)>)> {
+    let totals = &collector.totals;
+    let mut weights: CodeWeights = totals.former_code.clone();
+    weights.add(&collector.profile.tables, &totals.stacks, &totals.wait_stacks);
+    weights.by_module()
+}
+
+/// The code that a process has generated, as its dump has it.
+fn generated(collector: &Collector, module: ModuleId, addresses: &[(u64, CodeShare)]) -> FoundCodes {
+    let mut found = FoundCodes::default();
+    let row = collector.profile.tables.module(module);
+    let dump = (collector.processes.get(row.instance))
+        .and_then(|process| process.jit_dump)
+        .and_then(|dump| collector.dumps.get(dump.file));
+    let reuse = row.build_id.as_slice().try_into().map_or(0, u32::from_le_bytes);
+    let mut end = 0;
+    for &(address, share) in addresses {
+        if address < end || share.worth < LEAST_WORTH / 10.0 {
+            continue;
+        }
+        match dump.and_then(|dump| dump.code_at(address, reuse, MOST_FUNCTION_BYTES)) {
+            Some(code) => {
+                end = code.start.saturating_add(code.size);
+                let chain = |offset: u64| code.name_at(offset).map(|name| jit_names::location(&name));
+                let Some(owner) = chain(0) else { continue };
+                let starts = code::instruction_starts(&code.bytes, code.start);
+                let mut found_code =
+                    FoundCode::new(code.start, code.size, code.start, code.bytes.clone(), owner);
+                for start in starts {
+                    let at = start - code.start;
+                    // At most 64 KiB.
+                    found_code.add_instruction(at as u32, &Vec::from_iter(chain(at)));
+                }
+                found.functions.push(found_code);
+            }
+            None => found.left_out += u64::from(share.own > 0.0),
+        }
+    }
+    found
+}
