@@ -3,6 +3,7 @@
 //! Nothing else in the crate knows the argument parser; man pages and completions are generated from
 //! [`command`].
 
+mod annotate;
 mod explain;
 mod read;
 mod record;
@@ -31,7 +32,7 @@ prof: where did this program's time go?
   prof export -o flame.svg    a flame graph for a browser
 
 record and report need no preparation of the program: no rebuild, no frame pointers.
-also   prof live, prof top, prof info, prof symbolize, prof doctor, prof completions
+also   prof annotate, prof live, prof top, prof info, prof symbolize, prof doctor, prof completions
 help   prof help, prof help record, man prof
 ";
 
@@ -60,6 +61,7 @@ struct Cli {
 enum Verb {
     Record(Box<record::RecordArgs>),
     Report(Box<read::ReportArgs>),
+    Annotate(Box<annotate::AnnotateArgs>),
     Tui(Box<tui::TuiArgs>),
     Live(Box<tui::LiveArgs>),
     /// Show the hottest functions of a program while it runs: prof live, starting with the function table
@@ -135,6 +137,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
             Request::Record(args.into_options(is_marked)?)
         }
         Some(Verb::Report(args)) => Request::Report(args.into_options()),
+        Some(Verb::Annotate(args)) => Request::Annotate(args.into_options()?),
         Some(Verb::Tui(args)) => args.into_request()?,
         Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live")?,
         Some(Verb::Top(args)) => args.into_request(Tab::Top, "top")?,

@@ -76,7 +76,7 @@ pub(super) struct EventArgs {
 
 impl EventArgs {
     /// `options` with the event that was asked for.
-    fn apply(self, options: CommonOptions) -> CommonOptions {
+    pub(super) fn apply(self, options: CommonOptions) -> CommonOptions {
         CommonOptions { metric: self.event.or(options.metric), ..options }
     }
 }

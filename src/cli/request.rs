@@ -6,7 +6,7 @@ use crate::commands::doctor::DoctorOptions;
 use crate::commands::live::LiveOptions;
 use crate::commands::symbolize::SymbolizeOptions;
 use crate::record::RecordOptions;
-use crate::report::{ExportRequest, InfoOptions, ReportOptions};
+use crate::report::{AnnotateOptions, ExportRequest, InfoOptions, ReportOptions};
 use crate::tui::options::TuiOptions;
 use std::borrow::Cow;
 use std::io;
@@ -29,6 +29,8 @@ pub(crate) enum Request {
     Tui(TuiOptions),
     /// `prof tui TARGET`, `prof live` and `prof top`.
     Live(LiveOptions),
+    /// `prof annotate`.
+    Annotate(AnnotateOptions),
     /// `prof export`.
     Export(ExportRequest),
     /// `prof info`.

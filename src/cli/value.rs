@@ -32,6 +32,7 @@ pub(super) fn grouping() -> impl TypedValueParser<Value = Grouping> {
     choice(&[
         ("function", Grouping::Function),
         ("line", Grouping::Line),
+        ("address", Grouping::Address),
         ("module", Grouping::Module),
         ("thread", Grouping::Thread),
         ("process", Grouping::Process),

@@ -39,14 +39,17 @@ fn run(request: &Request) -> anyhow::Result<u8> {
     match request {
         Request::Record(_) | Request::Live(_) | Request::Doctor(_) => privilege::for_recording(),
         Request::Tui(_) | Request::Export(_) | Request::Symbolize(_) => privilege::for_reading(true)?,
-        Request::Overview(_) | Request::Report(_) | Request::Info(_) | Request::Completions(_) => {
-            privilege::for_reading(false)?;
-        }
+        Request::Overview(_)
+        | Request::Report(_)
+        | Request::Annotate(_)
+        | Request::Info(_)
+        | Request::Completions(_) => privilege::for_reading(false)?,
     }
     match request {
         Request::Overview(text) => print(text)?,
         Request::Record(options) => return record(options),
         Request::Report(options) => report::report(options)?,
+        Request::Annotate(options) => report::annotate(options)?,
         Request::Tui(options) => return tui::run(options),
         Request::Live(options) => return live::run(options, command_line()),
         Request::Export(options) => report::export(options)?,

@@ -4,6 +4,7 @@
 //! from tables and trees. Data never flows back. Everything works on any event of a profile.
 
 mod analysis;
+mod code;
 mod export;
 mod load;
 mod model;
@@ -18,6 +19,7 @@ mod views;
 mod waits;
 
 pub use analysis::Analysis;
+pub(crate) use code::disassembly::AsmSyntax;
 pub use export::folded;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export};
 pub(crate) use load::unreadable;
@@ -35,12 +37,13 @@ pub(crate) use model::totals::{Times, Totals};
 pub(crate) use naming::name::{module_file, module_stem, short};
 pub use naming::style::NameStyle;
 pub(crate) use options::{
-    ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, NamePattern, PathStep,
-    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
+    AnnotateOptions, AnnotationView, ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions,
+    Input, NamePattern, PathStep, ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};
 pub(crate) use print::cost::{cost_lines, cost_words};
+pub(crate) use print::annotate::annotate;
 pub(crate) use print::info::info;
 pub(crate) use print::output::replace_file;
 pub use print::render::render;

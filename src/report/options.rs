@@ -2,6 +2,7 @@
 
 use super::model::label_key::LabelKey;
 use super::model::metric::{Metric, Shown};
+use crate::report::code::disassembly::AsmSyntax;
 use crate::report::naming::style::NameStyle;
 use std::path::PathBuf;
 
@@ -31,6 +32,8 @@ pub enum Grouping {
     Function,
     /// A source line of a function.
     Line,
+    /// An instruction: its address.
+    Address,
     /// A module.
     Module,
     /// A thread.
@@ -45,15 +48,21 @@ impl Grouping {
         match self {
             Grouping::Function => "function",
             Grouping::Line => "line",
+            Grouping::Address => "address",
             Grouping::Module => "module",
             Grouping::Thread => "thread",
             Grouping::Process => "process",
         }
     }
 
+    /// Whether rows are functions or parts of them.
+    pub(crate) fn is_of_code(self) -> bool {
+        matches!(self, Grouping::Function | Grouping::Line | Grouping::Address)
+    }
+
     /// Whether a reason for waiting is a row like the others: it is no thread, no process and no module.
     pub(super) fn has_reasons(self) -> bool {
-        matches!(self, Grouping::Function | Grouping::Line)
+        self.is_of_code()
     }
 }
 
@@ -393,6 +402,48 @@ impl Default for ReportOptions {
             pager: true,
         }
     }
+}
+
+/// What of a function is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum AnnotationView {
+    /// Source lines, with the instructions under each.
+    #[default]
+    Both,
+    /// Source lines.
+    Source,
+    /// Instructions in the order of their addresses.
+    Asm,
+}
+
+/// Options of `prof annotate`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct AnnotateOptions {
+    /// Which samples of which profile.
+    pub(crate) common: CommonOptions,
+    /// The function: its name, a pattern, or `MODULE+0xADDRESS`.
+    pub(crate) function: String,
+    /// Folders in which sources are looked for.
+    pub(crate) source_dirs: Vec<PathBuf>,
+    /// What of it is shown.
+    pub(crate) view: AnnotationView,
+    /// How instructions are written.
+    pub(crate) syntax: AsmSyntax,
+    /// Lines and instructions around those with samples that are shown.
+    pub(crate) context: usize,
+    /// Everything is shown.
+    pub(crate) all: bool,
+    /// The language.
+    pub(crate) format: Format,
+    /// When text is coloured.
+    pub(crate) color: ColorWhen,
+    /// Whether text that does not fit the terminal goes through a pager.
+    pub(crate) pager: bool,
+}
+
+impl AnnotateOptions {
+    /// Lines and instructions around those with samples, when nothing else is asked for.
+    pub(crate) const DEFAULT_CONTEXT: usize = 2;
 }
 
 /// Options of `prof info`.

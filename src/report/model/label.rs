@@ -7,7 +7,8 @@ use super::label_kind::LabelKind;
 use crate::profile::{
     FRAMES_LEFT_OUT, FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task, UNNAMED_CODE,
 };
-use crate::report::model::label_key::{LabelKey, SourceLine, address_text};
+use crate::report::code::code_map::CodeMap;
+use crate::report::model::label_key::{CodePlace, LabelKey, SourceLine, address_text};
 use crate::report::naming::short_names::FullName;
 use crate::report::naming::style::NameStyle;
 use crate::report::naming::{name, short_names};
@@ -38,6 +39,8 @@ pub(crate) struct Label {
     pub(crate) line: Option<SourceLine>,
     /// Where code without a name is in its module.
     pub(crate) address: Option<u64>,
+    /// Where in code it is, for labels of addresses.
+    pub(crate) at: Option<CodePlace>,
     /// What is named.
     pub(crate) kind: LabelKind,
     /// Its short name, as long as no other label has the same; empty before [`Labels::settle_names`].
@@ -50,15 +53,24 @@ impl Label {
         let module = self.module.clone();
         match self.address {
             Some(address) => LabelKey::Address { module, address },
-            None => LabelKey::Named { name: self.name.clone(), module, line: self.line.clone() },
+            None => LabelKey::Named { name: self.placed(&self.name), module, line: self.line.clone() },
         }
+    }
+
+    /// `name`, and where in its code, for labels of addresses. What has no name has its address in `name`.
+    fn placed(&self, name: &str) -> String {
+        let place = self.at.filter(|_| self.address.is_none());
+        place.map_or_else(|| name.to_owned(), |at| format!("{name}{}", at.text()))
     }
 
     /// Whether `key` means this label.
     pub(crate) fn is(&self, key: &LabelKey) -> bool {
         match key {
             LabelKey::Named { name, module, line } => {
-                self.address.is_none() && self.name == *name && self.module == *module && self.line == *line
+                self.address.is_none()
+                    && self.module == *module
+                    && self.line == *line
+                    && if self.at.is_some() { self.placed(&self.name) == *name } else { self.name == *name }
             }
             LabelKey::Address { module, address } => self.address == Some(*address) && self.module == *module,
         }
@@ -78,12 +90,12 @@ impl Label {
         }
     }
 
-    /// The name in the given style, with its source line where it is that of one. Foreign text.
+    /// The name in the given style, with its source line or its place in the code where it is that of one. Foreign text.
     pub(crate) fn text(&self, style: NameStyle) -> String {
         let name = self.name_in(style);
         match &self.line {
             Some(source) => format!("{name} {}", source.text(style)),
-            None => name.to_owned(),
+            None => self.placed(name),
         }
     }
 
@@ -102,8 +114,9 @@ impl Label {
     }
 
     /// Orders labels of equal weight in the same way whatever the order of the samples was.
-    pub(crate) fn order_key(&self) -> (&str, &str, Option<(&str, u32)>) {
-        (&self.name, &self.module, self.line.as_ref().map(|source| (source.file.as_str(), source.line)))
+    pub(crate) fn order_key(&self) -> (&str, &str, Option<(&str, u32)>, Option<CodePlace>) {
+        let line = self.line.as_ref().map(|source| (source.file.as_str(), source.line));
+        (&self.name, &self.module, line, self.at)
     }
 
     /// A label of that name.
@@ -158,6 +171,7 @@ const SHORT_TEXT_BYTES: usize = 256;
 enum Key {
     Function { name: StringId, module: StringId },
     Line { name: StringId, module: StringId, file: StringId, line: u32 },
+    Code { name: StringId, at: CodePlace },
     Address { module: StringId, address: u64 },
     UnnamedCode { module: StringId },
     Module { module: StringId },
@@ -180,6 +194,8 @@ pub(crate) struct Labels {
     by_place: FxHashMap<Place, PlaceId>,
     grouping: Grouping,
     inline: bool,
+    /// Which instruction an address is in, where labels are of addresses.
+    code: CodeMap,
     /// Steps of all resolved frames, root first, one frame after the other.
     steps: Vec<Step>,
     /// Bytes of the text of all labels, before some were shortened.
@@ -198,6 +214,7 @@ impl Labels {
             by_place: FxHashMap::default(),
             grouping,
             inline,
+            code: if grouping == Grouping::Address { CodeMap::of(profile) } else { CodeMap::default() },
             steps: Vec::new(),
             text_bytes: 0,
             of_frame: vec![(0, 0); profile.tables.frames().len()],
@@ -271,6 +288,7 @@ impl Labels {
         let module = profile.tables.module(row.module);
         let function = location.map(|location| profile.symbols.function(location.function));
         let function = function.filter(|function| function.name != StringId(0));
+        let at = self.place_in_code(&row, location);
         let key = match (self.grouping, function, location) {
             (Grouping::Module, ..) => Key::Module { module: module.path },
             (Grouping::Line, Some(function), Some(location)) => Key::Line {
@@ -279,7 +297,10 @@ impl Labels {
                 file: location.file,
                 line: location.line,
             },
-            (_, Some(function), _) => Key::Function { name: function.name, module: module.path },
+            (_, Some(function), _) => match at {
+                Some(at) => Key::Code { name: function.name, at },
+                None => Key::Function { name: function.name, module: module.path },
+            },
             (_, None, _) if module.kind == ModuleKind::Jit => Key::UnnamedCode { module: module.path },
             (_, None, _) => Key::Address { module: module.path, address: row.lookup_address() },
         };
@@ -314,7 +335,25 @@ impl Labels {
             let kind = code_kind(module.kind, &path, row.flags.space);
             // The frame in place of others is in no module.
             let module = if name == FRAMES_LEFT_OUT { String::new() } else { path };
-            Label { name, raw_name, module, line, address, kind, short: String::new() }
+            Label { name, raw_name, module, line, address, at, kind, short: String::new() }
+        })
+    }
+
+    /// Where in code a frame is, or a function inlined there, where labels are of addresses.
+    fn place_in_code(
+        &self,
+        row: &crate::profile::Frame,
+        location: Option<&crate::profile::Location>,
+    ) -> Option<CodePlace> {
+        let looked_up = row.lookup_address();
+        (self.grouping == Grouping::Address).then(|| {
+            let known = self.code.find(row.module, looked_up);
+            CodePlace {
+                module: row.module,
+                address: known.map_or(looked_up, |(address, _)| address),
+                start: known.map(|(_, start)| start),
+                is_inlined: location.is_some_and(|location| location.is_inlined),
+            }
         })
     }
 
@@ -483,6 +522,7 @@ fn bare_label(name: String, kind: LabelKind) -> Label {
         module: String::new(),
         line: None,
         address: None,
+        at: None,
         kind,
         short: String::new(),
     }

@@ -1,5 +1,6 @@
 //! What makes two rows the same: name, kind, module, and the line where rows are lines.
 
+use crate::profile::ModuleId;
 use crate::report::naming::name;
 use crate::report::naming::style::NameStyle;
 use std::borrow::Cow;
@@ -45,6 +46,29 @@ impl LabelKey {
 /// What code without a name is called: `libc.so.6+0x29d90`. Foreign text.
 pub(crate) fn address_text(module: &str, address: u64) -> String {
     format!("{}+{address:#x}", name::module_file(module))
+}
+
+/// A place in the code of a function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct CodePlace {
+    /// The module.
+    pub(crate) module: ModuleId,
+    /// The module's own address of an instruction: where it begins, if the code is in the recording, else any byte of it.
+    pub(crate) address: u64,
+    /// Where the function begins that owns the code, if the code is in the recording.
+    pub(crate) start: Option<u64>,
+    /// The function is inlined into the owner of the code.
+    pub(crate) is_inlined: bool,
+}
+
+impl CodePlace {
+    /// What is after the name of the function: `+0x12`, or ` at 0x401012` where it has no start of its own.
+    pub(crate) fn text(self) -> String {
+        match self.start.filter(|_| !self.is_inlined) {
+            Some(start) => format!("+{:#x}", self.address.wrapping_sub(start)),
+            None => format!(" at {:#x}", self.address),
+        }
+    }
 }
 
 /// A place in the source.

@@ -178,6 +178,12 @@ struct FunctionJson {
     /// For the rows of waits: why the threads waited.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
+    /// For rows of addresses: that of the instruction, in the module.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<u64>,
+    /// The same from the start of the function, where its code is in the recording.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -356,6 +362,8 @@ fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<Func
                     LabelKind::Wait(reason) => Some(reason.label()),
                     _ => None,
                 },
+                address: label.at.map(|at| at.address),
+                offset: label.at.and_then(|at| Some(at.address.wrapping_sub(at.start?))),
             }
         })
         .collect()

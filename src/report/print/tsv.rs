@@ -89,7 +89,7 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> TsvTa
             &row.total.weight.to_string(),
             &row.own.samples.to_string(),
             &row.threads.to_string(),
-            &safe_text::tsv(label.name_in(names)),
+            &safe_text::tsv(&label.at.map_or_else(|| label.name_in(names).to_owned(), |_| label.text(names))),
             &safe_text::tsv(&label.module),
             &safe_text::tsv(source.map_or("", |source| &source.file)),
             &source.filter(|source| source.line > 0).map_or(String::new(), |source| source.line.to_string()),

@@ -67,7 +67,7 @@ impl<'p> Selection<'p> {
         shown: Shown<'p>,
         options: &CommonOptions,
     ) -> Result<Self, Failure> {
-        let has_functions = matches!(options.grouping, Grouping::Function | Grouping::Line);
+        let has_functions = options.grouping.is_of_code();
         if !has_functions && options.filter.is_on_code() {
             // The filters mean functions and their frames, of which rows of other things have none.
             let filter = FilterOptions { stacks: Vec::new(), ..options.filter.clone() };

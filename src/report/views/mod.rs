@@ -1,6 +1,7 @@
 //! Tables, trees and grids of a selection, as data: what text, exports and the terminal show. No view prints, draws or knows the
 //! others.
 
+pub(crate) mod annotation;
 pub(crate) mod call_tree;
 pub(crate) mod flame;
 pub(crate) mod function_table;

@@ -122,7 +122,7 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>, page: &Page) -
 }
 
 /// Appends `parts` in as few lines as the width allows.
-fn push_joined(out: &mut String, parts: &[String], width: usize) {
+pub(super) fn push_joined(out: &mut String, parts: &[String], width: usize) {
     let mut line = String::new();
     for part in parts {
         let needed = safe_text::width(&line) + 2 + safe_text::width(part);

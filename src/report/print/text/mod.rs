@@ -2,6 +2,7 @@
 //!
 //! Every foreign name passes [`Page::name`] or [`safe_text`](crate::base::safe_text); colour comes only from [`Page::styled`].
 
+pub(crate) mod annotation;
 mod column;
 mod flat;
 mod header;

@@ -1,0 +1,140 @@
+//! The text of sources: from the recording, from where the compiler found them, or from a folder that the user names.
+
+use crate::profile::{Profile, StringId};
+use rustc_hash::FxHashMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+/// Largest file that is read, bytes.
+const MOST_BYTES: u64 = 16 << 20;
+/// Most files that are read for one function.
+const MOST_FILES: usize = 256;
+
+/// Text of one source file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct SourceLines {
+    /// Lines by their numbers. Foreign text.
+    lines: FxHashMap<u32, String>,
+    /// What is to be said of it: that it is not there, or was written after the recording.
+    pub(crate) remark: Option<String>,
+}
+
+impl SourceLines {
+    /// The text of a line.
+    pub(crate) fn line(&self, number: u32) -> Option<&str> {
+        self.lines.get(&number).map(String::as_str)
+    }
+}
+
+/// Texts of the sources of a function, by the path that the compiler recorded.
+pub(crate) type SourceTexts = FxHashMap<StringId, SourceLines>;
+
+/// Reads the texts of `files`: what the recording holds, else the file itself, else the file in one of `folders` whose path ends
+/// in the same way.
+pub(crate) fn read(
+    profile: &Profile,
+    files: impl IntoIterator<Item = StringId>,
+    folders: &[PathBuf],
+) -> SourceTexts {
+    let files = files.into_iter().filter(|file| *file != StringId(0)).take(MOST_FILES);
+    files.map(|file| (file, text_of(profile, file, folders))).collect()
+}
+
+fn text_of(profile: &Profile, file: StringId, folders: &[PathBuf]) -> SourceLines {
+    let kept = profile.sources.iter().filter(|source| source.file == file);
+    let lines: FxHashMap<u32, String> = kept
+        .flat_map(|source| (source.first_line..).zip(source.text.split('\n')))
+        .map(|(number, line)| (number, line.to_owned()))
+        .collect();
+    if !lines.is_empty() {
+        return SourceLines { lines, remark: None };
+    }
+    let path = profile.tables.string(file);
+    let mut why = "no such file".to_owned();
+    for candidate in candidates(path, folders) {
+        match read_file(&candidate) {
+            Ok((text, modified_ns)) => {
+                let lines = (1..).zip(text.lines().map(str::to_owned)).collect();
+                let is_newer = profile.meta.start_unix_ns > 0 && modified_ns > profile.meta.start_unix_ns;
+                let newer = || format!("`{}` was changed after the recording began", candidate.display());
+                return SourceLines { lines, remark: is_newer.then(newer) };
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => why = crate::base::failure::io_words(&error),
+        }
+    }
+    let remark = format!("no text of `{path}`: {why}; --source-dir names the folder of the sources");
+    SourceLines { remark: Some(remark), ..SourceLines::default() }
+}
+
+/// Where the file may be, the longest part of its path first.
+fn candidates(path: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in folders {
+        let parts: Vec<Component<'_>> = Path::new(path).components().collect();
+        let is_plain = |part: &Component<'_>| matches!(part, Component::Normal(_));
+        for from in 0..parts.len() {
+            let rest = &parts[from..];
+            if rest.iter().all(is_plain) {
+                found.push(folder.join(rest.iter().collect::<PathBuf>()));
+            }
+        }
+    }
+    if path.starts_with('/') {
+        found.push(PathBuf::from(path));
+    }
+    found
+}
+
+/// The text of a regular file, and when it was written, ns since 1970.
+fn read_file(path: &Path) -> std::io::Result<(String, u64)> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    let facts = file.metadata()?;
+    if !facts.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+    let modified_ns = u64::try_from(facts.mtime()).unwrap_or(0).saturating_mul(1_000_000_000);
+    Ok((String::from_utf8_lossy(&bytes).into_owned(), modified_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Meta;
+    use crate::profile::code::source_text::SourceText;
+
+    #[test]
+    fn a_folder_is_searched_by_the_end_of_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(folder.path().join("lib/deep")).unwrap();
+        std::fs::write(folder.path().join("lib/deep/a.c"), "right\n").unwrap();
+        std::fs::write(folder.path().join("a.c"), "wrong\n").unwrap();
+        let mut profile = Profile::new(Meta::default());
+        let file = profile.tables.intern_string("/build/x/lib/deep/a.c");
+        let gone = profile.tables.intern_string("/build/x/../../etc/passwd.c");
+        let texts = read(&profile, [file, gone, StringId(0)], &[folder.path().to_owned()]);
+        assert_eq!(texts[&file].line(1), Some("right"));
+        assert_eq!((texts[&file].line(2), texts.len()), (None, 2));
+        assert!(texts[&gone].remark.as_ref().unwrap().contains("no such file"));
+    }
+
+    #[test]
+    fn what_the_recording_holds_comes_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.c");
+        std::fs::write(&path, "of today\n").unwrap();
+        let mut profile = Profile::new(Meta { start_unix_ns: 1, ..Meta::default() });
+        let file = profile.tables.intern_string(path.to_str().unwrap());
+        let texts = read(&profile, [file], &[]);
+        assert_eq!(texts[&file].line(1), Some("of today"));
+        assert!(texts[&file].remark.as_ref().unwrap().contains("after the recording"));
+        profile.sources.push(SourceText { file, first_line: 7, text: "seven\neight".to_owned() });
+        let texts = read(&profile, [file], &[]);
+        assert_eq!((texts[&file].line(8), texts[&file].line(1)), (Some("eight"), None));
+    }
+}

@@ -1,0 +1,322 @@
+//! One function, line by line and instruction by instruction, with what each cost.
+//!
+//! A sample counts once: for the line of the innermost call of the function on its stack. `own` is time in the function itself,
+//! `inlined` time in functions that are inlined into it there, `total` both and what it calls. So the `own` and `total` of all
+//! lines add up to what the flat table has for the function. An address that is returned to belongs to its call.
+
+use crate::profile::code::function_code::FunctionCode;
+use crate::profile::{Location, ModuleId, Profile, StringId};
+use crate::report::code::disassembly::{AsmSyntax, disassemble};
+use crate::report::model::amount::Amount;
+use crate::report::model::label::{Step, module_text};
+use crate::report::model::label_key::CodePlace;
+use crate::report::query::selection::Selection;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// A function with its costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Annotation {
+    /// Samples that end in it.
+    pub(crate) own: Amount,
+    /// Samples that end in functions inlined into it.
+    pub(crate) inlined: Amount,
+    /// Samples that have it on their stack.
+    pub(crate) total: Amount,
+    /// Lines with code or samples: those of the heaviest file first, each file from top to bottom. The empty file and line 0 are
+    /// what no line is known of.
+    pub(crate) lines: Vec<AnnotatedLine>,
+    /// Instructions of the code in the recording, and those that were sampled without their code; by address.
+    pub(crate) instructions: Vec<AnnotatedInstruction>,
+    /// The parts of the code in the recording.
+    pub(crate) parts: Vec<AnnotatedPart>,
+}
+
+/// A line of its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AnnotatedLine {
+    /// The file, as the compiler recorded it.
+    pub(crate) file: StringId,
+    /// The line; 0: unknown.
+    pub(crate) line: u32,
+    /// As for the function.
+    pub(crate) own: Amount,
+    /// As for the function.
+    pub(crate) inlined: Amount,
+    /// As for the function.
+    pub(crate) total: Amount,
+    /// Its code: the line's own first, then what is inlined there, in the order of addresses.
+    pub(crate) groups: Vec<InlineGroup>,
+}
+
+/// Code of a line that is in one line of one inlined function, or its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct InlineGroup {
+    /// The inlined calls, the outermost first, each with the line that is executed in it; empty for the line's own code.
+    pub(crate) chain: Vec<InlineStep>,
+    /// Samples that end in it.
+    pub(crate) own: Amount,
+    /// Numbers of its instructions, in the order of addresses.
+    pub(crate) instructions: Vec<usize>,
+}
+
+/// An inlined function, and where in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct InlineStep {
+    /// Its name in full. Foreign text.
+    pub(crate) name: String,
+    /// The file; the empty string when unknown.
+    pub(crate) file: StringId,
+    /// The line; 0 when unknown.
+    pub(crate) line: u32,
+}
+
+/// An instruction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AnnotatedInstruction {
+    /// Where it is.
+    pub(crate) at: CodePlace,
+    /// What it says; `None` where its code is not in the recording. Has foreign names in it.
+    pub(crate) text: Option<String>,
+    /// Its bytes.
+    pub(crate) bytes: Vec<u8>,
+    /// Samples that end there.
+    pub(crate) own: Amount,
+    /// Those, and samples of what it calls.
+    pub(crate) total: Amount,
+    /// Its line, a number of the annotation's lines.
+    pub(crate) line: usize,
+    /// Its group in that line.
+    pub(crate) group: usize,
+}
+
+/// A part of the function whose code is in the recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AnnotatedPart {
+    /// Its address.
+    pub(crate) address: u64,
+    /// Its length, bytes.
+    pub(crate) length: u64,
+    /// Length of the function that owns the code, bytes.
+    pub(crate) function_bytes: u64,
+}
+
+type LineKey = (StringId, u32);
+
+#[derive(Debug, Default)]
+struct LineTally {
+    own: Amount,
+    inlined: Amount,
+    total: Amount,
+    groups: BTreeMap<Vec<InlineStep>, Amount>,
+}
+
+#[derive(Debug, Default)]
+struct CodeTally {
+    own: Amount,
+    total: Amount,
+    line: LineKey,
+    chain: Vec<InlineStep>,
+    is_inlined: bool,
+    start: Option<u64>,
+    text: Option<String>,
+    bytes: Vec<u8>,
+}
+
+/// Sums by line and by instruction.
+#[derive(Debug, Default)]
+struct Tallies {
+    lines: BTreeMap<LineKey, LineTally>,
+    code: BTreeMap<(ModuleId, u64), CodeTally>,
+    own: Amount,
+    inlined: Amount,
+    total: Amount,
+}
+
+impl Annotation {
+    /// That of the function `name` in the module of path `module`, by the samples of `selection`, which is one by address.
+    /// With `inline` inlined functions are for themselves.
+    pub(crate) fn new(
+        selection: &Selection<'_>,
+        name: &str,
+        module: &str,
+        inline: bool,
+        syntax: AsmSyntax,
+    ) -> Self {
+        let mut tallies = Tallies::default();
+        let is_target: Vec<bool> =
+            selection.labels.iter().map(|label| label.name == name && label.module == module).collect();
+        selection.for_each_path(|path, groups| {
+            let is_it = |step: &Step| is_target[step.label.index()];
+            if let Some(innermost) = path.iter().rposition(is_it) {
+                tallies.add(selection, path, innermost, Amount::of(groups));
+            }
+        });
+        let mut parts = Vec::new();
+        for code in &selection.profile.code {
+            let row = selection.profile.tables.module(code.module);
+            if module_text(selection.profile, row.path, row.kind) == module
+                && tallies.add_code(selection.profile, code, name, inline, syntax)
+            {
+                let length = code.bytes.len() as u64;
+                parts.push(AnnotatedPart { address: code.address, length, function_bytes: code.size });
+            }
+        }
+        tallies.finish(selection.profile, parts)
+    }
+
+    /// Samples in its code: its own and those of what is inlined into it.
+    pub(crate) fn in_code(&self) -> Amount {
+        let mut sum = self.own;
+        sum.add(self.inlined);
+        sum
+    }
+}
+
+impl Tallies {
+    /// Adds samples of one stack, in which the step `innermost` is the innermost of the function.
+    fn add(&mut self, selection: &Selection<'_>, path: &[Step], innermost: usize, amount: Amount) {
+        let label = |step: &Step| selection.labels.get(step.label);
+        let place = |step: &Step| {
+            let place = selection.labels.places()[step.place.index()];
+            (place.file, place.line)
+        };
+        let step = &path[innermost];
+        let at = label(step).at;
+        let is_same_frame = |inner: &&Step| {
+            let other = label(inner).at;
+            inner.is_inlined
+                && at.zip(other).is_some_and(|(a, b)| (a.module, a.address) == (b.module, b.address))
+        };
+        let inner: Vec<&Step> = path[innermost + 1..].iter().take_while(is_same_frame).collect();
+        let is_leaf = innermost + 1 + inner.len() == path.len();
+        let chain: Vec<InlineStep> = (inner.iter())
+            .map(|step| {
+                let (file, line) = place(step);
+                InlineStep { name: label(step).name.clone(), file, line }
+            })
+            .collect();
+        let is_own = is_leaf && chain.is_empty();
+        let line = self.lines.entry(place(step)).or_default();
+        for sum in [&mut self.total, &mut line.total] {
+            sum.add(amount);
+        }
+        if is_leaf {
+            let sums =
+                if is_own { [&mut self.own, &mut line.own] } else { [&mut self.inlined, &mut line.inlined] };
+            sums.into_iter().for_each(|sum| sum.add(amount));
+            line.groups.entry(chain.clone()).or_default().add(amount);
+        }
+        if let Some(at) = at {
+            let code = self.code.entry((at.module, at.address)).or_default();
+            code.total.add(amount);
+            if is_leaf {
+                code.own.add(amount);
+            }
+            (code.line, code.start) = (place(step), at.start);
+            (code.chain, code.is_inlined) = (chain, at.is_inlined);
+        }
+    }
+
+    /// Adds the instructions of `code` that are the function's; returns whether there are any.
+    fn add_code(
+        &mut self,
+        profile: &Profile,
+        code: &FunctionCode,
+        name: &str,
+        inline: bool,
+        syntax: AsmSyntax,
+    ) -> bool {
+        let text =
+            |location: &Location| profile.tables.string(profile.symbols.function(location.function).name);
+        let calls = code.inlined.iter().map(|call| call.function);
+        let mut functions = calls.filter(|_| inline).chain([code.function]);
+        if !functions.any(|function| profile.tables.string(profile.symbols.function(function).name) == name) {
+            return false;
+        }
+        let mut has_any = false;
+        for line in disassemble(profile, code, syntax) {
+            let mut locations = code.locations_at(line.address);
+            if !inline {
+                locations.drain(..locations.len() - 1);
+            }
+            let Some(depth) = locations.iter().position(|location| text(location) == name) else { continue };
+            has_any = true;
+            let offset = (line.address - code.address) as usize;
+            let entry = self.code.entry((code.module, line.address)).or_default();
+            entry.text = Some(line.text);
+            entry.bytes = code.bytes[offset..offset + line.size as usize].to_vec();
+            entry.start = Some(code.start);
+            if entry.total.is_empty() {
+                let step = |location: &Location| InlineStep {
+                    name: text(location).to_owned(),
+                    file: location.file,
+                    line: location.line,
+                };
+                entry.line = (locations[depth].file, locations[depth].line);
+                entry.is_inlined = locations[depth].is_inlined;
+                entry.chain = locations[..depth].iter().rev().map(step).collect();
+            }
+        }
+        has_any
+    }
+
+    fn finish(mut self, profile: &Profile, parts: Vec<AnnotatedPart>) -> Annotation {
+        for code in self.code.values() {
+            self.lines.entry(code.line).or_default();
+        }
+        let mut of_file: BTreeMap<StringId, [u64; 2]> = BTreeMap::new();
+        for ((file, _), line) in &self.lines {
+            let sums = of_file.entry(*file).or_default();
+            sums[0] = sums[0].saturating_add(line.own.weight).saturating_add(line.inlined.weight);
+            sums[1] = sums[1].saturating_add(line.total.weight);
+        }
+        let mut lines: Vec<(LineKey, LineTally)> = std::mem::take(&mut self.lines).into_iter().collect();
+        lines.sort_by_key(|((file, line), _)| {
+            (*file == StringId(0), Reverse(of_file[file]), profile.tables.string(*file), *line)
+        });
+        let numbers: BTreeMap<LineKey, usize> = lines.iter().map(|(key, _)| *key).zip(0..).collect();
+        let mut groups: Vec<Vec<InlineGroup>> = lines.iter().map(|_| Vec::new()).collect();
+        let mut instructions = Vec::new();
+        for ((module, address), code) in self.code {
+            let line = numbers[&code.line];
+            let groups = &mut groups[line];
+            let group = groups.iter().position(|group| group.chain == code.chain).unwrap_or_else(|| {
+                groups.push(InlineGroup {
+                    chain: code.chain.clone(),
+                    own: Amount::default(),
+                    instructions: Vec::new(),
+                });
+                groups.len() - 1
+            });
+            groups[group].instructions.push(instructions.len());
+            let at = CodePlace { module, address, start: code.start, is_inlined: code.is_inlined };
+            let CodeTally { own, total, text, bytes, .. } = code;
+            instructions.push(AnnotatedInstruction { at, text, bytes, own, total, line, group });
+        }
+        let line = |(((file, line), tally), mut groups): ((LineKey, LineTally), Vec<InlineGroup>)| {
+            for group in &mut groups {
+                group.own = tally.groups.get(&group.chain).copied().unwrap_or_default();
+            }
+            let LineTally { own, inlined, total, .. } = tally;
+            AnnotatedLine { file, line, own, inlined, total, groups }
+        };
+        let mut lines: Vec<AnnotatedLine> = lines.into_iter().zip(groups).map(line).collect();
+        own_code_first(&mut lines, &mut instructions);
+        Annotation { own: self.own, inlined: self.inlined, total: self.total, lines, instructions, parts }
+    }
+}
+
+/// Has each line begin with its own code.
+fn own_code_first(lines: &mut [AnnotatedLine], instructions: &mut [AnnotatedInstruction]) {
+    for line in lines {
+        line.groups.sort_by_key(|group| !group.chain.is_empty());
+        for (number, group) in line.groups.iter().enumerate() {
+            group.instructions.iter().for_each(|&at| instructions[at].group = number);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "annotation_tests.rs"]
+pub(crate) mod tests;
