@@ -42,8 +42,8 @@ pub(crate) use options::{
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};
-pub(crate) use print::cost::{cost_lines, cost_words};
 pub(crate) use print::annotate::annotate;
+pub(crate) use print::cost::{cost_lines, cost_words};
 pub(crate) use print::info::info;
 pub(crate) use print::output::replace_file;
 pub use print::render::render;

@@ -6,6 +6,7 @@
 //! an exit status, never a time.
 
 mod accounts;
+mod annotate;
 mod commands;
 mod containers;
 mod counters;

@@ -4,10 +4,10 @@ use super::terminal::Screen;
 use super::text::annotation::AnnotationSheet;
 use super::text::page::Page;
 use super::{annotation_json, text};
+use crate::report::analysis::Analysis;
 use crate::report::code::{source_files, target};
 use crate::report::options::{AnnotateOptions, CommonOptions, Format, Grouping, SortKey};
 use crate::report::query::selection::Selection;
-use crate::report::analysis::Analysis;
 use crate::report::views::annotation::Annotation;
 use crate::report::views::function_table::FunctionTable;
 

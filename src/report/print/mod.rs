@@ -1,12 +1,9 @@
 //! A report as text for people and as JSON and tables for programs, on a terminal or not. Views come in; nothing is computed here
 //! that another output would need.
 
-<<<<<<< HEAD
-pub(crate) mod cost;
-=======
 pub(crate) mod annotate;
 pub(crate) mod annotation_json;
->>>>>>> c39df2f (report: annotate a function by line and instruction)
+pub(crate) mod cost;
 pub(crate) mod info;
 pub(crate) mod json;
 pub(crate) mod json_waits;

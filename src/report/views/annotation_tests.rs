@@ -1,8 +1,8 @@
 use super::*;
 use crate::profile::code::function_code::{CodeRun, InlinedCall};
 use crate::profile::{FoundBy, Frame, FrameFlags, Function, StackId};
-use crate::report::options::{CommonOptions, Grouping, SortKey};
 use crate::report::analysis::Analysis;
+use crate::report::options::{CommonOptions, Grouping, SortKey};
 use crate::report::tests::fixture::Build;
 use crate::report::views::function_table::FunctionTable;
 
