@@ -270,14 +270,15 @@ impl ReportArgs {
     }
 }
 
-/// Write a profile for other programs: a flame graph, or folded stacks
+/// Write a profile for other programs: a page for a browser, a flame graph, or folded stacks
 ///
-/// The format follows the ending of OUT: .svg, or .folded and .collapsed. The stack of a wait ends in its reason, such as
-/// [lock]; in flame graphs waits are blue.
+/// The format follows the ending of OUT: .html, .svg, or .folded and .collapsed. The stack of a wait ends in its reason, such
+/// as [lock]; in flame graphs waits are blue.
 #[allow(rustdoc::broken_intra_doc_links)] // `[lock]` is what is printed.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
-  prof export -o flame.svg        a flame graph for a browser
+  prof export -o report.html      flame graphs, search, callers and a table in one page
+  prof export -o flame.svg        a flame graph alone
   prof export -o - --format folded | grep parse
                                   one line for each distinct stack
   prof export --wall -o wall.svg  running and waiting in one graph
@@ -297,19 +298,22 @@ pub(super) struct ExportArgs {
     /// Weight by the number of samples or waits instead of time
     #[arg(long, help_heading = "Output")]
     count: bool,
-    /// Flame graph: the title
+    /// Flame graph and page: the title
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     title: Option<String>,
-    /// Flame graph: the line below the title, instead of the command and the date
+    /// Flame graph and page: the line below the title, instead of the command and the date
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     subtitle: Option<String>,
-    /// Flame graph: the root on top
+    /// Flame graph and page: put the root at the top
     #[arg(long, help_heading = "Output")]
     icicle: bool,
-    /// Flame graph: no command and no date
+    /// Start stacks at the leaf: where time was spent, then its callers
+    #[arg(long, help_heading = "Output")]
+    bottom_up: bool,
+    /// Flame graph and page: no command and no date
     #[arg(long, help_heading = "Output")]
     no_meta: bool,
-    /// Flame graph: leave out boxes below this share of the total
+    /// Flame graph and page: leave out boxes below this share of the total
     #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, allow_negative_numbers = true)]
     min_pct: Option<f64>,
     #[command(flatten)]
@@ -345,6 +349,7 @@ impl ExportArgs {
             title: self.title,
             subtitle: self.subtitle,
             icicle: self.icicle,
+            bottom_up: self.bottom_up,
             no_meta: self.no_meta,
             min_percent: self.min_pct,
         };

@@ -476,14 +476,16 @@ pub(crate) struct ExportOptions {
     pub(crate) common: CommonOptions,
     /// The weight is the number of samples or waits instead of ns.
     pub(crate) count: bool,
-    /// SVG: the title instead of `NAME on-CPU, 10.0 s`.
+    /// SVG and HTML: the title instead of `NAME on-CPU, 10.0 s`.
     pub(crate) title: Option<String>,
-    /// SVG: the line below instead of the command and the date.
+    /// SVG and HTML: the line below instead of the command and the date.
     pub(crate) subtitle: Option<String>,
-    /// SVG: the root on top.
+    /// SVG and HTML: the root on top.
     pub(crate) icicle: bool,
-    /// SVG: no command and no date.
+    /// Callers above what they call: stacks begin with where the time was spent.
+    pub(crate) bottom_up: bool,
+    /// SVG and HTML: no command and no date.
     pub(crate) no_meta: bool,
-    /// SVG: boxes with a smaller share of all are not drawn, percent; their time stays in the boxes below them.
+    /// SVG and HTML: boxes with a smaller share of all are not drawn, percent; their time stays in the boxes below them.
     pub(crate) min_percent: Option<f64>,
 }

@@ -4,7 +4,7 @@
 //! weight is in the event's unit (ns of time), or the number of samples or waits. Lines are sorted by their bytes.
 
 use super::exporter::{Exporter, Rendered};
-use super::text_tree::{Order, TextTree};
+use super::text_tree::{Order, StackOrder, TextTree};
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
@@ -20,8 +20,8 @@ struct FoldedLines {
 
 impl FoldedLines {
     /// Weights in the event's unit, or numbers of samples and waits with `count`.
-    fn new(selection: &Selection<'_>, names: NameStyle, count: bool) -> Self {
-        FoldedLines { tree: TextTree::new(selection, names), count }
+    fn new(selection: &Selection<'_>, names: NameStyle, order: StackOrder, count: bool) -> Self {
+        FoldedLines { tree: TextTree::new(selection, names, order), count }
     }
 }
 
@@ -55,7 +55,8 @@ impl Exporter for Folded {
         options: &ExportOptions,
     ) -> anyhow::Result<Box<dyn Rendered>> {
         let names = options.common.names.unwrap_or(NameStyle::Full);
-        Ok(Box::new(FoldedLines::new(selection, names, options.count)))
+        let order = if options.bottom_up { StackOrder::LeafFirst } else { StackOrder::RootFirst };
+        Ok(Box::new(FoldedLines::new(selection, names, order, options.count)))
     }
 }
 
@@ -63,6 +64,6 @@ impl Exporter for Folded {
 pub fn folded(selection: &Selection<'_>, names: NameStyle, count: bool) -> String {
     let mut out = Vec::new();
     // A vector takes everything, and lines are text.
-    let _ = FoldedLines::new(selection, names, count).write(&mut out);
+    let _ = FoldedLines::new(selection, names, StackOrder::RootFirst, count).write(&mut out);
     String::from_utf8(out).unwrap_or_default()
 }

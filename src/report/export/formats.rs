@@ -2,6 +2,7 @@
 
 use super::exporter::{Exporter, Rendered};
 use super::folded::Folded;
+use super::html::Html;
 use super::svg::Svg;
 use crate::base::failure::Failure;
 use crate::report::analysis::Analysis;
@@ -36,8 +37,10 @@ impl ExportFormat {
     pub(crate) const SVG: Self = Self(&Svg);
     /// One line for each distinct stack.
     pub(crate) const FOLDED: Self = Self(&Folded);
+    /// A page for a browser.
+    pub(crate) const HTML: Self = Self(&Html);
     /// All of them.
-    pub(crate) const ALL: [Self; 2] = [Self::SVG, Self::FOLDED];
+    pub(crate) const ALL: [Self; 3] = [Self::SVG, Self::HTML, Self::FOLDED];
 
     /// What it is called on the command line.
     pub(crate) fn name(self) -> &'static str {

@@ -1,9 +1,11 @@
 //! A recording as a file for other programs, written whole or not at all: a file a format, and one table of them. What is
 //! shown was selected elsewhere; nothing here filters or counts.
 
+mod caption;
 mod exporter;
 mod folded;
 pub(crate) mod formats;
+mod html;
 mod job;
 mod palette;
 mod svg;

@@ -47,7 +47,8 @@ pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap
     for (text, (kind, is_only_waits)) in boxes {
         if palette.get(&text).is_none() {
             let hue = if is_only_waits { waiting_hue(kind) } else { hue(kind) };
-            palette.insert(text.clone(), shaded(hue, &text));
+            let is_code = !is_only_waits && !matches!(kind, LabelKind::Wait(_));
+            palette.insert(text.clone(), shaded(hue, &text, is_code));
         }
     }
     palette
@@ -80,15 +81,18 @@ fn waiting_hue(kind: LabelKind) -> Color {
     }
 }
 
-/// `color` made lighter by 0 to 24 %, by the name (FNV-1a, so that it never changes).
-fn shaded(color: Color, name: &str) -> Color {
+/// `color` made lighter by 0 to 24 %, by the name (FNV-1a, so that it never changes), and `turned` a little towards its
+/// neighbours: boxes of one kind lie next to each other.
+fn shaded(color: Color, name: &str, turned: bool) -> Color {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let percent = (hash >> 32) % 25;
     // At most 255: the difference to white is only made smaller.
     let lighter = |channel: u8| channel + (u64::from(255 - channel) * percent / 100) as u8;
-    Color { r: lighter(color.r), g: lighter(color.g), b: lighter(color.b) }
+    let turn = if turned { (hash >> 16) % 29 } else { 14 } as i16 - 14;
+    let green = (i16::from(lighter(color.g)) + turn).clamp(0, 255) as u8;
+    Color { r: lighter(color.r), g: green, b: lighter(color.b) }
 }
 
 #[cfg(test)]
@@ -98,9 +102,12 @@ mod tests {
     #[test]
     fn shades_stay_colours() {
         for name in ["", "a", "main", "operator new(unsigned long)"] {
-            let color = shaded(hue(LabelKind::Kernel), name);
+            let color = shaded(hue(LabelKind::Kernel), name, false);
             assert!(color.r >= 0xd5 && color.g >= 0x5e);
-            assert_eq!(color, shaded(hue(LabelKind::Kernel), name));
+            assert_eq!(color, shaded(hue(LabelKind::Kernel), name, false));
+            let turned = shaded(hue(LabelKind::Kernel), name, true);
+            assert_eq!((turned.r, turned.b), (color.r, color.b));
+            assert!(turned.g.abs_diff(color.g) <= 14);
         }
     }
 

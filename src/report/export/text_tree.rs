@@ -34,6 +34,15 @@ pub(super) struct TextTree {
     nodes: Vec<TextTreeNode>,
 }
 
+/// In which order a stack's frames come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StackOrder {
+    /// The thread, its root, and what that calls.
+    RootFirst,
+    /// Where the time was spent, its caller, and so on up to the thread.
+    LeafFirst,
+}
+
 /// In which order lines come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
@@ -55,7 +64,7 @@ enum Visit {
 
 impl TextTree {
     /// Names are written in the style of `names`.
-    pub(super) fn new(selection: &Selection<'_>, names: NameStyle) -> Self {
+    pub(super) fn new(selection: &Selection<'_>, names: NameStyle, order: StackOrder) -> Self {
         let tables = &selection.profile.tables;
         let mut builder = Builder {
             selection,
@@ -83,8 +92,13 @@ impl TextTree {
             path.clear();
             path.push(root);
             path.extend(steps.iter().map(|step| builder.text_of(step)));
+            let mut thread = 0;
+            if order == StackOrder::LeafFirst {
+                path.reverse();
+                thread = path.len() - 1;
+            }
             for group in groups {
-                path[0] = threads[group.task.index()];
+                path[thread] = threads[group.task.index()];
                 builder.add(&path, group.amount);
             }
         });
@@ -346,7 +360,11 @@ mod tests {
         let task = build.task(1, 1, "t", "t");
         stacks.iter().for_each(|(samples, stack)| build.add(task, *samples, stack));
         let recording = build.finish();
-        TextTree::new(&recording.select(&CommonOptions::default()).unwrap(), NameStyle::Full)
+        TextTree::new(
+            &recording.select(&CommonOptions::default()).unwrap(),
+            NameStyle::Full,
+            StackOrder::RootFirst,
+        )
     }
 
     fn lines(tree: &TextTree, order: Order) -> Vec<String> {

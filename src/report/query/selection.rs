@@ -173,6 +173,11 @@ impl<'p> Selection<'p> {
         Ok(selection)
     }
 
+    /// The analysis that it is of.
+    pub(crate) fn analysis(&self) -> &'p Analysis {
+        self.recording
+    }
+
     /// Whether each thread is for itself.
     pub(crate) fn each_thread(&self) -> bool {
         self.options.each_thread

@@ -5,7 +5,7 @@
 pub(crate) mod annotation;
 mod column;
 mod flat;
-mod header;
+pub(crate) mod header;
 pub(crate) mod page;
 mod paths;
 mod peek;

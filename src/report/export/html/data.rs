@@ -1,0 +1,251 @@
+//! What a page shows, as the JSON document inside of it (`prof.page/1`): for each event the tree of its stacks, the rows of its
+//! table, and the lines that stand above and below a report of it.
+
+use super::labels::{BoxKind, PageLabel, PageLabels};
+use super::tree::{LeftOut, Occurrences, PageTree, TreeColumns, Weighing};
+use crate::base::{safe_text, units};
+use crate::profile::Unit;
+use crate::report::analysis::Analysis;
+use crate::report::export::caption;
+use crate::report::model::metric::{Metric, Shown};
+use crate::report::model::totals::Totals;
+use crate::report::naming::style::NameStyle;
+use crate::report::options::{CommonOptions, ExportOptions, SortKey};
+use crate::report::print::text::{header, page::Page};
+use crate::report::query::notes;
+use crate::report::query::selection::Selection;
+use crate::report::views::function_table::{FunctionRow, FunctionTable};
+use serde::Serialize;
+
+/// Version of the document.
+const SCHEMA: &str = "prof.page/1";
+
+/// Most rows of a table; what is in the others is one row of its own.
+const MOST_ROWS: usize = 5_000;
+
+/// Columns of a line of the header: none is broken.
+const LINE_COLUMNS: usize = 100_000;
+
+/// Most events of a page: a file of someone else's may have any number.
+const MOST_EVENTS: usize = 32;
+
+/// The document.
+#[derive(Debug, Serialize)]
+pub(super) struct PageData {
+    schema: &'static str,
+    version: &'static str,
+    /// Of the document, from the options; else each event has its own.
+    pub(super) title: Option<String>,
+    pub(super) subtitle: Option<String>,
+    is_icicle: bool,
+    is_bottom_up: bool,
+    is_each_thread: bool,
+    kinds: [&'static str; BoxKind::KEYS.len()],
+    pub(super) labels: PageLabels,
+    /// What is shown first comes first.
+    pub(super) events: Vec<EventData>,
+}
+
+/// One event, or running and waiting time together.
+#[derive(Debug, Serialize)]
+pub(super) struct EventData {
+    /// Its name, as in links.
+    id: String,
+    pub(super) title: String,
+    /// The document's title while it is shown.
+    pub(super) caption: String,
+    /// `ns`, `bytes` or `count`.
+    unit: &'static str,
+    /// The word after a weight that is no time and no size.
+    count_name: String,
+    /// The word for one sample.
+    noun: String,
+    /// Whether samples are observations by chance, which have an error.
+    is_sampled: bool,
+    pub(super) total: u64,
+    samples: u64,
+    n: Occurrences,
+    pub(super) header: Vec<String>,
+    pub(super) notes: Vec<String>,
+    left_out: LeftOut,
+    tree: TreeColumns,
+    pub(super) rows: RowColumns,
+}
+
+/// The rows of a table, column by column, largest first.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct RowColumns {
+    pub(super) label: Vec<PageLabel>,
+    pub(super) own: Vec<u64>,
+    pub(super) total: Vec<u64>,
+    /// Samples or waits that end in it.
+    pub(super) n: Vec<Occurrences>,
+    /// Half the width of the 95 % interval around its share, percentage points.
+    pub(super) error: Vec<f64>,
+    /// `file:line`, empty when unknown. Index in `places`.
+    pub(super) place: Vec<u32>,
+    pub(super) places: Vec<String>,
+    /// Rows that the page leaves out, and what ends in them.
+    pub(super) left_out: u64,
+    left_out_own: u64,
+}
+
+impl PageData {
+    /// The document of `selection`, and of all other events of its recording under the same options.
+    ///
+    /// # Errors
+    ///
+    /// A usage failure for a bad pattern.
+    pub(super) fn new(selection: &Selection<'_>, options: &ExportOptions) -> anyhow::Result<Self> {
+        let recording = selection.analysis();
+        let mut labels = PageLabels::default();
+        let first = selection.shown.metric();
+        let mut events = vec![EventData::new(selection, options, &mut labels)?];
+        let others = Metric::all_of(&recording.profile).into_iter().filter(|metric| *metric != first);
+        for metric in others.take(MOST_EVENTS) {
+            let common = CommonOptions { metric: Some(metric), ..options.common.clone() };
+            let other = Selection::new(recording, Shown::of(&recording.profile, Some(metric))?, &common)?;
+            // That there is nothing of it, under these filters, is no failure of the page.
+            if (Weighing { count: options.count }).of(other.total) > 0 {
+                let options = ExportOptions { common, ..options.clone() };
+                events.push(EventData::new(&other, &options, &mut labels)?);
+            }
+        }
+        Ok(PageData {
+            schema: SCHEMA,
+            version: env!("CARGO_PKG_VERSION"),
+            title: options.title.as_deref().map(line),
+            subtitle: caption::subtitle(recording, options).as_deref().map(line),
+            is_icicle: options.icicle,
+            is_bottom_up: options.bottom_up,
+            is_each_thread: options.common.each_thread,
+            kinds: BoxKind::KEYS,
+            labels,
+            events,
+        })
+    }
+
+    /// The document's title while the first event is shown.
+    pub(super) fn first_title(&self) -> &str {
+        let first = self.events.first().map_or("", |event| &event.caption);
+        self.title.as_deref().unwrap_or(first)
+    }
+}
+
+impl EventData {
+    fn new(
+        selection: &Selection<'_>,
+        options: &ExportOptions,
+        labels: &mut PageLabels,
+    ) -> anyhow::Result<Self> {
+        let recording = selection.analysis();
+        let names = options.common.names.unwrap_or(NameStyle::Short);
+        let weighing = Weighing { count: options.count };
+        let tree = PageTree::new(selection, names, labels);
+        let rest = labels.of_text("…", BoxKind::Rest);
+        let (tree, left_out) = tree.columns(weighing, options.min_percent.unwrap_or(0.0), rest);
+        let shown = &selection.shown;
+        Ok(EventData {
+            id: line(shown.name),
+            title: shown.title.to_string(),
+            caption: line(&caption::title(recording, selection, options.count)),
+            unit: match shown.unit {
+                _ if options.count => "count",
+                Unit::Nanoseconds => "ns",
+                Unit::Bytes => "bytes",
+                _ => "count",
+            },
+            count_name: caption::count_name(selection, options.count),
+            noun: if shown.waits.is_some() && shown.sampled.is_none() {
+                "wait".to_owned()
+            } else {
+                shown.noun.to_string()
+            },
+            is_sampled: shown.waits.is_none(),
+            total: weighing.of(selection.total),
+            samples: selection.total.samples,
+            n: Occurrences::of(selection.total),
+            header: header_lines(recording, selection, &options.common)?,
+            notes: (notes::report_notes(recording, selection, &options.common).iter())
+                .map(|note| safe_text::message(note).into_owned())
+                .collect(),
+            left_out,
+            tree,
+            rows: RowColumns::new(selection, names, weighing, labels),
+        })
+    }
+
+    /// A weight in the unit of the event, in a column whose sum is its total.
+    pub(super) fn weight_text(&self, weight: u64) -> String {
+        let unit = match self.unit {
+            "ns" => Unit::Nanoseconds,
+            "bytes" => Unit::Bytes,
+            _ => Unit::Count,
+        };
+        units::weight(unit, weight, self.total)
+    }
+}
+
+/// The lines above a report.
+fn header_lines(
+    recording: &Analysis,
+    selection: &Selection<'_>,
+    options: &CommonOptions,
+) -> anyhow::Result<Vec<String>> {
+    let totals = Totals::of(recording, options)?;
+    let page = Page { width: LINE_COLUMNS, ..Page::PLAIN };
+    let text = header::header(recording, selection, totals.as_ref(), &options.filter, &page);
+    Ok(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect())
+}
+
+impl RowColumns {
+    fn new(selection: &Selection<'_>, names: NameStyle, weighing: Weighing, labels: &mut PageLabels) -> Self {
+        let sort = if weighing.count { SortKey::Count } else { SortKey::SelfWeight };
+        let table = FunctionTable::new(selection, sort);
+        let (shown, others) = table.rows.split_at(table.rows.len().min(MOST_ROWS));
+        let mut rows = RowColumns { places: vec![String::new()], ..RowColumns::default() };
+        for row in shown {
+            rows.push(selection, row, names, weighing, labels);
+        }
+        rows.left_out = others.len() as u64;
+        rows.left_out_own = others.iter().map(|row| weighing.of(row.own)).fold(0, u64::saturating_add);
+        rows
+    }
+
+    fn push(
+        &mut self,
+        selection: &Selection<'_>,
+        row: &FunctionRow,
+        names: NameStyle,
+        weighing: Weighing,
+        labels: &mut PageLabels,
+    ) {
+        self.label.push(labels.of_label(selection, row.label, names));
+        self.own.push(weighing.of(row.own));
+        self.total.push(weighing.of(row.total));
+        self.n.push(Occurrences::of(row.own));
+        let error = if weighing.count {
+            units::share_error_points(
+                units::percent(row.own.count(), selection.total.count()),
+                selection.total.samples,
+            )
+        } else {
+            selection.error_points(row.own)
+        };
+        // Two decimals are more than is ever shown.
+        self.error.push((error * 100.0).round() / 100.0);
+        let place = row.source.as_ref().map(|source| match source.line {
+            0 => source.file.clone(),
+            line => format!("{}:{line}", source.file),
+        });
+        self.place.push(place.map_or(0, |place| {
+            self.places.push(line(&place));
+            self.places.len() as u32 - 1
+        }));
+    }
+}
+
+/// Foreign text as one line of a page.
+fn line(text: &str) -> String {
+    safe_text::terminal(text).into_owned()
+}

@@ -1,0 +1,155 @@
+//! The names of everything that a page shows, each once: frames of all its trees and rows of all its tables refer to them by
+//! number.
+
+use crate::base::safe_text;
+use crate::profile::Reason;
+use crate::report::model::label::LabelId;
+use crate::report::model::label_kind::LabelKind;
+use crate::report::naming::style::NameStyle;
+use crate::report::query::selection::Selection;
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+/// From this much text on, names are cut: a page has to open.
+const MOST_TEXT_BYTES: usize = 16 << 20;
+
+/// To this many characters.
+const CUT_CHARS: usize = 64;
+
+/// What boxes are coloured by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum BoxKind {
+    /// Code of a program.
+    Own,
+    /// Code of a shared library.
+    Library,
+    /// Code of the kernel.
+    Kernel,
+    /// Code generated at run time.
+    Jit,
+    /// The wait for a lock.
+    Lock,
+    /// The wait for a disk, the network, a pipe, a page.
+    Io,
+    /// Runnable, and no CPU was free.
+    NoCpu,
+    /// Any other wait.
+    Wait,
+    /// A thread.
+    Thread,
+    /// The place where a stack ends too early, or a stack of which nothing is known.
+    Other,
+    /// Boxes that the page leaves out.
+    Rest,
+}
+
+impl BoxKind {
+    /// The words for them in the page, by number.
+    pub(super) const KEYS: [&'static str; 11] =
+        ["own", "library", "kernel", "jit", "lock", "io", "nocpu", "wait", "thread", "other", "rest"];
+
+    fn of(kind: LabelKind) -> Self {
+        match kind {
+            LabelKind::Program => BoxKind::Own,
+            LabelKind::Library => BoxKind::Library,
+            LabelKind::Kernel => BoxKind::Kernel,
+            LabelKind::Jit => BoxKind::Jit,
+            LabelKind::Wait(Reason::Lock) => BoxKind::Lock,
+            LabelKind::Wait(Reason::Disk | Reason::Network | Reason::Pipe | Reason::Fault) => BoxKind::Io,
+            LabelKind::Wait(Reason::NoCpu) => BoxKind::NoCpu,
+            LabelKind::Wait(_) => BoxKind::Wait,
+            LabelKind::Task => BoxKind::Thread,
+            LabelKind::Cut | LabelKind::Nothing => BoxKind::Other,
+        }
+    }
+}
+
+/// Number of a [`PageLabels`] row.
+pub(super) type PageLabel = u32;
+
+/// The names, column by column.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct PageLabels {
+    /// As boxes show them.
+    name: Vec<String>,
+    /// In full; empty where that is the same.
+    full: Vec<String>,
+    /// Index in `modules`.
+    module: Vec<u32>,
+    /// Index in [`BoxKind::KEYS`].
+    kind: Vec<u8>,
+    /// Paths of modules; the first one is the empty path.
+    modules: Vec<String>,
+    /// Names that were cut to keep the page small.
+    cut: u64,
+    #[serde(skip)]
+    module_ids: FxHashMap<String, u32>,
+    #[serde(skip)]
+    ids: FxHashMap<(String, String, u32, u8), PageLabel>,
+    #[serde(skip)]
+    text_bytes: usize,
+}
+
+impl PageLabels {
+    /// The number of a label of `selection`; its module is foreign text as its name is.
+    pub(super) fn of_label(&mut self, selection: &Selection<'_>, id: LabelId, names: NameStyle) -> PageLabel {
+        let label = selection.labels.get(id);
+        let (name, full) = (label.text(names), label.text(NameStyle::Full));
+        self.intern(&name, &full, &label.module, BoxKind::of(label.kind))
+    }
+
+    /// The number of something that is no code.
+    pub(super) fn of_text(&mut self, text: &str, kind: BoxKind) -> PageLabel {
+        self.intern(text, text, "", kind)
+    }
+
+    /// Module and name of a row, safe to show.
+    pub(super) fn text(&self, label: PageLabel) -> (&str, &str) {
+        let module = self.module[label as usize] as usize;
+        (&self.name[label as usize], &self.modules[module])
+    }
+
+    fn intern(&mut self, name: &str, full: &str, module: &str, kind: BoxKind) -> PageLabel {
+        let module = self.module(module);
+        let name = self.shown(name);
+        let full = self.shown(full);
+        let full = if full == name { String::new() } else { full };
+        let next = self.name.len() as PageLabel;
+        let key = (name, full, module, kind as u8);
+        if let Some(id) = self.ids.get(&key) {
+            return *id;
+        }
+        let (name, full, ..) = key.clone();
+        self.text_bytes += name.len() + full.len();
+        self.cut += u64::from(self.text_bytes > MOST_TEXT_BYTES);
+        self.name.push(name);
+        self.full.push(full);
+        self.module.push(module);
+        self.kind.push(kind as u8);
+        self.ids.insert(key, next);
+        next
+    }
+
+    fn module(&mut self, path: &str) -> u32 {
+        if self.modules.is_empty() {
+            self.modules.push(String::new());
+            self.module_ids.insert(String::new(), 0);
+        }
+        let path = self.shown(path);
+        let next = self.modules.len() as u32;
+        *self.module_ids.entry(path).or_insert_with_key(|path| {
+            self.modules.push(path.clone());
+            next
+        })
+    }
+
+    /// Foreign text as a page shows it.
+    fn shown(&self, text: &str) -> String {
+        let safe = safe_text::terminal(text);
+        if self.text_bytes <= MOST_TEXT_BYTES {
+            safe.into_owned()
+        } else {
+            safe.chars().take(CUT_CHARS).collect()
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A flame graph as one SVG file that needs nothing else: inferno draws our folded stacks.
+//!
+//! inferno prints weights as whole numbers. It gets nanoseconds; the tool tips that it wrote are turned
+//! into durations afterwards. The document type line, which names an address in the net that no
+//! browser needs, is taken out, and what its script lacks is added (see [`dress`]).
+
+mod differential;
+mod dress;
+
+use super::caption;
+use super::exporter::{Exporter, Rendered};
+use super::palette::palette;
+use super::text_tree::{Order, StackOrder, TextTree};
+use crate::base::failure::{Failure, status};
+use crate::base::{safe_text, units};
+use crate::profile::Unit;
+use crate::report::naming::style::NameStyle;
+use crate::report::options::ExportOptions;
+use crate::report::query::selection::Selection;
+use crate::report::recording::Recording;
+use anyhow::Context;
+use inferno::flamegraph::color::{BackgroundColor, Color};
+use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
+
+/// Narrower boxes are not drawn, % of the width.
+const LEAST_PERCENT: f64 = 0.01;
+
+/// Most bytes of lines that are drawn: so much memory, and a picture that a browser can show.
+const MOST_BYTES: u64 = 32 << 20;
+
+/// Most boxes that are drawn: a picture of some 20 MB.
+const MOST_BOXES: usize = 60_000;
+
+/// Deepest stack of a graph with its root at the bottom: taller than some 1000 pixels, the root would be off the screen.
+const MOST_STANDING: u32 = 58;
+
+/// Largest sum of weights that is drawn; as nanoseconds, 146 years.
+const MOST_WEIGHT: u64 = u64::MAX / 4;
+
+/// The format.
+#[derive(Debug)]
+pub(super) struct Svg;
+
+impl Exporter for Svg {
+    fn name(&self) -> &'static str {
+        "svg"
+    }
+
+    fn endings(&self) -> &'static [&'static str] {
+        &[".svg"]
+    }
+
+    fn key(&self) -> (char, &'static str) {
+        ('s', "SVG")
+    }
+
+    fn render(
+        &self,
+        recording: &Recording,
+        selection: &Selection<'_>,
+        options: &ExportOptions,
+    ) -> anyhow::Result<Box<dyn Rendered>> {
+        Ok(Box::new(svg(recording, selection, options)?))
+    }
+}
+
+/// Draws `selection`.
+///
+/// # Errors
+///
+/// Status 3 when the samples carry no weight; a failure when they carry more than can be real.
+fn svg(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions) -> anyhow::Result<Vec<u8>> {
+    if selection.total.weight == 0 {
+        return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
+    }
+    // inferno adds without looking at the limit of its numbers.
+    if selection.total.weight > MOST_WEIGHT {
+        return Err(Failure::new(status::FAILED, "the weights in the file are too large to be real").into());
+    }
+    let names = options.common.names.unwrap_or(NameStyle::Short);
+    let order = if options.bottom_up { StackOrder::LeafFirst } else { StackOrder::RootFirst };
+    let mut tree = TextTree::new(selection, names, order);
+    let cut = Cut::of(&mut tree, selection, options);
+    let mut palette = palette(selection, names);
+    let mut drawing = Options::default();
+    let title = options
+        .title
+        .clone()
+        .unwrap_or_else(|| format!("{}{}", caption::title(recording, selection, options.count), cut.words()));
+    let title = xml_line(&title);
+    drawing.title.clone_from(&title);
+    drawing.subtitle = caption::subtitle(recording, options).map(|line| xml_line(&line));
+    let is_tall = tree.depth() > MOST_STANDING;
+    drawing.direction = if options.icicle || is_tall { Direction::Inverted } else { Direction::Straight };
+    drawing.min_width = cut.drawn_percent;
+    drawing.count_name = caption::count_name(selection, options.count);
+    drawing.palette_map = Some(&mut palette);
+    let mut lines = Vec::new();
+    tree.lines(Order::Frames, options.count, |stack, value| {
+        lines.push(format!("{stack} {value}"));
+        anyhow::Ok(())
+    })?;
+    let drawn = drawn(&mut drawing, &lines)?;
+    let has_durations = selection.shown.unit == Unit::Nanoseconds && !options.count;
+    Ok(dress::dressed(&drawn, &title, has_durations).into_bytes())
+}
+
+/// What inferno draws of `lines`, which come frame by frame in order.
+fn drawn(drawing: &mut Options<'_>, lines: &[String]) -> anyhow::Result<String> {
+    // The start of a name tells more than its arguments.
+    drawing.text_truncate_direction = TextTruncateDirection::Right;
+    drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
+    drawing.deterministic = true;
+    // Sorted as text, a name that goes on with a space after another's end would come between that one's stacks and split
+    // its box. A "flame chart" is what inferno calls lines drawn in the order given, last one first.
+    drawing.flame_chart = true;
+    let mut drawn = Vec::new();
+    inferno::flamegraph::from_lines(drawing, lines.iter().rev().map(String::as_str), &mut drawn)
+        .context("cannot draw the flame graph")?;
+    String::from_utf8(drawn).context("cannot draw the flame graph")
+}
+
+/// What is not drawn, to keep the picture small enough for a browser.
+#[derive(Debug, Default)]
+struct Cut {
+    /// Boxes below this share of the width are not drawn, percent.
+    drawn_percent: f64,
+    /// Frames after which deeper stacks end.
+    depth: Option<u32>,
+    /// Boxes below this share of the width were left out because there were too many, percent.
+    least_percent: Option<f64>,
+}
+
+impl Cut {
+    /// Cuts `tree` as the options say, and as far as it has to be.
+    fn of(tree: &mut TextTree, selection: &Selection<'_>, options: &ExportOptions) -> Self {
+        let asked_percent = options.min_percent.unwrap_or(LEAST_PERCENT);
+        let whole = if options.count { selection.total.count() } else { selection.total.weight };
+        let least = whole as f64 * asked_percent / 100.0;
+        tree.without_less_than(least, options.count);
+        let raised = tree.least_of_largest(MOST_BOXES, options.count).filter(|raised| *raised as f64 > least);
+        if let Some(least) = raised {
+            tree.without_less_than(least as f64, options.count);
+        }
+        let least_percent = raised.map(|least| units::percent(least, whole));
+        let drawn_percent = least_percent.unwrap_or(asked_percent);
+        Cut { drawn_percent, depth: cut_to_fit(tree), least_percent }
+    }
+
+    /// The same in words that follow a title.
+    fn words(&self) -> String {
+        let narrow = self.least_percent.map(|least| format!(", boxes under {least:.2}% left out"));
+        let deep =
+            self.depth.map(|depth| format!(", stacks cut at {}", units::counted(depth.into(), "frame")));
+        format!("{}{}", narrow.unwrap_or_default(), deep.unwrap_or_default())
+    }
+}
+
+/// Cuts the deepest stacks where too much would have to be drawn; returns at how many frames.
+fn cut_to_fit(tree: &mut TextTree) -> Option<u32> {
+    let whole = tree.depth();
+    let mut depth = whole;
+    while depth > 1 && (tree.bytes_within(depth) > MOST_BYTES || tree.boxes_within(depth) > MOST_BOXES) {
+        depth = (depth * 3 / 4).max(1);
+    }
+    (depth < whole).then(|| {
+        tree.without_deeper_than(depth);
+        depth
+    })
+}
+
+fn xml_line(text: &str) -> String {
+    safe_text::xml(text).into_owned()
+}
