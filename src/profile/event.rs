@@ -193,7 +193,7 @@ impl Event {
     }
 
     /// The sample at `index`, which must be below [`Event::len`].
-    pub fn sample(&self, index: usize) -> Sample {
+    pub(crate) fn sample(&self, index: usize) -> Sample {
         self.blocks[index / BLOCK_ROWS].sample(index % BLOCK_ROWS)
     }
 

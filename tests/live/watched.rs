@@ -139,7 +139,7 @@ fn a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once() {
     let (before, known) = (longest(&first), &first.profile.thread_times[0]);
     assert_eq!(waits(&first.profile)[0].0, 0, "it has waited since the start");
     assert_eq!(known.blocked_ns, before, "the account of the thread's time has it too");
-    let stack = first.profile.event_of(&EventKind::OFF_CPU).and_then(|event| event.sample(0).stack);
+    let stack = first.profile.event_of(&EventKind::OFF_CPU).and_then(|event| event.samples().next()?.stack);
     let frames = first.profile.tables.stack_frames(stack.expect("it has a stack")).count();
     assert!(frames > 3, "{frames} frames");
     snapshot_that(&live, "with a longer wait", |snapshot| longest(snapshot) > before + 1_000_000_000);

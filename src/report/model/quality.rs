@@ -66,6 +66,11 @@ impl Quality {
         frames.iter().map(samples).fold(0, u64::saturating_add)
     }
 
+    /// Share of the frames of all samples that `frames` are, in percent.
+    pub(crate) fn percent_with(&self, frames: &[FrameId]) -> f64 {
+        percent(self.samples_with(frames), self.frames)
+    }
+
     /// The quality of `groups`, which are of the events that are `shown`.
     pub(crate) fn of(profile: &Profile, groups: &[Group], shown: &Shown<'_>) -> Self {
         let lost_waits = if shown.waits.is_some() { profile.counter(counter::LOST_WAITS) } else { 0 };

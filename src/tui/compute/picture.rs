@@ -1,7 +1,6 @@
 //! Everything that the views draw, computed from one recording and one query; owned, so that it outlives both.
 
 use crate::base::failure::Failure;
-use crate::base::units::percent;
 use crate::profile::{Meta, Unit};
 use crate::report::{
     Amount, Analysis, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable,
@@ -131,7 +130,6 @@ impl Picture {
         let thread_steps = selection.thread_steps(query.each_thread);
         let totals = Totals::of(recording, &options)?;
         let selection = &selection;
-        let to_name = selection.quality.samples_with(&recording.names_to_come);
         let ((tree, table), (rows, notes)) = rayon::join(
             || {
                 let tree = CallTree::by_thread(selection, query.direction, &thread_steps);
@@ -169,7 +167,7 @@ impl Picture {
             notes,
             empty,
             duration_ns,
-            to_name_percent: percent(to_name, selection.quality.frames),
+            to_name_percent: selection.quality.percent_with(&recording.names_to_come),
             coarse_until_ns: coarse_until_ns(recording, options.filter.time),
             labels: selection.labels.clone(),
         })
