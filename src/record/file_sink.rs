@@ -53,9 +53,9 @@ impl FileSink<'_> {
     /// Writes what was taken, with the names that have come, and forgets rows when there are many.
     fn flush(&mut self, session: &mut Session<'_>) -> anyhow::Result<()> {
         let collector = &mut session.collector;
-        let has_many_rows = collector.has_many_rows(MOST_ROWS);
+        let has_many_rows = MOST_ROWS.are_in(&collector.profile.tables);
         if has_many_rows {
-            collector.name_dumped_rows();
+            collector.dumps.name_rows(&mut collector.profile);
         }
         self.naming.look(collector, self.writer)?;
         self.writer.flush(&mut collector.profile, true)?;

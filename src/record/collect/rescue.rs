@@ -1,8 +1,8 @@
 //! Walks that the kernel could not finish, taken up in user space from a copy of the stack.
 
 use crate::bpf::{
-    LARGEST_RESCUE_BYTES, MAX_USER_FRAMES, MarkedAddress, RED_ZONE_BYTES, REGISTERS, RESCUE_SIZES,
-    RescueEvent,
+    LARGEST_RESCUE_BYTES, LEAF_FRAMES, MAX_USER_FRAMES, MarkedAddress, RED_ZONE_BYTES, REGISTERS,
+    RESCUE_SIZES, RescueEvent, SampleEvent,
 };
 use crate::profile::Outcome;
 use crate::record::environment::machine::signature_mask;
@@ -11,7 +11,8 @@ use crate::record::process::mappings::{Mapped, Process, is_vsyscall};
 use crate::unwind::arch::architecture::MAX_REGISTERS;
 use crate::unwind::rule::RuleKind;
 use crate::unwind::{
-    Architecture, CfiSections, End, FoundBy, FrameState, MappedModule, ModuleCode, ModuleMap, StackCopy, walk,
+    Architecture, CfiSections, End, FoundBy, FrameState, MappedModule, ModuleCode, ModuleMap, StackCopy,
+    StackEnds, walk,
 };
 use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
@@ -53,6 +54,25 @@ pub(crate) fn finish(rescue: &RescueEvent, process: &Process, time_ns: u64, file
         outcome: outcome(stack.end, &memory),
         missed_a_table: code.missed.get(),
     }
+}
+
+/// Replaces what a sample has from frame `frames_before` on by the frames of a rescue.
+pub(super) fn continue_stack(sample: &mut SampleEvent, frames_before: usize, walk: &Rescued) {
+    let mut ends = StackEnds::new(MAX_USER_FRAMES);
+    let left_out = sample.left_out as usize;
+    let (leaf_end, root_end) = sample.user.split_at(LEAF_FRAMES.min(sample.user.len()));
+    leaf_end.iter().take(frames_before).for_each(|&raw| ends.push(raw));
+    if let Some(frames_before) = frames_before.checked_sub(LEAF_FRAMES) {
+        ends.skip(left_out.min(frames_before));
+        root_end.iter().take(frames_before.saturating_sub(left_out)).for_each(|&raw| ends.push(raw));
+    }
+    let (leaf_end, root_end) = walk.frames.split_at(LEAF_FRAMES.min(walk.frames.len()));
+    leaf_end.iter().for_each(|&raw| ends.push(raw));
+    ends.skip(walk.left_out);
+    root_end.iter().for_each(|&raw| ends.push(raw));
+    let (user, left_out) = ends.into_parts();
+    sample.user = user;
+    sample.left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
 }
 
 /// Where the kernel's walk stood, or the leaf if that is what was sent.
@@ -149,6 +169,29 @@ impl ModuleMap for RescueCode<'_> {
 mod tests {
     use super::*;
 
+    /// A sample whose walk stopped in frame `depth - 1`; the addresses are the numbers of the frames.
+    fn stopped_at(depth: u64) -> SampleEvent {
+        let mut ends = StackEnds::new(MAX_USER_FRAMES);
+        (0..depth).for_each(|frame| ends.push(frame));
+        let (user, left_out) = ends.into_parts();
+        SampleEvent {
+            time_ns: 0,
+            tgid: 1,
+            tid: 1,
+            cpu: 0,
+            event: 0,
+            weight: 0,
+            outcome: crate::bpf::outcome::TABLE_NOT_LOADED,
+            has_rescue: true,
+            rescue_refused: false,
+            comm: Vec::new(),
+            kernel: Vec::new(),
+            user,
+            left_out: left_out as u32,
+            wait: None,
+        }
+    }
+
     #[test]
     fn a_copy_that_ends_at_a_missing_page_is_no_short_copy() {
         let outcome_of = |bytes: usize, address: u64| {
@@ -162,6 +205,30 @@ mod tests {
         assert_eq!(outcome_of(0x3000, 0x800), Outcome::CopyTooShort, "below the copy");
         for size in RESCUE_SIZES {
             assert_eq!(outcome_of(size, 0x1000 + size as u64), Outcome::CopyTooShort);
+        }
+    }
+
+    /// The frames from number `first` to the root, as a rescue gives them.
+    fn rescued(first: u64, depth: u64) -> Rescued {
+        let mut ends = StackEnds::new(MAX_USER_FRAMES);
+        (first..depth).for_each(|frame| ends.push(frame));
+        let (frames, left_out) = ends.into_parts();
+        Rescued { frames, left_out, outcome: Outcome::Complete, missed_a_table: false }
+    }
+
+    #[test]
+    fn a_rescue_continues_a_stack_at_any_depth() {
+        let max = MAX_USER_FRAMES as u64;
+        for stopped in [1, 5, max / 2, max / 2 + 1, max, max + 1, 3 * max] {
+            for depth in [stopped, stopped + 1, stopped + max - 1, stopped + max, stopped + 5 * max] {
+                for first in [0, stopped - 1] {
+                    let mut sample = stopped_at(stopped);
+                    continue_stack(&mut sample, first as usize, &rescued(first, depth));
+                    let whole = stopped_at(depth);
+                    assert_eq!(sample.user[..], whole.user[..], "{first} {stopped} {depth}");
+                    assert_eq!(sample.left_out, whole.left_out, "{first} {stopped} {depth}");
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@
 //! days would see ever more of them, and hands over what it has before it begins again.
 
 use super::collector::Collector;
-use crate::profile::{FrameId, StackId};
+use crate::profile::{FrameId, StackId, Tables};
 use rustc_hash::FxHashMap;
 
 /// So many rows are enough for a recorder to begin again.
@@ -18,27 +18,28 @@ pub(crate) struct MostRows {
     pub(crate) tasks: usize,
 }
 
-impl Collector {
-    /// Whether the tables have grown so far that it is time to begin again.
-    pub(crate) fn has_many_rows(&self, most: MostRows) -> bool {
-        let tables = &self.profile.tables;
-        tables.stacks().len() > most.stacks
-            || tables.frames().len() > most.frames
-            || tables.tasks().len() > most.tasks
+impl MostRows {
+    /// Whether `tables` have grown so far that it is time to begin again.
+    pub(crate) fn are_in(self, tables: &Tables) -> bool {
+        tables.stacks().len() > self.stacks
+            || tables.frames().len() > self.frames
+            || tables.tasks().len() > self.tasks
     }
+}
 
+impl Collector {
     /// Forgets all samples, threads, frames and stacks. Modules keep their numbers; of stacks only those stay that are
     /// part of waits which are not over, under new numbers.
     pub(crate) fn forget_rows(&mut self) {
         self.totals.forget_rows(&self.profile);
         let old = self.profile.reset();
-        self.tasks.clear();
+        self.tasks.forget_rows();
         self.processes.forget_rows();
         self.dumps.forget_rows();
 
         let mut tables = std::mem::take(&mut self.profile.tables);
         let mut frames: FxHashMap<FrameId, FrameId> = FxHashMap::default();
-        self.renumber_waiting(|stack: StackId| {
+        let mut renumber = |stack: StackId| {
             let mut path: Vec<FrameId> = (old.stack_frames(stack))
                 .map(|frame| {
                     *frames.entry(frame).or_insert_with(|| tables.intern_frame(old.frame(frame).to_owned()))
@@ -47,7 +48,10 @@ impl Collector {
             path.reverse();
             // A stack has a frame at least.
             tables.intern_stack_of(path).unwrap_or_default()
-        });
+        };
+        if let Some(waits) = &mut self.waits {
+            waits.renumber(&mut renumber);
+        }
         self.kernel.forget_rows(&frames);
         self.profile.tables = tables;
     }
@@ -78,14 +82,14 @@ mod tests {
             .collect();
         tables.intern_stack_of(frames[..5].iter().copied());
         let waiting = tables.intern_stack_of(frames[5..].iter().copied()).expect("it has frames");
-        collector.remember_early(7, 100, waiting);
+        collector.waits.as_mut().expect("they are recorded").remember_early(7, 100, waiting);
         collector.forget_rows();
 
         let tables = &collector.profile.tables;
         assert_eq!(tables.string(tables.module(modules[1]).path), "/bin/b");
         assert_eq!((tables.frames().len(), tables.stacks().len(), tables.strings().len()), (5, 5, 3));
         let mut seen = Vec::new();
-        collector.renumber_waiting(|stack| {
+        collector.waits.as_mut().expect("they are recorded").renumber(|stack| {
             seen.push(stack);
             stack
         });

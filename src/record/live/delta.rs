@@ -68,9 +68,10 @@ impl Cursor {
     /// Takes what is new out of `session`. Begins again with its rows if they are many, or if that is asked for.
     pub(super) fn take(&mut self, session: &mut Session<'_>, reset: bool) -> anyhow::Result<Delta> {
         let open_waits = session.collector.open_waits();
-        let (living, wait_ends) = (session.collector.take_living(), session.collector.take_ends());
+        let watched = session.collector.waits.as_mut().map(|waits| (waits.take_living(), waits.take_ends()));
+        let (living, wait_ends) = watched.unwrap_or_default();
         let mut delta = Delta { open_waits, living, wait_ends, ..Delta::default() };
-        if reset || session.collector.has_many_rows(MOST_ROWS) {
+        if reset || MOST_ROWS.are_in(&session.collector.profile.tables) {
             // What is there is handed over first: its numbers are the old ones.
             delta.samples = take_samples(&mut session.collector);
             delta.thread_times = std::mem::take(&mut session.collector.profile.thread_times);

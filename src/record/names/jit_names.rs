@@ -6,9 +6,7 @@
 
 use super::dumps::{JitDumps, PendingDump};
 use super::symbolize::{Named, store};
-use crate::bpf::SampleEvent;
-use crate::profile::{Frame, FrameId, Module, counter};
-use crate::record::collect::collector::Collector;
+use crate::profile::{Frame, FrameId, Module, Profile, counter};
 use crate::record::modules::ModuleFiles;
 use crate::record::names::dump_of::DumpOf;
 use crate::record::process::mappings::Process;
@@ -54,37 +52,39 @@ impl Process {
     }
 }
 
-impl Collector {
-    /// The frame of generated code whose process writes a dump. `looked_up` is the address of the instruction.
-    pub(crate) fn dumped_frame(
+impl JitDumps {
+    /// The frame of generated code whose process writes a dump: `frame`, if its address is always the same code. It is of
+    /// the instruction at the address and time `at`, ns.
+    pub(crate) fn frame(
         &mut self,
-        sample: &SampleEvent,
-        looked_up: u64,
+        process: &mut Process,
+        files: &ModuleFiles,
+        profile: &mut Profile,
+        (address, time_ns): (u64, u64),
         frame: Frame,
     ) -> Option<FrameId> {
-        let process = self.processes.at_mut(sample.tgid, sample.time_ns)?;
-        let DumpOf { file, until_ns } = process.find_dump(&self.files, &mut self.dumps)?;
-        let time_ns = sample.time_ns.min(until_ns);
-        let dump = self.dumps.get(file)?;
+        let DumpOf { file, until_ns } = process.find_dump(files, self)?;
+        let time_ns = time_ns.min(until_ns);
+        let dump = self.get(file)?;
         let is_certain = dump.known_until_ns() > time_ns;
-        let name = dump.lookup(looked_up, time_ns, time_ns);
-        let tables = &mut self.profile.tables;
+        let name = dump.lookup(address, time_ns, time_ns);
+        let tables = &mut profile.tables;
         let mut module = frame.module;
         if let Some(reuse) = name.map(|name| name.reuse).filter(|&reuse| reuse > 0) {
             let row = tables.module(module).clone();
             module = tables.intern_module(Module { build_id: reuse.to_le_bytes().to_vec(), ..row });
         }
         let id = tables.intern_frame(Frame { module, ..frame });
-        if !self.profile.symbols.locations(id).is_empty() {
+        if !profile.symbols.locations(id).is_empty() {
             return Some(id);
         }
         match name.filter(|_| is_certain).map(|name| location(&name)) {
-            Some(location) if !self.dumps.pending.contains_key(&id) => {
-                self.name_dumped(vec![(id, vec![location])])
+            Some(location) if !self.pending.contains_key(&id) => {
+                self.name(profile, vec![(id, vec![location])]);
             }
-            _ if self.dumps.pending.len() < MOST_FRAMES => {
-                let new = PendingDump { dump: file, address: looked_up, first_ns: time_ns, last_ns: time_ns };
-                let pending = self.dumps.pending.entry(id).or_insert(new);
+            _ if self.pending.len() < MOST_FRAMES => {
+                let new = PendingDump { dump: file, address, first_ns: time_ns, last_ns: time_ns };
+                let pending = self.pending.entry(id).or_insert(new);
                 pending.first_ns = pending.first_ns.min(time_ns);
                 pending.last_ns = pending.last_ns.max(time_ns);
             }
@@ -94,38 +94,37 @@ impl Collector {
     }
 
     /// Reads what dumps say by now, and names frames by it.
-    pub(crate) fn read_dumps(&mut self, now_ns: u64) {
-        if self.dumps.dumps.is_empty() {
+    pub(crate) fn name_new(&mut self, profile: &mut Profile, now_ns: u64) {
+        if self.dumps.is_empty() {
             return;
         }
-        self.dumps.read(RECORDS_AT_ONCE);
-        let is_watched = self.dumps.is_watched;
-        self.name_pending(|dump, pending| {
+        self.read(RECORDS_AT_ONCE);
+        let is_watched = self.is_watched;
+        self.name_pending(profile, |dump, pending| {
             dump.known_until_ns() > pending.last_ns
                 || (is_watched && now_ns.saturating_sub(pending.first_ns) > SHOWN_AFTER_NS)
         });
     }
 
     /// Names all that can be named by what is known: the rows are about to be forgotten.
-    pub(crate) fn name_dumped_rows(&mut self) {
-        self.read_dumps(u64::MAX);
-        self.name_pending(|_, _| true);
+    pub(crate) fn name_rows(&mut self, profile: &mut Profile) {
+        self.name_new(profile, u64::MAX);
+        self.name_pending(profile, |_, _| true);
     }
 
     /// Names all that can be named: the recording is over.
-    pub(super) fn finish_dumps(&mut self) {
-        self.dumps.read(usize::MAX);
-        self.name_pending(|_, _| true);
-        let unnamed =
-            self.dumps.pending.drain().filter(|(_, pending)| pending.first_ns < pending.last_ns).count();
-        self.profile.count(counter::JIT_NAME_UNCERTAIN, unnamed as u64);
+    pub(super) fn finish(&mut self, profile: &mut Profile) {
+        self.read(usize::MAX);
+        self.name_pending(profile, |_, _| true);
+        let unnamed = self.pending.drain().filter(|(_, pending)| pending.first_ns < pending.last_ns).count();
+        profile.count(counter::JIT_NAME_UNCERTAIN, unnamed as u64);
     }
 
-    fn name_pending(&mut self, is_ripe: impl Fn(&JitDump, &PendingDump) -> bool) {
-        let mut pending = std::mem::take(&mut self.dumps.pending);
+    fn name_pending(&mut self, profile: &mut Profile, is_ripe: impl Fn(&JitDump, &PendingDump) -> bool) {
+        let mut pending = std::mem::take(&mut self.pending);
         let mut named: Named = Vec::new();
         pending.retain(|id, pending| {
-            let Some(dump) = self.dumps.get(pending.dump).filter(|dump| is_ripe(dump, pending)) else {
+            let Some(dump) = self.get(pending.dump).filter(|dump| is_ripe(dump, pending)) else {
                 return true;
             };
             let Some(name) = dump.lookup(pending.address, pending.first_ns, pending.last_ns) else {
@@ -134,14 +133,14 @@ impl Collector {
             named.push((*id, vec![location(&name)]));
             false
         });
-        self.dumps.pending = pending;
-        self.name_dumped(named);
+        self.pending = pending;
+        self.name(profile, named);
     }
 
-    fn name_dumped(&mut self, named: Named) {
-        if self.dumps.is_watched {
-            self.dumps.named.extend(named.iter().map(|(id, _)| *id));
+    fn name(&mut self, profile: &mut Profile, named: Named) {
+        if self.is_watched {
+            self.named.extend(named.iter().map(|(id, _)| *id));
         }
-        store(&mut self.profile, named);
+        store(profile, named);
     }
 }

@@ -108,7 +108,7 @@ impl Naming {
         is_asked: impl Fn() -> bool,
         progress: impl Fn(usize, usize),
     ) -> Result<(), WriteError> {
-        collector.finish_dumps();
+        collector.dumps.finish(&mut collector.profile);
         self.take_answers(&mut collector.profile, writer)?;
         self.add_new(collector, writer);
         let deadline = Instant::now() + LAST_PATIENCE;

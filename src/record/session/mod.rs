@@ -266,7 +266,7 @@ impl<'obj> Session<'obj> {
         for rescue in rescues {
             self.rescues.insert((rescue.time_ns, rescue.cpu), rescue);
         }
-        self.collector.read_dumps(known_until_ns);
+        self.collector.dumps.name_new(&mut self.collector.profile, known_until_ns);
         if self.waits.is_some_and(|waits| waits.is_watched) {
             samples.iter().for_each(|sample| self.collector.note_end(sample));
         }
@@ -283,7 +283,7 @@ impl<'obj> Session<'obj> {
             let is_overdue = known_until_ns.saturating_sub(sample.time_ns) > RESCUE_PATIENCE_NS;
             if sample.has_rescue && rescue.is_none() && !is_over && !is_overdue {
                 // Another CPU was still writing to the ring of copies when that was read.
-                self.collector.is_late(&sample);
+                self.collector.note_late(&sample);
                 self.deferred.push(sample);
                 continue;
             }

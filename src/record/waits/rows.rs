@@ -1,186 +1,108 @@
 //! Waits as the kernel side sent them → rows of the profile.
 
 use super::kernel_facts::KernelFacts;
-use super::open::{OpenStack, OpenWaits};
+use super::open::OpenStack;
 use super::reason;
 use super::state::{EarlyStack, Late, Waits, WakerStack};
-use super::unmatched::Pending;
-use crate::bpf::{RescueEvent, SampleEvent, ThreadTimeEvent, WaitEvent, WaitKind};
-use crate::profile::{
-    EventInfo, EventKind, Outcome, Reason, Sample, ShortWaits, StackId, ThreadTime, Wait, Waker, WakerKind,
-    counter,
-};
-use crate::record::collect::collector::Collector;
-use rustc_hash::{FxHashMap, FxHashSet};
+use crate::bpf::{SampleEvent, WaitEvent, WaitKind};
+use crate::profile::{Outcome, Reason, Sample, StackId, Wait, Waker, WakerKind, counter};
+use crate::record::collect::kernel_frames::KernelFrames;
+use crate::record::collect::row_writer::RowWriter;
 
-/// Bytes of records that are held back for others which are late, at most.
-const MAX_HELD_BYTES: usize = 32 << 20;
-
-impl Collector {
-    /// A record will be stored later than those that come after it.
-    pub(crate) fn is_late(&mut self, sample: &SampleEvent) {
-        if let (Some(late), Some(waits)) = (Late::of(sample), self.waits.as_mut()) {
-            waits.late.insert(late);
-        }
-    }
-
-    /// Holds back the end of a wait whose waker or stack is late. Gives it back if it need not wait.
-    pub(crate) fn hold(
-        &mut self,
-        sample: SampleEvent,
-        rescue: Option<RescueEvent>,
-    ) -> Option<(SampleEvent, Option<RescueEvent>)> {
-        let (Some(waits), Some(wait)) = (self.waits.as_mut(), sample.wait.as_ref()) else {
-            return Some((sample, rescue));
-        };
-        let is_end = matches!(wait.kind, WaitKind::Ended | WaitKind::Open);
-        if !is_end || !waits.lacks(&sample, wait) {
-            return Some((sample, rescue));
-        }
-        let copied = rescue.as_ref().map_or(0, |rescue| rescue.stack.len());
-        let bytes = size_of::<RescueEvent>() + (sample.user.len() + sample.kernel.len()) * 8 + copied;
-        if waits.held_bytes + bytes > MAX_HELD_BYTES {
-            self.profile.count(counter::WAITS_UNMATCHED, 1);
-            return Some((sample, rescue));
-        }
-        waits.held_bytes += bytes;
-        waits.held.push((sample, rescue));
-        None
-    }
-
-    /// Stores the ends of waits that lack nothing any more.
-    pub(crate) fn release_held(&mut self) {
-        let Some(waits) = self.waits.as_mut().filter(|waits| !waits.held.is_empty()) else { return };
-        waits.held_bytes = 0;
-        for (sample, rescue) in std::mem::take(&mut waits.held) {
-            self.add(sample, rescue);
-        }
-    }
-
-    /// Waits are recorded too; `sampling` says by which rule, for people.
-    pub(crate) fn add_waits(&mut self, sampling: String) {
-        let info = EventInfo { kind: EventKind::OFF_CPU, sampling, period: 0 };
-        let event = self.profile.add_event(info);
-        self.waits = Some(Waits {
-            event,
-            wakers: Pending::default(),
-            early: Pending::default(),
-            late: FxHashSet::default(),
-            held: Vec::new(),
-            held_bytes: 0,
-            open: OpenWaits::default(),
-            living: None,
-            ends: FxHashMap::default(),
-        });
-    }
-
+impl Waits {
     /// The kernel addresses of a sample of the sampler of waits, without those of the sampler and the scheduler.
-    pub(crate) fn waiting_kernel(&mut self, kernel: &[u64], kind: WaitKind) -> Vec<u64> {
-        let facts = self.kernel_facts(kernel);
+    pub(crate) fn kernel_part(
+        &mut self,
+        addresses: &[u64],
+        kind: WaitKind,
+        kernel: &mut KernelFrames,
+    ) -> Vec<u64> {
+        let symbols = kernel.symbols();
+        let facts = self.kernel_stacks.facts(addresses, symbols);
         let is_waker = kind == WaitKind::Waker;
         let own = if is_waker { facts.waking_own } else { facts.waiting_own };
-        let scheduler = self.kernel.symbols().and_then(|symbols| symbols.scheduler_text()).unwrap_or(0..0);
-        (kernel.iter().copied().skip(own))
+        let scheduler = symbols.and_then(|symbols| symbols.scheduler_text()).unwrap_or(0..0);
+        (addresses.iter().copied().skip(own))
             .filter(|address| is_waker || !scheduler.contains(address))
             .collect()
     }
 
-    /// Who a waker is by the kernel functions that it is in. The kernel side knows some interrupts only.
-    fn waker_kind(&mut self, kernel: &[u64], wait: &WaitEvent) -> WakerKind {
-        self.kernel_facts(kernel).interrupt.unwrap_or(WakerKind::from_code(wait.waker))
-    }
-
     /// Whether a record is of a thread that did not wake anybody itself: an interrupt came while it ran.
-    pub(crate) fn is_interrupted_waker(&mut self, sample: &SampleEvent) -> bool {
+    pub(crate) fn is_interrupted_waker(&mut self, sample: &SampleEvent, kernel: &mut KernelFrames) -> bool {
         let Some(wait) = sample.wait.as_ref().filter(|wait| wait.kind == WaitKind::Waker) else {
             return false;
         };
-        self.waker_kind(&sample.kernel, wait) != WakerKind::Thread
+        let facts = self.kernel_stacks.facts(&sample.kernel, kernel.symbols());
+        waker_kind(&facts, wait) != WakerKind::Thread
     }
 
-    /// Stores what a record of the ring of waits says, whose stack is `stack`.
-    pub(crate) fn store_wait(
+    /// Stores what a record of the ring of waits says, whose stack is `stack` and was walked with this outcome.
+    pub(crate) fn store(
         &mut self,
         sample: &SampleEvent,
         wait: &WaitEvent,
-        stack: Option<StackId>,
-        outcome: Outcome,
+        (stack, outcome): (Option<StackId>, Outcome),
+        rows: &mut RowWriter<'_>,
     ) {
-        if let (Some(late), Some(waits)) = (Late::of(sample), self.waits.as_mut()) {
-            waits.late.remove(&late);
+        if let Some(late) = Late::of(sample) {
+            self.late.remove(&late);
         }
+        let facts = self.kernel_stacks.facts(&sample.kernel, rows.kernel.symbols());
         match wait.kind {
             WaitKind::Waker => {
-                let kind = self.waker_kind(&sample.kernel, wait);
-                let is_timer = self.kernel_facts(&sample.kernel).is_timer;
-                if let Some(waits) = self.waits.as_mut() {
-                    waits.wakers.insert(wait.other_tid, wait.wake_ns, WakerStack { stack, kind, is_timer });
-                }
+                let kind = waker_kind(&facts, wait);
+                let waker = WakerStack { stack, kind, is_timer: facts.is_timer };
+                self.wakers.insert(wait.other_tid, wait.wake_ns, waker);
             }
             WaitKind::Stack => {
-                let reason = self.kernel_facts(&sample.kernel).reason;
-                let early = EarlyStack { stack, outcome, reason };
-                if let Some(waits) = self.waits.as_mut() {
-                    waits.early.insert(sample.tid, wait.start_ns, early);
-                }
+                let early = EarlyStack { stack, outcome, reason: facts.reason };
+                self.early.insert(sample.tid, wait.start_ns, early);
             }
             WaitKind::Still => {
-                let in_kernel = self.kernel_facts(&sample.kernel).reason;
-                let reason = reason::refine(Reason::from_code(wait.reason), in_kernel);
-                let Some(waits) = self.waits.as_mut() else { return };
-                waits.open.add(sample, wait, OpenStack { stack, outcome, reason });
+                let reason = reason::refine(Reason::from_code(wait.reason), facts.reason);
+                self.open.add(sample, wait, OpenStack { stack, outcome, reason });
             }
-            WaitKind::Ended | WaitKind::Open => self.store_ended(sample, wait, stack, outcome),
+            WaitKind::Ended | WaitKind::Open => {
+                self.store_ended(sample, wait, EarlyStack { stack, outcome, reason: facts.reason }, rows);
+            }
         }
     }
 
+    /// Stores a wait that is over. `last` is what its last record says, which has no stack if an earlier one has.
     fn store_ended(
         &mut self,
         sample: &SampleEvent,
         wait: &WaitEvent,
-        stack: Option<StackId>,
-        outcome: Outcome,
+        last: EarlyStack,
+        rows: &mut RowWriter<'_>,
     ) {
-        let task = self.task(sample);
-        let found = Reason::from_code(wait.reason);
-        let in_kernel = self.kernel_facts(&sample.kernel).reason;
-        let known_waker = match WakerKind::from_code(wait.waker) {
-            WakerKind::None => Waker::default(),
-            kind => {
-                let task = match wait.other_tid {
-                    0 if self.profile.meta.pid_namespace != 0 => self.task_outside(&wait.other_comm),
-                    tid => self.task_at(wait.wake_ns, wait.other_tgid, tid, &wait.other_comm),
-                };
-                Waker { kind, task: Some(task), stack: None }
-            }
-        };
-        let start_ns = self.start_ns;
-        let Some(waits) = self.waits.as_mut() else { return };
-        waits.open.remove(sample.tid, wait.start_ns);
-        let early = waits.early.take(sample.tid, wait.start_ns);
-        if early.is_none() && outcome == Outcome::Unset {
+        let task = rows.task(sample.time_ns, (sample.tgid, sample.tid), &sample.comm);
+        let known_waker = known_waker(wait, rows);
+        self.open.remove(sample.tid, wait.start_ns);
+        let early = self.early.take(sample.tid, wait.start_ns);
+        if early.is_none() && last.outcome == Outcome::Unset {
             // It was sent before, and has had to make room, or was lost.
-            self.profile.count(counter::WAITS_UNMATCHED, 1);
+            rows.profile.count(counter::WAITS_UNMATCHED, 1);
         }
-        let EarlyStack { stack, outcome, reason } =
-            early.unwrap_or(EarlyStack { stack, outcome, reason: in_kernel });
-        let (waker, is_timer) = match waits.wakers.take(sample.tid, wait.wake_ns) {
+        let EarlyStack { stack, outcome, reason } = early.unwrap_or(last);
+        let (waker, is_timer) = match self.wakers.take(sample.tid, wait.wake_ns) {
             Some(WakerStack { stack, kind, is_timer }) => (Waker { stack, kind, ..known_waker }, is_timer),
             None => (known_waker, None),
         };
-        let reason = reason::refine(found, reason);
+        let reason = reason::refine(Reason::from_code(wait.reason), reason);
         let reason = reason::by_its_end(reason, waker.kind, is_timer);
-        let event = waits.event;
+        let event = self.event;
+        let start_ns = rows.start_ns;
         let mut push = |from_ns: u64, to_ns: u64, weight: u64, reason, waker| {
             if weight == 0 {
                 return;
             }
-            self.totals.add(event, weight);
+            rows.totals.add(event, weight);
             if let Some(stack) = stack {
-                *self.totals.wait_stacks.entry(stack).or_default() += 1;
+                *rows.totals.wait_stacks.entry(stack).or_default() += 1;
             }
             let duration_ns = to_ns.saturating_sub(from_ns);
-            self.profile.events[event.index()].push(Sample {
+            rows.profile.events[event.index()].push(Sample {
                 time_ns: from_ns.saturating_sub(start_ns),
                 task,
                 stack,
@@ -194,69 +116,33 @@ impl Collector {
         push(wait.start_ns, wait.wake_ns, wait.blocked_weight, reason, waker);
         push(wait.wake_ns, wait.end_ns, wait.no_cpu_weight, Reason::NoCpu, Waker::default());
     }
+}
 
-    /// Stores the time of a thread that has ended, or is there at the end.
-    pub(crate) fn add_thread_time(&mut self, time: &ThreadTimeEvent) {
-        if time.tid == time.tgid && !time.has_ended {
-            self.renew_title(time.to_ns, time.tgid, &time.comm);
+/// Who a waker is by the kernel functions that it is in. The kernel side knows some interrupts only.
+fn waker_kind(facts: &KernelFacts, wait: &WaitEvent) -> WakerKind {
+    facts.interrupt.unwrap_or(WakerKind::from_code(wait.waker))
+}
+
+/// Who ended a wait, as far as its last record says it.
+fn known_waker(wait: &WaitEvent, rows: &mut RowWriter<'_>) -> Waker {
+    match WakerKind::from_code(wait.waker) {
+        WakerKind::None => Waker::default(),
+        kind => {
+            let task = match wait.other_tid {
+                0 if rows.profile.meta.pid_namespace != 0 => rows.task_outside(&wait.other_comm),
+                tid => rows.task(wait.wake_ns, (wait.other_tgid, tid), &wait.other_comm),
+            };
+            Waker { kind, task: Some(task), stack: None }
         }
-        let time = self.thread_time(time);
-        self.profile.thread_times.push(time);
-    }
-
-    /// The time of a thread with the numbers of the profile.
-    pub(crate) fn thread_time(&mut self, time: &ThreadTimeEvent) -> ThreadTime {
-        let short_waits = (time.short_waits.iter().enumerate())
-            .filter(|(_, (count, _))| *count > 0)
-            .map(|(code, &(count, time_ns))| ShortWaits {
-                reason: Reason::from_code(code as u8),
-                count,
-                time_ns,
-            })
-            .collect();
-        ThreadTime {
-            task: self.task_at(time.to_ns, time.tgid, time.tid, &time.comm),
-            from_ns: time.from_ns.saturating_sub(self.start_ns),
-            to_ns: time.to_ns.saturating_sub(self.start_ns),
-            on_cpu_ns: time.on_cpu_ns,
-            no_cpu_ns: time.no_cpu_ns,
-            blocked_ns: time.blocked_ns,
-            switches: time.switches,
-            has_ended: time.has_ended,
-            short_waits,
-        }
-    }
-
-    /// A wait that is not over, whose stack is known.
-    #[cfg(test)]
-    pub(crate) fn remember_early(&mut self, tid: u32, start_ns: u64, stack: StackId) {
-        let early = EarlyStack { stack: Some(stack), outcome: Outcome::Complete, reason: None };
-        if let Some(waits) = self.waits.as_mut() {
-            waits.early.insert(tid, start_ns, early);
-        }
-    }
-
-    /// Has the stacks that wait for their records be those that `renumber` makes of them.
-    pub(crate) fn renumber_waiting(&mut self, mut renumber: impl FnMut(StackId) -> StackId) {
-        let Some(waits) = self.waits.as_mut() else { return };
-        let wakers = waits.wakers.values_mut().map(|waker| &mut waker.stack);
-        let early = waits.early.values_mut().map(|early| &mut early.stack);
-        for stack in wakers.chain(early).chain(waits.open.stacks()).flatten() {
-            *stack = renumber(*stack);
-        }
-    }
-
-    fn kernel_facts(&mut self, kernel: &[u64]) -> KernelFacts {
-        self.kernel_stacks.facts(kernel, self.kernel.symbols())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::{Account, Doing, OpenWait, WatchedThreadEvent};
+    use crate::bpf::{Account, Doing, OpenWait, ThreadTimeEvent, WatchedThreadEvent};
     use crate::profile::{Meta, OUTSIDE, Profile};
-    use crate::record::collect::kernel_frames::KernelFrames;
+    use crate::record::collect::collector::Collector;
     use crate::record::modules::ModuleFiles;
 
     fn collector() -> Collector {
@@ -368,7 +254,7 @@ mod tests {
             let other = if late == WaitKind::Stack { WaitKind::Waker } else { WaitKind::Stack };
             collector.add(record(other, vec![0x1000]), None);
             let late = record(late, vec![0x1000]);
-            collector.is_late(&late);
+            collector.note_late(&late);
             collector.add(record(WaitKind::Ended, Vec::new()), None);
             collector.release_held();
             assert_eq!(rows(&collector), [], "its stack or waker has not come yet");
@@ -394,7 +280,7 @@ mod tests {
         };
         for number in 0..100 {
             let waker = at(WaitKind::Waker, number);
-            collector.is_late(&waker);
+            collector.note_late(&waker);
             let mut end = at(WaitKind::Ended, number);
             end.rescue_refused = true;
             collector.add(end, None);

@@ -1,16 +1,22 @@
 //! What a recording knows of its waits.
 
+use super::kernel_facts::KnownKernelStacks;
 use super::living::{Living, WaitEnd};
 use super::open::OpenWaits;
 use super::unmatched::Pending;
 use crate::bpf::{RescueEvent, SampleEvent, WaitEvent, WaitKind};
-use crate::profile::{EventId, Outcome, Reason, StackId, WakerKind};
+use crate::profile::{EventId, Outcome, Profile, Reason, StackId, WakerKind, counter};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Bytes of records that are held back for others which are late, at most.
+const MAX_HELD_BYTES: usize = 32 << 20;
 
 /// What is known of the waits so far.
 #[derive(Debug)]
 pub(crate) struct Waits {
     pub(super) event: EventId,
+    /// What the kernel's part of their stacks says.
+    pub(super) kernel_stacks: KnownKernelStacks,
     /// What those did who ended a wait: by the thread that was woken, and when.
     pub(super) wakers: Pending<WakerStack>,
     /// Stacks of waits that are not over: by thread and start.
@@ -18,12 +24,12 @@ pub(crate) struct Waits {
     /// Records of wakers and stacks that have come and are not stored yet, for want of a table or of a copy.
     pub(super) late: FxHashSet<Late>,
     /// Ends of waits to which those belong, with the copies of their stacks.
-    pub(super) held: Vec<(SampleEvent, Option<RescueEvent>)>,
-    pub(super) held_bytes: usize,
+    held: Vec<(SampleEvent, Option<RescueEvent>)>,
+    held_bytes: usize,
     /// Waits that are not over and can be looked at.
-    pub(crate) open: OpenWaits,
+    pub(super) open: OpenWaits,
     /// Threads that the last look has found, of a recording that is watched.
-    pub(crate) living: Option<Vec<Living>>,
+    pub(super) living: Option<Vec<Living>>,
     /// The last end of a wait of each thread, by thread id, since these were taken; of a recording that is watched.
     pub(super) ends: FxHashMap<u32, WaitEnd>,
 }
@@ -68,9 +74,75 @@ impl Late {
 }
 
 impl Waits {
+    /// Of waits that become rows of `event`.
+    pub(crate) fn new(event: EventId) -> Self {
+        Waits {
+            event,
+            kernel_stacks: KnownKernelStacks::default(),
+            wakers: Pending::default(),
+            early: Pending::default(),
+            late: FxHashSet::default(),
+            held: Vec::new(),
+            held_bytes: 0,
+            open: OpenWaits::default(),
+            living: None,
+            ends: FxHashMap::default(),
+        }
+    }
+
+    /// A record will be stored later than those that come after it.
+    pub(crate) fn note_late(&mut self, sample: &SampleEvent) {
+        self.late.extend(Late::of(sample));
+    }
+
+    /// Holds back the end of a wait whose waker or stack is late. Gives it back if it need not wait.
+    pub(crate) fn hold(
+        &mut self,
+        sample: SampleEvent,
+        rescue: Option<RescueEvent>,
+        profile: &mut Profile,
+    ) -> Option<(SampleEvent, Option<RescueEvent>)> {
+        let Some(wait) = sample.wait.as_ref() else { return Some((sample, rescue)) };
+        let is_end = matches!(wait.kind, WaitKind::Ended | WaitKind::Open);
+        if !is_end || !self.lacks(&sample, wait) {
+            return Some((sample, rescue));
+        }
+        let copied = rescue.as_ref().map_or(0, |rescue| rescue.stack.len());
+        let bytes = size_of::<RescueEvent>() + (sample.user.len() + sample.kernel.len()) * 8 + copied;
+        if self.held_bytes + bytes > MAX_HELD_BYTES {
+            profile.count(counter::WAITS_UNMATCHED, 1);
+            return Some((sample, rescue));
+        }
+        self.held_bytes += bytes;
+        self.held.push((sample, rescue));
+        None
+    }
+
+    /// The ends of waits that were held back, to be tried again.
+    pub(crate) fn take_held(&mut self) -> Vec<(SampleEvent, Option<RescueEvent>)> {
+        self.held_bytes = 0;
+        std::mem::take(&mut self.held)
+    }
+
     /// Whether a record that the end of a wait needs has come and is not stored yet.
-    pub(super) fn lacks(&self, sample: &SampleEvent, wait: &WaitEvent) -> bool {
+    fn lacks(&self, sample: &SampleEvent, wait: &WaitEvent) -> bool {
         let [waker, stack] = [Late::Waker(sample.tid, wait.wake_ns), Late::Stack(sample.tid, wait.start_ns)];
         !self.late.is_empty() && (self.late.contains(&waker) || self.late.contains(&stack))
+    }
+
+    /// Has the stacks that wait for their records be those that `renumber` makes of them.
+    pub(crate) fn renumber(&mut self, mut renumber: impl FnMut(StackId) -> StackId) {
+        let wakers = self.wakers.values_mut().map(|waker| &mut waker.stack);
+        let early = self.early.values_mut().map(|early| &mut early.stack);
+        for stack in wakers.chain(early).chain(self.open.stacks()).flatten() {
+            *stack = renumber(*stack);
+        }
+    }
+
+    /// A wait that is not over, whose stack is known.
+    #[cfg(test)]
+    pub(crate) fn remember_early(&mut self, tid: u32, start_ns: u64, stack: StackId) {
+        let early = EarlyStack { stack: Some(stack), outcome: Outcome::Complete, reason: None };
+        self.early.insert(tid, start_ns, early);
     }
 }
