@@ -396,6 +396,13 @@ impl FileRecording<'_, '_> {
         let (rows, took) = self.session.written_rows();
         self.console
             .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
+        let code = &self.session.collector.profile.code;
+        self.console.say(&format!(
+            "  code of {} kept, {} bytes, found in {:.1} ms",
+            units::counted(code.len() as u64, "function"),
+            units::count(code.iter().map(|code| code.bytes.len() as u64).sum()),
+            self.naming.code_took().as_secs_f64() * 1e3
+        ));
         if let Some(line) = self.session.collector.files.describe_cache() {
             self.console.say(&format!("  {line}"));
         }

@@ -57,7 +57,8 @@ pub(crate) fn find(
         let has_room = found.functions.len() < MOST_FUNCTIONS && !deadline.has_passed();
         let code = if is_wanted && has_room { code_of(names, file, &function, deadline) } else { None };
         // What only calls others says nothing without lines.
-        let code = code.filter(|code| function.share.own >= LEAST_OWN_SHARE || code.has_lines());
+        let calls_by_line = |code: &FoundCode| code.has_lines() && !is_start(code.name());
+        let code = code.filter(|code| function.share.own >= LEAST_OWN_SHARE || calls_by_line(code));
         match code {
             Some(code) => {
                 spent = spent.saturating_add(code.bytes());
@@ -73,6 +74,12 @@ pub(crate) fn find(
         };
     }
     found
+}
+
+/// Whether a function only begins programs and threads: it is on every stack, and no one asks which of its lines.
+fn is_start(name: &str) -> bool {
+    name.starts_with("__libc_start")
+        || matches!(name, "_start" | "start_thread" | "clone" | "clone3" | "__clone3")
 }
 
 /// The functions around the addresses, those of most worth first.

@@ -79,6 +79,11 @@ impl FoundCode {
         }) as u32
     }
 
+    /// The name of the function in the symbol table.
+    pub(super) fn name(&self) -> &str {
+        self.owner.as_ref().map_or("", |owner| &owner.raw_name)
+    }
+
     /// Whether some source line is known.
     pub(super) fn has_lines(&self) -> bool {
         self.code.runs.iter().any(|run| run.line > 0)

@@ -29,6 +29,8 @@ pub(crate) struct Naming {
     frames: usize,
     /// Why the last names are missing.
     cut_short: Option<CutShort>,
+    /// How long it took to find the code that is kept.
+    code_took: Duration,
 }
 
 /// Why names that could be had are missing.
@@ -50,7 +52,7 @@ impl Naming {
             let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(answer);
         });
         let names = Names::to_be_written(deliver, LONGEST_WAIT);
-        Naming { names, answers, frames: 0, cut_short: None }
+        Naming { names, answers, frames: 0, cut_short: None, code_took: Duration::ZERO }
     }
 
     /// Why names that could be had are missing, if they are.
@@ -66,6 +68,11 @@ impl Naming {
     /// What is to be said of maps of generated code that were not read.
     pub(crate) fn refused(&self) -> &[String] {
         self.names.refused()
+    }
+
+    /// How long it took to find the code that is kept, for `-v`.
+    pub(crate) fn code_took(&self) -> Duration {
+        self.code_took
     }
 
     /// How many files could not be read in full.
@@ -145,7 +152,9 @@ impl Naming {
         if self.cut_short.is_some() {
             return;
         }
+        let begun = Instant::now();
         save_code::save(collector, &mut self.names, file_bytes, &is_asked);
+        self.code_took = begun.elapsed();
         if with_sources {
             sources::keep(&mut collector.profile);
         }

@@ -41,6 +41,8 @@ const WARM: Style = AnsiColor::Yellow.on_default();
 const HOT: Style = AnsiColor::Red.on_default().bold();
 /// Columns of a tab in a source.
 const TAB: &str = "    ";
+/// Functions of an inline chain that are named, the innermost ones; all are in JSON.
+const MOST_CHAIN: usize = 3;
 /// With fewer samples in its code, the cost of one instruction says little.
 const FEW_SAMPLES: u64 = 100;
 
@@ -251,9 +253,12 @@ impl SheetPrinter<'_, '_> {
 
     /// `inlined step.h:33 step < outer  source text`.
     fn chain_text(&self, group: &InlineGroup) -> String {
-        let names: Vec<String> = (group.chain.iter().rev())
-            .map(|step| safe_text::terminal(&name::in_style(&step.name, self.page.names)).into_owned())
+        let mut names: Vec<String> = (group.chain.iter().rev().take(MOST_CHAIN))
+            .map(|step| safe_text::terminal(&name::short(&step.name)).into_owned())
             .collect();
+        if let Some(more) = group.chain.len().checked_sub(MOST_CHAIN).filter(|more| *more > 0) {
+            names.push(format!("… {more} more"));
+        }
         let Some(last) = group.chain.last() else { return String::new() };
         let file = safe_text::terminal(name::module_file(self.text(last.file))).into_owned();
         let place = if last.line > 0 { format!("{file}:{}", last.line) } else { file };
