@@ -24,8 +24,8 @@ fn views_of_waits(criterion: &mut Criterion) {
         ("threads", Metric::OnCpu, ReportView::Threads),
         ("on-CPU", Metric::OnCpu, ReportView::Flat),
     ] {
-        let common = CommonOptions { metric: Some(metric), ..CommonOptions::default() };
-        let options = ReportOptions { view, common, ..ReportOptions::default() };
+        let mut options = ReportOptions { view, ..ReportOptions::default() };
+        options.common.metric = Some(metric);
         group.bench_function(name, |bencher| {
             // Which waits are idle is decided once for a recording: a copy has to decide again.
             bencher.iter_batched(

@@ -87,6 +87,7 @@ pub(crate) fn in_ascii(text: &str) -> String {
     for c in text.chars() {
         match c {
             '…' => out.push('~'),
+            '×' => out.push('x'),
             // It stands after a space everywhere.
             '±' if out.ends_with(' ') => {
                 out.pop();
@@ -244,6 +245,25 @@ pub(crate) fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
+/// The lines of `text` in at most `columns` columns, as by [`wrapped`]. What does not fit a line goes on below its byte
+/// `indent`; what stands before that is the line's name.
+pub(crate) fn hanging(text: &str, indent: usize, columns: usize) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let parts = line.split_at_checked(indent).filter(|_| width(line) > columns);
+        let Some((name, rest)) = parts else {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        };
+        for (index, part) in wrapped(rest.trim_start(), columns.saturating_sub(indent)).iter().enumerate() {
+            let start = if index == 0 { name } else { "" };
+            out.push_str(&format!("{start:indent$}{}\n", part.trim_start()));
+        }
+    }
+    out
+}
+
 /// The longest start of `text` that fits `columns`.
 fn head(text: &str, columns: usize) -> &str {
     let mut used = 0;
@@ -259,6 +279,15 @@ fn head(text: &str, columns: usize) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn facts_go_on_below_themselves() {
+        let text = "cost      much of a CPU  and memory\nfile      small\n          12 rows of a table\n";
+        let expected = "cost      much of a\n          CPU  and\n          memory\nfile      small\n          \
+                        12 rows of\n          a table\n";
+        assert_eq!(hanging(text, 10, 21), expected);
+        assert_eq!(hanging(text, 10, 80), text);
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is said instead of the parser's own words where these do not help: ids that a shell has split, commands and
 //! profiles that belong to another version.
 
-use super::target;
+use super::{foreign, target};
 use crate::base::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
@@ -18,7 +18,22 @@ const TO_COME: [(&str, &str); 6] = [
 
 /// A better message for what the parser has refused, if there is one.
 pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
-    target::explain(arguments, error).or_else(|| to_come(error)).or_else(|| second_profile(arguments, error))
+    target::explain(arguments, error)
+        .or_else(|| to_come(error))
+        .or_else(|| foreign::explain(arguments, error))
+        .or_else(|| second_profile(arguments, error))
+        .or_else(|| labels_to_come(error))
+}
+
+/// A grouping that is planned.
+fn labels_to_come(error: &clap::Error) -> Option<Failure> {
+    let is_label = error.kind() == ErrorKind::InvalidValue
+        && about(error, ContextKind::InvalidArg).starts_with("--by")
+        && about(error, ContextKind::InvalidValue) == "label";
+    is_label.then(|| {
+        Failure::usage("--by label: samples carry no labels in this version")
+            .hint("what there is:  --by function|line|address|module|thread|process")
+    })
 }
 
 fn about(error: &clap::Error, kind: ContextKind) -> &str {

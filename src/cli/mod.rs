@@ -5,6 +5,7 @@
 
 mod annotate;
 mod explain;
+mod foreign;
 mod read;
 mod record;
 pub(crate) mod request;
@@ -120,7 +121,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> String {
 ///
 /// When there is nothing to do: help was asked for, or the arguments are wrong.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Request, Stop> {
-    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let arguments = foreign::with_joined_threads(arguments.into_iter().collect());
     let cli =
         Cli::try_parse_from(&arguments).map_err(|error| match explain::explain(&arguments, &error) {
             Some(failure) => Stop::Failed(failure),

@@ -7,7 +7,7 @@ use crate::commands::symbolize::SymbolizeOptions;
 use crate::report::{
     ColorWhen, CommonOptions, DEFAULT_FILE, ExportFormat, ExportOptions, ExportRequest, FilterOptions,
     Format, Grouping, InfoOptions, Input, Metric, NameStyle, ReportDestination, ReportOptions, ReportView,
-    SortKey, Space, ThreadFilter, TimeRange,
+    SortKey, Space, ThreadFilter, ThreadSplit, TimeRange,
 };
 use clap::Args;
 use std::path::PathBuf;
@@ -94,6 +94,15 @@ pub(super) struct CommonArgs {
     /// Remove matching functions from the stacks; their time is kept
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     hide: Option<String>,
+    /// Remove all other functions from the stacks; their time is kept
+    #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
+    show: Option<String>,
+    /// Only samples with code of a matching module on the stack
+    #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
+    module: Option<String>,
+    /// Only processes with a matching name
+    #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
+    process: Option<String>,
     /// Only threads with a matching name
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
     thread: Option<String>,
@@ -135,6 +144,7 @@ impl CommonArgs {
         };
         let (pids, tids) = (value::all_ids(self.pid), value::all_ids(self.tid));
         let mut threads = Vec::from_iter(self.thread.map(ThreadFilter::named));
+        threads.extend(self.process.map(ThreadFilter::OfProcessesMatching));
         threads.extend((!pids.is_empty()).then_some(ThreadFilter::OfProcesses(pids)));
         threads.extend((!tids.is_empty()).then_some(ThreadFilter::Ids(tids)));
         CommonOptions {
@@ -144,17 +154,20 @@ impl CommonArgs {
                 focus: self.focus,
                 ignore: self.ignore,
                 hide: self.hide,
+                show: self.show,
+                module: self.module,
                 cpus: self.cpu,
                 time: self.time.unwrap_or_default(),
                 space,
                 idle: time.idle,
                 threads,
                 stacks: Vec::new(),
+                relative: false,
             },
             grouping: self.by,
             inline: !self.no_inline,
             names: self.names,
-            each_thread: false,
+            threads: None,
         }
     }
 }
@@ -193,10 +206,12 @@ pub(super) struct ReportArgs {
     /// Callers and callees of matching functions
     #[arg(long, value_name = "REGEX", group = "view", help_heading = "View", value_parser = value::pattern)]
     peek: Option<String>,
-    /// One row per thread name; if waits were recorded, also where its time went. One row per thread: --by
-    /// thread
-    #[arg(long, group = "view", help_heading = "View")]
-    threads: bool,
+    /// Time by thread; if waits were recorded, also where the whole time went. Threads whose names differ only in numbers
+    /// share a row (class, the default: worker-#), or there is a row per thread (each, --by thread) or per process (none,
+    /// --by process). With --tree and --bottom-up: threads in front of the stacks
+    #[arg(long, value_name = "HOW", help_heading = "View", value_parser = value::thread_split(), num_args = 0..=1,
+        require_equals = true, conflicts_with_all = ["flat", "peek"])]
+    threads: Option<Option<ThreadSplit>>,
     #[command(flatten)]
     event: EventArgs,
     #[command(flatten)]
@@ -211,9 +226,21 @@ pub(super) struct ReportArgs {
         allow_negative_numbers = true)]
     rows: Option<usize>,
     /// Leave out rows and branches below this share of the total
-    #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent, help = min_help(),
-        allow_negative_numbers = true)]
+    #[arg(long, alias = "percent-limit", value_name = "PERCENT", help_heading = "Output", value_parser = value::percent,
+        help = min_help(), allow_negative_numbers = true)]
     min_pct: Option<f64>,
+    /// Percentages of what the filters keep, instead of the whole recording
+    #[arg(long, help_heading = "Which samples and frames")]
+    relative: bool,
+    /// Accepted for users of perf: reports are text anyway
+    #[arg(long, hide = true)]
+    stdio: bool,
+    /// Accepted for users of perf: sorted by self time
+    #[arg(long, hide = true, conflicts_with = "children")]
+    no_children: bool,
+    /// Accepted for users of perf: sort by total time
+    #[arg(long, hide = true, conflicts_with = "sort")]
+    children: bool,
     /// Print `prof.report/2` as JSON
     #[arg(long, group = "machine", help_heading = "Output")]
     json: bool,
@@ -242,26 +269,43 @@ fn min_help() -> String {
     )
 }
 
+/// Which threads are one, where the view is of threads and `--by` alone says more.
+fn split_by(grouping: Grouping) -> ThreadSplit {
+    match grouping {
+        Grouping::Thread => ThreadSplit::Each,
+        Grouping::Process => ThreadSplit::None,
+        _ => ThreadSplit::Class,
+    }
+}
+
 impl ReportArgs {
     pub(super) fn into_options(self) -> ReportOptions {
-        let view = match (self.tree, self.bottom_up, self.threads, self.peek) {
+        let view = match (self.tree, self.bottom_up, &self.threads, self.peek) {
             _ if self.flat => ReportView::Flat,
             (true, ..) => ReportView::Tree,
             (_, true, ..) => ReportView::BottomUp,
-            (_, _, true, _) => ReportView::Threads,
+            (_, _, Some(_), _) => ReportView::Threads,
             (.., Some(pattern)) => ReportView::Peek(pattern),
             _ => ReportView::Overview,
         };
+        let mut common = self.event.apply(self.common.into_options(self.input.into_input(), self.time));
+        common.filter.relative = self.relative;
+        common.threads = self.threads.map(|how| how.unwrap_or(split_by(common.grouping)));
+        if view == ReportView::Threads {
+            // What rows of threads have their time in are functions.
+            common.grouping = Grouping::Function;
+        }
+        let sort = if self.children { SortKey::TotalWeight } else { self.sort };
         let format = match (self.json, self.tsv) {
             (true, _) => Format::Json,
             (_, true) => Format::Tsv,
             _ => Format::Text,
         };
         ReportOptions {
-            common: self.event.apply(self.common.into_options(self.input.into_input(), self.time)),
+            common,
             view,
             format,
-            sort: self.sort,
+            sort,
             rows: self.rows,
             min_percent: self.min_pct,
             color: self.color,
@@ -298,6 +342,10 @@ pub(super) struct ExportArgs {
     /// Weight by the number of samples or waits instead of time
     #[arg(long, help_heading = "Output")]
     count: bool,
+    /// Root of the stacks: one per class of threads, whose names differ only in numbers (worker-#), one per thread, or
+    /// none [default: threads by name]
+    #[arg(long, value_name = "HOW", help_heading = "Output", value_parser = value::thread_split())]
+    threads: Option<ThreadSplit>,
     /// Flame graph and page: the title
     #[arg(long, value_name = "TEXT", help_heading = "Output")]
     title: Option<String>,
@@ -343,8 +391,9 @@ impl ExportArgs {
         } else {
             ReportDestination::File { path: self.output, force: self.force }
         };
+        let common = self.event.apply(self.common.into_options(self.input.into_input(), self.time));
         let options = ExportOptions {
-            common: self.event.apply(self.common.into_options(self.input.into_input(), self.time)),
+            common: CommonOptions { threads: self.threads, ..common },
             count: self.count,
             title: self.title,
             subtitle: self.subtitle,

@@ -22,7 +22,7 @@ pub(super) struct SamplerArgs {
     #[arg(short = 'c', long, value_name = "N", value_parser = value::period, allow_negative_numbers = true)]
     count: Option<u64>,
     /// Samples per second and CPU, or max for the kernel's limit
-    #[arg(short = 'F', long, value_name = "HZ|max", value_parser = value::rate, long_help = rate_help(),
+    #[arg(short = 'F', long, alias = "freq", value_name = "HZ|max", value_parser = value::rate, long_help = rate_help(),
         allow_negative_numbers = true)]
     frequency: Option<Rate>,
     /// Waits shorter than this are only added up, by thread and reason, without stacks
@@ -36,7 +36,7 @@ pub(super) struct SamplerArgs {
     max_overhead: u32,
     /// How to walk user stacks: by unwind tables, and frame pointers where there are none (auto), by
     /// unwind tables only (dwarf), by frame pointers only (fp)
-    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = value::call_graph())]
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = value::CallGraphParser)]
     call_graph: CallGraph,
     /// Leave out the kernel: no samples in kernel mode, no kernel frames
     #[arg(long)]

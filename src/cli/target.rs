@@ -21,7 +21,7 @@ pub(super) struct RunningArgs {
     #[arg(long, value_name = "REGEX", group = "running", help_heading = "Target", value_parser = value::pattern)]
     pub(super) name: Option<String>,
     /// Record every process of the machine
-    #[arg(short, long, group = "running", help_heading = "Target")]
+    #[arg(short, long, alias = "all-cpus", group = "running", help_heading = "Target")]
     pub(super) all: bool,
 }
 

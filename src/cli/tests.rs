@@ -6,18 +6,18 @@ use crate::report::{
 };
 use std::time::Duration;
 
-fn parsed(line: &str) -> Result<Request, Stop> {
+pub(super) fn parsed(line: &str) -> Result<Request, Stop> {
     parse(line.split(' ').map(OsString::from))
 }
 
-fn recorded(line: &str) -> RecordOptions {
+pub(super) fn recorded(line: &str) -> RecordOptions {
     match parsed(line) {
         Ok(Request::Record(options)) => options,
         other => panic!("{line}: {other:?}"),
     }
 }
 
-fn reported(line: &str) -> ReportOptions {
+pub(super) fn reported(line: &str) -> ReportOptions {
     match parsed(line) {
         Ok(Request::Report(options)) => options,
         other => panic!("{line}: {other:?}"),
@@ -25,7 +25,7 @@ fn reported(line: &str) -> ReportOptions {
 }
 
 /// Exit status and text of a command line that is refused.
-fn refused(line: &str) -> (u8, String) {
+pub(super) fn refused(line: &str) -> (u8, String) {
     match parsed(line) {
         Err(Stop::Shown(error)) => (error.exit_code() as u8, error.to_string()),
         Err(Stop::Failed(failure)) => (failure.status, failure.message),

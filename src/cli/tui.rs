@@ -18,7 +18,7 @@ use std::ffi::OsString;
 /// Show a profile in the terminal: a flame graph to zoom, search, filter and invert
 ///
 /// A box is below its caller and as wide as its time; blank space below a box is its self time. All numbers are
-/// those of prof report. ? shows the keys, q quits. Colours follow the terminal: COLORTERM, TERM and NO_COLOR.
+/// those of prof report, with filters those of --relative. ? shows the keys, q quits. Colours follow the terminal: COLORTERM, TERM and NO_COLOR.
 ///
 /// With a target instead of a file, shows the recording while it runs (like prof live); Ctrl-S saves it.
 #[derive(Debug, Args)]

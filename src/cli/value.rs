@@ -2,8 +2,9 @@
 //! own `invalid value 'X' for '-d <TIME>': …`.
 
 use crate::record::{self, CallGraph, PerfCounter, Rate};
-use crate::report::{ColorWhen, ExportFormat, Grouping, Metric, NameStyle, SortKey, TimeRange};
+use crate::report::{ColorWhen, ExportFormat, Grouping, Metric, NameStyle, SortKey, ThreadSplit, TimeRange};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use std::ffi::OsStr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +13,30 @@ const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 
 /// Smallest budget for unwind tables: one mid-sized library has some.
 const SMALLEST_BUDGET_BYTES: u64 = 1 << 20;
+
+/// A parser of how stacks are walked. perf has the size of its copies of stacks behind `dwarf`, which prof does not make.
+#[derive(Debug, Clone)]
+pub(super) struct CallGraphParser;
+
+impl TypedValueParser for CallGraphParser {
+    type Value = CallGraph;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<CallGraph, clap::Error> {
+        let is_size = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let size = value.to_str().and_then(|text| text.strip_prefix("dwarf,"));
+        let value = if size.is_some_and(is_size) { OsStr::new("dwarf") } else { value };
+        call_graph_words().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = clap::builder::PossibleValue> + '_>> {
+        Some(Box::new(["auto", "dwarf", "fp"].into_iter().map(clap::builder::PossibleValue::new)))
+    }
+}
 
 /// A parser that takes one word of `choices`.
 fn choice<T: Copy + Send + Sync + 'static>(
@@ -24,7 +49,7 @@ fn choice<T: Copy + Send + Sync + 'static>(
     })
 }
 
-pub(super) fn call_graph() -> impl TypedValueParser<Value = CallGraph> {
+fn call_graph_words() -> impl TypedValueParser<Value = CallGraph> {
     choice(&[("auto", CallGraph::Auto), ("dwarf", CallGraph::Dwarf), ("fp", CallGraph::FramePointer)])
 }
 
@@ -37,6 +62,10 @@ pub(super) fn grouping() -> impl TypedValueParser<Value = Grouping> {
         ("thread", Grouping::Thread),
         ("process", Grouping::Process),
     ])
+}
+
+pub(super) fn thread_split() -> impl TypedValueParser<Value = ThreadSplit> {
+    choice(&[("class", ThreadSplit::Class), ("each", ThreadSplit::Each), ("none", ThreadSplit::None)])
 }
 
 pub(super) fn sort_key() -> impl TypedValueParser<Value = SortKey> {

@@ -38,7 +38,7 @@ pub(crate) use naming::name::{module_file, module_stem, short};
 pub use naming::style::NameStyle;
 pub(crate) use options::{
     AnnotateOptions, AnnotationView, ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions,
-    Input, NamePattern, PathStep, ReportDestination, SortKey, Space, ThreadFilter, ThreadKey,
+    Input, NamePattern, PathStep, ReportDestination, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};

@@ -66,6 +66,19 @@ impl Grouping {
     }
 }
 
+/// Which threads share a row, or the box in front of their stacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum ThreadSplit {
+    /// Those whose names differ in numbers only: `worker-#`.
+    Class,
+    /// Those of one name.
+    Name,
+    /// None: each is for itself.
+    Each,
+    /// All of a process.
+    None,
+}
+
 /// The order of a table's rows, largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SortKey {
@@ -127,6 +140,10 @@ pub struct FilterOptions {
     pub(crate) ignore: Option<String>,
     /// Take frames whose name matches out of the stacks; the samples stay.
     pub(crate) hide: Option<String>,
+    /// Take frames whose name does not match out of the stacks; the samples stay.
+    pub(crate) show: Option<String>,
+    /// Keep samples with a frame of a module whose name or path matches.
+    pub(crate) module: Option<String>,
     /// Keep samples of threads that every one of these means.
     pub(crate) threads: Vec<ThreadFilter>,
     /// Keep samples taken on these CPUs; all when empty.
@@ -139,12 +156,19 @@ pub struct FilterOptions {
     pub(crate) idle: bool,
     /// What is done to the stacks after all that, one after the other.
     pub(crate) stacks: Vec<StackFilter>,
+    /// Percentages of a report are of what all these keep, and not of everything in the recording.
+    pub(crate) relative: bool,
 }
 
 impl FilterOptions {
     /// Whether any filter asks for functions or frames: what it leaves is known of samples and waits with a stack only.
     pub(crate) fn is_on_code(&self) -> bool {
-        self.hide.is_some() || self.drops_by_code()
+        self.hides_frames() || self.drops_by_code()
+    }
+
+    /// Whether frames are taken out of stacks for their functions.
+    pub(super) fn hides_frames(&self) -> bool {
+        self.hide.is_some() || self.show.is_some()
     }
 
     /// Whether samples and waits are dropped for their threads.
@@ -154,7 +178,10 @@ impl FilterOptions {
 
     /// Whether samples and waits are dropped for their functions or frames.
     pub(super) fn drops_by_code(&self) -> bool {
-        self.focus.is_some() || self.ignore.is_some() || self.space != Space::All || !self.stacks.is_empty()
+        let patterns = [&self.focus, &self.ignore, &self.module];
+        patterns.iter().any(|pattern| pattern.is_some())
+            || self.space != Space::All
+            || !self.stacks.is_empty()
     }
 }
 
@@ -180,6 +207,8 @@ pub(crate) enum ThreadFilter {
     Row(ThreadKey),
     /// Those whose name matches.
     Matching(NamePattern),
+    /// Those of processes whose name or title matches this regular expression.
+    OfProcessesMatching(String),
 }
 
 impl ThreadFilter {
@@ -243,8 +272,8 @@ pub struct CommonOptions {
     pub inline: bool,
     /// How names are written; `None` leaves it to the view.
     pub names: Option<NameStyle>,
-    /// Each thread for itself, instead of all of one name together.
-    pub each_thread: bool,
+    /// Which threads are one, where threads are shown; `None` leaves it to the view.
+    pub(crate) threads: Option<ThreadSplit>,
 }
 
 impl CommonOptions {
@@ -263,7 +292,7 @@ impl Default for CommonOptions {
             grouping: Grouping::default(),
             inline: true,
             names: None,
-            each_thread: false,
+            threads: None,
         }
     }
 }

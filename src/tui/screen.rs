@@ -273,7 +273,7 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     let query = &picture.query;
     let filter = &query.common.filter;
     let mut parts: Vec<(u8, String)> = Vec::new();
-    let patterns = [&filter.focus, &filter.ignore, &filter.hide];
+    let patterns = [&filter.focus, &filter.ignore, &filter.hide, &filter.show, &filter.module];
     let filters = filter.stacks.len()
         + patterns.iter().filter(|pattern| pattern.is_some()).count()
         + filter.threads.len()

@@ -1,9 +1,8 @@
 //! Colours of the boxes of a flame graph.
 
-use super::text_tree::{SUFFIXES, kind_of, step_text};
-use crate::base::safe_text;
+use super::text_tree::{SUFFIXES, kind_of, step_text, thread_texts};
 use crate::profile::Reason;
-use crate::report::model::label::{LabelId, thread_name};
+use crate::report::model::label::LabelId;
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
@@ -23,10 +22,8 @@ const GREY: Color = rgb(0xd9_d9d9);
 pub(super) fn palette(selection: &Selection<'_>, names: NameStyle) -> PaletteMap {
     let mut palette = PaletteMap::default();
     palette.insert("", GREY);
-    let tables = &selection.profile.tables;
-    for task in tables.tasks() {
-        let tid = selection.each_thread().then_some(task.tid);
-        palette.insert(safe_text::folded(&thread_name(tables.string(task.comm), tid)), GREY);
+    for thread in thread_texts(selection) {
+        palette.insert(thread, GREY);
     }
     // Of each label and mark whether it is in nothing but waits; the order of their first boxes decides between equal texts.
     let mut seen: FxHashMap<(LabelId, usize), (usize, bool)> = FxHashMap::default();

@@ -2,10 +2,11 @@
 //! deep it is and however many stacks have it. Lines are made one after the other, when they are written.
 
 use crate::base::safe_text;
-use crate::profile::Task;
 use crate::report::model::amount::Amount;
-use crate::report::model::label::{LabelId, Step, thread_name};
+use crate::report::model::label::{LabelId, Step};
 use crate::report::naming::style::NameStyle;
+use crate::report::naming::thread_class::ThreadClasses;
+use crate::report::options::ThreadSplit;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 
@@ -27,7 +28,7 @@ struct TextTreeNode {
     children: Vec<NodeId>,
 }
 
-/// The distinct stacks: `comm;root;…;leaf`, or `comm (tid 7)` where each thread is for itself.
+/// The distinct stacks: `comm;root;…;leaf`, `comm (tid 7)` where each thread is for itself, `root;…;leaf` where all are one.
 #[derive(Debug)]
 pub(super) struct TextTree {
     texts: Vec<String>,
@@ -62,10 +63,21 @@ enum Visit {
     Back(usize),
 }
 
+/// The text in front of the stacks of each task, by its id; none where threads are all one.
+pub(super) fn thread_texts(selection: &Selection<'_>) -> Vec<String> {
+    thread_names(selection).iter().map(|name| safe_text::folded(name)).collect()
+}
+
+/// The same as foreign text.
+pub(super) fn thread_names(selection: &Selection<'_>) -> Vec<String> {
+    let split = selection.thread_split().unwrap_or(ThreadSplit::Name);
+    let tables = &selection.profile.tables;
+    ThreadClasses::of(tables, split).names_of_tasks(tables)
+}
+
 impl TextTree {
     /// Names are written in the style of `names`.
     pub(super) fn new(selection: &Selection<'_>, names: NameStyle, order: StackOrder) -> Self {
-        let tables = &selection.profile.tables;
         let mut builder = Builder {
             selection,
             names,
@@ -82,23 +94,23 @@ impl TextTree {
             own: Amount::default(),
             children: Vec::new(),
         });
-        let name = |task: &Task| {
-            let tid = selection.each_thread().then_some(task.tid);
-            safe_text::folded(&thread_name(tables.string(task.comm), tid))
-        };
-        let threads: Vec<TextId> = tables.tasks().iter().map(|task| builder.text(name(task))).collect();
+        let names = thread_texts(selection);
+        let has_threads = !names.is_empty();
+        let threads: Vec<TextId> = names.into_iter().map(|name| builder.text(name)).collect();
         let mut path = Vec::new();
         selection.for_each_path(|steps, groups| {
             path.clear();
-            path.push(root);
+            path.extend(has_threads.then_some(root));
             path.extend(steps.iter().map(|step| builder.text_of(step)));
             let mut thread = 0;
             if order == StackOrder::LeafFirst {
                 path.reverse();
-                thread = path.len() - 1;
+                thread = path.len().saturating_sub(1);
             }
             for group in groups {
-                path[thread] = threads[group.task.index()];
+                if has_threads {
+                    path[thread] = threads[group.task.index()];
+                }
                 builder.add(&path, group.amount);
             }
         });

@@ -74,6 +74,20 @@ pub(crate) fn parts_of(event: &Event) -> Vec<Range<usize>> {
     (0..event.len()).step_by(length).map(|from| from..event.len().min(from + length)).collect()
 }
 
+/// Everything in `event`.
+pub(crate) fn amount_of(event: &Event) -> Amount {
+    let sum = |rows: Range<usize>| {
+        let mut sum = Amount::default();
+        rows.for_each(|row| sum.add(Amount::of_sample(&event.sample(row))));
+        sum
+    };
+    let add = |mut sum: Amount, other: Amount| {
+        sum.add(other);
+        sum
+    };
+    parts_of(event).into_par_iter().map(sum).reduce(Amount::default, add)
+}
+
 /// Counts equal samples of a part of `event`.
 fn count_part(
     event: &Event,

@@ -11,6 +11,7 @@ use crate::report::code::code_map::CodeMap;
 use crate::report::model::label_key::{CodePlace, LabelKey, SourceLine, address_text};
 use crate::report::naming::short_names::FullName;
 use crate::report::naming::style::NameStyle;
+use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
 use crate::report::naming::{name, short_names};
 use crate::report::options::Grouping;
 use rustc_hash::FxHashMap;
@@ -180,7 +181,7 @@ enum Key {
     Nothing { is_hidden: bool },
     Wait { reason: Reason },
     ShortWaits,
-    ThreadName { name: StringId },
+    ThreadClass { class: ThreadClassKey },
     Thread { pid: u32, tid: u32, generation: u32, name: StringId },
     Merged { filter: usize },
 }
@@ -432,17 +433,16 @@ impl Labels {
         self.plain_step(label)
     }
 
-    /// The step of a thread in front of its stacks: one for each thread name, or one for `each` thread.
-    pub(crate) fn thread_step(&mut self, profile: &Profile, task: &Task, each: bool) -> Step {
-        let name = profile.tables.string(task.comm);
-        let label = if each {
-            let key =
-                Key::Thread { pid: task.pid, tid: task.tid, generation: task.generation, name: task.comm };
-            self.intern(key, || bare_label(thread_name(name, Some(task.tid)), LabelKind::Task))
-        } else {
-            let key = Key::ThreadName { name: task.comm };
-            self.intern(key, || bare_label(name.to_owned(), LabelKind::Task))
+    /// The step of a thread in front of its stacks: one for each of the `classes`.
+    pub(crate) fn thread_step(&mut self, task: &Task, classes: &ThreadClasses) -> Step {
+        let class = classes.key_of(task);
+        let key = match class.id {
+            Some(_) => {
+                Key::Thread { pid: task.pid, tid: task.tid, generation: task.generation, name: task.comm }
+            }
+            None => Key::ThreadClass { class },
         };
+        let label = self.intern(key, || bare_label(classes.title(class), LabelKind::Task));
         self.plain_step(label)
     }
 

@@ -6,3 +6,4 @@ pub(crate) mod name;
 pub(crate) mod runtime;
 pub(crate) mod short_names;
 pub(crate) mod style;
+pub(crate) mod thread_class;

@@ -26,6 +26,9 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Name and version of the layout.
 const SCHEMA: &str = "prof.info/1";
 
+/// Column at which facts begin, behind their names.
+const FACT_COLUMN: usize = 10;
+
 /// Modules listed as text; the document lists all.
 const MOST_MODULES: usize = 30;
 
@@ -123,7 +126,14 @@ pub(crate) fn info(options: &InfoOptions) -> anyhow::Result<()> {
     let screen = Screen::new(ColorWhen::Never, !options.json);
     match options.json {
         true => screen.print_document(&render_json(&recording)?),
-        false => screen.print(&render_text(&recording)),
+        false => {
+            let page = screen.page(None);
+            let text = render_text(&recording);
+            screen.print(&match page.cut_names {
+                true => safe_text::hanging(&text, FACT_COLUMN, page.width),
+                false => text,
+            })
+        }
     }
 }
 

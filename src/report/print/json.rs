@@ -12,8 +12,8 @@ use crate::report::model::label_kind::LabelKind;
 use crate::report::model::totals::Totals;
 use crate::report::naming::name;
 use crate::report::options::{ReportOptions, ReportView};
+use crate::report::query::filter;
 use crate::report::query::filter::pattern;
-use crate::report::query::notes;
 use crate::report::query::selection::Selection;
 use crate::report::recording::Recording;
 use crate::report::views::call_tree::{CallTree, Direction};
@@ -39,6 +39,11 @@ struct Report {
     samples: u64,
     recorded_total: u64,
     recorded_samples: u64,
+    /// The filters in the words of the command line, if there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    filter: Option<String>,
+    /// What all percentages are of, in `unit`: `recorded_total`, or `total` with --relative.
+    percent_of: u64,
     is_complete_file: bool,
     /// Why the recording ended, and how its command did.
     ended: Option<EndJson>,
@@ -225,6 +230,12 @@ struct Neighbour {
 struct ThreadFields {
     thread: String,
     process: String,
+    /// The thread, where each has a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<u32>,
+    /// The process, where each has a row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
     threads: u64,
     processes: u64,
     total: u64,
@@ -277,11 +288,13 @@ pub(crate) fn report(
         samples: selection.total.samples,
         recorded_total: selection.whole.weight,
         recorded_samples: selection.whole.samples,
+        filter: filter::description(&options.common.filter),
+        percent_of: selection.base().weight,
         is_complete_file: recording.integrity.is_complete && profile.end.is_some(),
         ended: profile.end.as_ref().map(EndJson::of),
         quality: QualityFields::of(selection),
         cost: Cost::of(recording),
-        notes: notes::report_notes(recording, selection, &options.common),
+        notes: recording.notes_for(selection, &options.common, view),
         hidden_idle: HiddenIdle::of(recording, selection, &options.common)
             .as_ref()
             .map(|hidden| HiddenIdleFields::of(hidden, options.common.names_for_programs())),
@@ -337,7 +350,7 @@ fn function_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<Func
     let mut found_by = frames_found_by(selection);
     let table = FunctionTable::new(selection, options.sort);
     let names = options.common.names_for_programs();
-    let whole = selection.total;
+    let whole = selection.base();
     let shown = table.shown(options.limits_for_programs(), options.sort, whole);
     (shown.iter())
         .map(|row| {
@@ -373,7 +386,7 @@ fn tree_rows(selection: &Selection<'_>, direction: Direction, options: &ReportOp
     let tree = CallTree::new(selection, direction);
     let names = options.common.names_for_programs();
     let least = options.least_percent();
-    let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= least);
+    let order = tree.walk(|node| percent(node.total.weight, selection.base().weight) >= least);
     (order.into_iter().take(options.most_rows()))
         .map(|id| {
             let node = tree.node(id);
@@ -432,12 +445,14 @@ fn thread_rows(
         Some(totals) => threads::threads_with_times(selection, totals),
         None => threads::threads(selection),
     };
-    let shown = threads::shown(&rows, totals.is_some(), options).0.len();
+    let shown = threads::shown(&rows, totals.is_some(), selection.base(), options).0.len();
     let names = options.common.names_for_programs();
     (rows.into_iter().take(shown))
         .map(|row| ThreadFields {
             thread: row.thread,
             process: row.process,
+            tid: row.tid,
+            pid: row.pid,
             threads: row.threads,
             processes: row.processes,
             total: row.amount.weight,

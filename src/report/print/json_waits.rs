@@ -138,13 +138,13 @@ impl HiddenIdleFields {
 /// The rows of the table of waits.
 pub(super) fn wait_rows(selection: &Selection<'_>, options: &ReportOptions) -> Vec<WaitFields> {
     let table = WaitTable::new(selection, options.sort);
-    let shown = table.shown(options.limits_for_programs(), options.sort, selection.total);
+    let shown = table.shown(options.limits_for_programs(), options.sort, selection.base());
     let names = options.common.names_for_programs();
     shown.iter().map(|row| fields(selection, row, names)).collect()
 }
 
 fn fields(selection: &Selection<'_>, row: &WaitRow, names: NameStyle) -> WaitFields {
-    let total = selection.total.weight;
+    let total = selection.base().weight;
     let label = |label: LabelId| selection.labels.get(label);
     let (place, called_by) = match row.site {
         WaitSite::Call { blocked_in, called_by } => (blocked_in.map(label), called_by),

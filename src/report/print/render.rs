@@ -12,10 +12,13 @@ use crate::report::options::{Format, ReportOptions, ReportView};
 ///
 /// A usage failure for a bad pattern; status 3 when nothing matches.
 pub fn render(recording: &Analysis, options: &ReportOptions, page: &Page) -> anyhow::Result<String> {
-    let selection = match options.view {
+    let mut selection = match options.view {
         ReportView::Threads => recording.select_for_threads(&options.common)?,
         _ => recording.select_for_report(&options.common)?,
     };
+    if let (ReportView::Tree | ReportView::BottomUp, Some(split)) = (&options.view, options.common.threads) {
+        selection.put_threads_in_front(split);
+    }
     Ok(match options.format {
         Format::Text => text::report(recording, &selection, options, page)?,
         Format::Json => json::report(recording, &selection, options)?,

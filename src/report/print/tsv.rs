@@ -77,7 +77,7 @@ fn flat(selection: &Selection<'_>, options: &ReportOptions, unit: &str) -> TsvTa
     let mut table = TsvTable::new(&columns);
     let functions = FunctionTable::new(selection, options.sort);
     let names = options.common.names_for_programs();
-    let whole = selection.total;
+    let whole = selection.base();
     let shown = functions.shown(options.limits_for_programs(), options.sort, whole);
     for row in shown {
         let label = selection.labels.get(row.label);
@@ -106,7 +106,7 @@ fn tree(selection: &Selection<'_>, options: &ReportOptions, direction: Direction
     let tree = CallTree::new(selection, direction);
     let names = options.common.names_for_programs();
     let least = options.least_percent();
-    let order = tree.walk(|node| percent(node.total.weight, selection.total.weight) >= least);
+    let order = tree.walk(|node| percent(node.total.weight, selection.base().weight) >= least);
     for id in order.into_iter().take(options.most_rows()) {
         let node = tree.node(id);
         let label = selection.labels.get(node.label);
@@ -182,7 +182,7 @@ fn thread_table(
     };
     let mut table = TsvTable::new(&columns);
     let names = options.common.names_for_programs();
-    for row in threads::shown(&rows, totals.is_some(), options).0 {
+    for row in threads::shown(&rows, totals.is_some(), selection.base(), options).0 {
         let hottest = row.hottest.map_or("", |(label, _)| selection.labels.get(label).name_in(names));
         let mut cells = vec![
             safe_text::tsv(&row.thread).into_owned(),
@@ -233,7 +233,7 @@ fn waits(selection: &Selection<'_>, options: &ReportOptions) -> TsvTable {
     ]);
     let waits = WaitTable::new(selection, options.sort);
     let names = options.common.names_for_programs();
-    for row in waits.shown(options.limits_for_programs(), options.sort, selection.total) {
+    for row in waits.shown(options.limits_for_programs(), options.sort, selection.base()) {
         let (place, called_by) = match row.site {
             WaitSite::Call { blocked_in, called_by } => (blocked_in, called_by),
             WaitSite::NoCpu | WaitSite::Short => (None, None),

@@ -4,6 +4,7 @@ use crate::base::failure::Failure;
 use crate::profile::{Sample, ShortWaits, Tables, Task, TaskId, ThreadTime};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::{Label, Labels, thread_name};
+use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::name;
 use crate::report::options::{
     FilterOptions, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey, TimeRange,
@@ -54,6 +55,10 @@ fn meant_threads(filter: &ThreadFilter, tables: &Tables) -> Result<Vec<bool>, Fa
             })
         }
         ThreadFilter::Matching(wanted) => matching_threads(wanted, tables),
+        ThreadFilter::OfProcessesMatching(text) => {
+            let pattern = pattern("--process", text)?;
+            those(&|task| pattern.is_match(tables.string(task.process)))
+        }
     }
 }
 
@@ -84,6 +89,11 @@ impl SampleFilter {
     /// Whether it is the thread alone that decides.
     pub(crate) fn is_by_thread(&self) -> bool {
         self.cpus.is_empty() && self.time.is_everything()
+    }
+
+    /// Whether every sample counts, and all of it.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.is_by_thread() && self.keep_task.iter().all(|keep| *keep)
     }
 
     /// The part of the recording that counts.
@@ -131,6 +141,8 @@ impl SampleFilter {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Verdict {
     pub(super) is_focus: bool,
+    /// It is of a module that is asked for.
+    pub(super) is_of_module: bool,
     pub(crate) is_ignored: bool,
     pub(crate) is_hidden: bool,
 }
@@ -140,6 +152,8 @@ pub(crate) struct Verdict {
 pub(crate) struct LabelFilter {
     verdicts: Vec<Verdict>,
     pub(super) has_focus: bool,
+    /// Only samples with a frame of some modules are kept.
+    pub(super) has_module: bool,
     pub(crate) space: Space,
 }
 
@@ -150,15 +164,22 @@ impl LabelFilter {
         let focus = compile("--focus", &options.focus)?;
         let ignore = compile("--ignore", &options.ignore)?;
         let hide = compile("--hide", &options.hide)?;
+        let show = compile("--show", &options.show)?;
+        let module = compile("--module", &options.module)?;
         let says = |re: &Option<Regex>, label: &Label| re.as_ref().is_some_and(|re| label.matches(re));
+        // Why a thread waited is no function that could have a name.
+        let is_shown =
+            |re: &Option<Regex>, label: &Label| matches!(label.kind, LabelKind::Wait(_)) || says(re, label);
         let verdicts = (labels.iter())
             .map(|label| Verdict {
                 is_focus: says(&focus, label),
                 is_ignored: says(&ignore, label),
-                is_hidden: says(&hide, label),
+                is_hidden: says(&hide, label) || (show.is_some() && !is_shown(&show, label)),
+                is_of_module: module.as_ref().is_some_and(|module| is_of_module(module, label)),
             })
             .collect();
-        Ok(LabelFilter { verdicts, has_focus: focus.is_some(), space: options.space })
+        let (has_focus, has_module) = (focus.is_some(), module.is_some());
+        Ok(LabelFilter { verdicts, has_focus, has_module, space: options.space })
     }
 
     pub(crate) fn verdict(&self, label: crate::report::model::label::LabelId) -> Verdict {
@@ -166,10 +187,23 @@ impl LabelFilter {
     }
 }
 
+/// Whether the path of the module of `label` matches, or its name as reports write it.
+fn is_of_module(module: &Regex, label: &Label) -> bool {
+    let path = label.module.as_str();
+    !path.is_empty()
+        && [path, name::module_file(path), name::module_stem(path)].iter().any(|name| module.is_match(name))
+}
+
 /// The filters in force, in the words of the command line; `None` when there are none.
 pub(crate) fn description(options: &FilterOptions) -> Option<String> {
     let mut words = Vec::new();
-    let patterns = [("--focus", &options.focus), ("--ignore", &options.ignore), ("--hide", &options.hide)];
+    let patterns = [
+        ("--focus", &options.focus),
+        ("--ignore", &options.ignore),
+        ("--hide", &options.hide),
+        ("--show", &options.show),
+        ("--module", &options.module),
+    ];
     for (option, pattern) in patterns {
         words.extend(pattern.as_ref().map(|pattern| format!("{option} {pattern}")));
     }
@@ -202,6 +236,7 @@ fn thread_words(filter: &ThreadFilter) -> String {
         ThreadFilter::OfProcesses(pids) => list_words("--pid", pids),
         ThreadFilter::Ids(tids) => list_words("--tid", tids),
         ThreadFilter::Matching(NamePattern { text, has_tids: false }) => format!("--thread {text}"),
+        ThreadFilter::OfProcessesMatching(text) => format!("--process {text}"),
         ThreadFilter::Row(ThreadKey { thread, process, tid }) => {
             format!("(only thread {} of {process})", thread_name(thread, *tid))
         }

@@ -1,6 +1,7 @@
 //! What of a profile is shown: the filters, the samples that they keep, and the notes on those. Options come in, a selection goes out.
 //! A selection is what every view is made of.
 
+pub(crate) mod advice;
 pub(crate) mod filter;
 pub(crate) mod groups;
 pub(crate) mod named_since;

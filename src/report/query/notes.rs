@@ -1,10 +1,8 @@
 //! The notes under a report: what is wrong with the recording, how much it matters, what would fix it.
 
 use super::selection::Selection;
-use super::waits_note;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
 use crate::profile::{End, FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
-use crate::report::model::metric::Metric;
 use crate::report::model::quality::{Quality, WorstModule};
 use crate::report::naming::name::module_file;
 use crate::report::naming::runtime::Runtime;
@@ -35,7 +33,7 @@ pub(crate) fn not_whole(name: &str, problem: &str) -> String {
     format!("{name} is incomplete ({problem}): this shows what could be read")
 }
 
-/// The notes under a report: those for the recording, and what a view of running time does not show.
+/// The notes under a report of what is wrong with the recording. What to look at next is another matter: see [`super::advice`].
 pub(crate) fn report_notes(
     recording: &Recording,
     selection: &Selection<'_>,
@@ -56,9 +54,6 @@ pub(crate) fn report_notes(
         notes.push(format!(
             "the number of {title} is an estimate, because they were sampled by frequency; to count each one:  -c 1"
         ));
-    }
-    if selection.shown.metric() == Metric::OnCpu {
-        notes.extend(selection.waits().and_then(|waits| waits_note::note(waits, selection.total)));
     }
     notes
 }

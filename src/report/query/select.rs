@@ -1,21 +1,23 @@
 //! From a recording and what is asked of it to the samples that are shown, or to why there are none.
 
 use super::selection::Selection;
-use super::{filter, notes};
+use super::{advice, filter, notes};
 use crate::base::failure::{Failure, status};
 use crate::base::units;
 use crate::profile::{End, counter};
 use crate::report::analysis::Analysis;
 use crate::report::model::metric::{self, Metric, Shown};
 use crate::report::model::totals::Totals;
-use crate::report::options::CommonOptions;
+use crate::report::options::{CommonOptions, ReportView};
 use crate::report::recording::Recording;
 
 impl Recording {
-    /// What is wrong with the recording, how much it matters and what would fix it, most important first. Quotes
-    /// foreign names.
+    /// What is wrong with the recording, how much it matters and what would fix it, most important first; and what a view
+    /// of running time does not show: that threads waited, too. Quotes foreign names.
     pub(crate) fn notes(&self, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
-        notes::report_notes(self, selection, options)
+        let mut all = notes::report_notes(self, selection, options);
+        all.extend(advice::longest_wait(selection));
+        all
     }
 
     /// The events that hold the time that was asked for.
@@ -117,6 +119,18 @@ impl Recording {
 }
 
 impl Analysis {
+    /// What [`Recording::notes`] says for a report in this view, with all that is worth a look next.
+    pub(crate) fn notes_for(
+        &self,
+        selection: &Selection<'_>,
+        options: &CommonOptions,
+        view: &ReportView,
+    ) -> Vec<String> {
+        let mut all = notes::report_notes(self, selection, options);
+        all.extend(advice::next_steps(self, selection, options, view));
+        all
+    }
+
     /// The samples that pass the filters.
     ///
     /// # Errors

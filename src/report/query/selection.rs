@@ -8,12 +8,13 @@ use crate::profile::{Event, FrameId, Profile, Sample, Wait};
 use crate::report::analysis::Analysis;
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
-use crate::report::model::group::Group;
+use crate::report::model::group::{Group, amount_of};
 use crate::report::model::label::{Labels, Step};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::model::metric::{Metric, Shown};
 use crate::report::model::quality::{Quality, outermost_user_frame};
-use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space};
+use crate::report::naming::thread_class::ThreadClasses;
+use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space, ThreadSplit};
 use crate::report::waits::idle::IdleWaits;
 use crate::report::waits::reasons::Reasons;
 use std::sync::OnceLock;
@@ -54,6 +55,8 @@ pub struct Selection<'p> {
     stacks: StackFilters,
     /// Some frames are in generated code that has no names.
     has_unnamed_code: bool,
+    /// A step for each thread, where they are to stand in front of the stacks.
+    in_front: Option<Vec<Step>>,
 }
 
 impl<'p> Selection<'p> {
@@ -84,7 +87,11 @@ impl<'p> Selection<'p> {
         let mut groups = groups_of(recording, &shown, &sample_filter);
         let mut whole = Amount::default();
         if let Some(event) = shown.sampled {
-            event.samples().for_each(|sample| whole.add(Amount::of_sample(&sample)));
+            whole.add(match sample_filter.keeps_all() {
+                // They are counted already.
+                true => sum_of_running(&groups),
+                false => amount_of(event),
+            });
         }
         let mut hidden_idle = Amount::default();
         let shows_idle = options.filter.idle && shown.waits.is_some();
@@ -93,7 +100,7 @@ impl<'p> Selection<'p> {
             whole.add(hide_idle(recording.idle_waits(), options.filter.idle, &mut groups, &mut hidden_idle));
         }
         let mut labels = Labels::new(profile, options.grouping, options.inline);
-        let hidden = options.filter.hide.is_some().then(|| labels.nothing_step(true));
+        let hidden = options.filter.hides_frames().then(|| labels.nothing_step(true));
         name_groups(profile, &mut labels, &mut groups, &short_waits_name(&shown));
         let quality = Quality::of(profile, &groups, &shown);
         let stacks =
@@ -122,6 +129,7 @@ impl<'p> Selection<'p> {
             hidden_frames: None,
             stacks,
             has_unnamed_code,
+            in_front: None,
         };
         selection.keep(&groups);
         Ok(selection)
@@ -138,7 +146,7 @@ impl<'p> Selection<'p> {
             (groups.iter()).map(|group| [is_step_hidden(group.root), is_step_hidden(group.tail)]).collect();
         name_groups(profile, &mut labels, &mut groups, &short_waits_name(&self.shown));
         let has_frames = options.grouping == Grouping::Module;
-        let hides = options.filter.hide.is_some() && has_frames;
+        let hides = options.filter.hides_frames() && has_frames;
         let is_hidden = |frame| {
             let steps = self.labels.steps(FrameId(frame as u32));
             !steps.is_empty() && steps.iter().all(|step| self.filter.verdict(step.label).is_hidden)
@@ -178,9 +186,15 @@ impl<'p> Selection<'p> {
         self.recording
     }
 
-    /// Whether each thread is for itself.
-    pub(crate) fn each_thread(&self) -> bool {
-        self.options.each_thread
+    /// Which threads are one, where that was asked for.
+    pub(crate) fn thread_split(&self) -> Option<ThreadSplit> {
+        self.options.threads
+    }
+
+    /// What the percentages of a report are of: everything in the events, whatever the filters, unless those that are left
+    /// are asked for.
+    pub(crate) fn base(&self) -> Amount {
+        if self.options.filter.relative { self.total } else { self.whole }
     }
 
     /// The waits that the same options leave, by function; `None` when none were recorded.
@@ -277,16 +291,26 @@ impl<'p> Selection<'p> {
         if self.fill_path(group, &mut path) { path } else { Vec::new() }
     }
 
-    /// Half the width of the 95 % interval around the share that `own` has of the total, in percentage points.
+    /// Half the width of the 95 % interval around the share that `own` has of [`Selection::base`], in percentage points.
     pub(crate) fn error_points(&self, own: Amount) -> f64 {
-        own.share_error_points(self.total, self.shown.waits.is_some())
+        own.share_error_points(self.base(), self.shown.waits.is_some())
     }
 
-    /// A step for each thread, by [`crate::profile::TaskId`], that can stand in front of its stacks: threads of one
-    /// name share one, unless `each` is to have its own.
-    pub(crate) fn thread_steps(&mut self, each: bool) -> Vec<Step> {
-        let profile = self.profile;
-        (profile.tables.tasks().iter()).map(|task| self.labels.thread_step(profile, task, each)).collect()
+    /// A step for each thread, by [`crate::profile::TaskId`], that can stand in front of its stacks: threads that `split`
+    /// takes for one share one.
+    pub(crate) fn thread_steps(&mut self, split: ThreadSplit) -> Vec<Step> {
+        let classes = ThreadClasses::of(&self.profile.tables, split);
+        (self.profile.tables.tasks().iter()).map(|task| self.labels.thread_step(task, &classes)).collect()
+    }
+
+    /// Puts threads in front of the stacks of [`CallTree`](crate::report::CallTree)s.
+    pub(crate) fn put_threads_in_front(&mut self, split: ThreadSplit) {
+        self.in_front = (split != ThreadSplit::None).then(|| self.thread_steps(split));
+    }
+
+    /// The threads in front of the stacks, if there are some: a step for each.
+    pub(crate) fn threads_in_front(&self) -> Option<&[Step]> {
+        self.in_front.as_deref()
     }
 
     /// Puts the steps of `group`, root first, into `path`; false when the filters drop the group.
@@ -312,14 +336,16 @@ impl<'p> Selection<'p> {
             path[start..].reverse();
         }
         let mut has_focus = !self.filter.has_focus;
+        let mut has_module = !self.filter.has_module;
         for step in path.iter().chain(&group.tail) {
             let verdict = self.filter.verdict(step.label);
             if verdict.is_ignored {
                 return false;
             }
             has_focus |= verdict.is_focus;
+            has_module |= verdict.is_of_module;
         }
-        if !has_focus {
+        if !has_focus || !has_module {
             return false;
         }
         match space {
@@ -381,6 +407,14 @@ fn hide_idle(idle: &IdleWaits, keep: bool, groups: &mut Vec<Group>, hidden: &mut
         !is_idle
     });
     idle.all_but_idle()
+}
+
+/// The sum of the groups that are no waits.
+fn sum_of_running(groups: &[Group]) -> Amount {
+    let mut sum = Amount::default();
+    let running = groups.iter().filter(|group| group.activity == Activity::Running);
+    running.for_each(|group| sum.add(group.amount));
+    sum
 }
 
 /// Replaces the stacks of short waits. The event's sampling rule names the limit: `waits of 1us and more`.

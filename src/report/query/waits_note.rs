@@ -12,6 +12,23 @@ use std::cmp::Reverse;
 /// Waits at one place that last this long, in percent of the running time, are worth a note.
 const NOTABLE_PERCENT: f64 = 10.0;
 
+/// A note, and how much it is about.
+#[derive(Debug)]
+pub(super) struct Advice {
+    /// In percent of the running time, or of what the note says.
+    pub(super) size_percent: f64,
+    /// It quotes foreign names.
+    pub(super) text: String,
+    /// It says that CPUs were short.
+    pub(super) is_of_cpus: bool,
+}
+
+impl Advice {
+    pub(super) fn new(size_percent: f64, text: String) -> Self {
+        Advice { size_percent, text, is_of_cpus: false }
+    }
+}
+
 /// The threads that waited at one place, and how long.
 #[derive(Debug, Default)]
 struct Waited {
@@ -20,8 +37,8 @@ struct Waited {
     names: FxHashSet<StringId>,
 }
 
-/// A note on the longest of `waits`, if they are long compared with `running`. It quotes foreign names.
-pub(crate) fn note(waits: &Selection<'_>, running: Amount) -> Option<String> {
+/// A note on the longest of `waits`, if they are long compared with `running`.
+pub(super) fn advice(waits: &Selection<'_>, running: Amount) -> Option<Advice> {
     let profile = waits.profile;
     let sites = WaitSites::new(profile, &waits.labels);
     let mut sums: FxHashMap<(Reason, WaitSite), Waited> = FxHashMap::default();
@@ -54,12 +71,24 @@ pub(crate) fn note(waits: &Selection<'_>, running: Amount) -> Option<String> {
     let ((reason, site), waited) = (sums.into_iter()).max_by_key(|((reason, site), sum)| {
         (!is_for_others(*reason) && is_notable(sum), sum.time_ns, Reverse((*reason, place(*site))))
     })?;
-    if percent(waited.time_ns, running.weight) < NOTABLE_PERCENT {
+    let size_percent = percent(waited.time_ns, running.weight);
+    if size_percent < NOTABLE_PERCENT {
         return None;
     }
     let place = place(site).map_or(String::new(), |place| format!(" in {place}"));
     let (who, time) = (threads_text(profile, &waited), duration(waited.time_ns));
-    Some(format!("{who} also waited {time} {}{place}: prof report --off-cpu", reason_text(reason)))
+    let size = size_text(size_percent);
+    let text =
+        format!("{who} also waited {time} {}{place}, {size}: prof report --off-cpu", reason_text(reason));
+    Some(Advice { size_percent, text, is_of_cpus: reason == Reason::NoCpu })
+}
+
+/// How long that is, compared with the running time.
+fn size_text(percent: f64) -> String {
+    match percent {
+        100.0.. => format!("{:.1} times the CPU time", percent / 100.0),
+        _ => format!("{percent:.0}% of the CPU time"),
+    }
 }
 
 fn threads_text(profile: &Profile, waited: &Waited) -> String {

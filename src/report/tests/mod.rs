@@ -15,6 +15,8 @@ pub(crate) mod hostile;
 #[cfg(test)]
 pub(crate) mod idle;
 #[cfg(test)]
+pub(crate) mod pages;
+#[cfg(test)]
 pub(crate) mod property;
 #[cfg(test)]
 pub(crate) mod timeline;

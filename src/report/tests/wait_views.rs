@@ -97,7 +97,7 @@ fn threads_on_a_wide_page() {
 fn a_report_of_running_time_notes_long_waits() {
     let text = text(&ReportOptions::default());
     assert!(
-        text.contains("NOTE  2 threads named `worker` also waited 3.36 s for a lock in pool_get: prof"),
+        text.contains("NOTE  2 threads named `worker` also waited 3.36 s for a lock in pool_get, 81% of\n      the CPU time: prof report --off-cpu"),
         "{text}"
     );
     let few = FilterOptions { threads: vec![ThreadFilter::named("^ingest$")], ..FilterOptions::default() };
@@ -119,7 +119,7 @@ fn a_note_on_waits_for_a_cpu_counts_all_of_them_and_all_threads() {
     build.thread_time(only_sum, 1_000_000_000, 400_000_000, 0);
     build.short_waits(Reason::NoCpu, 1, 400_000_000);
     let text = render(&build.finish(), &ReportOptions::default(), &Page::PLAIN).unwrap();
-    assert!(text.contains("2 threads named `burner` also waited 1.00 s for a CPU:"), "{text}");
+    assert!(text.contains("2 threads named `burner` also waited 1.00 s for a CPU, 50%"), "{text}");
 }
 
 #[test]

@@ -59,8 +59,11 @@ pub struct CallTree {
 }
 
 impl CallTree {
-    /// The tree of all samples of `selection`.
+    /// The tree of all samples of `selection`, with its threads in front where it has them there.
     pub(crate) fn new(selection: &Selection<'_>, direction: Direction) -> Self {
+        if let Some(threads) = selection.threads_in_front() {
+            return Self::by_thread(selection, direction, threads);
+        }
         let mut tree = TreeBuilder::default();
         selection.for_each_path(|path, groups| match direction {
             Direction::TopDown => tree.add(path.iter().copied(), Amount::of(groups)),

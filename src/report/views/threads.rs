@@ -1,26 +1,28 @@
-//! Time by thread: threads of one name and process are one row, since pools have many.
+//! Time by thread: threads of one class and process are one row, since pools have many.
 
 use crate::base::units::percent;
-use crate::profile::{Reason, StringId};
+use crate::profile::{Reason, StringId, Task};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
 use crate::report::model::totals::{Times, Totals};
-use crate::report::options::ReportOptions;
+use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
+use crate::report::options::{ReportOptions, ThreadSplit};
 use crate::report::query::selection::Selection;
 use crate::report::waits::site::{WaitSite, WaitSites};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 
-/// All threads of one name in processes of one name.
+/// All threads of one name, or of names that differ in numbers only, in processes of one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ThreadRow {
-    /// Name of the threads. Foreign text.
+    /// Name of the threads, `worker-#` where several are folded, empty for all of a process. Foreign text.
     pub(crate) thread: String,
     /// Name of their process. Foreign text.
     pub(crate) process: String,
     /// The thread, where it has a row for itself.
     pub(crate) tid: Option<u32>,
+    /// The process, where it has a row for itself.
+    pub(crate) pid: Option<u32>,
     /// How many threads.
     pub(crate) threads: u64,
     /// How many processes.
@@ -41,7 +43,33 @@ impl ThreadRow {
     /// What the row is called: the name of the threads, or where it says more the title of their process, which begins with
     /// that name. Foreign text.
     pub(crate) fn title(&self) -> &str {
-        thread_title(&self.thread, &self.process)
+        match self.pid {
+            Some(_) => &self.process,
+            None => thread_title(&self.thread, &self.process),
+        }
+    }
+
+    fn new(key: RowKey, selection: &Selection<'_>, classes: &ThreadClasses) -> Self {
+        let (class, process) = key;
+        let is_process = classes.is_by_process();
+        ThreadRow {
+            thread: classes.name(class).to_owned(),
+            process: selection.profile.tables.string(process).to_owned(),
+            tid: class.id.filter(|_| !is_process),
+            pid: class.id.filter(|_| is_process),
+            threads: 0,
+            processes: 0,
+            amount: Amount::default(),
+            hottest: None,
+            times: None,
+            threads_by_samples: 0,
+            top_wait: None,
+        }
+    }
+
+    /// Orders rows of equal time.
+    fn names(&self) -> (&str, &str, Option<u32>, Option<u32>) {
+        (&self.thread, &self.process, self.tid, self.pid)
     }
 
     /// The time that they were not idle, ns.
@@ -75,24 +103,34 @@ struct ThreadSums {
     leaves: FxHashMap<LabelId, u64>,
 }
 
-/// What makes threads share a row: their name and that of their process; and the id of the thread, where each has a
-/// row. Threads that had one id and name, one after the other, have one row.
-type RowKey = (StringId, StringId, Option<u32>);
+/// What makes threads share a row: their class and the name of their process. Threads that had one id and name, one after
+/// the other, have one row.
+type RowKey = (ThreadClassKey, StringId);
 
-/// The threads of `selection`, heaviest first, as its options distinguish them.
-pub(crate) fn threads(selection: &Selection<'_>) -> Vec<ThreadRow> {
-    thread_rows(selection, selection.each_thread())
+fn key_of(classes: &ThreadClasses, task: &Task) -> RowKey {
+    (classes.key_of(task), task.process)
 }
 
-/// The same, with a row for `each` thread.
-pub(crate) fn thread_rows(selection: &Selection<'_>, each: bool) -> Vec<ThreadRow> {
+/// The threads of `selection`, heaviest first, as its options divide them: by class where they do not say.
+pub(crate) fn threads(selection: &Selection<'_>) -> Vec<ThreadRow> {
+    thread_rows(selection, selection.thread_split().unwrap_or(ThreadSplit::Class))
+}
+
+/// The same, divided by `split`.
+pub(crate) fn thread_rows(selection: &Selection<'_>, split: ThreadSplit) -> Vec<ThreadRow> {
+    let tables = &selection.profile.tables;
+    let classes = ThreadClasses::of(tables, split);
+    rows_of(selection, &classes).into_iter().map(|(_, row)| row).collect()
+}
+
+/// The rows of `classes`, heaviest first.
+fn rows_of(selection: &Selection<'_>, classes: &ThreadClasses) -> Vec<(RowKey, ThreadRow)> {
     let tables = &selection.profile.tables;
     let mut sums: FxHashMap<RowKey, ThreadSums> = FxHashMap::default();
     selection.for_each_path(|path, groups| {
         for group in groups {
             let task = tables.task(group.task);
-            let key = (task.comm, task.process, each.then_some(task.tid));
-            let sum = sums.entry(key).or_default();
+            let sum = sums.entry(key_of(classes, task)).or_default();
             sum.amount.add(group.amount);
             sum.threads.insert((task.tid, task.generation));
             sum.processes.insert(task.pid);
@@ -103,39 +141,35 @@ pub(crate) fn thread_rows(selection: &Selection<'_>, each: bool) -> Vec<ThreadRo
         }
     });
     let name = |label: LabelId| &selection.labels.get(label).name;
-    let mut rows: Vec<ThreadRow> = (sums.into_iter())
-        .map(|((comm, process, tid), sum)| ThreadRow {
-            thread: tables.string(comm).to_owned(),
-            process: tables.string(process).to_owned(),
-            tid,
-            threads: sum.threads.len() as u64,
-            processes: sum.processes.len() as u64,
-            amount: sum.amount,
-            hottest: sum
-                .leaves
-                .into_iter()
-                .max_by_key(|(label, weight)| (*weight, Reverse((name(*label), *label)))),
-            times: None,
-            threads_by_samples: 0,
-            top_wait: None,
-        })
-        .collect();
-    rows.sort_by(|a, b| {
-        (b.amount.weight.cmp(&a.amount.weight))
-            .then_with(|| (&a.thread, &a.process, a.tid).cmp(&(&b.thread, &b.process, b.tid)))
+    let row_of = |key: RowKey, sum: ThreadSums| ThreadRow {
+        threads: sum.threads.len() as u64,
+        processes: sum.processes.len() as u64,
+        amount: sum.amount,
+        hottest: (sum.leaves.into_iter())
+            .max_by_key(|(label, weight)| (*weight, Reverse((name(*label), *label)))),
+        ..ThreadRow::new(key, selection, classes)
+    };
+    let mut rows: Vec<(RowKey, ThreadRow)> =
+        sums.into_iter().map(|(key, sum)| (key, row_of(key, sum))).collect();
+    rows.sort_by(|(_, a), (_, b)| {
+        (b.amount.weight.cmp(&a.amount.weight)).then_with(|| a.names().cmp(&b.names()))
     });
     rows
 }
 
-/// Those of the rows that a report with these `options` shows, and the sum of all, of which they have a share, ns.
-/// `has_times`: they are those of [`threads_with_times`].
+/// Those of the rows that a report with these `options` shows, and the sum of which they have a share, ns: that of all
+/// rows with times (`has_times`: they are those of [`threads_with_times`]), else `base`.
 pub(crate) fn shown<'r>(
     rows: &'r [ThreadRow],
     has_times: bool,
+    base: Amount,
     options: &ReportOptions,
 ) -> (&'r [ThreadRow], u64) {
     let weight = |row: &ThreadRow| if has_times { row.busy_ns() } else { row.amount.weight };
-    let whole = rows.iter().fold(0u64, |sum, row| sum.saturating_add(weight(row)));
+    let whole = match has_times {
+        true => rows.iter().fold(0u64, |sum, row| sum.saturating_add(weight(row))),
+        false => base.weight,
+    };
     // Rows are sorted by that very share.
     let heavy = rows.partition_point(|row| percent(weight(row), whole) >= options.least_percent());
     (&rows[..heavy.min(options.most_rows())], whole)
@@ -143,59 +177,44 @@ pub(crate) fn shown<'r>(
 
 /// The threads of `totals`, with what `selection` says of them, busiest first.
 pub(crate) fn threads_with_times(selection: &Selection<'_>, totals: &Totals) -> Vec<ThreadRow> {
-    thread_rows_with_times(selection, totals, selection.each_thread())
+    let split = selection.thread_split().unwrap_or(ThreadSplit::Class);
+    thread_rows_with_times(selection, totals, split)
 }
 
-/// The same, with a row for `each` thread.
+/// The same, divided by `split`.
 pub(crate) fn thread_rows_with_times(
     selection: &Selection<'_>,
     totals: &Totals,
-    each: bool,
+    split: ThreadSplit,
 ) -> Vec<ThreadRow> {
-    let tables = &selection.profile.tables;
-    let mut rows: BTreeMap<(String, String, Option<u32>), ThreadRow> = (thread_rows(selection, each)
-        .into_iter())
-    .map(|row| ((row.thread.clone(), row.process.clone(), row.tid), row))
-    .collect();
+    let classes = ThreadClasses::of(&selection.profile.tables, split);
+    let mut rows: FxHashMap<RowKey, ThreadRow> = rows_of(selection, &classes).into_iter().collect();
     let mut counted: FxHashMap<RowKey, (u64, FxHashSet<u32>)> = FxHashMap::default();
     for thread in &totals.threads {
-        let tid = each.then_some(thread.tid);
-        let (name, process) =
-            (tables.string(thread.comm).to_owned(), tables.string(thread.process).to_owned());
-        let row = rows.entry((name.clone(), process.clone(), tid)).or_insert_with(|| ThreadRow {
-            thread: name,
-            process,
-            tid,
-            threads: 0,
-            processes: 0,
-            amount: Amount::default(),
-            hottest: None,
-            times: None,
-            threads_by_samples: 0,
-            top_wait: None,
-        });
+        let key = (classes.key(thread.tid, thread.pid, thread.comm), thread.process);
+        let row = rows.entry(key).or_insert_with(|| ThreadRow::new(key, selection, &classes));
         row.times.get_or_insert_default().add(&thread.times);
         row.threads_by_samples += u64::from(!thread.is_by_scheduler);
-        let (threads, processes) = counted.entry((thread.comm, thread.process, tid)).or_default();
+        let (threads, processes) = counted.entry(key).or_default();
         *threads += 1;
         processes.insert(thread.pid);
         (row.threads, row.processes) = (*threads, processes.len() as u64);
     }
-    let top_waits = selection.waits().map(|waits| top_waits(waits, each)).unwrap_or_default();
-    for ((comm, process, tid), top) in top_waits {
-        let key = (tables.string(comm).to_owned(), tables.string(process).to_owned(), tid);
+    let top_waits = selection.waits().map(|waits| top_waits(waits, &classes)).unwrap_or_default();
+    for (key, top) in top_waits {
         if let Some(row) = rows.get_mut(&key) {
             row.top_wait = Some(top);
         }
     }
     let mut rows: Vec<ThreadRow> = rows.into_values().collect();
-    // Those of equal time stay in the order of their names.
-    rows.sort_by_key(|row| Reverse((row.busy_ns(), row.times.map_or(0, |times| times.idle_ns()))));
+    let times = |row: &ThreadRow| (row.busy_ns(), row.times.map_or(0, |times| times.idle_ns()));
+    // Those of equal time are in the order of their names.
+    rows.sort_by(|a, b| times(b).cmp(&times(a)).then_with(|| a.names().cmp(&b.names())));
     rows
 }
 
-/// For each thread name which of `waits` its threads spent longest in, apart from those for a CPU.
-fn top_waits(waits: &Selection<'_>, each: bool) -> FxHashMap<RowKey, TopWait> {
+/// For each row which of `waits` its threads spent longest in, apart from those for a CPU.
+fn top_waits(waits: &Selection<'_>, classes: &ThreadClasses) -> FxHashMap<RowKey, TopWait> {
     let sites = WaitSites::new(waits.profile, &waits.labels);
     let mut sums: FxHashMap<RowKey, FxHashMap<(Reason, LabelId), u64>> = FxHashMap::default();
     waits.for_each_path(|path, groups| {
@@ -204,8 +223,7 @@ fn top_waits(waits: &Selection<'_>, each: bool) -> FxHashMap<RowKey, TopWait> {
             let WaitSite::Call { blocked_in, called_by } = sites.of(path, group.activity) else { continue };
             let Some(place) = blocked_in.or(called_by) else { continue };
             let task = waits.profile.tables.task(group.task);
-            let key = (task.comm, task.process, each.then_some(task.tid));
-            let time = sums.entry(key).or_default().entry((reason, place)).or_default();
+            let time = sums.entry(key_of(classes, task)).or_default().entry((reason, place)).or_default();
             *time = time.saturating_add(group.amount.weight);
         }
     });

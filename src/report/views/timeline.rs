@@ -191,7 +191,8 @@ struct Passing<'r> {
 
 impl<'r> Passing<'r> {
     fn new(recording: &'r Analysis, options: &CommonOptions, start_ns: u64) -> Result<Self, Failure> {
-        let filter = FilterOptions { time: TimeRange::default(), hide: None, ..options.filter.clone() };
+        let filter =
+            FilterOptions { time: TimeRange::default(), hide: None, show: None, ..options.filter.clone() };
         let is_on_names = filter.drops_by_code();
         let shows_idle = filter.idle;
         let sample_filter = SampleFilter::new(&filter, &recording.profile.tables)?;

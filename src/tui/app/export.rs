@@ -4,7 +4,7 @@ use super::action::{Effect, Seen, Tab};
 use super::state::App;
 use crate::base::safe_text;
 use crate::base::units::counted;
-use crate::report::{CommonOptions, ExportJob, ExportShape};
+use crate::report::{CommonOptions, ExportJob, ExportShape, ThreadSplit};
 use crate::tui::compute::picture::Picture;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +47,10 @@ impl App {
 /// The file of this shape that holds what the screen shows, and what that is, in words.
 pub(crate) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJob, String) {
     let each_thread = picture.query.each_thread;
-    let mut common = CommonOptions { each_thread, ..picture.query.options(picture.duration_ns) };
+    let mut common = CommonOptions {
+        threads: each_thread.then_some(ThreadSplit::Each),
+        ..picture.query.options(picture.duration_ns)
+    };
     let (view, what) = app.view(app.context.tab).exported(picture, &mut common);
     let mut words = what;
     let filter = &picture.query.common.filter;

@@ -1,7 +1,8 @@
 //! What the screen asks of a recording: everything the worker needs to compute the next picture.
 
 use crate::report::{
-    CommonOptions, Direction, FilterOptions, LabelKey, SortKey, ThreadFilter, ThreadKey, TimeRange,
+    CommonOptions, Direction, FilterOptions, LabelKey, SortKey, ThreadFilter, ThreadKey, ThreadSplit,
+    TimeRange,
 };
 use std::time::Duration;
 
@@ -113,9 +114,9 @@ impl Query {
     /// The first one.
     pub fn new(common: CommonOptions) -> Self {
         Query {
+            each_thread: common.threads == Some(ThreadSplit::Each),
             common,
             direction: Direction::TopDown,
-            each_thread: false,
             sort: SortKey::default(),
             pivot: None,
             timeline: false,

@@ -5,8 +5,8 @@ use crate::profile::{Meta, Unit};
 use crate::report::{
     Amount, Analysis, BoxOf, CallTree, CommonOptions, Direction, FilterOptions, FunctionRow, FunctionTable,
     LabelId, LabelKey, LabelKind, Labels, Metric, NamedSince, NodeId, PathStart, Quality, SamplesAt,
-    Sandwich, Selection, Shown, SourceLine, Step, ThreadFilter, ThreadRow, TimeRange, Timeline, Totals,
-    label_of, thread_rows, thread_rows_with_times,
+    Sandwich, Selection, Shown, SourceLine, Step, ThreadFilter, ThreadRow, ThreadSplit, TimeRange, Timeline,
+    Totals, label_of, thread_rows, thread_rows_with_times,
 };
 use crate::tui::app::query::{Query, SamplesQuery};
 use crate::tui::app::tree_path::{NamedTree, TreePath};
@@ -127,7 +127,7 @@ impl Picture {
         recording.count_once();
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
         let empty = selection.total.is_empty().then(|| recording.no_match(&selection, &options));
-        let thread_steps = selection.thread_steps(query.each_thread);
+        let thread_steps = selection.thread_steps(split(query.each_thread));
         let totals = Totals::of(recording, &options)?;
         let selection = &selection;
         let ((tree, table), (rows, notes)) = rayon::join(
@@ -317,10 +317,15 @@ fn is_partly_rolled_up(recording: &Analysis, time: TimeRange) -> bool {
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
 }
 
+/// Which threads are one here.
+fn split(each_thread: bool) -> ThreadSplit {
+    if each_thread { ThreadSplit::Each } else { ThreadSplit::Name }
+}
+
 fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, each_thread: bool) -> Vec<ThreadRow> {
     match totals {
-        Some(totals) => thread_rows_with_times(selection, totals, each_thread),
-        None => thread_rows(selection, each_thread),
+        Some(totals) => thread_rows_with_times(selection, totals, split(each_thread)),
+        None => thread_rows(selection, split(each_thread)),
     }
 }
 

@@ -82,6 +82,8 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
                 let mut common = common(metric);
                 let text = format!("^{}$", regex::escape(&thread));
                 common.filter.threads = vec![ThreadFilter::Matching(NamePattern { text, has_tids: false })];
+                // What the terminal shows is the whole there.
+                common.filter.relative = true;
                 let rows = json(&recording, &common, view.clone());
                 let text = report(&recording, &common, view, Format::Text);
                 let printed: Vec<&str> = text

@@ -5,8 +5,9 @@
 //! kept hangs together; in each box that loses some, one box of the kind `rest` has their sum. Totals stay what they are.
 
 use super::labels::{BoxKind, PageLabel, PageLabels};
+use crate::report::export::text_tree::thread_names;
 use crate::report::model::amount::Amount;
-use crate::report::model::label::{Step, thread_name};
+use crate::report::model::label::Step;
 use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
@@ -103,21 +104,18 @@ impl PageTree {
     /// The stacks of `selection`, named in the style of `names`.
     pub(super) fn new(selection: &Selection<'_>, names: NameStyle, labels: &mut PageLabels) -> Self {
         let mut builder = PageTreeBuilder::new(selection, names, labels);
-        let tables = &selection.profile.tables;
-        let threads: Vec<PageLabel> = (tables.tasks().iter())
-            .map(|task| {
-                let tid = selection.each_thread().then_some(task.tid);
-                let name = thread_name(tables.string(task.comm), tid);
-                builder.labels.of_text(&name, BoxKind::Thread)
-            })
-            .collect();
+        let names = thread_names(selection);
+        let threads: Vec<PageLabel> =
+            names.iter().map(|name| builder.labels.of_text(name, BoxKind::Thread)).collect();
         let mut path = Vec::new();
         selection.for_each_path(|steps, groups| {
             path.clear();
-            path.push((0, false));
+            path.extend((!threads.is_empty()).then_some((0, false)));
             path.extend(steps.iter().map(|step| (builder.label_of(step), step.is_inlined)));
             for group in groups {
-                path[0].0 = threads[group.task.index()];
+                if let Some(thread) = threads.get(group.task.index()) {
+                    path[0].0 = *thread;
+                }
                 builder.add(&path, group.amount, group.activity.reason().is_none());
             }
         });

@@ -38,10 +38,25 @@ impl Column {
     }
 }
 
+/// Columns of the page that all of them take, with the spaces behind each.
+pub(super) fn width_of(columns: &[Column]) -> usize {
+    columns.iter().map(|column| column.width + 2).sum()
+}
+
+/// Leaves out columns with these headings, one after the other, until the others take `room` columns of the page at most.
+pub(super) fn leave_out(columns: &mut Vec<Column>, headings: &[&str], room: usize) {
+    for heading in headings {
+        if width_of(columns) <= room {
+            return;
+        }
+        columns.retain(|column| column.heading != *heading);
+    }
+}
+
 /// Appends a table: the headings, then the rows. All columns have equally many cells.
 pub(super) fn push_table(out: &mut String, columns: &[Column], page: &Page) {
     let line = |cell: &dyn Fn(&Column) -> String| columns.iter().map(cell).collect::<Vec<_>>().join("  ");
-    push_line(out, &page.styled(HEADING, &line(&|column| column.placed(column.heading))));
+    push_line(out, &page.styled(HEADING, line(&|column| column.placed(column.heading)).trim_end()));
     let rows = columns.iter().map(|column| column.cells.len()).min().unwrap_or(0);
     for row in 0..rows {
         push_line(out, &line(&|column| column.placed(&column.cells[row])));

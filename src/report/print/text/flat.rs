@@ -16,22 +16,20 @@ const MODULE_COLUMNS: usize = 16;
 /// Most columns for the source on a wide page.
 const SOURCE_COLUMNS: usize = 24;
 /// With less than this, a cut source says nothing.
-const MIN_SOURCE_COLUMNS: usize = 10;
+const MIN_SOURCE_COLUMNS: usize = 9;
 /// Columns of the numbers and of the spaces between columns, on a page that is not wide.
 const NUMBER_COLUMNS: usize = 35;
 /// The same on a wide page, without the source.
 const WIDE_NUMBER_COLUMNS: usize = 62;
 /// A wide page leaves at least this to a name that needs it.
 const MIN_WIDE_NAME_COLUMNS: usize = 31;
-/// On a page that is narrower there is no room for the error and the time.
-const NARROW_COLUMNS: usize = 60;
 /// Columns of the numbers and of the spaces between columns there.
-const FEW_NUMBER_COLUMNS: usize = 18;
+const FEW_NUMBER_COLUMNS: usize = 19;
 
 pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let table = FunctionTable::new(selection, options.sort);
     let limits = options.limits_for_people();
-    let mut shown = table.shown(limits, options.sort, selection.total);
+    let mut shown = table.shown(limits, options.sort, selection.base());
     let heavy = shown.len();
     let is_cut_by_share = heavy < table.rows.len() && heavy < limits.most;
     // Nothing but reasons ends a wait: there, functions that only call others are what is asked for.
@@ -53,7 +51,7 @@ pub(super) fn flat(out: &mut String, selection: &Selection<'_>, options: &Report
     let left_out = table.rows.len() - shown.len();
     if left_out > 0 {
         let rest = selection.total.weight.saturating_sub(sum);
-        let share = percent(rest, selection.total.weight);
+        let share = percent(rest, selection.base().weight);
         let is_by_share = is_cut_by_share && shown.len() == heavy;
         let cut = if is_by_share { CutBy::Share } else { CutBy::Number };
         push_line(out, &more_line(left_out, noun, share, cut, page));
@@ -92,7 +90,8 @@ impl FlatColumns {
         let all = widest(&|row| page.name(label(row), usize::MAX)).max(noun.len());
         let numbers = match page.is_wide() {
             true => WIDE_NUMBER_COLUMNS,
-            false if is_narrow(page) => FEW_NUMBER_COLUMNS,
+            // There is no room for the error and the time.
+            false if page.is_narrow() => FEW_NUMBER_COLUMNS,
             false => NUMBER_COLUMNS,
         };
         let mut room = page.width.saturating_sub(numbers + module).max(12);
@@ -115,10 +114,6 @@ impl FlatColumns {
 
 const SOURCE: &str = "SOURCE";
 
-fn is_narrow(page: &Page) -> bool {
-    page.cut_names && page.width < NARROW_COLUMNS
-}
-
 /// The names of `shown`, which differ where the functions do.
 fn names(selection: &Selection<'_>, shown: &[FunctionRow], columns: FlatColumns, page: &Page) -> Vec<String> {
     let texts = shown.iter().map(|row| page.name(selection.labels.get(row.label), usize::MAX));
@@ -133,7 +128,10 @@ fn second_heading(noun: &str) -> &'static str {
 
 fn source_text(row: &FunctionRow, page: &Page, columns: usize) -> String {
     let source = row.source.as_ref().map_or(String::new(), |source| source.text(NameStyle::Short));
-    page.fit(&safe_text::terminal(&source), columns).into_owned()
+    let source = safe_text::terminal(&source);
+    // The end says most: the line, and the name of the file.
+    let shown = if page.cut_names { safe_text::fit_end(&source, columns) } else { source };
+    shown.into_owned()
 }
 
 fn heading(page: &Page, columns: FlatColumns, noun: &str) -> String {
@@ -146,7 +144,7 @@ fn heading(page: &Page, columns: FlatColumns, noun: &str) -> String {
             "  SELF%     ±    SUM%  TOTAL%      SELF   SAMPLES  THREADS  {noun}  {}  {source}",
             padded(second, columns.module)
         )
-    } else if is_narrow(page) {
+    } else if page.is_narrow() {
         format!("  SELF%  TOTAL%  {noun}  {second}")
     } else if columns.is_name_last {
         format!("  SELF%     ±  TOTAL%      SELF  {}  {noun}", padded(second, columns.module))
@@ -163,7 +161,7 @@ fn line(
     columns: FlatColumns,
     page: &Page,
 ) -> String {
-    let total = selection.total;
+    let total = selection.base();
     let label = selection.labels.get(row.label);
     let own_percent = percent(row.own.weight, total.weight);
     let own = percent_text(own_percent);
@@ -176,7 +174,7 @@ fn line(
         return format!("{own:>7} {error:>5} {all:>7} {time:>9}  {module}  {name}");
     }
     let name = padded(name, columns.name);
-    if is_narrow(page) {
+    if page.is_narrow() {
         return format!("{own:>7} {all:>7}  {name}  {}", page.styled(FAINT, &module));
     }
     if !page.is_wide() {

@@ -6,14 +6,16 @@ use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::base::units::{count, counted, duration, honest_percent_text, percent, weight};
 use crate::profile::Unit;
+use crate::report::analysis::Analysis;
 use crate::report::model::ending;
 use crate::report::model::metric::Metric;
 use crate::report::model::totals::Totals;
-use crate::report::options::{CommonOptions, FilterOptions};
+use crate::report::options::{CommonOptions, FilterOptions, ReportView};
 use crate::report::print::cost::cost_words;
+use crate::report::query::filter;
 use crate::report::query::selection::Selection;
-use crate::report::query::{filter, notes};
 use crate::report::recording::Recording;
+use anstyle::Style;
 
 /// The lines above a report, with an empty line at the end.
 pub(in crate::report) fn header(
@@ -24,23 +26,24 @@ pub(in crate::report) fn header(
     page: &Page,
 ) -> String {
     let mut out = String::new();
-    push_joined(&mut out, &target_line(recording, selection, totals, page), page.width);
+    push_joined(&mut out, &broken(target_line(recording, selection, totals, page), page), page.width);
     if let Some(totals) = totals {
         let line = totals_text(totals, !filters.idle);
         wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
     }
-    push_joined(&mut out, &quality_line(recording, selection, page), page.width);
+    push_joined(&mut out, &broken(quality_line(recording, selection, page), page), page.width);
     if let Some(words) = filter::description(filters) {
         let total = selection.total;
         let whole = selection.whole;
+        let all = counted(selection.count_of_whole(), &selection.shown.noun);
+        let base = if filters.relative { "these" } else { "all" };
         let line = format!(
-            "filter {}  {} of {}, {}",
-            safe_text::terminal(&words),
+            "of {all}: {} ({}) after {}; percentages are of {base}",
+            honest_percent_text(percent(total.weight, whole.weight)),
             count(selection.count()),
-            counted(selection.count_of_whole(), &selection.shown.noun),
-            honest_percent_text(percent(total.weight, whole.weight))
+            safe_text::message(&words),
         );
-        push_line(&mut out, &line);
+        wrapped(&line, page.width).iter().for_each(|line| push_line(&mut out, line));
     }
     out.push('\n');
     out
@@ -138,27 +141,40 @@ pub(super) fn push_joined(out: &mut String, parts: &[String], width: usize) {
     push_line(out, &line);
 }
 
+/// `parts`, of which those that are wider than a narrow page are broken.
+fn broken(parts: Vec<String>, page: &Page) -> Vec<String> {
+    if !page.is_narrow() {
+        return parts;
+    }
+    parts.into_iter().flat_map(|part| wrapped(&part, page.width)).collect()
+}
+
 /// The notes below a report, wrapped to the page.
 pub(in crate::report) fn notes_block(
-    recording: &Recording,
+    recording: &Analysis,
     selection: &Selection<'_>,
     options: &CommonOptions,
+    view: &ReportView,
     page: &Page,
 ) -> String {
     let mut out = String::from("\n");
-    for note in notes::report_notes(recording, selection, options) {
-        let note = safe_text::message(&note);
-        for (index, line) in wrapped(&note, page.width.saturating_sub(6).max(20)).iter().enumerate() {
-            let start = if index == 0 { page.styled(NOTE, "NOTE") } else { "    ".to_owned() };
-            push_line(&mut out, &format!("{start}  {line}"));
-        }
+    for note in recording.notes_for(selection, options, view) {
+        push_note(&mut out, &safe_text::message(&note), NOTE, page);
     }
     let samples = selection.total.samples;
     if selection.shown.waits.is_none() && samples > 0 && samples < FEW_SAMPLES {
-        let line = format!("NOTE  {}: shares are rough (see the ± column)", counted(samples, "sample"));
-        push_line(&mut out, &page.styled(FAINT, &line));
+        let note = format!("{}: shares are rough (see the ± column)", counted(samples, "sample"));
+        push_note(&mut out, &note, FAINT, page);
     }
     if out.len() > 1 { out } else { String::new() }
+}
+
+/// Appends a note, which must be safe, with its first word in `style`.
+fn push_note(out: &mut String, note: &str, style: Style, page: &Page) {
+    for (index, line) in wrapped(note, page.width.saturating_sub(6).max(20)).iter().enumerate() {
+        let start = if index == 0 { page.styled(style, "NOTE") } else { "    ".to_owned() };
+        push_line(out, &format!("{start}  {line}"));
+    }
 }
 
 /// With fewer samples a share of one half is known to no better than ±10 points.

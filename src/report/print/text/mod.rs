@@ -62,6 +62,6 @@ pub(crate) fn report(
     {
         waits::hidden_idle(&hidden, page).iter().for_each(|line| push_line(&mut out, line));
     }
-    out.push_str(&header::notes_block(recording, selection, &options.common, page));
+    out.push_str(&header::notes_block(recording, selection, &options.common, view, page));
     Ok(out)
 }

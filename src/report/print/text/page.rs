@@ -30,8 +30,16 @@ impl Page {
     /// From this width on there is room for three more columns.
     const WIDE: usize = 120;
 
+    /// Below this width, columns that say less are left out.
+    const NARROW: usize = 60;
+
     pub(crate) fn is_wide(&self) -> bool {
         self.width >= Self::WIDE
+    }
+
+    /// Whether there is room for a name and two or three numbers only: on a small terminal.
+    pub(crate) fn is_narrow(&self) -> bool {
+        self.cut_names && self.width < Self::NARROW
     }
 
     /// `text` in `style`, if colour is used. `text` must be safe.
@@ -105,5 +113,6 @@ pub(crate) fn more_line(left_out: usize, noun: &str, share_percent: f64, cut: Cu
         CutBy::Number => "-n 0",
         CutBy::Share => "--min-pct 0",
     };
-    page.styled(FAINT, &format!("  ... {count}, {share} ({limit} shows all)"))
+    let all = if page.is_narrow() { "" } else { " shows all" };
+    page.styled(FAINT, &format!("  ... {count}, {share} ({limit}{all})"))
 }

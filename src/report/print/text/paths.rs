@@ -30,7 +30,7 @@ const GAP: &str = "…";
 
 pub(super) fn heaviest_paths(out: &mut String, selection: &Selection<'_>, page: &Page) {
     let tree = CallTree::new(selection, Direction::TopDown);
-    let share = |weight| percent(weight, selection.total.weight);
+    let share = |weight| percent(weight, selection.base().weight);
     let mut paths = shown_paths(&tree, selection);
     let heavy = paths.partition_point(|(_, weight)| share(*weight) >= MIN_PATH_PERCENT);
     paths.truncate(if heavy > 0 { heavy.min(MOST_PATHS) } else { MOST_LIGHT_PATHS });

@@ -2,6 +2,7 @@
 
 use super::page::{CutBy, FAINT, HEADING, Page, more_line, push_line};
 use crate::base::failure::{Failure, status};
+use crate::base::safe_text;
 use crate::base::units::{percent, percent_text, weight};
 use crate::report::model::amount::Amount;
 use crate::report::model::label::LabelId;
@@ -9,6 +10,9 @@ use crate::report::options::ReportOptions;
 use crate::report::query::filter::pattern;
 use crate::report::query::selection::Selection;
 use crate::report::views::peek as neighbours;
+
+/// A function keeps at least this many columns.
+const MIN_NAME_COLUMNS: usize = 16;
 
 pub(super) fn peek(
     out: &mut String,
@@ -27,16 +31,22 @@ pub(super) fn peek(
             out.push('\n');
         }
         let label = selection.labels.get(found.label);
-        let total = selection.total;
+        let total = selection.base();
         let time = weight(selection.shown.unit, found.total.weight, total.weight);
-        let facts = format!(
-            "  {}  self {}  total {}  {time}",
-            page.module(label, 16),
+        let shares = format!(
+            "  self {}  total {}  {time}",
             percent_text(percent(found.own.weight, total.weight)),
             percent_text(percent(found.total.weight, total.weight)),
         );
-        let name = page.name(label, page.width.saturating_sub(facts.len()).max(16));
-        push_line(out, &format!("{}{facts}", page.styled(HEADING, &name)));
+        let facts = format!("  {}{shares}", page.module(label, 16));
+        let room = page.width.saturating_sub(safe_text::width(&facts));
+        if page.cut_names && room < MIN_NAME_COLUMNS {
+            push_line(out, &page.styled(HEADING, &page.name(label, page.width)));
+            push_line(out, if page.is_narrow() { &shares } else { &facts });
+        } else {
+            let name = page.name(label, room.max(MIN_NAME_COLUMNS));
+            push_line(out, &format!("{}{facts}", page.styled(HEADING, &name)));
+        }
         push_line(out, &page.styled(FAINT, "  called by"));
         for (caller, amount) in &found.callers {
             push_line(out, &line(selection, *caller, "[outermost frame]", *amount, page));
@@ -51,7 +61,7 @@ pub(super) fn peek(
     }
     if let Some(heaviest) = peeks.get(shown.len()) {
         let cut = CutBy::of(shown.len(), options.most_rows());
-        let share = percent(heaviest.total.weight, selection.total.weight);
+        let share = percent(heaviest.total.weight, selection.base().weight);
         // They call each other: their shares have no sum.
         let line = more_line(peeks.len() - shown.len(), "function", share, cut, page);
         push_line(out, &line.replacen(", ", ", each up to ", 1));
@@ -72,13 +82,16 @@ fn line(
     amount: Amount,
     page: &Page,
 ) -> String {
-    let whole = selection.total.weight;
+    let whole = selection.base().weight;
     let share = percent_text(percent(amount.weight, whole));
     let time = weight(selection.shown.unit, amount.weight, whole);
     let Some(label) = label else { return format!("{share:>9} {time:>9}  {otherwise}") };
     let label = selection.labels.get(label);
+    if page.is_narrow() {
+        return format!("{share:>9}  {}", page.name(label, page.width.saturating_sub(11)));
+    }
     let module = page.module(label, 16);
     let name =
-        page.name(label, page.width.saturating_sub(23 + crate::base::safe_text::width(&module)).max(16));
+        page.name(label, page.width.saturating_sub(23 + safe_text::width(&module)).max(MIN_NAME_COLUMNS));
     format!("{share:>9} {time:>9}  {name}  {}", page.styled(FAINT, &module))
 }

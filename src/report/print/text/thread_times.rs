@@ -1,6 +1,6 @@
 //! Where the whole time of threads went, by thread, as text.
 
-use super::column::{Column, push_table};
+use super::column::{Column, leave_out, push_table, width_of};
 use super::page::{CutBy, Page, more_line};
 use crate::base::safe_text;
 use crate::base::units::{count, duration_in, duration_of, percent};
@@ -14,6 +14,8 @@ use crate::report::views::threads::{ThreadRow, TopWait};
 
 /// Most columns for the name of a thread or process: the kernel keeps 15, the titles of processes are longer.
 const MOST_NAME_COLUMNS: usize = 24;
+/// The same on a narrow page.
+const NARROW_NAME_COLUMNS: usize = 12;
 /// From this width on there is room for the process.
 const ROOMY_COLUMNS: usize = 100;
 /// The name of the longest wait keeps at least this many columns.
@@ -27,7 +29,7 @@ pub(super) fn thread_times(
     page: &Page,
 ) {
     let rows = threads::threads_with_times(selection, totals);
-    let (shown, whole_ns) = threads::shown(&rows, true, options);
+    let (shown, whole_ns) = threads::shown(&rows, true, selection.base(), options);
     push_table(out, &columns(shown, totals, page), page);
     if shown.len() < rows.len() {
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.busy_ns()));
@@ -47,12 +49,15 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
     let time = |part: fn(&Times) -> u64| {
         cells(&|row| row.times.map_or("-".to_owned(), |times| duration_in(part(&times), whole_ns)))
     };
-    let thread = |row: &ThreadRow| super::threads::shown_thread(row, MOST_NAME_COLUMNS, page);
-    let mut columns = vec![Column::text("THREAD", cells(&thread))];
+    let most = if page.is_narrow() { NARROW_NAME_COLUMNS } else { MOST_NAME_COLUMNS };
+    let thread = |row: &ThreadRow| super::threads::shown_thread(row, most, page);
+    let is_by_process = shown.iter().any(|row| row.pid.is_some());
+    let heading = if is_by_process { "PROCESS" } else { "THREAD" };
+    let mut columns = vec![Column::text(heading, cells(&thread))];
     // Where all have the name of their process, it says nothing.
     let is_told = |row: &ThreadRow| row.title() == row.process;
     let differ = shown.windows(2).any(|pair| pair[0].process != pair[1].process);
-    if page.width >= ROOMY_COLUMNS || (differ && !shown.iter().all(is_told)) {
+    if !is_by_process && (page.width >= ROOMY_COLUMNS || (differ && !shown.iter().all(is_told))) {
         columns.push(Column::text("PROCESS", cells(&|row| named(&row.process))));
     }
     columns.push(Column::number("N", cells(&|row| count(row.threads))));
@@ -63,8 +68,16 @@ fn columns(shown: &[ThreadRow], totals: &Totals, page: &Page) -> Vec<Column> {
     if shown.iter().any(|row| has_gap(row.times.as_ref())) {
         columns.push(Column::number("NOT ACC.", cells(&|row| gap(row.times.as_ref()))));
     }
-    let used: usize = columns.iter().map(|column| column.width + 2).sum();
-    let room = page.width.saturating_sub(used).max(MIN_WAIT_COLUMNS);
+    if page.cut_names {
+        leave_out(&mut columns, &["PROCESS", "N"], page.width.saturating_sub(MIN_WAIT_COLUMNS));
+        // Idle threads say least.
+        leave_out(&mut columns, &["IDLE", "NOT ACC.", "NO CPU"], page.width + 2);
+    }
+    let room = page.width.saturating_sub(width_of(&columns));
+    if page.is_narrow() && room < MIN_WAIT_COLUMNS {
+        return columns;
+    }
+    let room = room.max(MIN_WAIT_COLUMNS);
     columns.push(Column::text("TOP WAIT", cells(&|row| wait(row.top_wait.as_ref(), whole_ns, room, page))));
     columns
 }

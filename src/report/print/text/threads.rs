@@ -1,6 +1,7 @@
 //! Time by thread as text.
 
-use super::page::{CutBy, HEADING, Page, more_line, padded, push_line};
+use super::column::{Column, leave_out, push_table, width_of};
+use super::page::{CutBy, Page, more_line, push_line};
 use crate::base::safe_text;
 use crate::base::units::{count, percent, percent_text, weight};
 use crate::report::options::ReportOptions;
@@ -15,76 +16,39 @@ const MOST_NAME_COLUMNS: usize = 24;
 const NARROW_NAME_COLUMNS: usize = 12;
 /// From this width on, names have all the room they can need; where they are not cut, too.
 const ROOMY_COLUMNS: usize = 100;
-/// Columns of the numbers and of the spaces between columns.
-const NUMBER_COLUMNS: usize = 29;
-/// Columns of ` 100.0%` after the hottest function.
-const SHARE_COLUMNS: usize = 7;
-
-/// Widths of the columns that hold names.
-#[derive(Debug, Clone, Copy)]
-struct ThreadColumns {
-    thread: usize,
-    process: usize,
-    hottest: usize,
-}
-
-impl ThreadColumns {
-    /// As wide as the names are, within what the page allows.
-    fn new(shown: &[ThreadRow], page: &Page) -> Self {
-        let most = if page.width >= ROOMY_COLUMNS || !page.cut_names {
-            MOST_NAME_COLUMNS
-        } else {
-            NARROW_NAME_COLUMNS
-        };
-        let widest = |heading: &str, name: fn(&ThreadRow) -> String| {
-            let names = shown.iter().map(|row| safe_text::width(&name(row)));
-            names.max().unwrap_or(0).max(heading.len()).min(most)
-        };
-        let thread = widest(THREAD, |row| shown_name(row.title()).into_owned() + &tid_text(row));
-        let process = widest(PROCESS, |row| shown_name(&row.process).into_owned());
-        let used = thread + process + NUMBER_COLUMNS + SHARE_COLUMNS;
-        ThreadColumns { thread, process, hottest: page.width.saturating_sub(used).max(12) }
-    }
-}
-
-const THREAD: &str = "THREAD";
-const PROCESS: &str = "PROCESS";
+/// The hottest function keeps at least this many columns, with its share.
+const MIN_HOTTEST_COLUMNS: usize = 16;
 
 pub(super) fn shown_name(text: &str) -> Cow<'_, str> {
     let text = safe_text::terminal(text);
     if text.is_empty() { safe_text::UNNAMED.into() } else { text }
 }
 
-/// The id after the name of a thread that has a row for itself.
-fn tid_text(row: &ThreadRow) -> String {
-    row.tid.map_or_else(String::new, |tid| format!(" {tid}"))
+/// The id after the name of a thread or process that has a row for itself.
+fn id_text(row: &ThreadRow) -> String {
+    row.tid.or(row.pid).map_or_else(String::new, |id| format!(" {id}"))
 }
 
-/// The name of the threads of a row, in at most `columns`; of one thread with its id, which is never cut.
+/// The name of the threads of a row, in at most `columns`; of one thread or process with its id, which is never cut.
 pub(super) fn shown_thread(row: &ThreadRow, columns: usize, page: &Page) -> String {
-    let tid = tid_text(row);
-    let room = columns.saturating_sub(tid.len());
-    format!("{}{tid}", page.fit(&shown_name(row.title()), room))
+    let id = id_text(row);
+    let room = columns.saturating_sub(id.len());
+    format!("{}{id}", page.fit(&shown_name(row.title()), room))
 }
 
 /// What a row is.
 pub(super) fn noun(rows: &[ThreadRow]) -> &'static str {
-    if rows.iter().any(|row| row.tid.is_some()) { "thread" } else { "thread name" }
+    match rows.first() {
+        Some(ThreadRow { pid: Some(_), .. }) => "process",
+        Some(ThreadRow { tid: Some(_), .. }) => "thread",
+        _ => "thread name",
+    }
 }
 
 pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let rows = threads::threads(selection);
-    let (shown, whole) = threads::shown(&rows, false, options);
-    let columns = ThreadColumns::new(shown, page);
-    let title = format!(
-        "{}  {}       N  SHARE      TIME  MOST IN",
-        padded(THREAD, columns.thread),
-        padded(PROCESS, columns.process)
-    );
-    push_line(out, &page.styled(HEADING, &title));
-    for row in shown {
-        push_line(out, &line(selection, row, columns, page));
-    }
+    let (shown, whole) = threads::shown(&rows, false, selection.base(), options);
+    push_table(out, &columns(selection, shown, page), page);
     if shown.len() < rows.len() {
         let sum = rows[shown.len()..].iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
         let cut = CutBy::of(shown.len(), options.most_rows());
@@ -92,17 +56,37 @@ pub(super) fn threads(out: &mut String, selection: &Selection<'_>, options: &Rep
     }
 }
 
-fn line(selection: &Selection<'_>, row: &ThreadRow, columns: ThreadColumns, page: &Page) -> String {
-    let whole = selection.total.weight;
-    let share = percent_text(percent(row.amount.weight, whole));
-    let time = weight(selection.shown.unit, row.amount.weight, whole);
-    let threads = count(row.threads);
-    let name = |text: &str, columns| padded(&page.fit(&shown_name(text), columns), columns);
-    let hottest = row.hottest.map_or(String::new(), |(label, weight)| {
-        let share = percent_text(percent(weight, row.amount.weight));
-        format!("{} {share}", page.name(selection.labels.get(label), columns.hottest))
-    });
-    let thread = padded(&shown_thread(row, columns.thread, page), columns.thread);
-    let process = name(&row.process, columns.process);
-    format!("{thread}  {process} {threads:>7} {share:>6} {time:>9}  {hottest}")
+fn columns(selection: &Selection<'_>, shown: &[ThreadRow], page: &Page) -> Vec<Column> {
+    let whole = selection.base().weight;
+    let cells = |text: &dyn Fn(&ThreadRow) -> String| shown.iter().map(text).collect::<Vec<_>>();
+    let is_roomy = page.width >= ROOMY_COLUMNS || !page.cut_names;
+    let most = if is_roomy { MOST_NAME_COLUMNS } else { NARROW_NAME_COLUMNS };
+    let is_by_process = shown.iter().any(|row| row.pid.is_some());
+    // A process is known by its title, and has the room of both names.
+    let (heading, most_first) = if is_by_process { ("PROCESS", MOST_NAME_COLUMNS) } else { ("THREAD", most) };
+    let mut columns = vec![Column::text(heading, cells(&|row| shown_thread(row, most_first, page)))];
+    if !is_by_process {
+        let process = |row: &ThreadRow| page.fit(&shown_name(&row.process), most).into_owned();
+        columns.push(Column::text("PROCESS", cells(&process)));
+    }
+    columns.push(Column::number("N", cells(&|row| count(row.threads))));
+    let share = |row: &ThreadRow| percent_text(percent(row.amount.weight, whole));
+    columns.push(Column::number("SHARE", cells(&share)));
+    let time = |row: &ThreadRow| weight(selection.shown.unit, row.amount.weight, whole);
+    columns.push(Column::number("TIME", cells(&time)));
+    if page.cut_names {
+        let room = page.width.saturating_sub(MIN_HOTTEST_COLUMNS);
+        leave_out(&mut columns, if is_by_process { &["N", "TIME"] } else { &["PROCESS", "N", "TIME"] }, room);
+    }
+    let room = page.width.saturating_sub(width_of(&columns)).max(MIN_HOTTEST_COLUMNS);
+    columns.push(Column::text("MOST IN", cells(&|row| hottest(selection, row, room, page))));
+    columns
+}
+
+/// Where the threads of a row were most often, and how much of their time.
+fn hottest(selection: &Selection<'_>, row: &ThreadRow, room: usize, page: &Page) -> String {
+    let Some((label, weight)) = row.hottest else { return String::new() };
+    let share = percent_text(percent(weight, row.amount.weight));
+    let name = page.name(selection.labels.get(label), room.saturating_sub(share.len() + 1));
+    format!("{name} {share}")
 }

@@ -11,6 +11,8 @@ use crate::report::views::call_tree::{CallTree, Direction, Node, NodeId};
 
 /// Deepest indentation: deeper branches line up.
 const MOST_INDENT: usize = 40;
+/// The same on a narrow page, where half of the width is for names.
+const NARROW_INDENT: usize = 12;
 
 pub(super) fn tree(
     out: &mut String,
@@ -21,12 +23,13 @@ pub(super) fn tree(
 ) {
     let tree = CallTree::new(selection, direction);
     let min_percent = options.min_percent.unwrap_or(ReportOptions::DEFAULT_TREE_MIN_PERCENT);
-    let whole = selection.total.weight;
+    let whole = selection.base().weight;
     let is_shown = |node: &Node| percent(node.total.weight, whole) >= min_percent;
     let order = tree.walk(is_shown);
     let most = options.most_rows();
     let noun = options.common.grouping.noun().to_uppercase();
     let title = match direction {
+        _ if page.is_narrow() => format!("  TOTAL%  {noun}"),
         Direction::TopDown => format!("  TOTAL%   SELF%     TOTAL  {noun} (callers above callees)"),
         Direction::BottomUp => format!("  TOTAL%   SELF%     TOTAL  {noun} (callees above callers)"),
     };
@@ -46,7 +49,8 @@ pub(super) fn tree(
     if hidden > 0 {
         let limit = if order.len() > most { "-n 0" } else { "--min-pct 0" };
         let smaller = counted(hidden as u64, "call path").replacen(' ', " more ", 1);
-        push_line(out, &page.styled(FAINT, &format!("  ... {smaller} ({limit} shows all)")));
+        let all = if page.is_narrow() { "" } else { " shows all" };
+        push_line(out, &page.styled(FAINT, &format!("  ... {smaller} ({limit}{all})")));
     }
 }
 
@@ -70,6 +74,17 @@ impl Branches {
     }
 }
 
+/// A function keeps at least this many columns.
+const MIN_NAME_COLUMNS: usize = 12;
+
+/// What stands behind a name, as far as `room` columns hold it and a name.
+fn with_room(inlined: &'static str, module: String, room: usize, page: &Page) -> [String; 2] {
+    let has_room = |columns: usize| !page.cut_names || columns + MIN_NAME_COLUMNS <= room;
+    let inlined = if has_room(inlined.len()) { inlined } else { "" };
+    let has_module = has_room(inlined.len() + crate::base::safe_text::width(&module));
+    [inlined.to_owned(), if has_module { module } else { String::new() }]
+}
+
 fn line(
     selection: &Selection<'_>,
     node: &Node,
@@ -78,7 +93,7 @@ fn line(
     is_branch: bool,
     page: &Page,
 ) -> String {
-    let whole = selection.total;
+    let whole = selection.base();
     let total = percent_text(percent(node.total.weight, whole.weight));
     // Read upwards, only a root's own weight means something: the leaf's.
     let own = match direction {
@@ -92,10 +107,18 @@ fn line(
     let label = selection.labels.get(node.label);
     let marks = if is_branch { "+ " } else { "  " };
     let inlined = if node.is_inlined { " [inlined]" } else { "" };
+    if page.is_narrow() {
+        let indent = indent.min(NARROW_INDENT);
+        let name = page.name(label, page.width.saturating_sub(12 + indent));
+        return format!("{total:>8}  {:indent$}{marks}{name}", "");
+    }
     let module = page.module(label, 16);
     let module = if module.is_empty() { module } else { format!("  {module}") };
+    // Half of the room is for names, however deep they are.
+    let indent = indent.min(page.width.saturating_sub(28) / 2);
+    let [inlined, module] = with_room(inlined, module, page.width.saturating_sub(28 + indent + 2), page);
     let used = 28 + indent + 2 + crate::base::safe_text::width(&module) + inlined.len();
-    let name = page.name(label, page.width.saturating_sub(used).max(12));
+    let name = page.name(label, page.width.saturating_sub(used).max(MIN_NAME_COLUMNS));
     let tail = page.styled(FAINT, &format!("{inlined}{module}"));
     format!("{total:>8} {own:>7} {time:>9}  {:indent$}{marks}{name}{tail}", "")
 }

@@ -1,6 +1,6 @@
 //! The table of waits as text.
 
-use super::column::{Column, push_table};
+use super::column::{Column, leave_out, push_table, width_of};
 use super::page::{CutBy, FAINT, Page, more_line, push_line};
 use crate::base::fit::{fit_apart, fit_name};
 use crate::base::safe_text;
@@ -37,18 +37,19 @@ const MIN_CALLER_COLUMNS: usize = 6;
 pub(super) fn waits(out: &mut String, selection: &Selection<'_>, options: &ReportOptions, page: &Page) {
     let table = WaitTable::new(selection, options.sort);
     let limits = options.limits_for_people();
-    let shown = table.shown(limits, options.sort, selection.total);
+    let shown = table.shown(limits, options.sort, selection.base());
     if !shown.is_empty() {
         push_table(out, &columns(selection, shown, page), page);
     }
     let left_out = &table.rows[shown.len()..];
     if !left_out.is_empty() {
         let rest = left_out.iter().fold(0u64, |sum, row| sum.saturating_add(row.amount.weight));
-        let share = percent(rest, selection.total.weight);
+        let share = percent(rest, selection.base().weight);
         let cut = CutBy::of(shown.len(), limits.most);
         push_line(out, &more_line(left_out.len(), "row", share, cut, page));
     }
-    if shown.iter().any(is_thinned) {
+    // On a small terminal there is no room for that column.
+    if shown.iter().any(is_thinned) && !page.is_narrow() {
         push_line(out, &page.styled(FAINT, "  ± is the 95 % error of thinning: not all waits were kept"));
     }
 }
@@ -84,7 +85,7 @@ fn is_thinned(row: &WaitRow) -> bool {
 }
 
 fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Column> {
-    let whole = selection.total.weight;
+    let whole = selection.base().weight;
     let cells = |text: &dyn Fn(&WaitRow) -> String| shown.iter().map(text).collect::<Vec<_>>();
     let optional = |ns: Option<u64>| ns.map_or("-".to_owned(), duration_brief);
     let mut columns = vec![Column::number("WAIT", cells(&|row| duration_of(row.amount.weight, whole)))];
@@ -128,13 +129,29 @@ fn columns(selection: &Selection<'_>, shown: &[WaitRow], page: &Page) -> Vec<Col
         };
         columns.push(Column::text("CALL", cells(&call)));
     }
-    let used = columns.iter().map(|column| column.width + 2).sum();
+    with_sites(columns, selection, shown, page)
+}
+
+/// `columns` and those of names, without such as there is no room for.
+fn with_sites(
+    mut columns: Vec<Column>,
+    selection: &Selection<'_>,
+    shown: &[WaitRow],
+    page: &Page,
+) -> Vec<Column> {
+    if page.cut_names {
+        let room = page.width.saturating_sub(MIN_SITE_COLUMNS);
+        let [with_waker, alone] = [room.saturating_sub(NARROW_WAKER_COLUMNS + 2), room];
+        leave_out(&mut columns, &["MEAN", "P99"], with_waker);
+        leave_out(&mut columns, &["COUNT", "IDLE", "±"], alone);
+    }
+    let used = width_of(&columns);
     columns.extend(site_and_waker(selection, shown, page, used));
     columns
 }
 
 /// The columns of names, next to others that take `used` columns of the screen.
-fn site_and_waker(selection: &Selection<'_>, shown: &[WaitRow], page: &Page, used: usize) -> [Column; 2] {
+fn site_and_waker(selection: &Selection<'_>, shown: &[WaitRow], page: &Page, used: usize) -> Vec<Column> {
     // Who woke the thread has what the sites leave, and at least its own share.
     let widest = |texts: Vec<String>| texts.iter().map(|text| safe_text::width(text)).max().unwrap_or(0);
     let all_sites =
@@ -142,12 +159,18 @@ fn site_and_waker(selection: &Selection<'_>, shown: &[WaitRow], page: &Page, use
     let least = if page.is_wide() { MOST_WAKER_COLUMNS } else { NARROW_WAKER_COLUMNS };
     let most = page.width.saturating_sub(used + all_sites.max(MIN_SITE_COLUMNS) + 2).max(least);
     let wakers = Column::text("WOKEN BY", shown.iter().map(|row| waker_text(row, page, most)).collect());
-    let room = page.width.saturating_sub(used + wakers.width.min(most) + 2).max(MIN_SITE_COLUMNS);
+    // On a small terminal the place is all there is room for.
+    let with_waker = used + wakers.width.min(most) + 2;
+    let has_waker = !page.cut_names || with_waker + MIN_SITE_COLUMNS <= page.width;
+    let used = if has_waker { with_waker } else { used };
+    let room = page.width.saturating_sub(used).max(MIN_SITE_COLUMNS);
     let mut sites = Column::text("BLOCKED IN < CALLED BY", site_texts(selection, shown, page, room));
     // Where names are not cut, a long one pushes only its own line out of the columns.
     let most_columns = if page.cut_names { room } else { room.max(PLAIN_SITE_COLUMNS) };
     sites.width = sites.width.min(most_columns.max(sites.heading.len()));
-    [sites, wakers]
+    let mut columns = vec![sites];
+    columns.extend(has_waker.then_some(wakers));
+    columns
 }
 
 /// How much of the row's time is idle.
@@ -211,5 +234,10 @@ fn waker_text(row: &WaitRow, page: &Page, columns: usize) -> String {
     let text = safe_text::terminal(&name);
     let share =
         if first.share_percent >= 99.5 { String::new() } else { format!(" {:.0}%", first.share_percent) };
+    // Who it was says more than how often.
+    let width = safe_text::width(&text);
+    if page.cut_names && width <= columns && width + share.len() > columns {
+        return text.into_owned();
+    }
     format!("{}{share}", page.fit_name(&text, columns.saturating_sub(share.len())))
 }
