@@ -7,6 +7,7 @@
 //! bounded by [`NamingLimits`], a deadline and a memory budget, and what cannot be named for sure is left unnamed: an address never gets
 //! the name of the function next to it.
 
+mod debug_files;
 mod demangle;
 mod elf_names;
 mod error;
@@ -21,7 +22,7 @@ mod tests;
 mod work;
 
 pub(crate) use demangle::demangle;
-pub use elf_names::debug_file::find_debug_file;
+pub use debug_files::search::find_debug_file;
 #[cfg(test)]
 pub(crate) use elf_names::problem::{DebugProblem, NameSource};
 pub use elf_names::resolve::ModuleNames;

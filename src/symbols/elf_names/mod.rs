@@ -1,7 +1,6 @@
-//! Names of the addresses in one module: its symbol table, DWARF one unit at a time, linkage stubs, and where its debug
-//! information is. Bytes come from `sections`.
+//! Names of the addresses in one module: its symbol table, DWARF one unit at a time, and linkage stubs. Bytes come
+//! from `sections`.
 
-pub(crate) mod debug_file;
 pub(crate) mod dwarf;
 pub(crate) mod plt;
 pub(crate) mod problem;

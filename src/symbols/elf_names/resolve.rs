@@ -54,7 +54,7 @@ pub struct ModuleNames {
 }
 
 impl ModuleNames {
-    /// Opens the module `file`. `debug_file` is its separate debug information, see [`super::debug_file::find_debug_file`]. Files are
+    /// Opens the module `file`. `debug_file` is its separate debug information, see [`crate::symbols::debug_files::search::find_debug_file`]. Files are
     /// read at positions, never mapped.
     ///
     /// # Errors
