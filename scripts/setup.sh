@@ -27,6 +27,10 @@ test|file:/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-*.a /usr/lib/
 test|cmd:g++|g++|gcc-c++|gcc
 test|cmd:readelf|binutils|binutils|binutils
 test|cmd:llvm-symbolizer,llvm-symbolizer-14|llvm|llvm|llvm
+test|cmd:dwz|dwz|dwz|dwz
+test|cmd:dwp|binutils|binutils|binutils
+test|cmd:llvm-dwp,llvm-dwp-14|llvm|llvm|llvm
+test|cmd:xz|xz-utils|xz|xz
 test|cmd:unshare|util-linux|util-linux|util-linux
 test|cmd:setcap|libcap2-bin|libcap|libcap
 test|cmd:tmux|tmux|tmux|tmux

@@ -14,6 +14,7 @@ mod base;
 mod bpf;
 mod cli;
 mod commands;
+mod debuginfod;
 mod elf;
 mod profile;
 mod record;

@@ -15,12 +15,12 @@ use std::path::Path;
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?);
-    give_to_invoking_user(&file);
+    give_to_user(&file);
     Ok(file)
 }
 
 /// Under sudo the file belongs to the user who called it.
-fn give_to_invoking_user(file: &File) {
+pub(crate) fn give_to_user(file: &File) {
     let id = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok().filter(|&id| id != u32::MAX);
     if let (Some(uid), Some(gid)) = (id("SUDO_UID"), id("SUDO_GID"))
         && rustix::process::getuid().is_root()

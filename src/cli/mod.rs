@@ -10,6 +10,7 @@ mod read;
 mod record;
 pub(crate) mod request;
 mod sampler;
+mod sources;
 mod target;
 mod testing;
 mod tui;

@@ -1,6 +1,7 @@
 //! The commands that read a profile: `prof report`, `prof export`, `prof info`.
 
 use super::request::{HELP_TEMPLATE, Stop};
+use super::sources::DebugSourceArgs;
 use super::value;
 use super::value::Ids;
 use crate::commands::symbolize::SymbolizeOptions;
@@ -414,6 +415,9 @@ impl ExportArgs {
 pub(super) struct InfoArgs {
     #[command(flatten)]
     input: InputArgs,
+    /// Show for each module what its names are from, what is missing, and what brings it
+    #[arg(long)]
+    modules: bool,
     /// Print `prof.info/1` as JSON
     #[arg(long)]
     json: bool,
@@ -421,25 +425,30 @@ pub(super) struct InfoArgs {
 
 impl InfoArgs {
     pub(super) fn into_options(self) -> InfoOptions {
-        InfoOptions { input: self.input.into_input(), json: self.json }
+        InfoOptions { input: self.input.into_input(), modules: self.modules, json: self.json }
     }
 }
 
-/// Add missing names to a recording whose recorder was killed or interrupted
+/// Add missing names to a recording, and inlined functions and lines that have become available since
 ///
-/// Reads the recorded programs and libraries, if they still exist with the same build ID, and rewrites the recording.
+/// Reads the recorded programs and libraries, if they still exist with the same build ID, and debug files of the same
+/// builds, and rewrites the recording. Also works on another machine.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof symbolize
-  prof symbolize yesterday.data")]
+  prof symbolize yesterday.data --debuginfod
+  prof symbolize --debug-dir ~/debug-files")]
 pub(super) struct SymbolizeArgs {
     /// The recording
     #[arg(value_name = "FILE", default_value = DEFAULT_FILE)]
     file: PathBuf,
+    #[command(flatten)]
+    sources: DebugSourceArgs,
 }
 
 impl SymbolizeArgs {
     pub(super) fn into_options(self) -> SymbolizeOptions {
-        SymbolizeOptions { file: self.file }
+        let DebugSourceArgs { folders, debuginfod } = self.sources;
+        SymbolizeOptions { file: self.file, folders, debuginfod }
     }
 }

@@ -2,8 +2,10 @@
 
 use super::request::{HELP_TEMPLATE, Stop};
 use super::sampler::{SamplerArgs, SpanArgs};
+use super::sources::DebugSourceArgs;
 use super::target::{self, RunningArgs};
 use super::value;
+use crate::base::failure::Failure;
 use crate::record::{Output, RecordOptions};
 use clap::Args;
 use std::ffi::OsString;
@@ -42,6 +44,8 @@ pub(super) struct RecordArgs {
     /// Keep the source lines of the code that was sampled most in the file, for prof annotate on another machine
     #[arg(long, help_heading = "Output")]
     embed_source: bool,
+    #[command(flatten)]
+    sources: DebugSourceArgs,
     /// Print nothing but errors
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     quiet: bool,
@@ -62,6 +66,10 @@ impl RecordArgs {
     /// `has_dashes`: `--` stood before the command, so that nothing after it was meant for this program.
     pub(super) fn into_options(self, has_dashes: bool) -> Result<RecordOptions, Stop> {
         let stray_options = if has_dashes { Vec::new() } else { target::stray_options(&self.command) };
+        if self.sources.debuginfod && self.output.as_deref().is_some_and(value::is_stdout) {
+            let failure = Failure::usage("--debuginfod adds names to a file, and -o - writes none");
+            return Err(failure.hint("later, where the file is:  prof symbolize FILE --debuginfod").into());
+        }
         let (target, timer) = self.running.into_target(self.command, "record")?;
         let output = match self.output {
             None => Output::Default,
@@ -70,6 +78,8 @@ impl RecordArgs {
         };
         Ok(RecordOptions {
             output,
+            debug_folders: self.sources.folders,
+            debuginfod: self.sources.debuginfod,
             quiet: self.quiet,
             verbose: self.verbose,
             embed_source: self.embed_source,

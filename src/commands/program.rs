@@ -1,14 +1,17 @@
 //! The program: parses what was typed, runs the verb, prints one error chain, chooses the exit status.
 
-use crate::base::failure::status;
+use crate::base::failure::{Failure, status};
 use crate::base::{failure, privilege, safe_text};
 use crate::cli::{self, Request};
 use crate::commands::doctor::DoctorOptions;
+use crate::commands::symbolize::{self, SymbolizeOptions};
 use crate::commands::{doctor, live};
-use crate::record::{self, RecordOptions};
+use crate::debuginfod::settings::Settings;
+use crate::record::{self, RecordOptions, Target};
 use crate::{report, tui};
 use anyhow::Context;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -54,7 +57,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Live(options) => return live::run(options, command_line()),
         Request::Export(options) => report::export(options)?,
         Request::Info(options) => report::info(options)?,
-        Request::Symbolize(options) => print(&super::symbolize::run(options)?)?,
+        Request::Symbolize(options) => print(&symbolize::run(options)?)?,
         Request::Doctor(options) => return doctor(options),
         Request::Completions(script) => print(script)?,
     }
@@ -62,7 +65,33 @@ fn run(request: &Request) -> anyhow::Result<u8> {
 }
 
 fn record(options: &RecordOptions) -> anyhow::Result<u8> {
-    record::run(options, command_line())
+    // Before anything is recorded: it would be too late to say so.
+    let servers = if options.debuginfod { Settings::of_environment().map(|_| ()) } else { Ok(()) };
+    let launches = matches!(options.target, Target::Launch(_));
+    symbolize::check_folders(&options.debug_folders).and(servers).map_err(|failure| {
+        let status = if launches { status::NOT_STARTED } else { failure.status };
+        Failure { status, ..failure }
+    })?;
+    record::run(options, command_line(), &|path| add_from_servers(options, path))
+}
+
+/// Adds to a recording that is complete what debuginfod servers have, and says what came of it.
+fn add_from_servers(options: &RecordOptions, path: &Path) {
+    if !options.debuginfod {
+        return;
+    }
+    let asked =
+        SymbolizeOptions { file: path.to_owned(), folders: options.debug_folders.clone(), debuginfod: true };
+    let (is_error, lines) = match symbolize::run(&asked) {
+        Ok(text) => (false, text.lines().map(str::to_owned).collect()),
+        // The recording is there: that it could be better is no failure.
+        Err(error) => (true, failure::explain(&error).1),
+    };
+    let mut stderr = io::stderr().lock();
+    for line in lines.iter().filter(|_| is_error || !options.quiet) {
+        // No one is left to tell when standard error is gone.
+        let _ = writeln!(stderr, "{}", safe_text::for_locale(line, true));
+    }
 }
 
 /// What was typed.

@@ -1,21 +1,28 @@
-//! `prof symbolize`: adds names to a recording that lacks them.
+//! `prof symbolize`: adds names, inlined functions and lines to a recording that lacks them.
 
 use crate::base::failure::{self, Failure, status};
 use crate::base::{privilege, safe_text, units};
+use crate::debuginfod::fetch::Fetcher;
 use crate::profile::{Profile, Writer, lock, read_path};
-use crate::record::{Completed, complete_names};
+use crate::record::{Completed, DebugSources, complete_names};
 use crate::report::{replace_file, unreadable};
 use std::fmt::Write as _;
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-/// Modules without names that are listed.
+/// Modules without names that are listed, and those that names were added of.
 const MOST_MISSING: usize = 10;
+const MOST_ADDED: usize = 10;
 
 /// Options of `prof symbolize`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SymbolizeOptions {
     /// The recording; it is replaced.
     pub(crate) file: PathBuf,
+    /// Folders in which debug files are looked for, besides the usual places.
+    pub(crate) folders: Vec<PathBuf>,
+    /// Ask debuginfod servers for what is not on this machine.
+    pub(crate) debuginfod: bool,
 }
 
 /// Adds the names that can be had to a recording. Returns what to say of it.
@@ -54,14 +61,18 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
             .hint("copy it again from where it was recorded; the file was not changed")
             .into());
     }
-    let completed = complete_names(&mut profile);
+    let (completed, problems) = complete(&mut profile, options)?;
     let mut kept = None;
-    if completed.named > 0 {
+    if completed.named > 0 || completed.improved > 0 || completed.has_new_notes {
         let bytes = encoded(&mut profile)?;
         kept = integrity.is_cut.then(|| keep_cut(&options.file)).transpose()?;
         replace_file(&options.file, &bytes)?;
     }
     let mut text = summary(&shown, &completed);
+    for problem in problems {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {}", safe_text::message(&problem));
+    }
     if let Some(kept) = kept {
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -71,6 +82,56 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
         );
     }
     Ok(text)
+}
+
+/// Adds the names that can be had; returns what came of it, and what was wrong with servers.
+fn complete(profile: &mut Profile, options: &SymbolizeOptions) -> anyhow::Result<(Completed, Vec<String>)> {
+    let folders = options.folders.as_slice();
+    check_folders(folders)?;
+    if !options.debuginfod {
+        return Ok((complete_names(profile, &mut DebugSources { folders, fetch: None }), Vec::new()));
+    }
+    let bar = download_bar();
+    let shown = bar.clone();
+    let mut fetcher = Fetcher::of_environment(Box::new(move |name, bytes, total| {
+        shown.set_message(safe_text::terminal(name).into_owned());
+        shown.set_length(total.unwrap_or(0));
+        shown.set_position(bytes);
+    }))?;
+    let mut fetch = |build_id: &[u8], name: &str| fetcher.debug_file(build_id, name);
+    let completed = complete_names(profile, &mut DebugSources { folders, fetch: Some(&mut fetch) });
+    bar.finish_and_clear();
+    Ok((completed, fetcher.problems))
+}
+
+/// A folder that is not there would never hold anything.
+pub(crate) fn check_folders(folders: &[PathBuf]) -> Result<(), Failure> {
+    for folder in folders {
+        let facts = std::fs::metadata(folder).map_err(|error| failure::io_words(&error));
+        let why = match facts {
+            Ok(facts) if facts.is_dir() => continue,
+            Ok(_) => "it is no folder".to_owned(),
+            Err(error) => error,
+        };
+        let message = format!("cannot look for debug files in `{}`: {why}", folder.display());
+        return Err(Failure::new(status::FAILED, message).hint("--debug-dir names a folder of debug files"));
+    }
+    Ok(())
+}
+
+/// Shows on a terminal what is fetched.
+fn download_bar() -> indicatif::ProgressBar {
+    let target = match std::io::stderr().is_terminal() {
+        true => indicatif::ProgressDrawTarget::stderr(),
+        false => indicatif::ProgressDrawTarget::hidden(),
+    };
+    let bar = indicatif::ProgressBar::with_draw_target(Some(0), target);
+    let style =
+        indicatif::ProgressStyle::with_template("debuginfod {wide_msg} {bytes}/{total_bytes} [{bar:20}]");
+    match style {
+        Ok(style) => bar.with_style(style.progress_chars("## ")),
+        Err(_) => bar,
+    }
 }
 
 /// Gives a file that is cut a second name, under which it stays as it is.
@@ -97,15 +158,31 @@ fn encoded(profile: &mut Profile) -> anyhow::Result<Vec<u8>> {
 }
 
 fn summary(shown: &str, completed: &Completed) -> String {
-    let Completed { named, unnamed, frames: all, missing } = completed;
+    let Completed { named, improved, unnamed, frames: all, missing, added, .. } = completed;
     let frames = |count| units::counted(count, "frame");
     let mut text = match (named, unnamed) {
+        (0, 0) if *improved > 0 => String::new(),
         (0, 0) if *all == 0 => format!("`{shown}` has no frames of programs: there is nothing to name\n"),
         (0, 0) => format!("`{shown}` has all its names\n"),
         (0, _) => format!("no names found for `{shown}`: {} without a name\n", frames(*unnamed)),
         (_, 0) => format!("named {} of `{shown}`\n", frames(*named)),
         _ => format!("named {} of `{shown}`; {} without a name\n", frames(*named), frames(*unnamed)),
     };
+    if *improved > 0 {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{} of `{shown}` have inlined functions and lines now", frames(*improved));
+    }
+    for (path, from, count) in added.iter().take(MOST_ADDED) {
+        let (path, count) = (safe_text::terminal(path), frames(*count));
+        // Writing to a string cannot fail.
+        let _ = match from == path.as_ref() {
+            true => writeln!(text, "  {path}: {count}"),
+            false => writeln!(text, "  {path}: {count}, by {}", safe_text::terminal(from)),
+        };
+    }
+    if let Some(more) = added.len().checked_sub(MOST_ADDED).filter(|more| *more > 0) {
+        let _ = writeln!(text, "  ... {}", units::counted(more as u64, "more module"));
+    }
     for (path, why, count) in missing.iter().take(MOST_MISSING) {
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -126,9 +203,13 @@ fn summary(shown: &str, completed: &Completed) -> String {
 mod tests {
     use super::*;
 
+    fn symbolizing(file: &Path) -> SymbolizeOptions {
+        SymbolizeOptions { file: file.to_owned(), folders: Vec::new(), debuginfod: false }
+    }
+
     #[test]
     fn a_file_that_is_not_there_is_said_with_what_to_do() {
-        let error = run(&SymbolizeOptions { file: "/nowhere/prof.data".into() }).unwrap_err();
+        let error = run(&symbolizing("/nowhere/prof.data".as_ref())).unwrap_err();
         let failure = error.downcast::<Failure>().unwrap();
         assert_eq!(failure.message, "cannot read `/nowhere/prof.data`: no such file");
         assert!(failure.hints[0].contains("prof record"), "{failure}");
@@ -137,9 +218,17 @@ mod tests {
     #[test]
     fn what_is_said_has_all_counts() {
         let missing = (0..12).map(|n| (format!("/m{n}"), "gone".to_owned(), 2)).collect();
-        let text = summary("x", &Completed { named: 1, unnamed: 24, frames: 30, missing });
+        let text =
+            summary("x", &Completed { named: 1, unnamed: 24, frames: 30, missing, ..Completed::default() });
         assert!(text.starts_with("named 1 frame of `x`; 24 frames without a name\n  /m0: gone (2 frames)\n"));
         assert!(text.ends_with("  /m9: gone (2 frames)\n  ... 2 more modules\n"), "{text}");
+        let added =
+            vec![("/a".to_owned(), "/a".to_owned(), 2), ("/b".to_owned(), "/d/b.debug".to_owned(), 1)];
+        let improved = Completed { improved: 3, frames: 3, added, ..Completed::default() };
+        assert_eq!(
+            summary("x", &improved),
+            "3 frames of `x` have inlined functions and lines now\n  /a: 2 frames\n  /b: 1 frame, by /d/b.debug\n"
+        );
         let whole = Completed { frames: 3, ..Completed::default() };
         assert_eq!(summary("x", &whole), "`x` has all its names\n");
         let nothing = summary("x", &Completed::default());
@@ -155,7 +244,7 @@ mod tests {
         let mut damaged = bytes.clone();
         *damaged.last_mut().unwrap() ^= 1;
         std::fs::write(&path, &damaged).unwrap();
-        let error = run(&SymbolizeOptions { file: path.clone() }).unwrap_err();
+        let error = run(&symbolizing(&path)).unwrap_err();
         let failure = error.downcast::<Failure>().unwrap();
         assert!(failure.message.contains("a chunk is damaged"), "{failure}");
         assert_eq!(std::fs::read(&path).unwrap(), damaged);

@@ -5,7 +5,7 @@ use super::code::source_text::SourceText;
 use super::event::{Event, EventId, EventInfo};
 use super::kernel_addresses::AddressSettings;
 use super::kind::EventKind;
-use super::rows::{Frame, FrameFlags, FrameId, Module};
+use super::rows::{Frame, FrameFlags, FrameId, Module, ModuleId, ModuleNotes};
 use super::symbols::{Function, Location, Symbols};
 use super::table::Tables;
 use super::wait::ThreadTime;
@@ -32,6 +32,8 @@ pub struct Profile {
     pub(crate) code: Vec<FunctionCode>,
     /// Lines of their sources, if they were asked for.
     pub(crate) sources: Vec<SourceText>,
+    /// What the names of modules were read from.
+    pub(crate) module_notes: BTreeMap<ModuleId, ModuleNotes>,
     /// Everything lost, cut, guessed or unnamed, by name (see [`counter`]). Values only grow.
     pub counters: BTreeMap<String, u64>,
     /// Facts known when the recording has ended; `None` in a file whose recorder was killed.

@@ -32,11 +32,11 @@ pub use kernel_addresses::AddressSettings;
 pub use kind::{EventKind, Unit};
 pub use merged::Merged;
 pub use outcome::Outcome;
-pub(crate) use rows::Stack;
 pub use rows::{
     FoundBy, Frame, FrameFlags, FrameId, FrameSpace, Module, ModuleId, ModuleKind, StackId, StringId, Task,
     TaskId,
 };
+pub(crate) use rows::{ModuleNotes, Stack, SymbolsFrom};
 pub(crate) use symbols::Symbols;
 pub use symbols::{Function, FunctionId, Location};
 pub use table::Tables;

@@ -215,6 +215,65 @@ pub struct Stack {
     pub frame: FrameId,
 }
 
+/// The best table of functions that a module had. Numbers are stored: append only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum SymbolsFrom {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// It had none.
+    None,
+    /// `.dynsym`: functions that are exported.
+    Dynsym,
+    /// `.gnu_debugdata`: all functions.
+    DebugData,
+    /// `.symtab`, of the module or of its debug file: all functions.
+    Symtab,
+}
+
+impl SymbolsFrom {
+    const ALL: [SymbolsFrom; 5] = [
+        SymbolsFrom::Unknown,
+        SymbolsFrom::None,
+        SymbolsFrom::Dynsym,
+        SymbolsFrom::DebugData,
+        SymbolsFrom::Symtab,
+    ];
+
+    /// The number in files.
+    pub(crate) fn code(self) -> u32 {
+        self as u32
+    }
+
+    /// What a number in a file stands for.
+    pub(crate) fn from_code(code: u32) -> Self {
+        Self::ALL.into_iter().find(|from| from.code() == code).unwrap_or_default()
+    }
+}
+
+/// What the names of a module were read from, and what was missing there. Known only where the files are; texts are foreign.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ModuleNotes {
+    pub(crate) symbols: SymbolsFrom,
+    /// There was DWARF of it: inlined functions and lines.
+    pub(crate) has_debug_info: bool,
+    /// Its separate debug file; empty: there was none.
+    pub(crate) debug_file: String,
+    /// The file that it shares with other modules (dwz); empty: there was none.
+    pub(crate) shared_file: String,
+    /// The `.dwp` file; empty: there was none.
+    pub(crate) package_file: String,
+    /// Units of split DWARF that were read, and those that were not to be had.
+    pub(crate) split_found: u64,
+    pub(crate) split_missing: u64,
+    /// What was not used, and why.
+    pub(crate) problems: Vec<String>,
+    /// The package of the distribution that the module is from; empty: not known.
+    pub(crate) package: String,
+    /// The distribution, and those that it is like, as `os-release` calls them, with blanks between.
+    pub(crate) distribution: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -32,7 +32,7 @@ pub(crate) use environment::rights::{
 };
 pub(crate) use environment::seccomp::filtered_calls;
 pub(crate) use kernel::types::TypesLack;
-pub(crate) use names::complete::{Completed, complete_names};
+pub(crate) use names::complete::{Completed, DebugSources, complete_names};
 #[cfg(feature = "testing")]
 pub(crate) use options::WaitStacks;
 pub(crate) use options::{CallGraph, Children, Rate};

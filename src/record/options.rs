@@ -158,6 +158,10 @@ pub struct RecordOptions {
     pub stack_copies: Option<PathBuf>,
     /// Keep the source lines of the code that is kept, too.
     pub embed_source: bool,
+    /// Folders in which debug files are looked for, besides the usual places.
+    pub debug_folders: Vec<PathBuf>,
+    /// Once the file is complete, debuginfod servers are asked for what is missing.
+    pub debuginfod: bool,
     /// Options of `prof record` that were typed after the command, which gets them.
     pub stray_options: Vec<String>,
 }
@@ -181,6 +185,8 @@ impl Default for RecordOptions {
             #[cfg(feature = "testing")]
             stack_copies: None,
             embed_source: false,
+            debug_folders: Vec::new(),
+            debuginfod: false,
             stray_options: Vec::new(),
         }
     }

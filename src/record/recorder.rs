@@ -15,22 +15,30 @@ use super::session::{Session, Start, cost};
 use super::target::launch::Child;
 use super::target::{cpu_use, launch, search};
 use crate::base::failure::{Failure, status as exit};
-use crate::base::privilege;
+use crate::base::{privilege, units};
 use crate::profile::{End, WriteError, Writer, counter};
 use std::io::IsTerminal;
 use std::mem::MaybeUninit;
 use std::path::Path;
 use std::time::Instant;
 
-/// Records, and returns the exit status: that of a launched command, or `prof`'s own.
+/// Is given the place of the file of a recording once that is complete.
+type OnSaved<'a> = &'a dyn Fn(&Path);
+
+/// Records, and returns the exit status: that of a launched command, or `prof`'s own. `saved` is given the place of the file
+/// once that is complete.
 ///
 /// # Errors
 ///
 /// A [`Failure`] with exit status and advice; nothing half-written is left.
-pub(crate) fn run(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+pub(crate) fn run(
+    options: &RecordOptions,
+    command_line: Vec<String>,
+    saved: OnSaved<'_>,
+) -> anyhow::Result<u8> {
     descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
-    record(options, command_line).map_err(|error| if launches { before_start(error) } else { error })
+    record(options, command_line, saved).map_err(|error| if launches { before_start(error) } else { error })
 }
 
 /// The failure of a recording whose command has not started: every failure of our own is 125 then, as with env(1) and
@@ -47,12 +55,11 @@ pub(super) fn before_start(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<u8> {
+fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>) -> anyhow::Result<u8> {
     let found = search::find(options)?;
     let pid = found.pids.first().copied().unwrap_or_else(std::process::id);
-    let time = local_time();
     let destination =
-        Destination::check(&options.output, |path| output::expand(path, pid, &found.name, &time))?;
+        Destination::check(&options.output, |path| output::expand(path, pid, &found.name, &local_time()))?;
     let mut signals = SignalRelay::install()?;
     let mut console = console(options, &destination);
     if !options.verbose {
@@ -95,13 +102,14 @@ fn record(options: &RecordOptions, command_line: Vec<String>) -> anyhow::Result<
     let mut recording = FileRecording {
         session,
         options,
+        saved,
         child,
         signals,
         console,
         placed,
         has_launched,
         is_delay_over,
-        naming: Naming::new(),
+        naming: Naming::new(&options.debug_folders),
         has_written_samples: false,
     };
     let result = recording.until_its_end(&mut writer);
@@ -218,6 +226,7 @@ pub(super) fn local_time() -> String {
 struct FileRecording<'a, 'obj> {
     session: Session<'obj>,
     options: &'a RecordOptions,
+    saved: OnSaved<'a>,
     /// The launched command, or the command that times the recording.
     child: Option<Child>,
     signals: SignalRelay,
@@ -305,9 +314,18 @@ impl FileRecording<'_, '_> {
         if self.options.verbose {
             self.say_details();
         }
+        self.hand_over();
         match self.misplaced() {
             Some(failure) => self.end_with(failure.into()),
             None => self.status_of(reason),
+        }
+    }
+
+    /// Leaves the file, which is complete, to others.
+    fn hand_over(&mut self) {
+        self.placed.close();
+        if let (Some(path), None) = (&self.placed.path, &self.placed.misplaced) {
+            (self.saved)(path);
         }
     }
 

@@ -480,6 +480,8 @@ impl AnnotateOptions {
 pub(crate) struct InfoOptions {
     /// The profile.
     pub(crate) input: Input,
+    /// What the names of each module are from, instead of everything else.
+    pub(crate) modules: bool,
     /// `prof.info/1` instead of text.
     pub(crate) json: bool,
 }

@@ -23,6 +23,14 @@ pub enum SymbolError {
         /// The limit.
         limit: u64,
     },
+    /// A file of split DWARF is of another build.
+    #[error("it holds unit {found:016x}, not {wanted:016x}")]
+    OtherUnit {
+        /// The DWO ID of its first unit.
+        found: u64,
+        /// The one that the module names.
+        wanted: u64,
+    },
     /// There is no memory for it.
     #[error(transparent)]
     NoMemory(#[from] Refused),

@@ -18,13 +18,17 @@ mod lines;
 mod sections;
 mod sort;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod work;
 
-pub(crate) use demangle::demangle;
+pub(crate) use debug_files::bases::Bases;
+pub(crate) use debug_files::found::{DebugFiles, FoundFile};
+pub(crate) use debug_files::search::Searched;
 pub use debug_files::search::find_debug_file;
+pub(crate) use demangle::demangle;
 #[cfg(test)]
-pub(crate) use elf_names::problem::{DebugProblem, NameSource};
+pub(crate) use elf_names::problem::DebugProblem;
+pub(crate) use elf_names::problem::NameSource;
 pub use elf_names::resolve::ModuleNames;
 pub(crate) use elf_names::resolve::ResolvedLocation;
 pub(crate) use error::SymbolError;

@@ -21,6 +21,7 @@ pub(crate) mod walk;
 pub use crate::elf::{Architecture, ElfError, ElfImage, ElfLimits};
 pub(crate) use crate::elf::{ElfType, Segment};
 pub(crate) use code::bytes::is_linkage_stub;
+pub(crate) use go::lines::GoFrame;
 pub(crate) use go::pclntab::GoTable;
 pub use limits::Limits;
 pub use rule::{Rule, RuleKind};

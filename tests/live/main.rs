@@ -10,6 +10,7 @@ mod annotate;
 mod commands;
 mod containers;
 mod counters;
+mod debug_information;
 mod descriptors;
 mod fixture;
 mod fixtures_recorded;

@@ -28,10 +28,11 @@ pub(super) enum ChunkKind {
     Code = 13,
     ThreadTimes = 14,
     Sources = 15,
+    ModuleNotes = 16,
 }
 
 impl ChunkKind {
-    const ALL: [ChunkKind; 15] = [
+    const ALL: [ChunkKind; 16] = [
         ChunkKind::Meta,
         ChunkKind::Strings,
         ChunkKind::Modules,
@@ -47,6 +48,7 @@ impl ChunkKind {
         ChunkKind::Code,
         ChunkKind::ThreadTimes,
         ChunkKind::Sources,
+        ChunkKind::ModuleNotes,
     ];
 
     /// The kind of a stored number, if this version knows it.
@@ -72,6 +74,7 @@ impl ChunkKind {
             ChunkKind::Code => "code",
             ChunkKind::ThreadTimes => "thread times",
             ChunkKind::Sources => "source lines",
+            ChunkKind::ModuleNotes => "module notes",
         }
     }
 }
@@ -291,7 +294,7 @@ mod tests {
 
     #[test]
     fn numbers_of_kinds_are_as_documented() {
-        assert!(ChunkKind::ALL.into_iter().map(|kind| kind as u8).eq(1..=15));
+        assert!(ChunkKind::ALL.into_iter().map(|kind| kind as u8).eq(1..=16));
         for kind in ChunkKind::ALL {
             assert_eq!(ChunkKind::from_code(kind as u8), Some(kind));
         }

@@ -15,6 +15,7 @@ mod coding;
 pub(crate) mod error;
 pub(crate) mod glance;
 mod header;
+mod module_notes;
 mod open;
 mod reader;
 mod schema;

@@ -6,7 +6,7 @@ use super::chunk::{ChunkKind, Next, Unpacker};
 use super::code_rows::{self, RowCounts};
 use super::coding::{AddressCoder, CodedColumn, NoveltyCoder, PlaceCoder};
 use super::error::{Integrity, ReadError};
-use super::{header, schema, wire};
+use super::{header, module_notes, schema, wire};
 use crate::profile::code::source_text::SourceText;
 use crate::profile::contents::Profile;
 use crate::profile::event::{Columns, EventInfo};
@@ -243,6 +243,7 @@ impl Decoder {
             ChunkKind::Sources => self.sources(decode(payload)?)?,
             ChunkKind::ThreadTimes => self.thread_times(decode(payload)?)?,
             ChunkKind::Counters => self.counters(decode(payload)?)?,
+            ChunkKind::ModuleNotes => self.module_notes(decode(payload)?)?,
             ChunkKind::End => self.profile.end = Some(decode::<schema::End>(payload)?.into()),
         }
         Ok(())
@@ -550,6 +551,16 @@ impl Decoder {
             self.memory.spend(size_of::<SourceText>() + row.text.len(), 1)?;
             let file = self.text(row.file)?;
             self.profile.sources.push(SourceText { file, first_line: row.first_line, text: row.text });
+        }
+        Ok(())
+    }
+
+    fn module_notes(&mut self, chunk: schema::NotesOfModules) -> Result<(), Damage> {
+        let modules = self.profile.tables.modules().len();
+        for row in chunk.rows {
+            self.memory.spend(module_notes::row_bytes(&row), 1)?;
+            let module = ModuleId(below(row.module, modules, "module")?);
+            self.profile.module_notes.insert(module, module_notes::notes(row));
         }
         Ok(())
     }

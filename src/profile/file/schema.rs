@@ -311,6 +311,38 @@ pub(super) struct End {
     pub(super) notices: Vec<String>,
 }
 
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct NotesOfModules {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) rows: Vec<ModuleNotesRow>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ModuleNotesRow {
+    #[prost(uint32, tag = "1")]
+    pub(super) module: u32,
+    #[prost(uint32, tag = "2")]
+    pub(super) symbols: u32,
+    #[prost(bool, tag = "3")]
+    pub(super) has_debug_info: bool,
+    #[prost(string, tag = "4")]
+    pub(super) debug_file: String,
+    #[prost(string, tag = "5")]
+    pub(super) shared_file: String,
+    #[prost(string, tag = "6")]
+    pub(super) package_file: String,
+    #[prost(uint64, tag = "7")]
+    pub(super) split_found: u64,
+    #[prost(uint64, tag = "8")]
+    pub(super) split_missing: u64,
+    #[prost(string, repeated, tag = "9")]
+    pub(super) problems: Vec<String>,
+    #[prost(string, tag = "10")]
+    pub(super) package: String,
+    #[prost(string, tag = "11")]
+    pub(super) distribution: String,
+}
+
 /// The highest field number of a chunk's message that this version knows, and the same for the rows
 /// in field `row.0`.
 pub(super) struct KnownFields {
@@ -393,6 +425,7 @@ pub(super) fn known_fields(kind: ChunkKind) -> KnownFields {
         ChunkKind::Samples => (20, None),
         ChunkKind::ThreadTimes => (1, Some((1, 11))),
         ChunkKind::Counters => (1, Some((1, 2))),
+        ChunkKind::ModuleNotes => (1, Some((1, 11))),
         ChunkKind::End => (11, None),
         ChunkKind::Code => (1, Some((1, 16))),
         ChunkKind::Sources => (1, Some((1, 3))),

@@ -5,11 +5,11 @@ use super::chunk::{ChunkKind, MAX_SIZE, Packer};
 use super::code_rows::{self, BYTES_PER_CHUNK};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::error::WriteError;
-use super::{header, schema};
+use super::{header, module_notes, schema};
 use crate::profile::contents::{End, Meta, Profile};
 use crate::profile::event::{Event, EventId, Sample};
 use crate::profile::merged::Merged;
-use crate::profile::rows::{Frame, FrameId, Stack, StackId, StringId, TaskId};
+use crate::profile::rows::{Frame, FrameId, ModuleId, ModuleNotes, Stack, StackId, StringId, TaskId};
 use crate::profile::symbols::{FunctionId, Location, Symbols};
 use crate::profile::wait::{Wait, Waker};
 use prost::Message;
@@ -45,6 +45,7 @@ pub struct Writer<W: Write> {
     code: usize,
     sources: usize,
     thread_times: usize,
+    module_notes: BTreeMap<ModuleId, ModuleNotes>,
     counters: BTreeMap<String, u64>,
     end: Option<End>,
 }
@@ -124,6 +125,7 @@ impl<W: Write> Writer<W> {
             code: 0,
             sources: 0,
             thread_times: 0,
+            module_notes: BTreeMap::new(),
             counters: BTreeMap::new(),
             end: None,
         })
@@ -163,6 +165,7 @@ impl<W: Write> Writer<W> {
             }
         }
         self.write_thread_times(profile)?;
+        self.write_module_notes(&profile.module_notes)?;
         self.write_counters(&profile.counters)?;
         self.write_end(profile, self.out.bytes > before)?;
         self.out.flush()
@@ -480,6 +483,18 @@ impl<W: Write> Writer<W> {
                 .collect();
             self.out.chunk(ChunkKind::ThreadTimes, &schema::ThreadTimes { rows })?;
             self.thread_times += new.len();
+        }
+        Ok(())
+    }
+
+    fn write_module_notes(&mut self, notes: &BTreeMap<ModuleId, ModuleNotes>) -> Result<(), WriteError> {
+        let changed: Vec<(ModuleId, &ModuleNotes)> = (notes.iter().map(|(module, notes)| (*module, notes)))
+            .filter(|(module, notes)| self.module_notes.get(module) != Some(*notes))
+            .collect();
+        for rows in changed.chunks(module_notes::ROWS_PER_CHUNK) {
+            let chunk = rows.iter().map(|(module, notes)| module_notes::row(*module, notes)).collect();
+            self.out.chunk(ChunkKind::ModuleNotes, &schema::NotesOfModules { rows: chunk })?;
+            self.module_notes.extend(rows.iter().map(|(module, notes)| (*module, (*notes).clone())));
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ pub(crate) mod descriptors;
 pub(crate) mod machine;
 pub(crate) mod memory_limit;
 pub(crate) mod namespaces;
+pub(crate) mod packages;
 pub(crate) mod proc_status;
 pub(crate) mod rights;
 pub(crate) mod seccomp;

@@ -1,74 +1,165 @@
-//! Names for a recording that lacks some: its recorder was killed, or naming was cut short. They are read from the files of
-//! this machine, if these are the ones that were recorded.
+//! Names for a recording that lacks some: its recorder was killed, naming was cut short, or debug information has come since.
+//! They are read from the files of this machine, if these are the ones that were recorded, and from debug files of the same
+//! builds, wherever these are from.
 
 use super::file_names::FileNames;
-use super::symbolize::{self, Addresses};
+use super::symbolize::{self, Addresses, Named};
 use crate::base::deadline::Deadline;
-use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, Profile};
+use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, ModuleNotes, Profile};
 use crate::record::modules::ModuleFile;
+use crate::symbols::{Bases, DebugFiles, FoundFile, ResolvedLocation, Searched};
 use crate::unwind::Limits;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time to look for the debug files of one module.
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
 
 /// What adding names came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Completed {
     /// Frames that have got a name.
     pub(crate) named: u64,
+    /// Frames that had the name of their symbol only, and have got inlined functions or lines.
+    pub(crate) improved: u64,
     /// Frames of user code that still have none.
     pub(crate) unnamed: u64,
     /// Frames of user code in all.
     pub(crate) frames: u64,
+    /// Modules that names were added of, what these are from, and how many frames they name; most frames first.
+    pub(crate) added: Vec<(String, String, u64)>,
     /// Modules of which nothing could be read, with the reason and their frames without a name; most frames first.
     pub(crate) missing: Vec<(String, String, u64)>,
+    /// What is known of modules has changed.
+    pub(crate) has_new_notes: bool,
 }
 
-/// Names the frames of `profile` that have no name, as far as the files that they are in are there.
-pub(crate) fn complete_names(profile: &mut Profile) -> Completed {
+/// Gets the debug file of a build from somewhere else, and where it is then; or why there is none. Is given the build ID and
+/// the name of the module.
+pub(crate) type Fetch<'a> = &'a mut dyn FnMut(&[u8], &str) -> Result<(File, PathBuf), String>;
+
+/// Where debug files are looked for, besides the usual places.
+#[derive(Default)]
+pub(crate) struct DebugSources<'a> {
+    /// Folders that the user has named.
+    pub(crate) folders: &'a [PathBuf],
+    /// What is asked when no file is found.
+    pub(crate) fetch: Option<Fetch<'a>>,
+}
+
+/// Frames of one module whose names are wanted.
+#[derive(Debug, Default)]
+struct FramesToName {
+    /// All of them.
+    frames: Addresses,
+    /// How many have no name at all.
+    unnamed: u64,
+}
+
+/// Names the frames of `profile` that have no name, or only that of their symbol, as far as the files that they are in are
+/// there.
+pub(crate) fn complete_names(profile: &mut Profile, sources: &mut DebugSources<'_>) -> Completed {
     let mut completed = Completed::default();
-    let mut unnamed: BTreeMap<ModuleId, Addresses> = BTreeMap::new();
+    let mut wanted: BTreeMap<ModuleId, FramesToName> = BTreeMap::new();
     for (index, frame) in profile.tables.frames().iter().enumerate() {
         let id = FrameId(index as u32);
         if frame.flags.space != FrameSpace::User {
             continue;
         }
         completed.frames += 1;
-        if !profile.symbols.is_named(id) {
-            unnamed.entry(frame.module).or_default().push((frame.lookup_address(), id));
+        let is_named = profile.symbols.is_named(id);
+        if !is_named || has_symbol_only(profile, id) {
+            let of_module = wanted.entry(frame.module).or_default();
+            of_module.frames.push((frame.lookup_address(), id));
+            of_module.unnamed += u64::from(!is_named);
         }
     }
-    for (module, mut frames) in unnamed {
-        let wanted = frames.len() as u64;
-        let deadline = Deadline::default();
-        let named = open(profile, module).and_then(|file| {
-            let mut names = FileNames::open(&file, &deadline)?;
-            names.name(&file, &mut frames, &deadline)
-        });
-        let named = named.map(|mut named| {
-            // A place is what it has already.
-            named.retain(|(_, locations)| locations.iter().any(|location| !location.raw_name.is_empty()));
-            named
-        });
-        let (named, problem) = match named {
-            Ok(named) => (named, None),
-            Err(problem) => (Vec::new(), Some(problem)),
-        };
-        completed.named += named.len() as u64;
-        completed.unnamed += wanted - named.len() as u64;
-        if let Some(problem) = problem {
-            let path = profile.tables.string(profile.tables.module(module).path).to_owned();
-            completed.missing.push((path, problem, wanted));
-        }
-        symbolize::store(profile, named);
+    for (module, wanted) in wanted {
+        complete_module(profile, module, wanted, sources, &mut completed);
     }
-    completed.missing.sort_by_key(|(path, _, frames)| (std::cmp::Reverse(*frames), path.clone()));
+    let by_frames = |list: &mut Vec<(String, String, u64)>| {
+        list.sort_by_key(|(path, _, frames)| (std::cmp::Reverse(*frames), path.clone()));
+    };
+    by_frames(&mut completed.missing);
+    by_frames(&mut completed.added);
     completed
 }
 
-/// The file of a module, if it is there and the one that was recorded.
-fn open(profile: &Profile, id: ModuleId) -> Result<ModuleFile, String> {
+/// Whether a frame has a name and nothing else: debug information may say more.
+fn has_symbol_only(profile: &Profile, frame: FrameId) -> bool {
+    let locations = profile.symbols.locations(frame);
+    locations.len() == 1 && locations[0].line == 0 && profile.tables.string(locations[0].file).is_empty()
+}
+
+fn complete_module(
+    profile: &mut Profile,
+    module: ModuleId,
+    mut wanted: FramesToName,
+    sources: &mut DebugSources<'_>,
+    completed: &mut Completed,
+) {
+    let deadline = Deadline::default();
+    let opened = open(profile, module, sources);
+    let looked_up = opened.and_then(|(file, mut names, why)| {
+        let mut named = names.name(&file, &mut wanted.frames, &deadline)?;
+        named.retain(|(frame, locations)| is_better(profile, *frame, locations));
+        Ok((named, names.notes(), why))
+    });
+    let (named, problem) = match looked_up {
+        Ok((named, notes, why)) => {
+            completed.has_new_notes |= note(profile, module, notes);
+            (named, why)
+        }
+        Err(why) => (Named::new(), Some(why)),
+    };
+    let new = named.iter().filter(|(frame, _)| !profile.symbols.is_named(*frame)).count() as u64;
+    completed.named += new;
+    completed.improved += named.len() as u64 - new;
+    completed.unnamed += wanted.unnamed - new;
+    let path = profile.tables.string(profile.tables.module(module).path).to_owned();
+    match problem.filter(|_| wanted.unnamed > new) {
+        Some(problem) => completed.missing.push((path, problem, wanted.unnamed - new)),
+        None if named.is_empty() => {}
+        None => {
+            let debug_file = profile.module_notes.get(&module).map(|notes| notes.debug_file.clone());
+            let from = debug_file.filter(|file| !file.is_empty()).unwrap_or_else(|| path.clone());
+            completed.added.push((path, from, named.len() as u64));
+        }
+    }
+    symbolize::store(profile, named);
+}
+
+/// Whether `locations` say more than what `frame` is called so far.
+fn is_better(profile: &Profile, frame: FrameId, locations: &[ResolvedLocation]) -> bool {
+    match profile.symbols.is_named(frame) {
+        // A place is what it has already.
+        false => locations.iter().any(|location| !location.raw_name.is_empty()),
+        true => locations.len() > 1 || locations.iter().any(|location| location.line > 0),
+    }
+}
+
+/// Keeps what is known of a module by now; what is known only where it was recorded stays. Returns whether that is new.
+fn note(profile: &mut Profile, module: ModuleId, notes: ModuleNotes) -> bool {
+    let known = profile.module_notes.get(&module).cloned().unwrap_or_default();
+    let mut notes = notes;
+    if notes.package.is_empty() {
+        (notes.package, notes.distribution) = (known.package.clone(), known.distribution.clone());
+    }
+    let is_new = notes != known;
+    profile.module_notes.insert(module, notes);
+    is_new
+}
+
+/// What names the frames of a module, and what to say if there are some that it cannot.
+fn open(
+    profile: &Profile,
+    id: ModuleId,
+    sources: &mut DebugSources<'_>,
+) -> Result<(ModuleFile, FileNames, Option<String>), String> {
     let module = profile.tables.module(id);
     let path = profile.tables.string(module.path);
     match module.kind {
@@ -79,6 +170,68 @@ fn open(profile: &Profile, id: ModuleId) -> Result<ModuleFile, String> {
         ModuleKind::Jit => return Err("the code was generated at run time and is gone".to_owned()),
         _ => return Err("it is not a file".to_owned()),
     }
+    let recorded = open_recorded(path, &module.build_id);
+    let own = recorded.as_ref().ok().and_then(|file| file.file.clone());
+    let searched = Searched { path: Path::new(path), file: own.as_ref(), build_id: &module.build_id };
+    let (mut files, why) = find_files(&searched, sources);
+    let deadline = Deadline::default();
+    match (recorded, files.debug.take()) {
+        (Ok(file), debug) => {
+            let opened = own.ok_or("the file could not be opened")?;
+            files.debug = debug;
+            let mut names = FileNames::open_with(&opened, files, &deadline)?;
+            names.note_package(path);
+            Ok((file, names, why))
+        }
+        // A debug file has all names and the addresses of the module.
+        (Err(_), Some(debug)) => {
+            let own_pid = std::process::id();
+            let file = ModuleFile::read(own_pid, path, Arc::clone(&debug.file), &Limits::default());
+            let names = FileNames::open_elsewhere(&debug, files, &deadline)?;
+            Ok((file, names, why))
+        }
+        (Err(error), None) => {
+            let refused = files.refused.lines().first().cloned();
+            Err(why.or(refused).map_or(error.clone(), |why| format!("{error}; {why}")))
+        }
+    }
+}
+
+/// The debug files of a module, also from elsewhere, and why there are none there.
+fn find_files(module: &Searched<'_>, sources: &mut DebugSources<'_>) -> (DebugFiles, Option<String>) {
+    let bases = Bases::new(Path::new("/"), sources.folders);
+    let search = Deadline::after(MAX_SEARCH_TIME, &Arc::default());
+    let mut files = DebugFiles::find(&bases, module, &search);
+    let mut why = None;
+    if files.debug.is_none() && !module.file.is_some_and(DebugFiles::has_own) {
+        match fetched(sources, module.build_id, &module.path.to_string_lossy()) {
+            Some(Ok(found)) => files.set_debug(found, &bases, module, &search),
+            Some(Err(error)) => why = Some(error),
+            None => {}
+        }
+    }
+    if let Some((build_id, name)) = files.missing_shared.take() {
+        match fetched(sources, &build_id, &name) {
+            Some(Ok(found)) => files.shared = Some(found),
+            _ => files.missing_shared = Some((build_id, name)),
+        }
+    }
+    (files, why)
+}
+
+/// Asks elsewhere for a debug file; `None`: there is no one to ask.
+fn fetched(sources: &mut DebugSources<'_>, build_id: &[u8], path: &str) -> Option<Result<FoundFile, String>> {
+    let fetch = sources.fetch.as_mut()?;
+    let name = path.rsplit('/').next().unwrap_or(path);
+    Some(fetch(build_id, name).and_then(|(file, path)| FoundFile::checked(file, path, build_id)))
+}
+
+/// The file of a module, if it is there and the one that was recorded.
+fn open_recorded(path: &str, build_id: &[u8]) -> Result<ModuleFile, String> {
+    // Looked at first: to open a device may do something, and a recording may name any.
+    if !std::fs::metadata(path).map_err(|error| error.to_string())?.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
     let file =
         File::options().read(true).custom_flags(flags).open(path).map_err(|error| error.to_string())?;
@@ -86,13 +239,13 @@ fn open(profile: &Profile, id: ModuleId) -> Result<ModuleFile, String> {
         return Err("it is not a regular file".to_owned());
     }
     let file = ModuleFile::read(std::process::id(), path, Arc::new(file), &Limits::default());
-    if file.build_id == module.build_id {
+    if file.build_id == build_id {
         return Ok(file);
     }
     let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     Err(match file.build_id.as_slice() {
         [] => "another file is there now".to_owned(),
-        found => format!("build {} is there, {} was recorded", hex(found), hex(&module.build_id)),
+        found => format!("build {} is there, {} was recorded", hex(found), hex(build_id)),
     })
 }
 
@@ -100,6 +253,7 @@ fn open(profile: &Profile, id: ModuleId) -> Result<ModuleFile, String> {
 mod tests {
     use super::*;
     use crate::profile::{Frame, FrameFlags, Meta, Module};
+    use crate::symbols::tests::program::{C_SOURCE, Workshop, nm};
 
     #[test]
     fn frames_are_named_by_the_very_file_that_was_recorded() {
@@ -109,7 +263,8 @@ mod tests {
         let own = ModuleFile::read(std::process::id(), path, file, &Limits::default());
         assert!(!own.build_id.is_empty(), "programs of the tests have build IDs");
         let mapped = crate::record::process::proc_fs::code_mappings(std::process::id()).expect("own maps");
-        let here = complete_names as fn(&mut Profile) -> Completed as usize as u64;
+        let here =
+            complete_names as fn(&mut Profile, &mut DebugSources<'static>) -> Completed as usize as u64;
         let mapping =
             mapped.iter().find(|mapping| (mapping.start..mapping.end).contains(&here)).expect("it runs");
         let elf = own.elf.as_ref().expect("it is ELF");
@@ -129,12 +284,100 @@ mod tests {
         frame(path, &[], ModuleKind::Elf);
         frame("/no/such/file", &own.build_id, ModuleKind::Elf);
         frame("[jit]", &[], ModuleKind::Jit);
-        let completed = complete_names(&mut profile);
+        let completed = complete_names(&mut profile, &mut DebugSources::default());
         assert_eq!((completed.named, completed.unnamed, completed.missing.len()), (1, 4, 4));
         assert!(completed.missing.iter().any(|(_, why, _)| why.contains("010203 was recorded")));
         let location = profile.symbols.locations(known).last().expect("it is named");
         let name = profile.tables.string(profile.symbols.function(location.function).name);
         assert!(name.contains("complete_names"), "{name}");
-        assert_eq!(complete_names(&mut profile).named, 0, "nothing is left to do");
+        assert_eq!(
+            complete_names(&mut profile, &mut DebugSources::default()).named,
+            0,
+            "nothing is left to do"
+        );
+    }
+
+    /// A profile of frames at all functions of a module that is not here.
+    fn profile_of(build_id: &[u8], addresses: &[u64]) -> Profile {
+        let mut profile = Profile::new(Meta::default());
+        let path = profile.tables.intern_string("/gone/prog");
+        let module = Module { path, build_id: build_id.to_vec(), kind: ModuleKind::Elf, instance: 0 };
+        let module = profile.tables.intern_module(module);
+        for &address in addresses {
+            profile.tables.intern_frame(Frame { module, address, flags: FrameFlags::default() });
+        }
+        profile
+    }
+
+    /// A debug file of a program, its build ID, and the addresses of its functions.
+    fn debug_file(shop: &Workshop) -> Option<(PathBuf, Vec<u8>, Vec<u64>)> {
+        shop.write("prog.c", C_SOURCE);
+        let program = shop.build("gcc", "prog.c", "prog", "-O2 -g -Wl,--build-id=sha1")?;
+        let functions = nm(shop, &program, &[])?;
+        let work = functions.iter().find(|function| function.3 == "work").expect("it has one");
+        let addresses = (work.0..work.0 + work.1).collect();
+        shop.run("objcopy", ["--only-keep-debug", "prog", "prog.debug"])?;
+        let file = Arc::new(File::open(&program).expect("it was built"));
+        let own = ModuleFile::read(std::process::id(), "prog", file, &Limits::default());
+        Some((shop.path().join("prog.debug"), own.build_id, addresses))
+    }
+
+    #[test]
+    fn a_debug_file_names_a_module_that_is_not_here() {
+        let shop = Workshop::new();
+        let Some((_, build_id, addresses)) = debug_file(&shop) else { return };
+        let mut profile = profile_of(&build_id, &addresses);
+        let folders = [shop.path().to_owned()];
+        let mut sources = DebugSources { folders: &folders, fetch: None };
+        let completed = complete_names(&mut profile, &mut sources);
+        assert_eq!((completed.named, completed.unnamed), (addresses.len() as u64, 0), "{completed:?}");
+        assert!(completed.added[0].1.ends_with("/prog.debug"), "{completed:?}");
+        let chains: Vec<usize> = (0..addresses.len() as u32)
+            .map(|frame| profile.symbols.locations(FrameId(frame)).len())
+            .collect();
+        assert_eq!(chains.iter().max(), Some(&3), "inlined functions are among them");
+        let notes = &profile.module_notes[&ModuleId(0)];
+        assert!(notes.has_debug_info && notes.debug_file.ends_with("prog.debug"), "{notes:?}");
+        let again = complete_names(&mut profile, &mut sources);
+        assert_eq!((again.named, again.improved, again.has_new_notes), (0, 0, false));
+    }
+
+    #[test]
+    fn names_of_symbols_get_inlined_functions_and_lines() {
+        let shop = Workshop::new();
+        let Some((debug, build_id, addresses)) = debug_file(&shop) else { return };
+        let mut profile = profile_of(&build_id, &addresses);
+        let symbol = |name: &str| {
+            let name = name.to_owned();
+            ResolvedLocation { raw_name: name.clone(), name, file: None, line: 0, is_inlined: false }
+        };
+        let named = (0..addresses.len() as u32).map(|frame| (FrameId(frame), vec![symbol("work")])).collect();
+        symbolize::store(&mut profile, named);
+        assert_eq!(complete_names(&mut profile, &mut DebugSources::default()).improved, 0);
+
+        // That of another build is refused, with both IDs.
+        let asked = std::cell::RefCell::new(Vec::new());
+        let mut other = |id: &[u8], name: &str| {
+            asked.borrow_mut().push((id.to_vec(), name.to_owned()));
+            let own = std::env::current_exe().expect("this program has a file");
+            Ok((File::open(&own).expect("it can be opened"), own))
+        };
+        let mut unnamed = profile_of(&build_id, &addresses[..1]);
+        let completed =
+            complete_names(&mut unnamed, &mut DebugSources { folders: &[], fetch: Some(&mut other) });
+        assert_eq!(*asked.borrow(), [(build_id.clone(), "prog".to_owned())]);
+        let why = &completed.missing[0].1;
+        let hex: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(why.contains("it is of build") && why.contains(&hex), "{why}");
+
+        let mut fetch = |_: &[u8], _: &str| {
+            Ok((File::open(&debug).expect("it is there"), PathBuf::from("/cache/debuginfo")))
+        };
+        let sources = &mut DebugSources { folders: &[], fetch: Some(&mut fetch) };
+        let completed = complete_names(&mut profile, sources);
+        assert_eq!((completed.named, completed.improved), (0, addresses.len() as u64), "{completed:?}");
+        assert_eq!(completed.added[0].1, "/cache/debuginfo");
+        let locations = profile.symbols.locations(FrameId(0));
+        assert!(locations.iter().all(|location| location.line > 0));
     }
 }

@@ -3,12 +3,17 @@
 use super::symbolize::{Addresses, Named};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::{MemoryBudget, Reservation};
+use crate::profile::{ModuleNotes, SymbolsFrom};
+use crate::record::environment::packages;
 use crate::record::modules::ModuleFile;
-use crate::symbols::{ModuleNames, NamingLimits, ResolvedLocation, find_debug_file};
-use crate::unwind::{self, CfiSections, ElfImage, GoTable};
+use crate::symbols::{
+    Bases, DebugFiles, FoundFile, ModuleNames, NameSource, NamingLimits, ResolvedLocation, Searched,
+};
+use crate::unwind::{self, CfiSections, ElfImage, GoFrame, GoTable};
 use rustc_hash::FxHashMap;
+use std::fs::File;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +29,8 @@ pub(crate) struct FileNames {
     /// Read when it is first needed. `None` inside: there is none, or no memory for it.
     go: Option<Option<(GoTable, Reservation)>>,
     starts: Option<Option<FunctionStarts>>,
+    /// Where the names are from, as far as it is known when the files are opened.
+    found: ModuleNotes,
 }
 
 /// Where functions start and end, as unwind entries tell.
@@ -35,25 +42,98 @@ struct FunctionStarts {
 }
 
 impl FileNames {
-    /// Opens what names the frames of `file`.
-    pub(crate) fn open(file: &ModuleFile, deadline: &Deadline) -> Result<Self, String> {
+    /// Opens what names the frames of `file`; debug files are looked for in `folders`, too.
+    pub(crate) fn open(file: &ModuleFile, folders: &[PathBuf], deadline: &Deadline) -> Result<Self, String> {
         if !file.is_unchanged(&unwind::Limits::default()) {
             return Err(REWRITTEN.to_owned());
         }
-        let (limits, memory) = (NamingLimits::default(), MemoryBudget::shared());
-        let names = match (&file.file, &file.vdso) {
-            (_, Some(bytes)) => ModuleNames::of_bytes(bytes, &limits, deadline, memory),
-            (Some(opened), None) => {
-                let root = format!("/proc/{}/root", file.seen_in);
-                let root = if Path::new(&root).exists() { Path::new(&root) } else { Path::new("/") };
-                let search = deadline.at_most(MAX_SEARCH_TIME);
-                let debug_file = find_debug_file(root, Path::new(&file.path), opened, &search);
-                ModuleNames::open(opened, debug_file.as_ref(), &limits, deadline, memory)
+        match (&file.file, &file.vdso) {
+            (_, Some(bytes)) => {
+                let memory = MemoryBudget::shared();
+                let names = ModuleNames::of_bytes(bytes, &NamingLimits::default(), deadline, memory);
+                let names = names.map_err(|error| error.to_string())?;
+                Ok(FileNames { names, go: None, starts: None, found: ModuleNotes::default() })
             }
-            (None, None) => return Err("the file could not be opened".to_owned()),
+            (Some(opened), None) => {
+                let root = root_of(file);
+                let module =
+                    Searched { path: Path::new(&file.path), file: Some(opened), build_id: &file.build_id };
+                let search = deadline.at_most(MAX_SEARCH_TIME);
+                let files = DebugFiles::find(&Bases::new(&root, folders), &module, &search);
+                let mut names = Self::open_with(opened, files, deadline)?;
+                if packages::is_own_root(&root) {
+                    names.note_package(&file.path);
+                }
+                Ok(names)
+            }
+            (None, None) => Err("the file could not be opened".to_owned()),
+        }
+    }
+
+    /// Opens what names the frames of the module `opened`, whose debug information is in `files`.
+    pub(super) fn open_with(
+        opened: &Arc<File>,
+        files: DebugFiles,
+        deadline: &Deadline,
+    ) -> Result<Self, String> {
+        let path = |found: &Option<FoundFile>| {
+            found.as_ref().map_or(String::new(), |found| found.path.to_string_lossy().into_owned())
         };
+        let found = ModuleNotes {
+            debug_file: path(&files.debug),
+            shared_file: path(&files.shared),
+            package_file: path(&files.package),
+            ..ModuleNotes::default()
+        };
+        let (limits, memory) = (NamingLimits::default(), MemoryBudget::shared());
+        let names = ModuleNames::open_with(opened, files, &limits, deadline, memory);
         let names = names.map_err(|error| error.to_string())?;
-        Ok(FileNames { names, go: None, starts: None })
+        Ok(FileNames { names, go: None, starts: None, found })
+    }
+
+    /// Opens what names the frames of a module that is not here, by its debug file alone; `files` has what that refers to.
+    pub(super) fn open_elsewhere(
+        debug: &FoundFile,
+        files: DebugFiles,
+        deadline: &Deadline,
+    ) -> Result<Self, String> {
+        let mut names = Self::open_with(&debug.file, files, deadline)?;
+        names.found.debug_file = debug.path.to_string_lossy().into_owned();
+        Ok(names)
+    }
+
+    /// Notes which package of this machine the module at `path` is from.
+    pub(super) fn note_package(&mut self, path: &str) {
+        if !self.names.has_debug_info() {
+            self.found.package = packages::owner_of(Path::new(path));
+            self.found.distribution = packages::distribution().to_owned();
+        }
+    }
+
+    /// What the names are read from, and what is missing there.
+    pub(crate) fn notes(&self) -> ModuleNotes {
+        let (split_found, missing) = self.names.split_units();
+        let mut problems = self.names.refused();
+        if let Some(first) = missing.first() {
+            problems.push(match missing.len() {
+                1 => format!("{first}: not found"),
+                many => format!("{first}: not found, nor {} more .dwo files", many - 1),
+            });
+        }
+        problems.extend(self.problems());
+        ModuleNotes {
+            symbols: match self.names.symbol_source() {
+                NameSource::None => SymbolsFrom::None,
+                NameSource::Dynsym => SymbolsFrom::Dynsym,
+                NameSource::Mini => SymbolsFrom::DebugData,
+                NameSource::Symtab | NameSource::Dwarf => SymbolsFrom::Symtab,
+            },
+            has_debug_info: self.names.has_debug_info(),
+            split_found,
+            split_missing: missing.len() as u64,
+            problems,
+            ..self.found.clone()
+        }
     }
 
     /// What the frames are called; those without a name are left out.
@@ -144,12 +224,8 @@ impl FileNames {
         let Some(elf) = file.elf.as_ref().filter(is_needed) else { return };
         let Some((table, _)) = self.go.get_or_insert_with(|| load_go(elf)) else { return };
         for (&address, locations) in addresses.iter().zip(locations) {
-            if locations.is_empty()
-                && let Some((_, name)) = table.function_at(address)
-            {
-                let name = String::from_utf8_lossy(name).into_owned();
-                let raw_name = name.clone();
-                locations.push(ResolvedLocation { name, raw_name, file: None, line: 0, is_inlined: false });
+            if locations.is_empty() {
+                *locations = go_locations(&table.chain_at(address, elf));
             }
         }
     }
@@ -186,6 +262,25 @@ impl FileNames {
     }
 }
 
+/// What Go's table says of an address.
+fn go_locations(frames: &[GoFrame]) -> Vec<ResolvedLocation> {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let located = frames.iter().enumerate().map(|(index, frame)| ResolvedLocation {
+        name: text(&frame.name),
+        raw_name: text(&frame.name),
+        file: frame.file.as_deref().map(text),
+        line: frame.line,
+        is_inlined: index + 1 < frames.len(),
+    });
+    located.collect()
+}
+
+/// What the process that `file` was seen in sees as `/`, while it lives; else what we do.
+pub(super) fn root_of(file: &ModuleFile) -> PathBuf {
+    let root = PathBuf::from(format!("/proc/{}/root", file.seen_in));
+    if root.exists() { root } else { PathBuf::from("/") }
+}
+
 fn load_go(elf: &ElfImage) -> Option<(GoTable, Reservation)> {
     let sections = elf.sections().iter().filter(|section| section.name.ends_with(b"gopclntab"));
     let bytes = sections.map(|section| section.size).max().unwrap_or(0);
@@ -210,5 +305,53 @@ impl FunctionStarts {
         let after = self.ranges.partition_point(|(start, _)| *start <= address);
         let (start, end) = *self.ranges.get(after.checked_sub(1)?)?;
         (address < end).then_some(start..end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::FrameId;
+    use crate::symbols::tests::llvm::{Reason, llvm_symbolizer, reasons};
+    use crate::symbols::tests::program::{GO_SOURCE, Workshop, nm};
+
+    /// The names of a stripped program of Go are those that DWARF gives the whole one.
+    fn check_stripped_go(flags: &[&str]) -> Option<()> {
+        let shop = Workshop::new();
+        shop.write("prog.go", GO_SOURCE);
+        let args = ["build"].iter().chain(flags).chain(&["-o", "prog", "prog.go"]);
+        shop.run("go", args.copied())?;
+        let functions = nm(&shop, &shop.path().join("prog"), &[])?;
+        let functions: Vec<_> = functions.into_iter().filter(|(_, size, ..)| *size > 0).collect();
+        let of_go =
+            |name: &str| name.starts_with("main.") || name.starts_with("fmt.") || name.starts_with("os.");
+        let ranges = functions.iter().filter(|(.., name)| of_go(name));
+        let addresses: Vec<u64> =
+            ranges.flat_map(|&(start, size, ..)| (start..start + size).step_by(7)).collect();
+        let truths = llvm_symbolizer(&shop, &shop.path().join("prog"), &addresses)?;
+        shop.run("strip", ["-o", "stripped", "prog"])?;
+        let path = shop.path().join("stripped");
+        let opened = Arc::new(File::open(&path).expect("it was built"));
+        let path = path.to_str().expect("text").to_owned();
+        let file = ModuleFile::read(std::process::id(), &path, opened, &unwind::Limits::default());
+        let end = Deadline::default();
+        let mut names = FileNames::open(&file, &[], &end).expect("it is ELF");
+        let mut frames: Addresses = addresses.iter().zip(0..).map(|(at, id)| (*at, FrameId(id))).collect();
+        let mut found = vec![Vec::new(); addresses.len()];
+        for (frame, locations) in names.name(&file, &mut frames, &end).expect("it is unchanged") {
+            found[frame.index()] = locations;
+        }
+        let reasons = reasons(&addresses, &found, &truths, &functions, &flags.join(" "));
+        let same = reasons.get(&Reason::None).copied().unwrap_or(0);
+        assert!(same * 100 >= addresses.len() * 95, "{reasons:?}");
+        assert!(found.iter().any(|locations| locations.len() > 2), "inlined ones are among them");
+        Some(())
+    }
+
+    #[test]
+    fn a_stripped_go_program_has_its_inlined_functions_and_lines() {
+        for flags in [&["-ldflags=-s"][..0], &["-buildmode=pie"]] {
+            let Some(()) = check_stripped_go(flags) else { return };
+        }
     }
 }

@@ -8,10 +8,11 @@ use super::file_names::FileNames;
 use super::symbolize::{Addresses, Named, read_perf_map};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
-use crate::profile::FrameId;
+use crate::profile::{FrameId, ModuleNotes};
 use crate::record::modules::{FileId, ModuleFile};
 use crate::symbols::PerfMapSource;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -82,6 +83,8 @@ pub(crate) struct Answer {
     problems: Vec<String>,
     /// What is to be said of names that are there and are not read.
     pub(crate) refused: Option<String>,
+    /// What the names are from.
+    notes: Option<Box<ModuleNotes>>,
 }
 
 /// Takes answers, on any thread.
@@ -111,6 +114,10 @@ pub(crate) struct Names {
     refused: Vec<String>,
     /// Of which it could not.
     unread: FxHashSet<Origin>,
+    /// What the names of files are from.
+    notes: FxHashMap<FileId, ModuleNotes>,
+    /// Where debug files are looked for, besides the usual places.
+    folders: Arc<[PathBuf]>,
     stop: Arc<AtomicBool>,
 }
 
@@ -138,13 +145,15 @@ impl Names {
             problems: Vec::new(),
             refused: Vec::new(),
             unread: FxHashSet::default(),
+            notes: FxHashMap::default(),
+            folders: Arc::from([]),
             stop: Arc::default(),
         }
     }
 
     /// For a file, which is to have its names should the recorder be killed: none waits longer than `longest_wait`, and all
     /// are looked up by a thread that runs when no other wants to.
-    pub(super) fn to_be_written(deliver: Deliver, longest_wait: Duration) -> Self {
+    pub(super) fn to_be_written(deliver: Deliver, longest_wait: Duration, folders: &[PathBuf]) -> Self {
         let background = rayon::ThreadPoolBuilder::new()
             .num_threads(1)
             .thread_name(|_| "prof-names".to_owned())
@@ -158,7 +167,13 @@ impl Names {
         // Without another thread they are looked up where everything else is.
         names.background = background.ok();
         names.longest_wait = longest_wait;
+        names.folders = Arc::from(folders);
         names
+    }
+
+    /// Where debug files are looked for, besides the usual places.
+    pub(super) fn folders(&self) -> Arc<[PathBuf]> {
+        Arc::clone(&self.folders)
     }
 
     /// What could not be read of files, each with its path.
@@ -169,6 +184,11 @@ impl Names {
     /// What is to be said of maps of generated code that were not read.
     pub(crate) fn refused(&self) -> &[String] {
         &self.refused
+    }
+
+    /// What the names of a file are from, if any were looked for.
+    pub(crate) fn notes(&self, file: FileId) -> Option<&ModuleNotes> {
+        self.notes.get(&file)
     }
 
     /// How many files could not be read in full.
@@ -279,10 +299,13 @@ impl Names {
                 queue.asked.iter().zip(0..).map(|((address, _), place)| (*address, FrameId(place))).collect();
             let kept = queue.kept.take().map(|(names, _)| names);
             let (deliver, stop) = (Arc::clone(&self.deliver), Arc::clone(&self.stop));
+            let folders = Arc::clone(&self.folders);
             let work = move || {
                 let begun = Instant::now();
-                let Looked { named, kept, problems, refused } = look_up(&source, kept, frames, &stop);
-                deliver(Answer { origin, look, named, took: begun.elapsed(), kept, problems, refused });
+                let looked = look_up(&source, kept, frames, &folders, &stop);
+                let Looked { named, kept, problems, refused, notes } = looked;
+                let took = begun.elapsed();
+                deliver(Answer { origin, look, named, took, kept, problems, refused, notes });
             };
             match background {
                 Some(background) => background.spawn(work),
@@ -308,6 +331,9 @@ impl Names {
         }
         if !answer.problems.is_empty() {
             self.unread.insert(answer.origin);
+        }
+        if let (Origin::File(file), Some(notes)) = (answer.origin, answer.notes) {
+            self.notes.insert(file, *notes);
         }
         if let Some(refused) = answer.refused.filter(|refused| !self.refused.contains(refused)) {
             self.refused.push(refused);
@@ -391,6 +417,8 @@ struct Looked {
     problems: Vec<String>,
     /// What is to be said of names that are there and are not read.
     refused: Option<String>,
+    /// What the names are from.
+    notes: Option<Box<ModuleNotes>>,
 }
 
 /// Looks names up in `source`, by what is `kept` of the last look into it.
@@ -398,18 +426,20 @@ fn look_up(
     source: &LookupSource,
     kept: Option<Box<FileNames>>,
     mut frames: Addresses,
+    folders: &[PathBuf],
     stop: &Arc<AtomicBool>,
 ) -> Looked {
     let deadline = Deadline::after(LONGEST_LOOK, stop);
     match source {
         LookupSource::File(file) => {
             let said = |problem: String| format!("{}: {problem}", file.path);
-            let opened = kept.map_or_else(|| FileNames::open(file, &deadline).map(Box::new), Ok);
+            let opened = kept.map_or_else(|| FileNames::open(file, folders, &deadline).map(Box::new), Ok);
             let looked = opened.and_then(|mut names| Ok((names.name(file, &mut frames, &deadline)?, names)));
             match looked {
                 Ok((named, names)) => {
                     let problems = names.problems().into_iter().map(said).collect();
-                    Looked { named, kept: Some(names), problems, refused: None }
+                    let notes = Some(Box::new(names.notes()));
+                    Looked { named, kept: Some(names), problems, refused: None, notes }
                 }
                 Err(problem) => Looked { problems: vec![said(problem)], ..Looked::default() },
             }
@@ -453,7 +483,7 @@ mod tests {
         let sender = std::sync::Mutex::new(sender);
         let deliver =
             move |answer| sender.lock().expect("no thread panicked").send(answer).expect("it is taken");
-        let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8));
+        let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8), &[]);
         let (release, held) = std::sync::mpsc::channel::<()>();
         // Ends when the test does.
         names.background.as_ref().expect("there is a pool").spawn(move || assert!(held.recv().is_err()));

@@ -5,9 +5,10 @@ use super::lookup::{Answer, Names, Urgency};
 use super::save_code;
 use super::sources;
 use super::symbolize::{self, Named, UserFrames, kernel_location};
-use crate::profile::{FrameId, FrameSpace, Location, Profile, WriteError, Writer};
+use crate::profile::{FrameId, FrameSpace, Location, ModuleId, Profile, WriteError, Writer};
 use crate::record::collect::collector::Collector;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,15 +44,15 @@ pub(crate) enum CutShort {
 }
 
 impl Naming {
-    /// For a recording without frames.
-    pub(crate) fn new() -> Self {
+    /// For a recording without frames. Debug files are looked for in `folders`, too.
+    pub(crate) fn new(folders: &[PathBuf]) -> Self {
         let (sender, answers) = channel();
         let sender = Mutex::new(sender);
         let deliver = Arc::new(move |answer| {
             // The recording may have ended without them.
             let _ = sender.lock().unwrap_or_else(PoisonError::into_inner).send(answer);
         });
-        let names = Names::to_be_written(deliver, LONGEST_WAIT);
+        let names = Names::to_be_written(deliver, LONGEST_WAIT, folders);
         Naming { names, answers, frames: 0, cut_short: None, code_took: Duration::ZERO }
     }
 
@@ -137,6 +138,7 @@ impl Naming {
             self.names.stop();
             break;
         }
+        self.note_modules(collector);
         Ok(())
     }
 
@@ -157,6 +159,16 @@ impl Naming {
         self.code_took = begun.elapsed();
         if with_sources {
             sources::keep(&mut collector.profile);
+        }
+    }
+
+    /// Enters what the names of modules are from.
+    fn note_modules(&self, collector: &mut Collector) {
+        for index in 0..collector.profile.tables.modules().len() {
+            let module = ModuleId(index as u32);
+            if let Some(notes) = collector.files.of_row(module).and_then(|file| self.names.notes(file)) {
+                collector.profile.module_notes.insert(module, notes.clone());
+            }
         }
     }
 

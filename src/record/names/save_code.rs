@@ -56,9 +56,10 @@ pub(super) fn save(
         // A share of the room; what is hot is kept anyway.
         let room = (room as f64 * worth / all) as u64;
         let (sender, deadline) = (sender.clone(), deadline.clone());
+        let folders = names.folders();
         asked += 1;
         rayon::spawn(move || {
-            let opened = kept.map_or_else(|| FileNames::open(&file, &deadline).map(Box::new), Ok);
+            let opened = kept.map_or_else(|| FileNames::open(&file, &folders, &deadline).map(Box::new), Ok);
             let codes = opened.map(|mut names| code::find(&mut names, &file, &addresses, room, &deadline));
             // The recording may have ended without it.
             let _ = sender.send((module, codes.unwrap_or_default()));

@@ -194,6 +194,11 @@ impl Placed {
         });
     }
 
+    /// Closes the file, which is complete and in its place: from here on others may change it.
+    pub(in crate::record) fn close(&mut self) {
+        self.file = None;
+    }
+
     /// Removes the file and puts the previous one back.
     pub(in crate::record) fn undo(&self) {
         privilege::as_user(|| {

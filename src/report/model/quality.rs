@@ -49,6 +49,8 @@ pub(crate) struct Quality {
 /// The module that does most harm of one kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorstModule {
+    /// Its row.
+    pub(crate) id: ModuleId,
     /// Path. Foreign text.
     pub(crate) module: String,
     /// Its kind.
@@ -180,7 +182,13 @@ impl Quality {
 
 fn worst(profile: &Profile, module: ModuleId, outcome: Outcome, count: u64) -> WorstModule {
     let row = profile.tables.module(module);
-    WorstModule { module: module_text(profile, row.path, row.kind), kind: row.kind, outcome, count }
+    WorstModule {
+        id: module,
+        module: module_text(profile, row.path, row.kind),
+        kind: row.kind,
+        outcome,
+        count,
+    }
 }
 
 /// The outermost frame of a stack, when it is user code.

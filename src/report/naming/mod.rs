@@ -2,6 +2,7 @@
 //! own code, code of runtimes. Text in, text out.
 
 pub(crate) mod code;
+pub(crate) mod debug_package;
 pub(crate) mod name;
 pub(crate) mod runtime;
 pub(crate) mod short_names;

@@ -1,19 +1,21 @@
 //! `prof info`: the facts of a profile, nothing computed from stacks except how many are complete.
 
+use super::info_modules;
 use super::json::{Cost, QualityFields, document, unit_word};
 use super::json_waits::TotalsFields;
+use super::module_fields::{ModuleFields, module_fields, unfiltered};
 use super::terminal::Screen;
 use super::text;
 use crate::base::units::{
     bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight,
 };
 use crate::base::{safe_text, units};
-use crate::profile::{End, Event, FrameId, ModuleKind, Profile};
+use crate::profile::{End, Event, FrameId, Profile};
 use crate::report::analysis::Analysis;
-use crate::report::model::metric::{Shown, waits_of};
+use crate::report::model::ending;
+use crate::report::model::metric::waits_of;
 use crate::report::model::totals::Totals;
-use crate::report::model::{ending, label};
-use crate::report::options::{ColorWhen, CommonOptions, FilterOptions, InfoOptions};
+use crate::report::options::{ColorWhen, CommonOptions, InfoOptions};
 use crate::report::print::cost::cost_lines;
 use crate::report::query::notes;
 use crate::report::query::selection::Selection;
@@ -107,15 +109,6 @@ struct WaitFacts {
     idle_ns: u64,
 }
 
-#[derive(Debug, Serialize)]
-struct ModuleFields {
-    path: String,
-    build_id: String,
-    kind: &'static str,
-    frames: u64,
-    named_frames: u64,
-}
-
 /// `prof info`: reads a profile and prints its facts.
 ///
 /// # Errors
@@ -124,17 +117,18 @@ struct ModuleFields {
 pub(crate) fn info(options: &InfoOptions) -> anyhow::Result<()> {
     let recording = Analysis::load(&options.input)?;
     let screen = Screen::new(ColorWhen::Never, !options.json);
-    match options.json {
-        true => screen.print_document(&render_json(&recording)?),
-        false => {
-            let page = screen.page(None);
-            let text = render_text(&recording);
-            screen.print(&match page.cut_names {
-                true => safe_text::hanging(&text, FACT_COLUMN, page.width),
-                false => text,
-            })
-        }
+    if options.json {
+        return screen.print_document(&render_json(&recording)?);
     }
+    if options.modules {
+        return screen.print(&info_modules::render(&recording));
+    }
+    let page = screen.page(None);
+    let text = render_text(&recording);
+    screen.print(&match page.cut_names {
+        true => safe_text::hanging(&text, FACT_COLUMN, page.width),
+        false => text,
+    })
 }
 
 /// The facts as `prof.info/1`.
@@ -197,14 +191,6 @@ fn named_frames(profile: &Profile) -> u64 {
     ids.filter(|frame| profile.symbols.is_named(*frame)).count() as u64
 }
 
-/// All samples of `event`.
-fn unfiltered<'r>(recording: &'r Analysis, event: &'r Event) -> Option<Selection<'r>> {
-    // Without patterns there is nothing that could be wrong with the options.
-    let filter = FilterOptions { idle: true, ..FilterOptions::default() };
-    let options = CommonOptions { filter, ..CommonOptions::default() };
-    Selection::new(recording, Shown::one(event), &options).ok()
-}
-
 fn event_fields(recording: &Analysis, event: &Event) -> EventFields {
     let selection = unfiltered(recording, event);
     EventFields {
@@ -240,40 +226,6 @@ fn wait_facts(recording: &Analysis, selection: &Selection<'_>) -> Option<WaitFac
 fn totals(recording: &Analysis) -> Option<Totals> {
     // Without patterns there is nothing that could be wrong with the options.
     Totals::of(recording, &CommonOptions::default()).ok().flatten()
-}
-
-fn module_fields(recording: &Recording) -> Vec<ModuleFields> {
-    let profile = &recording.profile;
-    let mut modules: Vec<ModuleFields> = (profile.tables.modules().iter())
-        .map(|module| ModuleFields {
-            path: label::module_text(profile, module.path, module.kind),
-            build_id: module.build_id.iter().map(|byte| format!("{byte:02x}")).collect(),
-            kind: kind_word(module.kind),
-            frames: 0,
-            named_frames: 0,
-        })
-        .collect();
-    for (index, frame) in profile.tables.frames().iter().enumerate() {
-        let module = &mut modules[frame.module.index()];
-        let is_named = profile.symbols.is_named(FrameId(index as u32));
-        module.frames += 1;
-        module.named_frames += u64::from(is_named);
-    }
-    modules.sort_by(|a, b| {
-        (b.frames.cmp(&a.frames)).then_with(|| (&a.path, &a.build_id).cmp(&(&b.path, &b.build_id)))
-    });
-    modules
-}
-
-fn kind_word(kind: ModuleKind) -> &'static str {
-    match kind {
-        ModuleKind::Elf => "elf",
-        ModuleKind::Kernel => "kernel",
-        ModuleKind::KernelModule => "kernel_module",
-        ModuleKind::Vdso => "vdso",
-        ModuleKind::Jit => "jit",
-        ModuleKind::Unknown | ModuleKind::Other(_) => "unknown",
-    }
 }
 
 /// A moment, given in ns since the Unix epoch, as `2026-11-21T11:53:16Z`; empty for none.
@@ -356,7 +308,7 @@ fn add_totals(facts: &mut InfoFacts, totals: &Totals) {
     facts.add("", &format!("of {threads}, {by}{missing}"));
 }
 
-fn add_modules(facts: &mut InfoFacts, recording: &Recording) {
+fn add_modules(facts: &mut InfoFacts, recording: &Analysis) {
     let modules = module_fields(recording);
     for module in modules.iter().take(MOST_MODULES) {
         let named = honest_percent_text(percent(module.named_frames, module.frames));
@@ -366,7 +318,7 @@ fn add_modules(facts: &mut InfoFacts, recording: &Recording) {
     }
     if modules.len() > MOST_MODULES {
         let more = count((modules.len() - MOST_MODULES) as u64);
-        facts.add("", &format!("... {more} more modules (--json lists all)"));
+        facts.add("", &format!("... {more} more modules (--modules lists all)"));
     }
 }
 

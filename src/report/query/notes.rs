@@ -4,6 +4,7 @@ use super::selection::Selection;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
 use crate::profile::{End, FoundBy, Integrity, ModuleKind, Outcome, Profile, ThreadTime, counter};
 use crate::report::model::quality::{Quality, WorstModule};
+use crate::report::naming::debug_package;
 use crate::report::naming::name::module_file;
 use crate::report::naming::runtime::Runtime;
 use crate::report::options::CommonOptions;
@@ -235,6 +236,16 @@ fn is_walked_by_frame_pointers_only(profile: &Profile) -> bool {
     has(FoundBy::FramePointer) && !has(FoundBy::Cfi)
 }
 
+/// What brings the names of a module that is a file.
+fn names_cure(profile: &Profile, worst: &WorstModule) -> String {
+    let path = profile.tables.string(profile.tables.module(worst.id).path);
+    let notes = profile.module_notes.get(&worst.id);
+    match notes.and_then(|notes| debug_package::install_command(path, notes)) {
+        Some(command) => format!("; {command}, then prof symbolize FILE"),
+        None => "; install its debug symbols: prof info --modules says what is missing".to_owned(),
+    }
+}
+
 fn unnamed_note(profile: &Profile, quality: &Quality, worst: &WorstModule) -> String {
     let share = honest_percent_text(quality.unnamed_percent());
     let most = honest_percent_text(percent(worst.count, quality.frames));
@@ -246,7 +257,7 @@ fn unnamed_note(profile: &Profile, quality: &Quality, worst: &WorstModule) -> St
             Some(runtime) => runtime.cure_for_names().map_or(String::new(), |cure| format!("; {cure}")),
             None => "; make its runtime write /tmp/perf-PID.map".to_owned(),
         },
-        ModuleKind::Elf => "; install its debug symbols or do not strip it".to_owned(),
+        ModuleKind::Elf => names_cure(profile, worst),
         _ => String::new(),
     };
     format!("{share} of frames have no name, {most} in {module}{fix}")

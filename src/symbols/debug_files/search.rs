@@ -1,30 +1,30 @@
-//! Finding the separate debug information of a module.
+//! Finding the files that hold the debug information of a module.
 //!
-//! Two customs, both of GDB's manual, "Debugging Information in Separate Files": by build ID,
-//! `/usr/lib/debug/.build-id/ab/cdef….debug`; and by the name in `.gnu_debuglink` next to the module, in `.debug/`
-//! next to it, or under `/usr/lib/debug` and the module's folder. Names from the module are data of a
-//! stranger: only hexadecimal digits and plain file names are used, files are opened inside the given
-//! root only, and a file counts only if its build ID or checksum is the one asked for.
+//! In this order: by build ID, `/usr/lib/debug/.build-id/ab/cdef….debug`; by the name in `.gnu_debuglink` next to the module, in
+//! `.debug/` next to it, or under `/usr/lib/debug` and the module's folder; in folders that the user has named. A file counts
+//! only if its build ID or checksum is the one asked for. Files are opened inside of the given root only.
 
+use super::bases::{Bases, OpenedPath, open_inside, open_named};
+use super::checksum::file_crc32;
+use super::found::{DebugFiles, FoundFile};
+use super::links::{DebugLink, SharedLink};
+use super::refusal::{UnusedFiles, other_build};
+use super::split_search::SplitSearch;
 use crate::base::deadline::Deadline;
 use crate::elf::ElfFile;
-use crate::elf::fields::{Fields, c_string};
 use crate::elf::source::Source;
 use crate::symbols::limits::NamingLimits;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use crate::symbols::sections::dwarf::{has_debug_info, has_split_units};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Where distributions put debug files.
 const DEBUG_DIR: &str = "/usr/lib/debug";
-/// Larger files are not read through for their checksum, bytes. Those of distributions are found by their build ID.
-const MAX_CHECKSUM_BYTES: u64 = 256 << 20;
 
 /// The separate debug information of the module `file`, opened, or `None` if there is none or `file` has its own.
 ///
@@ -36,23 +36,201 @@ pub fn find_debug_file(
     file: &Arc<File>,
     deadline: &Deadline,
 ) -> Option<Arc<File>> {
-    let limits = NamingLimits::default();
-    let image = ElfFile::parse(Source::of_file(file).ok()?, &limits.elf).ok()?;
-    if crate::symbols::sections::dwarf::has_debug_info(&image) {
-        return None;
+    let bases = Bases::new(root, &[]);
+    let search = DebugSearch::new(&bases, deadline);
+    let module = Searched { path: module_path, file: Some(file), build_id: &[] };
+    search.debug_file(&module, &mut UnusedFiles::default()).map(|found| found.file)
+}
+
+/// A module whose debug information is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Searched<'a> {
+    /// Its path as its process sees it.
+    pub(crate) path: &'a Path,
+    /// The file, if it is there.
+    pub(crate) file: Option<&'a Arc<File>>,
+    /// Its build ID, where the file does not tell it; may be empty.
+    pub(crate) build_id: &'a [u8],
+}
+
+impl DebugFiles {
+    /// Looks for all files of debug information of `module`.
+    pub(crate) fn find(bases: &Bases, module: &Searched<'_>, deadline: &Deadline) -> Self {
+        let mut files = DebugFiles { split: SplitSearch::new(bases, module.path), ..DebugFiles::default() };
+        let search = DebugSearch::new(bases, deadline);
+        files.debug = search.debug_file(module, &mut files.refused);
+        files.find_more(&search, module);
+        files
     }
-    let wanted = WantedFile::of(&image, file)?;
-    let mut roots = vec![root];
-    if root != Path::new("/") {
-        roots.push(Path::new("/"));
+
+    /// Whether a module has debug information in itself.
+    pub(crate) fn has_own(module: &Arc<File>) -> bool {
+        let image = Source::of_file(module).and_then(|it| ElfFile::parse(it, &NamingLimits::default().elf));
+        image.is_ok_and(|image| has_debug_info(&image))
     }
-    let paths = wanted.candidate_paths(module_path);
-    let roots: Vec<OwnedFd> = roots.into_iter().filter_map(open_root).collect();
-    (paths.iter())
-        .flat_map(|path| roots.iter().map(move |root| (root, path)))
-        .take_while(|_| !deadline.has_passed())
-        .filter_map(|(root, path)| open_inside(root, path).map(Arc::new))
-        .find(|candidate| wanted.matches(candidate, &limits, deadline))
+
+    /// Takes a debug file from elsewhere.
+    pub(crate) fn set_debug(
+        &mut self,
+        found: FoundFile,
+        bases: &Bases,
+        module: &Searched<'_>,
+        deadline: &Deadline,
+    ) {
+        self.debug = Some(found);
+        self.find_more(&DebugSearch::new(bases, deadline), module);
+    }
+
+    /// Looks for what the file with debug information refers to.
+    fn find_more(&mut self, search: &DebugSearch<'_>, module: &Searched<'_>) {
+        let debug = self.debug.as_ref().map(|found| (&found.file, found.path.as_path()));
+        let own = module.file.map(|file| (file, module.path));
+        let Some((file, path)) = debug.or(own) else { return };
+        let Some(image) = search.parse(file) else { return };
+        if let Some(link) = SharedLink::of(&image) {
+            self.shared = search.shared_file(&link, path, &mut self.refused);
+            let name = String::from_utf8_lossy(&link.path).into_owned();
+            self.missing_shared = self.shared.is_none().then_some((link.build_id, name));
+        }
+        if has_debug_info(&image) {
+            self.package = search.package(module.path, path, &mut self.refused);
+        }
+    }
+}
+
+/// A file that may be the one: in one of the roots, or in a folder that the user has named.
+enum CandidatePath {
+    Inside(PathBuf),
+    Named(PathBuf),
+}
+
+/// One search.
+struct DebugSearch<'a> {
+    bases: &'a Bases,
+    deadline: &'a Deadline,
+    limits: NamingLimits,
+}
+
+impl<'a> DebugSearch<'a> {
+    fn new(bases: &'a Bases, deadline: &'a Deadline) -> Self {
+        DebugSearch { bases, deadline, limits: NamingLimits::default() }
+    }
+
+    fn parse(&self, file: &Arc<File>) -> Option<ElfFile> {
+        ElfFile::parse(Source::of_file(file).ok()?, &self.limits.elf).ok()
+    }
+
+    /// The debug file of a module that has no debug information in itself.
+    fn debug_file(&self, module: &Searched<'_>, refused: &mut UnusedFiles) -> Option<FoundFile> {
+        let image = match module.file {
+            Some(file) => Some(self.parse(file)?),
+            None => None,
+        };
+        if image.as_ref().is_some_and(has_debug_info) {
+            return None;
+        }
+        let wanted = WantedFile::of(module, image.as_ref())?;
+        let mut candidates = wanted.paths_inside(module.path);
+        for folder in &self.bases.folders {
+            candidates.extend(wanted.paths_in(folder, module.path).into_iter().map(CandidatePath::Named));
+        }
+        self.first(&candidates, refused, |file| wanted.check(file, self))
+    }
+
+    /// The first of the candidates that is accepted.
+    fn first(
+        &self,
+        candidates: &[CandidatePath],
+        refused: &mut UnusedFiles,
+        check: impl Fn(&Arc<File>) -> Result<(), String>,
+    ) -> Option<FoundFile> {
+        for candidate in candidates {
+            let (path, opened) = match candidate {
+                CandidatePath::Inside(path) => {
+                    let opened: Vec<OpenedPath> =
+                        self.bases.roots.iter().map(|root| open_inside(root, path)).collect();
+                    (path, opened)
+                }
+                CandidatePath::Named(path) => (path, vec![open_named(path)]),
+            };
+            for opened in opened {
+                if self.deadline.has_passed() {
+                    return None;
+                }
+                let checked = match opened {
+                    OpenedPath::Nothing => continue,
+                    OpenedPath::Unusable(why) => Err(why),
+                    OpenedPath::File(file) => check(&file).map(|()| file),
+                };
+                match checked {
+                    Ok(file) => return Some(FoundFile { file, path: path.clone() }),
+                    // What is not said is the module itself.
+                    Err(why) if why.is_empty() => {}
+                    Err(why) => refused.add(path, &why),
+                }
+            }
+        }
+        None
+    }
+
+    /// The file that `link`, in the file at `from`, refers to.
+    fn shared_file(&self, link: &SharedLink, from: &Path, refused: &mut UnusedFiles) -> Option<FoundFile> {
+        let path = Path::new(OsStr::from_bytes(&link.path));
+        let folder = from.parent().unwrap_or(Path::new("/"));
+        let mut candidates = vec![CandidatePath::Inside(folder.join(path))];
+        candidates.extend(build_id_path(&link.build_id).map(CandidatePath::Inside));
+        if let Some(name) = path.file_name() {
+            candidates.push(CandidatePath::Inside(Path::new(DEBUG_DIR).join(".dwz").join(name)));
+            for folder in &self.bases.folders {
+                let below = path.strip_prefix("/").unwrap_or(path);
+                let places = [folder.join(below), folder.join(".dwz").join(name), folder.join(name)];
+                candidates.extend(places.map(CandidatePath::Named));
+                let by_id = by_build_id(folder, &link.build_id);
+                candidates.extend(by_id.into_iter().map(CandidatePath::Named));
+            }
+        }
+        // A debug file from a folder of the user's has what it refers to there.
+        if self.bases.folders.iter().any(|named| folder.starts_with(named)) {
+            candidates.push(CandidatePath::Named(folder.join(path)));
+        }
+        self.first(&candidates, refused, |file| {
+            let image = self.image(file)?;
+            match image.build_id().unwrap_or_default() {
+                found if found == link.build_id => Ok(()),
+                found => Err(other_build(&found, &link.build_id)),
+            }
+        })
+    }
+
+    /// The `.dwp` file next to the module, or next to its debug file at `path`.
+    fn package(&self, module: &Path, path: &Path, refused: &mut UnusedFiles) -> Option<FoundFile> {
+        let with_ending = |path: &Path| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(".dwp");
+            PathBuf::from(name)
+        };
+        let mut candidates = vec![CandidatePath::Inside(with_ending(module))];
+        if path != module {
+            candidates.push(CandidatePath::Inside(with_ending(path)));
+            if self.bases.folders.iter().any(|named| path.starts_with(named)) {
+                candidates.push(CandidatePath::Named(with_ending(path)));
+            }
+        }
+        if let Some(name) = module.file_name() {
+            let name = with_ending(Path::new(name));
+            candidates.extend(self.bases.folders.iter().map(|dir| CandidatePath::Named(dir.join(&name))));
+        }
+        // Which units it holds is known by their numbers.
+        self.first(&candidates, refused, |file| match has_split_units(&self.image(file)?) {
+            true => Ok(()),
+            false => Err("it holds no split debug information".to_owned()),
+        })
+    }
+
+    fn image(&self, file: &Arc<File>) -> Result<ElfFile, String> {
+        let source = Source::of_file(file).map_err(|error| error.to_string())?;
+        ElfFile::parse(source, &self.limits.elf).map_err(|error| error.to_string())
+    }
 }
 
 /// What identifies the debug file looked for.
@@ -61,53 +239,22 @@ struct WantedFile {
     build_id: Option<Vec<u8>>,
     link: Option<DebugLink>,
     /// Device and inode of the module, which is not its own debug file.
-    module: (u64, u64),
-}
-
-/// Contents of `.gnu_debuglink`: a file name, padding, a checksum of the whole file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct DebugLink {
-    name: Vec<u8>,
-    crc: u32,
-}
-
-impl DebugLink {
-    fn parse(section: &[u8]) -> Option<Self> {
-        let name = c_string(section, 0)?;
-        let crc = Fields(section).u32((name.len() + 1).next_multiple_of(4))?;
-        let is_plain = !name.is_empty() && name != b"." && name != b".." && !name.contains(&b'/');
-        is_plain.then(|| DebugLink { name: name.to_vec(), crc })
-    }
+    module: Option<(u64, u64)>,
 }
 
 impl WantedFile {
-    fn of(image: &ElfFile, file: &File) -> Option<Self> {
-        let link = (image.section(b".gnu_debuglink"))
-            .and_then(|section| image.part(section, "debug link", 0, section.size, 4096).ok())
-            .and_then(|bytes| DebugLink::parse(&bytes));
-        let build_id = image.build_id();
-        let facts = file.metadata().ok()?;
-        (link.is_some() || build_id.is_some()).then_some(WantedFile {
-            build_id,
-            link,
-            module: (facts.dev(), facts.ino()),
-        })
+    fn of(module: &Searched<'_>, image: Option<&ElfFile>) -> Option<Self> {
+        let link = image.and_then(DebugLink::of);
+        let known = (!module.build_id.is_empty()).then(|| module.build_id.to_vec());
+        let build_id = image.and_then(ElfFile::build_id).or(known);
+        let facts = module.file.and_then(|file| file.metadata().ok());
+        let module = facts.map(|facts| (facts.dev(), facts.ino()));
+        (link.is_some() || build_id.is_some()).then_some(WantedFile { build_id, link, module })
     }
 
     /// Where to look, best first; paths as seen from a root.
-    fn candidate_paths(&self, module_path: &Path) -> Vec<PathBuf> {
-        let mut paths = Vec::new();
-        if let Some(build_id) = &self.build_id
-            && let [first, rest @ ..] = build_id.as_slice()
-            && !rest.is_empty()
-        {
-            let mut hex = String::new();
-            for byte in rest {
-                // Writing to a string cannot fail.
-                let _ = write!(hex, "{byte:02x}");
-            }
-            paths.push(PathBuf::from(format!("{DEBUG_DIR}/.build-id/{first:02x}/{hex}.debug")));
-        }
+    fn paths_inside(&self, module_path: &Path) -> Vec<CandidatePath> {
+        let mut paths: Vec<PathBuf> = self.build_id.as_deref().and_then(build_id_path).into_iter().collect();
         if let Some(link) = &self.link
             && let Some(folder) = module_path.parent()
             && module_path.is_absolute()
@@ -118,133 +265,79 @@ impl WantedFile {
             let below = folder.strip_prefix("/").unwrap_or(folder);
             paths.push(Path::new(DEBUG_DIR).join(below).join(name));
         }
+        paths.into_iter().map(CandidatePath::Inside).collect()
+    }
+
+    /// Where to look in a folder that the user has named: it may be laid out as `/usr/lib/debug`, as a copy of a whole root or
+    /// as the cache of debuginfod, or hold files under their own names.
+    fn paths_in(&self, folder: &Path, module_path: &Path) -> Vec<PathBuf> {
+        let mut paths = self.build_id.as_deref().map_or(Vec::new(), |id| by_build_id(folder, id));
+        let below = module_path.strip_prefix("/").unwrap_or(module_path);
+        if let Some(link) = &self.link {
+            let name = OsStr::from_bytes(&link.name);
+            let of_module = folder.join(below.parent().unwrap_or(Path::new("")));
+            paths.extend([folder.join(name), of_module.join(name), of_module.join(".debug").join(name)]);
+        }
+        if let Some(name) = module_path.file_name() {
+            let mut debug_name = name.to_owned();
+            debug_name.push(".debug");
+            let mut debug_below = below.as_os_str().to_owned();
+            debug_below.push(".debug");
+            paths.extend([folder.join(debug_name), folder.join(debug_below)]);
+            paths.extend([folder.join(name), folder.join(below)]);
+        }
         paths
     }
 
-    /// Whether `candidate` is the file looked for.
-    fn matches(&self, candidate: &Arc<File>, limits: &NamingLimits, deadline: &Deadline) -> bool {
-        let Ok(facts) = candidate.metadata() else { return false };
-        if !facts.is_file() || (facts.dev(), facts.ino()) == self.module {
-            return false;
+    /// Whether `candidate` is the file looked for; else why not, or nothing if it is the module itself.
+    fn check(&self, candidate: &Arc<File>, search: &DebugSearch<'_>) -> Result<(), String> {
+        let facts = candidate.metadata().map_err(|error| error.to_string())?;
+        if Some((facts.dev(), facts.ino())) == self.module {
+            return Err(String::new());
         }
-        let Ok(source) = Source::of_file(candidate) else { return false };
-        let Ok(image) = ElfFile::parse(source, &limits.elf) else { return false };
-        let has_names =
-            crate::symbols::sections::dwarf::has_debug_info(&image) || image.section(b".symtab").is_some();
-        if !has_names {
-            return false;
-        }
+        let image = search.image(candidate)?;
         match (&self.build_id, image.build_id(), &self.link) {
-            (Some(wanted), Some(found), _) => *wanted == found,
-            (_, _, Some(link)) => file_crc32(candidate, facts.len(), deadline) == Some(link.crc),
-            _ => false,
+            (Some(wanted), Some(found), _) if *wanted != found => return Err(other_build(&found, wanted)),
+            (Some(_), Some(_), _) => {}
+            (_, _, Some(link)) => match file_crc32(candidate, facts.len(), search.deadline) {
+                Some(crc) if crc == link.crc => {}
+                Some(crc) => return Err(format!("its checksum is {crc:08x}, not {:08x}", link.crc)),
+                None => return Err("it is too large, or too full of holes, to be checked".to_owned()),
+            },
+            (Some(wanted), None, None) => return Err(other_build(&[], wanted)),
+            (None, ..) => return Err(String::new()),
         }
+        let has_names = has_debug_info(&image) || image.section(b".symtab").is_some();
+        if has_names { Ok(()) } else { Err("it holds no names".to_owned()) }
     }
 }
 
-fn open_root(root: &Path) -> Option<OwnedFd> {
-    rustix::fs::open(root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).ok()
+/// The first byte of a build ID in hexadecimal digits, and the rest.
+fn hex_parts(build_id: &[u8]) -> Option<(String, String)> {
+    let [first, rest @ ..] = build_id else { return None };
+    let mut hex = String::new();
+    for byte in rest {
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+    }
+    (!hex.is_empty()).then(|| (format!("{first:02x}"), hex))
 }
 
-/// Opens a file below `root`; links are followed, but never out of it.
-fn open_inside(root: &OwnedFd, path: &Path) -> Option<File> {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    rustix::fs::openat2(root, path, flags, Mode::empty(), resolve).ok().map(File::from)
+/// The path of the debug file of a build where distributions put it.
+fn build_id_path(build_id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = hex_parts(build_id)?;
+    Some(PathBuf::from(format!("{DEBUG_DIR}/.build-id/{first}/{rest}.debug")))
 }
 
-/// The CRC-32 (ISO 3309, as in zlib) of the first `len` bytes of a file. `None` if that would take too long: no one's debug
-/// file is so large, or holes for the most part.
-fn file_crc32(file: &Arc<File>, len: u64, deadline: &Deadline) -> Option<u32> {
-    if len > MAX_CHECKSUM_BYTES || Source::of_file(file).ok()?.is_hole(0, len) {
-        return None;
-    }
-    let mut buffer = vec![0; 1 << 18];
-    let (mut crc, mut at) = (!0, 0);
-    while at < len {
-        if deadline.has_passed() {
-            return None;
-        }
-        let size = (len - at).min(buffer.len() as u64) as usize;
-        file.read_exact_at(&mut buffer[..size], at).ok()?;
-        crc = crc32_update(crc, &buffer[..size]);
-        at += size as u64;
-    }
-    Some(!crc)
-}
-
-/// `CRC_TABLES[k][b]`: what byte `b` followed by `k` zero bytes adds to the checksum.
-static CRC_TABLES: [[u32; 256]; 8] = crc_tables();
-
-const fn crc_tables() -> [[u32; 256]; 8] {
-    let mut tables = [[0; 256]; 8];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut crc, mut bit) = (byte as u32, 0);
-        while bit < 8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0xedb8_8320 } else { crc >> 1 };
-            bit += 1;
-        }
-        tables[0][byte] = crc;
-        byte += 1;
-    }
-    let mut table = 1;
-    while table < 8 {
-        let mut byte = 0;
-        while byte < 256 {
-            let crc = tables[table - 1][byte];
-            tables[table][byte] = (crc >> 8) ^ tables[0][(crc & 0xff) as usize];
-            byte += 1;
-        }
-        table += 1;
-    }
-    tables
-}
-
-/// Adds bytes to a running (inverted) checksum, eight at a time.
-fn crc32_update(mut crc: u32, bytes: &[u8]) -> u32 {
-    let (words, rest) = bytes.as_chunks::<8>();
-    for word in words {
-        let mixed = u64::from_le_bytes(*word) ^ u64::from(crc);
-        crc = (mixed.to_le_bytes().iter().rev().zip(&CRC_TABLES))
-            .fold(0, |crc, (&byte, table)| crc ^ table[usize::from(byte)]);
-    }
-    for &byte in rest {
-        crc = (crc >> 8) ^ CRC_TABLES[0][usize::from((crc as u8) ^ byte)];
-    }
-    crc
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn checksum_is_the_one_of_zlib() {
-        assert_eq!(!crc32_update(!0, b"123456789"), 0xcbf4_3926);
-        let bytes: Vec<u8> = (0..1000_u32).map(|n| (n * 7 + n / 3) as u8).collect();
-        for cut in [0, 1, 7, 8, 9, 500, 1000] {
-            let parts = crc32_update(crc32_update(!0, &bytes[..cut]), &bytes[cut..]);
-            let by_byte = bytes.chunks(1).fold(!0, crc32_update);
-            assert_eq!(parts, by_byte);
-        }
-    }
-
-    #[test]
-    fn debug_link_is_a_plain_file_name() {
-        let section = |name: &[u8]| {
-            let mut bytes = name.to_vec();
-            bytes.resize((name.len() + 1).next_multiple_of(4), 0);
-            bytes.extend_from_slice(&7_u32.to_le_bytes());
-            bytes
-        };
-        assert_eq!(
-            DebugLink::parse(&section(b"prog.debug")),
-            Some(DebugLink { name: b"prog.debug".to_vec(), crc: 7 })
-        );
-        for name in [&b""[..], b".", b"..", b"../../etc/shadow", b"/etc/shadow", b"a/b"] {
-            assert_eq!(DebugLink::parse(&section(name)), None);
-        }
-        assert_eq!(DebugLink::parse(b"prog.debug"), None);
-    }
+/// Paths of the debug file of a build in a folder that the user has named.
+fn by_build_id(folder: &Path, build_id: &[u8]) -> Vec<PathBuf> {
+    let Some((first, rest)) = hex_parts(build_id) else { return Vec::new() };
+    let file = format!("{first}/{rest}.debug");
+    vec![
+        folder.join(".build-id").join(&file),
+        folder.join("usr/lib/debug/.build-id").join(&file),
+        folder.join(&file),
+        folder.join(format!("{first}{rest}/debuginfo")),
+        folder.join(format!("{first}{rest}.debug")),
+    ]
 }

@@ -1,8 +1,9 @@
 //! Functions, inline chains and lines from DWARF, by addr2line, one unit at a time.
 
 use super::problem::DebugProblem;
-use super::survey::{KnownAbbreviations, Survey, Surveyor};
-use super::unit_context::{Member, UnitContext};
+use super::split::SplitFiles;
+use super::survey::{KnownAbbreviations, Survey, SurveyedFile, Surveyor, UnitPlace};
+use super::unit_context::{Member, Members, UnitContext, UnitView};
 use super::units::UnitIndex;
 use crate::elf::ElfError;
 use crate::elf::ElfFile;
@@ -15,6 +16,7 @@ use crate::symbols::work::{Charge, THREAD_STACK_BYTES, Work, WorkRefusal};
 use addr2line::Context;
 use gimli::Reader;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Memory of units and pages that is kept for the next addresses, bytes; with more all of it is dropped.
@@ -35,12 +37,45 @@ pub(crate) struct DwarfFrame {
 /// What DWARF says, one entry for each address: innermost function first; empty when it says nothing.
 pub(crate) type DwarfFrames = Vec<Vec<DwarfFrame>>;
 
-/// The DWARF of a module.
-pub(crate) struct DwarfNames {
+/// The DWARF of one file.
+struct DwarfFile {
     stores: DebugStores,
     sections: Arc<Sections>,
-    index: Option<UnitIndex>,
+    index: Option<Arc<UnitIndex>>,
     known: KnownAbbreviations,
+}
+
+impl DwarfFile {
+    fn open(image: &ElfFile, limits: &NamingLimits, work: &Arc<Work>) -> Result<Self, SymbolError> {
+        let stores = DebugStores::find(image, limits, work)?;
+        let sections = Arc::new(stores.open(work)?);
+        Ok(DwarfFile { stores, sections, index: None, known: KnownAbbreviations::default() })
+    }
+
+    /// The list of its units, which is made the first time.
+    fn index(&mut self, work: &Arc<Work>) -> Result<Arc<UnitIndex>, SymbolError> {
+        let index = match self.index.take() {
+            Some(index) => index,
+            None => Arc::new(UnitIndex::build(&self.stores, work)?),
+        };
+        Ok(Arc::clone(self.index.insert(index)))
+    }
+
+    /// Drops what is kept for the next addresses.
+    fn trim(&mut self, work: &Arc<Work>) {
+        self.known.clear();
+        if let Ok(sections) = self.stores.open(work) {
+            self.sections = Arc::new(sections);
+        }
+    }
+}
+
+/// The DWARF of a module.
+pub(crate) struct DwarfNames {
+    main: DwarfFile,
+    /// What it shares with other modules (dwz).
+    shared: Option<DwarfFile>,
+    pub(super) split: SplitFiles,
     units: FxHashMap<u32, OpenUnit>,
     /// Memory in use without units, bytes.
     base_bytes: u64,
@@ -74,18 +109,18 @@ impl std::fmt::Debug for DwarfNames {
 }
 
 impl DwarfNames {
-    /// Finds the debug sections of `image`; nothing of them is read yet.
+    /// Finds the debug sections of `image`, and of the file that it `shared`s with other modules; nothing of them is read yet.
     pub(crate) fn open(
         image: &ElfFile,
+        shared: Option<&ElfFile>,
+        split: SplitFiles,
         limits: &NamingLimits,
         work: &Arc<Work>,
     ) -> Result<Self, SymbolError> {
-        let stores = DebugStores::find(image, limits, work)?;
         Ok(DwarfNames {
-            sections: Arc::new(stores.open(work)?),
-            stores,
-            index: None,
-            known: KnownAbbreviations::default(),
+            main: DwarfFile::open(image, limits, work)?,
+            shared: shared.map(|image| DwarfFile::open(image, limits, work)).transpose()?,
+            split,
             units: FxHashMap::default(),
             base_bytes: work.used_bytes(),
             max_name_bytes: limits.max_name_bytes,
@@ -118,16 +153,11 @@ impl DwarfNames {
     }
 
     fn frames_here(&mut self, addresses: &[u64], frames: &mut DwarfFrames) -> Option<DebugProblem> {
-        let index = match self.index.take() {
-            Some(index) => index,
-            None => match UnitIndex::build(&self.stores, &self.work) {
-                Ok(index) => index,
-                Err(error) => return Some(problem_of(&error)),
-            },
+        let index = match self.main.index(&self.work) {
+            Ok(index) => index,
+            Err(error) => return Some(problem_of(&error)),
         };
-        let problem = self.frames_of_units(&index, addresses, frames).or(index.problem);
-        self.index = Some(index);
-        problem
+        self.frames_of_units(&index, addresses, frames).or(index.problem)
     }
 
     fn frames_of_units(
@@ -168,7 +198,10 @@ impl DwarfNames {
     ) -> Option<DebugProblem> {
         let &(unit, _) = places.first()?;
         self.work.begin_unit();
-        self.sections.begin();
+        self.main.sections.begin();
+        if let Some(shared) = &self.shared {
+            shared.sections.begin();
+        }
         if self.units.is_empty() {
             self.base_bytes = self.work.used_bytes();
         }
@@ -185,12 +218,13 @@ impl DwarfNames {
             }
         };
         let mut problem = None;
-        open.context.with_dependent(|_, tables| {
+        open.context.with_dependent(|view, tables| {
+            view.begin();
             for &(_, place) in places {
                 if self.work.refusal().is_some() {
                     break;
                 }
-                let found = self.lookup(tables, addresses[place], &mut frames[place]);
+                let found = self.lookup(view, tables, addresses[place], &mut frames[place]);
                 problem = problem.or(found.err());
             }
         });
@@ -226,34 +260,53 @@ impl DwarfNames {
     }
 
     fn try_open_unit(&mut self, index: &UnitIndex, unit: u32, asked: u64) -> Result<OpenUnit, SymbolError> {
-        let sections = Arc::clone(&self.sections);
-        let mut surveyor = Surveyor { sections: &sections, index, known: &mut self.known, work: &self.work };
+        let sections = Arc::clone(&self.main.sections);
+        let shared_sections = self.shared.as_ref().map(|shared| Arc::clone(&shared.sections));
+        let shared_index = self.shared.as_mut().map(|shared| shared.index(&self.work)).transpose()?;
+        let main = SurveyedFile { sections: &sections, index, known: &mut self.main.known };
+        let shared = match (&shared_sections, &shared_index, &mut self.shared) {
+            (Some(sections), Some(index), Some(DwarfFile { known, .. })) => {
+                Some(SurveyedFile { sections, index, known })
+            }
+            _ => None,
+        };
+        let mut surveyor = Surveyor { main, shared, work: &self.work };
         let survey = surveyor.survey(unit)?;
-        let mut members = Vec::new();
-        for &member in &survey.members {
-            let span = index.unit(member).ok_or(ElfError::Malformed("debug information"))?;
-            let abbreviations = surveyor.abbreviations(member)?;
-            members.push(Member { span, abbreviations, is_asked: member == unit });
-        }
+        let mut members = |numbers: &BTreeSet<u32>, index: &UnitIndex, is_shared| {
+            let member = |&number: &u32| {
+                let span = index.unit(number).ok_or(ElfError::Malformed("debug information"))?;
+                let abbreviations = surveyor.abbreviations(UnitPlace { is_shared, number })?;
+                Ok(Member { span, abbreviations, is_asked: !is_shared && number == unit })
+            };
+            numbers.iter().map(member).collect::<Result<Vec<_>, SymbolError>>()
+        };
+        let main_members = members(&survey.members, index, false)?;
+        let shared_members = match &shared_index {
+            Some(index) => members(&survey.shared_members, index, true)?,
+            None => Vec::new(),
+        };
         let charge = Charge::new(&self.work, survey.memory_bytes(asked))?;
-        let context = UnitContext::open(&members, &sections, &self.work)?;
+        let main = Members { units: &main_members, sections: &sections };
+        let shared = shared_sections.as_ref().map(|sections| Members { units: &shared_members, sections });
+        let context = UnitContext::open(main, shared, &self.work)?;
         Ok(OpenUnit { context, survey, asked, charge })
     }
 
     /// Drops what is kept for the next addresses.
     fn trim(&mut self) {
         self.units.clear();
-        self.known.clear();
-        if let Ok(sections) = self.stores.open(&self.work) {
-            self.sections = Arc::new(sections);
+        self.main.trim(&self.work);
+        if let Some(shared) = &mut self.shared {
+            shared.trim(&self.work);
         }
         self.base_bytes = self.work.used_bytes();
     }
 
     /// Adds the functions at one address to `frames`, as far as they can be found.
-    fn lookup(
-        &self,
-        tables: &Context<SectionReader<'_>>,
+    fn lookup<'v>(
+        &mut self,
+        view: &'v UnitView,
+        tables: &Context<SectionReader<'v>>,
         address: u64,
         frames: &mut Vec<DwarfFrame>,
     ) -> Result<(), DebugProblem> {
@@ -264,9 +317,11 @@ impl DwarfNames {
                 addr2line::LookupResult::Output(output) => {
                     break output.map_err(|_| DebugProblem::Damaged)?;
                 }
-                addr2line::LookupResult::Load { continuation, .. } => {
-                    is_split = true;
-                    result = addr2line::LookupContinuation::resume(continuation, None);
+                addr2line::LookupResult::Load { load, continuation } => {
+                    let unit = view.split.get_or_init(|| self.split.find(&load, &self.work));
+                    let dwarf = unit.as_ref().and_then(|unit| unit.dwarf(load.dwo_id, &load.parent));
+                    is_split = dwarf.is_none();
+                    result = addr2line::LookupContinuation::resume(continuation, dwarf);
                 }
             }
         };

@@ -5,6 +5,7 @@ pub(crate) mod dwarf;
 pub(crate) mod plt;
 pub(crate) mod problem;
 pub(crate) mod resolve;
+pub(crate) mod split;
 pub(crate) mod survey;
 pub(crate) mod symbol_table;
 pub(crate) mod unit_context;

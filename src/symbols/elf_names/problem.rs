@@ -10,6 +10,8 @@ pub(crate) enum NameSource {
     None,
     /// `.dynsym`: exported functions only.
     Dynsym,
+    /// The packed table in `.gnu_debugdata`: all functions.
+    Mini,
     /// `.symtab`: all functions.
     Symtab,
     /// DWARF: functions, inlined functions and lines.
@@ -27,9 +29,9 @@ pub(crate) enum DebugProblem {
     NoMemory(Refused),
     /// Time ran out, or naming was asked to stop.
     TimeLimit,
-    /// Function entries are in `.dwo` or `.dwp` files, which are not read.
+    /// Function entries are in `.dwo` or `.dwp` files, some of which are not to be had.
     SplitDwarf,
-    /// Names are in a file that several modules share (made by `dwz`), which is not read.
+    /// Names are in a file that several modules share (made by `dwz`), which is not to be had.
     SharedFile,
 }
 
@@ -40,8 +42,10 @@ impl std::fmt::Display for DebugProblem {
             DebugProblem::TooBig => "debug information is too big",
             DebugProblem::NoMemory(refused) => return write!(f, "debug information is {refused}"),
             DebugProblem::TimeLimit => "debug information took too long to search",
-            DebugProblem::SplitDwarf => "debug information is in separate .dwo files",
-            DebugProblem::SharedFile => "part of the debug information is in a shared file made by dwz",
+            DebugProblem::SplitDwarf => "part of the debug information is in .dwo files that were not found",
+            DebugProblem::SharedFile => {
+                "part of the debug information is in a shared file made by dwz that was not found"
+            }
         })
     }
 }

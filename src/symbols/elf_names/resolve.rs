@@ -2,11 +2,15 @@
 
 use super::dwarf::{DwarfFrame, DwarfFrames, DwarfNames, problem_of};
 use super::plt::Stubs;
+use super::split::SplitFiles;
 use super::symbol_table::{Chosen, SymbolTable};
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
 use crate::elf::ElfFile;
 use crate::elf::source::Source;
+use crate::symbols::debug_files::found::{DebugFiles, FoundFile};
+use crate::symbols::debug_files::mini::MiniDebug;
+use crate::symbols::debug_files::refusal::UnusedFiles;
 use crate::symbols::demangle;
 use crate::symbols::elf_names::problem::{DebugProblem, NameSource};
 use crate::symbols::error::SymbolError;
@@ -47,6 +51,12 @@ pub struct ModuleNames {
     dwarf: Option<DwarfNames>,
     has_debug_info: bool,
     debug_problem: Option<DebugProblem>,
+    /// The file that it shares with others is not to be had.
+    lacks_shared: bool,
+    /// Debug files that are there and are not used.
+    refused: UnusedFiles,
+    /// What the names of its symbols are in, while they are.
+    _mini: Option<MiniDebug>,
     /// DWARF has ever named anything.
     has_frames: bool,
     limits: NamingLimits,
@@ -54,7 +64,7 @@ pub struct ModuleNames {
 }
 
 impl ModuleNames {
-    /// Opens the module `file`. `debug_file` is its separate debug information, see [`crate::symbols::debug_files::search::find_debug_file`]. Files are
+    /// Opens the module `file`. `debug_file` is its separate debug information, see [`crate::symbols::find_debug_file`]. Files are
     /// read at positions, never mapped.
     ///
     /// # Errors
@@ -67,8 +77,24 @@ impl ModuleNames {
         deadline: &Deadline,
         memory: &Arc<MemoryBudget>,
     ) -> Result<Self, SymbolError> {
-        let debug_source = debug_file.and_then(|file| Source::of_file(file).ok());
-        Self::of_sources(Source::of_file(file)?, debug_source, limits, deadline, memory)
+        let debug =
+            debug_file.map(|file| FoundFile { file: Arc::clone(file), path: std::path::PathBuf::new() });
+        let files = DebugFiles { debug, ..DebugFiles::default() };
+        Self::open_with(file, files, limits, deadline, memory)
+    }
+
+    /// As [`ModuleNames::open`], with all files that hold its debug information.
+    ///
+    /// # Errors
+    /// As [`ModuleNames::open`].
+    pub(crate) fn open_with(
+        file: &Arc<File>,
+        files: DebugFiles,
+        limits: &NamingLimits,
+        deadline: &Deadline,
+        memory: &Arc<MemoryBudget>,
+    ) -> Result<Self, SymbolError> {
+        Self::of_source(Source::of_file(file)?, files, limits, deadline, memory)
     }
 
     /// As [`ModuleNames::open`], of a module that is in memory (the vdso).
@@ -81,44 +107,63 @@ impl ModuleNames {
         deadline: &Deadline,
         memory: &Arc<MemoryBudget>,
     ) -> Result<Self, SymbolError> {
-        Self::of_sources(Source::Bytes(Arc::clone(elf)), None, limits, deadline, memory)
+        Self::of_source(Source::Bytes(Arc::clone(elf)), DebugFiles::default(), limits, deadline, memory)
     }
 
-    fn of_sources(
+    fn of_source(
         source: Source,
-        debug_source: Option<Source>,
+        files: DebugFiles,
         limits: &NamingLimits,
         deadline: &Deadline,
         memory: &Arc<MemoryBudget>,
     ) -> Result<Self, SymbolError> {
         let image = ElfFile::parse(source, &limits.elf)?;
-        let debug_image = debug_source.and_then(|source| ElfFile::parse(source, &limits.elf).ok());
+        let DebugFiles { debug, shared, missing_shared, package, split, mut refused } = files;
+        let mut open = |found: Option<FoundFile>| {
+            let found = found?;
+            let image = Source::of_file(&found.file).and_then(|source| ElfFile::parse(source, &limits.elf));
+            image.map_err(|error| refused.add(&found.path, &error.to_string())).ok()
+        };
+        let (debug_image, shared_image) = (open(debug), open(shared));
         let work = Work::new(memory, deadline)?;
         let mut symbols = SymbolTable::new(image.code_ranges(), limits, &work);
-        let (symbol_source, symbol_problem) =
-            add_symbols(&mut symbols, &image, debug_image.as_ref(), limits, &work)?;
+        let (mini, mini_problem) = match MiniDebug::open(&image, limits, &work) {
+            Ok(mini) => (mini, None),
+            Err(SymbolError::Stopped) => return Err(SymbolError::Stopped),
+            Err(error) => (None, Some(error)),
+        };
+        let tables = [
+            (Some(&image), NameSource::Symtab),
+            (debug_image.as_ref(), NameSource::Symtab),
+            (mini.as_ref().map(|mini| &mini.image), NameSource::Mini),
+            (Some(&image), NameSource::Dynsym),
+        ];
+        let (symbol_source, symbol_problem) = add_symbols(&mut symbols, tables, limits, &work)?;
         let (mut dwarf, mut debug_problem) = (None, None);
         let with_dwarf =
             [Some(&image), debug_image.as_ref()].into_iter().flatten().find(|image| has_debug_info(image));
         let has_debug_info = with_dwarf.is_some();
         if let Some(image) = with_dwarf {
-            match DwarfNames::open(image, limits, &work) {
+            let split = SplitFiles::new(split, package, limits);
+            match DwarfNames::open(image, shared_image.as_ref(), split, limits, &work) {
                 Ok(names) => dwarf = Some(names),
                 Err(error) => debug_problem = Some(problem_of(&error)),
             }
-            if debug_problem.is_none() && image.section(b".gnu_debugaltlink").is_some() {
-                debug_problem = Some(DebugProblem::SharedFile);
-            }
         }
+        let lacks_shared =
+            has_debug_info && (missing_shared.is_some() || lacks_shared(with_dwarf, &shared_image));
         Ok(ModuleNames {
             has_debug_info,
             image,
             symbols,
             symbol_source,
-            symbol_problem,
+            symbol_problem: symbol_problem.or(mini_problem),
             stubs: Stubs::default(),
             dwarf,
-            debug_problem,
+            debug_problem: debug_problem.or(lacks_shared.then_some(DebugProblem::SharedFile)),
+            lacks_shared,
+            refused,
+            _mini: mini,
             has_frames: false,
             limits: limits.clone(),
             work,
@@ -164,7 +209,9 @@ impl ModuleNames {
         }
         let (frames, problem) = dwarf.frames(sorted);
         self.has_frames |= frames.iter().any(|frames| !frames.is_empty());
-        let lasting = self.debug_problem.filter(|problem| *problem == DebugProblem::SharedFile);
+        let lacks_split = !dwarf.split.missing.is_empty();
+        let lasting = (self.lacks_shared.then_some(DebugProblem::SharedFile))
+            .or(lacks_split.then_some(DebugProblem::SplitDwarf));
         self.debug_problem = problem.or(lasting);
         frames
     }
@@ -184,6 +231,29 @@ impl ModuleNames {
         self.debug_problem
     }
 
+    /// Files of debug information that are there and are not used, with the reason. Foreign text.
+    pub(crate) fn refused(&self) -> Vec<String> {
+        let split = self.dwarf.iter().flat_map(|dwarf| dwarf.split.refused.lines());
+        self.refused.lines().iter().chain(split).cloned().collect()
+    }
+
+    /// Units of split DWARF that were found so far, and the names of files that were not.
+    pub(crate) fn split_units(&self) -> (u64, Vec<String>) {
+        self.dwarf.as_ref().map_or((0, Vec::new()), |dwarf| {
+            (dwarf.split.found, dwarf.split.missing.iter().cloned().collect())
+        })
+    }
+
+    /// The best symbol table that it has.
+    pub(crate) fn symbol_source(&self) -> NameSource {
+        self.symbol_source
+    }
+
+    /// Whether there is DWARF of it.
+    pub(crate) fn has_debug_info(&self) -> bool {
+        self.has_debug_info
+    }
+
     /// Why a symbol table that is there is not used.
     pub(crate) fn symbol_problem(&self) -> Option<&SymbolError> {
         self.symbol_problem.as_ref()
@@ -195,20 +265,19 @@ impl ModuleNames {
     }
 }
 
+/// Whether the file with DWARF refers to one that it shares with others, which is not there.
+fn lacks_shared(with_dwarf: Option<&ElfFile>, shared: &Option<ElfFile>) -> bool {
+    shared.is_none() && with_dwarf.is_some_and(|image| image.section(b".gnu_debugaltlink").is_some())
+}
+
 /// Reads the symbol tables; returns the best of them, and what was wrong with another.
 fn add_symbols(
     symbols: &mut SymbolTable,
-    image: &ElfFile,
-    debug_image: Option<&ElfFile>,
+    tables: [(Option<&ElfFile>, NameSource); 4],
     limits: &NamingLimits,
     work: &Arc<Work>,
 ) -> Result<(NameSource, Option<SymbolError>), SymbolError> {
     let (mut best, mut problem) = (NameSource::None, None);
-    let tables = [
-        (Some(image), NameSource::Symtab),
-        (debug_image, NameSource::Symtab),
-        (Some(image), NameSource::Dynsym),
-    ];
     for (image, source) in tables {
         let Some(image) = image else { continue };
         match symbols.add(image, source, limits, work) {

@@ -2,7 +2,7 @@
 //! units it will look into.
 //!
 //! A name may stand in another unit: link-time optimisation inlines across units, and dwz moves what several units have in
-//! common to one that they share. Without those units addr2line fails; with all units it is slow and large.
+//! common to one that they share, in the same file or in one that several modules share. Without those units addr2line fails; with all units it is slow and large.
 
 use super::units::UnitIndex;
 use crate::elf::ElfError;
@@ -46,6 +46,8 @@ pub(crate) type KnownAbbreviations = FxHashMap<usize, (Arc<Abbreviations>, Charg
 pub(crate) struct Survey {
     /// The unit and those that it refers to, by number.
     pub(crate) members: BTreeSet<u32>,
+    /// Units of the shared file that it refers to, by number.
+    pub(crate) shared_members: BTreeSet<u32>,
     counts: Counts,
     /// Memory of the line tables, bytes.
     line_bytes: u64,
@@ -70,12 +72,50 @@ impl Survey {
     }
 }
 
-/// Looks through units.
-pub(crate) struct Surveyor<'a> {
+/// One file of units.
+pub(crate) struct SurveyedFile<'a> {
     pub(crate) sections: &'a Sections,
     pub(crate) index: &'a UnitIndex,
     pub(crate) known: &'a mut KnownAbbreviations,
+}
+
+/// Looks through units.
+pub(crate) struct Surveyor<'a> {
+    pub(crate) main: SurveyedFile<'a>,
+    /// The file of units that several modules share, made by dwz.
+    pub(crate) shared: Option<SurveyedFile<'a>>,
     pub(crate) work: &'a Arc<Work>,
+}
+
+/// A unit, by its number in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UnitPlace {
+    pub(crate) is_shared: bool,
+    pub(crate) number: u32,
+}
+
+/// An entry, by its offset in the `.debug_info` of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct EntryPlace {
+    is_shared: bool,
+    offset: usize,
+}
+
+impl EntryPlace {
+    /// The entry that an attribute of a unit at `start` refers to.
+    fn of(value: &AttributeValue<SectionReader<'_>>, is_shared: bool, start: usize) -> Option<Self> {
+        match value {
+            AttributeValue::UnitRef(offset) => {
+                Some(EntryPlace { is_shared, offset: start.checked_add(offset.0)? })
+            }
+            AttributeValue::DebugInfoRef(offset) => Some(EntryPlace { is_shared, offset: offset.0 }),
+            // A shared file refers to no other.
+            AttributeValue::DebugInfoRefSup(offset) if !is_shared => {
+                Some(EntryPlace { is_shared: true, offset: offset.0 })
+            }
+            _ => None,
+        }
+    }
 }
 
 fn damaged<E>(_: E) -> SymbolError {
@@ -86,91 +126,90 @@ impl<'a> Surveyor<'a> {
     /// Looks through a unit.
     pub(super) fn survey(&mut self, unit: u32) -> Result<Survey, SymbolError> {
         let mut members = BTreeSet::from([unit]);
+        let mut shared_members = BTreeSet::new();
         let (counts, targets) = self.entries(unit)?;
-        self.follow(targets, &mut members)?;
+        self.follow(targets, &mut members, &mut shared_members)?;
         let mut line_bytes = 0_u64;
-        for &member in &members {
-            line_bytes = line_bytes.saturating_add(self.lines(member, member == unit)?);
+        let mains = members.iter().map(|&number| UnitPlace { is_shared: false, number });
+        let shared = shared_members.iter().map(|&number| UnitPlace { is_shared: true, number });
+        for member in mains.chain(shared) {
+            let with_rows = !member.is_shared && member.number == unit;
+            line_bytes = line_bytes.saturating_add(self.lines(member, with_rows)?);
         }
-        Ok(Survey { members, counts, line_bytes })
+        Ok(Survey { members, shared_members, counts, line_bytes })
     }
 
-    fn header(&self, unit: u32) -> Result<UnitHeader<SectionReader<'a>>, SymbolError> {
-        let span = self.index.unit(unit).ok_or(ElfError::Malformed("debug information"))?;
-        let info = SectionReader::new(self.sections.get(SectionId::DebugInfo));
+    fn file(&self, is_shared: bool) -> Result<&SurveyedFile<'a>, SymbolError> {
+        match is_shared {
+            false => Ok(&self.main),
+            true => self.shared.as_ref().ok_or_else(|| damaged(())),
+        }
+    }
+
+    fn header(&self, unit: UnitPlace) -> Result<UnitHeader<SectionReader<'a>>, SymbolError> {
+        let file = self.file(unit.is_shared)?;
+        let span = file.index.unit(unit.number).ok_or(ElfError::Malformed("debug information"))?;
+        let info = SectionReader::new(file.sections.get(SectionId::DebugInfo));
         gimli::DebugInfo::from(info).header_from_offset(DebugInfoOffset(span.start)).map_err(damaged)
     }
 
     /// The abbreviations of a unit.
-    pub(crate) fn abbreviations(&mut self, unit: u32) -> Result<(usize, Arc<Abbreviations>), SymbolError> {
+    pub(crate) fn abbreviations(
+        &mut self,
+        unit: UnitPlace,
+    ) -> Result<(usize, Arc<Abbreviations>), SymbolError> {
         let offset = self.header(unit)?.debug_abbrev_offset().0;
-        if let Some((abbreviations, _)) = self.known.get(&offset) {
+        let file = if unit.is_shared { self.shared.as_mut() } else { Some(&mut self.main) };
+        let file = file.ok_or(ElfError::Malformed("debug information"))?;
+        if let Some((abbreviations, _)) = file.known.get(&offset) {
             return Ok((offset, Arc::clone(abbreviations)));
         }
-        let section = self.sections.get(SectionId::DebugAbbrev);
+        let section = file.sections.get(SectionId::DebugAbbrev);
         section.begin(MAX_ABBREVIATION_READS);
         let table = gimli::DebugAbbrev::from(SectionReader::new(section));
         let abbreviations = Arc::new(table.abbreviations(DebugAbbrevOffset(offset)).map_err(damaged)?);
         let charge = Charge::new(self.work, section.reads() * ABBREVIATION_READ_BYTES)?;
-        self.known.insert(offset, (Arc::clone(&abbreviations), charge));
+        file.known.insert(offset, (Arc::clone(&abbreviations), charge));
         Ok((offset, abbreviations))
     }
 
     /// Numbers of functions and inlined functions, and the entries of other units that these refer to.
-    fn entries(&mut self, unit: u32) -> Result<(Counts, FxHashSet<usize>), SymbolError> {
-        let header = self.header(unit)?;
-        let (_, abbreviations) = self.abbreviations(unit)?;
-        let mut entries = header.entries_raw(&abbreviations, None).map_err(damaged)?;
-        let (mut counts, mut targets) = (Counts::default(), FxHashSet::default());
-        let (mut function_depth, mut in_function) = (isize::MAX, 0);
-        while !entries.is_empty() {
-            let depth = entries.next_depth();
-            let Some(abbreviation) = entries.read_abbreviation().map_err(damaged)? else { continue };
-            let (is_function, is_inlined) = (is_function(abbreviation), is_inlined(abbreviation));
-            if is_inlined {
-                counts.inlined += 1;
-                in_function += 1;
-                counts.most_inlined = counts.most_inlined.max(in_function);
-            } else if is_function {
-                counts.functions += 1;
-                // What is inlined after a function inside another one counts for the outer.
-                if depth <= function_depth {
-                    (function_depth, in_function) = (depth, 0);
-                }
+    fn entries(&mut self, unit: u32) -> Result<(Counts, FxHashSet<EntryPlace>), SymbolError> {
+        let place = UnitPlace { is_shared: false, number: unit };
+        let header = self.header(place)?;
+        let (_, abbreviations) = self.abbreviations(place)?;
+        let mut targets = FxHashSet::default();
+        let counts = count_functions(&header, &abbreviations, |value| {
+            if !matches!(value, AttributeValue::UnitRef(_))
+                && targets.len() < MAX_TARGETS
+                && let Some(target) = EntryPlace::of(&value, false, 0)
+            {
+                targets.insert(target);
             }
-            if !is_function || !abbreviation.attributes().iter().any(is_foreign_name) {
-                entries.skip_attributes(abbreviation.attributes()).map_err(damaged)?;
-                continue;
-            }
-            for spec in abbreviation.attributes() {
-                let attribute = entries.read_attribute(*spec).map_err(damaged)?;
-                if is_foreign_name(spec)
-                    && let AttributeValue::DebugInfoRef(target) = attribute.value()
-                    && targets.len() < MAX_TARGETS
-                {
-                    targets.insert(target.0);
-                }
-            }
-        }
+        })
+        .map_err(damaged)?;
         Ok((counts, targets))
     }
 
     /// Adds the units in which the names of `targets` are.
     fn follow(
         &mut self,
-        mut targets: FxHashSet<usize>,
+        mut targets: FxHashSet<EntryPlace>,
         members: &mut BTreeSet<u32>,
+        shared_members: &mut BTreeSet<u32>,
     ) -> Result<(), SymbolError> {
-        let mut seen: FxHashSet<usize> = FxHashSet::default();
+        let mut seen: FxHashSet<EntryPlace> = FxHashSet::default();
         for _ in 0..MAX_CHAIN {
             let mut next = FxHashSet::default();
             for target in targets.drain() {
+                // Without the shared file its names are missing, not all others.
+                let Ok(file) = self.file(target.is_shared) else { continue };
                 if seen.len() < MAX_TARGETS
                     && seen.insert(target)
-                    && let Some(unit) = self.index.unit_at(target)
+                    && let Some(number) = file.index.unit_at(target.offset)
                 {
-                    members.insert(unit);
-                    next.extend(self.next_in_chain(unit, target)?);
+                    if target.is_shared { &mut *shared_members } else { &mut *members }.insert(number);
+                    next.extend(self.next_in_chain(number, target)?);
                 }
             }
             targets = next;
@@ -179,12 +218,13 @@ impl<'a> Surveyor<'a> {
     }
 
     /// The entry that has the name of the one at `target`, if that has none of its own.
-    fn next_in_chain(&mut self, unit: u32, target: usize) -> Result<Option<usize>, SymbolError> {
+    fn next_in_chain(&mut self, number: u32, target: EntryPlace) -> Result<Option<EntryPlace>, SymbolError> {
+        let unit = UnitPlace { is_shared: target.is_shared, number };
         let header = self.header(unit)?;
         let start = header.offset().0;
         let (_, abbreviations) = self.abbreviations(unit)?;
-        let mut entries =
-            header.entries_raw(&abbreviations, Some(UnitOffset(target - start))).map_err(damaged)?;
+        let at = Some(UnitOffset(target.offset - start));
+        let mut entries = header.entries_raw(&abbreviations, at).map_err(damaged)?;
         let Some(abbreviation) = entries.read_abbreviation().map_err(damaged)? else { return Ok(None) };
         let mut next = None;
         for spec in abbreviation.attributes() {
@@ -197,11 +237,7 @@ impl<'a> Surveyor<'a> {
                     _,
                 ) => return Ok(None),
                 (constants::DW_AT_abstract_origin | constants::DW_AT_specification, value) => {
-                    next = match value {
-                        AttributeValue::UnitRef(offset) => start.checked_add(offset.0),
-                        AttributeValue::DebugInfoRef(offset) => Some(offset.0),
-                        _ => None,
-                    };
+                    next = EntryPlace::of(&value, target.is_shared, start);
                 }
                 _ => {}
             }
@@ -210,11 +246,12 @@ impl<'a> Surveyor<'a> {
     }
 
     /// Memory for the line table of a unit; its rows are read of one unit only.
-    fn lines(&self, unit: u32, with_rows: bool) -> Result<u64, SymbolError> {
-        let Some(lines) = self.index.unit(unit).and_then(|span| span.lines()) else {
+    fn lines(&self, unit: UnitPlace, with_rows: bool) -> Result<u64, SymbolError> {
+        let file = self.file(unit.is_shared)?;
+        let Some(lines) = file.index.unit(unit.number).and_then(|span| span.lines()) else {
             return Ok(MEMBER_BYTES);
         };
-        let section = self.sections.get(SectionId::DebugLine);
+        let section = file.sections.get(SectionId::DebugLine);
         let sizes = || {
             let mut reader = SectionReader::new(section);
             reader.skip(lines)?;
@@ -238,11 +275,59 @@ impl<'a> Surveyor<'a> {
         Ok(header.saturating_add(rows))
     }
 
-    fn line_program(&self, unit: u32, lines: usize) -> Option<LineProgram<'a>> {
+    fn line_program(&self, unit: UnitPlace, lines: usize) -> Option<LineProgram<'a>> {
         let address_size = self.header(unit).ok()?.address_size();
-        let table = gimli::DebugLine::from(SectionReader::new(self.sections.get(SectionId::DebugLine)));
+        let sections = self.file(unit.is_shared).ok()?.sections;
+        let table = gimli::DebugLine::from(SectionReader::new(sections.get(SectionId::DebugLine)));
         table.program(DebugLineOffset(lines), address_size, None, None).ok()
     }
+}
+
+/// Memory that the functions of a unit of split DWARF may take, bytes.
+pub(super) fn split_unit_bytes(
+    header: &UnitHeader<SectionReader<'_>>,
+    abbreviations: &Abbreviations,
+) -> gimli::Result<u64> {
+    let counts = count_functions(header, abbreviations, |_| {})?;
+    Ok((counts.functions + counts.inlined).saturating_mul(FUNCTION_BYTES))
+}
+
+/// Counts the functions of a unit; `found` is given references to entries that may be in other units.
+fn count_functions<'s>(
+    header: &UnitHeader<SectionReader<'s>>,
+    abbreviations: &Abbreviations,
+    mut found: impl FnMut(AttributeValue<SectionReader<'s>>),
+) -> gimli::Result<Counts> {
+    let mut entries = header.entries_raw(abbreviations, None)?;
+    let mut counts = Counts::default();
+    let (mut function_depth, mut in_function) = (isize::MAX, 0);
+    while !entries.is_empty() {
+        let depth = entries.next_depth();
+        let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+        let (is_function, is_inlined) = (is_function(abbreviation), is_inlined(abbreviation));
+        if is_inlined {
+            counts.inlined += 1;
+            in_function += 1;
+            counts.most_inlined = counts.most_inlined.max(in_function);
+        } else if is_function {
+            counts.functions += 1;
+            // What is inlined after a function inside another one counts for the outer.
+            if depth <= function_depth {
+                (function_depth, in_function) = (depth, 0);
+            }
+        }
+        if !is_function || !abbreviation.attributes().iter().any(is_foreign_name) {
+            entries.skip_attributes(abbreviation.attributes())?;
+            continue;
+        }
+        for spec in abbreviation.attributes() {
+            let attribute = entries.read_attribute(*spec)?;
+            if is_foreign_name(spec) {
+                found(attribute.value());
+            }
+        }
+    }
+    Ok(counts)
 }
 
 type LineProgram<'a> = gimli::IncompleteLineProgram<SectionReader<'a>>;
@@ -278,5 +363,12 @@ fn is_inlined(abbreviation: &Abbreviation) -> bool {
 /// Whether this attribute is the name of a function in another unit.
 fn is_foreign_name(spec: &gimli::AttributeSpecification) -> bool {
     matches!(spec.name(), constants::DW_AT_abstract_origin | constants::DW_AT_specification)
-        && matches!(spec.form(), constants::DW_FORM_ref_addr | constants::DW_FORM_indirect)
+        && matches!(
+            spec.form(),
+            constants::DW_FORM_ref_addr
+                | constants::DW_FORM_indirect
+                | constants::DW_FORM_GNU_ref_alt
+                | constants::DW_FORM_ref_sup4
+                | constants::DW_FORM_ref_sup8
+        )
 }

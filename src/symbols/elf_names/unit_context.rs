@@ -4,6 +4,7 @@
 //! answers anything. In a view, all units but those wanted are covered by headers whose abbreviations do not exist:
 //! addr2line passes over such units. Offsets stay what they are.
 
+use super::split::SplitUnit;
 use super::units::UnitSpan;
 use crate::elf::ElfError;
 use crate::symbols::error::SymbolError;
@@ -13,7 +14,7 @@ use crate::symbols::sections::section::SectionData;
 use crate::symbols::work::Work;
 use addr2line::Context;
 use gimli::{Abbreviations, DebugAbbrevOffset, SectionId};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 type UnitTables<'a> = Context<SectionReader<'a>>;
 
@@ -32,6 +33,26 @@ pub(crate) struct UnitView {
     info: SectionData,
     aranges: SectionData,
     rest: Arc<Sections>,
+    /// Its `.debug_info`, and everything else, of the file that several modules share.
+    shared: Option<(SectionData, Arc<Sections>)>,
+    /// Where the functions of the unit are, if that is another file; `None` inside: it is not to be had.
+    pub(super) split: OnceLock<Option<SplitUnit>>,
+}
+
+impl UnitView {
+    /// Begins to count reads of what belongs to this unit alone.
+    pub(super) fn begin(&self) {
+        if let Some(Some(split)) = self.split.get() {
+            split.sections().begin();
+        }
+    }
+}
+
+/// The units of a file that are in a view, sorted, and that file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Members<'a> {
+    pub(crate) units: &'a [Member],
+    pub(crate) sections: &'a Arc<Sections>,
 }
 
 /// A unit that is in a view.
@@ -44,24 +65,22 @@ pub(crate) struct Member {
 }
 
 impl UnitContext {
-    /// The tables of the unit that is asked among `members`, which are sorted.
+    /// The tables of the unit that is asked among the units of `main`.
     pub(crate) fn open(
-        members: &[Member],
-        sections: &Arc<Sections>,
+        main: Members<'_>,
+        shared: Option<Members<'_>>,
         work: &Arc<Work>,
     ) -> Result<Self, SymbolError> {
-        let base = sections.get(SectionId::DebugInfo);
-        let (mut patches, mut covered) = (Vec::new(), 0);
-        for Member { span, .. } in members {
-            if span.start > covered {
-                patches.push((covered, unreadable_header(span.start - covered)?));
-            }
-            covered = span.end;
-        }
+        let shared_view = match shared {
+            Some(shared) => Some((info_of(shared, work)?, Arc::clone(shared.sections))),
+            None => None,
+        };
         let view = UnitView {
-            info: SectionData::overlay(base, covered, &patches, work)?,
-            aranges: SectionData::of_bytes(address_sets(members), work),
-            rest: Arc::clone(sections),
+            info: info_of(main, work)?,
+            aranges: SectionData::of_bytes(address_sets(main.units), work),
+            rest: Arc::clone(main.sections),
+            shared: shared_view,
+            split: OnceLock::new(),
         };
         UnitContext::try_new(view, |view| {
             let mut dwarf = view.rest.dwarf_with(|id| match id {
@@ -69,13 +88,38 @@ impl UnitContext {
                 SectionId::DebugAranges => &view.aranges,
                 id => view.rest.get(id),
             });
-            for Member { abbreviations: (offset, abbreviations), .. } in members {
-                let offset = DebugAbbrevOffset(*offset);
-                dwarf.abbreviations_cache.set::<SectionReader<'_>>(offset, Arc::clone(abbreviations));
+            keep_abbreviations(&mut dwarf, main.units);
+            if let (Some((info, rest)), Some(shared)) = (&view.shared, shared) {
+                let mut shared_dwarf = rest.dwarf_with(|id| match id {
+                    SectionId::DebugInfo => info,
+                    id => rest.get(id),
+                });
+                keep_abbreviations(&mut shared_dwarf, shared.units);
+                dwarf.set_sup(shared_dwarf);
             }
             Context::from_dwarf(dwarf).map_err(|_| ElfError::Malformed("debug information").into())
         })
     }
+}
+
+fn keep_abbreviations(dwarf: &mut gimli::Dwarf<SectionReader<'_>>, members: &[Member]) {
+    for Member { abbreviations: (offset, abbreviations), .. } in members {
+        let offset = DebugAbbrevOffset(*offset);
+        dwarf.abbreviations_cache.set::<SectionReader<'_>>(offset, Arc::clone(abbreviations));
+    }
+}
+
+/// `.debug_info` without all units but the members.
+fn info_of(members: Members<'_>, work: &Arc<Work>) -> Result<SectionData, SymbolError> {
+    let base = members.sections.get(SectionId::DebugInfo);
+    let (mut patches, mut covered) = (Vec::new(), 0);
+    for Member { span, .. } in members.units {
+        if span.start > covered {
+            patches.push((covered, unreadable_header(span.start - covered)?));
+        }
+        covered = span.end;
+    }
+    SectionData::overlay(base, covered, &patches, work)
 }
 
 /// The header of a unit of `len` bytes whose abbreviations lie after the end of any section. Version 4: the shortest.

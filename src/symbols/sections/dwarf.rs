@@ -23,13 +23,42 @@ const SECTIONS: [SectionId; 10] = [
     SectionId::DebugStrOffsets,
 ];
 
+/// The sections of a `.dwo` or `.dwp` file that lookups use, with the index of the latter, and those that the index has a
+/// part of for each unit.
+const SPLIT_SECTIONS: [SectionId; 12] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugCuIndex,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
+    SectionId::DebugRngLists,
+    SectionId::DebugTypes,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+];
+
 /// Whether `image` holds DWARF of functions.
 pub(crate) fn has_debug_info(image: &ElfFile) -> bool {
     debug_section(image, SectionId::DebugInfo).is_some_and(ElfSection::has_bytes)
 }
 
+/// Whether `image` holds units of split DWARF.
+pub(crate) fn has_split_units(image: &ElfFile) -> bool {
+    split_section(image, SectionId::DebugInfo).is_some_and(ElfSection::has_bytes)
+}
+
 fn debug_section(image: &ElfFile, id: SectionId) -> Option<&ElfSection> {
-    let name = id.name();
+    section_called(image, id.name())
+}
+
+fn split_section(image: &ElfFile, id: SectionId) -> Option<&ElfSection> {
+    section_called(image, id.dwo_name().unwrap_or(id.name()))
+}
+
+fn section_called<'i>(image: &'i ElfFile, name: &str) -> Option<&'i ElfSection> {
     let old = || format!(".z{}", name.trim_start_matches('.'));
     image.section(name.as_bytes()).or_else(|| image.section(old().as_bytes()))
 }
@@ -48,9 +77,28 @@ impl DebugStores {
         limits: &NamingLimits,
         work: &Arc<Work>,
     ) -> Result<Self, SymbolError> {
+        Self::find_by(image, &SECTIONS, debug_section, limits, work)
+    }
+
+    /// As [`DebugStores::find`], of a `.dwo` or `.dwp` file.
+    pub(crate) fn find_split(
+        image: &ElfFile,
+        limits: &NamingLimits,
+        work: &Arc<Work>,
+    ) -> Result<Self, SymbolError> {
+        Self::find_by(image, &SPLIT_SECTIONS, split_section, limits, work)
+    }
+
+    fn find_by<'i>(
+        image: &'i ElfFile,
+        ids: &[SectionId],
+        section: impl Fn(&'i ElfFile, SectionId) -> Option<&'i ElfSection>,
+        limits: &NamingLimits,
+        work: &Arc<Work>,
+    ) -> Result<Self, SymbolError> {
         let mut stores = Vec::new();
-        for id in SECTIONS {
-            if let Some(section) = debug_section(image, id).filter(|section| section.has_bytes()) {
+        for &id in ids {
+            if let Some(section) = section(image, id).filter(|section| section.has_bytes()) {
                 let contents = image.contents(section, "debug section")?;
                 let len = contents.len;
                 stores.push((id, Store::open(image.source(), contents, work)?, len));

@@ -2,6 +2,7 @@
 
 use crate::base::deadline::Deadline;
 use crate::base::memory_budget::MemoryBudget;
+use crate::symbols::debug_files::found::DebugFiles;
 use crate::symbols::elf_names::problem::{DebugProblem, NameSource};
 use crate::symbols::elf_names::resolve::{ModuleNames, ResolvedLocation};
 use crate::symbols::error::SymbolError;
@@ -18,13 +19,15 @@ pub(crate) struct ElfNames {
     pub(crate) locations: Vec<Vec<ResolvedLocation>>,
     pub(crate) source: NameSource,
     pub(crate) problem: Option<DebugProblem>,
+    pub(crate) symbol_problem: Option<String>,
 }
 
 impl ElfNames {
     fn of(names: Result<ModuleNames, SymbolError>, addresses: &[u64]) -> Result<Self, SymbolError> {
         let mut names = names?;
         let locations = names.resolve(addresses, &Deadline::default());
-        Ok(ElfNames { locations, source: names.source(), problem: names.problem() })
+        let symbol_problem = names.symbol_problem().map(ToString::to_string);
+        Ok(ElfNames { locations, source: names.source(), problem: names.problem(), symbol_problem })
     }
 }
 
@@ -41,6 +44,22 @@ pub(super) fn symbolize_elf(
     let names = ElfNames::of(names, addresses);
     assert_eq!(memory.used_bytes(), 0);
     names
+}
+
+/// As [`symbolize_elf`], with all files of debug information. Returns the names, what was not used, and `.dwo` files that were
+/// not found, too.
+pub(super) fn symbolize_files(
+    file: &Arc<File>,
+    files: DebugFiles,
+    addresses: &[u64],
+) -> (ElfNames, Vec<String>, Vec<String>) {
+    let (memory, end) = (Arc::<MemoryBudget>::default(), Deadline::default());
+    let mut names = ModuleNames::open_with(file, files, &NamingLimits::default(), &end, &memory).unwrap();
+    let locations = names.resolve(addresses, &end);
+    let symbol_problem = names.symbol_problem().map(ToString::to_string);
+    let (refused, (_, missing)) = (names.refused(), names.split_units());
+    let found = ElfNames { locations, source: names.source(), problem: names.problem(), symbol_problem };
+    (found, refused, missing)
 }
 
 /// As [`symbolize_elf`], of a module that is in memory.
@@ -112,7 +131,7 @@ impl Workshop {
 pub(crate) type NmFunction = (u64, u64, char, String);
 
 /// Functions with code of `program`, by `nm`.
-pub(super) fn nm(shop: &Workshop, program: &Path, flags: &[&str]) -> Option<Vec<NmFunction>> {
+pub(crate) fn nm(shop: &Workshop, program: &Path, flags: &[&str]) -> Option<Vec<NmFunction>> {
     let program = program.to_str().unwrap();
     let text = shop.run("nm", flags.iter().copied().chain(["--print-size", "--no-demangle", program]))?;
     let parse = |line: &str| {
@@ -131,7 +150,7 @@ pub(super) fn nm(shop: &Workshop, program: &Path, flags: &[&str]) -> Option<Vec<
 
 /// A C program with inlined and static functions, aliases, assembly with and without sizes, and calls
 /// through the PLT.
-pub(super) const C_SOURCE: &str = r#"
+pub(crate) const C_SOURCE: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,7 +249,7 @@ fn main() {
 "#;
 
 /// A Go program with a function that is inlined.
-pub(super) const GO_SOURCE: &str = r#"package main
+pub(crate) const GO_SOURCE: &str = r#"package main
 
 import (
 	"fmt"

@@ -7,6 +7,7 @@
 
 use crate::elf::fields::{Fields, c_string};
 use crate::elf::{ElfImage, Section};
+use std::sync::OnceLock;
 
 /// First word of the table, Go 1.18 and 1.20.
 const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];
@@ -39,12 +40,21 @@ pub(crate) struct GoFunction {
 /// The table of one module.
 #[derive(Debug)]
 pub(crate) struct GoTable {
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
+    /// The module's own address of its first byte.
+    pub(super) address: u64,
     text: u64,
     function_count: usize,
-    names: usize,
-    depths: usize,
+    pub(super) names: usize,
+    /// Numbers of files by unit, and the names of files.
+    pub(super) unit_files: usize,
+    pub(super) files: usize,
+    pub(super) depths: usize,
     functions: usize,
+    /// Functions say what is inlined into them as since Go 1.20.
+    pub(super) has_inline_trees: bool,
+    /// What descriptions of functions refer to, looked for when it is needed.
+    pub(super) func_data: OnceLock<Option<u64>>,
 }
 
 impl GoTable {
@@ -53,7 +63,8 @@ impl GoTable {
         let named = image.section(b".gopclntab").or_else(|| image.section(b".data.rel.ro.gopclntab"));
         if let Some(section) = named {
             let bytes = image.section_bytes(section).ok()?;
-            return Self::parse(bytes, |at| text_start(image, section.address.checked_add(at)?));
+            let address = section.address;
+            return Self::parse(bytes, address, |at| text_start(image, address.checked_add(at)?));
         }
         // The C linker merges it with other data in position-independent programs.
         for name in [&b".data.rel.ro"[..], b".rodata"] {
@@ -62,7 +73,7 @@ impl GoTable {
             let headers = (0..bytes.len()).step_by(16).filter(|&at| is_header(&bytes[at..]));
             for at in headers.take(MAX_HEADERS) {
                 let start = section.address.checked_add(at as u64)?;
-                let table = Self::parse(bytes.get(at..)?.to_vec(), |offset| {
+                let table = Self::parse(bytes.get(at..)?.to_vec(), start, |offset| {
                     text_start(image, start.checked_add(offset)?)
                 });
                 if table.is_some() {
@@ -73,9 +84,9 @@ impl GoTable {
         None
     }
 
-    /// Reads a table from its first byte on. `text` gives the module's address that the header word at an
-    /// offset means, where the word itself is zero.
-    fn parse(bytes: Vec<u8>, text: impl FnOnce(u64) -> Option<u64>) -> Option<Self> {
+    /// Reads a table from its first byte on, which is at `address` of the module. `text` gives the module's address that the
+    /// header word at an offset means, where the word itself is zero.
+    fn parse(bytes: Vec<u8>, address: u64, text: impl FnOnce(u64) -> Option<u64>) -> Option<Self> {
         if !is_header(&bytes) {
             return None;
         }
@@ -83,6 +94,8 @@ impl GoTable {
         let word = |index: usize| fields.u64(8 + 8 * index);
         let offset = |index: usize| word(index).and_then(|at| usize::try_from(at).ok());
         let (function_count, names, depths, functions) = (offset(0)?, offset(3)?, offset(6)?, offset(7)?);
+        let (unit_files, files) = (offset(4)?, offset(5)?);
+        let has_inline_trees = fields.u32(0) == Some(MAGICS[1]);
         let list_bytes = function_count.checked_mul(8)?.checked_add(4)?;
         let is_inside = |at: usize| (HEADER_BYTES..bytes.len()).contains(&at);
         if !is_inside(names) || !is_inside(depths) || !is_inside(functions) {
@@ -95,7 +108,20 @@ impl GoTable {
             0 => text(TEXT_START)?,
             text => text,
         };
-        Some(GoTable { bytes, text, function_count, names, depths, functions })
+        let func_data = OnceLock::new();
+        Some(GoTable {
+            bytes,
+            address,
+            text,
+            function_count,
+            names,
+            unit_files,
+            files,
+            depths,
+            functions,
+            has_inline_trees,
+            func_data,
+        })
     }
 
     /// The functions, in ascending order of address; damaged ones are left out.
@@ -109,12 +135,6 @@ impl GoTable {
         let start = self.text.checked_add(u64::from(fields.u32(at)?))?;
         let end = self.text.checked_add(u64::from(fields.u32(at + 8)?))?;
         (start < end).then_some(GoFunction { start, end, facts: fields.u32(at + 4)? as usize })
-    }
-
-    /// The function at one of the module's own addresses: its start and its name.
-    pub(crate) fn function_at(&self, address: u64) -> Option<(u64, &[u8])> {
-        let function = self.function_around(address)?;
-        Some((function.start, self.name(&function)?))
     }
 
     /// The function around one of the module's own addresses.
@@ -136,8 +156,13 @@ impl GoTable {
     }
 
     /// A number of the function's description (`_func` in `src/runtime/runtime2.go`), by its offset.
-    fn fact(&self, function: &GoFunction, offset: usize) -> Option<u32> {
+    pub(super) fn fact(&self, function: &GoFunction, offset: usize) -> Option<u32> {
         Fields(&self.bytes).u32(self.functions.checked_add(function.facts)?.checked_add(offset)?)
+    }
+
+    /// A byte of the function's description, by its offset.
+    pub(super) fn fact_byte(&self, function: &GoFunction, offset: usize) -> Option<u8> {
+        self.bytes.get(self.functions.checked_add(function.facts)?.checked_add(offset)?).copied()
     }
 
     /// Bytes between rsp and the return address, by address where they change; `None` where that is unknown. Nothing
@@ -168,7 +193,7 @@ fn is_header(bytes: &[u8]) -> bool {
 }
 
 /// A number in groups of seven bits, the lowest first.
-fn take_number(bytes: &mut &[u8]) -> Option<u32> {
+pub(super) fn take_number(bytes: &mut &[u8]) -> Option<u32> {
     let mut number = 0u32;
     for shift in (0..32).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
@@ -193,7 +218,7 @@ fn text_start(image: &ElfImage, word: u64) -> Option<u64> {
 }
 
 /// What the dynamic linker will write at an address: a pointer into the module.
-fn relocated(image: &ElfImage, address: u64) -> Option<u64> {
+pub(super) fn relocated(image: &ElfImage, address: u64) -> Option<u64> {
     const ENTRY_BYTES: usize = 24;
     let section: &Section = image.section(b".rela.dyn").or_else(|| image.section(b".rela"))?;
     let bytes = image.section_bytes(section).ok()?;
@@ -227,12 +252,16 @@ mod tests {
 
     #[test]
     fn functions_have_names_and_depths() {
-        let table = GoTable::parse(table(), |_| None).expect("a table");
-        assert_eq!(table.function_at(0x1000), Some((0x1000, &b"main.a"[..])));
-        assert_eq!(table.function_at(0x100f), Some((0x1000, &b"main.a"[..])));
-        assert_eq!(table.function_at(0x1010), Some((0x1010, &b"main.b"[..])));
-        assert_eq!(table.function_at(0xfff), None);
-        assert_eq!(table.function_at(0x1020), None);
+        let table = GoTable::parse(table(), 0, |_| None).expect("a table");
+        let at = |address| {
+            let function = table.function_around(address)?;
+            Some((function.start, table.name(&function)?))
+        };
+        assert_eq!(at(0x1000), Some((0x1000, &b"main.a"[..])));
+        assert_eq!(at(0x100f), Some((0x1000, &b"main.a"[..])));
+        assert_eq!(at(0x1010), Some((0x1010, &b"main.b"[..])));
+        assert_eq!(at(0xfff), None);
+        assert_eq!(at(0x1020), None);
         let mut depths = Vec::new();
         let functions: Vec<GoFunction> = table.functions().collect();
         table.add_depths(&functions[0], &mut depths);
@@ -246,12 +275,12 @@ mod tests {
     fn a_cut_table_is_refused_or_left_out_not_followed() {
         let whole = table();
         for length in 0..whole.len() {
-            let Some(table) = GoTable::parse(whole[..length].to_vec(), |_| None) else { continue };
+            let Some(table) = GoTable::parse(whole[..length].to_vec(), 0, |_| None) else { continue };
             for function in table.functions() {
                 table.name(&function);
                 table.add_depths(&function, &mut Vec::new());
             }
-            table.function_at(0x1008);
+            table.function_around(0x1008);
         }
     }
 }

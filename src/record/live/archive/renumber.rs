@@ -4,6 +4,7 @@ use crate::profile::{
     Event, Frame, FrameId, FunctionId, Location, Module, ModuleId, Profile, Sample, StackId, StringId,
     Symbols, Tables, Task, TaskId, ThreadTime, Waker,
 };
+use std::collections::BTreeMap;
 
 /// A profile whose rows have new numbers.
 #[derive(Debug)]
@@ -66,6 +67,8 @@ pub(crate) fn renumbered(profile: &Profile) -> Renumbered {
         symbols,
         code: Vec::new(),
         sources: Vec::new(),
+        // A live view looks names up and keeps no notes of where they are from.
+        module_notes: BTreeMap::new(),
         counters: profile.counters.clone(),
         end: profile.end.clone(),
     };

@@ -10,7 +10,7 @@ use crate::report::export::caption;
 use crate::report::model::metric::{Metric, Shown};
 use crate::report::model::totals::Totals;
 use crate::report::naming::style::NameStyle;
-use crate::report::options::{CommonOptions, ExportOptions, SortKey};
+use crate::report::options::{CommonOptions, ExportOptions, SortKey, ThreadSplit};
 use crate::report::print::text::{header, page::Page};
 use crate::report::query::notes;
 use crate::report::query::selection::Selection;
@@ -118,7 +118,7 @@ impl PageData {
             subtitle: caption::subtitle(recording, options).as_deref().map(line),
             is_icicle: options.icicle,
             is_bottom_up: options.bottom_up,
-            is_each_thread: options.common.each_thread,
+            is_each_thread: options.common.threads == Some(ThreadSplit::Each),
             kinds: BoxKind::KEYS,
             labels,
             events,

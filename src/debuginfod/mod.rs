@@ -1,0 +1,11 @@
+//! Debug information from debuginfod servers, asked for by build ID: only when the user says so, with the user's own rights,
+//! and within limits of time and size. What was had is kept where the other clients of debuginfod keep it, and what they had
+//! is used. Protocol and cache: debuginfod(8) and debuginfod_find_debuginfo(3) of elfutils.
+//!
+//! What comes is a stranger's file like any other: who uses it checks whether it is of the build that was asked for.
+
+pub(crate) mod cache;
+#[cfg(feature = "debuginfod")]
+mod client;
+pub(crate) mod fetch;
+pub(crate) mod settings;

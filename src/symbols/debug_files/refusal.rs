@@ -1,0 +1,36 @@
+//! What is there under the right name and is not used, with the reason.
+
+use std::path::Path;
+
+/// Reasons that are kept of one module.
+const MAX_REASONS: usize = 8;
+
+/// Files that are not used, one line each: `path: why`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct UnusedFiles {
+    lines: Vec<String>,
+}
+
+impl UnusedFiles {
+    /// Adds a file, unless it or many others are there already.
+    pub(crate) fn add(&mut self, path: &Path, why: &str) {
+        let line = format!("{}: {why}", path.display());
+        if self.lines.len() < MAX_REASONS && !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
+    }
+
+    /// The lines. Foreign text.
+    pub(crate) fn lines(&self) -> &[String] {
+        &self.lines
+    }
+}
+
+/// Two build IDs that should be one.
+pub(crate) fn other_build(found: &[u8], wanted: &[u8]) -> String {
+    let hex = |id: &[u8]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    match found {
+        [] => format!("it has no build ID, {} is wanted", hex(wanted)),
+        found => format!("it is of build {}, not {}", hex(found), hex(wanted)),
+    }
+}

@@ -1,0 +1,63 @@
+//! Where the `.dwo` file of a unit is: where its compiler has put it, next to the module, or in a folder that the user has
+//! named.
+
+use super::bases::{Bases, OpenedPath, open_inside, open_named};
+use super::refusal::UnusedFiles;
+use crate::symbols::error::SymbolError;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How the `.dwo` files of one module are found.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SplitSearch {
+    bases: Bases,
+    /// The folder of the module, as its process sees it.
+    folder: PathBuf,
+}
+
+impl SplitSearch {
+    /// For a module at `module_path`.
+    pub(super) fn new(bases: &Bases, module_path: &Path) -> Self {
+        let folder = module_path.parent().unwrap_or(Path::new("/"));
+        SplitSearch { bases: bases.clone(), folder: folder.to_owned() }
+    }
+
+    /// The first of the files that may be `name`, which the compiler wrote when it ran in `comp_dir`, that `check` accepts.
+    pub(crate) fn open<T>(
+        &self,
+        comp_dir: &[u8],
+        name: &[u8],
+        refused: &mut UnusedFiles,
+        check: impl Fn(&Arc<File>) -> Result<T, SymbolError>,
+    ) -> Option<T> {
+        let (comp_dir, name) = (Path::new(OsStr::from_bytes(comp_dir)), Path::new(OsStr::from_bytes(name)));
+        let base_name = Path::new(name.file_name()?);
+        // What is absolute replaces what it is joined to.
+        let mut paths = vec![comp_dir.join(name), self.folder.join(base_name)];
+        if name.is_relative() {
+            paths.push(self.folder.join(name));
+        }
+        paths.retain(|path| path.is_absolute());
+        let inside = paths.iter().flat_map(|path| {
+            self.bases.roots.iter().map(move |root| (path.clone(), open_inside(root, path)))
+        });
+        let named = self.bases.folders.iter().flat_map(|folder| {
+            let below = name.strip_prefix("/").unwrap_or(name);
+            [folder.join(below), folder.join(base_name)].map(|path| (path.clone(), open_named(&path)))
+        });
+        for (path, opened) in inside.chain(named) {
+            match opened {
+                OpenedPath::Nothing => {}
+                OpenedPath::Unusable(why) => refused.add(&path, &why),
+                OpenedPath::File(file) => match check(&file) {
+                    Ok(found) => return Some(found),
+                    Err(error) => refused.add(&path, &error.to_string()),
+                },
+            }
+        }
+        None
+    }
+}
