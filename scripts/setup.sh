@@ -52,6 +52,9 @@ test|file:/usr/aarch64-linux-gnu/lib/libc.so.6|libc6-arm64-cross|glibc-arm64-lin
 test|cmd:man|man-db|man-db|man-db
 test|file:/usr/include/elfutils/libdwfl.h|libdw-dev|elfutils-devel|libelf
 test|cmd:openssl|openssl|openssl|openssl
+test|cmd:callgrind_annotate|valgrind|valgrind|valgrind
+test|cmd:npm|npm|npm|npm
+test|file:/usr/lib/python3*/ensurepip/__init__.py|python3-venv|python3|python
 oracle|cmd:cc|gcc|gcc|gcc
 oracle|file:/usr/include/elfutils/libdwfl.h|libdw-dev|elfutils-devel|libelf
 oracle|cmd:clang++|clang|clang|clang

@@ -315,10 +315,11 @@ impl ReportArgs {
     }
 }
 
-/// Write a profile for other programs: a page for a browser, a flame graph, or folded stacks
+/// Write a profile for other programs: pages, flame graphs, pprof, timelines
 ///
-/// The format follows the ending of OUT: .html, .svg, or .folded and .collapsed. The stack of a wait ends in its reason, such
-/// as [lock]; in flame graphs waits are blue.
+/// The format follows the ending of OUT: .html, .svg, .folded, .pb.gz (pprof), .speedscope.json, .firefox.json,
+/// .perfetto-trace, .callgrind, .json, .perf-script. The stack of a wait ends in its reason, such as [lock]; in flame graphs
+/// waits are blue.
 #[allow(rustdoc::broken_intra_doc_links)] // `[lock]` is what is printed.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
@@ -326,6 +327,7 @@ impl ReportArgs {
   prof export -o flame.svg        a flame graph alone
   prof export -o - --format folded | grep parse
                                   one line for each distinct stack
+  prof export -o app.pb.gz        for go tool pprof; the end of the name is the format
   prof export --wall -o wall.svg  running and waiting in one graph
   prof export yesterday.data -o old.svg --thread '^worker'")]
 pub(super) struct ExportArgs {

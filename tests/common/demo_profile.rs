@@ -3,8 +3,9 @@
 #![allow(dead_code, reason = "each test and bench uses a part")]
 
 use prof::internals::profile::{
-    AddressSettings, End, EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId, FrameSpace,
-    Function, Location, Meta, Module, ModuleId, ModuleKind, Outcome, Profile, Sample, StackId, Task, TaskId,
+    AddressSettings, End, Event, EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId,
+    FrameSpace, Function, Location, Meta, Module, ModuleId, ModuleKind, Outcome, Profile, Reason, Sample,
+    ShortWaits, StackId, Task, TaskId, ThreadTime, Wait, Waker, WakerKind,
 };
 
 /// A small random number generator (xorshift64*), so that no dependency's update changes a profile.
@@ -244,4 +245,60 @@ pub(crate) fn long(samples: usize) -> Profile {
     }
     demo.finish();
     demo.profile
+}
+
+/// `profile` with so many waits of a thread `worker` for a pipe, a disk, a CPU and the network, one after the other, with
+/// where its time went, and with 500 page faults of ten each.
+pub(crate) fn with_waits(mut profile: Profile, waits: u64) -> Profile {
+    let mut random = Random::new(5);
+    let stacks = profile.tables.stacks().len() as u64;
+    let [comm, process] = ["worker", "ingest"].map(|name| profile.tables.intern_string(name));
+    let worker = profile.tables.intern_task(Task { pid: 4312, tid: 4313, generation: 0, comm, process });
+    let end_ns = profile.end.as_ref().map_or(0, |end| end.duration_ns);
+    let gap_ns = end_ns / waits;
+    let kind = EventKind::OFF_CPU;
+    let mut event = Event::new(EventInfo { kind, sampling: "every wait of 1us and more".into(), period: 0 });
+    let mut blocked_ns = 0;
+    let mut no_cpu_ns = 0;
+    for number in 0..waits {
+        let reason = [Reason::Pipe, Reason::Disk, Reason::NoCpu, Reason::Network][number as usize % 4];
+        let duration_ns = 1_000 + random.below(gap_ns * 3 / 4);
+        *(if reason == Reason::NoCpu { &mut no_cpu_ns } else { &mut blocked_ns }) += duration_ns;
+        let waker = Waker { kind: WakerKind::Thread, task: Some(TaskId(0)), stack: None };
+        event.push(Sample {
+            time_ns: number * gap_ns / 1000 * 1000,
+            task: worker,
+            stack: Some(StackId(random.below(stacks) as u32)),
+            weight: duration_ns,
+            cpu: 1,
+            outcome: Outcome::Complete,
+            wait: Some(Wait { duration_ns, reason, waker }),
+            merged: None,
+        });
+    }
+    profile.events.push(event);
+    profile.thread_times.push(ThreadTime {
+        task: worker,
+        from_ns: 0,
+        to_ns: end_ns,
+        on_cpu_ns: end_ns - blocked_ns - no_cpu_ns,
+        no_cpu_ns,
+        blocked_ns,
+        switches: waits + 7,
+        has_ended: false,
+        short_waits: vec![ShortWaits { reason: Reason::Lock, count: 7, time_ns: 4_321 }],
+    });
+    let kind = EventKind::counted("page-faults", "page faults");
+    let mut event = Event::new(EventInfo { kind, sampling: "every 10th".into(), period: 10 });
+    for number in 0..500 {
+        event.push(Sample {
+            time_ns: number * 1_000_000,
+            task: worker,
+            stack: Some(StackId(random.below(stacks) as u32)),
+            weight: 10,
+            ..Sample::default()
+        });
+    }
+    profile.events.push(event);
+    profile
 }

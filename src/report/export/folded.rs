@@ -5,10 +5,10 @@
 
 use super::exporter::{Exporter, Rendered};
 use super::text_tree::{Order, StackOrder, TextTree};
+use crate::report::analysis::Analysis;
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use std::io::{self, Write};
 
 /// The lines of a selection, which are made when they are written.
@@ -44,19 +44,19 @@ impl Exporter for Folded {
         &[".folded", ".collapsed"]
     }
 
-    fn key(&self) -> (char, &'static str) {
-        ('f', "folded")
+    fn key(&self) -> Option<(char, &'static str)> {
+        Some(('f', "folded"))
     }
 
-    fn render(
+    fn render<'r>(
         &self,
-        _recording: &Recording,
-        selection: &Selection<'_>,
+        _recording: &'r Analysis,
+        selection: Selection<'r>,
         options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered>> {
+    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
         let names = options.common.names.unwrap_or(NameStyle::Full);
         let order = if options.bottom_up { StackOrder::LeafFirst } else { StackOrder::RootFirst };
-        Ok(Box::new(FoldedLines::new(selection, names, order, options.count)))
+        Ok(Box::new(FoldedLines::new(&selection, names, order, options.count)))
     }
 }
 

@@ -1,12 +1,20 @@
-//! The formats of this version. A new one is a file in this folder and a line here.
+//! The formats of this version. A new one is a file, here or in `tools`, and a line in the table.
 
 use super::exporter::{Exporter, Rendered};
 use super::folded::Folded;
 use super::html::Html;
 use super::svg::Svg;
+use super::tools::callgrind::Callgrind;
+use super::tools::firefox::Firefox;
+use super::tools::json::Json;
+use super::tools::perf_script::PerfScript;
+use super::tools::perfetto::Perfetto;
+use super::tools::pprof::Pprof;
+use super::tools::speedscope::Speedscope;
 use crate::base::failure::Failure;
 use crate::report::analysis::Analysis;
 use crate::report::options::{ExportOptions, ReportDestination};
+use std::io::IsTerminal;
 use std::path::Path;
 
 /// One of [`ExportFormat::ALL`].
@@ -40,16 +48,46 @@ impl ExportFormat {
     /// A page for a browser.
     pub(crate) const HTML: Self = Self(&Html);
     /// All of them.
-    pub(crate) const ALL: [Self; 3] = [Self::SVG, Self::HTML, Self::FOLDED];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::SVG,
+        Self::HTML,
+        Self::FOLDED,
+        Self(&Pprof),
+        Self(&Speedscope),
+        Self(&Firefox),
+        Self(&Perfetto),
+        Self(&Callgrind),
+        Self(&Json),
+        Self(&PerfScript),
+    ];
 
     /// What it is called on the command line.
     pub(crate) fn name(self) -> &'static str {
         self.0.name()
     }
 
-    /// The key that chooses it in the terminal, and its label there.
-    pub(crate) fn key(self) -> (char, &'static str) {
+    /// That it may be written to standard output.
+    ///
+    /// # Errors
+    ///
+    /// When that is a terminal, and files of this format are no text.
+    pub(super) fn check_stdout(self) -> Result<(), Failure> {
+        if !self.0.is_binary() || !std::io::stdout().is_terminal() {
+            return Ok(());
+        }
+        let name = self.name();
+        Err(Failure::usage(format!("{name} is not text, and standard output is a terminal"))
+            .hint(format!("to a file:  -o NAME{}", self.ending())))
+    }
+
+    /// The key that chooses it in the terminal, and its label there; `None` where it is not offered.
+    pub(crate) fn key(self) -> Option<(char, &'static str)> {
         self.0.key()
+    }
+
+    /// The ending of files that are named for the user, with the dot.
+    pub(super) fn ending(self) -> &'static str {
+        self.0.endings().first().copied().unwrap_or_default()
     }
 
     /// The names of all formats, as `--format` takes them: `svg|folded`.
@@ -64,13 +102,31 @@ impl ExportFormat {
     /// A usage failure that lists the formats of this version.
     pub(crate) fn of_path(path: &Path) -> Result<Self, Failure> {
         let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-        let has_ending = |format: &Self| format.0.endings().iter().any(|ending| name.ends_with(ending));
-        Self::ALL.into_iter().find(has_ending).ok_or_else(|| {
-            let endings = Self::ALL.map(|format| format.0.endings().join(", ")).join(", ");
+        // What says more wins: `.speedscope.json` over `.json`.
+        let found = Self::ALL.into_iter().filter_map(|format| Some((format.suits(&name)?, format)));
+        found.max_by_key(|(length, _)| *length).map(|(_, format)| format).ok_or_else(|| {
+            let ways = Self::ALL.map(Self::ways).join(", ");
             Failure::usage(format!("cannot tell the format of `{}` from its ending", path.display()))
-                .hint(format!("endings of this version:  {endings}"))
+                .hint(format!("endings of this version:  {ways}"))
                 .hint(format!("any other name:           --format {}", Self::names()))
         })
+    }
+
+    /// How many characters of a file's name ask for this format; `None` where none do.
+    fn suits(self, name: &str) -> Option<usize> {
+        let ending = self.0.endings().iter().filter(|ending| name.ends_with(**ending));
+        let beginning = self.0.beginning().filter(|beginning| name.starts_with(beginning));
+        ending.copied().chain(beginning).map(str::len).max()
+    }
+
+    /// The names of files that ask for it.
+    fn ways(self) -> String {
+        let beginning = self.0.beginning().map(|beginning| format!("{beginning}*"));
+        beginning
+            .into_iter()
+            .chain(self.0.endings().iter().map(|&ending| ending.to_owned()))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     /// What is to be written of `recording`.
@@ -78,11 +134,11 @@ impl ExportFormat {
     /// # Errors
     ///
     /// When no sample matches, or the samples cannot be had in this format.
-    pub(super) fn render(
+    pub(super) fn render<'r>(
         self,
-        recording: &Analysis,
+        recording: &'r Analysis,
         options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered>> {
-        self.0.render(recording, &recording.select(&options.common)?, options)
+    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
+        self.0.render(recording, recording.select(&options.common)?, options)
     }
 }

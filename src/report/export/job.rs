@@ -24,24 +24,25 @@ pub enum ExportShape {
 }
 
 impl ExportShape {
-    /// All of them.
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        ExportFormat::ALL.into_iter().map(ExportShape::Format).chain([ExportShape::Text])
+    /// Those that the terminal offers.
+    pub(crate) fn offered() -> impl Iterator<Item = (Self, char, &'static str)> {
+        let all = ExportFormat::ALL.into_iter().map(ExportShape::Format).chain([ExportShape::Text]);
+        all.filter_map(|shape| shape.key().map(|(letter, label)| (shape, letter, label)))
     }
 
     /// The key that chooses it in the terminal, and its label there.
-    pub(crate) fn key(self) -> (char, &'static str) {
+    fn key(self) -> Option<(char, &'static str)> {
         match self {
             ExportShape::Format(format) => format.key(),
-            ExportShape::Text => ('t', "text"),
+            ExportShape::Text => Some(('t', "text")),
         }
     }
 
-    /// The ending of its files.
-    pub(crate) fn ending(self) -> &'static str {
+    /// The ending of its files, with the dot.
+    fn ending(self) -> &'static str {
         match self {
-            ExportShape::Format(format) => format.name(),
-            ExportShape::Text => "txt",
+            ExportShape::Format(format) => format.ending(),
+            ExportShape::Text => ".txt",
         }
     }
 }
@@ -71,7 +72,7 @@ impl ExportJob {
         let rendered = self.rendered(recording)?;
         for number in 1..MOST_NAMES {
             let mut name = self.stem.clone().into_os_string();
-            name.push(format!("-{number}.{}", self.shape.ending()));
+            name.push(format!("-{number}{}", self.shape.ending()));
             let path = PathBuf::from(name);
             let destination = ReportDestination::File { path: path.clone(), force: false };
             // Something of that name is there, whatever it is.
@@ -84,7 +85,7 @@ impl ExportJob {
         anyhow::bail!("cannot write `{}`: too many files with that name", self.stem.display())
     }
 
-    fn rendered(&self, recording: &Analysis) -> anyhow::Result<Box<dyn Rendered>> {
+    fn rendered<'r>(&self, recording: &'r Analysis) -> anyhow::Result<Box<dyn Rendered + 'r>> {
         match self.shape {
             ExportShape::Format(format) => {
                 let common = self.common.clone();

@@ -10,12 +10,16 @@ mod job;
 mod palette;
 mod svg;
 mod text_tree;
+mod tools;
 
 use super::analysis::Analysis;
+use super::options::ReportDestination;
 use super::print::output;
+use crate::base::safe_text;
 pub use folded::folded;
 pub(crate) use formats::{ExportFormat, ExportRequest};
 pub(crate) use job::{ExportJob, ExportShape};
+use std::io::Write;
 
 /// `prof export`: reads, renders and writes.
 ///
@@ -25,10 +29,23 @@ pub(crate) use job::{ExportJob, ExportShape};
 /// exists is not touched unless the options say so.
 pub(crate) fn export(request: &ExportRequest) -> anyhow::Result<()> {
     output::check(&request.destination)?;
+    if request.destination == ReportDestination::Stdout {
+        request.format.check_stdout()?;
+    }
     output::check_not_input(&request.destination, &request.options.common.input)?;
     let recording = Analysis::load(&request.options.common.input)?;
     let rendered = request.format.render(&recording, &request.options)?;
-    output::write_with(&request.destination, |out| rendered.write(out))
+    let is_packed = matches!(&request.destination, ReportDestination::File { path, .. } if tools::gzip::asks_for_gzip(path));
+    output::write_with(&request.destination, |out| match is_packed {
+        true => tools::gzip::packed(out, |out| rendered.write(out)),
+        false => rendered.write(out),
+    })?;
+    for note in rendered.notes() {
+        let line = format!("note: {note}");
+        // With standard error closed there is no one to tell.
+        let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
+    }
+    Ok(())
 }
 
 /// The exported bytes.

@@ -138,6 +138,8 @@ pub(crate) struct Step {
     pub(crate) is_kernel: bool,
     /// Where in the source.
     pub(crate) place: PlaceId,
+    /// The machine frame that it is a part of; `None` for what is no code.
+    pub(crate) frame: Option<FrameId>,
 }
 
 /// Index of a [`Place`].
@@ -268,12 +270,18 @@ impl Labels {
         if self.grouping == Grouping::Module || locations.is_empty() {
             let label = self.code_label(profile, frame, None);
             let step = self.plain_step(label);
-            self.steps.push(Step { is_kernel, ..step });
+            self.steps.push(Step { is_kernel, frame: Some(frame), ..step });
         } else {
             for location in locations.iter().rev() {
                 let label = self.code_label(profile, frame, Some(location));
                 let place = self.intern_place(Place { label, file: location.file, line: location.line });
-                self.steps.push(Step { label, is_inlined: location.is_inlined, is_kernel, place });
+                self.steps.push(Step {
+                    label,
+                    is_inlined: location.is_inlined,
+                    is_kernel,
+                    place,
+                    frame: Some(frame),
+                });
             }
         }
         self.of_frame[frame.index()] = (start, self.steps.len() as u32);
@@ -493,7 +501,7 @@ impl Labels {
     /// A step that has no place in the source.
     fn plain_step(&mut self, label: LabelId) -> Step {
         let place = self.intern_place(Place { label, file: StringId(0), line: 0 });
-        Step { label, is_inlined: false, is_kernel: false, place }
+        Step { label, is_inlined: false, is_kernel: false, place, frame: None }
     }
 
     fn intern(&mut self, key: Key, label: impl FnOnce() -> Label) -> LabelId {

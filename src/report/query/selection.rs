@@ -197,6 +197,11 @@ impl<'p> Selection<'p> {
         if self.options.filter.relative { self.total } else { self.whole }
     }
 
+    /// Whether functions that were inlined are steps of their own.
+    pub(crate) fn shows_inlined(&self) -> bool {
+        self.options.inline
+    }
+
     /// The waits that the same options leave, by function; `None` when none were recorded.
     pub(crate) fn waits(&self) -> Option<&Selection<'p>> {
         if self.shown.metric() == Metric::OffCpu && self.labels.grouping() == Grouping::Function {

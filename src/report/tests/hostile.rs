@@ -7,7 +7,7 @@ use crate::report::*;
 use quick_xml::events::Event as XmlEvent;
 
 /// Names that a stranger could choose, among them all byte values.
-fn hostile_names() -> Vec<String> {
+pub(crate) fn hostile_names() -> Vec<String> {
     let mut names: Vec<String> = [
         "\x1b]0;owned\x07",
         "\x1b[2J\u{9b}31m",

@@ -10,13 +10,13 @@ const FUNCTIONS: [&str; 8] =
     ["/x:a", "/x:b", "/x:c⇒d", "/x:d", "/l.so:a", "/l.so:+0x10", "[kernel]:k", "/x:a⇒b⇒c"];
 
 /// A stack (root first, may be empty), its thread, its number of samples and how its walk ended.
-type Observed = (Vec<usize>, u32, u64, bool);
+pub(crate) type Observed = (Vec<usize>, u32, u64, bool);
 
-fn observations() -> impl Strategy<Value = Vec<Observed>> {
+pub(crate) fn observations() -> impl Strategy<Value = Vec<Observed>> {
     vec((vec(0..FUNCTIONS.len(), 0..7), 1u32..4, 1u64..5, any::<bool>()), 1..20)
 }
 
-fn recording(observations: &[Observed]) -> Analysis {
+pub(crate) fn recording(observations: &[Observed]) -> Analysis {
     let mut build = Build::new();
     for (stack, tid, samples, is_complete) in observations {
         let task = build.task(1, *tid, &format!("t{}", tid % 2), "p");
@@ -29,7 +29,7 @@ fn recording(observations: &[Observed]) -> Analysis {
 
 /// A wait of some reason, stack, thread, start, length and how many it is weighted as.
 #[derive(Debug, Clone)]
-struct Waited {
+pub(crate) struct Waited {
     reason: usize,
     stack: Vec<usize>,
     tid: u32,
@@ -47,7 +47,7 @@ impl Waited {
 /// Time of the short waits of each recording of waits, ns.
 const SHORT_NS: u64 = 7;
 
-fn waits() -> impl Strategy<Value = Vec<Waited>> {
+pub(crate) fn waits() -> impl Strategy<Value = Vec<Waited>> {
     let wait =
         (0..Reason::ALL.len(), vec(0..FUNCTIONS.len(), 1..7), 1u32..4, 0u64..1_000, 1u64..1_000, 1u64..4);
     let wait = wait.prop_map(|(reason, stack, tid, start_ns, length_ns, times)| Waited {
@@ -61,7 +61,7 @@ fn waits() -> impl Strategy<Value = Vec<Waited>> {
     vec(wait, 1..20)
 }
 
-fn recording_of_waits(waits: &[Waited]) -> Analysis {
+pub(crate) fn recording_of_waits(waits: &[Waited]) -> Analysis {
     let mut build = Build::new();
     for wait in waits {
         let task = build.task(1, wait.tid, &format!("t{}", wait.tid % 2), "p");

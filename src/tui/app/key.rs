@@ -304,8 +304,8 @@ pub(crate) fn action_of_key(context: &Context, event: &KeyEvent) -> Option<Actio
     match &context.prompt {
         Some(Prompt::Search { .. }) => return typed(event),
         Some(Prompt::Export) => {
-            let found = ExportShape::all().find(|shape| chord.0 == KeyCode::Char(shape.key().0));
-            return Some(found.map_or(Action::Cancel, Action::ExportAs));
+            let found = ExportShape::offered().find(|(_, letter, _)| chord.0 == KeyCode::Char(*letter));
+            return Some(found.map_or(Action::Cancel, |(shape, ..)| Action::ExportAs(shape)));
         }
         None => {}
     }

@@ -28,8 +28,8 @@ pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme) {
 fn lines(context: &Context, theme: &Theme, columns: usize) -> Option<(Vec<String>, Style)> {
     match &context.prompt {
         Some(Prompt::Export) => {
-            let keys = ExportShape::all().map(ExportShape::key);
-            let kinds: Vec<String> = keys.map(|(letter, name)| format!("{letter} {name}")).collect();
+            let kinds: Vec<String> =
+                ExportShape::offered().map(|(_, letter, name)| format!("{letter} {name}")).collect();
             let text = format!("export this view as: {}   Esc no", kinds.join("  "));
             return Some((wrapped(&text, theme, columns), theme.heading()));
         }

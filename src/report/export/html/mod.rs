@@ -10,9 +10,9 @@ mod tree;
 
 use super::exporter::{Exporter, Rendered};
 use crate::base::failure::{Failure, status};
+use crate::report::analysis::Analysis;
 use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
-use crate::report::recording::Recording;
 use data::PageData;
 use std::io::{self, Write};
 use tree::Weighing;
@@ -48,16 +48,16 @@ impl Exporter for Html {
         &[".html", ".htm"]
     }
 
-    fn key(&self) -> (char, &'static str) {
-        ('h', "HTML")
+    fn key(&self) -> Option<(char, &'static str)> {
+        Some(('h', "HTML"))
     }
 
-    fn render(
+    fn render<'r>(
         &self,
-        _recording: &Recording,
-        selection: &Selection<'_>,
+        _recording: &'r Analysis,
+        selection: Selection<'r>,
         options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered>> {
+    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
         if (Weighing { count: options.count }).of(selection.total) == 0 {
             return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
         }
@@ -66,7 +66,7 @@ impl Exporter for Html {
                 Failure::new(status::FAILED, "the weights in the file are too large to be real").into()
             );
         }
-        let data = PageData::new(selection, options)?;
+        let data = PageData::new(&selection, options)?;
         let json = markup::inert_json(&serde_json::to_string(&data)?);
         Ok(Box::new(HtmlPage { data, json }))
     }

@@ -14,6 +14,7 @@ use super::text_tree::{Order, StackOrder, TextTree};
 use crate::base::failure::{Failure, status};
 use crate::base::{safe_text, units};
 use crate::profile::Unit;
+use crate::report::analysis::Analysis;
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
@@ -50,17 +51,17 @@ impl Exporter for Svg {
         &[".svg"]
     }
 
-    fn key(&self) -> (char, &'static str) {
-        ('s', "SVG")
+    fn key(&self) -> Option<(char, &'static str)> {
+        Some(('s', "SVG"))
     }
 
-    fn render(
+    fn render<'r>(
         &self,
-        recording: &Recording,
-        selection: &Selection<'_>,
+        recording: &'r Analysis,
+        selection: Selection<'r>,
         options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered>> {
-        Ok(Box::new(svg(recording, selection, options)?))
+    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
+        Ok(Box::new(svg(recording, &selection, options)?))
     }
 }
 

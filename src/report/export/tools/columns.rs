@@ -1,0 +1,102 @@
+//! Several values side by side for each stack: numbers and weights of samples and of waits.
+
+use crate::base::safe_text;
+use crate::profile::Unit;
+use crate::report::model::activity::Activity;
+use crate::report::model::group::Group;
+use crate::report::model::metric::Metric;
+use crate::report::options::ExportOptions;
+use crate::report::query::selection::Selection;
+
+use super::stacks::is_wall;
+
+/// What of a group is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Samples,
+    SampleWeight,
+    Waits,
+    WaitWeight,
+    Weight,
+}
+
+/// One value that each stack has.
+#[derive(Debug, Clone)]
+pub(super) struct ValueColumn {
+    /// What it is called, safe to print.
+    pub(super) name: String,
+    /// Its unit.
+    pub(super) unit: Unit,
+    measure: Measure,
+    /// Thousandths that were counted so far: numbers are rounded so that their sum is the rounded sum.
+    thousandths: u64,
+}
+
+/// The values that each stack has.
+#[derive(Debug, Clone)]
+pub(super) struct ValueColumns {
+    pub(super) all: Vec<ValueColumn>,
+    /// The one that is shown unless another is asked for.
+    pub(super) chosen: usize,
+}
+
+impl ValueColumns {
+    /// Those of `selection`, and which of them the options ask for.
+    pub(super) fn of(selection: &Selection<'_>, options: &ExportOptions) -> Self {
+        let shown = &selection.shown;
+        let column = |name: &str, unit, measure| {
+            let name = safe_text::message(name).replace(char::is_whitespace, "_");
+            ValueColumn { name, unit, measure, thousandths: 0 }
+        };
+        let mut all = Vec::new();
+        if let Some(event) = shown.sampled {
+            let is_time = Metric::of_kind(event.kind()) == Metric::OnCpu;
+            let name = if is_time { "cpu" } else { &*event.kind().name };
+            all.push(column("samples", Unit::Count, Measure::Samples));
+            all.push(column(name, event.kind().unit, Measure::SampleWeight));
+        }
+        if let Some(event) = shown.waits {
+            all.push(column("waits", Unit::Count, Measure::Waits));
+            all.push(column("off_cpu", event.kind().unit, Measure::WaitWeight));
+        }
+        if is_wall(options) {
+            all.push(column("wall", shown.unit, Measure::Weight));
+        }
+        // The weight stands after the number; both together stand last.
+        let chosen = match (is_wall(options), options.count) {
+            (true, _) => all.len().saturating_sub(1),
+            (false, is_number) => usize::from(!is_number),
+        };
+        ValueColumns { all, chosen }
+    }
+
+    /// Puts the values of `group` into `values`, one for each column.
+    pub(super) fn fill(&mut self, group: &Group, values: &mut Vec<u64>) {
+        let is_wait = group.activity != Activity::Running;
+        values.clear();
+        values.extend(self.all.iter_mut().map(|column| column.value(group, is_wait)));
+    }
+}
+
+impl ValueColumn {
+    fn value(&mut self, group: &Group, is_wait: bool) -> u64 {
+        let is_counted = match self.measure {
+            Measure::Samples | Measure::SampleWeight => !is_wait,
+            Measure::Waits | Measure::WaitWeight => is_wait,
+            Measure::Weight => true,
+        };
+        match self.measure {
+            _ if !is_counted => 0,
+            Measure::Samples | Measure::Waits => {
+                let before = rounded(self.thousandths);
+                self.thousandths = self.thousandths.saturating_add(group.amount.count_thousandths);
+                rounded(self.thousandths) - before
+            }
+            Measure::SampleWeight | Measure::WaitWeight | Measure::Weight => group.amount.weight,
+        }
+    }
+}
+
+fn rounded(thousandths: u64) -> u64 {
+    thousandths / 1000 + u64::from(thousandths % 1000 >= 500)
+}

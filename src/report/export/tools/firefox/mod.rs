@@ -1,0 +1,180 @@
+//! The processed profile of Firefox Profiler, as JSON: threads with their samples in time, waits as markers.
+//!
+//! It is version 55 of that format, in which each thread has its own tables: they are made and written thread by thread.
+//! (The crate for it, fxprof-processed-profile 0.8, has neither source lines nor inlined functions.) Weights of time are
+//! milliseconds with six decimals, so that nothing is rounded.
+
+mod tables;
+mod thread;
+
+use super::in_time::{InTime, TimedSample};
+use super::json_text::string;
+use super::stacks::{common_notes, is_wall, named, recorder_lines, short_waits_note, with_waits};
+use crate::profile::{Module, TaskId, Unit};
+use crate::report::analysis::Analysis;
+use crate::report::export::exporter::{Exporter, Rendered};
+use crate::report::model::label::module_text;
+use crate::report::model::metric::Metric;
+use crate::report::naming::name::module_file;
+use crate::report::naming::style::NameStyle;
+use crate::report::options::ExportOptions;
+use crate::report::query::selection::Selection;
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use tables::CATEGORIES;
+use thread::{SCHEMA, ThreadWriter};
+
+/// The version of the format.
+const VERSION: u32 = 55;
+
+/// A selection that is written.
+struct FirefoxJson<'r> {
+    selection: Selection<'r>,
+    names: NameStyle,
+    /// The samples and waits of each thread, in the order of time.
+    threads: BTreeMap<ThreadId, (TaskId, Vec<TimedSample>)>,
+    /// Waits are samples, too: nothing else was asked for, or both as one.
+    has_wait_samples: bool,
+    notes: Vec<String>,
+}
+
+/// What threads are known by: process, thread, and which one of that number.
+type ThreadId = (u32, u32, u32);
+
+impl FirefoxJson<'_> {
+    fn facts(&self, out: &mut dyn Write) -> io::Result<()> {
+        let profile = self.selection.profile;
+        let meta = &profile.meta;
+        let categories: Vec<String> = (CATEGORIES.iter())
+            .map(|(name, color)| {
+                format!("{{\"name\":\"{name}\",\"color\":\"{color}\",\"subcategories\":[\"Other\"]}}")
+            })
+            .collect();
+        writeln!(out, "{{\"meta\":{{\"version\":24,\"preprocessedProfileVersion\":{VERSION},")?;
+        writeln!(out, "\"product\":{},", string(&named(&meta.target_name)))?;
+        writeln!(out, "\"importedFrom\":\"prof {}\",", env!("CARGO_PKG_VERSION"))?;
+        writeln!(out, "\"oscpu\":{},", string(&named(&format!("Linux {} {}", meta.kernel, meta.arch))))?;
+        writeln!(out, "\"arguments\":{},", string(&recorder_lines(profile).join(", ")))?;
+        let mut ms = Vec::new();
+        super::json_text::push_ms(&mut ms, self.interval_ns());
+        writeln!(out, "\"interval\":{},", String::from_utf8_lossy(&ms))?;
+        ms.clear();
+        super::json_text::push_ms(&mut ms, meta.start_unix_ns);
+        writeln!(out, "\"startTime\":{},", String::from_utf8_lossy(&ms))?;
+        out.write_all(
+            b"\"sampleUnits\":{\"time\":\"ms\",\"eventDelay\":\"ms\",\"threadCPUDelta\":\"\xc2\xb5s\"},\n",
+        )?;
+        out.write_all(
+            b"\"processType\":0,\"debug\":false,\"stackwalk\":1,\"symbolicated\":true,\"pausedRanges\":[],\n",
+        )?;
+        out.write_all(b"\"usesOnlyOneStackType\":true,\"sourceCodeIsNotOnSearchfox\":true,\n")?;
+        out.write_all(b"\"extensions\":{\"length\":0,\"baseURL\":[],\"id\":[],\"name\":[]},\n")?;
+        writeln!(out, "\"categories\":[{}],", categories.join(","))?;
+        writeln!(out, "\"markerSchema\":[{}]}},", SCHEMA)
+    }
+
+    /// How far samples are apart, about.
+    fn interval_ns(&self) -> u64 {
+        let of_period = |period: u64| if self.selection.shown.unit == Unit::Nanoseconds { period } else { 0 };
+        let period = self.selection.shown.sampled.map_or(0, |event| of_period(event.info().period));
+        let hz = u64::from(self.selection.profile.meta.effective_hz);
+        // Something has to be said: a millisecond is what most recordings have.
+        [period, 1_000_000_000 / hz.max(1)]
+            .into_iter()
+            .find(|ns| *ns > 0 && *ns < 1_000_000_000)
+            .unwrap_or(1_000_000)
+    }
+
+    fn libraries(&self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(b"\"libs\":")?;
+        let profile = self.selection.profile;
+        super::json_text::array(out, profile.tables.modules(), |out, module| {
+            let path = named(&module_text(profile, module.path, module.kind));
+            let [name, path] = [module_file(&path), &path].map(string);
+            let code_id: String = module.build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+            let code_id = if code_id.is_empty() { "null".to_owned() } else { string(&code_id) };
+            write!(out, "\n{{\"name\":{name},\"path\":{path},\"debugName\":{name},\"debugPath\":{path},")?;
+            let arch = string(&named(&profile.meta.arch));
+            write!(out, "\"breakpadId\":\"{}\",\"codeId\":{code_id},\"arch\":{arch}}}", debug_id(module))
+        })?;
+        out.write_all(b",\n")
+    }
+}
+
+/// The samples and waits of each thread.
+fn by_thread(
+    selection: &Selection<'_>,
+    moments: Vec<TimedSample>,
+) -> BTreeMap<ThreadId, (TaskId, Vec<TimedSample>)> {
+    let mut threads: BTreeMap<ThreadId, (TaskId, Vec<TimedSample>)> = BTreeMap::new();
+    for moment in moments {
+        let id = moment.task(selection);
+        let task = selection.profile.tables.task(id);
+        let key = (task.pid, task.tid, task.generation);
+        threads.entry(key).or_insert_with(|| (id, Vec::new())).1.push(moment);
+    }
+    threads
+}
+
+/// A build ID as Firefox Profiler has it: of its first sixteen bytes a GUID, and an age of 0.
+fn debug_id(module: &Module) -> String {
+    let mut guid = [0u8; 16];
+    guid.iter_mut().zip(&module.build_id).for_each(|(byte, own)| *byte = *own);
+    guid[..4].reverse();
+    guid[4..6].reverse();
+    guid[6..8].reverse();
+    guid.iter().map(|byte| format!("{byte:02X}")).chain(["0".to_owned()]).collect()
+}
+
+impl Rendered for FirefoxJson<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        let selection = &self.selection;
+        self.facts(out)?;
+        self.libraries(out)?;
+        out.write_all(b"\"pages\":[],\"profilerOverhead\":[],\"counters\":[],\n\"threads\":")?;
+        super::json_text::array(out, self.threads.values(), |out, (task, moments)| {
+            ThreadWriter::new(selection, self.names, self.has_wait_samples, moments).write(*task, out)
+        })?;
+        out.write_all(b"}\n")
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+/// The format.
+#[derive(Debug)]
+pub(in crate::report::export) struct Firefox;
+
+impl Exporter for Firefox {
+    fn name(&self) -> &'static str {
+        "firefox"
+    }
+
+    fn endings(&self) -> &'static [&'static str] {
+        &[".firefox.json", ".profile.json", ".firefox.json.gz", ".profile.json.gz"]
+    }
+
+    fn render<'r>(
+        &self,
+        recording: &'r Analysis,
+        selection: Selection<'r>,
+        options: &ExportOptions,
+    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
+        let selection = with_waits(recording, selection, options)?;
+        let notes = common_notes(&selection, options);
+        let notes =
+            notes.into_iter().chain(short_waits_note(&selection, "they have no times and are left out"));
+        let in_time = InTime::new(&selection, options.common.filter.time);
+        let notes = notes.chain(in_time.notes()).collect();
+        let has_wait_samples = is_wall(options) || selection.shown.metric() == Metric::OffCpu;
+        Ok(Box::new(FirefoxJson {
+            names: options.common.names_for_programs(),
+            threads: by_thread(&selection, in_time.moments),
+            has_wait_samples,
+            notes,
+            selection,
+        }))
+    }
+}

@@ -1,0 +1,107 @@
+//! The samples and waits of a selection, one by one in the order of time.
+
+use crate::base::units::counted;
+use crate::profile::{Sample, TaskId};
+use crate::report::model::activity::Activity;
+use crate::report::model::group::Key;
+use crate::report::options::TimeRange;
+use crate::report::query::selection::Selection;
+use rustc_hash::FxHashMap;
+
+/// A sample, or a wait from its start on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TimedSample {
+    /// Since the start of the recording, ns.
+    pub(super) time_ns: u64,
+    /// How long it lasted, as far as that lies in the time that is shown; 0 of samples.
+    pub(super) length_ns: u64,
+    /// What it stands for, in the event's unit.
+    pub(super) weight: u64,
+    /// How many samples or waits it stands for.
+    pub(super) count: u64,
+    /// Its number in its event.
+    row: usize,
+    /// Its group among those of the selection.
+    pub(super) group: u32,
+    /// The CPU it was taken on.
+    pub(super) cpu: u16,
+    pub(super) is_wait: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(super) struct InTime {
+    /// In the order of time.
+    pub(super) moments: Vec<TimedSample>,
+    /// Waits that stand for others that were not kept.
+    pub(super) thinned: u64,
+    /// Samples that are several, of which only the step of time is known.
+    pub(super) merged: u64,
+}
+
+impl InTime {
+    /// Those of `selection` that are in its groups: that pass all filters.
+    pub(super) fn new(selection: &Selection<'_>, time: TimeRange) -> Self {
+        let key_of = |sample: &Sample| -> Key {
+            (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample))
+        };
+        let groups: FxHashMap<Key, u32> = (0..)
+            .zip(selection.groups())
+            .map(|(index, group)| ((group.task, group.stack, group.outcome, group.activity), index))
+            .collect();
+        let mut in_time = InTime::default();
+        in_time.moments.reserve(usize::try_from(selection.total.samples).unwrap_or(0).min(MOST_RESERVED));
+        selection.for_each_sample(|row, sample, amount| {
+            let Some(&group) = groups.get(&key_of(sample)) else { return };
+            let (mut time_ns, mut length_ns) = (sample.time_ns, 0);
+            if let Some(wait) = &sample.wait {
+                let end_ns = sample.time_ns.saturating_add(wait.duration_ns);
+                time_ns = time.from_ns.map_or(time_ns, |from| time_ns.max(from));
+                length_ns = time.to_ns.map_or(end_ns, |to| end_ns.min(to)).saturating_sub(time_ns);
+                in_time.thinned += u64::from(amount.weight > length_ns);
+            }
+            in_time.merged += u64::from(sample.merged.is_some());
+            let (is_wait, cpu) = (sample.wait.is_some(), sample.cpu);
+            let (weight, count) = (amount.weight, amount.count());
+            in_time.moments.push(TimedSample { time_ns, length_ns, weight, count, row, group, cpu, is_wait });
+        });
+        in_time.moments.sort_by_key(|moment| (moment.time_ns, moment.is_wait, moment.row));
+        in_time
+    }
+
+    /// What is not as it is in reports where lengths are those of time, for people.
+    pub(super) fn notes(&self) -> impl Iterator<Item = String> + use<> {
+        let thinned = (self.thinned > 0).then(|| {
+            let waits = counted(self.thinned, "wait");
+            format!("{waits} kept for several each: the lengths add up to less than the report's total")
+        });
+        thinned.into_iter().chain(self.merged_note())
+    }
+
+    /// That some samples are not at their own times.
+    pub(super) fn merged_note(&self) -> Option<String> {
+        let rows = (self.merged > 0).then(|| counted(self.merged, "sample"))?;
+        Some(format!("{rows} are several in one, placed at the start of their time step"))
+    }
+}
+
+/// So many moments are made room for at once.
+const MOST_RESERVED: usize = 1 << 22;
+
+impl TimedSample {
+    /// The sample that it is of.
+    pub(super) fn sample(&self, selection: &Selection<'_>) -> Option<Sample> {
+        let event = if self.is_wait { selection.shown.waits } else { selection.shown.sampled }?;
+        Some(event.sample(self.row))
+    }
+
+    /// Its thread.
+    pub(super) fn task(&self, selection: &Selection<'_>) -> TaskId {
+        selection.groups()[self.group as usize].task
+    }
+
+    /// What the thread did.
+    pub(super) fn activity(&self, selection: &Selection<'_>) -> Activity {
+        selection.groups()[self.group as usize].activity
+    }
+}

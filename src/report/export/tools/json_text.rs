@@ -1,0 +1,127 @@
+//! Pieces of JSON that are written one after the other.
+
+use crate::base::safe_text;
+use std::io::{self, Write};
+
+/// `text` as a string of JSON, with its quotes. What terminals and editors obey is escaped, and the end of an element of
+/// HTML, which a page around it would obey.
+pub(super) fn string(text: &str) -> String {
+    // Text without keys of its own always has a form in JSON.
+    let quoted = serde_json::to_string(text).unwrap_or_else(|_| "\"\"".to_owned());
+    safe_text::json(&quoted).replace("</", "<\\/")
+}
+
+/// Writes `items` as an array, each by `write`.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub(super) fn array<T>(
+    out: &mut dyn Write,
+    items: impl IntoIterator<Item = T>,
+    mut write: impl FnMut(&mut dyn Write, T) -> io::Result<()>,
+) -> io::Result<()> {
+    out.write_all(b"[")?;
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.write_all(b",")?;
+        }
+        write(out, item)?;
+    }
+    out.write_all(b"]")
+}
+
+/// Writes whole numbers as an array.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub(super) fn numbers(out: &mut dyn Write, items: impl IntoIterator<Item = u32>) -> io::Result<()> {
+    let mut text = Vec::new();
+    array_of(out, items, |number, text| push_number(text, u64::from(number)), &mut text)
+}
+
+/// Writes an array whose items `push` puts into a buffer.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub(super) fn array_of<T>(
+    out: &mut dyn Write,
+    items: impl IntoIterator<Item = T>,
+    mut push: impl FnMut(T, &mut Vec<u8>),
+    buffer: &mut Vec<u8>,
+) -> io::Result<()> {
+    buffer.clear();
+    buffer.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            buffer.push(b',');
+        }
+        push(item, buffer);
+        if buffer.len() > FLUSH_BYTES {
+            out.write_all(buffer)?;
+            buffer.clear();
+        }
+    }
+    buffer.push(b']');
+    out.write_all(buffer)
+}
+
+/// What is gathered before it is written, bytes.
+const FLUSH_BYTES: usize = 64 << 10;
+
+/// Appends a whole number.
+pub(super) fn push_number(text: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0u8; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        // A digit is below ten.
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&digits[at..]);
+}
+
+/// Appends nanoseconds as milliseconds, without rounding: `1.001001`.
+pub(super) fn push_ms(text: &mut Vec<u8>, ns: u64) {
+    push_number(text, ns / 1_000_000);
+    let part = ns % 1_000_000;
+    if part > 0 {
+        text.push(b'.');
+        let digits = format!("{part:06}");
+        text.extend_from_slice(digits.trim_end_matches('0').as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_without_rounding() {
+        let text = |push: fn(&mut Vec<u8>, u64), number| {
+            let mut text = Vec::new();
+            push(&mut text, number);
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(text(push_number, 0), "0");
+        assert_eq!(text(push_number, u64::MAX), u64::MAX.to_string());
+        assert_eq!(text(push_ms, 1_001_001), "1.001001");
+        assert_eq!(text(push_ms, 2_500_000), "2.5");
+        assert_eq!(text(push_ms, 3_000_000), "3");
+        assert_eq!(text(push_ms, 7), "0.000007");
+    }
+
+    #[test]
+    fn strings_cannot_end_anything() {
+        let hostile = "a\"\\</script>\n\u{202e}\u{0}";
+        let text = string(hostile);
+        assert_eq!(serde_json::from_str::<String>(&text).unwrap(), hostile);
+        assert!(!text.contains("</") && text.is_ascii(), "{text}");
+    }
+}

@@ -1,0 +1,17 @@
+//! Formats of other tools: a file or a folder each, and what they have in common. Those that hold each sample take them in
+//! the order of time from `in_time`, those that hold merged stacks from the groups of the selection.
+
+pub(super) mod callgrind;
+mod columns;
+pub(super) mod firefox;
+pub(super) mod gzip;
+mod in_time;
+pub(super) mod json;
+mod json_text;
+pub(super) mod perf_script;
+pub(super) mod perfetto;
+pub(super) mod pprof;
+pub(super) mod speedscope;
+mod stacks;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+//! Perfetto's protobuf trace: a track for each thread with what it did when, and samples with their stacks.
+//!
+//! Slices are named `running`, `runnable` (ready, and no CPU was free) and `waiting (lock)`; a wait has its stack and who
+//! ended it. All that packets refer to by number stands before them, in one sequence.
+
+#[cfg(test)]
+pub(super) mod decoded;
+mod interned;
+mod messages;
+mod states;
+mod writer;
+
+use super::in_time::InTime;
+use super::stacks::{common_notes, short_waits_note, with_waits};
+use crate::profile::{Event, EventKind};
+use crate::report::analysis::Analysis;
+use crate::report::export::exporter::{Exporter, Rendered};
+use crate::report::options::ExportOptions;
+use crate::report::query::selection::Selection;
+use std::io::{self, Write};
+use writer::PerfettoTrace;
+
+impl Rendered for PerfettoTrace<'_> {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        writer::write(self, out)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+}
+
+/// The format.
+#[derive(Debug)]
+pub(in crate::report::export) struct Perfetto;
+
+impl Exporter for Perfetto {
+    fn name(&self) -> &'static str {
+        "perfetto"
+    }
+
+    fn endings(&self) -> &'static [&'static str] {
+        &[".perfetto-trace", ".pftrace"]
+    }
+
+    fn is_binary(&self) -> bool {
+        true
+    }
+
+    fn render<'r>(
+        &self,
+        recording: &'r Analysis,
+        selection: Selection<'r>,
+        options: &ExportOptions,
+    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
+        let selection = with_waits(recording, selection, options)?;
+        let is_time = |event: &Event| event.kind().is(&EventKind::ON_CPU);
+        let filter = &options.common.filter;
+        let has_both = selection.shown.sampled.is_some_and(is_time) && selection.shown.waits.is_some();
+        // Of which code a thread ran between two samples is not known.
+        let has_running = has_both && !filter.drops_by_code() && filter.cpus.is_empty();
+        let in_time = InTime::new(&selection, filter.time);
+        let mut notes: Vec<String> = common_notes(&selection, options).into_iter().collect();
+        notes.extend(short_waits_note(&selection, "they have no times and are left out"));
+        notes.extend(in_time.notes());
+        if has_both && !has_running {
+            notes.push("with filters on code or CPUs there are no slices of running time".to_owned());
+        }
+        Ok(Box::new(PerfettoTrace {
+            names: options.common.names_for_programs(),
+            time: filter.time,
+            in_time,
+            has_running,
+            notes,
+            selection,
+        }))
+    }
+}

@@ -1,0 +1,214 @@
+//! What formats that hold stacks have in common: which samples they are of, and what frames are called.
+
+use crate::base::safe_text::{self, UNNAMED};
+use crate::base::units::{counted, duration};
+use crate::profile::{Profile, StringId, Tables, Waker, WakerKind};
+use crate::report::analysis::Analysis;
+use crate::report::export::text_tree;
+use crate::report::model::label::{Label, LabelId, Step};
+use crate::report::model::label_kind::LabelKind;
+use crate::report::model::metric::{Metric, waits_of};
+use crate::report::naming::style::NameStyle;
+use crate::report::options::{CommonOptions, ExportOptions};
+use crate::report::query::selection::Selection;
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+
+/// What is exported by formats that hold several events: where nothing was chosen, waits besides the running time.
+///
+/// # Errors
+///
+/// As [`Analysis::select`].
+pub(super) fn with_waits<'r>(
+    recording: &'r Analysis,
+    selection: Selection<'r>,
+    options: &ExportOptions,
+) -> anyhow::Result<Selection<'r>> {
+    let is_chosen = options.common.metric.is_some() || selection.shown.metric() != Metric::OnCpu;
+    if is_chosen || waits_of(&recording.profile).is_none() {
+        return Ok(selection);
+    }
+    let both = CommonOptions { metric: Some(Metric::Wall), ..options.common.clone() };
+    Ok(recording.select(&both)?)
+}
+
+/// Running and waiting time as one, since that was asked for.
+pub(super) fn is_wall(options: &ExportOptions) -> bool {
+    options.common.metric == Some(Metric::Wall)
+}
+
+/// What any of these formats leaves out, for people.
+pub(super) fn common_notes(selection: &Selection<'_>, options: &ExportOptions) -> Vec<String> {
+    let order = "--bottom-up has no effect: stacks are written from the root";
+    let order = options.bottom_up.then(|| order.to_owned());
+    other_events_note(selection, options).into_iter().chain(order).collect()
+}
+
+/// That there are samples of other events, which were not asked for.
+fn other_events_note(selection: &Selection<'_>, options: &ExportOptions) -> Option<String> {
+    if options.common.metric.is_some() {
+        return None;
+    }
+    let is_shown = |name: &str| selection.shown.events().any(|event| event.kind().name == name);
+    let events =
+        selection.profile.events.iter().filter(|event| !event.is_empty() && !is_shown(&event.kind().name));
+    let names: Vec<&str> = events.map(|event| event.kind().option()).collect();
+    let first = names.first()?;
+    let all = names.join(", ");
+    Some(format!("{all} samples are not included: export them separately with -e {first}"))
+}
+
+/// That some waits were only counted and have no place in time; `fate` is what became of them.
+pub(super) fn short_waits_note(selection: &Selection<'_>, fate: &str) -> Option<String> {
+    let short = selection.short;
+    (!short.is_empty()).then(|| {
+        let time = duration(short.weight);
+        format!("{}, {time} in all, were only counted: {fate}", counted(short.count(), "short wait"))
+    })
+}
+
+/// Numbers of things, in the order in which they were first seen.
+#[derive(Debug)]
+pub(super) struct Numbered<K> {
+    ids: FxHashMap<K, u32>,
+    pub(super) items: Vec<K>,
+}
+
+impl<K> Default for Numbered<K> {
+    fn default() -> Self {
+        Numbered { ids: FxHashMap::default(), items: Vec::new() }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Numbered<K> {
+    /// The number of `item`, from 0.
+    pub(super) fn number(&mut self, item: K) -> u32 {
+        let next = self.items.len() as u32;
+        *self.ids.entry(item).or_insert_with_key(|item| {
+            self.items.push(item.clone());
+            next
+        })
+    }
+}
+
+/// Frames of a selection as text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FrameTexts<'s, 'p> {
+    pub(super) selection: &'s Selection<'p>,
+    pub(super) style: NameStyle,
+}
+
+impl<'s, 'p> FrameTexts<'s, 'p> {
+    pub(super) fn new(selection: &'s Selection<'p>, style: NameStyle) -> Self {
+        FrameTexts { selection, style }
+    }
+
+    pub(super) fn label(self, step: &Step) -> &'s Label {
+        self.selection.labels.get(step.label)
+    }
+
+    /// Its name, safe to print and not empty.
+    pub(super) fn name(self, step: &Step) -> String {
+        self.name_of(step.label)
+    }
+
+    /// The same of a label.
+    pub(super) fn name_of(self, label: LabelId) -> String {
+        named(&self.selection.labels.get(label).text(self.style))
+    }
+
+    /// The source file, if it is known, as it is; and the line, 0 if that is not known.
+    pub(super) fn source(self, step: &Step) -> Option<(&'p str, u32)> {
+        let place = self.selection.labels.places()[step.place.index()];
+        (place.file != StringId(0)).then(|| (self.selection.profile.tables.string(place.file), place.line))
+    }
+
+    /// `path` without the reason at its end, if it has one.
+    pub(super) fn without_reason(self, path: &[Step]) -> &[Step] {
+        match path {
+            [rest @ .., last] if matches!(self.label(last).kind, LabelKind::Wait(_)) => rest,
+            whole => whole,
+        }
+    }
+}
+
+/// `text` on one line, without anything that a terminal or a browser obeys, and not empty.
+pub(super) fn named(text: &str) -> String {
+    let safe = safe_text::message(text);
+    let trimmed = safe.trim();
+    if trimmed.is_empty() { UNNAMED.to_owned() } else { trimmed.to_owned() }
+}
+
+/// Name of the threads of each task: those of one name or class together, each for itself, or those of a process together.
+pub(super) fn thread_names(selection: &Selection<'_>) -> Vec<String> {
+    let tables = &selection.profile.tables;
+    let names = text_tree::thread_names(selection);
+    if names.is_empty() {
+        return tables.tasks().iter().map(|task| named(tables.string(task.process))).collect();
+    }
+    names.iter().map(|name| named(name)).collect()
+}
+
+/// Who ended a wait, in words; `None` when that is not known.
+pub(super) fn waker_words(tables: &Tables, waker: &Waker) -> Option<String> {
+    match (waker.kind, waker.task) {
+        (WakerKind::Thread, Some(task)) => {
+            let task = tables.task(task);
+            Some(format!("{} (tid {})", safe_text::message(tables.string(task.comm)), task.tid))
+        }
+        (WakerKind::SoftInterrupt, _) => Some("a softirq".to_owned()),
+        (WakerKind::Interrupt, _) => Some("an interrupt".to_owned()),
+        _ => None,
+    }
+}
+
+/// The command line of what recorded, as a shell takes it; and the version.
+pub(super) fn recorder_lines(profile: &Profile) -> Vec<String> {
+    let meta = &profile.meta;
+    let command = safe_text::shell_line(meta.command.iter().map(String::as_str));
+    let mut lines = Vec::new();
+    lines.extend((!command.is_empty()).then_some(command));
+    lines
+        .extend((!meta.target.is_empty()).then(|| format!("recorded: {}", safe_text::message(&meta.target))));
+    lines.push(format!("prof {}", env!("CARGO_PKG_VERSION")));
+    lines
+}
+
+/// The stacks of a selection as numbers of frames, root first, each distinct one once.
+#[derive(Debug, Default)]
+pub(super) struct StackLists {
+    frames: Vec<u32>,
+    /// Where each list begins, and where the last one ends.
+    starts: Vec<usize>,
+    /// The list of each group.
+    of_group: Vec<u32>,
+}
+
+impl StackLists {
+    /// The lists of all groups of `selection`; `fill` puts the frames of a path into a list.
+    pub(super) fn new(selection: &Selection<'_>, mut fill: impl FnMut(&[Step], &mut Vec<u32>)) -> Self {
+        let mut lists = StackLists { starts: vec![0], ..StackLists::default() };
+        selection.for_each_path(|path, groups| {
+            let number = lists.starts.len() as u32 - 1;
+            fill(path, &mut lists.frames);
+            lists.starts.push(lists.frames.len());
+            lists.of_group.extend(groups.iter().map(|_| number));
+        });
+        lists
+    }
+
+    /// How many distinct ones there are.
+    pub(super) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The frames of one, root first.
+    pub(super) fn list(&self, number: usize) -> &[u32] {
+        &self.frames[self.starts[number]..self.starts[number + 1]]
+    }
+
+    /// Which one a group has.
+    pub(super) fn of_group(&self, group: usize) -> usize {
+        self.of_group[group] as usize
+    }
+}
