@@ -1,7 +1,7 @@
 # `make demo` and `make test` do all the set-up they need; nothing has to be installed by hand first.
 # See README.md for the two, CONTRIBUTING.md for the rest.
 
-.PHONY: all build demo test test-kernels oracle fuzz bench check fmt man notices install clean
+.PHONY: all build demo test test-kernels oracle fuzz bench bench-gate check fmt man notices install clean
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -56,6 +56,14 @@ bench:
 	@benches/system.sh
 	@benches/walker.sh
 	@benches/offcpu.sh
+
+# The benches of the working tree against those of another revision, by turns under prof bench; needs root. Fails, with exit status 4 of
+# prof, if one became slower by more than noise. docs/ci.md explains the statistics.
+BASE ?= origin/main
+RUNS ?= 10
+
+bench-gate: build
+	@RUNS=$(RUNS) scripts/bench-gate.sh $(BASE)
 
 # The quick part of `test`: what a commit must pass.
 check:

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! `bpf` and `profile` know none of the others, `unwind` and `symbols` only `elf`; `record` uses all of these; `report`
-//! uses `profile`, and `tui` uses `report`; `commands::live` joins `record` and `tui`. The binary in `main.rs` calls [`main`].
+//! uses `profile`, and `tui` and `diff` use `report`; `commands::live` joins `record` and `tui`. The binary in `main.rs` calls [`main`].
 
 mod base;
 mod bpf;
 mod cli;
 mod commands;
 mod debuginfod;
+mod diff;
 mod elf;
 mod profile;
 mod record;

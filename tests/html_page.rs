@@ -285,7 +285,7 @@ fn an_svg_keeps_its_controls_on_the_screen() {
     let frames: Vec<FrameId> =
         (0..90).map(|at| frame(&mut profile, "/usr/bin/ingest", &format!("deep_{at}"))).collect();
     let stack = profile.tables.intern_stack_of(frames);
-    let sample = Sample { stack, ..profile.events[0].sample(0) };
+    let sample = Sample { stack, ..profile.events[0].samples().next().expect("there is one") };
     (0..40).for_each(|_| profile.events[0].push(sample));
     let svg = exported_as(profile, folder.path(), "flame.svg");
     let script = r#"

@@ -13,6 +13,8 @@ pub(crate) mod status {
     pub(crate) const USAGE: u8 = 2;
     /// No sample matched.
     pub(crate) const NO_MATCH: u8 = 3;
+    /// A change that `--fail-on` asks for was found.
+    pub(crate) const GATE_TRIPPED: u8 = 4;
     /// Not permitted, or `doctor` found something that keeps `prof` from working.
     pub(crate) const NOT_PERMITTED: u8 = 5;
     /// `record CMD`: `prof` failed before CMD was started.

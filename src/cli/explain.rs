@@ -7,11 +7,9 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Commands that are planned.
-const TO_COME: [(&str, &str); 6] = [
-    ("diff", "comparing recordings"),
+const TO_COME: [(&str, &str); 4] = [
     ("annotate", "annotated source and machine code"),
     ("import", "reading other profilers' files"),
-    ("bench", "comparing runs"),
     ("agent", "recording for ever"),
     ("push", "sending profiles to a server"),
 ];
@@ -62,6 +60,6 @@ fn second_profile(arguments: &[OsString], error: &clap::Error) -> Option<Failure
         && arguments[2..].iter().filter(|word| !word.to_string_lossy().starts_with('-')).count() >= 2;
     is_second.then(|| {
         Failure::usage(format!("prof {verb} takes one profile, but `{second}` is a second one"))
-            .hint("this version cannot compare two profiles: show one after the other")
+            .hint("to compare them:  prof diff BASE NEW")
     })
 }

@@ -4,6 +4,7 @@
 //! [`command`].
 
 mod annotate;
+mod diff;
 mod explain;
 mod foreign;
 mod read;
@@ -32,9 +33,11 @@ prof: where did this program's time go?
   prof report                 who used the CPU, and how far to trust it
   prof tui                    the same as a flame graph in the terminal
   prof export -o flame.svg    a flame graph for a browser
+  prof diff OLD NEW           what changed, and whether that is more than chance
 
 record and report need no preparation of the program: no rebuild, no frame pointers.
-also   prof annotate, prof live, prof top, prof info, prof symbolize, prof doctor, prof completions
+also   prof annotate, prof bench, prof live, prof top, prof info, prof symbolize, prof doctor,
+       prof completions
 help   prof help, prof help record, man prof
 ";
 
@@ -69,6 +72,8 @@ enum Verb {
     /// Show the hottest functions of a program while it runs: prof live, starting with the function table
     Top(Box<tui::LiveArgs>),
     Export(Box<read::ExportArgs>),
+    Diff(Box<diff::DiffArgs>),
+    Bench(Box<diff::BenchArgs>),
     Info(read::InfoArgs),
     Symbolize(read::SymbolizeArgs),
     Doctor(DoctorArgs),
@@ -144,6 +149,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
         Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live")?,
         Some(Verb::Top(args)) => args.into_request(Tab::Top, "top")?,
         Some(Verb::Export(args)) => Request::Export(args.into_request()?),
+        Some(Verb::Diff(args)) => Request::Diff(Box::new(args.into_options()?)),
+        Some(Verb::Bench(args)) => Request::Bench(Box::new(args.into_options()?)),
         Some(Verb::Info(args)) => Request::Info(args.into_options()),
         Some(Verb::Symbolize(args)) => Request::Symbolize(args.into_options()),
         Some(Verb::Doctor(args)) => Request::Doctor(DoctorOptions { pid: args.pid, json: args.json }),

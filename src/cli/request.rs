@@ -2,9 +2,11 @@
 
 use crate::base::failure::Failure;
 use crate::base::safe_text;
+use crate::commands::bench::BenchOptions;
 use crate::commands::doctor::DoctorOptions;
 use crate::commands::live::LiveOptions;
 use crate::commands::symbolize::SymbolizeOptions;
+use crate::diff::DiffOptions;
 use crate::record::RecordOptions;
 use crate::report::{AnnotateOptions, ExportRequest, InfoOptions, ReportOptions};
 use crate::tui::options::TuiOptions;
@@ -33,6 +35,10 @@ pub(crate) enum Request {
     Annotate(AnnotateOptions),
     /// `prof export`.
     Export(ExportRequest),
+    /// `prof diff`.
+    Diff(Box<DiffOptions>),
+    /// `prof bench`.
+    Bench(Box<BenchOptions>),
     /// `prof info`.
     Info(InfoOptions),
     /// `prof symbolize`.

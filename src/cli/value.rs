@@ -1,6 +1,7 @@
 //! Values of options: text to numbers, durations, sizes and choices. Messages complete the parser's
 //! own `invalid value 'X' for '-d <TIME>': …`.
 
+use crate::diff::{DiffFormat, DiffSort, Per};
 use crate::record::{self, CallGraph, PerfCounter, Rate};
 use crate::report::{ColorWhen, ExportFormat, Grouping, Metric, NameStyle, SortKey, ThreadSplit, TimeRange};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -70,6 +71,38 @@ pub(super) fn thread_split() -> impl TypedValueParser<Value = ThreadSplit> {
 
 pub(super) fn sort_key() -> impl TypedValueParser<Value = SortKey> {
     choice(&[("self", SortKey::SelfWeight), ("total", SortKey::TotalWeight), ("count", SortKey::Count)])
+}
+
+pub(super) fn diff_sort() -> impl TypedValueParser<Value = DiffSort> {
+    choice(&[
+        ("self", DiffSort::Own),
+        ("total", DiffSort::Total),
+        ("change", DiffSort::Change),
+        ("p", DiffSort::P),
+    ])
+}
+
+pub(super) fn diff_format() -> impl TypedValueParser<Value = DiffFormat> {
+    choice(&DiffFormat::ALL)
+}
+
+/// What the values of a comparison are per.
+pub(super) fn per(text: &str) -> Result<Per, String> {
+    let count =
+        |text: &str| match text.trim().parse::<f64>() {
+            Ok(count) if count.is_finite() && count > 0.0 => Ok(count),
+            _ => Err("write run, second, share, or the work that each run did, such as 1000 or 1000,1200"
+                .to_owned()),
+        };
+    match text {
+        "run" => Ok(Per::Run),
+        "second" => Ok(Per::Second),
+        "share" => Ok(Per::Share),
+        text => match text.split_once(',') {
+            Some((base, new)) => Ok(Per::Work([count(base)?, count(new)?])),
+            None => count(text).map(|count| Per::Work([count, count])),
+        },
+    }
 }
 
 pub(super) fn name_style() -> impl TypedValueParser<Value = NameStyle> {
@@ -241,6 +274,11 @@ pub(super) fn rate(text: &str) -> Result<Rate, String> {
         Ok(hz) if hz > 0 => Ok(Rate::Hz(hz)),
         _ => Err("write samples per second, such as 999, or max".to_owned()),
     }
+}
+
+/// The same, kept as text.
+pub(super) fn rate_text(text: &str) -> Result<String, String> {
+    rate(text).map(|_| text.to_owned())
 }
 
 /// A word of `-e` of the commands that record.

@@ -5,8 +5,9 @@ use crate::base::{failure, privilege, safe_text};
 use crate::cli::{self, Request};
 use crate::commands::doctor::DoctorOptions;
 use crate::commands::symbolize::{self, SymbolizeOptions};
-use crate::commands::{doctor, live};
+use crate::commands::{bench, doctor, live};
 use crate::debuginfod::settings::Settings;
+use crate::diff;
 use crate::record::{self, RecordOptions, Target};
 use crate::{report, tui};
 use anyhow::Context;
@@ -41,7 +42,11 @@ pub fn main() -> ExitCode {
 fn run(request: &Request) -> anyhow::Result<u8> {
     match request {
         Request::Record(_) | Request::Live(_) | Request::Doctor(_) => privilege::for_recording(),
-        Request::Tui(_) | Request::Export(_) | Request::Symbolize(_) => privilege::for_reading(true)?,
+        Request::Tui(_) | Request::Export(_) | Request::Symbolize(_) | Request::Diff(_) => {
+            privilege::for_reading(true)?;
+        }
+        // Its recorders have their own rights; what it reads in the end, it reads without.
+        Request::Bench(_) => {}
         Request::Overview(_)
         | Request::Report(_)
         | Request::Annotate(_)
@@ -56,6 +61,8 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Tui(options) => return tui::run(options),
         Request::Live(options) => return live::run(options, command_line()),
         Request::Export(options) => report::export(options)?,
+        Request::Diff(options) => return diff::compare_files(options),
+        Request::Bench(options) => return bench::run(options),
         Request::Info(options) => report::info(options)?,
         Request::Symbolize(options) => print(&symbolize::run(options)?)?,
         Request::Doctor(options) => return doctor(options),

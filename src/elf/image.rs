@@ -125,7 +125,7 @@ impl ElfImage {
     }
 
     /// The path of the program interpreter (`PT_INTERP`), as the file says it.
-    pub(crate) fn interpreter(&self) -> Option<&OsString> {
+    pub fn interpreter(&self) -> Option<&OsString> {
         self.segments.interpreter.as_ref()
     }
 

@@ -45,11 +45,14 @@ pub(crate) use options::{FilterOptions, StackFilter};
 pub(crate) use print::annotate::annotate;
 pub(crate) use print::cost::{cost_lines, cost_words};
 pub(crate) use print::info::info;
-pub(crate) use print::output::replace_file;
+pub(crate) use print::json::document;
+pub(crate) use print::output::{check, check_not_input, replace_file, write_with};
 pub use print::render::render;
 pub(crate) use print::render::report;
 pub(crate) use print::terminal::Screen;
 pub use print::text::page::Page;
+pub(crate) use print::text::page::{FAINT, HEADING, NOTE, padded, push_line};
+pub(crate) use query::filter::{description as filters_in_words, pattern};
 pub(crate) use query::named_since::{NamedSince, PathStart, label_of};
 pub(crate) use query::selection::Selection;
 pub(crate) use recording::Recording;
@@ -64,10 +67,10 @@ pub(crate) use views::sandwich::Sandwich;
 pub(crate) use views::threads::{ThreadRow, TopWait, thread_rows, thread_rows_with_times, thread_title};
 pub use views::timeline::Timeline;
 pub(crate) use views::timeline::{Busy, TimelineRow};
+pub(crate) use waits::site::{WaitSite, WaitSites};
 #[cfg(test)]
 pub(crate) use {
     views::peek::peek,
     views::threads::{threads, threads_with_times},
-    waits::site::WaitSite,
     waits::table::WaitTable,
 };

@@ -8,6 +8,7 @@
 mod accounts;
 mod annotate;
 mod commands;
+mod compared;
 mod containers;
 mod counters;
 mod debug_information;

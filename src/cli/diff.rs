@@ -1,0 +1,282 @@
+//! `prof diff` and `prof bench`: two sides compared.
+
+use super::read::{CommonArgs, EventArgs, TimeArgs};
+use super::request::{HELP_TEMPLATE, Stop};
+use super::value;
+use super::value::EventName;
+use crate::base::failure::Failure;
+use crate::commands::bench::BenchOptions;
+use crate::diff::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, GateRule, Per, Sides};
+use crate::report::{ColorWhen, CommonOptions, Input, Metric, ReportDestination};
+use clap::Args;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The recording before the last one, as `prof record` keeps it.
+const DEFAULT_BASE: &str = "prof.data.old";
+
+/// What stands between the commands after `--`.
+const VERSUS: &str = "--vs";
+
+/// How two sides are compared and shown.
+#[derive(Debug, Args)]
+pub(super) struct ComparisonArgs {
+    /// What values are per: run, where each did the same work; second; share of all; or N, the work that each run did (BASE,NEW
+    /// where sides differ) [default: run for commands that ended by themselves and recordings of equal length, else second]
+    #[arg(long, value_name = "WHAT", value_parser = value::per, help_heading = "Comparison")]
+    per: Option<Per>,
+    /// Exit with 4 if this grew, and not by chance: total>+5%, REGEX>+10% (with what it calls), self:REGEX>+10%; several times
+    #[arg(long, value_name = "EXPR", value_parser = GateRule::parse, help_heading = "Gate", allow_hyphen_values = true)]
+    fail_on: Vec<GateRule>,
+    /// Growth that counts where --fail-on does not say how much
+    #[arg(long, value_name = "PERCENT", default_value_t = GateOptions::DEFAULT_LEAST * 100.0, value_parser = value::percent,
+        help_heading = "Gate")]
+    min: f64,
+    /// Let one recording a side trip the gate: its noise is that within one run, and runs differ by more
+    #[arg(long, help_heading = "Gate")]
+    single_run_ok: bool,
+    /// Call paths of both sides as one tree
+    #[arg(long, help_heading = "View")]
+    tree: bool,
+    /// Order of the rows: difference of own time (self), of total time, relative change, or how sure it is
+    #[arg(long, value_name = "KEY", default_value = "self", help_heading = "Output", value_parser = value::diff_sort())]
+    sort: DiffSort,
+    /// Leave out rows and branches with less than this share of both sides [default: 1 for --tree, else 0]
+    #[arg(long, value_name = "PERCENT", help_heading = "Output", value_parser = value::percent,
+        allow_negative_numbers = true)]
+    min_pct: Option<f64>,
+    /// Print `prof.diff/1` as JSON
+    #[arg(long, group = "machine", help_heading = "Output")]
+    json: bool,
+    /// Print a table with tabs between the cells
+    #[arg(long, group = "machine", help_heading = "Output")]
+    tsv: bool,
+    /// The format: text, json, tsv, gobench (benchstat), bmf (Bencher), criterion, or svg, a differential flame graph
+    #[arg(long, value_name = "FORMAT", group = "machine", help_heading = "Output", value_parser = value::diff_format())]
+    format: Option<DiffFormat>,
+    /// Write here, in the format of the ending: .svg, .json, .tsv or text
+    #[arg(short, long, value_name = "OUT", help_heading = "Output")]
+    output: Option<PathBuf>,
+    /// Replace OUT if it exists
+    #[arg(short, long, help_heading = "Output")]
+    force: bool,
+    /// Colour
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output", value_parser = value::color_when())]
+    color: ColorWhen,
+    /// Do not use a pager ($PROF_PAGER, $PAGER or less)
+    #[arg(long, help_heading = "Output")]
+    no_pager: bool,
+}
+
+impl ComparisonArgs {
+    fn into_options(
+        self,
+        sides: Sides,
+        common: CommonOptions,
+        rows: Option<usize>,
+    ) -> Result<DiffOptions, Failure> {
+        let output = self.output.filter(|path| !value::is_stdout(path));
+        let ending = output.as_ref().and_then(|path| path.extension()).and_then(|ending| ending.to_str());
+        let format = match (self.json, self.tsv, self.format, ending) {
+            (true, ..) => DiffFormat::Json,
+            (_, true, ..) => DiffFormat::Tsv,
+            (.., Some(format), _) => format,
+            (.., Some("svg")) => DiffFormat::Svg,
+            (.., Some("json")) => DiffFormat::Json,
+            (.., Some("tsv")) => DiffFormat::Tsv,
+            _ => DiffFormat::Text,
+        };
+        if self.single_run_ok && self.fail_on.is_empty() {
+            return Err(Failure::usage("--single-run-ok is about --fail-on, which is not given")
+                .hint("for example:  --fail-on 'total>+5%' --single-run-ok"));
+        }
+        Ok(DiffOptions {
+            sides,
+            common,
+            per: self.per,
+            view: if self.tree { DiffView::Tree } else { DiffView::Flat },
+            format,
+            destination: match output {
+                Some(path) => ReportDestination::File { path, force: self.force },
+                None => ReportDestination::Stdout,
+            },
+            sort: self.sort,
+            rows,
+            min_percent: self.min_pct,
+            gate: GateOptions {
+                rules: self.fail_on,
+                least: self.min / 100.0,
+                single_run_ok: self.single_run_ok,
+            },
+            color: self.color,
+            pager: !self.no_pager,
+        })
+    }
+}
+
+/// Compare recordings: which functions changed, by how much, and whether that is more than chance
+///
+/// Each side is a file, several (A,B,C), a folder or a pattern ('base-*.data'). The unit is the run: with several a side, a change
+/// is what the runs of both sides differ by more than runs of one side do (Welch's test on logarithms, Holm's correction over all
+/// functions of 1% and more). With one file a side, only the noise within the recording is known.
+///
+/// CHANGE is relative to the function's own base: v less, ^ more, ~ noise. "finds" is the smallest growth that would have been found
+/// in 19 of 20 such comparisons: what is smaller may be there all the same. prof bench makes the recordings.
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof diff                       the recording before the last with the last
+  prof diff old.data new.data --tree
+  prof diff 'base-*.data' 'new-*.data' --fail-on 'total>+5%'
+                                  ten runs a side; exit status 4 if it became slower
+  prof diff old.data new.data -o diff.svg
+                                  a differential flame graph")]
+pub(super) struct DiffArgs {
+    /// The recordings before: a file, A,B,C, a folder or a pattern [default: prof.data.old]
+    #[arg(value_name = "BASE")]
+    base: Option<PathBuf>,
+    /// The recordings after [default: prof.data]
+    #[arg(value_name = "NEW")]
+    new: Option<PathBuf>,
+    /// The recordings before, where a shell has made several words of a pattern
+    #[arg(long = "base", value_name = "FILE", num_args = 1.., conflicts_with_all = ["base", "new"], requires = "new_files")]
+    base_files: Vec<PathBuf>,
+    /// The recordings after, likewise
+    #[arg(long = "new", value_name = "FILE", num_args = 1.., requires = "base_files")]
+    new_files: Vec<PathBuf>,
+    #[command(flatten)]
+    comparison: ComparisonArgs,
+    /// Most rows, 0 for all [default: 20 as text, else all]
+    #[arg(short = 'n', value_name = "N", help_heading = "Output", value_parser = value::rows, allow_negative_numbers = true)]
+    rows: Option<usize>,
+    #[command(flatten)]
+    event: EventArgs,
+    #[command(flatten)]
+    time: TimeArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl DiffArgs {
+    pub(super) fn into_options(self) -> Result<DiffOptions, Stop> {
+        let sides = if self.base_files.is_empty() {
+            let base = self.base.unwrap_or_else(|| PathBuf::from(DEFAULT_BASE));
+            let new = self.new.unwrap_or_else(|| PathBuf::from(crate::report::DEFAULT_FILE));
+            [vec![base], vec![new]]
+        } else {
+            [self.base_files, self.new_files]
+        };
+        let common = self.event.apply(self.common.into_options(Input::default(), self.time));
+        Ok(self.comparison.into_options(Sides::Words(sides), common, self.rows)?)
+    }
+}
+
+/// Record two commands by turns, several times each, and compare them
+///
+/// Runs base and new one after the other, -n times each, under prof record, and compares them as prof diff does: what disturbs the
+/// machine disturbs both. Each is run once before that and not counted. Commands are split into words as a shell does, without its
+/// variables and pipes; for these write sh -c '...'. A command that fails ends it, with its status in the message.
+#[derive(Debug, Args)]
+#[command(help_template = HELP_TEMPLATE, before_help = "Examples:
+  prof bench --base './old --input big.txt' --new './new --input big.txt'
+  prof bench -n 20 --fail-on 'total>+3%' -- ./old big.txt --vs ./new big.txt
+  prof bench --keep runs --base ./old --new ./new
+                                  keeps the recordings, for prof diff")]
+pub(super) struct BenchArgs {
+    /// The command before
+    #[arg(
+        long,
+        value_name = "CMD",
+        required_unless_present = "commands",
+        requires = "new",
+        help_heading = "Commands"
+    )]
+    base: Option<String>,
+    /// The command after
+    #[arg(long, value_name = "CMD", requires = "base", help_heading = "Commands")]
+    new: Option<String>,
+    /// Both commands word by word: -- BASE ARG --vs NEW ARG
+    #[arg(last = true, value_name = "CMD", conflicts_with_all = ["base", "new"], help_heading = "Commands")]
+    commands: Vec<OsString>,
+    /// How often each command is run and recorded
+    #[arg(short = 'n', long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000),
+        help_heading = "Runs")]
+    runs: u32,
+    /// How often each command is run before that, without counting
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000),
+        help_heading = "Runs")]
+    warm_up: u32,
+    /// Keep the recordings in this folder, as base-01.data, new-01.data, ...
+    #[arg(long, value_name = "DIR", help_heading = "Runs")]
+    keep: Option<PathBuf>,
+    /// Discard what the commands print; otherwise it goes to standard error
+    #[arg(long, help_heading = "Runs")]
+    discard_output: bool,
+    /// Go on when a command fails
+    #[arg(short, long, help_heading = "Runs")]
+    ignore_failure: bool,
+    /// What is recorded and compared: cpu, off, or what perf counts, such as page-faults [default: cpu, and off with --off-cpu or
+    /// --wall]
+    #[arg(short, long, value_name = "EVENT", group = "metric", value_parser = value::event, help_heading = "Runs")]
+    event: Option<EventName>,
+    /// Samples per second and CPU, or max for the kernel's limit
+    #[arg(short = 'F', long, value_name = "HZ|max", value_parser = value::rate_text, help_heading = "Runs")]
+    frequency: Option<String>,
+    #[command(flatten)]
+    comparison: ComparisonArgs,
+    /// Most rows, 0 for all [default: 20 as text, else all]
+    #[arg(long, value_name = "N", help_heading = "Output", value_parser = value::rows, allow_negative_numbers = true)]
+    rows: Option<usize>,
+    #[command(flatten)]
+    time: TimeArgs,
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+impl BenchArgs {
+    pub(super) fn into_options(self) -> Result<BenchOptions, Stop> {
+        let commands = match (&self.base, &self.new) {
+            (Some(base), Some(new)) => [words("--base", base)?, words("--new", new)?],
+            _ => versus(self.commands)?,
+        };
+        let mut common = self.common.into_options(Input::default(), self.time);
+        common.metric = self.event.as_ref().map(EventName::metric).or(common.metric);
+        let event = match (&self.event, common.metric) {
+            (Some(event), _) => event.word().to_owned(),
+            (None, Some(Metric::OffCpu | Metric::Wall)) => "cpu,off".to_owned(),
+            (None, _) => "cpu".to_owned(),
+        };
+        Ok(BenchOptions {
+            commands,
+            runs: self.runs,
+            warm_ups: self.warm_up,
+            keep: self.keep,
+            discards_output: self.discard_output,
+            ignores_failure: self.ignore_failure,
+            event,
+            frequency: self.frequency,
+            diff: self.comparison.into_options(Sides::Files([Vec::new(), Vec::new()]), common, self.rows)?,
+        })
+    }
+}
+
+/// The words of a command, as a shell splits them.
+fn words(option: &str, command: &str) -> Result<Vec<OsString>, Failure> {
+    match shlex::split(command) {
+        Some(words) if !words.is_empty() => Ok(words.into_iter().map(OsString::from).collect()),
+        Some(_) => Err(Failure::usage(format!("{option} names no command"))),
+        None => Err(Failure::usage(format!("a quote in {option} `{command}` is not closed"))),
+    }
+}
+
+/// The commands before and after `--vs`.
+fn versus(words: Vec<OsString>) -> Result<[Vec<OsString>; 2], Failure> {
+    let form = "prof bench -- BASE ARG --vs NEW ARG";
+    let parts: Vec<&[OsString]> = words.split(|word| word == VERSUS).collect();
+    match parts.as_slice() {
+        [base, new] if !base.is_empty() && !new.is_empty() => Ok([base.to_vec(), new.to_vec()]),
+        [_] => Err(Failure::usage("there is one command, and a comparison needs two")
+            .hint(format!("write:  {form}"))),
+        _ => Err(Failure::usage(format!("{VERSUS} stands once, between two commands"))
+            .hint(format!("write:  {form}"))),
+    }
+}

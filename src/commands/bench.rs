@@ -1,0 +1,306 @@
+//! `prof bench`: records two commands by turns and compares them. Joins `record`, of which each run is a process of its own with
+//! the rights that it needs, and [`crate::diff`].
+
+use crate::base::failure::{Failure, io_words, status};
+use crate::base::units::duration;
+use crate::base::{privilege, safe_text};
+use crate::diff::{DiffOptions, Sides, compare_files};
+use crate::report::check;
+use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// How often it is looked whether a run has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Most lines that are quoted of what a command that failed has printed, and most bytes of it that are looked at.
+const QUOTED_LINES: usize = 5;
+const QUOTED_BYTES: usize = 64 << 10;
+
+/// The sides, as files are named.
+const NAMES: [&str; 2] = ["base", "new"];
+
+/// Options of `prof bench`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct BenchOptions {
+    /// The words of the command before and of the one after.
+    pub(crate) commands: [Vec<OsString>; 2],
+    /// How often each is recorded.
+    pub(crate) runs: u32,
+    /// How often each is run before that.
+    pub(crate) warm_ups: u32,
+    /// Where the recordings stay; `None` if they do not.
+    pub(crate) keep: Option<PathBuf>,
+    /// What the commands print is discarded.
+    pub(crate) discards_output: bool,
+    /// A command may fail.
+    pub(crate) ignores_failure: bool,
+    /// What is recorded, for `-e` of `prof record`.
+    pub(crate) event: String,
+    /// How often, for `-F`.
+    pub(crate) frequency: Option<String>,
+    /// How the recordings are compared.
+    pub(crate) diff: DiffOptions,
+}
+
+/// Records and compares; returns the exit status of the comparison.
+///
+/// # Errors
+///
+/// When a command cannot be recorded or fails, and as `prof diff`.
+pub(crate) fn run(options: &BenchOptions) -> anyhow::Result<u8> {
+    // Before minutes are spent in vain.
+    privilege::as_user(|| check(&options.diff.destination))?;
+    let folder = privilege::as_user(|| Folder::make(options.keep.as_deref()))?;
+    let files = Bench { options, folder: &folder, asked_to_end: watch_signals()? }.record()?;
+    privilege::for_reading(true)?;
+    compare_files(&DiffOptions { sides: Sides::Files(files), ..options.diff.clone() })
+}
+
+/// Notes that this process was asked to end; the run under way gets the signal, too, and ends first.
+fn watch_signals() -> anyhow::Result<Arc<AtomicBool>> {
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&asked))?;
+    }
+    Ok(asked)
+}
+
+/// Where the recordings are.
+struct Folder {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Folder {
+    /// Makes the folder that is to be kept, or one that is removed in the end. No one else may look into it.
+    fn make(keep: Option<&Path>) -> Result<Self, Failure> {
+        let cannot = |path: &Path, error: &io::Error| {
+            let message = format!("cannot make the folder `{}`: {}", path.display(), io_words(error));
+            Failure::new(status::FAILED, message)
+        };
+        let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
+        if let Some(path) = keep {
+            match make(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => refuse_recordings(path)?,
+                made => made.map_err(|error| cannot(path, &error))?,
+            }
+            return Ok(Folder { path: absolute(path)?, is_kept: true });
+        }
+        let temporary = std::env::temp_dir();
+        for attempt in 0..100 {
+            let path = temporary.join(format!("prof-bench-{}-{attempt}", std::process::id()));
+            match make(&path) {
+                Ok(()) => return Ok(Folder { path: absolute(&path)?, is_kept: false }),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(cannot(&path, &error).hint("name another one:  --keep DIR")),
+            }
+        }
+        let message = format!("`{}` is full of unfinished comparisons", temporary.display());
+        Err(Failure::new(status::FAILED, message).hint("name a folder:  --keep DIR"))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            // What stays in the folder for temporary files is removed with it.
+            let _ = privilege::as_user(|| std::fs::remove_dir_all(&self.path));
+        }
+    }
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).map_err(|error| Failure::new(status::FAILED, io_words(&error)))
+}
+
+/// Recordings of another comparison would be taken for some of this one.
+fn refuse_recordings(folder: &Path) -> Result<(), Failure> {
+    let shown = folder.display();
+    let entries = std::fs::read_dir(folder).map_err(|error| {
+        Failure::new(status::FAILED, format!("cannot use `{shown}`: {}", io_words(&error)))
+    })?;
+    let has_recordings =
+        entries.flatten().any(|entry| entry.path().extension().is_some_and(|end| end == "data"));
+    if has_recordings {
+        return Err(Failure::new(status::FAILED, format!("the folder `{shown}` has recordings already"))
+            .hint("name another one:  --keep DIR"));
+    }
+    Ok(())
+}
+
+/// The recordings under way.
+struct Bench<'b> {
+    options: &'b BenchOptions,
+    folder: &'b Folder,
+    asked_to_end: Arc<AtomicBool>,
+}
+
+impl Bench<'_> {
+    /// Records all runs; returns their files.
+    fn record(&self) -> anyhow::Result<[Vec<PathBuf>; 2]> {
+        let runs = self.options.runs;
+        let mut files = [Vec::new(), Vec::new()];
+        let mut lengths = [Duration::ZERO; 2];
+        for _ in 0..self.options.warm_ups {
+            for (side, length) in lengths.iter_mut().enumerate() {
+                let begun = Instant::now();
+                self.run(side, &self.folder.file("warm-up.data"), "the warm-up")?;
+                *length = begun.elapsed();
+            }
+        }
+        // It is none of the runs.
+        let _ = privilege::as_user(|| std::fs::remove_file(self.folder.file("warm-up.data")));
+        if self.options.warm_ups > 0 {
+            self.say_length(lengths);
+        }
+        for number in 1..=runs {
+            for (side, name) in NAMES.into_iter().enumerate() {
+                let file = self.folder.file(&format!("{name}-{number:02}.data"));
+                self.say_progress(2 * (number - 1) + side as u32);
+                let begun = Instant::now();
+                self.run(side, &file, &format!("run {number}"))?;
+                lengths[side] = begun.elapsed();
+                files[side].push(file);
+            }
+            if number == 1 && self.options.warm_ups == 0 && runs > 1 {
+                self.say_length(lengths);
+            }
+        }
+        self.end_progress();
+        let _ = privilege::as_user(|| std::fs::remove_file(self.messages()));
+        if self.folder.is_kept {
+            let pattern = |name| self.folder.file(&format!("{name}-*.data")).display().to_string();
+            let patterns = NAMES.map(pattern);
+            let words = safe_text::shell_line(patterns.iter().map(String::as_str));
+            say(&format!("kept: prof diff {words} compares them again"));
+        }
+        Ok(files)
+    }
+
+    /// Runs a command once, recorded to `file`.
+    fn run(&self, side: usize, file: &Path, which: &str) -> anyhow::Result<()> {
+        let mut recorder = Command::new("/proc/self/exe");
+        recorder.arg0("prof").args(["record", "-q", "-f", "-e", &self.options.event]);
+        if let Some(frequency) = &self.options.frequency {
+            recorder.args(["-F", frequency]);
+        }
+        recorder.arg("-o").arg(file).arg("--").args(&self.options.commands[side]).stdin(Stdio::null());
+        if self.options.discards_output {
+            // What the recorder says comes with what the command says, and is wanted if it fails.
+            let messages = privilege::as_user(|| File::create(self.messages()))?;
+            recorder.stdout(Stdio::null()).stderr(messages);
+        } else {
+            // Standard output is for the comparison.
+            recorder.stdout(io::stderr().as_fd().try_clone_to_owned()?);
+        }
+        let ended = self.wait_for(&mut recorder)?;
+        if self.asked_to_end.load(Ordering::Relaxed) {
+            let signal = 128 + signal_hook::consts::SIGINT as u8;
+            return Err(Failure::new(signal, "interrupted: there is nothing to compare yet").into());
+        }
+        if ended.success() {
+            return Ok(());
+        }
+        self.failed(side, which, ended)
+    }
+
+    fn wait_for(&self, recorder: &mut Command) -> anyhow::Result<ExitStatus> {
+        let mut child = recorder.spawn().map_err(|error| {
+            Failure::new(status::FAILED, format!("cannot start prof record: {}", io_words(&error)))
+        })?;
+        let mut is_passed_on = false;
+        loop {
+            if let Some(ended) = child.try_wait()? {
+                return Ok(ended);
+            }
+            if self.asked_to_end.load(Ordering::Relaxed) && !std::mem::replace(&mut is_passed_on, true) {
+                // It may have ended meanwhile.
+                let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+            }
+            sleep(LOOK_EVERY);
+        }
+    }
+
+    /// What is said of a run that failed, unless that does not matter.
+    fn failed(&self, side: usize, which: &str, ended: ExitStatus) -> anyhow::Result<()> {
+        let words: Vec<String> =
+            self.options.commands[side].iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let command = safe_text::shell_line(words.iter().map(String::as_str));
+        let name = NAMES[side];
+        let not_run = [status::NOT_STARTED, status::CANNOT_EXECUTE, status::NOT_FOUND].map(i32::from);
+        let code = ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0));
+        let failure = match code {
+            code if not_run.contains(&code) => {
+                let message = format!("{name}: `{command}` could not be recorded in {which}");
+                Failure::new(status::FAILED, message).hint(format!("try it:  prof record -- {command}"))
+            }
+            _ if self.options.ignores_failure => return Ok(()),
+            code => {
+                let message = format!("{name}: `{command}` ended with status {code} in {which}");
+                Failure::new(status::FAILED, message).hint("to go on all the same:  -i")
+            }
+        };
+        Err(self.quoted().into_iter().fold(failure, Failure::hint).into())
+    }
+
+    /// The last lines that the command printed, where they were not shown.
+    fn quoted(&self) -> Vec<String> {
+        if !self.options.discards_output {
+            return Vec::new();
+        }
+        let text = privilege::as_user(|| std::fs::read(self.messages())).unwrap_or_default();
+        let text = safe_text::from_bytes(&text[text.len().saturating_sub(QUOTED_BYTES)..]);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(QUOTED_LINES)..]
+            .iter()
+            .map(|line| format!("it said: {line}"))
+            .collect()
+    }
+
+    fn messages(&self) -> PathBuf {
+        self.folder.file("messages")
+    }
+
+    /// How long it will take, by how long a run of each took.
+    fn say_length(&self, [base, new]: [Duration; 2]) {
+        let runs = self.options.runs;
+        let left = (base + new) * (runs - u32::from(self.options.warm_ups == 0));
+        let [base, new, left] =
+            [base, new, left].map(|time| duration(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)));
+        say(&format!("{runs} runs of base ({base}) and new ({new}) by turns: about {left}"));
+    }
+
+    /// Which run comes next, on a terminal that the commands do not write to.
+    fn say_progress(&self, done: u32) {
+        if self.options.discards_output && io::stderr().is_terminal() {
+            let _ = write!(io::stderr().lock(), "\rrun {} of {}", done + 1, 2 * self.options.runs);
+        }
+    }
+
+    fn end_progress(&self) {
+        if self.options.discards_output && io::stderr().is_terminal() {
+            let _ = write!(io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
+
+/// A line on standard error.
+fn say(line: &str) {
+    // With standard error closed there is no one to read it.
+    let _ = writeln!(io::stderr().lock(), "bench: {}", safe_text::message(line));
+}

@@ -1,0 +1,236 @@
+//! Two sides next to each other: every row with its difference, tested.
+
+use super::difference::{DiffOutcome, Difference, test_together};
+use super::gate::rule::{GateRule, RuleSubject};
+use super::measure::{Measure, default_per};
+use super::options::Per;
+use super::row_label::RowLabel;
+use super::run::RunSums;
+use super::side::{DiffSide, RowNumbers, RowValue, SideValues};
+use super::statistics::wait_lengths::WaitLengths;
+use super::tree::{DiffTree, DiffTreeBuilder};
+use crate::base::failure::{Failure, status};
+use crate::base::safe_text;
+
+/// Rows with at least this part of one of the sides are tested.
+pub(crate) const TESTED_SHARE: f64 = 0.01;
+
+/// Of smaller rows that a rule names, where it names no larger ones, so many are tested.
+const MOST_SMALL: usize = 10;
+
+/// A row of both sides.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DiffRow {
+    /// Number of the row.
+    pub(crate) number: u32,
+    /// Samples that end in it.
+    pub(crate) own: Difference,
+    /// Samples that have it on their stack.
+    pub(crate) total: Difference,
+}
+
+impl DiffRow {
+    /// One of both.
+    pub(crate) fn value(&self, value: RowValue) -> &Difference {
+        match value {
+            RowValue::Own => &self.own,
+            RowValue::Total => &self.total,
+        }
+    }
+}
+
+/// Two sides next to each other.
+#[derive(Debug)]
+pub(crate) struct Comparison {
+    /// What is compared.
+    pub(crate) measure: Measure,
+    /// The base and the new side.
+    pub(crate) sides: [DiffSide; 2],
+    /// All that passes the filters.
+    pub(crate) total: Difference,
+    /// The rows, in no order.
+    pub(crate) rows: Vec<DiffRow>,
+    /// What rows are called, by their numbers.
+    pub(crate) labels: Vec<RowLabel>,
+    /// The call paths, if they were wanted.
+    pub(crate) tree: Option<DiffTree>,
+    /// How many rows were tested, by their own values and by their totals.
+    pub(crate) tests: [usize; 2],
+}
+
+impl Comparison {
+    /// Compares `sides`. Each has a run at least.
+    ///
+    /// # Errors
+    ///
+    /// Status 1 when the recordings are of different kinds; a usage failure for a rule whose pattern is none.
+    pub(crate) fn new(
+        sides: [Vec<RunSums>; 2],
+        per: Option<Per>,
+        rules: &[GateRule],
+    ) -> Result<Self, Failure> {
+        let measure =
+            Measure { per: per.unwrap_or_else(|| default_per(&sides)), event: common_event(&sides)? };
+        let has_paths = sides.iter().flatten().any(|run| !run.paths.is_empty());
+        let mut numbers = RowNumbers::default();
+        let mut tree = DiffTreeBuilder::default();
+        let mut made = Vec::with_capacity(2);
+        for (side, runs) in sides.into_iter().enumerate() {
+            made.push(DiffSide::new(side, runs, &measure, &mut numbers, |side, run, rows, scale| {
+                tree.add(side, &run.paths, rows, scale);
+            }));
+        }
+        let sides = <[DiffSide; 2]>::try_from(made).expect("there are two sides");
+        let labels = numbers.labels;
+        let mut comparison = Comparison {
+            total: difference_of_total(&sides, measure.per),
+            rows: (0..labels.len() as u32).map(|row| row_of(&sides, row)).collect(),
+            tree: has_paths.then(|| tree.finish(&labels)),
+            measure,
+            sides,
+            labels,
+            tests: [0; 2],
+        };
+        test_together(&mut [&mut comparison.total]);
+        for (at, value) in [RowValue::Own, RowValue::Total].into_iter().enumerate() {
+            let family = comparison.family(value, rules)?;
+            comparison.tests[at] = comparison.test(value, &family);
+        }
+        Ok(comparison)
+    }
+
+    /// What a row is called.
+    pub(crate) fn label(&self, row: &DiffRow) -> &RowLabel {
+        &self.labels[row.number as usize]
+    }
+
+    /// Whether the spread of a side is that inside of one recording.
+    pub(crate) fn is_within_run(&self) -> bool {
+        self.sides.iter().any(|side| side.runs.len() == 1)
+    }
+
+    /// The largest part that a row has of one of the sides.
+    pub(crate) fn share(&self, row: &DiffRow, value: RowValue) -> f64 {
+        let difference = row.value(value);
+        let part = |value: f64, whole: f64| if whole > 0.0 { value / whole } else { 0.0 };
+        part(difference.base, self.total.base).max(part(difference.new, self.total.new))
+    }
+
+    /// How many rows have each outcome.
+    pub(crate) fn count(&self, value: RowValue, is_counted: impl Fn(DiffOutcome) -> bool) -> usize {
+        let has_some = |difference: &&Difference| difference.base > 0.0 || difference.new > 0.0;
+        let differences = self.rows.iter().map(|row| row.value(value)).filter(has_some);
+        differences.filter(|difference| is_counted(difference.outcome)).count()
+    }
+
+    /// The values of a row in the runs of both sides.
+    pub(crate) fn values(&self, row: &DiffRow, value: RowValue) -> [SideValues; 2] {
+        [0, 1].map(|side| self.sides[side].values(row.number, value, &WaitLengths::default()))
+    }
+
+    /// Which rows are tested: those that are large enough, and those that a rule names where it names no large one.
+    fn family(&self, value: RowValue, rules: &[GateRule]) -> Result<Vec<usize>, Failure> {
+        let mut family: Vec<usize> =
+            (0..self.rows.len()).filter(|&row| self.share(&self.rows[row], value) >= TESTED_SHARE).collect();
+        for rule in rules {
+            let RuleSubject::Functions { value: of, .. } = &rule.subject else { continue };
+            if *of != value {
+                continue;
+            }
+            let named = self.named(rule)?;
+            if named.iter().any(|row| family.contains(row)) {
+                continue;
+            }
+            family.extend(named.into_iter().take(MOST_SMALL));
+        }
+        family.sort_unstable();
+        family.dedup();
+        Ok(family)
+    }
+
+    /// The rows that a rule is about, largest first; none for the total.
+    pub(crate) fn named(&self, rule: &GateRule) -> Result<Vec<usize>, Failure> {
+        let RuleSubject::Functions { pattern, value } = &rule.subject else { return Ok(Vec::new()) };
+        let pattern = crate::report::pattern("--fail-on", pattern)?;
+        let is_named = |row: &usize| {
+            let row = &self.rows[*row];
+            let difference = row.value(*value);
+            (difference.base > 0.0 || difference.new > 0.0) && self.label(row).matches(&pattern)
+        };
+        let mut named: Vec<usize> = (0..self.rows.len()).filter(is_named).collect();
+        let share = |row: &usize| self.share(&self.rows[*row], *value);
+        let key = |row: &usize| &self.label(&self.rows[*row]).key;
+        named.sort_by(|a, b| share(b).total_cmp(&share(a)).then_with(|| key(a).cmp(key(b))));
+        Ok(named)
+    }
+
+    fn test(&mut self, value: RowValue, family: &[usize]) -> usize {
+        let mut is_tested = vec![false; self.rows.len()];
+        family.iter().for_each(|row| is_tested[*row] = true);
+        let rows = self.rows.iter_mut().zip(is_tested).filter(|(_, is_tested)| *is_tested);
+        let mut differences: Vec<&mut Difference> = rows
+            .map(|(row, _)| match value {
+                RowValue::Own => &mut row.own,
+                RowValue::Total => &mut row.total,
+            })
+            .collect();
+        test_together(&mut differences)
+    }
+}
+
+/// What all recordings are of.
+fn common_event(sides: &[Vec<RunSums>; 2]) -> Result<super::run::RunEvent, Failure> {
+    let mut runs = sides.iter().flatten();
+    let Some(first) = runs.next() else {
+        return Err(Failure::usage("there is nothing to compare").hint("prof diff BASE NEW"));
+    };
+    for run in runs {
+        let same = |run: &RunSums| (run.event.metric, run.event.unit);
+        if same(run) != same(first) {
+            let [a, b] = [first, run].map(|run| safe_text::terminal(&run.facts.file).into_owned());
+            let message = format!("`{a}` is shown by {} and `{b}` by {}", first.event.title, run.event.title);
+            return Err(
+                Failure::new(status::FAILED, message).hint("say which:  --on-cpu, --off-cpu or -e EVENT")
+            );
+        }
+    }
+    Ok(first.event.clone())
+}
+
+fn difference_of_total(sides: &[DiffSide; 2], per: Per) -> Difference {
+    let values = [0, 1].map(|side: usize| sides[side].values_of_total());
+    let is_whole = sides.iter().flat_map(|side| &side.runs).all(|run| run.total.weight == run.whole);
+    let unit = unit_of(&values);
+    let observed = [0, 1].map(|side: usize| {
+        let observed = sides[side].observed(None, &values[side], unit);
+        // All of a run is all of it.
+        if per == Per::Share && is_whole {
+            super::difference::Observed { estimate: None, ..observed }
+        } else {
+            observed
+        }
+    });
+    Difference::new(observed)
+}
+
+/// The difference of a row, whose longest waits are cut at one length on both sides.
+fn row_of(sides: &[DiffSide; 2], number: u32) -> DiffRow {
+    let difference = |value: RowValue| {
+        let mut lengths = WaitLengths::default();
+        sides.iter().for_each(|side| side.add_lengths(number, value, &mut lengths));
+        let values = [0, 1].map(|side: usize| sides[side].values(number, value, &lengths));
+        let unit = unit_of(&values);
+        Difference::new(
+            [0, 1].map(|side: usize| sides[side].observed(Some((number, value)), &values[side], unit)),
+        )
+    };
+    DiffRow { number, own: difference(RowValue::Own), total: difference(RowValue::Total) }
+}
+
+/// The weight of one sample or wait; and half of it where some run has none, else nothing.
+fn unit_of(values: &[SideValues; 2]) -> [f64; 2] {
+    let sums = values.iter().map(SideValues::sums);
+    let [weight, count] = sums.fold([0.0; 2], |all: [f64; 2], sums| [all[0] + sums[0], all[1] + sums[1]]);
+    let unit = if count > 0.0 { weight / count } else { 0.0 };
+    [unit, if values.iter().any(SideValues::has_gap) { 0.5 * unit } else { 0.0 }]
+}

@@ -1,0 +1,251 @@
+//! `prof diff`: from words to files, from files to runs, from runs to what is printed.
+
+use super::comparison::Comparison;
+use super::gate::judge::{GateVerdict, exit_status, judge};
+use super::options::{DiffFormat, DiffOptions, Sides};
+use super::print;
+use super::run::{RunSums, RunWishes};
+use crate::base::failure::{Failure, status};
+use crate::base::{privilege, safe_text};
+use crate::report::{Analysis, CommonOptions, Input, check, check_not_input};
+use rayon::iter::{IntoParallelRefIterator, ParallelIterator};
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Most recordings of a side.
+const MOST_RUNS: usize = 1_000;
+
+/// So many recordings are in memory at a time.
+const AT_A_TIME: usize = 4;
+
+/// Compares, prints, and returns the exit status: 0, or what the gate says.
+///
+/// # Errors
+///
+/// When a recording cannot be read, nothing matches, or the output cannot be written.
+pub(crate) fn compare_files(options: &DiffOptions) -> anyhow::Result<u8> {
+    check(&options.destination)?;
+    refuse_idle(options)?;
+    let files = match &options.sides {
+        Sides::Files(files) => files.clone(),
+        Sides::Words([base, new]) => [files_of(base, "base")?, files_of(new, "new side")?],
+    };
+    for file in files.iter().flatten() {
+        check_not_input(&options.destination, &Input::File(file.clone()))?;
+    }
+    let sides = load(&files, options)?;
+    let comparison = Comparison::new(sides, options.per, &options.gate.rules)?;
+    if comparison.total.base <= 0.0 && comparison.total.new <= 0.0 {
+        return Err(nothing(&comparison, options).into());
+    }
+    let verdicts = judge(&comparison, &options.gate)?;
+    print::output::print(&comparison, &verdicts, options)?;
+    if options.format != DiffFormat::Text {
+        say(&verdicts);
+    }
+    Ok(exit_status(&verdicts))
+}
+
+/// Idle waits are as long as there is nothing to do: that they grow is no fault.
+fn refuse_idle(options: &DiffOptions) -> Result<(), Failure> {
+    if options.common.filter.idle && !options.gate.rules.is_empty() {
+        let message = "--fail-on does not judge idle waits: they last as long as there is nothing to do";
+        return Err(Failure::usage(message).hint("leave out --idle"));
+    }
+    Ok(())
+}
+
+/// The verdicts on standard error, where standard output is for programs.
+fn say(verdicts: &[GateVerdict]) {
+    for line in print::verdict::lines(verdicts, usize::MAX) {
+        // With standard error closed the exit status says it.
+        let _ = writeln!(std::io::stderr().lock(), "{line}");
+    }
+}
+
+fn nothing(comparison: &Comparison, options: &DiffOptions) -> Failure {
+    let noun = &comparison.measure.event.noun;
+    match crate::report::filters_in_words(&options.common.filter) {
+        Some(words) => Failure::new(status::NO_MATCH, format!("no {noun} of either side matches {words}"))
+            .hint("to see what there is:  prof report -n 0 FILE"),
+        None => Failure::new(status::NO_MATCH, format!("neither side has any {noun}s"))
+            .hint("to see what is in a file:  prof info FILE"),
+    }
+}
+
+/// Reads all recordings, each reduced to sums before many more are read.
+fn load(files: &[Vec<PathBuf>; 2], options: &DiffOptions) -> anyhow::Result<[Vec<RunSums>; 2]> {
+    let tasks: Vec<(usize, &Path)> = (files.iter().enumerate())
+        .flat_map(|(side, files)| files.iter().map(move |file| (side, file.as_path())))
+        .collect();
+    let mut sides = [Vec::new(), Vec::new()];
+    let mut metric = options.common.metric;
+    let mut warnings = Vec::new();
+    let mut at = 0;
+    while at < tasks.len() {
+        // Where nothing is asked for, the first recording says what is shown of all.
+        let chunk = &tasks[at..tasks.len().min(at + AT_A_TIME)];
+        let common = CommonOptions { metric, ..options.common.clone() };
+        let read = |(side, file): &(usize, &Path)| {
+            let slices = files[*side].len() == 1;
+            let wishes = RunWishes { common: &common, paths: options.has_paths(), slices };
+            load_one(file, &wishes)
+        };
+        for ((side, _), loaded) in chunk.iter().zip(chunk.par_iter().map(read).collect::<Vec<_>>()) {
+            let (sums, warning) = loaded?;
+            metric = metric.or(Some(sums.event.metric));
+            warnings.extend(warning);
+            sides[*side].push(sums);
+        }
+        at += chunk.len();
+    }
+    for warning in warnings {
+        let line = format!("warning: {warning}");
+        // With standard error closed there is no one to warn.
+        let _ = writeln!(std::io::stderr().lock(), "{}", safe_text::message(&line));
+    }
+    Ok(sides)
+}
+
+fn load_one(file: &Path, wishes: &RunWishes<'_>) -> anyhow::Result<(RunSums, Option<String>)> {
+    let input = Input::File(file.to_owned());
+    let recording = Analysis::load_quietly(&input)?;
+    let warning = recording.warning(&input);
+    let name = file.display().to_string();
+    let sums = RunSums::of(&recording, name, wishes).map_err(|error| of_file(file, error))?;
+    Ok((sums, warning))
+}
+
+/// Says of which of the recordings a failure is.
+fn of_file(file: &Path, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<Failure>() {
+        Ok(failure) if failure.status == status::NO_MATCH => {
+            let message = format!("`{}`: {}", file.display(), failure.message);
+            Failure { message, ..failure }.into()
+        }
+        Ok(failure) => failure.into(),
+        Err(error) => error,
+    }
+}
+
+/// The recordings that words mean: files, folders with files that end in `.data`, patterns, lists with commas.
+fn files_of(words: &[PathBuf], side: &str) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for word in words {
+        privilege::as_user(|| add_files(word, &mut files))?;
+        if files.len() > MOST_RUNS {
+            let message = format!("the {side} has more than {MOST_RUNS} recordings");
+            return Err(Failure::usage(message).hint("ten are usual"));
+        }
+    }
+    let mut known = BTreeSet::new();
+    for file in &files {
+        let Ok(facts) = privilege::as_user(|| std::fs::metadata(file)) else { continue };
+        if !known.insert((facts.dev(), facts.ino())) {
+            let message =
+                format!("`{}` is named twice for the {side}: it would count as two runs", file.display());
+            return Err(Failure::usage(message));
+        }
+    }
+    Ok(files)
+}
+
+fn add_files(word: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let text = word.to_string_lossy();
+    if text == "-" {
+        return Err(Failure::usage("standard input is one recording, and a comparison needs two")
+            .hint("save it first:  cat > new.data"));
+    }
+    match std::fs::metadata(word) {
+        Ok(facts) if facts.is_dir() => return add_folder(word, files),
+        Ok(_) => {
+            files.push(word.to_owned());
+            return Ok(());
+        }
+        Err(_) => {}
+    }
+    if text.contains(',') {
+        let parts = text.split(',').filter(|part| !part.is_empty());
+        return parts.map(Path::new).try_for_each(|part| add_files(part, files));
+    }
+    if text.contains(['*', '?', '[']) {
+        return add_matching(&text, files);
+    }
+    // That it is not there is said when it is read.
+    files.push(word.to_owned());
+    Ok(())
+}
+
+fn add_folder(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let shown = folder.display();
+    let entries = std::fs::read_dir(folder).map_err(|error| {
+        Failure::new(
+            status::FAILED,
+            format!("cannot read the folder `{shown}`: {}", crate::base::failure::io_words(&error)),
+        )
+    })?;
+    let is_recording = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "data");
+    let mut found: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(is_recording).take(MOST_RUNS + 1).collect();
+    if found.is_empty() {
+        return Err(Failure::new(
+            status::FAILED,
+            format!("the folder `{shown}` has no file that ends in .data"),
+        )
+        .hint("name the recordings:  prof diff BASE,BASE NEW,NEW"));
+    }
+    found.sort();
+    files.append(&mut found);
+    Ok(())
+}
+
+fn add_matching(pattern: &str, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let paths = glob::glob(pattern)
+        .map_err(|error| Failure::usage(format!("`{pattern}` is no pattern of file names: {}", error.msg)))?;
+    let before = files.len();
+    files.extend(paths.flatten().take(MOST_RUNS + 1));
+    if files.len() == before {
+        return Err(Failure::new(status::FAILED, format!("no file matches `{pattern}`")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_become_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["b2.data", "b1.data", "n1.data", "odd,name.data", "notes.txt"] {
+            std::fs::write(at(name), name).unwrap();
+        }
+        let names = |word: PathBuf| -> Vec<String> {
+            let files = files_of(&[word], "base").unwrap();
+            files.iter().map(|file| file.file_name().unwrap().to_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names(at("b*.data")), ["b1.data", "b2.data"]);
+        assert_eq!(names(folder.path().to_owned()), ["b1.data", "b2.data", "n1.data", "odd,name.data"]);
+        assert_eq!(names(at("odd,name.data")), ["odd,name.data"], "a file is itself");
+        let list = format!("{},{}", at("n1.data").display(), at("b[12].data").display());
+        assert_eq!(names(list.into()), ["n1.data", "b1.data", "b2.data"]);
+        assert_eq!(names(at("missing.data")), ["missing.data"], "it is reported when it is read");
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.data");
+        std::fs::write(&file, "x").unwrap();
+        let refused = |words: &[PathBuf]| files_of(words, "base").unwrap_err().message;
+        assert!(refused(&[file.clone(), file.clone()]).contains("is named twice for the base"));
+        assert!(refused(&["-".into()]).starts_with("standard input"));
+        assert!(refused(&[folder.path().join("x*.data")]).starts_with("no file matches"));
+        std::fs::remove_file(&file).unwrap();
+        assert!(refused(&[folder.path().to_owned()]).contains("has no file that ends in .data"));
+        assert!(refused(&[format!("{}/[.data", folder.path().display()).into()]).contains("is no pattern"));
+    }
+}

@@ -1,0 +1,25 @@
+//! Comparing recordings: which functions changed between two sides, by how much, and whether that is more than chance.
+//!
+//! A recording is read, reduced to sums ([`run`]) and dropped; sides are sets of such runs. [`comparison`] puts them next to
+//! each other and tests them with `statistics`; `gate` judges the result by `--fail-on`; `print` shows it. Nothing here knows
+//! how a recording is made; `commands::bench` makes some and compares them.
+
+mod comparison;
+mod difference;
+mod gate;
+mod load;
+mod measure;
+mod options;
+mod print;
+mod row_label;
+mod run;
+mod side;
+mod slicing;
+mod statistics;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub(crate) use gate::rule::GateRule;
+pub(crate) use load::compare_files;
+pub(crate) use options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Per, Sides};

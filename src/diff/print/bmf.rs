@@ -1,0 +1,70 @@
+//! Bencher Metric Format: the values of the new side, with the interval of their mean, as Bencher's trackers read them.
+
+use super::order::ordered;
+use super::values::rounded;
+use crate::diff::comparison::{Comparison, TESTED_SHARE};
+use crate::diff::options::{DiffOptions, Per};
+use crate::diff::side::{RowValue, SideValues};
+use crate::diff::statistics::estimate::Estimate;
+use crate::profile::Unit;
+use crate::report::{NameStyle, document};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_value: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upper_value: Option<f64>,
+}
+
+impl Measured {
+    fn of(values: &SideValues) -> Self {
+        let runs: Vec<f64> = values.by_run().filter(|value| *value > 0.0).collect();
+        // Runs without any have no logarithm: then the mean stands alone.
+        let estimate = Estimate::of_runs(&runs, 0.0).filter(|_| runs.len() == values.by_run().count());
+        let interval = estimate.map(|estimate| estimate.interval());
+        Measured {
+            value: rounded(values.mean()),
+            lower_value: interval.map(|[low, _]| rounded(low)),
+            upper_value: interval.map(|[_, high]| rounded(high)),
+        }
+    }
+}
+
+/// The document.
+///
+/// # Errors
+///
+/// When it cannot be written as JSON.
+pub(super) fn bmf(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<String> {
+    let names = options.common.names.unwrap_or(NameStyle::Full);
+    let measure = measure(comparison);
+    let mut benchmarks: BTreeMap<String, BTreeMap<&str, Measured>> = BTreeMap::new();
+    let mut add = |name: String, values: &SideValues| {
+        benchmarks.entry(name).or_default().insert(measure, Measured::of(values));
+    };
+    add("total".to_owned(), &comparison.sides[1].values_of_total());
+    for row in ordered(comparison, options, true).into_iter().take(options.most_rows()) {
+        for (prefix, value) in [("self", RowValue::Own), ("total", RowValue::Total)] {
+            let [_, values] = comparison.values(row, value);
+            if comparison.share(row, value) >= TESTED_SHARE && row.value(value).new > 0.0 {
+                add(format!("{prefix}/{}", comparison.label(row).text(names)), &values);
+            }
+        }
+    }
+    document(&benchmarks)
+}
+
+/// The measure by Bencher's name for it, or one of our own.
+fn measure(comparison: &Comparison) -> &'static str {
+    match (comparison.measure.per, comparison.measure.event.unit) {
+        (Per::Share, _) => "share",
+        (Per::Run | Per::Work(_), Unit::Nanoseconds) => "latency",
+        (Per::Second, Unit::Nanoseconds) => "ns-per-second",
+        (_, Unit::Bytes) => "bytes",
+        _ => "events",
+    }
+}

@@ -1,0 +1,50 @@
+//! Where a comparison goes, in the format that is asked for.
+
+use super::{bmf, criterion, gobench, json, svg, text, tsv};
+use crate::diff::comparison::Comparison;
+use crate::diff::gate::judge::GateVerdict;
+use crate::diff::options::{DiffFormat, DiffOptions};
+use crate::report::{Page, ReportDestination, Screen, write_with};
+
+/// Prints or writes a comparison.
+///
+/// # Errors
+///
+/// When the output cannot be written, or there is nothing to draw.
+pub(crate) fn print(
+    comparison: &Comparison,
+    verdicts: &[GateVerdict],
+    options: &DiffOptions,
+) -> anyhow::Result<()> {
+    let is_text = options.format == DiffFormat::Text;
+    if is_text && options.destination == ReportDestination::Stdout {
+        let screen = Screen::new(options.color, options.pager);
+        let page = screen.page(options.common.names);
+        return screen.print(&text::text(comparison, verdicts, options, &page));
+    }
+    let page = Page { names: options.common.names.unwrap_or(Page::PLAIN.names), ..Page::PLAIN };
+    let bytes = render(comparison, verdicts, options, &page)?;
+    write_with(&options.destination, |out| out.write_all(&bytes))
+}
+
+/// The bytes of a comparison.
+///
+/// # Errors
+///
+/// When there is nothing to draw.
+pub(crate) fn render(
+    comparison: &Comparison,
+    verdicts: &[GateVerdict],
+    options: &DiffOptions,
+    page: &Page,
+) -> anyhow::Result<Vec<u8>> {
+    Ok(match options.format {
+        DiffFormat::Text => text::text(comparison, verdicts, options, page).into_bytes(),
+        DiffFormat::Json => json::json(comparison, verdicts, options)?.into_bytes(),
+        DiffFormat::Tsv => tsv::tsv(comparison, options).into_bytes(),
+        DiffFormat::GoBench => gobench::gobench(comparison, options).into_bytes(),
+        DiffFormat::Bmf => bmf::bmf(comparison, options)?.into_bytes(),
+        DiffFormat::Criterion => criterion::criterion(comparison, options)?.into_bytes(),
+        DiffFormat::Svg => svg::svg(comparison, options)?,
+    })
+}

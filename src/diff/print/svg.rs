@@ -1,0 +1,104 @@
+//! A differential flame graph: boxes are as wide as the new side, red where it has more and blue where it has less.
+//!
+//! inferno draws it from lines with two weights, in whole numbers. What is gone has no width: it is said in the title, and
+//! `--tree` shows it.
+
+use super::values::{ValueStyle, words};
+use crate::base::failure::{Failure, status};
+use crate::base::safe_text;
+use crate::diff::comparison::Comparison;
+use crate::diff::options::{DiffOptions, Per};
+use crate::diff::tree::DiffTree;
+use crate::report::NameStyle;
+use anyhow::Context;
+use inferno::flamegraph::color::{BackgroundColor, Color};
+use inferno::flamegraph::{Options, TextTruncateDirection};
+
+/// Largest sum of weights that is drawn.
+const MOST_WEIGHT: f64 = 4e18;
+
+/// Shares are drawn as parts of this.
+const WHOLE_SHARE: f64 = 1e9;
+
+/// Narrower boxes are not drawn, % of the width.
+const LEAST_PERCENT: f64 = 0.01;
+
+/// Deepest stack that is drawn.
+const MOST_DEPTH: u32 = 1_000;
+
+/// The picture.
+///
+/// # Errors
+///
+/// Status 3 when the new side has nothing; a failure when weights are more than can be real.
+pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<Vec<u8>> {
+    if comparison.total.new <= 0.0 {
+        let message = "the new side has nothing that could be drawn";
+        return Err(Failure::new(status::NO_MATCH, message)
+            .hint("the other way round:  prof diff NEW BASE")
+            .into());
+    }
+    let scale = if comparison.measure.per == Per::Share { WHOLE_SHARE } else { 1.0 };
+    if comparison.total.new.max(comparison.total.base) * scale > MOST_WEIGHT {
+        return Err(Failure::new(status::FAILED, "the weights in the files are too large to be real").into());
+    }
+    let Some(tree) = &comparison.tree else { anyhow::bail!("there are no call paths") };
+    let least_percent = options.min_percent.unwrap_or(LEAST_PERCENT);
+    let lines =
+        lines(comparison, tree, scale, least_percent, options.common.names.unwrap_or(NameStyle::Short));
+    let style = ValueStyle::of(comparison);
+    let total = &comparison.total;
+    let mut drawing = Options::default();
+    drawing.title = safe_text::xml(&format!(
+        "{}: base {}, new {}; red has more, blue less",
+        words(comparison),
+        style.value(total.base),
+        style.value(total.new)
+    ))
+    .into_owned();
+    drawing.subtitle = Some("boxes are as wide as in the new side; what is gone has no width".to_owned());
+    drawing.text_truncate_direction = TextTruncateDirection::Right;
+    drawing.min_width = least_percent;
+    drawing.count_name =
+        if scale == 1.0 { super::values::unit_word(comparison) } else { "parts of 1e9" }.to_owned();
+    drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
+    drawing.deterministic = true;
+    let mut drawn = Vec::new();
+    inferno::flamegraph::from_lines(&mut drawing, lines.iter().map(String::as_str), &mut drawn)
+        .context("cannot draw the flame graph")?;
+    Ok(drawn)
+}
+
+/// Folded stacks with the weights of both sides. Boxes that are too narrow or too deep end in their callers.
+fn lines(
+    comparison: &Comparison,
+    tree: &DiffTree,
+    scale: f64,
+    least_percent: f64,
+    names: NameStyle,
+) -> Vec<String> {
+    let least = comparison.total.base.max(comparison.total.new) * least_percent / 100.0;
+    let is_drawn = |id: u32| {
+        let node = tree.node(id);
+        node.larger() >= least && node.depth < MOST_DEPTH
+    };
+    let texts: Vec<String> =
+        comparison.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();
+    let mut lines = Vec::new();
+    let order = tree.walk(|node| node.larger() >= least && node.depth < MOST_DEPTH);
+    for id in order {
+        let node = tree.node(id);
+        let mut own = node.own;
+        for &child in node.children.iter().filter(|child| !is_drawn(**child)) {
+            (0..2).for_each(|side| own[side] += tree.node(child).total[side]);
+        }
+        let [base, new] = own.map(|weight| (weight * scale).round() as u64);
+        if base == 0 && new == 0 {
+            continue;
+        }
+        let mut path: Vec<&str> = tree.path(id).map(|row| texts[row as usize].as_str()).collect();
+        path.reverse();
+        lines.push(format!("{} {base} {new}", path.join(";")));
+    }
+    lines
+}

@@ -1,0 +1,172 @@
+//! A comparison for people: a row for each function, and the call paths that changed most.
+
+use super::header::header;
+use super::order::{direction, ordered, value_of};
+use super::paths::changed_paths;
+use super::values::ValueStyle;
+use super::{tree, verdict};
+use crate::base::safe_text;
+use crate::base::units::counted;
+use crate::diff::comparison::{Comparison, DiffRow};
+use crate::diff::difference::DiffOutcome;
+use crate::diff::gate::judge::{GateVerdict, change};
+use crate::diff::options::{DiffOptions, DiffView};
+use crate::diff::side::RowValue;
+use crate::report::{FAINT, HEADING, Page, module_stem, padded, push_line};
+use anstyle::{AnsiColor, Style};
+use std::cmp::Ordering;
+
+/// From this width on there is room for the interval and the probability; also where names are not cut.
+const ROOMY: usize = 100;
+/// From this width on there is room for the other value and the module.
+const WIDE: usize = 140;
+/// A name has at least so many columns.
+const MIN_NAME_COLUMNS: usize = 12;
+/// Columns of the module.
+const MODULE_COLUMNS: usize = 16;
+
+const GREW: Style = AnsiColor::Red.on_default();
+const SHRANK: Style = AnsiColor::Blue.on_default();
+const NEW: Style = AnsiColor::Magenta.on_default();
+
+/// The whole text.
+pub(super) fn text(
+    comparison: &Comparison,
+    verdicts: &[GateVerdict],
+    options: &DiffOptions,
+    page: &Page,
+) -> String {
+    let mut out = String::new();
+    let value = value_of(options.sort);
+    header(&mut out, comparison, value, options, page);
+    match options.view {
+        DiffView::Flat => {
+            table(&mut out, comparison, options, page);
+            changed_paths(&mut out, comparison, page);
+        }
+        DiffView::Tree => tree::tree(&mut out, comparison, options, page),
+    }
+    verdict::lines(verdicts, page.width).iter().for_each(|line| push_line(&mut out, line));
+    out
+}
+
+fn table(out: &mut String, comparison: &Comparison, options: &DiffOptions, page: &Page) {
+    let rows = ordered(comparison, options, false);
+    let most = if options.rows.is_none() { DiffOptions::DEFAULT_ROWS } else { options.most_rows() };
+    let table = Table {
+        comparison,
+        style: ValueStyle::of(comparison),
+        value: value_of(options.sort),
+        is_roomy: page.width >= ROOMY || !page.cut_names,
+        is_wide: page.width >= WIDE,
+        page,
+    };
+    let noun = options.common.grouping.noun();
+    if !rows.is_empty() {
+        push_line(out, &page.styled(HEADING, &table.heading(noun)));
+    }
+    rows.iter().take(most).for_each(|row| push_line(out, &table.line(row)));
+    if let Some(more) = rows.len().checked_sub(most).filter(|more| *more > 0) {
+        let more = counted(more as u64, noun).replacen(' ', " more ", 1);
+        push_line(out, &page.styled(FAINT, &format!("  ... {more} (-n 0 shows all)")));
+    }
+}
+
+struct Table<'c> {
+    comparison: &'c Comparison,
+    style: ValueStyle,
+    value: RowValue,
+    /// There is room for the interval and the probability.
+    is_roomy: bool,
+    /// There is room for the other value and the module.
+    is_wide: bool,
+    page: &'c Page,
+}
+
+impl Table<'_> {
+    fn heading(&self, noun: &str) -> String {
+        let (value, other) = if self.value == RowValue::Own { ("self", "TOTAL") } else { ("total", "SELF") };
+        let mut line = String::from("    BASE      NEW     DELTA     CHANGE");
+        if self.is_roomy {
+            line.push_str("       95% CHANGE       P");
+        }
+        if self.is_wide {
+            line.push_str(&format!("  {other:>9}  {}", padded("MODULE", MODULE_COLUMNS)));
+        }
+        format!("{line}  {} ({value})", noun.to_uppercase())
+    }
+
+    fn line(&self, row: &DiffRow) -> String {
+        let difference = row.value(self.value);
+        let [base, new] = [difference.base, difference.new].map(|value| self.style.cell(value));
+        let delta = self.style.delta(difference.delta());
+        let (mark, words, color) = self.change(row);
+        let mut line = format!("{base:>8} {new:>8} {delta:>9}  ");
+        let mut used = safe_text::width(&line) + 1 + 8 + 2;
+        line.push_str(&self.page.styled(color, &format!("{mark}{words:>8}")));
+        if self.is_roomy {
+            let more = self.sureness(row);
+            used += safe_text::width(&more);
+            line.push_str(&more);
+        }
+        let label = self.comparison.label(row);
+        if self.is_wide {
+            let other = if self.value == RowValue::Own { RowValue::Total } else { RowValue::Own };
+            let other = self.style.delta(row.value(other).delta());
+            let module = safe_text::terminal(module_stem(&label.key.module)).into_owned();
+            let module = safe_text::fit_middle(&module, MODULE_COLUMNS);
+            let more = format!("  {other:>9}  {}", padded(&module, MODULE_COLUMNS));
+            used += safe_text::width(&more);
+            line.push_str(&self.page.styled(FAINT, &more));
+        }
+        let name = safe_text::terminal(&label.text(self.page.names)).into_owned();
+        let name = self
+            .page
+            .fit_name(&name, self.page.width.saturating_sub(used).max(MIN_NAME_COLUMNS))
+            .into_owned();
+        let name = if difference.outcome.is_real() { name } else { self.page.styled(FAINT, &name) };
+        format!("{line}  {name}")
+    }
+
+    /// The mark, the change in words, and the colour of both.
+    fn change(&self, row: &DiffRow) -> (char, String, Style) {
+        let difference = row.value(self.value);
+        let (arrow, color) = match direction(row, self.value) {
+            Ordering::Less => ('v', SHRANK),
+            _ => ('^', GREW),
+        };
+        match (difference.outcome, difference.ratio()) {
+            (DiffOutcome::Changed, Some(ratio)) => (arrow, brief(ratio), color),
+            (DiffOutcome::Changed, None) => (arrow, String::new(), color),
+            (DiffOutcome::New, _) => (arrow, "new".to_owned(), NEW),
+            (DiffOutcome::Gone, _) => (arrow, "gone".to_owned(), color),
+            (DiffOutcome::Noise, _) => ('~', "noise".to_owned(), FAINT),
+            (DiffOutcome::Untested, Some(ratio)) if difference.contrast.is_none() => {
+                (' ', brief(ratio), FAINT)
+            }
+            (DiffOutcome::Untested, _) => (' ', "small".to_owned(), FAINT),
+        }
+    }
+
+    /// The interval and the probability.
+    fn sureness(&self, row: &DiffRow) -> String {
+        let difference = row.value(self.value);
+        let tested =
+            difference.contrast.filter(|_| difference.p_adjusted.is_some() && difference.ratio().is_some());
+        let interval = tested.map_or_else(String::new, |contrast| {
+            let [low, high] = contrast.interval().map(brief);
+            format!("{} .. {high}", low.trim_end_matches('%'))
+        });
+        let p = difference.p_adjusted.map_or_else(String::new, |p| match p {
+            p if p < 0.001 => "<.001".to_owned(),
+            p => format!("{p:.3}").trim_start_matches('0').to_owned(),
+        });
+        format!("  {interval:>15}  {p:>6}")
+    }
+}
+
+/// A change in few columns: `-89%`, `+4.2%`.
+fn brief(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    if percent.abs() < 9.95 || percent >= 999.5 { change(ratio) } else { format!("{percent:+.0}%") }
+}

@@ -1,0 +1,337 @@
+//! One recording, reduced to sums: what a comparison needs of it when the samples are gone.
+
+use super::row_label::{RowKey, RowLabel};
+use super::slicing::{PathRows, SliceTable, slice};
+use super::statistics::wait_lengths::WaitLengths;
+use crate::profile::{End, EventKind, Outcome, StackId, TaskId, Unit};
+use crate::report::{
+    Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Grouping, LabelId, Metric, Selection,
+    Step, WaitSite, WaitSites,
+};
+use rustc_hash::FxHashMap;
+
+/// What is wanted of a recording.
+#[derive(Debug, Clone)]
+pub(crate) struct RunWishes<'o> {
+    /// Which samples and frames.
+    pub(crate) common: &'o CommonOptions,
+    /// Call paths.
+    pub(crate) paths: bool,
+    /// Slices in time, for the spread inside of the recording.
+    pub(crate) slices: bool,
+}
+
+/// A sum of weights.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RunSum {
+    /// In the event's unit.
+    pub(crate) weight: f64,
+    /// How many samples or waits it is weighted as.
+    pub(crate) count: f64,
+    /// The lengths of the waits among them.
+    pub(crate) lengths: Option<Box<WaitLengths>>,
+}
+
+impl RunSum {
+    pub(crate) fn add(&mut self, amount: Amount, lengths: Option<&WaitLengths>) {
+        self.weight += amount.weight as f64;
+        self.count += amount.count_thousandths as f64 / 1e3;
+        if let Some(lengths) = lengths {
+            self.lengths.get_or_insert_default().merge(lengths);
+        }
+    }
+}
+
+/// A row of one recording.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RunRow {
+    /// What it is called.
+    pub(crate) label: RowLabel,
+    /// Samples that end in it.
+    pub(crate) own: RunSum,
+    /// Samples that have it on their stack.
+    pub(crate) total: RunSum,
+}
+
+/// A call path of one recording: what ends there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RunPath {
+    /// The path that it goes on from; it comes before this one.
+    pub(crate) parent: Option<u32>,
+    /// Number of its row.
+    pub(crate) row: u32,
+    /// Weight of the samples that end here.
+    pub(crate) own: f64,
+}
+
+/// Facts about a recording.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct RunFacts {
+    /// Name of the file. Foreign text.
+    pub(crate) file: String,
+    /// What was recorded. Foreign text.
+    pub(crate) target: String,
+    /// Length of the recording, or of the part of it that was asked for, ns.
+    pub(crate) duration_ns: u64,
+    /// Sampling rate, Hz; 0 where there is none.
+    pub(crate) rate_hz: u32,
+    /// It is of a command that ended by itself.
+    pub(crate) is_whole_command: bool,
+    /// Exit status of that, if it is not 0.
+    pub(crate) failed_with: Option<i32>,
+    /// Samples that were lost.
+    pub(crate) lost: u64,
+    /// The file is whole.
+    pub(crate) is_whole_file: bool,
+}
+
+/// What the weights of a comparison are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RunEvent {
+    /// Which events.
+    pub(crate) metric: Metric,
+    /// Stable name.
+    pub(crate) name: String,
+    /// For titles. Safe to print.
+    pub(crate) title: String,
+    /// The word for one sample. Safe to print.
+    pub(crate) noun: String,
+    /// Unit of the weights.
+    pub(crate) unit: Unit,
+    /// Which samples were taken is chance: they are taken at a rate, or one of so many events.
+    pub(crate) is_sampled: bool,
+    /// There are waits among them.
+    pub(crate) has_waits: bool,
+}
+
+/// One recording, reduced to sums.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct RunSums {
+    pub(crate) facts: RunFacts,
+    pub(crate) event: RunEvent,
+    /// Everything that passes the filters.
+    pub(crate) total: RunSum,
+    /// Everything in the events, whatever the filters.
+    pub(crate) whole: f64,
+    pub(crate) rows: Vec<RunRow>,
+    /// Parents come before what they call.
+    pub(crate) paths: Vec<RunPath>,
+    /// In slices of time, if they were wanted and there are enough samples.
+    pub(crate) slices: Option<SliceTable>,
+}
+
+/// What makes samples equal.
+pub(crate) type SampleSort = (TaskId, Option<StackId>, Outcome, Activity);
+
+impl RunSums {
+    /// Sums up a recording.
+    ///
+    /// # Errors
+    ///
+    /// Status 3 when it does not have what is asked for; a usage failure for a bad pattern. That no sample passes the filters is
+    /// no error.
+    pub(crate) fn of(recording: &Analysis, file: String, wishes: &RunWishes<'_>) -> anyhow::Result<Self> {
+        let shown = recording.shown(wishes.common.metric)?;
+        let selection = Selection::new(recording, shown, wishes.common)?;
+        let mut rows = RowBuilder::new(&selection);
+        let lengths = wait_lengths(&selection);
+        let mut total = RunSum::default();
+        let mut path_rows = wishes.slices.then(PathRows::default);
+        selection.for_each_path(|path, groups| {
+            let steps = selection.rows_of(path);
+            rows.begin_path();
+            for group in groups {
+                let sort = (group.task, group.stack, group.outcome, group.activity);
+                let lengths = lengths.get(&sort);
+                total.add(group.amount, lengths);
+                rows.add(steps, path, group.activity, group.amount, lengths);
+                if let Some(path_rows) = &mut path_rows {
+                    path_rows.add(sort, rows.of_path());
+                }
+            }
+        });
+        let facts = facts(recording, file, wishes.common);
+        let slices = path_rows.and_then(|paths| slice(&selection, &paths, &rows.rows, wishes.common, &facts));
+        let paths = if wishes.paths { call_paths(&selection, &mut rows) } else { Vec::new() };
+        let whole = selection.whole.weight as f64;
+        Ok(RunSums { event: event(&selection), facts, total, whole, rows: rows.rows, paths, slices })
+    }
+}
+
+/// The waits of each group by their lengths.
+fn wait_lengths(selection: &Selection<'_>) -> FxHashMap<SampleSort, WaitLengths> {
+    let mut lengths: FxHashMap<SampleSort, WaitLengths> = FxHashMap::default();
+    selection.for_each_wait(|sample, wait, amount| {
+        let sort = (sample.task, sample.stack, sample.outcome, selection.reasons.activity(sample));
+        let count = amount.count_thousandths as f64 / 1e3;
+        lengths.entry(sort).or_default().add(wait.duration_ns, count, amount.weight as f64);
+    });
+    lengths
+}
+
+/// The rows of a recording under construction.
+struct RowBuilder<'s, 'p> {
+    selection: &'s Selection<'p>,
+    sites: Option<WaitSites<'s>>,
+    rows: Vec<RunRow>,
+    numbers: FxHashMap<RowKey, u32>,
+    /// Number of the row of each label that was met.
+    of_label: Vec<Option<u32>>,
+    of_site: FxHashMap<(Option<LabelId>, Activity), u32>,
+    /// Number of the path that was last added to each row, from 1.
+    last_path: Vec<u32>,
+    path: u32,
+    /// The rows of that path, each once, and the one that it ends in.
+    on_path: (Vec<u32>, u32),
+}
+
+impl<'s, 'p> RowBuilder<'s, 'p> {
+    fn new(selection: &'s Selection<'p>) -> Self {
+        let has_sites = matches!(selection.labels.grouping(), Grouping::Function | Grouping::Line);
+        let sites = (selection.shown.waits.is_some() && has_sites)
+            .then(|| WaitSites::new(selection.profile, &selection.labels));
+        RowBuilder {
+            selection,
+            sites,
+            rows: Vec::new(),
+            numbers: FxHashMap::default(),
+            of_label: vec![None; selection.labels.len()],
+            of_site: FxHashMap::default(),
+            last_path: Vec::new(),
+            path: 0,
+            on_path: (Vec::new(), 0),
+        }
+    }
+
+    fn number(&mut self, label: RowLabel) -> u32 {
+        let next = self.rows.len() as u32;
+        let number = *self.numbers.entry(label.key.clone()).or_insert(next);
+        if number == next {
+            self.rows.push(RunRow { label, own: RunSum::default(), total: RunSum::default() });
+            self.last_path.push(0);
+        }
+        number
+    }
+
+    fn of_label(&mut self, label: LabelId) -> u32 {
+        if let Some(number) = self.of_label[label.index()] {
+            return number;
+        }
+        let number = self.number(RowLabel::of(self.selection.labels.get(label)));
+        self.of_label[label.index()] = Some(number);
+        number
+    }
+
+    /// The row that a path ends in. That of a wait is its site, with the reason: all waits end in the same few reasons.
+    fn end_of(&mut self, steps: &[Step], path: &[Step], activity: Activity) -> Option<u32> {
+        let leaf = steps.last()?.label;
+        let Some((sites, reason)) = self.sites.as_ref().zip(activity.reason()) else {
+            return Some(self.of_label(leaf));
+        };
+        let place = match sites.of(path, activity) {
+            WaitSite::Call { blocked_in, called_by } => blocked_in.or(called_by),
+            WaitSite::NoCpu => None,
+            WaitSite::Short => return Some(self.of_label(leaf)),
+        };
+        if let Some(number) = self.of_site.get(&(place, activity)) {
+            return Some(*number);
+        }
+        let label = match place {
+            None => RowLabel::bare(format!("[{}]", reason.label())),
+            Some(place) => {
+                let mut label = RowLabel::of(self.selection.labels.get(place));
+                for name in [&mut label.key.name, &mut label.raw_name] {
+                    name.push_str(&format!(" [{}]", reason.label()));
+                }
+                label
+            }
+        };
+        let number = self.number(label);
+        self.of_site.insert((place, activity), number);
+        Some(number)
+    }
+
+    fn begin_path(&mut self) {
+        self.path += 1;
+        self.on_path.0.clear();
+    }
+
+    /// Adds what has these steps; of a path that was begun each group adds to the same rows.
+    fn add(
+        &mut self,
+        steps: &[Step],
+        path: &[Step],
+        activity: Activity,
+        amount: Amount,
+        lengths: Option<&WaitLengths>,
+    ) {
+        let Some(end) = self.end_of(steps, path, activity) else { return };
+        if self.on_path.0.is_empty() {
+            for step in steps {
+                let number = self.of_label(step.label);
+                if std::mem::replace(&mut self.last_path[number as usize], self.path) != self.path {
+                    self.on_path.0.push(number);
+                }
+            }
+            if std::mem::replace(&mut self.last_path[end as usize], self.path) != self.path {
+                self.on_path.0.push(end);
+            }
+        }
+        self.on_path.1 = end;
+        self.rows[end as usize].own.add(amount, lengths);
+        for number in &self.on_path.0 {
+            self.rows[*number as usize].total.add(amount, lengths);
+        }
+    }
+
+    /// The rows of the path that was added last, and the one that it ends in.
+    fn of_path(&self) -> (&[u32], u32) {
+        (&self.on_path.0, self.on_path.1)
+    }
+}
+
+/// The call paths, by rows.
+fn call_paths(selection: &Selection<'_>, rows: &mut RowBuilder<'_, '_>) -> Vec<RunPath> {
+    let tree = CallTree::new(selection, Direction::TopDown);
+    let path = |node: &crate::report::Node| RunPath {
+        parent: node.parent.map(|parent| parent.index() as u32),
+        row: rows.of_label(node.label),
+        own: node.own.weight as f64,
+    };
+    tree.nodes().map(|(_, node)| node).map(path).collect()
+}
+
+fn event(selection: &Selection<'_>) -> RunEvent {
+    let shown = &selection.shown;
+    let is_each = shown.sampled.is_some_and(|event| event.info().period == 1);
+    RunEvent {
+        metric: shown.metric(),
+        name: shown.name.to_owned(),
+        title: shown.title.to_string(),
+        noun: shown.noun.to_string(),
+        unit: shown.unit,
+        is_sampled: shown.sampled.is_some() && shown.waits.is_none() && !is_each,
+        has_waits: shown.waits.is_some(),
+    }
+}
+
+fn facts(recording: &Analysis, file: String, common: &CommonOptions) -> RunFacts {
+    let profile = &recording.profile;
+    let end = profile.end.as_ref();
+    let ended = |end: &&End| end.command_signal.is_none() && ENDED.contains(&end.reason.as_str());
+    let status = end.filter(ended).and_then(|end| end.command_status).filter(|_| profile.meta.is_command);
+    let whole_ns = profile.duration_ns();
+    RunFacts {
+        file,
+        target: profile.meta.target.clone(),
+        duration_ns: common.filter.time.overlap_ns(0, whole_ns).unwrap_or(0),
+        rate_hz: profile.event_of(&EventKind::ON_CPU).map_or(0, |_| profile.meta.effective_hz),
+        is_whole_command: status.is_some() && common.filter.time.is_everything(),
+        failed_with: status.filter(|status| *status != 0),
+        lost: profile.lost_samples(&EventKind::ON_CPU),
+        is_whole_file: recording.integrity.is_complete,
+    }
+}
+
+/// How the recording of a command ends that was left to itself.
+const ENDED: [&str; 2] = ["command ended", "target ended"];

@@ -1,0 +1,120 @@
+//! Small comparisons for tests.
+
+use crate::diff::comparison::Comparison;
+use crate::diff::gate::judge::{GateVerdict, judge};
+use crate::diff::gate::rule::GateRule;
+use crate::diff::options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Sides};
+use crate::diff::print::output::render;
+use crate::diff::run::{RunSums, RunWishes};
+use crate::report::tests::fixture::{Build, PERIOD_NS};
+use crate::report::{Analysis, ColorWhen, CommonOptions, NameStyle, Page, ReportDestination};
+
+/// A terminal.
+pub(super) const SCREEN: Page = Page { width: 80, cut_names: true, color: false, names: NameStyle::Short };
+
+/// The options of `prof diff` without any.
+pub(super) fn options() -> DiffOptions {
+    DiffOptions {
+        sides: Sides::Files([Vec::new(), Vec::new()]),
+        common: CommonOptions::default(),
+        per: None,
+        view: DiffView::Flat,
+        format: DiffFormat::Text,
+        destination: ReportDestination::Stdout,
+        sort: DiffSort::Own,
+        rows: None,
+        min_percent: None,
+        gate: GateOptions { rules: Vec::new(), least: GateOptions::DEFAULT_LEAST, single_run_ok: false },
+        color: ColorWhen::Never,
+        pager: false,
+    }
+}
+
+/// The same with a gate.
+pub(super) fn gated(rules: &[&str]) -> DiffOptions {
+    let rules = rules.iter().map(|rule| GateRule::parse(rule).expect("a rule")).collect();
+    DiffOptions { gate: GateOptions { rules, ..options().gate }, ..options() }
+}
+
+/// The sums of a recording.
+pub(super) fn sums(recording: &Analysis, file: &str, common: &CommonOptions, slices: bool) -> RunSums {
+    let wishes = RunWishes { common, paths: true, slices };
+    RunSums::of(recording, file.to_owned(), &wishes).expect("it can be summed up")
+}
+
+/// Samples of each path, root first: what one run has.
+pub(super) type Paths<'t> = &'t [(&'t [&'t str], u64)];
+
+/// A recording with these samples, by turns, so that it is the same all the time.
+pub(super) fn recording(paths: Paths<'_>) -> Analysis {
+    let mut build = Build::new();
+    build.meta().target = "ingest".to_owned();
+    build.meta().effective_hz = 1_000;
+    build.meta().is_command = true;
+    let task = build.task(7, 7, "ingest", "ingest");
+    let most = paths.iter().map(|(_, samples)| *samples).max().unwrap_or(0);
+    for round in 0..most {
+        for (path, samples) in paths {
+            // So many in each part of the time.
+            let due = |round: u64| round * samples / most;
+            build.add(task, due(round + 1) - due(round), path);
+        }
+    }
+    let samples: u64 = paths.iter().map(|(_, samples)| samples).sum();
+    build.finish().changed(|recording| {
+        let end = recording.profile.end.as_mut().expect("it has ended");
+        (end.duration_ns, end.command_status) = (samples * PERIOD_NS, Some(0));
+        end.reason = "command ended".to_owned();
+    })
+}
+
+/// Runs of a side that differ a little: of each path some samples more or less than `paths` has, in a fixed order.
+pub(super) fn runs(name: &str, count: u64, paths: Paths<'_>) -> Vec<RunSums> {
+    (0..count)
+        .map(|run| {
+            let varied: Vec<(&[&str], u64)> = (paths.iter().enumerate())
+                .map(|(at, (path, samples))| {
+                    let swing = (run * 7 + at as u64 * 3) % 5;
+                    (*path, (samples + samples * swing / 50).saturating_sub(samples * 2 / 50))
+                })
+                .collect();
+            let file = format!("/tmp/{name}-{:02}.data", run + 1);
+            sums(&recording(&varied), &file, &CommonOptions::default(), count == 1)
+        })
+        .collect()
+}
+
+const ZSTD: &str = "/usr/lib/libzstd.so.1.5.5:ZSTD_insertBt1";
+
+/// Both sides of a program of which a function became faster, one slower, one is new and one is gone.
+pub(super) fn sides(count: u64) -> [Vec<RunSums>; 2] {
+    let base: Paths<'_> = &[
+        (&["/old/ingest:main", "/old/ingest:compress", ZSTD], 2_000),
+        (&["/old/ingest:main", "/old/ingest:parse"], 1_500),
+        (&["/old/ingest:main", "/old/ingest:parse", "/old/ingest:number"], 1_000),
+        (&["/old/ingest:main", "/old/ingest:tidy"], 500),
+        (&["/old/ingest:main", "/old/ingest:rare"], 20),
+    ];
+    let new: Paths<'_> = &[
+        (&["/new/ingest:main", "/new/ingest:compress", ZSTD], 400),
+        (&["/new/ingest:main", "/new/ingest:compress", "/new/ingest:fast"], 600),
+        (&["/new/ingest:main", "/new/ingest:parse"], 1_500),
+        (&["/new/ingest:main", "/new/ingest:parse", "/new/ingest:number"], 1_300),
+        (&["/new/ingest:main", "/new/ingest:rare"], 30),
+    ];
+    [runs("base", count, base), runs("new", count, new)]
+}
+
+/// Sides compared and judged.
+pub(super) fn compared(sides: [Vec<RunSums>; 2], options: &DiffOptions) -> (Comparison, Vec<GateVerdict>) {
+    let comparison = Comparison::new(sides, options.per, &options.gate.rules).expect("they can be compared");
+    let verdicts = judge(&comparison, &options.gate).expect("rules are regular expressions");
+    (comparison, verdicts)
+}
+
+/// What is printed of sides.
+pub(super) fn printed(sides: [Vec<RunSums>; 2], options: &DiffOptions, page: &Page) -> String {
+    let (comparison, verdicts) = compared(sides, options);
+    String::from_utf8(render(&comparison, &verdicts, options, page).expect("it can be written"))
+        .expect("text")
+}

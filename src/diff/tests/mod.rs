@@ -1,0 +1,9 @@
+//! Tests of whole comparisons.
+
+mod fixture;
+mod formats;
+mod gate;
+mod odd;
+pub(super) mod random;
+mod simulation;
+mod waits;

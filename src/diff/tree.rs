@@ -1,0 +1,126 @@
+//! The call paths of both sides in one tree.
+
+use super::row_label::RowLabel;
+use super::run::RunPath;
+use rustc_hash::FxHashMap;
+
+/// A call path: a function below its callers.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct DiffNode {
+    /// Number of the row that it is of.
+    pub(crate) row: u32,
+    /// Where it is called from.
+    pub(crate) parent: Option<u32>,
+    /// Distance from the root.
+    pub(crate) depth: u32,
+    /// What ends here, of the base and of the new side: means over their runs.
+    pub(crate) own: [f64; 2],
+    /// What ends here or below.
+    pub(crate) total: [f64; 2],
+    /// What is called from here, that of the largest total first.
+    pub(crate) children: Vec<u32>,
+}
+
+impl DiffNode {
+    /// The larger one of both totals.
+    pub(crate) fn larger(&self) -> f64 {
+        self.total[0].max(self.total[1])
+    }
+}
+
+/// All call paths of both sides. Parents come before what they call.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct DiffTree {
+    /// The paths.
+    pub(crate) nodes: Vec<DiffNode>,
+    /// Those without a caller, that of the largest total first.
+    pub(crate) roots: Vec<u32>,
+}
+
+/// A tree to which runs are added.
+#[derive(Debug, Default)]
+pub(crate) struct DiffTreeBuilder {
+    nodes: Vec<DiffNode>,
+    known: FxHashMap<(Option<u32>, u32), u32>,
+}
+
+impl DiffTreeBuilder {
+    /// Adds the paths of a run of a side, whose rows have these numbers, each weight times `scale`.
+    pub(crate) fn add(&mut self, side: usize, paths: &[RunPath], rows: &[u32], scale: f64) {
+        let mut node_of: Vec<u32> = Vec::with_capacity(paths.len());
+        for path in paths {
+            let parent = path.parent.map(|parent| node_of[parent as usize]);
+            let row = rows[path.row as usize];
+            let next = self.nodes.len() as u32;
+            let id = *self.known.entry((parent, row)).or_insert(next);
+            if id == next {
+                let depth = parent.map_or(0, |parent| self.nodes[parent as usize].depth + 1);
+                let children = Vec::new();
+                self.nodes.push(DiffNode { row, parent, depth, own: [0.0; 2], total: [0.0; 2], children });
+            }
+            self.nodes[id as usize].own[side] += path.own * scale;
+            node_of.push(id);
+        }
+    }
+
+    /// The tree; siblings of equal weight are in the order of their names.
+    pub(crate) fn finish(mut self, labels: &[RowLabel]) -> DiffTree {
+        let mut roots = Vec::new();
+        for id in (0..self.nodes.len()).rev() {
+            let node = &mut self.nodes[id];
+            for side in 0..2 {
+                node.total[side] += node.own[side];
+            }
+            let (total, parent) = (node.total, node.parent);
+            match parent {
+                Some(parent) => {
+                    let parent = &mut self.nodes[parent as usize];
+                    parent.children.push(id as u32);
+                    (0..2).for_each(|side| parent.total[side] += total[side]);
+                }
+                None => roots.push(id as u32),
+            }
+        }
+        let mut lists: Vec<Vec<u32>> =
+            self.nodes.iter_mut().map(|node| std::mem::take(&mut node.children)).collect();
+        for list in lists.iter_mut().chain([&mut roots]) {
+            list.sort_by(|a, b| {
+                let [a, b] = [a, b].map(|id| &self.nodes[*id as usize]);
+                let key = |node: &DiffNode| &labels[node.row as usize].key;
+                b.larger().total_cmp(&a.larger()).then_with(|| key(a).cmp(key(b)))
+            });
+        }
+        self.nodes.iter_mut().zip(lists).for_each(|(node, list)| node.children = list);
+        DiffTree { nodes: self.nodes, roots }
+    }
+}
+
+impl DiffTree {
+    /// The path, which must be of this tree.
+    pub(crate) fn node(&self, id: u32) -> &DiffNode {
+        &self.nodes[id as usize]
+    }
+
+    /// All paths of which no caller was refused by `keep`, in the order in which they are shown.
+    pub(crate) fn walk(&self, keep: impl Fn(&DiffNode) -> bool) -> Vec<u32> {
+        let mut order = Vec::new();
+        let mut pending: Vec<u32> = self.roots.iter().rev().copied().collect();
+        while let Some(id) = pending.pop() {
+            if keep(self.node(id)) {
+                order.push(id);
+                pending.extend(self.node(id).children.iter().rev());
+            }
+        }
+        order
+    }
+
+    /// The rows from the path to its root, the innermost first.
+    pub(crate) fn path(&self, id: u32) -> impl Iterator<Item = u32> {
+        let mut next = Some(id);
+        std::iter::from_fn(move || {
+            let node = self.node(next?);
+            next = node.parent;
+            Some(node.row)
+        })
+    }
+}
