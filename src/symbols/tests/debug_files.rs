@@ -378,7 +378,8 @@ fn what_is_no_debug_file_of_this_build_is_refused_with_one_line() {
         std::fs::copy(&other, path).unwrap();
     };
     let cut = |path: &Path| std::fs::write(path, &std::fs::read(&debug).unwrap()[..3000]).unwrap();
-    let cases: [(&dyn Fn(&Path), &str); 6] = [
+    type Maker<'m> = &'m dyn Fn(&Path);
+    let cases: [(Maker<'_>, &str); 6] = [
         (&copy, "it is of build"),
         (&sparse, "not an ELF file"),
         (&fifo, "no regular file"),

@@ -162,8 +162,8 @@ pub(crate) fn reasons(
         match compared.reason() {
             Ok(reason) => *found.entry(reason).or_default() += 1,
             Err(()) => {
-                let names = ours.iter().map(|location| location.raw_name.as_str());
-                let kind = format!("{} {} {:?}", ours.len(), truth.len(), names.last());
+                let outermost = ours.last().map(|location| location.raw_name.as_str());
+                let kind = format!("{} {} {outermost:?}", ours.len(), truth.len());
                 let own: Vec<_> = (ours.iter())
                     .map(|it| format!("{} {}:{}", it.raw_name, it.file.as_deref().unwrap_or("??"), it.line))
                     .collect();
