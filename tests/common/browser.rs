@@ -143,11 +143,11 @@ pub(crate) fn seen(page: &Path, hash: &str, script: &str) -> Option<Value> {
     let text = fs::read_to_string(page).unwrap();
     let watch = "const errors = []; window.addEventListener('error', e => errors.push(e.message));";
     let user = format!(
-        "{HELPERS}\nwindow.addEventListener('load', () => setTimeout(() => {{
-        const seen = {{ errors }};
-        try {{ {script} }} catch (error) {{ errors.push(String(error.stack)); }}
-        document.documentElement.setAttribute('data-seen', encodeURIComponent(JSON.stringify(seen)));
-    }}, 200));"
+        "window.addEventListener('load', () => setTimeout(() => {{
+            const seen = {{ errors }};
+            try {{ {HELPERS} {script} }} catch (error) {{ errors.push(String(error.stack)); }}
+            document.documentElement.setAttribute('data-seen', encodeURIComponent(JSON.stringify(seen)));
+        }}, 200));"
     );
     let is_svg = page.extension().is_some_and(|ending| ending == "svg");
     let (start, end) = if is_svg { ("<title id", "</svg>") } else { ("<meta", "</body>") };

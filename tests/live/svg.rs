@@ -31,8 +31,11 @@ window.addEventListener("load", () => setTimeout(() => {
         click(document.getElementById("unzoom"));
         seen.width_after = width(thirty);
         seen.other_shown_after = shown(fifty);
-        window.prompt = () => "share_fifty";
+        window.prompt = () => errors.push("a dialog");
         click(document.getElementById("search"));
+        const input = document.querySelector('#find input');
+        input.value = "share_fifty";
+        input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter" }));
         seen.matched = document.getElementById("matched").textContent;
         const fill = g => g.querySelector("rect").getAttribute("fill");
         seen.fill_found = fill(fifty);

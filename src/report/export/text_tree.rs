@@ -407,6 +407,20 @@ mod tests {
     }
 
     #[test]
+    fn stacks_start_at_the_leaf_where_that_is_asked_for() {
+        let mut build = Build::new();
+        let [one, two] = [1, 2].map(|tid| build.task(1, tid, &format!("t{tid}"), "t"));
+        build.add(one, 5, &["/x:main", "/x:a", "/x:f"]);
+        build.add(two, 2, &["/x:main", "/x:b", "/x:f"]);
+        build.add(two, 1, &["/x:main", "/x:b"]);
+        let recording = build.finish();
+        let selection = recording.select(&CommonOptions::default()).unwrap();
+        let tree = TextTree::new(&selection, NameStyle::Full, StackOrder::LeafFirst);
+        assert_eq!(lines(&tree, Order::Frames), ["b;main;t2 1", "f;a;main;t1 5", "f;b;main;t2 2"]);
+        assert_eq!(tree.depth(), 3);
+    }
+
+    #[test]
     fn what_is_cut_ends_in_its_caller() {
         let stacks: [(u64, &[&str]); 3] =
             [(90, &["/x:a", "/x:b"]), (1, &["/x:a", "/x:b", "/x:c", "/x:d"]), (9, &["/x:a", "/x:e", "/x:f"])];

@@ -84,10 +84,10 @@ fn svg(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions
     let cut = Cut::of(&mut tree, selection, options);
     let mut palette = palette(selection, names);
     let mut drawing = Options::default();
-    let title = options
-        .title
-        .clone()
-        .unwrap_or_else(|| format!("{}{}", caption::title(recording, selection, options.count), cut.words()));
+    let title = options.title.clone().unwrap_or_else(|| {
+        let order = if options.bottom_up { ", bottom-up" } else { "" };
+        format!("{}{order}{}", caption::title(recording, selection, options.count), cut.words())
+    });
     let title = xml_line(&title);
     drawing.title.clone_from(&title);
     drawing.subtitle = caption::subtitle(recording, options).map(|line| xml_line(&line));
