@@ -39,7 +39,8 @@ pub(super) struct PageData {
     pub(super) subtitle: Option<String>,
     is_icicle: bool,
     is_bottom_up: bool,
-    is_each_thread: bool,
+    /// How threads are shown at first: `class`, `each` name or id, `merged`.
+    threads: &'static str,
     kinds: [&'static str; BoxKind::KEYS.len()],
     pub(super) labels: PageLabels,
     /// What is shown first comes first.
@@ -118,7 +119,11 @@ impl PageData {
             subtitle: caption::subtitle(recording, options).as_deref().map(line),
             is_icicle: options.icicle,
             is_bottom_up: options.bottom_up,
-            is_each_thread: options.common.threads == Some(ThreadSplit::Each),
+            threads: match options.common.threads {
+                Some(ThreadSplit::Each | ThreadSplit::Name) => "each",
+                Some(ThreadSplit::None) => "merged",
+                _ => "class",
+            },
             kinds: BoxKind::KEYS,
             labels,
             events,

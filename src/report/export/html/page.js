@@ -462,7 +462,7 @@ function listen() {
 }
 
 $("graph").hidden = $("controls").hidden = false;
-usual = { threads: data.is_each_thread ? "each" : "class", direction: data.is_bottom_up ? "callers" : "calls" };
+usual = { threads: data.threads, direction: data.is_bottom_up ? "callers" : "calls" };
 data.events.forEach((event, i) => $("event").append(new Option(`${event.title}  ${weight_text(event, event.total)}`, i)));
 listen();
 restore();

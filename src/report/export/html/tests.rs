@@ -3,7 +3,7 @@
 use crate::profile::EventKind;
 use crate::report::analysis::Analysis;
 use crate::report::export::{ExportFormat, render as export};
-use crate::report::options::{ExportOptions, Format};
+use crate::report::options::{ExportOptions, Format, ThreadSplit};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::tests::hostile::{assert_harmless, hostile, hostile_waits, xml_texts};
@@ -110,6 +110,29 @@ fn the_event_that_was_asked_for_comes_first_and_the_others_are_there() {
     assert_eq!(
         (&event["id"], &event["unit"], &event["total"]),
         (&"page-faults".into(), &"count".into(), &200.into())
+    );
+}
+
+#[test]
+fn threads_that_are_one_are_one_box() {
+    let start = |split| {
+        let common = CommonOptions { threads: split, ..CommonOptions::default() };
+        assert_equals_report(&ingest(), &common);
+        let (_, data) = data(&page(&ingest(), &ExportOptions { common, ..ExportOptions::default() }));
+        let tree = &data["events"][0]["tree"];
+        let names = data["labels"]["name"].as_array().unwrap();
+        // The boxes on the root: the first rows after it, as long as they stand on box 0.
+        let on_root = tree["up"].as_array().unwrap().iter().skip(1).take_while(|up| **up == 0).count();
+        let label = |row: usize| tree["at"][row].as_u64().unwrap() as usize / 4;
+        let shown: Vec<_> = (1..=on_root).map(|row| names[label(row)].as_str().unwrap().to_owned()).collect();
+        (data["threads"].as_str().unwrap().to_owned(), shown.join(", "))
+    };
+    let expected = |threads: &str, shown: &str| (threads.to_owned(), shown.to_owned());
+    assert_eq!(start(None), expected("class", "worker, ingest"));
+    assert_eq!(start(Some(ThreadSplit::None)), expected("merged", "all threads"));
+    assert_eq!(
+        start(Some(ThreadSplit::Each)),
+        expected("each", "worker (tid 4313), worker (tid 4314), ingest (tid 4312)")
     );
 }
 

@@ -107,10 +107,12 @@ impl PageTree {
         let names = thread_names(selection);
         let threads: Vec<PageLabel> =
             names.iter().map(|name| builder.labels.of_text(name, BoxKind::Thread)).collect();
+        // The page takes what stands on the root for threads.
+        let all = threads.is_empty().then(|| builder.labels.of_text("all threads", BoxKind::Thread));
         let mut path = Vec::new();
         selection.for_each_path(|steps, groups| {
             path.clear();
-            path.extend((!threads.is_empty()).then_some((0, false)));
+            path.push((all.unwrap_or_default(), false));
             path.extend(steps.iter().map(|step| (builder.label_of(step), step.is_inlined)));
             for group in groups {
                 if let Some(thread) = threads.get(group.task.index()) {
