@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// A row of a comparison by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct RowKey {
+pub(crate) struct DiffRowKey {
     /// Name in full. Foreign text.
     pub(crate) name: String,
     /// File name of the module, wherever it was: builds to be compared are in different folders. Foreign text.
@@ -18,7 +18,7 @@ pub(crate) struct RowKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RowLabel {
     /// What it is known by on both sides.
-    pub(crate) key: RowKey,
+    pub(crate) key: DiffRowKey,
     /// Name in the symbol table. Foreign text.
     pub(crate) raw_name: String,
 }
@@ -41,12 +41,12 @@ impl RowLabel {
             .line
             .as_ref()
             .map(|source| SourceLine { file: module_file(&source.file).to_owned(), line: source.line });
-        RowLabel { key: RowKey { name, module, line }, raw_name }
+        RowLabel { key: DiffRowKey { name, module, line }, raw_name }
     }
 
     /// A row that is no function of a module.
     pub(crate) fn bare(name: String) -> Self {
-        let key = RowKey { name: name.clone(), module: String::new(), line: None };
+        let key = DiffRowKey { name: name.clone(), module: String::new(), line: None };
         RowLabel { key, raw_name: name }
     }
 

@@ -1,6 +1,6 @@
 //! One recording, reduced to sums: what a comparison needs of it when the samples are gone.
 
-use super::row_label::{RowKey, RowLabel};
+use super::row_label::{DiffRowKey, RowLabel};
 use super::slicing::{PathRows, SliceTable, slice};
 use super::statistics::wait_lengths::WaitLengths;
 use crate::profile::{End, EventKind, Outcome, StackId, TaskId, Unit};
@@ -174,7 +174,7 @@ struct RowBuilder<'s, 'p> {
     selection: &'s Selection<'p>,
     sites: Option<WaitSites<'s>>,
     rows: Vec<RunRow>,
-    numbers: FxHashMap<RowKey, u32>,
+    numbers: FxHashMap<DiffRowKey, u32>,
     /// Number of the row of each label that was met.
     of_label: Vec<Option<u32>>,
     of_site: FxHashMap<(Option<LabelId>, Activity), u32>,

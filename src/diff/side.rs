@@ -3,7 +3,7 @@
 use super::difference::Observed;
 use super::measure::Measure;
 use super::options::Per;
-use super::row_label::{RowKey, RowLabel};
+use super::row_label::{DiffRowKey, RowLabel};
 use super::run::{RunFacts, RunSum, RunSums};
 use super::statistics::estimate::Estimate;
 use super::statistics::slices::Blocks;
@@ -22,7 +22,7 @@ pub(crate) enum RowValue {
 /// Rows of all runs by one number each.
 #[derive(Debug, Default)]
 pub(crate) struct RowNumbers {
-    numbers: FxHashMap<RowKey, u32>,
+    numbers: FxHashMap<DiffRowKey, u32>,
     /// What the rows are called.
     pub(crate) labels: Vec<RowLabel>,
 }

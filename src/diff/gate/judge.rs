@@ -95,12 +95,6 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
         let rows = grown.iter().filter_map(|&at| subjects[at].row).collect();
         return Ok(made(GateOutcome::Tripped, why, None, rows));
     }
-    // Growth that would have been found is not there; nor is what the interval has not in it.
-    let is_found = |subject: &Subject<'_>| {
-        let is_left_out =
-            subject.difference.contrast.is_some_and(|contrast| contrast.interval()[1] < 1.0 + least);
-        is_left_out || subject.difference.least_found.is_some_and(|ratio| ratio <= 1.0 + least)
-    };
     // The largest is what a change is most easily found in.
     let largest = subjects.iter().position(|subject| subject.difference.least_found.is_some());
     let Some(largest) = largest else {
@@ -112,8 +106,8 @@ fn verdict(comparison: &Comparison, rule: &GateRule, options: &GateOptions) -> R
         };
         return Ok(made(GateOutcome::TooLittle, why, Some("longer or more runs".to_owned()), Vec::new()));
     };
-    let missed = subjects.iter().filter(|subject| !is_found(subject)).count();
-    if !is_found(&subjects[largest]) {
+    let missed = subjects.iter().filter(|subject| !subject.would_show(least)).count();
+    if !subjects[largest].would_show(least) {
         let found = subjects[largest].difference.least_found.unwrap_or(f64::INFINITY);
         let why = format!(
             "{}: only growth of {} and more would have been found",
@@ -139,6 +133,13 @@ struct Subject<'c> {
 }
 
 impl Subject<'_> {
+    /// Whether growth of `least` is known not to be there: it would have been found, or the interval has no such growth in it.
+    fn would_show(&self, least: f64) -> bool {
+        let is_left_out =
+            self.difference.contrast.is_some_and(|contrast| contrast.interval()[1] < 1.0 + least);
+        is_left_out || self.difference.least_found.is_some_and(|ratio| ratio <= 1.0 + least)
+    }
+
     /// `parse +12.3%`. Foreign text.
     fn words(&self) -> String {
         let change = match (self.difference.ratio(), self.difference.new > 0.0) {

@@ -53,7 +53,7 @@ pub(super) fn text(
 fn table(out: &mut String, comparison: &Comparison, options: &DiffOptions, page: &Page) {
     let rows = ordered(comparison, options, false);
     let most = if options.rows.is_none() { DiffOptions::DEFAULT_ROWS } else { options.most_rows() };
-    let table = Table {
+    let table = DiffTable {
         comparison,
         style: ValueStyle::of(comparison),
         value: value_of(options.sort),
@@ -72,7 +72,7 @@ fn table(out: &mut String, comparison: &Comparison, options: &DiffOptions, page:
     }
 }
 
-struct Table<'c> {
+struct DiffTable<'c> {
     comparison: &'c Comparison,
     style: ValueStyle,
     value: RowValue,
@@ -83,7 +83,7 @@ struct Table<'c> {
     page: &'c Page,
 }
 
-impl Table<'_> {
+impl DiffTable<'_> {
     fn heading(&self, noun: &str) -> String {
         let (value, other) = if self.value == RowValue::Own { ("self", "TOTAL") } else { ("total", "SELF") };
         let mut line = String::from("    BASE      NEW     DELTA     CHANGE");
