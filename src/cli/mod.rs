@@ -11,7 +11,6 @@ mod read;
 mod record;
 pub(crate) mod request;
 mod sampler;
-mod sources;
 mod target;
 mod testing;
 mod tui;

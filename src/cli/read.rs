@@ -1,7 +1,7 @@
 //! The commands that read a profile: `prof report`, `prof export`, `prof info`.
 
 use super::request::{HELP_TEMPLATE, Stop};
-use super::sources::DebugSourceArgs;
+use super::sampler::DebugSourceArgs;
 use super::value;
 use super::value::Ids;
 use crate::commands::symbolize::SymbolizeOptions;

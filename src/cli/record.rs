@@ -1,8 +1,7 @@
 //! `prof record`.
 
 use super::request::{HELP_TEMPLATE, Stop};
-use super::sampler::{SamplerArgs, SpanArgs};
-use super::sources::DebugSourceArgs;
+use super::sampler::{DebugSourceArgs, SamplerArgs, SpanArgs};
 use super::target::{self, RunningArgs};
 use super::value;
 use crate::base::failure::Failure;

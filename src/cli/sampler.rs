@@ -7,6 +7,7 @@ use crate::record::{CallGraph, Children, PerfCounter, Rate, RecordOptions, Sampl
 use crate::report::Metric;
 use clap::Args;
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How it is recorded.
@@ -64,6 +65,18 @@ pub(super) struct SpanArgs {
     /// Start sampling this long after everything is set up
     #[arg(short = 'D', long, value_name = "TIME", value_parser = value::duration, allow_hyphen_values = true)]
     pub(super) delay: Option<Duration>,
+}
+
+/// Options that say where debug information is looked for.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Debug information")]
+pub(super) struct DebugSourceArgs {
+    /// Look for debug files in this folder, too: by build ID, or by their names; may be given several times
+    #[arg(long = "debug-dir", value_name = "DIR")]
+    pub(super) folders: Vec<PathBuf>,
+    /// Ask the servers of DEBUGINFOD_URLS for debug information that is not on this machine
+    #[arg(long)]
+    pub(super) debuginfod: bool,
 }
 
 fn event_help() -> String {

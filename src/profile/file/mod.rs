@@ -10,14 +10,13 @@
 
 pub(crate) mod bounds;
 mod chunk;
-mod code_rows;
 mod coding;
 pub(crate) mod error;
 pub(crate) mod glance;
 mod header;
-mod module_notes;
 mod open;
 mod reader;
+mod rows;
 mod schema;
 mod wire;
 mod writer;

@@ -3,10 +3,11 @@
 
 use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
 use super::chunk::{ChunkKind, Next, Unpacker};
-use super::code_rows::{self, RowCounts};
 use super::coding::{AddressCoder, CodedColumn, NoveltyCoder, PlaceCoder};
 use super::error::{Integrity, ReadError};
-use super::{header, module_notes, schema, wire};
+use super::rows::code_rows::{self, RowCounts};
+use super::rows::module_notes;
+use super::{header, schema, wire};
 use crate::profile::code::source_text::SourceText;
 use crate::profile::contents::Profile;
 use crate::profile::event::{Columns, EventInfo};

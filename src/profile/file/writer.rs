@@ -2,10 +2,11 @@
 
 use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
 use super::chunk::{ChunkKind, MAX_SIZE, Packer};
-use super::code_rows::{self, BYTES_PER_CHUNK};
 use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
 use super::error::WriteError;
-use super::{header, module_notes, schema};
+use super::rows::code_rows::{self, BYTES_PER_CHUNK};
+use super::rows::module_notes;
+use super::{header, schema};
 use crate::profile::contents::{End, Meta, Profile};
 use crate::profile::event::{Event, EventId, Sample};
 use crate::profile::merged::Merged;

@@ -1,6 +1,6 @@
 //! Notes of modules, to and from a file. A later row of a module replaces an earlier one.
 
-use super::schema;
+use crate::profile::file::schema;
 use crate::profile::rows::{ModuleId, ModuleNotes, SymbolsFrom};
 
 /// Problems of one module that are kept, and their length, bytes.
@@ -9,7 +9,7 @@ const MAX_PROBLEM_BYTES: usize = 1024;
 /// Longest other text, bytes.
 const MAX_TEXT_BYTES: usize = 4096;
 /// Rows of a chunk, which stays below half of the largest payload.
-pub(super) const ROWS_PER_CHUNK: usize = 96;
+pub(in crate::profile::file) const ROWS_PER_CHUNK: usize = 96;
 
 /// At most `max` bytes of `text`, whole characters.
 fn cut(text: &str, max: usize) -> String {
@@ -18,7 +18,7 @@ fn cut(text: &str, max: usize) -> String {
 }
 
 /// The row of a module.
-pub(super) fn row(module: ModuleId, notes: &ModuleNotes) -> schema::ModuleNotesRow {
+pub(in crate::profile::file) fn row(module: ModuleId, notes: &ModuleNotes) -> schema::ModuleNotesRow {
     schema::ModuleNotesRow {
         module: module.0,
         symbols: notes.symbols.code(),
@@ -35,7 +35,7 @@ pub(super) fn row(module: ModuleId, notes: &ModuleNotes) -> schema::ModuleNotesR
 }
 
 /// What a row says.
-pub(super) fn notes(row: schema::ModuleNotesRow) -> ModuleNotes {
+pub(in crate::profile::file) fn notes(row: schema::ModuleNotesRow) -> ModuleNotes {
     let mut problems = row.problems;
     problems.truncate(MAX_PROBLEMS);
     ModuleNotes {
@@ -53,7 +53,7 @@ pub(super) fn notes(row: schema::ModuleNotesRow) -> ModuleNotes {
 }
 
 /// Memory that a row takes, bytes.
-pub(super) fn row_bytes(row: &schema::ModuleNotesRow) -> usize {
+pub(in crate::profile::file) fn row_bytes(row: &schema::ModuleNotesRow) -> usize {
     let texts = [&row.debug_file, &row.shared_file, &row.package_file, &row.package, &row.distribution];
     let texts = texts.into_iter().chain(&row.problems).map(|text| text.len() + size_of::<String>());
     texts.sum::<usize>() + size_of::<ModuleNotes>()

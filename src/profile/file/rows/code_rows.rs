@@ -1,19 +1,19 @@
 //! Rows of code bytes and of source lines: from the profile to the file and back. What comes back is a stranger's and is checked.
 
-use super::coding::{CodedColumn, squeeze};
-use super::schema::{CodeRow, SourceRow};
 use crate::profile::code::function_code::{CallTarget, CodeRun, FunctionCode, InlinedCall};
 use crate::profile::code::source_text::SourceText;
+use crate::profile::file::coding::{CodedColumn, squeeze};
+use crate::profile::file::schema::{CodeRow, SourceRow};
 use crate::profile::rows::{ModuleId, StringId};
 use crate::profile::symbols::FunctionId;
 
 /// Most code bytes of one row.
 const MAX_CODE_BYTES: usize = 1 << 20;
 /// Code bytes and text after which a chunk is closed.
-pub(super) const BYTES_PER_CHUNK: usize = 1 << 20;
+pub(in crate::profile::file) const BYTES_PER_CHUNK: usize = 1 << 20;
 
 /// The row of `code`, with the ids that `string` and `function` give.
-pub(super) fn encode(
+pub(in crate::profile::file) fn encode(
     code: &FunctionCode,
     string: impl Fn(StringId) -> u32,
     function: impl Fn(FunctionId) -> u32,
@@ -55,13 +55,13 @@ fn differences(numbers: impl Iterator<Item = u32>) -> Vec<i32> {
 
 /// How many rows there are that code may refer to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct RowCounts {
-    pub(super) modules: usize,
-    pub(super) functions: usize,
+pub(in crate::profile::file) struct RowCounts {
+    pub(in crate::profile::file) modules: usize,
+    pub(in crate::profile::file) functions: usize,
 }
 
 /// What `row` says; why it cannot be used, else. `string` finds a string by its number in the file.
-pub(super) fn decode<E: From<String>>(
+pub(in crate::profile::file) fn decode<E: From<String>>(
     row: CodeRow,
     counts: RowCounts,
     string: impl Fn(u32) -> Result<StringId, E>,
@@ -155,7 +155,7 @@ fn decode_runs<E: From<String>>(
 }
 
 /// Bytes that a row takes in memory.
-pub(super) fn memory_bytes(row: &CodeRow) -> usize {
+pub(in crate::profile::file) fn memory_bytes(row: &CodeRow) -> usize {
     size_of::<FunctionCode>()
         + row.bytes.len()
         + row.run_length.len() * size_of::<CodeRun>()
@@ -164,7 +164,10 @@ pub(super) fn memory_bytes(row: &CodeRow) -> usize {
 }
 
 /// The row of lines of a source, with the id that `string` gives.
-pub(super) fn encode_source(source: &SourceText, string: impl Fn(StringId) -> u32) -> SourceRow {
+pub(in crate::profile::file) fn encode_source(
+    source: &SourceText,
+    string: impl Fn(StringId) -> u32,
+) -> SourceRow {
     SourceRow { file: string(source.file), first_line: source.first_line, text: source.text.clone() }
 }
 
