@@ -235,7 +235,8 @@ impl RowColumns {
                 selection.total.samples,
             )
         } else {
-            selection.error_points(row.own)
+            // Shares in the page are of what the filters keep.
+            row.own.share_error_points(selection.total, selection.shown.waits.is_some())
         };
         // Two decimals are more than is ever shown.
         self.error.push((error * 100.0).round() / 100.0);

@@ -91,7 +91,7 @@ impl SheetPrinter<'_, '_> {
             out,
             &format!("{}  {}", self.page.styled(HEADING, &name), self.page.styled(FAINT, &module)),
         );
-        let share = |amount: Amount| percent_text(percent(amount.weight, selection.total.weight));
+        let share = |amount: Amount| percent_text(percent(amount.weight, selection.base().weight));
         let part = |what: &str, amount: Amount| format!("{what} {} {}", share(amount), self.weight(amount));
         let mut parts = vec![part("self", annotation.own)];
         if !annotation.inlined.is_empty() {
