@@ -35,15 +35,32 @@ pub mod profile {
         AddressSettings, End, Event, EventId, EventInfo, EventKind, FoundBy, Frame, FrameFlags, FrameId,
         FrameSpace, Function, FunctionId, Integrity, Location, Merged, Meta, Module, ModuleId, ModuleKind,
         OUTSIDE, Outcome, Profile, ReadError, Reason, Sample, ShortWaits, StackId, StringId, Tables, Task,
-        TaskId, ThreadTime, Unit, Wait, Waker, WakerKind, WriteError, Writer, counter, read, read_path,
+        TaskId, ThreadTime, Wait, Waker, WakerKind, WriteError, Writer, counter, read, read_path,
     };
 }
 
 pub mod record {
-    pub use crate::record::{CAPABILITIES, Capability, Output, RecordOptions, Sampler, Target, WaitOptions};
+    pub use crate::record::{CAPABILITIES, Capability, Output};
 
     pub mod live {
+        use crate::cli::{Request, Stop, parse};
         pub use crate::record::live::{Ended, Live, LiveEvent, Simulation, Snapshot, own_memory_kb};
+        use std::ffi::OsString;
+
+        /// Begins the recording that `prof ARGUMENTS` shows: `live -p 4312`.
+        ///
+        /// # Errors
+        ///
+        /// What keeps `prof` from it.
+        pub fn watch<A: Into<OsString>>(arguments: impl IntoIterator<Item = A>) -> anyhow::Result<Live> {
+            let arguments = arguments.into_iter().map(Into::into);
+            match parse(std::iter::once(OsString::from("prof")).chain(arguments)) {
+                Ok(Request::Live(options)) => Live::start(options.record, Vec::new()),
+                Ok(_) => anyhow::bail!("these arguments name no live target"),
+                Err(Stop::Failed(failure)) => Err(failure.into()),
+                Err(Stop::Shown(error)) => Err(error.into()),
+            }
+        }
     }
 }
 
@@ -102,7 +119,7 @@ pub mod unwind {
     pub use crate::unwind::{
         Architecture, CfiSections, ElfError, ElfImage, ElfLimits, End, FoundBy, FrameAddress, FrameState,
         Limits, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Page, Registers, Row, Rule,
-        RuleKind, Stack, StackCopy, Table, TableError, compile, compile_first, compile_sections, walk,
+        RuleKind, Stack, Table, TableError, compile, walk,
     };
 
     pub mod arch {

@@ -97,7 +97,8 @@ pub(crate) fn recording(samples: usize, distinct_stacks: usize) -> Analysis {
 #[allow(dead_code, reason = "not every bench has waits")]
 pub(crate) fn with_waits(mut profile: Profile, waits: usize, distinct_stacks: usize) -> Profile {
     let mut numbers = Numbers(7);
-    let stacks = profile.tables.stacks().len() as u64;
+    let sampled = profile.events[0].samples().filter_map(|sample| sample.stack);
+    let stacks = sampled.map(|stack| u64::from(stack.0) + 1).max().unwrap_or(1);
     let mut event = Event::new(EventInfo {
         kind: EventKind::OFF_CPU,
         sampling: "every wait of 1 us and more".to_owned(),

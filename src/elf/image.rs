@@ -90,7 +90,7 @@ impl ElfImage {
     }
 
     /// The module's own address of its first instruction; 0 if it has none.
-    pub fn entry(&self) -> u64 {
+    pub(crate) fn entry(&self) -> u64 {
         self.file.header.entry
     }
 
@@ -125,7 +125,7 @@ impl ElfImage {
     }
 
     /// The path of the program interpreter (`PT_INTERP`), as the file says it.
-    pub fn interpreter(&self) -> Option<&OsString> {
+    pub(crate) fn interpreter(&self) -> Option<&OsString> {
         self.segments.interpreter.as_ref()
     }
 
@@ -158,7 +158,7 @@ impl ElfImage {
     /// # Errors
     ///
     /// The section lies outside the file, cannot be read or unpacked, or is larger than the limit.
-    pub fn section_bytes(&self, section: &Section) -> Result<Vec<u8>, ElfError> {
+    pub(crate) fn section_bytes(&self, section: &Section) -> Result<Vec<u8>, ElfError> {
         self.file.section_bytes(section)
     }
 
@@ -172,7 +172,7 @@ impl ElfImage {
     /// # Errors
     ///
     /// No segment holds the whole range, or it cannot be read.
-    pub fn read_address(&self, address: u64, size: u64) -> Result<Vec<u8>, ElfError> {
+    pub(crate) fn read_address(&self, address: u64, size: u64) -> Result<Vec<u8>, ElfError> {
         self.segments.bytes_at(self.file.source(), address, size, self.file.limits())
     }
 

@@ -245,7 +245,7 @@ impl Profile {
 
     /// Forgets all rows but modules, which keep their ids, with the samples and names that refer to them: a recorder that
     /// runs for days has handed them over. Returns the tables as they were. See [`super::Writer::reset`].
-    pub fn reset(&mut self) -> Tables {
+    pub(crate) fn reset(&mut self) -> Tables {
         let old = std::mem::take(&mut self.tables);
         self.events.iter_mut().for_each(Event::clear);
         self.thread_times.clear();

@@ -183,7 +183,7 @@ impl Event {
     }
 
     /// Whether its samples are waits.
-    pub fn has_waits(&self) -> bool {
+    pub(crate) fn has_waits(&self) -> bool {
         self.info.kind.has_duration
     }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 /// The unit of an event's weights. Numbers are stored: append only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// Plain number.
     #[default]
     Count,
@@ -19,7 +19,7 @@ pub enum Unit {
 
 impl Unit {
     /// The stored number.
-    pub fn code(self) -> u8 {
+    pub(crate) fn code(self) -> u8 {
         match self {
             Unit::Count => 0,
             Unit::Nanoseconds => 1,
@@ -29,7 +29,7 @@ impl Unit {
     }
 
     /// The unit of a stored number.
-    pub fn from_code(code: u8) -> Self {
+    pub(crate) fn from_code(code: u8) -> Self {
         match code {
             0 => Unit::Count,
             1 => Unit::Nanoseconds,
@@ -43,15 +43,15 @@ impl Unit {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EventKind {
     /// Stable name, by which command lines, files and other programs know it: `on-cpu`, `page-faults`.
-    pub name: Cow<'static, str>,
+    pub(crate) name: Cow<'static, str>,
     /// What its weights are, for titles: `on-CPU`, `page faults`.
-    pub title: Cow<'static, str>,
+    pub(crate) title: Cow<'static, str>,
     /// The word for one observation: `sample`, `wait`.
-    pub noun: Cow<'static, str>,
+    pub(crate) noun: Cow<'static, str>,
     /// Unit of the weights.
-    pub unit: Unit,
+    pub(crate) unit: Unit,
     /// Its observations are intervals, each of which has an end, a reason and perhaps a waker ([`super::Wait`]).
-    pub has_duration: bool,
+    pub(crate) has_duration: bool,
 }
 
 impl EventKind {

@@ -29,7 +29,8 @@ pub use file::error::{Integrity, ReadError, WriteError};
 pub(crate) use file::{Glance, Opened, read_stream};
 pub use file::{Writer, read, read_path};
 pub use kernel_addresses::AddressSettings;
-pub use kind::{EventKind, Unit};
+pub use kind::EventKind;
+pub(crate) use kind::Unit;
 pub use merged::Merged;
 pub use outcome::Outcome;
 pub use rows::{

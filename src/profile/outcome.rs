@@ -85,7 +85,7 @@ impl Outcome {
     }
 
     /// The outcome of a stored number.
-    pub fn from_code(code: u8) -> Self {
+    pub(crate) fn from_code(code: u8) -> Self {
         Self::ALL.into_iter().find(|outcome| outcome.code() == code).unwrap_or(Outcome::Unknown(code))
     }
 

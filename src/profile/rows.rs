@@ -61,7 +61,7 @@ impl ModuleKind {
     }
 
     /// The kind of a stored number.
-    pub fn from_code(code: u8) -> Self {
+    pub(crate) fn from_code(code: u8) -> Self {
         match code {
             0 => ModuleKind::Unknown,
             1 => ModuleKind::Elf,
@@ -172,7 +172,7 @@ impl FrameFlags {
     }
 
     /// The flags of a stored byte; unknown bits are ignored.
-    pub fn from_bits(bits: u8) -> Self {
+    pub(crate) fn from_bits(bits: u8) -> Self {
         FrameFlags {
             is_return_address: bits & 1 != 0,
             space: if bits & 2 != 0 { FrameSpace::Kernel } else { FrameSpace::User },

@@ -60,7 +60,7 @@ impl Tables {
     }
 
     /// The id of the stack whose leaf is `frame`, called from `parent`; added when new.
-    pub fn intern_stack(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
+    pub(crate) fn intern_stack(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
         debug_assert!(frame.index() < self.frames.len());
         debug_assert!(parent.is_none_or(|parent| parent.index() < self.stacks.as_slice().len()));
         self.stacks.intern(Stack { parent, frame })
@@ -124,7 +124,7 @@ impl Tables {
     }
 
     /// All strings, by id.
-    pub fn strings(&self) -> impl ExactSizeIterator<Item = &str> {
+    pub(crate) fn strings(&self) -> impl ExactSizeIterator<Item = &str> {
         self.strings.iter().map(|text| &**text)
     }
 

@@ -78,7 +78,7 @@ impl Reason {
     }
 
     /// The reason of a stored number.
-    pub fn from_code(code: u8) -> Self {
+    pub(crate) fn from_code(code: u8) -> Self {
         Self::ALL.into_iter().find(|reason| reason.code() == code).unwrap_or(Reason::Unknown(code))
     }
 
@@ -133,7 +133,7 @@ impl WakerKind {
     }
 
     /// The kind of a stored number.
-    pub fn from_code(code: u8) -> Self {
+    pub(crate) fn from_code(code: u8) -> Self {
         [WakerKind::None, WakerKind::Thread, WakerKind::SoftInterrupt, WakerKind::Interrupt]
             .into_iter()
             .find(|kind| kind.code() == code)

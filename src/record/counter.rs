@@ -5,7 +5,7 @@ use perf_event_open_sys::bindings;
 
 /// A counter that is to be sampled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PerfCounter {
+pub(crate) struct PerfCounter {
     /// What its samples are; the name is as it was asked for.
     pub(crate) kind: EventKind,
     /// `type` of perf_event_attr.

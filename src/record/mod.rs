@@ -33,10 +33,11 @@ pub(crate) use environment::rights::{
 pub(crate) use environment::seccomp::filtered_calls;
 pub(crate) use kernel::types::TypesLack;
 pub(crate) use names::complete::{Completed, DebugSources, complete_names};
+pub use options::Output;
 #[cfg(feature = "testing")]
 pub(crate) use options::WaitStacks;
 pub(crate) use options::{CallGraph, Children, Rate};
-pub use options::{Output, RecordOptions, Sampler, Target, WaitOptions};
+pub(crate) use options::{RecordOptions, Sampler, Target, WaitOptions};
 pub(crate) use process::proc_fs::innermost_number;
 pub(crate) use recorder::run;
 pub(crate) use session::{Session, Start};

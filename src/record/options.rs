@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// Whose time is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
+pub(crate) enum Target {
     /// All threads of these processes.
     Pids(Vec<u32>),
     /// Just these threads.
@@ -32,7 +32,7 @@ impl Target {
 
 /// How often a running CPU is sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rate {
+pub(crate) enum Rate {
     /// The default of the target.
     Default,
     /// Samples per second and CPU; clamped to the kernel's limit.
@@ -43,7 +43,7 @@ pub enum Rate {
 
 /// How user stacks are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CallGraph {
+pub(crate) enum CallGraph {
     /// Unwind tables, and frame pointers where code has none.
     #[default]
     Auto,
@@ -55,7 +55,7 @@ pub enum CallGraph {
 
 /// Where the stacks of waits are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum WaitStacks {
+pub(crate) enum WaitStacks {
     /// The best way that the kernel has.
     #[default]
     Auto,
@@ -65,13 +65,13 @@ pub enum WaitStacks {
 
 /// How waits are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaitOptions {
+pub(crate) struct WaitOptions {
     /// Shorter waits are summed up by thread and reason, without stacks.
-    pub min_block: Duration,
+    pub(crate) min_block: Duration,
     /// What taking stacks of waits may cost, millionths of each CPU's time; 0: no limit.
-    pub max_overhead_ppm: u32,
+    pub(crate) max_overhead_ppm: u32,
     /// Where the stacks are taken.
-    pub stacks: WaitStacks,
+    pub(crate) stacks: WaitStacks,
 }
 
 impl Default for WaitOptions {
@@ -86,7 +86,7 @@ impl Default for WaitOptions {
 
 /// Which children of recorded processes are recorded, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Children {
+pub(crate) enum Children {
     /// Those that are started while the recording goes on.
     #[default]
     New,
@@ -98,7 +98,7 @@ pub enum Children {
 
 /// What takes the samples of one kind of event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sampler {
+pub(crate) enum Sampler {
     /// A clock: the time that threads run.
     Clock,
     /// The scheduler's switches: the time that they do not.
@@ -125,45 +125,45 @@ pub enum Output {
 
 /// All options of `prof record`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct RecordOptions {
+pub(crate) struct RecordOptions {
     /// Whose time is recorded.
-    pub target: Target,
+    pub(crate) target: Target,
     /// With a target other than [`Target::Launch`]: a command that runs during the recording and
     /// ends it (`-p PID -- sleep 30`).
-    pub timer: Option<Vec<OsString>>,
+    pub(crate) timer: Option<Vec<OsString>>,
     /// What is recorded of them; each sampler once.
-    pub events: Vec<Sampler>,
+    pub(crate) events: Vec<Sampler>,
     /// How often.
-    pub rate: Rate,
+    pub(crate) rate: Rate,
     /// Stop after this long.
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
     /// Start sampling this long after everything is set up.
-    pub delay: Option<Duration>,
+    pub(crate) delay: Option<Duration>,
     /// How user stacks are walked.
-    pub call_graph: CallGraph,
+    pub(crate) call_graph: CallGraph,
     /// Leave out samples in the kernel, and kernel frames.
-    pub user_only: bool,
+    pub(crate) user_only: bool,
     /// Which children of recorded processes are recorded, too.
-    pub children: Children,
+    pub(crate) children: Children,
     /// Where the profile goes.
-    pub output: Output,
+    pub(crate) output: Output,
     /// Print nothing but errors.
-    pub quiet: bool,
+    pub(crate) quiet: bool,
     /// Print what is done, and the loaders' own messages.
-    pub verbose: bool,
+    pub(crate) verbose: bool,
     /// Maximum memory for unwind tables in the kernel, bytes.
-    pub table_budget_bytes: u64,
+    pub(crate) table_budget_bytes: u64,
     /// Where a copy of every sample's registers and stack goes, for a second walk by another unwinder.
     #[cfg(feature = "testing")]
-    pub stack_copies: Option<PathBuf>,
+    pub(crate) stack_copies: Option<PathBuf>,
     /// Keep the source lines of the code that is kept, too.
-    pub embed_source: bool,
+    pub(crate) embed_source: bool,
     /// Folders in which debug files are looked for, besides the usual places.
-    pub debug_folders: Vec<PathBuf>,
+    pub(crate) debug_folders: Vec<PathBuf>,
     /// Once the file is complete, debuginfod servers are asked for what is missing.
-    pub debuginfod: bool,
+    pub(crate) debuginfod: bool,
     /// Options of `prof record` that were typed after the command, which gets them.
-    pub stray_options: Vec<String>,
+    pub(crate) stray_options: Vec<String>,
 }
 
 impl Default for RecordOptions {

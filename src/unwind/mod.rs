@@ -16,6 +16,8 @@ mod go;
 pub(crate) mod limits;
 pub(crate) mod rule;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 pub(crate) mod walk;
 
 pub use crate::elf::{Architecture, ElfError, ElfImage, ElfLimits};
@@ -27,11 +29,13 @@ pub use limits::Limits;
 pub use rule::{Rule, RuleKind};
 pub use table::cfi::CfiSections;
 pub(crate) use table::compile::FirstTable;
-pub use table::compile::{compile, compile_first, compile_sections};
+pub use table::compile::compile;
+pub(crate) use table::compile::{compile_first, compile_sections};
 pub(crate) use table::rows::KernelPage;
 pub use table::rows::{Page, Row, Table};
 pub use table::span::TableError;
-pub use walk::memory::{Memory, MemoryError, StackCopy};
+pub(crate) use walk::memory::StackCopy;
+pub use walk::memory::{Memory, MemoryError};
 pub use walk::registers::{FrameState, Registers};
 pub(crate) use walk::stack_ends::StackEnds;
 pub(crate) use walk::walker::MAX_WALKED_FRAMES;

@@ -7,8 +7,8 @@ use super::profiler::{Recording, prof, text};
 use super::running::{Running, UNTIL_ENDED};
 use super::waits_recorded::Waits;
 use prof::internals::profile::{EventKind, Profile, Reason, ThreadTime};
-use prof::internals::record::live::{Live, LiveEvent};
-use prof::internals::record::{Output, RecordOptions, Sampler, Target, WaitOptions};
+use prof::internals::record::live::LiveEvent;
+use prof::internals::record::{Output, live};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -304,15 +304,7 @@ fn a_live_view_has_the_times_of_the_kernels_own_books_at_any_moment() {
         recorded.duration_ns()
     );
     let (stolen, reader) = (StolenTime::watch(), Reader::start(&[crowd.pid()]));
-    let options = RecordOptions {
-        target: Target::Pids(vec![crowd.pid()]),
-        events: vec![
-            Sampler::Clock,
-            Sampler::Waits(WaitOptions { max_overhead_ppm: 0, ..WaitOptions::default() }),
-        ],
-        ..RecordOptions::default()
-    };
-    let live = Live::start(options, Vec::new())
+    let live = live::watch(["live", "--max-overhead", "0", "-p", &crowd.pid().to_string()])
         .unwrap_or_else(|error| panic!("{error:#}; the program's end: {:?}", crowd.end()));
     let (began, deadline) = (Instant::now(), Instant::now() + Duration::from_secs(300));
     let mut pictures = 0;

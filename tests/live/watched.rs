@@ -6,22 +6,12 @@ use super::profiler::{messages, prof, text};
 use super::running::{Running, UNTIL_ENDED};
 use prof::internals::profile::{EventKind, Profile};
 use prof::internals::record::live::{Ended, Live, LiveEvent, Simulation, Snapshot, own_memory_kb};
-use prof::internals::record::{Output, RecordOptions, Sampler, Target, WaitOptions};
-use std::ffi::OsString;
+use prof::internals::record::{Output, live};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-fn options(target: Target) -> RecordOptions {
-    RecordOptions {
-        target,
-        events: vec![Sampler::Clock, Sampler::Waits(WaitOptions::default())],
-        ..RecordOptions::default()
-    }
-}
-
 fn watch(pid: u32) -> Live {
-    Live::start(options(Target::Pids(vec![pid])), vec!["prof".to_owned(), "tui".to_owned()])
-        .expect("the fixture can be attached")
+    live::watch(["live", "-p", &pid.to_string()]).expect("the fixture can be attached")
 }
 
 /// The events until `is_wanted` says so of a snapshot.
@@ -155,17 +145,14 @@ fn a_wait_that_lasts_all_the_time_grows_in_the_pictures_and_is_recorded_once() {
 fn a_recording_that_is_watched_ends_by_itself_or_with_the_command_beside_it() {
     let Some(_turn) = turn() else { return };
     let sleeper = Running::start(Command::new("sleep").arg(UNTIL_ENDED));
-    let target = options(Target::Pids(vec![sleeper.pid()]));
-    let second = Duration::from_secs(1);
-    let timed = RecordOptions { duration: Some(second), delay: Some(second / 2), ..target.clone() };
+    let pid = sleeper.pid().to_string();
     let began = Instant::now();
-    let live = Live::start(timed, Vec::new()).expect("the sleeper can be attached");
-    assert!(began.elapsed() >= second / 2, "it begins after the delay");
+    let live = live::watch(["live", "-p", &pid, "-d", "1s", "-D", "500ms"]).expect("it can be attached");
+    assert!(began.elapsed() >= Duration::from_millis(500), "it begins after the delay");
     let ended = end_of(&live);
     assert_eq!(ended.reason, "duration reached");
     assert!(ended.snapshot.profile.duration_ns() >= 1_000_000_000, "the delay does not count");
-    let beside = RecordOptions { timer: Some(vec!["sleep".into(), "0.5".into()]), ..target };
-    let live = Live::start(beside, Vec::new()).expect("the sleeper can be attached");
+    let live = live::watch(["live", "-p", &pid, "--", "sleep", "0.5"]).expect("it can be attached");
     let ended = end_of(&live);
     assert_eq!((ended.reason.as_str(), ended.command_status), ("command ended", None));
 }
@@ -204,13 +191,11 @@ fn a_target_that_cannot_be_attached_is_the_error_of_record() {
     let Some(_turn) = turn() else { return };
     let mut child = Command::new("true").spawn().expect("`true` can be run");
     child.wait().expect("own child");
-    let live = Live::start(options(Target::Pids(vec![child.id()])), Vec::new());
-    let error = live.expect_err("nobody is there");
-    let record =
-        prof().args(["record", "-p", &child.id().to_string()]).output().expect("`timeout` can be run");
+    let pid = child.id().to_string();
+    let error = live::watch(["live", "-p", &pid]).expect_err("nobody is there");
+    let record = prof().args(["record", "-p", &pid]).output().expect("`timeout` can be run");
     assert!(messages(&record).contains(&error.to_string()), "{error} / {}", messages(&record));
-    let command = Target::Launch(vec![OsString::from("/nonexistent/program")]);
-    let error = Live::start(options(command), Vec::new()).expect_err("there is no such program");
+    let error = live::watch(["live", "/nonexistent/program"]).expect_err("there is no such program");
     let failure =
         error.downcast_ref::<prof::internals::base::failure::Failure>().expect("it says what to do");
     assert_eq!(failure.status, 127);
@@ -220,8 +205,7 @@ fn a_target_that_cannot_be_attached_is_the_error_of_record() {
 fn a_launched_command_is_watched_in_silence_to_its_end() {
     let Some(_turn) = turn() else { return };
     let Some(program) = fixture::build("shares") else { return };
-    let command = Target::Launch(vec![program.into_os_string(), OsString::from("2")]);
-    let live = Live::start(options(command), Vec::new()).expect("it can be started");
+    let live = live::watch(["live".as_ref(), program.as_os_str(), "2".as_ref()]).expect("it can be started");
     let ended = end_of(&live);
     assert_eq!((ended.reason.as_str(), ended.command_status), ("command ended", Some(0)));
     assert!(has_function(&ended.snapshot.profile, "share_fifty"));

@@ -76,7 +76,7 @@ pub enum ReadError {
 
 impl ReadError {
     /// What the user can do about it, when anything.
-    pub fn hint(&self) -> Option<&'static str> {
+    pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
             ReadError::Io(error) => match error.kind() {
                 std::io::ErrorKind::NotFound => {

@@ -22,7 +22,7 @@ mod wire;
 mod writer;
 
 #[cfg(test)]
-mod hostile_tests;
+mod tests;
 
 pub(crate) use self::glance::Glance;
 pub(crate) use open::Opened;

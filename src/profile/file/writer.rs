@@ -174,7 +174,7 @@ impl<W: Write> Writer<W> {
 
     /// Notes that the profile begins again with its rows: it has none now but modules, which keep their ids, and what it adds
     /// from here on comes after the rows in the file. All of those were written, samples too.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.strings.reset(EMPTY_STRING);
         for rows in [&mut self.tasks, &mut self.frames, &mut self.stacks, &mut self.functions] {
             rows.reset(0);
@@ -188,12 +188,12 @@ impl<W: Write> Writer<W> {
     }
 
     /// The id in the file of a frame of the profile as it is: it stays its own when the profile begins again.
-    pub fn frame_id(&self, frame: FrameId) -> FrameId {
+    pub(crate) fn frame_id(&self, frame: FrameId) -> FrameId {
         FrameId(self.frames.id(frame.0))
     }
 
     /// The frame of the profile as it is that has the id `id` in the file; `None` for one of before.
-    pub fn frame_of(&self, id: FrameId) -> Option<FrameId> {
+    pub(crate) fn frame_of(&self, id: FrameId) -> Option<FrameId> {
         id.0.checked_sub(self.frames.id(0)).map(FrameId)
     }
 
@@ -201,7 +201,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// As [`Writer::flush`].
-    pub fn name_former(
+    pub(crate) fn name_former(
         &mut self,
         profile: &mut Profile,
         named: &[(FrameId, Vec<Location>)],
@@ -222,13 +222,13 @@ impl<W: Write> Writer<W> {
     /// # Errors
     ///
     /// When there is no memory for it.
-    pub fn closing_chunk(&self, end: &End) -> Result<Vec<u8>, WriteError> {
+    pub(crate) fn closing_chunk(&self, end: &End) -> Result<Vec<u8>, WriteError> {
         let payload = schema::End::from(end).encode_to_vec();
         Ok(Packer::from_number(self.out.chunks)?.pack(ChunkKind::End, &payload)?)
     }
 
     /// Bytes written so far.
-    pub fn bytes_written(&self) -> u64 {
+    pub(crate) fn bytes_written(&self) -> u64 {
         self.out.bytes
     }
 

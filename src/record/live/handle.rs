@@ -31,7 +31,7 @@ impl Live {
     /// # Errors
     ///
     /// Those of `prof record`: nothing was started then.
-    pub fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
+    pub(crate) fn start(options: RecordOptions, command_line: Vec<String>) -> anyhow::Result<Live> {
         libbpf_rs::set_print(None);
         let launches = matches!(options.target, Target::Launch(_));
         let control = Arc::new(Control::default());

@@ -70,7 +70,7 @@ impl CfiSections {
     }
 
     /// Whether a separate debug file may know more: there is next to nothing here.
-    pub fn lacks_entries(&self, image: &ElfImage) -> bool {
+    pub(crate) fn lacks_entries(&self, image: &ElfImage) -> bool {
         /// Entries take at least this part of the code that they describe; usually it is a tenth.
         const LEAST_PART: u64 = 50;
         let code: u64 = image.segments().iter().filter(|s| s.is_executable).map(|s| s.file_size).sum();
@@ -82,14 +82,15 @@ impl CfiSections {
     /// # Errors
     ///
     /// The section cannot be read or unpacked, or is larger than the limit; then nothing has changed.
-    pub fn add_debug_frame(&mut self, debug_file: &ElfImage) -> Result<(), ElfError> {
+    pub(crate) fn add_debug_frame(&mut self, debug_file: &ElfImage) -> Result<(), ElfError> {
         self.debug_frame = debug_frame_of(debug_file)?;
         self.index = OnceLock::new();
         Ok(())
     }
 
     /// Takes bytes of x86-64 entries that are already there. `eh_frame_address` is the module's own address of `.eh_frame`.
-    pub fn from_bytes(eh_frame: Vec<u8>, eh_frame_address: u64, debug_frame: Vec<u8>) -> Self {
+    #[cfg(test)]
+    pub(crate) fn from_bytes(eh_frame: Vec<u8>, eh_frame_address: u64, debug_frame: Vec<u8>) -> Self {
         let bases = BaseAddresses::default().set_eh_frame(eh_frame_address);
         Self { architecture: Architecture::X86_64, eh_frame, debug_frame, bases, index: OnceLock::new() }
     }

@@ -32,13 +32,17 @@ pub fn compile(image: &ElfImage, limits: &Limits) -> Result<Table, TableError> {
 /// # Errors
 ///
 /// As for [`compile`].
-pub fn compile_sections(image: &ElfImage, cfi: &CfiSections, limits: &Limits) -> Result<Table, TableError> {
+pub(crate) fn compile_sections(
+    image: &ElfImage,
+    cfi: &CfiSections,
+    limits: &Limits,
+) -> Result<Table, TableError> {
     compile_up_to(image, cfi, u64::MAX, limits).map(|first| first.table)
 }
 
 /// What can be had of a module's table in little time.
 #[derive(Debug)]
-pub struct FirstTable {
+pub(crate) struct FirstTable {
     /// Right as far as it goes. Unless it is whole, code without entries has [`Rule::USER`].
     pub table: Table,
     /// It is the table that [`compile_sections`] gives.
@@ -51,7 +55,11 @@ pub struct FirstTable {
 /// # Errors
 ///
 /// As for [`compile`].
-pub fn compile_first(image: &ElfImage, cfi: &CfiSections, limits: &Limits) -> Result<FirstTable, TableError> {
+pub(crate) fn compile_first(
+    image: &ElfImage,
+    cfi: &CfiSections,
+    limits: &Limits,
+) -> Result<FirstTable, TableError> {
     /// 10 to 20 ms of work.
     const MAX_BYTES: u64 = 256 << 10;
     compile_up_to(image, cfi, MAX_BYTES, limits)

@@ -21,7 +21,7 @@ pub trait Memory {
 
 /// A copy of one range of a stack.
 #[derive(Debug, Clone, Copy)]
-pub struct StackCopy<'a> {
+pub(crate) struct StackCopy<'a> {
     /// The process address of the first byte.
     pub start: u64,
     /// The bytes.

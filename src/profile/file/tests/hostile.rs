@@ -1,14 +1,14 @@
 //! Hand-made files with sound checksums and wrong contents: each is refused in words, keeps what came
 //! before, and takes no more memory than its size allows.
 
-use super::bounds::MAX_ROWS;
-use super::chunk::{ChunkKind, FLAG_ZSTD, Next, Unpacker, frame};
-use super::error::Integrity;
-use super::reader::read;
-use super::writer::Writer;
-use super::{header, schema};
 use crate::profile::contents::{End, Profile};
 use crate::profile::event::{EventInfo, Sample};
+use crate::profile::file::bounds::MAX_ROWS;
+use crate::profile::file::chunk::{ChunkKind, FLAG_ZSTD, Next, Unpacker, frame};
+use crate::profile::file::error::Integrity;
+use crate::profile::file::reader::read;
+use crate::profile::file::writer::Writer;
+use crate::profile::file::{header, schema};
 use crate::profile::rows::{Frame, Module, StackId, Task};
 use crate::profile::symbols::{Function, Location};
 use proptest::prelude::*;
@@ -338,7 +338,7 @@ fn nothing_behind_damage_is_read_of_a_stream() {
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let endless = std::io::Read::chain(bytes.as_slice(), std::io::repeat(0));
-    let (profile, integrity) = super::reader::read_stream(endless).unwrap();
+    let (profile, integrity) = crate::profile::file::reader::read_stream(endless).unwrap();
     assert!(integrity.problem.is_some() && !profile.events.is_empty());
 }
 
@@ -351,9 +351,9 @@ fn a_known_field_number_is_the_highest_of_its_message() {
             _ => schema::End { notices: vec!["x".into()], ..Default::default() }.encode_to_vec(),
         };
         let known = schema::known_fields(kind);
-        assert_eq!(super::wire::unknown_fields(&payload, &known), Some(0));
+        assert_eq!(crate::profile::file::wire::unknown_fields(&payload, &known), Some(0));
         let lower = schema::KnownFields { highest: known.highest - 1, row: None };
-        assert_eq!(super::wire::unknown_fields(&payload, &lower), Some(1));
+        assert_eq!(crate::profile::file::wire::unknown_fields(&payload, &lower), Some(1));
     }
 }
 

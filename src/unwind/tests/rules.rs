@@ -1,26 +1,18 @@
 //! Rules of hand-written call frame information, assembled by the system's assembler; load biases of
 //! binaries that different linkers laid out; damaged unwind sections.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking and says what it skips"
-)]
-
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use object::{Object, ObjectSymbol};
-use prof::internals::unwind::rule::{RBP, RSP};
-use prof::internals::unwind::{
+use super::support::run_well;
+use crate::unwind::rule::{RBP, RSP};
+use crate::unwind::{
     CfiSections, ElfError, ElfImage, ElfLimits, Limits, Rule, Table, TableError, compile, compile_sections,
 };
+use object::{Object, ObjectSymbol};
 use proptest::prelude::*;
-use support::run_well;
 
 const ASSEMBLY: &str = r#"
     .text

@@ -1,24 +1,14 @@
 //! Functions without unwind entries, among others that have some or alone: their rules are those of the entries that
 //! were taken away.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking and says what it skips"
-)]
-
-mod support;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::support::{run_well, skip};
+use crate::unwind::rule::RbpKind;
+use crate::unwind::{CfiSections, ElfImage, Limits, Rule, RuleKind, Table, compile, compile_sections};
 use object::{Object, ObjectSection, ObjectSymbol};
-use prof::internals::unwind::rule::RbpKind;
-use prof::internals::unwind::{
-    CfiSections, ElfImage, Limits, Rule, RuleKind, Table, compile, compile_sections,
-};
-use support::{run_well, skip};
 
 fn image_of(path: &Path) -> ElfImage {
     ElfImage::open(&File::open(path).unwrap(), &Limits::default().elf).unwrap()

@@ -3,30 +3,22 @@
 //! Every row boundary of 50 files and its neighbours; `PROF_UNWIND_FILES=a:b:c` replaces the list of files, and
 //! `PROF_UNWIND_ALL=1` adds the largest ones (compilers, browsers), which take most of a minute.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking and says what it skips"
-)]
-
-mod support;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::support::{run, run_well, skip};
+use crate::unwind::rule::{RaKind, RbpKind};
+use crate::unwind::{
+    CfiSections, ElfImage, Limits, Rule, RuleKind, Table, compile, compile_first, compile_sections,
+};
 use gimli::{
     BaseAddresses, CallFrameInstruction, CfaRule, EhFrame, EhFrameHdr, EndianSlice, EvaluationResult,
     FrameDescriptionEntry, LittleEndian, Location, RegisterRule, UnwindContext, UnwindExpression,
     UnwindSection, UnwindTableRow, Value, X86_64,
 };
 use object::{Object, ObjectSection};
-use prof::internals::unwind::rule::{RaKind, RbpKind};
-use prof::internals::unwind::{
-    CfiSections, ElfImage, Limits, Rule, RuleKind, Table, compile, compile_first, compile_sections,
-};
 use rayon::prelude::*;
-use support::{run, run_well, skip};
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
 

@@ -1,15 +1,9 @@
 //! The walker on stacks whose every word is stated.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test fails by panicking and says what it skips"
-)]
-
 use std::collections::BTreeMap;
 
-use prof::internals::unwind::rule::{RBP, RSP};
-use prof::internals::unwind::{
+use crate::unwind::rule::{RBP, RSP};
+use crate::unwind::{
     CfiSections, End, FoundBy, FrameState, MappedModule, Memory, MemoryError, ModuleCode, ModuleMap, Page,
     Registers, Row, Rule, Stack, StackCopy, Table, walk,
 };
