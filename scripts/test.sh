@@ -115,7 +115,7 @@ step 'rustdoc' rust_docs
 step 'manual pages' manual_pages
 step 'third-party notices' third_parties
 case $mode in
-quick) ;;
+quick) step 'house' cargo test --locked --test house -- --nocapture ;;
 all)
 	step 'tests' rust_tests
 	step 'completions' completions

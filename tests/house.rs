@@ -19,7 +19,7 @@ use syn::visit::{self, Visit};
 const MOST_FILES: usize = 14;
 
 /// Items that tests and benches see. The fewer, the more of the program can be changed without a look at them.
-const MOST_PUBLIC: usize = 293;
+const MOST_PUBLIC: usize = 253;
 
 /// Type names that mean different things in different rooms.
 const MOST_DOUBLED: usize = 8;

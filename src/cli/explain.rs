@@ -7,8 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Commands that are planned.
-const TO_COME: [(&str, &str); 4] = [
-    ("annotate", "annotated source and machine code"),
+const TO_COME: [(&str, &str); 3] = [
     ("import", "reading other profilers' files"),
     ("agent", "recording for ever"),
     ("push", "sending profiles to a server"),

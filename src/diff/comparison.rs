@@ -3,7 +3,7 @@
 use super::difference::{DiffOutcome, Difference, test_together};
 use super::gate::rule::{GateRule, RuleSubject};
 use super::measure::{Measure, default_per};
-use super::options::Per;
+use super::per::Per;
 use super::row_label::RowLabel;
 use super::run::RunSums;
 use super::side::{DiffSide, RowNumbers, RowValue, SideValues};

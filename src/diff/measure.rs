@@ -1,6 +1,6 @@
 //! What values are per: a run, a second, all of a run, or the work that it did.
 
-use super::options::Per;
+use super::per::Per;
 use super::run::{RunEvent, RunSums};
 
 /// Recordings whose lengths differ by less than this part of the longest are of equal length.

@@ -10,9 +10,11 @@ mod gate;
 mod load;
 mod measure;
 mod options;
+mod per;
 mod print;
 mod row_label;
 mod run;
+mod run_row;
 mod side;
 mod slicing;
 mod statistics;
@@ -22,4 +24,5 @@ mod tree;
 
 pub(crate) use gate::rule::GateRule;
 pub(crate) use load::compare_files;
-pub(crate) use options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Per, Sides};
+pub(crate) use options::{DiffFormat, DiffOptions, DiffSort, DiffView, GateOptions, Sides};
+pub(crate) use per::Per;

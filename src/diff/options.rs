@@ -1,21 +1,9 @@
 //! What is compared and how it is shown, as plain values.
 
 use super::gate::rule::GateRule;
+use super::per::Per;
 use crate::report::{ColorWhen, CommonOptions, ReportDestination};
 use std::path::PathBuf;
-
-/// What the values are divided by.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Per {
-    /// Nothing: each run did the same work.
-    Run,
-    /// The seconds that a run lasted.
-    Second,
-    /// The sum of all samples of a run.
-    Share,
-    /// The work that each run of the base and of the new side did, in whatever the user counts.
-    Work([f64; 2]),
-}
 
 /// The recordings of both sides.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 //! One recording, reduced to sums: what a comparison needs of it when the samples are gone.
 
 use super::row_label::{DiffRowKey, RowLabel};
+use super::run_row::{RunFacts, RunPath, RunRow, RunSum, SampleSort};
 use super::slicing::{PathRows, SliceTable, slice};
 use super::statistics::wait_lengths::WaitLengths;
-use crate::profile::{End, EventKind, Outcome, StackId, TaskId, Unit};
+use crate::profile::{End, EventKind, Unit};
 use crate::report::{
     Activity, Amount, Analysis, CallTree, CommonOptions, Direction, Grouping, LabelId, Metric, Selection,
     Step, WaitSite, WaitSites,
@@ -19,70 +20,6 @@ pub(crate) struct RunWishes<'o> {
     pub(crate) paths: bool,
     /// Slices in time, for the spread inside of the recording.
     pub(crate) slices: bool,
-}
-
-/// A sum of weights.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct RunSum {
-    /// In the event's unit.
-    pub(crate) weight: f64,
-    /// How many samples or waits it is weighted as.
-    pub(crate) count: f64,
-    /// The lengths of the waits among them.
-    pub(crate) lengths: Option<Box<WaitLengths>>,
-}
-
-impl RunSum {
-    pub(crate) fn add(&mut self, amount: Amount, lengths: Option<&WaitLengths>) {
-        self.weight += amount.weight as f64;
-        self.count += amount.count_thousandths as f64 / 1e3;
-        if let Some(lengths) = lengths {
-            self.lengths.get_or_insert_default().merge(lengths);
-        }
-    }
-}
-
-/// A row of one recording.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RunRow {
-    /// What it is called.
-    pub(crate) label: RowLabel,
-    /// Samples that end in it.
-    pub(crate) own: RunSum,
-    /// Samples that have it on their stack.
-    pub(crate) total: RunSum,
-}
-
-/// A call path of one recording: what ends there.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct RunPath {
-    /// The path that it goes on from; it comes before this one.
-    pub(crate) parent: Option<u32>,
-    /// Number of its row.
-    pub(crate) row: u32,
-    /// Weight of the samples that end here.
-    pub(crate) own: f64,
-}
-
-/// Facts about a recording.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct RunFacts {
-    /// Name of the file. Foreign text.
-    pub(crate) file: String,
-    /// What was recorded. Foreign text.
-    pub(crate) target: String,
-    /// Length of the recording, or of the part of it that was asked for, ns.
-    pub(crate) duration_ns: u64,
-    /// Sampling rate, Hz; 0 where there is none.
-    pub(crate) rate_hz: u32,
-    /// It is of a command that ended by itself.
-    pub(crate) is_whole_command: bool,
-    /// Exit status of that, if it is not 0.
-    pub(crate) failed_with: Option<i32>,
-    /// Samples that were lost.
-    pub(crate) lost: u64,
-    /// The file is whole.
-    pub(crate) is_whole_file: bool,
 }
 
 /// What the weights of a comparison are.
@@ -119,9 +56,6 @@ pub(crate) struct RunSums {
     /// In slices of time, if they were wanted and there are enough samples.
     pub(crate) slices: Option<SliceTable>,
 }
-
-/// What makes samples equal.
-pub(crate) type SampleSort = (TaskId, Option<StackId>, Outcome, Activity);
 
 impl RunSums {
     /// Sums up a recording.

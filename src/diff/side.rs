@@ -2,9 +2,10 @@
 
 use super::difference::Observed;
 use super::measure::Measure;
-use super::options::Per;
+use super::per::Per;
 use super::row_label::{DiffRowKey, RowLabel};
-use super::run::{RunFacts, RunSum, RunSums};
+use super::run::RunSums;
+use super::run_row::{RunFacts, RunSum};
 use super::statistics::estimate::Estimate;
 use super::statistics::slices::Blocks;
 use super::statistics::wait_lengths::WaitLengths;

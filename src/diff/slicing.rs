@@ -1,6 +1,6 @@
 //! A recording in slices of time, for the spread inside of it.
 
-use super::run::{RunFacts, RunRow, SampleSort};
+use super::run_row::{RunFacts, RunRow, SampleSort};
 use super::statistics::slices::SLICES;
 use crate::report::{CommonOptions, Selection};
 use rustc_hash::FxHashMap;

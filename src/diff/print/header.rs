@@ -6,7 +6,8 @@ use crate::base::units::{count, counted, duration};
 use crate::diff::comparison::Comparison;
 use crate::diff::difference::DiffOutcome;
 use crate::diff::gate::judge::{change, part};
-use crate::diff::options::{DiffOptions, Per};
+use crate::diff::options::DiffOptions;
+use crate::diff::per::Per;
 use crate::diff::side::{DiffSide, RowValue};
 use crate::report::{NOTE, Page, module_file, push_line};
 

@@ -1,8 +1,5 @@
 //! A comparison as text for people, as documents for programs, and as a picture.
 
-mod bmf;
-mod criterion;
-mod gobench;
 mod header;
 mod json;
 mod order;
@@ -10,6 +7,7 @@ pub(crate) mod output;
 mod paths;
 mod svg;
 mod text;
+mod trackers;
 mod tree;
 mod tsv;
 mod values;

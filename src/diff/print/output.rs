@@ -1,6 +1,7 @@
 //! Where a comparison goes, in the format that is asked for.
 
-use super::{bmf, criterion, gobench, json, svg, text, tsv};
+use super::trackers::{bmf, criterion, gobench};
+use super::{json, svg, text, tsv};
 use crate::diff::comparison::Comparison;
 use crate::diff::gate::judge::GateVerdict;
 use crate::diff::options::{DiffFormat, DiffOptions};

@@ -2,7 +2,7 @@
 
 use crate::base::units::{bytes, count, duration_of, percent_text};
 use crate::diff::comparison::Comparison;
-use crate::diff::options::Per;
+use crate::diff::per::Per;
 use crate::profile::Unit;
 use crate::report::Metric;
 

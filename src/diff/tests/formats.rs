@@ -1,7 +1,8 @@
 //! What is printed, whole.
 
 use super::fixture::{SCREEN, gated, options, printed, sides};
-use crate::diff::options::{DiffFormat, DiffOptions, DiffSort, DiffView, Per};
+use crate::diff::options::{DiffFormat, DiffOptions, DiffSort, DiffView};
+use crate::diff::per::Per;
 use crate::report::Page;
 use serde_json::Value;
 

@@ -3,7 +3,8 @@
 use super::fixture::{Paths, SCREEN, compared, options, printed, recording, runs, sums};
 use crate::diff::comparison::Comparison;
 use crate::diff::difference::DiffOutcome;
-use crate::diff::options::{DiffFormat, DiffOptions, DiffView, Per};
+use crate::diff::options::{DiffFormat, DiffOptions, DiffView};
+use crate::diff::per::Per;
 use crate::diff::run::RunSums;
 use crate::diff::side::RowValue;
 use crate::profile::EventKind;

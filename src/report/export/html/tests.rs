@@ -47,7 +47,9 @@ fn assert_equals_report(recording: &Analysis, common: &CommonOptions) {
         assert_eq!(event["total"], report["total"]);
         assert_eq!(event["samples"], report["samples"]);
         assert_eq!(event["unit"], report["unit"]);
-        assert_eq!(event["notes"], report["notes"]);
+        // What a report says besides is what to type next, of which a page has no use.
+        let [of_page, of_report] = [&event["notes"], &report["notes"]].map(|notes| notes.as_array().unwrap());
+        assert!(of_report.starts_with(of_page) && of_report.len() <= of_page.len() + 3, "{of_report:?}");
         let tree = &event["tree"];
         assert_eq!(numbers(&tree["own"]).iter().sum::<f64>(), report["total"].as_f64().unwrap());
         assert_eq!(tree["own"].as_array().unwrap().len(), tree["up"].as_array().unwrap().len());

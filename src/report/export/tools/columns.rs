@@ -12,7 +12,7 @@ use super::stacks::is_wall;
 
 /// What of a group is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Measure {
+enum ColumnMeasure {
     Samples,
     SampleWeight,
     Waits,
@@ -27,7 +27,7 @@ pub(super) struct ValueColumn {
     pub(super) name: String,
     /// Its unit.
     pub(super) unit: Unit,
-    measure: Measure,
+    measure: ColumnMeasure,
     /// Thousandths that were counted so far: numbers are rounded so that their sum is the rounded sum.
     thousandths: u64,
 }
@@ -52,15 +52,15 @@ impl ValueColumns {
         if let Some(event) = shown.sampled {
             let is_time = Metric::of_kind(event.kind()) == Metric::OnCpu;
             let name = if is_time { "cpu" } else { &*event.kind().name };
-            all.push(column("samples", Unit::Count, Measure::Samples));
-            all.push(column(name, event.kind().unit, Measure::SampleWeight));
+            all.push(column("samples", Unit::Count, ColumnMeasure::Samples));
+            all.push(column(name, event.kind().unit, ColumnMeasure::SampleWeight));
         }
         if let Some(event) = shown.waits {
-            all.push(column("waits", Unit::Count, Measure::Waits));
-            all.push(column("off_cpu", event.kind().unit, Measure::WaitWeight));
+            all.push(column("waits", Unit::Count, ColumnMeasure::Waits));
+            all.push(column("off_cpu", event.kind().unit, ColumnMeasure::WaitWeight));
         }
         if is_wall(options) {
-            all.push(column("wall", shown.unit, Measure::Weight));
+            all.push(column("wall", shown.unit, ColumnMeasure::Weight));
         }
         // The weight stands after the number; both together stand last.
         let chosen = match (is_wall(options), options.count) {
@@ -81,18 +81,20 @@ impl ValueColumns {
 impl ValueColumn {
     fn value(&mut self, group: &Group, is_wait: bool) -> u64 {
         let is_counted = match self.measure {
-            Measure::Samples | Measure::SampleWeight => !is_wait,
-            Measure::Waits | Measure::WaitWeight => is_wait,
-            Measure::Weight => true,
+            ColumnMeasure::Samples | ColumnMeasure::SampleWeight => !is_wait,
+            ColumnMeasure::Waits | ColumnMeasure::WaitWeight => is_wait,
+            ColumnMeasure::Weight => true,
         };
         match self.measure {
             _ if !is_counted => 0,
-            Measure::Samples | Measure::Waits => {
+            ColumnMeasure::Samples | ColumnMeasure::Waits => {
                 let before = rounded(self.thousandths);
                 self.thousandths = self.thousandths.saturating_add(group.amount.count_thousandths);
                 rounded(self.thousandths) - before
             }
-            Measure::SampleWeight | Measure::WaitWeight | Measure::Weight => group.amount.weight,
+            ColumnMeasure::SampleWeight | ColumnMeasure::WaitWeight | ColumnMeasure::Weight => {
+                group.amount.weight
+            }
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Estimates in the form in which Criterion keeps them (`base/estimates.json`, `new/estimates.json`, `change/estimates.json`), all
 //! of them in one document.
 
-use super::order::ordered;
-use super::values::rounded;
 use crate::diff::comparison::{Comparison, TESTED_SHARE};
 use crate::diff::difference::Difference;
 use crate::diff::options::DiffOptions;
+use crate::diff::print::order::ordered;
+use crate::diff::print::values::rounded;
 use crate::diff::side::{RowValue, SideValues};
 use crate::diff::statistics::estimate::mean_and_variance;
 use crate::diff::statistics::student::mean_interval;
@@ -54,7 +54,10 @@ struct BenchmarkEstimates {
 /// # Errors
 ///
 /// When it cannot be written as JSON.
-pub(super) fn criterion(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<String> {
+pub(in crate::diff::print) fn criterion(
+    comparison: &Comparison,
+    options: &DiffOptions,
+) -> anyhow::Result<String> {
     let names = options.common.names.unwrap_or(NameStyle::Full);
     let mut benchmarks: BTreeMap<String, BenchmarkEstimates> = BTreeMap::new();
     let totals = [0, 1].map(|side: usize| comparison.sides[side].values_of_total());

@@ -3,17 +3,18 @@
 //! The format is that of <https://go.dev/design/14313-benchmark-format>: configuration lines `side: base`, then
 //! `BenchmarkNAME N VALUE UNIT`.
 
-use super::order::ordered;
-use super::values::{per_word, rounded};
 use crate::base::safe_text;
 use crate::diff::comparison::{Comparison, TESTED_SHARE};
-use crate::diff::options::{DiffOptions, Per};
+use crate::diff::options::DiffOptions;
+use crate::diff::per::Per;
+use crate::diff::print::order::ordered;
+use crate::diff::print::values::{per_word, rounded};
 use crate::diff::side::{RowValue, SideValues};
 use crate::profile::Unit;
 use crate::report::NameStyle;
 
 /// All runs of both sides: the total, and the functions of a part that is worth it.
-pub(super) fn gobench(comparison: &Comparison, options: &DiffOptions) -> String {
+pub(in crate::diff::print) fn gobench(comparison: &Comparison, options: &DiffOptions) -> String {
     let names = options.common.names.unwrap_or(NameStyle::Full);
     let unit = unit(comparison);
     let rows: Vec<_> = ordered(comparison, options, true).into_iter().take(options.most_rows()).collect();

@@ -1,9 +1,10 @@
 //! Bencher Metric Format: the values of the new side, with the interval of their mean, as Bencher's trackers read them.
 
-use super::order::ordered;
-use super::values::rounded;
 use crate::diff::comparison::{Comparison, TESTED_SHARE};
-use crate::diff::options::{DiffOptions, Per};
+use crate::diff::options::DiffOptions;
+use crate::diff::per::Per;
+use crate::diff::print::order::ordered;
+use crate::diff::print::values::rounded;
 use crate::diff::side::{RowValue, SideValues};
 use crate::diff::statistics::estimate::Estimate;
 use crate::profile::Unit;
@@ -39,7 +40,7 @@ impl Measured {
 /// # Errors
 ///
 /// When it cannot be written as JSON.
-pub(super) fn bmf(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<String> {
+pub(in crate::diff::print) fn bmf(comparison: &Comparison, options: &DiffOptions) -> anyhow::Result<String> {
     let names = options.common.names.unwrap_or(NameStyle::Full);
     let measure = measure(comparison);
     let mut benchmarks: BTreeMap<String, BTreeMap<&str, Measured>> = BTreeMap::new();

@@ -1,0 +1,5 @@
+//! Documents that trackers of benchmarks read: benchstat, Bencher, readers of Criterion's estimates.
+
+pub(super) mod bmf;
+pub(super) mod criterion;
+pub(super) mod gobench;
