@@ -478,7 +478,7 @@ fn the_setting_that_hides_kernel_names_is_named() {
     let doctor = text(&capable.prof().arg("doctor").output().expect("`timeout` can be run"));
     let doctor = doctor.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(doctor.contains(&both), "{doctor}");
-    assert!(doctor.contains("without CAP_SYSLOG: kernel functions have none"), "{doctor}");
+    assert!(doctor.contains("without CAP_SYSLOG: kernel functions have no names"), "{doctor}");
     if kptr == 0 {
         assert!(doctor.contains("perf_event_paranoid above 1 hides them"), "{doctor}");
         assert!(doctor.contains("kernel.perf_event_paranoid=1"), "{doctor}");
