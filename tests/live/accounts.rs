@@ -61,7 +61,7 @@ fn times_of_threads_are_those_of_the_kernels_own_books() {
         let time = times.next().unwrap_or_else(|| panic!("thread {tid} is not accounted for"));
         assert!(times.next().is_none(), "thread {tid} is accounted for twice");
         assert!(
-            is_near(time.on_cpu_ns, on_cpu_ns, stolen_ns + CHOOSING_NS * left),
+            is_near(time.on_cpu_ns, on_cpu_ns, stolen_ns + CHOOSING_NS * (left + lost)),
             "on CPU: {line}, and {time:?}"
         );
         let least =

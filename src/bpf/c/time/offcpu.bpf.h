@@ -553,7 +553,8 @@ static __always_inline __u32 early_factor(struct wait_budget *budget, __u64 now)
 	return kept ? kept / LEAST_P_NS : 1;
 }
 
-/* Without sched_exit_tp: stacks are taken here, before the length of the wait is known, at random. */
+/* Without sched_exit_tp: stacks are taken here, before the length of the wait is known, at random.
+ */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch_early, bool preempt, struct task_struct *prev, struct task_struct *next,
 	     unsigned int prev_state)

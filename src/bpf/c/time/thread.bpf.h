@@ -32,8 +32,8 @@ struct thread_state {
 	__u32 tid;
 	__u32 waker_tid;
 	__u32 waker_tgid;
-	__u32 early_factor; /* one of this many waits has its stack sent when it begins, and this one
-			       has */
+	__u32 early_factor; /* one of this many waits has its stack sent when it begins, and this
+			       one has */
 	__u32 task_state;   /* when it left the CPU; 0: it could have run on */
 	__u8 waker;	    /* enum prof_waker */
 	__u8 in_iowait;
