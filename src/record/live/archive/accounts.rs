@@ -25,8 +25,7 @@ impl Accounts {
     pub(crate) fn look(&mut self, found: Vec<Living>, profile: &Profile) {
         self.living.clear();
         self.settled_ns = found.iter().map(|living| living.time.to_ns).max().unwrap_or(0);
-        for mut living in found {
-            living.fit_life();
+        for living in found {
             self.living.insert(profile.tables.task(living.time.task).tid, living);
         }
     }
@@ -137,17 +136,6 @@ impl Accounts {
 }
 
 impl Living {
-    /// Keeps the parts within the life. An account that is read while its thread comes on a CPU may have the wait that just ended
-    /// twice: among its sums, and as one that goes on. The excess is that wait.
-    fn fit_life(&mut self) {
-        let time = &mut self.time;
-        let known_ns = time.on_cpu_ns.saturating_add(time.no_cpu_ns).saturating_add(time.blocked_ns);
-        let excess_ns = known_ns.saturating_sub(time.to_ns.saturating_sub(time.from_ns));
-        let blocked_ns = excess_ns.min(time.blocked_ns);
-        time.blocked_ns -= blocked_ns;
-        time.no_cpu_ns = time.no_cpu_ns.saturating_sub(excess_ns - blocked_ns);
-    }
-
     /// Its account if it has waited until `settled_ns`, in case it waits; it reaches `cleared_ns`, when time began again.
     fn settled(&self, settled_ns: u64, cleared_ns: u64) -> ThreadTime {
         let mut time = self.time.clone();
@@ -208,15 +196,6 @@ mod tests {
 
     fn running(time_ns: u64) -> Sample {
         Sample { time_ns, ..Sample::default() }
-    }
-
-    #[test]
-    fn a_wait_that_was_read_twice_counts_once() {
-        let mut accounts = Accounts::default();
-        // Life of 5,000, of which 400 of waiting were added to the sums while they were read.
-        let twice = Living { time: time(0, 5_000, [1_000, 300, 4_100]), doing: Doing::Running };
-        accounts.look(vec![twice], &profile());
-        assert_eq!(accounts.times(5_000), [time(0, 5_000, [1_000, 300, 3_700])]);
     }
 
     /// The end of a wait of thread 7.
