@@ -4,7 +4,6 @@
 //! into durations afterwards. The document type line, which names an address in the net that no
 //! browser needs, is taken out, and what its script lacks is added (see [`dress`]).
 
-mod differential;
 mod dress;
 
 use super::caption;
