@@ -19,10 +19,10 @@ impl Waits {
         for WatchedThreadEvent { time, open, doing } in threads {
             living.push(Living { time: rows.thread_time(&time), doing });
             let ThreadTimeEvent { tgid, tid, to_ns: looked_ns, comm, .. } = time;
-            found.extend(open.map(|wait| ((tid, wait.start_ns), Found { tgid, comm, wait, looked_ns })));
+            // The accounts of threads that do not run go on until the end of the look: so do their waits.
+            let found_now = |wait| Found { tgid, comm, wait, looked_ns, until_ns: end_ns };
+            found.extend(open.map(|wait| ((tid, wait.start_ns), found_now(wait))));
         }
-        // The accounts of threads that do not run go on until the end of the look: so do their waits.
-        found.values_mut().for_each(|found: &mut Found| found.looked_ns = end_ns);
         self.living = Some(living);
         self.open.look(found);
     }
@@ -35,7 +35,14 @@ impl Waits {
     /// A record has come, and may have to wait for others: what it says of its thread's account is known now. Times of the
     /// profile begin at `start_ns`.
     pub(crate) fn note_end(&mut self, sample: &SampleEvent, start_ns: u64) {
-        let Some(wait) = sample.wait.as_ref().filter(|wait| wait.kind == WaitKind::Ended) else { return };
+        let Some(wait) = &sample.wait else {
+            self.open.ran(sample.tid, sample.time_ns);
+            return;
+        };
+        if wait.kind != WaitKind::Ended {
+            return;
+        }
+        self.open.end(sample.tid, wait);
         let end_ns = wait.end_ns.saturating_sub(start_ns);
         let last = self.ends.entry(sample.tid).or_insert(WaitEnd { end_ns, account: wait.account });
         if last.end_ns <= end_ns {
@@ -52,15 +59,15 @@ impl Waits {
     pub(crate) fn open_rows(&self, rows: &mut RowWriter<'_>) -> Vec<Sample> {
         let mut samples = Vec::new();
         for (key, found) in &self.open.found {
-            let Found { tgid, ref comm, wait, looked_ns } = *found;
+            let Found { tgid, ref comm, wait, until_ns, .. } = *found;
             // Its stack is on its way, or waits for room.
             let to_come =
                 OpenStack { stack: None, outcome: Outcome::Unset, reason: Reason::from_code(wait.reason) };
             let known = self.open.known.get(key);
             let (what, cpu) = known.map_or((to_come, 0), |known| (known.what, known.cpu));
-            let task = rows.task(looked_ns, (tgid, key.0), comm);
-            let looked_ns = looked_ns.max(wait.start_ns);
-            let wake_ns = wait.wake_ns.unwrap_or(looked_ns).clamp(wait.start_ns, looked_ns);
+            let task = rows.task(until_ns, (tgid, key.0), comm);
+            let until_ns = until_ns.max(wait.start_ns);
+            let wake_ns = wait.wake_ns.unwrap_or(until_ns).clamp(wait.start_ns, until_ns);
             let mut push = |from_ns: u64, to_ns: u64, reason| {
                 let duration_ns = to_ns - from_ns;
                 if duration_ns > 0 {
@@ -77,7 +84,7 @@ impl Waits {
                 }
             };
             push(wait.start_ns, wake_ns, what.reason);
-            push(wake_ns, looked_ns, Reason::NoCpu);
+            push(wake_ns, until_ns, Reason::NoCpu);
         }
         samples
     }

@@ -29,8 +29,10 @@ pub(super) struct Found {
     pub(super) tgid: u32,
     pub(super) comm: Vec<u8>,
     pub(super) wait: OpenWait,
-    /// When it was looked at, CLOCK_MONOTONIC, ns.
+    /// When its thread was looked at, CLOCK_MONOTONIC, ns.
     pub(super) looked_ns: u64,
+    /// Until when it is known to have gone on, CLOCK_MONOTONIC, ns.
+    pub(super) until_ns: u64,
 }
 
 /// All waits that are not over.
@@ -55,6 +57,23 @@ impl OpenWaits {
     pub(crate) fn remove(&mut self, tid: u32, start_ns: u64) {
         self.known.remove(&(tid, start_ns));
         self.found.remove(&(tid, start_ns));
+    }
+
+    /// A wait is over, and may not be stored yet: its row ends as its thread's account says from now on.
+    pub(super) fn end(&mut self, tid: u32, wait: &WaitEvent) {
+        if let Some(found) = self.found.get_mut(&(tid, wait.start_ns)) {
+            found.wait.wake_ns = Some(wait.wake_ns);
+            found.until_ns = wait.end_ns;
+        }
+    }
+
+    /// A thread ran at `time_ns`: what it waited for is over since an unknown time after the look at it.
+    pub(super) fn ran(&mut self, tid: u32, time_ns: u64) {
+        for (_, found) in self.found.range_mut((tid, 0)..=(tid, time_ns)) {
+            if found.looked_ns < time_ns {
+                found.until_ns = found.until_ns.min(found.looked_ns);
+            }
+        }
     }
 
     /// Their stacks.

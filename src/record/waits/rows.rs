@@ -187,6 +187,24 @@ mod tests {
         }
     }
 
+    /// A thread of process 7 that was blocked from 1,000 ns until it was looked at.
+    fn looked(tid: u32, to_ns: u64, open: Option<OpenWait>) -> WatchedThreadEvent {
+        let time = ThreadTimeEvent {
+            tgid: 7,
+            tid,
+            has_ended: false,
+            from_ns: 1_000,
+            to_ns,
+            on_cpu_ns: 0,
+            no_cpu_ns: 0,
+            blocked_ns: to_ns - 1_000,
+            switches: 1,
+            comm: b"sleeper".to_vec(),
+            short_waits: Default::default(),
+        };
+        WatchedThreadEvent { time, open, doing: Doing::Blocked }
+    }
+
     fn rows(collector: &Collector) -> Vec<Sample> {
         collector.profile.events[0].samples().collect()
     }
@@ -224,26 +242,34 @@ mod tests {
     #[test]
     fn waits_that_go_on_are_as_long_as_the_accounts_of_their_threads() {
         let mut collector = collector();
-        let looked = |tid, to_ns| WatchedThreadEvent {
-            time: ThreadTimeEvent {
-                tgid: 7,
-                tid,
-                has_ended: false,
-                from_ns: 1_000,
-                to_ns,
-                on_cpu_ns: 0,
-                no_cpu_ns: 0,
-                blocked_ns: to_ns - 1_000,
-                switches: 1,
-                comm: b"sleeper".to_vec(),
-                short_waits: Default::default(),
-            },
-            open: Some(OpenWait { start_ns: 1_000, wake_ns: None, factor: 1, reason: Reason::Sleep.code() }),
-            doing: Doing::Blocked,
-        };
+        let open = OpenWait { start_ns: 1_000, wake_ns: None, factor: 1, reason: Reason::Sleep.code() };
+        let looked = |tid, to_ns| looked(tid, to_ns, Some(open));
         collector.threads_are_watched(vec![looked(7, 5_000), looked(8, 9_000)]);
         let lengths: Vec<u64> = collector.open_waits().iter().map(|wait| wait.weight).collect();
         assert_eq!(lengths, [8_000, 8_000], "from 1,000 ns to the end of the look");
+    }
+
+    /// Its row was longer than its account by the time between its end and the end of the look: 0.7 ms on a crowded machine.
+    #[test]
+    fn a_wait_that_ends_during_the_look_is_no_longer_than_its_account() {
+        let open = OpenWait { start_ns: 1_000, wake_ns: None, factor: 1, reason: Reason::Lock.code() };
+        let mut collector = collector();
+        collector.threads_are_watched(vec![looked(7, 1_500, Some(open)), looked(8, 9_000, None)]);
+        // Woken at 2,000, on a CPU at 3,000.
+        collector.note_end(&record(WaitKind::Ended, Vec::new()));
+        let lengths = |collector: &mut Collector| -> Vec<u64> {
+            collector.open_waits().iter().map(|wait| wait.weight).collect()
+        };
+        assert_eq!(lengths(&mut collector), [1_000, 1_000], "blocked, and ready without a CPU");
+
+        // Nothing comes of its end, but it is seen to run.
+        collector.threads_are_watched(vec![looked(7, 1_500, Some(open)), looked(8, 9_000, None)]);
+        collector.note_end(&SampleEvent {
+            time_ns: 4_000,
+            wait: None,
+            ..record(WaitKind::Ended, Vec::new())
+        });
+        assert_eq!(lengths(&mut collector), [500], "until it was looked at");
     }
 
     /// They wait for a table, or for a copy of the stack, by which they come after what needs them.

@@ -165,7 +165,16 @@ struct {
 } watched_scratch SEC(".maps");
 
 /* So often an account that changes meanwhile is read again. */
-#define WATCHED_TRIES 3
+#define WATCHED_TRIES 4
+
+/* What a thread does that does not run. */
+struct watched_wait {
+	__u64 wake_ns; /* as in its account */
+	__u32 task_state;
+	__u32 early_factor;
+	bool is_seen; /* the kernel has reported that it left its CPU */
+	bool in_iowait;
+};
 
 /* Reads the account of a thread as it is at `now`, without its wait that is not over; returns when
  * that began, 0 if the thread runs. The thread may go on meanwhile. */
@@ -206,6 +215,17 @@ static __always_inline __u64 read_account(struct task_struct *task,
 	return 0;
 }
 
+/* Reads what belongs to the wait of a thread that is not over. */
+static __always_inline void read_wait(volatile struct thread_state *state,
+				      struct watched_wait *wait)
+{
+	wait->wake_ns = state->wake_ns;
+	wait->task_state = state->task_state;
+	wait->early_factor = state->early_factor;
+	wait->in_iowait = state->in_iowait;
+	wait->is_seen = state->out_ns || !state->in_ns;
+}
+
 /* While a recording is watched: writes a struct prof_watched for each thread, and sends the stack
  * of its wait that is not over, if that is new. Changes nothing of what is recorded: a wait that
  * ends meanwhile is sent at its end. */
@@ -214,9 +234,10 @@ int threads_watched(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	__u64 now = time_in_span(), left = 0, woken;
-	__u32 zero = 0, task_state, state_now, factor = 1;
+	__u32 zero = 0, factor = 1;
 	struct thread_state *state;
 	struct prof_watched *watched;
+	struct watched_wait wait = {};
 	struct scratch *s;
 
 	if (!task || !now)
@@ -227,13 +248,12 @@ int threads_watched(struct bpf_iter__task *ctx)
 	if (!state || state->has_ended || !s || !watched)
 		return 0;
 	for (__u32 i = 0; i < WATCHED_TRIES; i++) {
-		__u64 in_ns = *(volatile __u64 *)&state->in_ns;
-		__u64 out_ns = *(volatile __u64 *)&state->out_ns;
+		__u64 changes = *(volatile __u64 *)&state->changes;
 
 		now = time_in_span();
 		left = read_account(task, state, now, &watched->time);
-		if (in_ns == *(volatile __u64 *)&state->in_ns &&
-		    out_ns == *(volatile __u64 *)&state->out_ns)
+		read_wait(state, &wait);
+		if (!(changes & 1) && changes == *(volatile __u64 *)&state->changes)
 			break;
 	}
 	watched->time.tgid = state->tgid;
@@ -252,23 +272,20 @@ int threads_watched(struct bpf_iter__task *ctx)
 		bpf_seq_write(ctx->meta->seq, watched, sizeof(*watched));
 		return 0;
 	}
-	/* Of its own: clang would make one load of both states, which the verifier refuses (6.18).
-	 */
-	task_state = state->task_state;
-	state_now = *(volatile unsigned int *)&task->__state;
-	if (state->in_ns && !state->out_ns)
-		task_state = state_now;
-	woken = task_state ? state->wake_ns : left;
-	watched->does = task_state && !woken ? PROF_DOES_WAIT : PROF_DOES_WANT_CPU;
+	if (!wait.is_seen)
+		wait.task_state = *(volatile unsigned int *)&task->__state;
+	woken = wait.task_state ? wait.wake_ns : left;
+	watched->does = wait.task_state && !woken ? PROF_DOES_WAIT : PROF_DOES_WANT_CPU;
 	/* Others do not count when they end. */
-	if (stack_when_leaving && state->out_ns)
-		factor = state->early_factor;
+	if (stack_when_leaving && wait.is_seen)
+		factor = wait.early_factor;
 	if (now > left + PROF_OPEN_LEAST_NS && factor) {
 		watched->open_ns = left;
 		watched->wake_ns = woken;
 		watched->factor = factor;
-		watched->reason = task_state ? block_reason(task, task_state, state->in_iowait) :
-					       PROF_REASON_NO_CPU;
+		watched->reason = wait.task_state ?
+					  block_reason(task, wait.task_state, wait.in_iowait) :
+					  PROF_REASON_NO_CPU;
 		if (state->told_ns != left && span.open_room) {
 			span.open_room--;
 			state->told_ns = left;

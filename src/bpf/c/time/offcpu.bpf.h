@@ -240,12 +240,14 @@ static __always_inline void leave(struct task_struct *task, struct thread_state 
 {
 	__u64 run_ns = task->se.sum_exec_runtime, since;
 
+	mark_change(state);
 	if (state->out_ns && now > state->out_ns)
 		entered_unseen(state, run_ns, now);
 	since = state->in_ns ? state->in_ns : known_since(state);
 	state->run_ns = run_ns;
 	state->on_cpu_ns += now > since ? now - since : 0;
 	leave_at(task, state, now, task_state);
+	mark_change(state);
 }
 
 /* A thread is about to be woken: that is the end of being blocked, and the waker is current. */
@@ -267,8 +269,10 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		return 0;
 	/* Where the kernel did not tell of the switch: the state is still that in which it left. */
 	if (now && state->in_ns && !state->out_ns && !task->on_cpu && task->__state) {
+		mark_change(state);
 		left = left_unseen(state, task->se.sum_exec_runtime, now);
 		leave_at(task, state, left, task->__state);
+		mark_change(state);
 	}
 	if (state->wake_ns || !state->task_state)
 		return 0;
@@ -447,6 +451,7 @@ static __always_inline bool enter(struct task_struct *task, struct thread_state 
 	__u64 left = left_at(state, true);
 	bool is_sent;
 
+	mark_change(state);
 	if (!left)
 		left = left_unseen(state, task->se.sum_exec_runtime, now);
 	is_sent = close_wait(task, state, budget, &budget->pending, left, now, false);
@@ -454,6 +459,7 @@ static __always_inline bool enter(struct task_struct *task, struct thread_state 
 	state->run_ns = task->se.sum_exec_runtime;
 	state->in_ns = now;
 	state->out_ns = 0;
+	mark_change(state);
 	return is_sent;
 }
 

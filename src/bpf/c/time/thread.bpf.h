@@ -24,6 +24,8 @@ struct thread_state {
 	__u64 no_cpu_ns;
 	__u64 blocked_ns;
 	__u64 switches;
+	/* Odd while the account changes: whoever reads it then reads it again. */
+	__u64 changes;
 	__u64 told_ns;	      /* when the wait left whose stack was sent while it went on */
 	__u64 blocked_weight; /* weight of the blocked part, decided when it was woken */
 	/* Its numbers, as prof has them: exec gives it another tid before this here follows, and
@@ -192,6 +194,13 @@ static __always_inline void drop_state(struct thread_state *state)
 		return;
 	state->has_ended = 1;
 	add(PROF_COUNT_ACCOUNT, -1);
+}
+
+/* Begins or ends a change of the account. One CPU at a time does that for a thread: the one that
+ * switches, or the one that wakes it long after. */
+static __always_inline void mark_change(struct thread_state *state)
+{
+	*(volatile __u64 *)&state->changes = state->changes + 1;
 }
 
 /* Since when a thread is known. */
