@@ -55,6 +55,8 @@ enum LookupSource {
 #[derive(Debug)]
 struct Queue {
     source: Option<LookupSource>,
+    /// Size of the file, bytes; 0 for generated code.
+    bytes: u64,
     /// What the last look has read, and when.
     kept: Option<(Box<FileNames>, Instant)>,
     waiting: Addresses,
@@ -210,6 +212,7 @@ impl Names {
     fn queue(&mut self, origin: Origin) -> &mut Queue {
         self.queues.entry(origin).or_insert_with(|| Queue {
             source: None,
+            bytes: 0,
             kept: None,
             waiting: Vec::new(),
             asked: Vec::new(),
@@ -224,6 +227,9 @@ impl Names {
     /// Frames in a file.
     pub(crate) fn add_file(&mut self, id: FileId, file: ModuleFile, frames: Addresses) {
         let queue = self.queue(Origin::File(id));
+        if queue.bytes == 0 {
+            queue.bytes = file.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |about| about.len());
+        }
         queue.source = Some(LookupSource::File(Box::new(file)));
         queue.waiting.extend(frames);
     }
@@ -262,11 +268,14 @@ impl Names {
         })
     }
 
-    /// Begins to look up what is due, or more if it is urgent.
+    /// Begins to look up what is due, or more if it is urgent: small files first, so that what is cut short lacks the names of
+    /// a few large ones.
     pub(crate) fn look_up(&mut self, urgency: Urgency) {
         let now = Instant::now();
         self.let_go(now);
-        for (&origin, queue) in &mut self.queues {
+        let mut queues: Vec<(&Origin, &mut Queue)> = self.queues.iter_mut().collect();
+        queues.sort_unstable_by_key(|(_, queue)| queue.bytes);
+        for (&origin, queue) in queues {
             let is_due = match urgency {
                 Urgency::Whenever => queue.due <= now,
                 Urgency::Now => queue.due <= now || queue.vain == 0,
@@ -472,8 +481,32 @@ mod tests {
         assert_eq!(least[3..], [SHORTEST_WAIT; 2]);
     }
 
+    /// On a crowded machine, a small program had no names since the compilers beside it took all of the time.
     #[test]
-    fn a_look_that_starves_in_the_background_is_begun_anew_elsewhere() {
+    fn small_files_are_looked_into_first() {
+        let (sender, answers) = std::sync::mpsc::channel();
+        let sender = std::sync::Mutex::new(sender);
+        let deliver =
+            move |answer| sender.lock().expect("no thread panicked").send(answer).expect("it is taken");
+        let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8), &[]);
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let limits = crate::unwind::Limits::default();
+        for (id, kib) in [(0, 900), (1, 10), (2, 500), (3, 1), (4, 90)] {
+            let path = folder.path().join(id.to_string());
+            std::fs::write(&path, vec![0; kib << 10]).expect("a file can be written");
+            let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
+            let path = path.to_str().expect("its path is text");
+            let file = ModuleFile::read(std::process::id(), path, file, &limits);
+            names.add_file(FileId(id), file, vec![(0x10, FrameId(id))]);
+        }
+        // By the one thread in the background, in this order.
+        names.look_up(Urgency::Whenever);
+        let next = || answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up").origin;
+        assert_eq!([3, 1, 4, 2, 0].map(|id| Origin::File(FileId(id))), [(); 5].map(|()| next()));
+    }
+
+    #[test]
+    fn a_look_that_starves_in_the_background_is_begun_again_elsewhere() {
         let path = std::env::current_exe().expect("this program has a file");
         let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
         let path = path.to_str().expect("its path is text");
