@@ -77,13 +77,22 @@ fn hash(path: &[u8]) -> u64 {
 /// The package that has put a file of this machine at `path`; empty if it is not known.
 pub(crate) fn owner_of(path: &Path) -> String {
     static INDEX: OnceLock<PackageIndex> = OnceLock::new();
-    INDEX.get_or_init(|| PackageIndex::read(Path::new(LISTS))).owner(path).unwrap_or_default().to_owned()
+    known(&INDEX, || PackageIndex::read(Path::new(LISTS))).owner(path).unwrap_or_default().to_owned()
+}
+
+/// What is in `cell`, read first if it is empty. No one waits for another thread that reads it already: that may be one in the
+/// background, which on a busy machine does not run for seconds, and names are waited for. The first to have it keeps it.
+fn known<T>(cell: &OnceLock<T>, read: impl FnOnce() -> T) -> &T {
+    cell.get().unwrap_or_else(|| {
+        let read = read();
+        cell.get_or_init(|| read)
+    })
 }
 
 /// The distribution of this machine, and those that it is like, with blanks between; empty if it is not known.
 pub(crate) fn distribution() -> &'static str {
     static DISTRIBUTION: OnceLock<String> = OnceLock::new();
-    DISTRIBUTION.get_or_init(|| {
+    known::<String>(&DISTRIBUTION, || {
         let mut text = String::new();
         for path in ["/etc/os-release", "/usr/lib/os-release"] {
             let opened = File::open(path).and_then(|file| file.take(1 << 16).read_to_string(&mut text));
@@ -127,6 +136,24 @@ mod tests {
         assert_eq!(index.owner(Path::new("/usr/bin/git")), Some("git"));
         assert_eq!(index.owner(Path::new("/usr/bin/gi")), None);
         assert_eq!(index.owner(Path::new("/usr/bin/other")), None);
+    }
+
+    #[test]
+    fn no_one_waits_for_a_thread_that_reads_slowly() {
+        static CELL: OnceLock<u32> = OnceLock::new();
+        let (begun, has_begun) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel::<()>();
+        let slow = std::thread::spawn(move || {
+            *known(&CELL, || {
+                begun.send(()).expect("it is waited for");
+                released.recv().expect("it is released");
+                1
+            })
+        });
+        has_begun.recv().expect("the other thread reads");
+        assert_eq!(*known(&CELL, || 2), 2);
+        release.send(()).expect("it waits");
+        assert_eq!(slow.join().expect("it ends"), 2, "all have one");
     }
 
     #[test]
