@@ -154,6 +154,26 @@ impl Waits {
         assert!(lost <= 2 + threads as u64 / 50, "{lost} of {threads} threads are not accounted for");
     }
 
+    /// The threads whose waits differ most from the time that they did not run, for messages.
+    fn worst_threads(&self) -> String {
+        let mut waited: HashMap<u32, i128> = HashMap::new();
+        for sample in self.event().samples() {
+            *waited.entry(self.profile.tables.task(sample.task).tid).or_default() +=
+                i128::from(sample.weight);
+        }
+        let mut threads: Vec<(i128, String)> = (self.profile.thread_times.iter())
+            .map(|time| {
+                let short_ns: u64 = time.short_waits.iter().map(|waits| waits.time_ns).sum();
+                let found_ns = waited.remove(&self.profile.tables.task(time.task).tid).unwrap_or(0);
+                let missing_ns =
+                    i128::from(time.no_cpu_ns + time.blocked_ns) - i128::from(short_ns) - found_ns;
+                (missing_ns, format!("{missing_ns} ns of {}: {time:?}", self.thread(time)))
+            })
+            .collect();
+        threads.sort_by_key(|(missing_ns, _)| -missing_ns.abs());
+        threads.into_iter().take(10).map(|(_, thread)| thread + "\n").collect()
+    }
+
     /// Asserts that the waits stand for the time that threads did not run, within 1 % and three times the error
     /// that leaving some out makes.
     pub(crate) fn assert_totals(&self) {
@@ -176,9 +196,9 @@ impl Waits {
         assert!(
             (found_ns as f64 - off_ns as f64).abs() <= allowed_ns,
             "waits of {kept_ns} ns, short ones of {short_ns}, lost ones of {lost_ns}, while threads did not run for \
-             {off_ns}; allowed are {allowed_ns:.0}; {:?}, {:#?}",
+             {off_ns}; allowed are {allowed_ns:.0}; {:?}, {}",
             self.profile.counters,
-            self.profile.thread_times
+            self.worst_threads()
         );
         if self.counter(counter::WAITS_THINNED) == 0 {
             // Lots may have been drawn, and all have fallen on the waits: the chances were good.

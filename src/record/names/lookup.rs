@@ -228,7 +228,8 @@ impl Names {
     pub(crate) fn add_file(&mut self, id: FileId, file: ModuleFile, frames: Addresses) {
         let queue = self.queue(Origin::File(id));
         if queue.bytes == 0 {
-            queue.bytes = file.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |about| about.len());
+            queue.bytes =
+                file.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |about| about.len());
         }
         queue.source = Some(LookupSource::File(Box::new(file)));
         queue.waiting.extend(frames);

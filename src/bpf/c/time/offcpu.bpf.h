@@ -361,8 +361,13 @@ int BPF_PROG(on_gone_thread, struct task_struct *task)
 	struct thread_state *state = state_of(task);
 	__u64 now = time_in_span(), left;
 
-	if (!state || state->has_ended || !now)
+	if (!state || state->has_ended)
 		return 0;
+	if (!now) {
+		/* It was given one after its last switch. */
+		drop_state(state);
+		return 0;
+	}
 	left = state->out_ns;
 	if (!left && state->in_ns) {
 		left = left_unseen(state, task->se.sum_exec_runtime, now);

@@ -7,6 +7,7 @@
 #define TASK_DEAD 0x80
 #define TASK_PARKED 0x40
 #define TASK_FROZEN 0x8000
+#define TASK_NEW 0x0800
 
 /*
  * What is known of a thread: its account. Kept with the task, and freed with it: numbers are used
@@ -41,6 +42,7 @@ struct thread_state {
 	__u8 in_iowait;
 	__u8 is_decided; /* blocked_weight counts */
 	__u8 has_ended;
+	__u32 is_counted; /* in PROF_COUNT_ACCOUNT */
 	__u8 waker_comm[PROF_COMM_BYTES];
 	struct prof_short_waits short_waits[PROF_REASONS];
 };
@@ -114,21 +116,33 @@ static __always_inline bool wants_state(struct task_struct *task)
 }
 
 /* Begins the account of a thread, which is `first`. Allocates memory: never under the scheduler's
- * locks. */
+ * locks. Returns whether it was begun here: fork and a look at all threads may find one thread
+ * without an account at the same time, and then both get the one that the first has made. */
 static __always_inline bool begin_state(struct task_struct *task, struct thread_state *first)
 {
 	struct numbers numbers = numbers_of(task);
+	struct thread_state *state;
 
 	first->tgid = numbers.tgid;
 	first->tid = numbers.tid;
 	/* What it waits for already is kept, though its stack was not taken. */
 	first->early_factor = 1;
-	if (!bpf_task_storage_get(&thread_states, task, first, BPF_LOCAL_STORAGE_GET_F_CREATE)) {
+	state = bpf_task_storage_get(&thread_states, task, first, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!state) {
 		*(volatile __u64 *)&span.has_missed = 1;
 		return false;
 	}
+	if (__sync_lock_test_and_set(&state->is_counted, 1))
+		return false;
 	count(PROF_COUNT_ACCOUNT);
 	return true;
+}
+
+/* Since when a thread is known that has not run yet: its start, or 0 if it was there before the
+ * recording. */
+static __always_inline __u64 new_since(const struct task_struct *task)
+{
+	return span.start_ns && task->start_time > span.start_ns ? task->start_time : 0;
 }
 
 /* Begins the account of a thread that has not run yet. */
@@ -138,25 +152,27 @@ static __always_inline void begin_new_thread(struct task_struct *task)
 
 	if (!wants_state(task))
 		return;
-	/* Known from the recording's start on if it was there before. */
-	if (span.start_ns && task->start_time > span.start_ns)
-		first.from_ns = task->start_time;
+	first.from_ns = new_since(task);
 	begin_state(task, &first);
 }
 
 /*
  * Begins the account of a thread that is there. Before the recording nothing has to be known: what
  * it does at the start it has done since, until it is seen to leave or enter a CPU. During it the
- * thread has been missed, and its time counts from now on.
+ * thread has been missed, and its time counts from now on; but one that has not run yet is just
+ * being made, and misses nothing.
  */
 static __always_inline void begin_old_thread(struct task_struct *task)
 {
 	struct thread_state first = {};
 	__u64 now = time_in_span();
+	bool is_new = task->__state & TASK_NEW, is_missed = now && !is_new;
 
 	if (!wants_state(task))
 		return;
-	if (now) {
+	if (is_new) {
+		first.from_ns = new_since(task);
+	} else if (now) {
 		first.from_ns = now;
 		first.run_ns = task->se.sum_exec_runtime;
 		if (task->on_cpu) {
@@ -167,7 +183,7 @@ static __always_inline void begin_old_thread(struct task_struct *task)
 			first.in_iowait = BPF_CORE_READ_BITFIELD(task, in_iowait);
 		}
 	}
-	if (begin_state(task, &first) && now)
+	if (begin_state(task, &first) && is_missed)
 		count(PROF_COUNT_NO_STATE);
 }
 
@@ -175,6 +191,9 @@ static __always_inline void begin_old_thread(struct task_struct *task)
  * is recorded, and user space notified: it has the threads that are there looked at again. */
 static __always_inline void miss_switch(struct task_struct *task, bool ends)
 {
+	/* Those that end before the recording has begun are no loss. */
+	if (!time_in_span())
+		return;
 	/* The others were there when all were looked at. */
 	if (!ends && task->start_time <= span.start_ns)
 		return;
