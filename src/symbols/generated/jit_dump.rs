@@ -8,6 +8,8 @@
 //! The file grows while it is read, and belongs to a stranger: it is read by position and never mapped, only as far as
 //! records are whole; code bytes in it are skipped, and everything is bounded by [`NamingLimits`].
 
+use super::dump_window::{DumpWindow, u32_at, u64_at};
+use super::dumped_code::{DumpedCode, JitName, Line, Text};
 use crate::symbols::limits::NamingLimits;
 use crate::symbols::limits::cut_text;
 use std::collections::BTreeMap;
@@ -37,49 +39,6 @@ const ELF_HEADER_BYTES: u32 = 0x40;
 const SAME_FILE: &[u8] = b"\xff";
 /// Code that overlaps an address and is gone: no more is looked at.
 const MAX_CANDIDATES: usize = 256;
-/// What is read at once at least.
-const WINDOW_BYTES: usize = 64 << 10;
-
-/// A piece of text in the arena.
-type Text = (u32, u32);
-
-/// Where a line begins, from the start of its code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Line {
-    offset: u32,
-    line: u32,
-    file: Text,
-}
-
-/// Code that was at one place for some time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DumpedCode {
-    start: u64,
-    end: u64,
-    /// CLOCK_MONOTONIC, ns.
-    since_ns: u64,
-    /// `u64::MAX` while it is there.
-    until_ns: u64,
-    name: Text,
-    lines: (u32, u32),
-    /// Where its bytes are in the file; 0 for what was cut.
-    bytes_at: u64,
-    /// 0 if no other code was at any of its addresses before, else a number that no other code has.
-    reuse: u32,
-}
-
-/// What a place in generated code is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct JitName<'a> {
-    /// The function.
-    pub(crate) name: &'a str,
-    /// Its source file, if it is known.
-    pub(crate) file: Option<&'a str>,
-    /// The line; 0 if it is not known.
-    pub(crate) line: u32,
-    /// 0 for the first code at its addresses, a number of its own for each that has followed.
-    pub(crate) reuse: u32,
-}
 
 /// What reading on has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -500,48 +459,6 @@ impl<'d> DumpedBytes<'d> {
     pub(crate) fn name_at(&self, offset: u64) -> Option<JitName<'d>> {
         self.dump.name_in(&self.code, self.start.saturating_add(offset))
     }
-}
-
-/// A part of the file.
-#[derive(Debug, Default)]
-struct DumpWindow {
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl DumpWindow {
-    /// What was read may have changed since.
-    fn forget(&mut self) {
-        self.bytes.clear();
-    }
-
-    fn read(&mut self, file: &File, at: u64, len: usize, size: u64) -> Option<&[u8]> {
-        let holds = |window: &DumpWindow| {
-            let from = at.checked_sub(window.start)?;
-            let from = usize::try_from(from).ok()?;
-            window.bytes.get(from..from.checked_add(len)?)?;
-            Some(from)
-        };
-        if holds(self).is_none() {
-            let most = usize::try_from(size - at).unwrap_or(usize::MAX);
-            self.bytes.resize(len.max(WINDOW_BYTES).min(most), 0);
-            self.start = at;
-            if file.read_exact_at(&mut self.bytes, at).is_err() {
-                self.bytes.clear();
-            }
-        }
-        let from = holds(self)?;
-        Some(&self.bytes[from..from + len])
-    }
-}
-
-/// A number in bytes that are long enough.
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 #[cfg(test)]
