@@ -1,13 +1,15 @@
 //! A recording to a file, from the target to the exit status.
 
 use super::environment::descriptors;
+use super::failures::{before_start, cause_of, write_error};
 use super::file_sink::FileSink;
 use super::names::naming::Naming;
 use super::options::{RecordOptions, Target};
 use super::output;
 use super::output::announce::announce;
-use super::output::console::{Console, Summary};
-use super::output::{Destination, Placed, ProfileFile, console};
+use super::output::console::Console;
+use super::output::end_block::{self, Summary};
+use super::output::{Destination, Placed, ProfileFile};
 use super::session::signal_relay::SignalRelay;
 use super::session::stop_reason::StopReason;
 use super::session::until_end::RecordingLoop;
@@ -39,20 +41,6 @@ pub(crate) fn run(
     descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
     record(options, command_line, saved).map_err(|error| if launches { before_start(error) } else { error })
-}
-
-/// The failure of a recording whose command has not started: every failure of our own is 125 then, as with env(1) and
-/// timeout(1).
-pub(super) fn before_start(error: anyhow::Error) -> anyhow::Error {
-    let own = error.downcast_ref::<Failure>().map(|failure| (failure.status, failure.clone()));
-    match own {
-        Some((exit::FAILED | exit::NOT_PERMITTED, mut failure)) => {
-            failure.status = exit::NOT_STARTED;
-            failure.into()
-        }
-        None => Failure::new(exit::NOT_STARTED, format!("{error:#}")).into(),
-        _ => error,
-    }
 }
 
 fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>) -> anyhow::Result<u8> {
@@ -189,23 +177,6 @@ pub(super) fn start_pool() {
     let pool = rayon::ThreadPoolBuilder::new().start_handler(|_| privilege::keep_watching_or_end());
     // In tests there may be one already.
     let _ = pool.build_global();
-}
-
-/// The innermost reason of a failure, in words.
-fn cause_of(error: &anyhow::Error) -> String {
-    error.downcast_ref::<Failure>().map_or_else(|| format!("{error:#}"), |failure| failure.message.clone())
-}
-
-pub(super) fn write_error(path: Option<&Path>, error: WriteError) -> anyhow::Error {
-    match error {
-        WriteError::Io(error) if path.is_some() => {
-            crate::record::output::failure::write_failure(path.unwrap_or(Path::new("")), &error).into()
-        }
-        WriteError::Io(error) => {
-            anyhow::Error::new(error).context("cannot write the profile to standard output")
-        }
-        other => anyhow::Error::new(other).context("cannot write the profile"),
-    }
 }
 
 /// The date and time where the user is: `20261121-133700`.
@@ -424,7 +395,7 @@ impl FileRecording<'_, '_> {
         if let Some(line) = self.session.collector.files.describe_cache() {
             self.console.say(&format!("  {line}"));
         }
-        let mut lines = console::outcome_lines(&self.session.collector.totals);
+        let mut lines = end_block::outcome_lines(&self.session.collector.totals);
         lines.extend(self.naming.problems().iter().map(|problem| format!("names of {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());
         lines.extend(self.session.collector.dumps.describe());
@@ -464,7 +435,7 @@ impl FileRecording<'_, '_> {
         if used_ns > 0 {
             return Some(cpu_use::failure(&profile.meta.target, used_ns, |name| profile.counter(name)));
         }
-        let is_silent = console::is_silent(profile, &self.session.collector.totals);
+        let is_silent = end_block::is_silent(profile, &self.session.collector.totals);
         is_silent
             .then(|| cpu_use::silence(&profile.meta.target, profile.counter(counter::THREADS_UNACCOUNTED)))
     }

@@ -4,10 +4,11 @@ use super::handle::Live;
 use super::message::{LiveRequest, Message};
 use crate::base::failure::{Failure, status};
 use crate::profile::{Profile, Writer};
+use crate::record::failures::write_error;
 use crate::record::live::events::Saved;
 use crate::record::options::Output;
 use crate::record::output::{self, Destination};
-use crate::record::recorder::{local_time, write_error};
+use crate::record::recorder::local_time;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod announce;
 pub(crate) mod console;
+pub(crate) mod end_block;
 pub(crate) mod failure;
 mod growing_file;
 mod leftovers;
