@@ -274,6 +274,43 @@ fn no_file_is_long() {
     assert!(long.is_empty(), "more than {MOST_LINES} lines: {long:?}");
 }
 
+/// The folders in the tree of docs/architecture.md, relative to the package.
+fn folders_of_the_docs() -> BTreeSet<String> {
+    let page = include_str!("../docs/architecture.md");
+    let tree = page.split_once("\nsrc/\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    let mut path: Vec<&str> = Vec::new();
+    let mut found = BTreeSet::new();
+    for line in tree.lines() {
+        let name = line.split_whitespace().next().filter(|name| name.ends_with('/'));
+        // Further right the text of the line before goes on.
+        let depth = (line.len() - line.trim_start().len()) / 2;
+        if let Some(name) = name.filter(|_| depth <= path.len() + 1) {
+            path.truncate(depth - 1);
+            path.push(name);
+            found.insert(format!("src/{}", path.concat()));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_tree_of_the_docs_is_that_of_the_sources() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let documented = folders_of_the_docs();
+    let gone: Vec<_> = documented.iter().filter(|folder| !root.join(folder).is_dir()).collect();
+    assert!(gone.is_empty(), "docs/architecture.md names folders that are not there: {gone:?}");
+    // Rooms and the folders in them; what is deeper is named where a reader needs it.
+    let folder_of = |file: &String| file.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+    let folders: BTreeSet<String> = files().values().filter_map(folder_of).collect();
+    let is_outer = |folder: &&String| folder.matches('/').count() <= 1 && !folder.ends_with("/tests");
+    let missing: Vec<_> = folders
+        .iter()
+        .filter(is_outer)
+        .filter(|folder| !documented.contains(&format!("src/{folder}/")))
+        .collect();
+    assert!(missing.is_empty(), "docs/architecture.md does not name these: {missing:?}");
+}
+
 #[test]
 fn no_function_is_long() {
     let known = files();
