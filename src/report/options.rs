@@ -68,7 +68,7 @@ impl Grouping {
 /// Which threads share a row, or the box in front of their stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ThreadSplit {
-    /// Those whose names differ in numbers only: `worker-#`.
+    /// Merge threads whose names differ in digits only: `worker-#`.
     Class,
     /// Those of one name.
     Name,
@@ -143,7 +143,7 @@ pub struct FilterOptions {
     pub(crate) show: Option<String>,
     /// Keep samples with a frame of a module whose name or path matches.
     pub(crate) module: Option<String>,
-    /// Keep samples of threads that every one of these means.
+    /// Keep samples of threads that match all of these.
     pub(crate) threads: Vec<ThreadFilter>,
     /// Keep samples taken on these CPUs; all when empty.
     pub(crate) cpus: Vec<u16>,
@@ -165,7 +165,7 @@ impl FilterOptions {
         self.hides_frames() || self.drops_by_code()
     }
 
-    /// Whether frames are taken out of stacks for their functions.
+    /// Whether functions are removed from stacks.
     pub(super) fn hides_frames(&self) -> bool {
         self.hide.is_some() || self.show.is_some()
     }
@@ -239,7 +239,7 @@ pub(crate) enum StackFilter {
     CollapseFunction(LabelKey),
     /// Neighbouring frames of the module of this path are one.
     CollapseModule(String),
-    /// From the outermost call of this function to its innermost is one call.
+    /// Everything between the outermost and the innermost call of this function counts as one call.
     CollapseRecursion(LabelKey),
     /// Keep stacks that begin with one of these paths, root first.
     Under(Vec<Vec<PathStep>>),
@@ -276,7 +276,7 @@ pub struct CommonOptions {
 }
 
 impl CommonOptions {
-    /// How names are written where programs read them: in full unless the user wants them otherwise.
+    /// The style of names in output for programs: full, unless the user chose another.
     pub(super) fn names_for_programs(&self) -> NameStyle {
         self.names.unwrap_or(NameStyle::Full)
     }
@@ -390,7 +390,7 @@ impl RowLimits {
 }
 
 impl ReportOptions {
-    /// Rows of a flat report when nothing else is asked for.
+    /// Default number of rows of a flat report.
     pub(crate) const DEFAULT_ROWS: usize = 20;
     /// Smallest branch of a tree when nothing else is asked for, percent of all.
     pub(crate) const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
@@ -437,7 +437,7 @@ impl Default for ReportOptions {
 pub(crate) struct InfoOptions {
     /// The profile.
     pub(crate) input: Input,
-    /// What the names of each module are from, instead of everything else.
+    /// Where the names of each module come from, instead of everything else.
     pub(crate) modules: bool,
     /// `prof.info/1` instead of text.
     pub(crate) json: bool,

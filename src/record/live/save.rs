@@ -1,4 +1,4 @@
-//! What was seen, as a file that `prof report` reads.
+//! Saves a live recording as a file that `prof report` reads.
 
 use super::handle::Live;
 use super::message::{LiveRequest, Message};

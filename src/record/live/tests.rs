@@ -173,7 +173,7 @@ fn what_is_saved_is_what_was_seen() {
     assert_eq!(read.end, profile.end);
     let refused = save(profile.clone(), &output).expect_err("it is there already");
     assert!(refused.to_string().contains("exists already"), "{refused}");
-    assert_eq!(folder.path().read_dir().expect("own folder").count(), 1, "nothing is left behind");
+    assert_eq!(folder.path().read_dir().expect("own folder").count(), 1, "no other file is left");
     let recorded = std::fs::File::open(&saved.path).expect("it is there");
     assert!(crate::profile::lock::lock(&recorded));
     let forced = Output::File { path: saved.path, force: true };

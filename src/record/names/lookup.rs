@@ -134,7 +134,7 @@ impl Drop for Names {
 }
 
 impl Names {
-    /// For somebody who looks at the names: answers go to `deliver`. Of large files they are looked up seldom in the long
+    /// For a live view: answers go to `deliver`. Of large files they are looked up seldom in the long
     /// run.
     pub(crate) fn to_be_shown(deliver: Deliver) -> Self {
         Names {

@@ -336,7 +336,7 @@ fn split_generics(name: &str) -> Option<(Vec<String>, Vec<String>)> {
         }
         let inside = &after[1..];
         let close = closing_angle(inside)?;
-        // Rust writes `Vec<T>::push` as `Vec::<T>::push` too.
+        // Rust also writes `Vec<T>::push` as `Vec::<T>::push`.
         if piece.ends_with("::") {
             piece.truncate(piece.len() - 2);
         }

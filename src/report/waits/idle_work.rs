@@ -1,4 +1,4 @@
-//! The work that a thread's idle waits are told from: where it was spent, and where a wait's stack leaves it.
+//! The work that a thread's idle waits are distinguished from: where it was spent, and where a wait's stack leaves it.
 
 use super::blocking::CallSite;
 use super::tally::Tally;

@@ -53,7 +53,7 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 pub(crate) struct JitDump {
     file: Arc<File>,
-    /// Where the next record begins; 0 before the header.
+    /// Offset of the next record; 0 before the header was read.
     at: u64,
     window: DumpWindow,
     /// Process id of the writer, in its own namespace.
@@ -229,7 +229,7 @@ impl JitDump {
         let name = &bytes[LOAD_BYTES as usize..];
         let name_end = name.iter().position(|&byte| byte == 0);
         let name = name_end.map_or(name, |end| &name[..end]).to_vec();
-        // The code stands behind the name and its zero.
+        // The code follows the name and its terminating zero.
         let code_at = LOAD_BYTES + name.len() as u64 + 1;
         let is_whole = name_end.is_some() && code_at.checked_add(code_size).is_some_and(|end| end <= length);
         let bytes_at = if is_whole { body + code_at } else { 0 };
@@ -372,7 +372,7 @@ impl JitDump {
         })
     }
 
-    /// Code around an address that is gone, the newest first for each start.
+    /// Former code around an address, the newest first for each start.
     fn past_at(&self, address: u64) -> impl Iterator<Item = u32> + '_ {
         let from = address.saturating_sub(self.longest_past);
         let numbers = self.past.range(from..=address).rev().flat_map(|(_, numbers)| numbers.iter().rev());
@@ -398,8 +398,8 @@ impl JitDump {
             .or_else(|| self.past_at(address).map(|number| &self.codes[number as usize]).find(holds))
     }
 
-    /// What the code at an address was called all the time from `first_ns` to `last_ns`. `None` where that is not known,
-    /// or was not one.
+    /// Name of the code that was at an address for the whole time from `first_ns` to `last_ns`. `None` if that is
+    /// unknown or there were several.
     pub(crate) fn lookup(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<JitName<'_>> {
         let code = self.find(address, first_ns, last_ns)?;
         self.name_in(code, address)
@@ -455,7 +455,7 @@ pub(crate) struct DumpedBytes<'d> {
 }
 
 impl<'d> DumpedBytes<'d> {
-    /// What it is called so many bytes from its start, with the line.
+    /// The name and line at an offset from its start, in bytes.
     pub(crate) fn name_at(&self, offset: u64) -> Option<JitName<'d>> {
         self.dump.name_in(&self.code, self.start.saturating_add(offset))
     }

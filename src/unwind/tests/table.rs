@@ -314,7 +314,8 @@ fn the_entry_of_the_dynamic_linker_is_a_root() {
     assert_eq!(table.lookup(image.entry() + 7), Rule::STOP);
 }
 
-/// Written in C it is described as any other function, and the word that would be its return address is a number.
+/// Its entry, written for C, describes it like any other function, so the word at its return address is a plain
+/// number.
 #[test]
 fn the_entry_of_a_program_is_a_root_and_that_of_a_library_is_not() {
     let folder = tempfile::tempdir().unwrap();
@@ -429,7 +430,7 @@ fn new_threads_have_a_rule_before_they_have_a_stack() {
     if musl.is_none() {
         skip::<()>("musl is not installed");
     }
-    // With the bytes behind the system call up to where the new thread goes its own way.
+    // With the bytes after the system call up to where the new thread goes its own way.
     let tests: [&[u8]; 2] = [&[0x48, 0x85, 0xc0], &[0x85, 0xc0]];
     let files = [(glibc, 2), (&archive, 2)].into_iter().chain(musl.map(|path| (path, 1)));
     for (path, expected) in files {

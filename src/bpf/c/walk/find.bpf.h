@@ -130,7 +130,7 @@ static long take_mapping(struct task_struct *task, struct vm_area_struct *vma, s
  * Makes the module around `address` the current one, when user space has not published it (yet).
  * Only for this walk: what is kept would have to be kept right. The kernel refuses a second
  * question in the same interrupt (-EBUSY: the lock is given back later). Nor is it asked under the
- * scheduler's locks: to give that lock back may wake somebody.
+ * scheduler's locks: releasing that lock may wake a task.
  */
 static __always_inline bool enter_unknown_mapping(struct walk *w, __u64 address, enum place place)
 {

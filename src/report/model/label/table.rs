@@ -227,7 +227,7 @@ impl Labels {
         let place = outermost.map(|frame| {
             let row = profile.tables.frame(frame);
             let module = profile.tables.module(row.module);
-            // Addresses of generated code mean nothing to anybody and would never be shared.
+            // Addresses of generated code mean nothing to a reader and would never be shared.
             let has_address = !matches!(module.kind, ModuleKind::Jit | ModuleKind::Unknown);
             (module, has_address.then(|| row.lookup_address()))
         });
@@ -330,7 +330,7 @@ impl Labels {
         self.labels.iter().any(|label| label.kind == LabelKind::Jit && label.name == UNNAMED_CODE)
     }
 
-    /// Whether a step is in generated code that has no names.
+    /// Whether a step is in generated code without names.
     pub(crate) fn is_unnamed_code(&self, step: &Step) -> bool {
         let label = self.get(step.label);
         label.kind == LabelKind::Jit && label.name == UNNAMED_CODE

@@ -169,7 +169,7 @@ impl Flow<'_> {
         }
         // At most fifteen.
         node.length = instruction.len() as u8;
-        // V8's functions that belong to another's beginning or end (`BaselineLeaveFrame`).
+        // V8's functions that contain part of another function's prologue or epilogue (`BaselineLeaveFrame`).
         if self.callees == Callees::MayTakeArguments && frame.is_in_another_frame(&instruction) {
             self.contradict(is_guessed);
         }

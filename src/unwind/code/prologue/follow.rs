@@ -328,7 +328,7 @@ mod tests {
         let at = |address| spans.iter().find(|s| s.start <= address && address < s.end).map(|s| s.rule);
         assert_eq!(at(0x1000), Some(Rule::reg(7, 8)));
         assert_eq!(at(0x1009), Some(Rule::reg(7, 24)), "the call itself");
-        assert_eq!(at(0x100e), None, "behind it");
+        assert_eq!(at(0x100e), None, "after it");
         assert_eq!(at(0x100f), None);
     }
 
