@@ -1,4 +1,5 @@
 //! What a wait was: where, for what, idle or not, who ended it. The table of waits is made of these; names of calls are data here.
+//! No wait is selected or printed here.
 
 pub(crate) mod blocking;
 pub(crate) mod calls;

@@ -1,4 +1,5 @@
-//! What was seen so far, in memory: the recorder's news under numbers of its own, bounded however long it goes on.
+//! What was seen so far, in memory: the recorder's updates under ids of its own, bounded however long the recording lasts.
+//! It reads no ring, no file and no process, and never asks the recorder for anything.
 
 pub(crate) mod accounts;
 pub(crate) mod downsample;
