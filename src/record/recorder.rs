@@ -129,7 +129,7 @@ fn console(options: &RecordOptions, destination: &Destination) -> Console {
     let mut console =
         Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
     for notice in &destination.notices {
-        console.say(&format!("note: {}", crate::base::safe_text::message(notice)));
+        console.info(&format!("note: {}", crate::base::safe_text::message(notice)));
     }
     console
 }
@@ -138,7 +138,7 @@ fn console(options: &RecordOptions, destination: &Destination) -> Console {
 fn say_misplaced(console: &mut Console, placed: &Placed) {
     if let (Some(why), Some(path)) = (&placed.misplaced, &placed.path) {
         let note = format!("note: {why}: this recording goes to `{}`", path.display());
-        console.say(&crate::base::safe_text::message(&note));
+        console.info(&crate::base::safe_text::message(&note));
     }
 }
 
@@ -244,7 +244,7 @@ impl FileRecording<'_, '_> {
             Err(error) => return self.give_up(writer, error),
         };
         if reason == StopReason::Interrupted {
-            self.console.say("stopping... (interrupt again: save without names)");
+            self.console.info("stopping... (interrupt again: save without names)");
         }
         let text = reason.text();
         let completed = self
@@ -384,16 +384,16 @@ impl FileRecording<'_, '_> {
     fn say_details(&mut self) {
         let (rows, took) = self.session.written_rows();
         self.console
-            .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
+            .info(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
         let code = &self.session.collector.profile.code;
-        self.console.say(&format!(
+        self.console.info(&format!(
             "  code of {} kept, {} bytes, found in {:.1} ms",
             units::counted(code.len() as u64, "function"),
             units::count(code.iter().map(|code| code.bytes.len() as u64).sum()),
             self.naming.code_took().as_secs_f64() * 1e3
         ));
         if let Some(line) = self.session.collector.files.describe_cache() {
-            self.console.say(&format!("  {line}"));
+            self.console.info(&format!("  {line}"));
         }
         let mut lines = end_block::outcome_lines(&self.session.collector.totals);
         lines.extend(self.naming.problems().iter().map(|problem| format!("names of {problem}")));
@@ -403,7 +403,7 @@ impl FileRecording<'_, '_> {
             lines.push(format!("  {name} {value}"));
         }
         for line in lines {
-            self.console.say(&crate::base::safe_text::message(&line));
+            self.console.info(&crate::base::safe_text::message(&line));
         }
     }
 
@@ -422,7 +422,7 @@ impl FileRecording<'_, '_> {
             return Ok(own_status);
         }
         if child.poll().is_none() {
-            self.console.say("the command is still running; waiting for it to end");
+            self.console.info("the command is still running; waiting for it to end");
         }
         let status = self.signals.wait_for(child);
         Ok(if status == exit::OK { own_status } else { status })

@@ -78,9 +78,9 @@ fn news(now_ns: u64, on_cpu: Vec<Sample>, off_cpu: Vec<Sample>) -> Delta {
 
 /// What the keeper has another thread do.
 fn downsample(archive: &mut Archive) -> Option<String> {
-    let mut fold = archive.begin_downsampling().expect("none is under way");
-    fold.run();
-    archive.end_fold(fold)
+    let mut downsampling = archive.begin_downsampling().expect("none is under way");
+    downsampling.run();
+    archive.end_downsampling(downsampling)
 }
 
 /// Weight, samples, what they are weighted as, and variance.

@@ -7,14 +7,14 @@ use crate::record::collect::totals::CollectedTotals;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// The status line is renewed this often.
+/// Interval between updates of the status line.
 const STATUS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Speaks to the user while a recording runs.
+/// Messages on standard error while a recording runs.
 #[derive(Debug)]
 pub(crate) struct Console {
     is_quiet: bool,
-    /// Whether a line that renews itself is in place.
+    /// Whether the status line is on the screen.
     has_status_line: bool,
     is_terminal: bool,
     last_status: Option<Instant>,
@@ -34,8 +34,8 @@ impl Console {
         }
     }
 
-    /// A line of its own. A closed standard error is no reason to stop.
-    pub(crate) fn say(&mut self, line: &str) {
+    /// Prints a line, unless the user asked for quiet. A closed standard error is no reason to stop.
+    pub(crate) fn info(&mut self, line: &str) {
         if self.is_quiet {
             return;
         }
@@ -44,7 +44,7 @@ impl Console {
         let _ = writeln!(io::stderr().lock(), "{line}");
     }
 
-    /// A failure that is not the end: said even to those who asked for quiet.
+    /// Prints an error that does not end the recording, even in quiet mode.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
         self.end_status();
         for line in crate::base::failure::explain(error).1 {
@@ -52,7 +52,7 @@ impl Console {
         }
     }
 
-    /// Renews the status line, on a terminal.
+    /// Updates the status line, on a terminal.
     pub(crate) fn status(&mut self, elapsed: Duration, taken: &str, lost: u64, bytes: u64) {
         let is_due = self.last_status.is_none_or(|last| last.elapsed() >= STATUS_INTERVAL);
         if self.is_quiet || !self.is_terminal || !is_due {
@@ -82,10 +82,10 @@ impl Console {
         }
     }
 
-    /// The end block.
+    /// Prints the end block.
     pub(crate) fn finish(&mut self, summary: &Summary<'_>) {
         for line in end_block(summary) {
-            self.say(&line);
+            self.info(&line);
         }
     }
 }

@@ -10,16 +10,16 @@ use crate::record::session::stop_reason::StopReason;
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
-/// What there is to say when a recording has ended.
+/// Facts of the end block.
 #[derive(Debug)]
 pub(crate) struct Summary<'a> {
     /// The profile with its end record.
     pub(crate) profile: &'a Profile,
     /// Sums over all samples.
     pub(crate) totals: &'a CollectedTotals,
-    /// Why names that could be had are missing, if they are.
+    /// Why available names are missing, if they are.
     pub(crate) cut_short: Option<CutShort>,
-    /// What is to be said of maps of generated code that were not read.
+    /// Notes on maps of generated code that were not read.
     pub(crate) refused: &'a [String],
     /// Modules whose names could not be read in full.
     pub(crate) unread_modules: u64,

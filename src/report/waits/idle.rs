@@ -130,7 +130,7 @@ struct Thread {
     /// Samples of any kind.
     samples: Tally,
     /// Its waits that turn away from the work, by how many frames are above that step.
-    turnings: BTreeMap<usize, Amount>,
+    divergences: BTreeMap<usize, Amount>,
 }
 
 /// The stack of the outer `frames` of `stack`; `None` for no frames.
@@ -258,17 +258,17 @@ impl<'p> Classifier<'p> {
 
     fn idle(mut self) -> FxHashSet<(TaskId, StackId, Reason)> {
         let places = std::mem::take(&mut self.places);
-        let mut turnings: FxHashMap<Place, Option<usize>> = FxHashMap::default();
+        let mut divergences: FxHashMap<Place, Option<usize>> = FxHashMap::default();
         for (place, there) in &places {
             let work = SharedWork::of(there.iter().map(|number| &self.threads[*number].work));
             if work.is_enough() {
-                turnings.insert(*place, work.divergence_depth(self.profile, place.1));
+                divergences.insert(*place, work.divergence_depth(self.profile, place.1));
             }
         }
         for thread in &mut self.threads {
             for candidate in &thread.candidates {
-                if let Some(Some(divergence_depth)) = turnings.get(&candidate.place) {
-                    thread.turnings.entry(*divergence_depth).or_default().add(candidate.amount);
+                if let Some(Some(divergence_depth)) = divergences.get(&candidate.place) {
+                    thread.divergences.entry(*divergence_depth).or_default().add(candidate.amount);
                 }
             }
         }
@@ -281,7 +281,7 @@ impl<'p> Classifier<'p> {
             let is_idle = candidate.is_known
                 || *verdicts.entry(key).or_insert_with(|| {
                     let there = places.get(&candidate.place).unwrap_or(&nowhere);
-                    match turnings.get(&candidate.place) {
+                    match divergences.get(&candidate.place) {
                         Some(divergence_depth) => divergence_depth.is_some_and(|divergence_depth| {
                             Some(divergence_depth) <= outermost_divergence(&threads, there)
                                 && self.is_loop(&threads, there, candidate, divergence_depth)
@@ -380,7 +380,7 @@ fn stay_under(
 fn outermost_divergence(threads: &[Thread], there: &BTreeSet<usize>) -> Option<usize> {
     let mut at: BTreeMap<usize, Amount> = BTreeMap::new();
     let mut all = Amount::default();
-    for (divergence_depth, amount) in there.iter().flat_map(|number| &threads[*number].turnings) {
+    for (divergence_depth, amount) in there.iter().flat_map(|number| &threads[*number].divergences) {
         at.entry(*divergence_depth).or_default().add(*amount);
         all.add(*amount);
     }

@@ -25,7 +25,7 @@ struct wait_budget {
 	__u64 filled_ns; /* when it was last filled up */
 	__u64 kept_ns;	 /* P since then */
 	__u64 accounted; /* runs that the share has paid for */
-	__u64 lot;	 /* the state of next_lot */
+	__u64 random;	 /* the state of next_random */
 	/* The wait of the thread that comes on this CPU, if its stack is wanted. */
 	__u32 pending_tid;
 	__u32 next_tid; /* the thread that was last seen to come on this CPU */
@@ -102,25 +102,25 @@ static __always_inline __u32 early_factor(struct wait_budget *budget, __u64 now)
 
 /* 24 random bits: Marsaglia's xorshift64, multiplied (Vigna, "An experimental exploration of
  * Marsaglia's xorshift generators, scrambled"). The helper takes ten times as long. */
-static __always_inline __u64 next_lot(struct wait_budget *budget)
+static __always_inline __u64 next_random(struct wait_budget *budget)
 {
-	__u64 lot = budget->lot;
+	__u64 random = budget->random;
 
-	if (!lot)
-		lot = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1;
-	lot ^= lot >> 12;
-	lot ^= lot << 25;
-	lot ^= lot >> 27;
-	budget->lot = lot;
-	return lot * 0x2545f4914f6cdd1dULL >> 40;
+	if (!random)
+		random = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1;
+	random ^= random >> 12;
+	random ^= random << 25;
+	random ^= random >> 27;
+	budget->random = random;
+	return random * 0x2545f4914f6cdd1dULL >> 40;
 }
 
 /* The weight of a wait of `length`: 0 if it is dropped by sampling. */
-static __always_inline __u64 drawn_weight(struct wait_budget *budget, __u64 length, __u64 kept)
+static __always_inline __u64 sampled_weight(struct wait_budget *budget, __u64 length, __u64 kept)
 {
 	if (length >= kept)
 		return length;
-	return next_lot(budget) * kept >> 24 < length ? kept : 0;
+	return next_random(budget) * kept >> 24 < length ? kept : 0;
 }
 
 /* Takes the cost of what was done since `start` from the share. */

@@ -165,10 +165,11 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		return 0;
 	length = now - left;
 	if (length >= min_block_ns) {
-		/* The lot of a wait is drawn once: who wakes is wanted of those that are kept. */
+		/* Whether a wait is kept is decided once: the waker of a kept wait is wanted. */
 		state->blocked_weight =
-			stack_when_leaving ? length * state->early_factor :
-					     drawn_weight(budget, length, kept_length(budget, now));
+			stack_when_leaving ?
+				length * state->early_factor :
+				sampled_weight(budget, length, kept_length(budget, now));
 		state->is_decided = 1;
 	}
 	state->wake_ns = now;
@@ -293,7 +294,7 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 		blocked_weight = blocked * state->early_factor;
 	else
 		blocked_weight = state->is_decided ? state->blocked_weight :
-						     drawn_weight(budget, blocked, kept);
+						     sampled_weight(budget, blocked, kept);
 	/* It takes a while to find out: not for waits that are not reported. */
 	if (blocked && (blocked_weight || blocked < min_block_ns))
 		reason = block_reason(task, state->task_state, state->in_iowait);
@@ -304,7 +305,7 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 	else if (stack_when_leaving && !keeps_all)
 		no_cpu_weight = no_cpu * state->early_factor;
 	else
-		no_cpu_weight = drawn_weight(budget, no_cpu, kept);
+		no_cpu_weight = sampled_weight(budget, no_cpu, kept);
 	if ((blocked >= min_block_ns && !blocked_weight) ||
 	    (no_cpu >= min_block_ns && !no_cpu_weight))
 		count(PROF_COUNT_WAIT_THINNED);

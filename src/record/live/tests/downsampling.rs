@@ -153,11 +153,11 @@ fn what_was_folded_of_a_time_that_was_cleared_is_forgotten() {
     let (mut archive, _receiver) = archive();
     archive.apply(beginning(3));
     archive.apply(news(400 * SECOND_NS, (0..20_000).map(|at| running(at, 1)).collect(), vec![]));
-    let mut fold = archive.begin_downsampling().expect("none is under way");
+    let mut downsampling = archive.begin_downsampling().expect("none is under way");
     assert!(archive.begin_downsampling().is_none(), "one is under way");
     archive.clear();
-    fold.run();
-    assert_eq!(archive.end_fold(fold), None);
+    downsampling.run();
+    assert_eq!(archive.end_downsampling(downsampling), None);
     assert_eq!(archive.rows(), 0);
     assert!(archive.begin_downsampling().is_some(), "the next can begin");
 }
