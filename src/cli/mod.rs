@@ -20,10 +20,10 @@ use crate::commands::doctor::DoctorOptions;
 use crate::tui::app::action::Tab;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use request::HELP_TEMPLATE;
-pub(crate) use request::{Request, Stop};
+pub(crate) use request::{Choose, Instead, Request, Stop};
 use std::ffi::OsString;
 
-/// What `prof` alone prints.
+/// What `prof` alone prints where there is no terminal.
 const OVERVIEW: &str = "\
 prof: where did this program's time go?
 
@@ -137,7 +137,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
         before.is_some_and(|word| word == "--")
     };
     Ok(match cli.verb {
-        None => Request::Overview(OVERVIEW),
+        None => Request::Choose(Choose { typed: Vec::new(), instead: Instead::Print(OVERVIEW) }),
         Some(Verb::Record(args)) => {
             let is_marked = has_dashes(args.command());
             Request::Record(args.into_options(is_marked)?)
@@ -145,8 +145,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
         Some(Verb::Report(args)) => Request::Report(args.into_options()),
         Some(Verb::Annotate(args)) => Request::Annotate(args.into_options()?),
         Some(Verb::Tui(args)) => args.into_request()?,
-        Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live")?,
-        Some(Verb::Top(args)) => args.into_request(Tab::Top, "top")?,
+        Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live", &arguments)?,
+        Some(Verb::Top(args)) => args.into_request(Tab::Top, "top", &arguments)?,
         Some(Verb::Export(args)) => Request::Export(args.into_request()?),
         Some(Verb::Diff(args)) => Request::Diff(Box::new(args.into_options()?)),
         Some(Verb::Bench(args)) => Request::Bench(Box::new(args.into_options()?)),

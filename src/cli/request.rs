@@ -11,6 +11,7 @@ use crate::record::RecordOptions;
 use crate::report::{AnnotateOptions, ExportRequest, InfoOptions, ReportOptions};
 use crate::tui::options::TuiOptions;
 use std::borrow::Cow;
+use std::ffi::OsString;
 use std::io;
 use std::io::{IsTerminal, Write};
 
@@ -18,11 +19,29 @@ use std::io::{IsTerminal, Write};
 pub(crate) const HELP_TEMPLATE: &str =
     "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
+/// A command line that does not say what to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Choose {
+    /// What was typed after the name of the program.
+    pub(crate) typed: Vec<OsString>,
+    /// What is done where no one can be asked.
+    pub(crate) instead: Instead,
+}
+
+/// What replaces a question where there is no terminal.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Instead {
+    /// This is printed.
+    Print(&'static str),
+    /// It is an error.
+    Refuse(Failure),
+}
+
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Request {
-    /// `prof` alone: print this.
-    Overview(&'static str),
+    /// `prof` alone, `prof live` and `prof top` without a target: what to do is asked in a terminal.
+    Choose(Choose),
     /// `prof record`.
     Record(RecordOptions),
     /// `prof report`.

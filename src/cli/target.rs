@@ -29,6 +29,11 @@ const PIDS_HELP: &str = "Record these processes with all their threads. Commas, 
                          -p \"$(pgrep -x NAME)\"";
 
 impl RunningArgs {
+    /// Whether anything is named that runs.
+    pub(super) fn is_given(&self) -> bool {
+        !self.pid.is_empty() || !self.tid.is_empty() || self.name.is_some() || self.all
+    }
+
     /// What is recorded, and the command that ends the recording when it ends.
     ///
     /// # Errors
@@ -143,7 +148,8 @@ fn running_process(id: u32, verb: &str) -> Failure {
         .hint(format!("a program with that name:  ./{id}"))
 }
 
-fn no_target(verb: &str) -> Failure {
+/// Neither a target nor a command.
+pub(super) fn no_target(verb: &str) -> Failure {
     Failure::usage("nothing to record")
         .hint(format!("a running process:  prof {verb} -p PID"))
         .hint(format!("a command:          prof {verb} CMD ARG"))

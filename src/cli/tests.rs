@@ -46,9 +46,21 @@ fn the_definition_is_consistent() {
 
 #[test]
 fn without_a_verb_there_is_an_overview_of_a_dozen_lines() {
-    let Ok(Request::Overview(text)) = parsed("prof") else { panic!("no overview") };
+    let Ok(Request::Choose(Choose { typed, instead: Instead::Print(text) })) = parsed("prof") else {
+        panic!("no overview")
+    };
+    assert!(typed.is_empty());
     assert!((9..=13).contains(&text.lines().count()));
     assert_eq!(text.lines().filter(|line| line.starts_with("  prof ")).count(), 6);
+}
+
+#[test]
+fn a_live_view_without_a_target_asks_for_one_and_keeps_what_was_typed() {
+    let Ok(Request::Choose(choose)) = parsed("prof top --off-cpu -F 99") else { panic!("no question") };
+    assert_eq!(choose.typed, ["top", "--off-cpu", "-F", "99"]);
+    assert!(matches!(&choose.instead, Instead::Refuse(failure) if failure.message == "nothing to record"));
+    // What makes no sense with any target is said at once.
+    assert!(parsed("prof live -e nothing").is_err());
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The commands that show a profile in the terminal: `prof tui`, `prof live`, `prof top`.
 
 use super::read::{CommonArgs, InputArgs, TimeArgs};
-use super::request::{HELP_TEMPLATE, Request};
+use super::request::{Choose, HELP_TEMPLATE, Instead, Request};
 use super::sampler::{SamplerArgs, SpanArgs};
-use super::target::RunningArgs;
+use super::target::{RunningArgs, no_target};
 use super::value;
 use super::value::Ids;
 use crate::base::failure::Failure;
@@ -72,6 +72,7 @@ struct WatchedArgs {
 ///
 /// Records like prof record and shows the result like prof tui, with a new picture every second. Nothing is
 /// saved unless you press Ctrl-S. Space freezes the picture; when the target ends, the last picture stays.
+/// Without a target, a terminal shows a list of the busiest processes to choose from.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof live -p 4312               a running process
@@ -147,11 +148,21 @@ fn live(
 }
 
 impl LiveArgs {
-    /// `tab` is what is shown first, `verb` what was typed.
-    pub(super) fn into_request(self, tab: Tab, verb: &str) -> Result<Request, Failure> {
-        let (target, timer) = self.running.into_target(self.command, verb)?;
-        let common = self.time.into_options();
-        let tui = self.display.into_options(common, tab);
-        live(self.sampler, target, timer, &self.span, tui)
+    /// `tab` is what is shown first, `verb` what was typed, of all `arguments`.
+    pub(super) fn into_request(
+        self,
+        tab: Tab,
+        verb: &str,
+        arguments: &[OsString],
+    ) -> Result<Request, Failure> {
+        let tui = self.display.into_options(self.time.into_options(), tab);
+        if self.running.is_given() || !self.command.is_empty() {
+            let (target, timer) = self.running.into_target(self.command, verb)?;
+            return live(self.sampler, target, timer, &self.span, tui);
+        }
+        // Options that make no sense do so with any target.
+        live(self.sampler, Target::System, None, &self.span, tui)?;
+        let typed = arguments.iter().skip(1).cloned().collect();
+        Ok(Request::Choose(Choose { typed, instead: Instead::Refuse(no_target(verb)) }))
     }
 }

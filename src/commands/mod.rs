@@ -5,4 +5,5 @@ pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod live;
 pub(crate) mod program;
+pub(crate) mod start;
 pub(crate) mod symbolize;

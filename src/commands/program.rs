@@ -2,10 +2,10 @@
 
 use crate::base::failure::{Failure, status};
 use crate::base::{failure, privilege, safe_text};
-use crate::cli::{self, Request};
+use crate::cli::{self, Choose, Instead, Request};
 use crate::commands::doctor::DoctorOptions;
 use crate::commands::symbolize::{self, SymbolizeOptions};
-use crate::commands::{bench, doctor, live};
+use crate::commands::{bench, doctor, live, start};
 use crate::debuginfod::settings::Settings;
 use crate::diff;
 use crate::record::{self, RecordOptions, Target};
@@ -45,16 +45,14 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Tui(_) | Request::Export(_) | Request::Symbolize(_) | Request::Diff(_) => {
             privilege::for_reading(true)?;
         }
-        // Its recorders have their own rights; what it reads in the end, it reads without.
-        Request::Bench(_) => {}
-        Request::Overview(_)
-        | Request::Report(_)
-        | Request::Annotate(_)
-        | Request::Info(_)
-        | Request::Completions(_) => privilege::for_reading(false)?,
+        // Its recorders have their own rights; what it reads in the end, it reads without. What is chosen has its own, too.
+        Request::Bench(_) | Request::Choose(_) => {}
+        Request::Report(_) | Request::Annotate(_) | Request::Info(_) | Request::Completions(_) => {
+            privilege::for_reading(false)?
+        }
     }
     match request {
-        Request::Overview(text) => print(text)?,
+        Request::Choose(choose) => return ask(choose),
         Request::Record(options) => return record(options),
         Request::Report(options) => report::report(options)?,
         Request::Annotate(options) => report::annotate(options)?,
@@ -67,6 +65,19 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Symbolize(options) => print(&symbolize::run(options)?)?,
         Request::Doctor(options) => return doctor(options),
         Request::Completions(script) => print(script)?,
+    }
+    Ok(status::OK)
+}
+
+/// What to do was not said: asks in a terminal.
+fn ask(choose: &Choose) -> anyhow::Result<u8> {
+    if start::can_ask() {
+        return start::run(&choose.typed);
+    }
+    privilege::for_reading(false)?;
+    match &choose.instead {
+        Instead::Print(text) => print(text)?,
+        Instead::Refuse(failure) => return Err(failure.clone().into()),
     }
     Ok(status::OK)
 }

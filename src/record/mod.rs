@@ -39,6 +39,7 @@ pub use options::Output;
 pub(crate) use options::WaitStacks;
 pub(crate) use options::{CallGraph, Children, Rate};
 pub(crate) use options::{RecordOptions, Sampler, Target, WaitOptions};
+pub(crate) use process::busiest::{BusyProcess, ProcessWatch};
 pub(crate) use process::proc_fs::innermost_number;
 pub(crate) use recorder::run;
 pub(crate) use session::{Session, Start};

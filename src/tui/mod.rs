@@ -2,11 +2,12 @@
 //!
 //! Key ─► [`app::action::Action`] ─► [`app::state::App::update`] ─► [`screen::draw`]. What is drawn is a
 //! [`compute::picture::Picture`], computed by its own thread from the recording, with the code of `report`; the screen shows
-//! the last picture and never waits.
+//! the last picture and never waits. [`start`] is what is shown before there is a profile.
 pub(crate) mod app;
 pub(crate) mod compute;
 pub(crate) mod options;
 pub(crate) mod screen;
+pub(crate) mod start;
 pub(crate) mod terminal;
 #[cfg(test)]
 mod tests;

@@ -124,3 +124,26 @@ fn a_target_that_cannot_be_recorded_is_refused_on_the_normal_screen() {
     terminal.wait_for("no such process");
     terminal.assert_given_back(1);
 }
+
+#[test]
+fn a_process_is_chosen_from_the_list_and_watched() {
+    let Some(_turn) = turn() else { return };
+    let Some(program) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
+    let Some(terminal) = Terminal::open(100, 24) else { return };
+    let watch = format!("prof live -p {}", program.pid());
+    terminal.start_prof("");
+    terminal.wait_for("COMMAND");
+    terminal.type_text(&format!("/{}", program.pid()));
+    terminal.wait_for(&watch);
+    terminal.press(&["Enter"]);
+    terminal.wait_for("LIVE");
+    terminal.wait_for("share_fifty");
+    terminal.type_text("q");
+    terminal.wait_for(&watch);
+    terminal.assert_given_back(0);
+    // Nothing is chosen: the terminal is as it was.
+    terminal.start_prof("top");
+    terminal.wait_for("COMMAND");
+    terminal.press(&["Escape"]);
+    terminal.assert_given_back(0);
+}

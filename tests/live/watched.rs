@@ -49,7 +49,7 @@ fn samples(profile: &Profile) -> (u64, u64) {
 #[test]
 fn the_first_snapshot_has_names_and_the_targets_end_gives_the_last_one() {
     let Some(_turn) = turn() else { return };
-    let Some(shares) = Running::fixture("shares", &["6"]) else { return };
+    let Some(shares) = Running::fixture("shares", &[UNTIL_ENDED]) else { return };
     let live = watch(shares.pid());
     let has_names = |snapshot: &Snapshot| {
         ["main", "one_round", "share_fifty"].iter().all(|name| has_function(&snapshot.profile, name))
@@ -58,6 +58,8 @@ fn the_first_snapshot_has_names_and_the_targets_end_gives_the_last_one() {
     assert!(first.number <= 3, "the first {} snapshots had no names", first.number - 1);
     let alive = first.profile.thread_times.first().expect("the time of the thread is known");
     assert!(!alive.has_ended);
+    snapshot_that(&live, "with more samples", |next| samples(&next.profile).0 > samples(&first.profile).0);
+    drop(shares);
     let ended = end_of(&live);
     assert_eq!((ended.reason.as_str(), ended.failure.as_deref()), ("target ended", None));
     let last = &ended.snapshot.profile;

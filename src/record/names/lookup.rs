@@ -55,6 +55,8 @@ enum LookupSource {
 #[derive(Debug)]
 struct Queue {
     source: Option<LookupSource>,
+    /// Size of the file, bytes; 0 for generated code.
+    bytes: u64,
     /// What the last look has read, and when.
     kept: Option<(Box<FileNames>, Instant)>,
     waiting: Addresses,
@@ -210,6 +212,7 @@ impl Names {
     fn queue(&mut self, origin: Origin) -> &mut Queue {
         self.queues.entry(origin).or_insert_with(|| Queue {
             source: None,
+            bytes: 0,
             kept: None,
             waiting: Vec::new(),
             asked: Vec::new(),
@@ -224,6 +227,10 @@ impl Names {
     /// Frames in a file.
     pub(crate) fn add_file(&mut self, id: FileId, file: ModuleFile, frames: Addresses) {
         let queue = self.queue(Origin::File(id));
+        if queue.bytes == 0 {
+            queue.bytes =
+                file.file.as_ref().and_then(|file| file.metadata().ok()).map_or(0, |about| about.len());
+        }
         queue.source = Some(LookupSource::File(Box::new(file)));
         queue.waiting.extend(frames);
     }
@@ -262,11 +269,14 @@ impl Names {
         })
     }
 
-    /// Begins to look up what is due, or more if it is urgent.
+    /// Begins to look up what is due, or more if it is urgent: small files first, so that what is cut short lacks the names of
+    /// a few large ones.
     pub(crate) fn look_up(&mut self, urgency: Urgency) {
         let now = Instant::now();
         self.let_go(now);
-        for (&origin, queue) in &mut self.queues {
+        let mut queues: Vec<(&Origin, &mut Queue)> = self.queues.iter_mut().collect();
+        queues.sort_unstable_by_key(|(_, queue)| queue.bytes);
+        for (&origin, queue) in queues {
             let is_due = match urgency {
                 Urgency::Whenever => queue.due <= now,
                 Urgency::Now => queue.due <= now || queue.vain == 0,

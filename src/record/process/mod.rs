@@ -1,6 +1,7 @@
 //! Processes that are recorded: what they have mapped, what they are called, when they end. Read from /proc and from the
 //! side-band, never from samples.
 
+pub(crate) mod busiest;
 pub(crate) mod exits;
 pub(crate) mod mappings;
 pub(crate) mod proc_fs;

@@ -195,11 +195,40 @@ fn parse_cpu_time(stat: &[u8]) -> Option<CpuTime> {
     })
 }
 
-/// Whether a process is the kernel's own (`PF_KTHREAD` of include/linux/sched.h).
+/// Flag of the kernel's own processes (include/linux/sched.h).
+const PF_KTHREAD: u64 = 0x0020_0000;
+
+/// Whether a process is the kernel's own.
 pub(crate) fn is_of_kernel(pid: u32) -> bool {
-    const PF_KTHREAD: u64 = 0x0020_0000;
     let flags = read(pid, "stat").ok().and_then(|text| stat_field(&text, 9));
     flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
+/// What a list of processes shows of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ProcessLoad {
+    /// When it started, ticks since boot: with its number the process is meant, and no later one.
+    pub(crate) start_ticks: u64,
+    /// CPU time of all its threads so far.
+    pub(crate) cpu: CpuTime,
+    /// How many threads it has.
+    pub(crate) threads: u64,
+}
+
+/// The load of a process of user space that runs; `None` of one that has ended, and of the kernel's own.
+pub(crate) fn load(pid: u32) -> Option<ProcessLoad> {
+    parse_load(&read(pid, "stat").ok()?)
+}
+
+fn parse_load(stat: &[u8]) -> Option<ProcessLoad> {
+    let end = stat.iter().rposition(|&byte| byte == b')')?;
+    let is_over = matches!(stat.get(end + 2), Some(b'Z' | b'X') | None);
+    let is_of_kernel = stat_field(stat, 9)? & PF_KTHREAD != 0;
+    (!is_over && !is_of_kernel).then_some(ProcessLoad {
+        start_ticks: stat_field(stat, 22)?,
+        cpu: parse_cpu_time(stat)?,
+        threads: stat_field(stat, 20)?,
+    })
 }
 
 /// The field of /proc/PID/stat with the number that proc(5) gives it, from 3 on.
@@ -275,6 +304,18 @@ mod tests {
         assert_eq!(time.sampled_ns(true, true), 57 * tick_ns);
         assert_eq!((parse_cpu_time(b"7 (a"), cpu_time(u32::MAX)), (None, None));
         assert!(cpu_time(std::process::id()).is_some());
+    }
+
+    #[test]
+    fn processes_that_have_ended_and_those_of_the_kernel_have_no_load() {
+        let stat = |state: &str, flags: u64| {
+            format!("7 (a) b) {state} 1 1 1 0 -1 {flags} 1 2 3 4 50 60 7 8 20 0 3 0 4242 0 0").into_bytes()
+        };
+        let load = parse_load(&stat("S", 0x0040_0100)).expect("it runs");
+        assert_eq!((load.start_ticks, load.threads), (4242, 3));
+        assert_eq!(parse_load(&stat("Z", 0x0040_0100)), None);
+        assert_eq!(parse_load(&stat("I", PF_KTHREAD)), None);
+        assert_eq!((parse_load(b"7 (a"), parse_load(b""), self::load(u32::MAX)), (None, None, None));
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Translator {
 
     /// Whether a key is none: a terminal that was asked for its colours and answers late seems to type
     /// `ESC ] 11 ; rgb:…`, up to a bell or to `ESC \\`.
-    fn is_of_answer(&mut self, event: &KeyEvent, now: Instant) -> bool {
+    pub(crate) fn is_of_answer(&mut self, event: &KeyEvent, now: Instant) -> bool {
         let chord = chord_of(event);
         if chord == ctrl('c') || chord == ctrl('z') {
             self.answer = None;

@@ -15,8 +15,31 @@ fn what_is_new_in_the_first_seconds_has_its_names_soon() {
     assert_eq!(least[3..], [SHORTEST_WAIT; 2]);
 }
 
+/// On a crowded machine, a small program had no names since the compilers beside it took all of the time.
 #[test]
-fn a_look_that_starves_in_the_background_is_begun_anew_elsewhere() {
+fn small_files_are_looked_into_first() {
+    let (sender, answers) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let deliver = move |answer| sender.lock().expect("no thread panicked").send(answer).expect("it is taken");
+    let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8), &[]);
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let limits = crate::unwind::Limits::default();
+    for (id, kib) in [(0, 900), (1, 10), (2, 500), (3, 1), (4, 90)] {
+        let path = folder.path().join(id.to_string());
+        std::fs::write(&path, vec![0; kib << 10]).expect("a file can be written");
+        let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
+        let path = path.to_str().expect("its path is text");
+        let file = ModuleFile::read(std::process::id(), path, file, &limits);
+        names.add_file(FileId(id), file, vec![(0x10, FrameId(id))]);
+    }
+    // By the one thread in the background, in this order.
+    names.look_up(Urgency::Whenever);
+    let next = || answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up").origin;
+    assert_eq!([3, 1, 4, 2, 0].map(|id| Origin::File(FileId(id))), [(); 5].map(|()| next()));
+}
+
+#[test]
+fn a_look_that_starves_in_the_background_is_begun_again_elsewhere() {
     let path = std::env::current_exe().expect("this program has a file");
     let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
     let path = path.to_str().expect("its path is text");

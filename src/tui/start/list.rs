@@ -1,0 +1,163 @@
+//! The list of processes: which are shown, which is selected, and what a key does. No I/O.
+
+use super::{Choice, LastRecording, ProcessRow};
+use crate::tui::app::action::Action;
+use crate::tui::app::key::{chord_of, ctrl};
+use crate::tui::widgets::list::ListState;
+use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::layout::Size;
+use tui_input::Input;
+use tui_input::backend::crossterm::EventHandler as _;
+
+/// What came of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// The screen is over.
+    Chosen(Choice),
+    /// The program is to stop until the shell continues it.
+    Suspended,
+}
+
+/// Lines that are no row of the list: the title, the last recording, the headings, a rule, what is selected, the keys.
+pub(super) const OTHER_LINES: u16 = 6;
+
+/// Everything that is on the screen.
+#[derive(Debug)]
+pub(crate) struct ProcessList {
+    pub(super) last: Option<LastRecording>,
+    /// All processes, busiest first; `None` before the first look.
+    rows: Option<Vec<ProcessRow>>,
+    /// Only commands that contain this are shown, whichever case.
+    pub(super) filter: Input,
+    /// The filter is being typed.
+    pub(super) is_typing: bool,
+    pub(super) list: ListState,
+    /// The selected process. Before a key has moved the selection it is the busiest.
+    selected: Option<u32>,
+    height: usize,
+}
+
+impl ProcessList {
+    /// Without any process yet.
+    pub(crate) fn new(last: Option<LastRecording>) -> Self {
+        ProcessList {
+            last,
+            rows: None,
+            filter: Input::default(),
+            is_typing: false,
+            list: ListState::default(),
+            selected: None,
+            height: 0,
+        }
+    }
+
+    /// The screen has this size.
+    pub(crate) fn set_size(&mut self, size: Size) {
+        self.height = size.height.saturating_sub(OTHER_LINES).into();
+    }
+
+    /// Processes were looked at again. The selected one stays selected, wherever it is now.
+    pub(crate) fn set_rows(&mut self, rows: Vec<ProcessRow>) {
+        self.rows = Some(rows);
+        self.select_again();
+    }
+
+    /// The processes that are shown; `None` before the first look.
+    pub(super) fn shown(&self) -> Option<Vec<&ProcessRow>> {
+        let wanted = self.filter.value().to_lowercase();
+        let is_shown =
+            |row: &&ProcessRow| row.command.to_lowercase().contains(&wanted) || row.pid.to_string() == wanted;
+        Some(self.rows.as_ref()?.iter().filter(is_shown).collect())
+    }
+
+    /// The selected process.
+    pub(super) fn selected(&self) -> Option<&ProcessRow> {
+        let shown = self.shown()?;
+        shown.get(self.list.cursor(shown.len())).copied()
+    }
+
+    fn select_again(&mut self) {
+        let shown = self.shown().unwrap_or_default();
+        let (place, count) = (shown.iter().position(|row| Some(row.pid) == self.selected), shown.len());
+        match place {
+            Some(row) => self.list.select(row, count, self.height),
+            // It has ended, or is filtered out: the one in its place is not what was meant.
+            None => {
+                self.selected = None;
+                self.list.select(0, count, self.height);
+            }
+        }
+    }
+
+    /// A key was pressed.
+    pub(crate) fn press(&mut self, key: &KeyEvent) -> Option<Event> {
+        let chord = chord_of(key);
+        if chord == ctrl('c') {
+            return Some(Event::Chosen(Choice::Leave));
+        }
+        if chord == ctrl('z') {
+            return Some(Event::Suspended);
+        }
+        if self.is_typing && self.typed(key) {
+            return None;
+        }
+        if let Some(action) = movement(chord) {
+            let count = self.shown().map_or(0, |shown| shown.len());
+            self.list.update(&action, count, self.height);
+            self.selected = self.selected().map(|row| row.pid);
+            return None;
+        }
+        let of_process = |choice: fn(u32) -> Choice| Some(choice(self.selected()?.pid));
+        let choice = match chord {
+            (KeyCode::Enter, _) => of_process(Choice::Watch),
+            (KeyCode::Char('r'), KeyModifiers::NONE) => of_process(Choice::Record),
+            (KeyCode::Char('a'), KeyModifiers::NONE) => Some(Choice::WatchAll),
+            (KeyCode::Char('o'), KeyModifiers::NONE) => self.last.is_some().then_some(Choice::Open),
+            (KeyCode::Char('q'), KeyModifiers::NONE) => Some(Choice::Leave),
+            (KeyCode::Char('/'), _) => {
+                self.is_typing = true;
+                None
+            }
+            // First what narrows the list, then the list.
+            (KeyCode::Esc, _) if !self.filter.value().is_empty() => {
+                self.filter.reset();
+                self.select_again();
+                None
+            }
+            (KeyCode::Esc, _) => Some(Choice::Leave),
+            _ => None,
+        };
+        choice.map(Event::Chosen)
+    }
+
+    /// A key while the filter is typed; false if it is none of typing.
+    fn typed(&mut self, key: &KeyEvent) -> bool {
+        match key.code {
+            // What is selected can be taken at once.
+            KeyCode::Enter => {
+                self.is_typing = false;
+                return false;
+            }
+            KeyCode::Esc => {
+                self.is_typing = false;
+                self.filter.reset();
+            }
+            KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown => return false,
+            _ => drop(self.filter.handle_event(&TerminalEvent::Key(*key))),
+        }
+        self.select_again();
+        true
+    }
+}
+
+fn movement((code, held): (KeyCode, KeyModifiers)) -> Option<Action> {
+    Some(match (code, held) {
+        (KeyCode::Up | KeyCode::Char('k'), KeyModifiers::NONE) => Action::Up,
+        (KeyCode::Down | KeyCode::Char('j'), KeyModifiers::NONE) => Action::Down,
+        (KeyCode::PageUp, _) => Action::PageUp,
+        (KeyCode::PageDown | KeyCode::Char(' '), _) => Action::PageDown,
+        (KeyCode::Home | KeyCode::Char('g'), KeyModifiers::NONE) => Action::First,
+        (KeyCode::End | KeyCode::Char('G'), _) => Action::Last,
+        _ => return None,
+    })
+}
