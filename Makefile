@@ -39,7 +39,7 @@ oracle:
 	cargo build --release --locked
 	@PROF=$(CURDIR)/target/prof-testing scripts/oracle.sh
 
-# The fuzzer of the kernel's walker, made-up stacks for both walkers, and damaged files, for longer than `test` has time
+# The fuzzer of the kernel's walker, synthetic stacks for both walkers, and damaged files, for longer than `test` has time
 # for: `make fuzz FUZZ_SECONDS=3600` fuzzes for an hour; FUZZ_FACTOR says how many times as many stacks and files.
 FUZZ_SECONDS ?= 600
 FUZZ_FACTOR ?= 50

@@ -1,4 +1,4 @@
-//! What the tests and benches of this project see of its inside. No one else should: it changes with the program.
+//! The internals that the tests and benches of this project use. Not an API: it changes with the program.
 #![doc(hidden)]
 #![allow(missing_docs)]
 

@@ -26,7 +26,7 @@ mod unwind;
 
 pub mod internals;
 
-// Made-up profiles of benches and tests are built by what both see.
+// Synthetic profiles of benches and tests are built by what both see.
 #[cfg(test)]
 extern crate self as prof;
 

@@ -29,7 +29,7 @@ fn push_escaped(out: &mut String, c: char) {
     debug_assert!(written.is_ok(), "a String takes any text");
 }
 
-/// `text` for a terminal: one line, nothing that a terminal obeys, at most [`SHOWN_CHARS`] characters.
+/// `text` for a terminal: one line, nothing that a terminal interprets, at most [`SHOWN_CHARS`] characters.
 pub(crate) fn terminal(text: &str) -> Cow<'_, str> {
     escape(text, SHOWN_CHARS)
 }

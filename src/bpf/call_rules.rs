@@ -49,7 +49,7 @@ mod helper {
     pub(super) const FIND_VMA: i32 = 180;
 }
 
-/// Those that neither allocate, wake nor wait for anybody, whatever they are given: map_lookup_elem, ktime_get_ns,
+/// Helpers that neither allocate, wake nor wait, whatever they are given: map_lookup_elem, ktime_get_ns,
 /// get_prandom_u32, get_smp_processor_id, get_current_pid_tgid, get_current_comm, get_stack, probe_read_user,
 /// probe_read_kernel, ringbuf_reserve, ringbuf_query, get_current_task_btf, get_attach_cookie, task_pt_regs, loop.
 const HARMLESS: [i32; 15] =

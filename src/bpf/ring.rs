@@ -65,7 +65,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The ring behind a map descriptor, with `data_bytes` of room.
+    /// The ring of a map descriptor, with `data_bytes` of room.
     ///
     /// # Errors
     ///

@@ -50,7 +50,7 @@ fn to_come(error: &clap::Error) -> Option<Failure> {
     )
 }
 
-/// A view of two profiles, which is one of their difference.
+/// The advice for a second profile: views of two profiles are those of `prof diff`.
 fn second_profile(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {
     let verb = arguments.get(1)?.to_str().filter(|verb| ["tui", "report", "info"].contains(verb))?;
     let second = about(error, ContextKind::InvalidArg);

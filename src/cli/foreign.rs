@@ -156,7 +156,7 @@ const PERF_RECORD: [Foreign; 11] = [
     ),
     word(
         &["--per-thread", "-i", "--no-inherit"],
-        "threads are always told apart",
+        "threads are always distinguished",
         &["without child processes:  --no-children", "threads:  prof report --threads each"],
     ),
     word(&["--all-user"], "that is --user-only", &["--user-only"]),
@@ -398,7 +398,7 @@ mod tests {
             ("prof record --strict-freq true", "lowered"),
             ("prof record -m 128 true", "buffers"),
             ("prof record -b true", "branches"),
-            ("prof record --per-thread true", "told apart"),
+            ("prof record --per-thread true", "distinguished"),
         ] {
             let (status, text) = refused(line);
             assert_eq!(status, 2, "{line}");

@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 24 * 60 * 60);
 /// Smallest budget for unwind tables: one mid-sized library has some.
 const SMALLEST_BUDGET_BYTES: u64 = 1 << 20;
 
-/// A parser of how stacks are walked. perf has the size of its copies of stacks behind `dwarf`, which prof does not make.
+/// A parser of how stacks are walked. In perf the size of stack copies follows `dwarf`, which prof does not make.
 #[derive(Debug, Clone)]
 pub(super) struct CallGraphParser;
 

@@ -76,7 +76,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> anyhow::Result<thr
     thread::Builder::new().name(name.to_owned()).spawn(work).context("cannot start a thread")
 }
 
-/// Translates what a recording tells. Returns whether somebody listens.
+/// Translates what a recording reports. Returns whether the receiver still exists.
 fn pass_on(event: LiveEvent, status: &mut LiveStatus, tell: &MailSender<Feed>) -> bool {
     match event {
         LiveEvent::Snapshot(snapshot) => tell.send(picture(*snapshot)),

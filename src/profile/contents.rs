@@ -173,7 +173,7 @@ pub struct End {
     pub recording_cpu_ns: Option<u64>,
     /// Run time of the BPF programs, ns; 0 when it could not be measured.
     pub bpf_ns: u64,
-    /// Runs of the BPF programs behind `bpf_ns`.
+    /// Number of BPF program runs that `bpf_ns` is the time of.
     pub bpf_runs: u64,
     /// Peak resident memory of `prof`, bytes.
     pub max_rss_bytes: u64,
@@ -276,7 +276,7 @@ impl Profile {
     pub(crate) fn lost_samples(&self, kind: &EventKind) -> u64 {
         let is_clock = kind.name == EventKind::ON_CPU.name;
         let full = if is_clock { counter::LOST_RING_FULL } else { counter::LOST_COUNTS };
-        // Of what could not be decoded no one knows what it was.
+        // Nothing is known of a record that could not be decoded.
         self.counter(full).saturating_add(self.counter(counter::LOST_BAD_RECORD))
     }
 

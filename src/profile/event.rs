@@ -133,7 +133,7 @@ impl Event {
     }
 
     /// What the event is.
-    pub fn info(&self) -> &EventInfo {
+    pub(crate) fn info(&self) -> &EventInfo {
         &self.info
     }
 
@@ -173,7 +173,7 @@ impl Event {
     }
 
     /// Number of rows: of samples, equal ones that were counted together being one.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 

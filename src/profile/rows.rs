@@ -40,7 +40,7 @@ pub enum ModuleKind {
     KernelModule,
     /// The vDSO.
     Vdso,
-    /// Executable memory without an ELF file behind it: code generated at run time.
+    /// Executable memory that is not backed by an ELF file: code generated at run time.
     Jit,
     /// A kind that this version does not know.
     Other(u8),
@@ -245,7 +245,7 @@ impl SymbolsFrom {
         self as u32
     }
 
-    /// What a number in a file stands for.
+    /// The kind that a number in a file means.
     pub(crate) fn from_code(code: u32) -> Self {
         Self::ALL.into_iter().find(|from| from.code() == code).unwrap_or_default()
     }

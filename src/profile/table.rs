@@ -97,7 +97,7 @@ impl Tables {
     }
 
     /// Row of a module.
-    pub fn module(&self, id: ModuleId) -> &Module {
+    pub(crate) fn module(&self, id: ModuleId) -> &Module {
         &self.modules[id.index()]
     }
 
@@ -114,7 +114,7 @@ impl Tables {
     }
 
     /// Row of a frame.
-    pub fn frame(&self, id: FrameId) -> &Frame {
+    pub(crate) fn frame(&self, id: FrameId) -> &Frame {
         &self.frames[id.index()]
     }
 
@@ -129,7 +129,7 @@ impl Tables {
     }
 
     /// All modules, by id.
-    pub fn modules(&self) -> &[Module] {
+    pub(crate) fn modules(&self) -> &[Module] {
         self.modules.as_slice()
     }
 

@@ -36,7 +36,7 @@ impl Sink for FileSink<'_> {
 
     fn take(&mut self, session: &mut Session<'_>) -> anyhow::Result<GoesOn> {
         for notice in std::mem::take(&mut session.notices) {
-            self.console.say(&format!("note: {notice}"));
+            self.console.info(&format!("note: {notice}"));
         }
         if self.last_flush.elapsed() >= FLUSH_INTERVAL {
             self.last_flush = Instant::now();

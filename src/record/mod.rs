@@ -6,6 +6,7 @@
 mod collect;
 mod counter;
 mod environment;
+mod failures;
 mod file_sink;
 mod kernel;
 pub(crate) mod live;

@@ -1,13 +1,15 @@
 //! A recording to a file, from the target to the exit status.
 
 use super::environment::descriptors;
+use super::failures::{before_start, cause_of, write_error};
 use super::file_sink::FileSink;
 use super::names::naming::Naming;
 use super::options::{RecordOptions, Target};
 use super::output;
 use super::output::announce::announce;
-use super::output::console::{Console, Summary};
-use super::output::{Destination, Placed, ProfileFile, console};
+use super::output::console::Console;
+use super::output::end_block::{self, Summary};
+use super::output::{Destination, Placed, ProfileFile};
 use super::session::signal_relay::SignalRelay;
 use super::session::stop_reason::StopReason;
 use super::session::until_end::RecordingLoop;
@@ -39,20 +41,6 @@ pub(crate) fn run(
     descriptors::raise_limit();
     let launches = matches!(options.target, Target::Launch(_));
     record(options, command_line, saved).map_err(|error| if launches { before_start(error) } else { error })
-}
-
-/// The failure of a recording whose command has not started: every failure of our own is 125 then, as with env(1) and
-/// timeout(1).
-pub(super) fn before_start(error: anyhow::Error) -> anyhow::Error {
-    let own = error.downcast_ref::<Failure>().map(|failure| (failure.status, failure.clone()));
-    match own {
-        Some((exit::FAILED | exit::NOT_PERMITTED, mut failure)) => {
-            failure.status = exit::NOT_STARTED;
-            failure.into()
-        }
-        None => Failure::new(exit::NOT_STARTED, format!("{error:#}")).into(),
-        _ => error,
-    }
 }
 
 fn record(options: &RecordOptions, command_line: Vec<String>, saved: OnSaved<'_>) -> anyhow::Result<u8> {
@@ -141,7 +129,7 @@ fn console(options: &RecordOptions, destination: &Destination) -> Console {
     let mut console =
         Console::new(options.quiet, matches!(options.target, Target::Launch(_)) || options.timer.is_some());
     for notice in &destination.notices {
-        console.say(&format!("note: {}", crate::base::safe_text::message(notice)));
+        console.info(&format!("note: {}", crate::base::safe_text::message(notice)));
     }
     console
 }
@@ -150,7 +138,7 @@ fn console(options: &RecordOptions, destination: &Destination) -> Console {
 fn say_misplaced(console: &mut Console, placed: &Placed) {
     if let (Some(why), Some(path)) = (&placed.misplaced, &placed.path) {
         let note = format!("note: {why}: this recording goes to `{}`", path.display());
-        console.say(&crate::base::safe_text::message(&note));
+        console.info(&crate::base::safe_text::message(&note));
     }
 }
 
@@ -189,23 +177,6 @@ pub(super) fn start_pool() {
     let pool = rayon::ThreadPoolBuilder::new().start_handler(|_| privilege::keep_watching_or_end());
     // In tests there may be one already.
     let _ = pool.build_global();
-}
-
-/// The innermost reason of a failure, in words.
-fn cause_of(error: &anyhow::Error) -> String {
-    error.downcast_ref::<Failure>().map_or_else(|| format!("{error:#}"), |failure| failure.message.clone())
-}
-
-pub(super) fn write_error(path: Option<&Path>, error: WriteError) -> anyhow::Error {
-    match error {
-        WriteError::Io(error) if path.is_some() => {
-            crate::record::output::failure::write_failure(path.unwrap_or(Path::new("")), &error).into()
-        }
-        WriteError::Io(error) => {
-            anyhow::Error::new(error).context("cannot write the profile to standard output")
-        }
-        other => anyhow::Error::new(other).context("cannot write the profile"),
-    }
 }
 
 /// The date and time where the user is: `20261121-133700`.
@@ -273,7 +244,7 @@ impl FileRecording<'_, '_> {
             Err(error) => return self.give_up(writer, error),
         };
         if reason == StopReason::Interrupted {
-            self.console.say("stopping... (interrupt again: save without names)");
+            self.console.info("stopping... (interrupt again: save without names)");
         }
         let text = reason.text();
         let completed = self
@@ -413,18 +384,18 @@ impl FileRecording<'_, '_> {
     fn say_details(&mut self) {
         let (rows, took) = self.session.written_rows();
         self.console
-            .say(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
+            .info(&format!("  {rows} rows of unwind tables written in {:.1} ms", took.as_secs_f64() * 1e3));
         let code = &self.session.collector.profile.code;
-        self.console.say(&format!(
+        self.console.info(&format!(
             "  code of {} kept, {} bytes, found in {:.1} ms",
             units::counted(code.len() as u64, "function"),
             units::count(code.iter().map(|code| code.bytes.len() as u64).sum()),
             self.naming.code_took().as_secs_f64() * 1e3
         ));
         if let Some(line) = self.session.collector.files.describe_cache() {
-            self.console.say(&format!("  {line}"));
+            self.console.info(&format!("  {line}"));
         }
-        let mut lines = console::outcome_lines(&self.session.collector.totals);
+        let mut lines = end_block::outcome_lines(&self.session.collector.totals);
         lines.extend(self.naming.problems().iter().map(|problem| format!("names of {problem}")));
         lines.extend(self.session.collector.files.failures.iter().cloned());
         lines.extend(self.session.collector.dumps.describe());
@@ -432,7 +403,7 @@ impl FileRecording<'_, '_> {
             lines.push(format!("  {name} {value}"));
         }
         for line in lines {
-            self.console.say(&crate::base::safe_text::message(&line));
+            self.console.info(&crate::base::safe_text::message(&line));
         }
     }
 
@@ -451,7 +422,7 @@ impl FileRecording<'_, '_> {
             return Ok(own_status);
         }
         if child.poll().is_none() {
-            self.console.say("the command is still running; waiting for it to end");
+            self.console.info("the command is still running; waiting for it to end");
         }
         let status = self.signals.wait_for(child);
         Ok(if status == exit::OK { own_status } else { status })
@@ -464,7 +435,7 @@ impl FileRecording<'_, '_> {
         if used_ns > 0 {
             return Some(cpu_use::failure(&profile.meta.target, used_ns, |name| profile.counter(name)));
         }
-        let is_silent = console::is_silent(profile, &self.session.collector.totals);
+        let is_silent = end_block::is_silent(profile, &self.session.collector.totals);
         is_silent
             .then(|| cpu_use::silence(&profile.meta.target, profile.counter(counter::THREADS_UNACCOUNTED)))
     }

@@ -21,7 +21,7 @@ pub struct Analysis {
 }
 
 impl Analysis {
-    /// Of a profile and how much of it could be read.
+    /// Starts an analysis of a profile that was read with this integrity.
     pub fn new(profile: Profile, integrity: Integrity) -> Self {
         Self::of(Recording::new(profile, integrity))
     }
@@ -58,7 +58,7 @@ impl Analysis {
         let _ = self.groups();
     }
 
-    /// The counted samples, if they have been computed.
+    /// The groups of equal samples, if they have been computed.
     pub(super) fn known_groups(&self) -> Option<&[Group]> {
         self.groups.get().map(Vec::as_slice)
     }

@@ -49,8 +49,8 @@ impl Analysis {
 }
 
 impl Recording {
-    /// Says on standard error that the file is not whole: a script that reads standard output must not take
-    /// a part for all.
+    /// Warns on standard error that the file is incomplete, so that a script that reads standard output does not take
+    /// a part for the whole.
     fn warn_if_cut(&self, input: &Input) {
         if let Some(warning) = self.warning(input) {
             let line = format!("warning: {warning}");
@@ -81,7 +81,7 @@ pub(crate) fn unreadable(path: &Path, error: &profile::ReadError) -> Failure {
     }
 }
 
-/// Opens what the user names, with the rights that the user has; nothing that is opened later needs any.
+/// Opens the file that the user named, with the user's rights; whatever is opened later needs none.
 fn open(path: &Path) -> Result<Result<profile::Opened, profile::ReadError>, Failure> {
     let opened = privilege::as_user(|| profile::Opened::open(path));
     privilege::input_is_open()?;
@@ -99,7 +99,7 @@ fn with_writer(mut integrity: Integrity, input: &Input, has_ended: bool) -> Inte
     integrity
 }
 
-/// Of a recording that was killed before it had samples, says where the one is that it was to replace.
+/// For a recording that was killed before it had samples, names the recording it was about to replace.
 fn with_the_one_before(mut integrity: Integrity, input: &Input, has_samples: bool) -> Integrity {
     if let (Input::File(path), Some(problem), false) = (input, &mut integrity.problem, has_samples)
         && let Some(before) = profile::lock::put_aside(path)

@@ -19,6 +19,7 @@ mod views;
 mod waits;
 
 pub use analysis::Analysis;
+pub(crate) use code::annotate_options::{AnnotateOptions, AnnotationView};
 pub(crate) use code::disassembly::AsmSyntax;
 pub use export::folded;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export};
@@ -37,8 +38,8 @@ pub(crate) use model::totals::{Times, Totals};
 pub(crate) use naming::name::{module_file, module_stem, short};
 pub use naming::style::NameStyle;
 pub(crate) use options::{
-    AnnotateOptions, AnnotationView, ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions,
-    Input, NamePattern, PathStep, ReportDestination, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,
+    ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, NamePattern, PathStep,
+    ReportDestination, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,
 };
 pub use options::{CommonOptions, ReportOptions, ReportView, TimeRange};
 pub(crate) use options::{FilterOptions, StackFilter};

@@ -2,7 +2,6 @@
 
 use super::model::label_key::LabelKey;
 use super::model::metric::{Metric, Shown};
-use crate::report::code::disassembly::AsmSyntax;
 use crate::report::naming::style::NameStyle;
 use std::path::PathBuf;
 
@@ -69,7 +68,7 @@ impl Grouping {
 /// Which threads share a row, or the box in front of their stacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum ThreadSplit {
-    /// Those whose names differ in numbers only: `worker-#`.
+    /// Merge threads whose names differ in digits only: `worker-#`.
     Class,
     /// Those of one name.
     Name,
@@ -144,7 +143,7 @@ pub struct FilterOptions {
     pub(crate) show: Option<String>,
     /// Keep samples with a frame of a module whose name or path matches.
     pub(crate) module: Option<String>,
-    /// Keep samples of threads that every one of these means.
+    /// Keep samples of threads that match all of these.
     pub(crate) threads: Vec<ThreadFilter>,
     /// Keep samples taken on these CPUs; all when empty.
     pub(crate) cpus: Vec<u16>,
@@ -166,7 +165,7 @@ impl FilterOptions {
         self.hides_frames() || self.drops_by_code()
     }
 
-    /// Whether frames are taken out of stacks for their functions.
+    /// Whether functions are removed from stacks.
     pub(super) fn hides_frames(&self) -> bool {
         self.hide.is_some() || self.show.is_some()
     }
@@ -240,7 +239,7 @@ pub(crate) enum StackFilter {
     CollapseFunction(LabelKey),
     /// Neighbouring frames of the module of this path are one.
     CollapseModule(String),
-    /// From the outermost call of this function to its innermost is one call.
+    /// Everything between the outermost and the innermost call of this function counts as one call.
     CollapseRecursion(LabelKey),
     /// Keep stacks that begin with one of these paths, root first.
     Under(Vec<Vec<PathStep>>),
@@ -277,7 +276,7 @@ pub struct CommonOptions {
 }
 
 impl CommonOptions {
-    /// How names are written where programs read them: in full unless the user wants them otherwise.
+    /// The style of names in output for programs: full, unless the user chose another.
     pub(super) fn names_for_programs(&self) -> NameStyle {
         self.names.unwrap_or(NameStyle::Full)
     }
@@ -391,7 +390,7 @@ impl RowLimits {
 }
 
 impl ReportOptions {
-    /// Rows of a flat report when nothing else is asked for.
+    /// Default number of rows of a flat report.
     pub(crate) const DEFAULT_ROWS: usize = 20;
     /// Smallest branch of a tree when nothing else is asked for, percent of all.
     pub(crate) const DEFAULT_TREE_MIN_PERCENT: f64 = 1.0;
@@ -433,54 +432,12 @@ impl Default for ReportOptions {
     }
 }
 
-/// What of a function is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum AnnotationView {
-    /// Source lines, with the instructions under each.
-    #[default]
-    Both,
-    /// Source lines.
-    Source,
-    /// Instructions in the order of their addresses.
-    Asm,
-}
-
-/// Options of `prof annotate`.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct AnnotateOptions {
-    /// Which samples of which profile.
-    pub(crate) common: CommonOptions,
-    /// The function: its name, a pattern, or `MODULE+0xADDRESS`.
-    pub(crate) function: String,
-    /// Folders in which sources are looked for.
-    pub(crate) source_dirs: Vec<PathBuf>,
-    /// What of it is shown.
-    pub(crate) view: AnnotationView,
-    /// How instructions are written.
-    pub(crate) syntax: AsmSyntax,
-    /// Lines and instructions around those with samples that are shown.
-    pub(crate) context: usize,
-    /// Everything is shown.
-    pub(crate) all: bool,
-    /// The language.
-    pub(crate) format: Format,
-    /// When text is coloured.
-    pub(crate) color: ColorWhen,
-    /// Whether text that does not fit the terminal goes through a pager.
-    pub(crate) pager: bool,
-}
-
-impl AnnotateOptions {
-    /// Lines and instructions around those with samples, when nothing else is asked for.
-    pub(crate) const DEFAULT_CONTEXT: usize = 2;
-}
-
 /// Options of `prof info`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct InfoOptions {
     /// The profile.
     pub(crate) input: Input,
-    /// What the names of each module are from, instead of everything else.
+    /// Where the names of each module come from, instead of everything else.
     pub(crate) modules: bool,
     /// `prof.info/1` instead of text.
     pub(crate) json: bool,

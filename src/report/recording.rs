@@ -17,7 +17,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A profile and how much of it could be read. Each thread has its last name from here on.
+    /// A profile and its integrity. From here on every thread has its last name.
     pub(crate) fn new(mut profile: Profile, integrity: Integrity) -> Self {
         thread_names::settle(&mut profile);
         Recording { profile, integrity, ..Recording::default() }

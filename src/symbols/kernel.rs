@@ -55,7 +55,7 @@ pub(crate) struct KernelSymbols {
     names: String,
     modules: Vec<String>,
     stext: Option<u64>,
-    /// `_stext.._etext` and `_sinittext.._einittext`; empty when the list has no such marks.
+    /// `_stext.._etext` and `_sinittext.._einittext`; empty when the list lacks these symbols.
     core_text: Vec<std::ops::Range<u64>>,
     scheduler_text: Option<std::ops::Range<u64>>,
     recent: Recent,
@@ -77,7 +77,7 @@ impl Recent {
 
     /// What `find` finds for `address`, or found lately.
     fn or_find(&self, address: u64, find: impl FnOnce() -> usize) -> usize {
-        // 2^64 over the golden ratio spreads the upper bits: ten of them number the slots.
+        // 2^64 divided by the golden ratio spreads the upper bits; the top ten select the slot.
         let slot = (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
         match self.slots.get(slot) {
             Some(slot) if slot.get().0 == address => slot.get().1 as usize,

@@ -1,4 +1,4 @@
-//! How much of a stranger's file this module is willing to read, unpack and chase.
+//! Limits on what is read, unpacked and followed in a foreign file.
 
 use crate::elf::ElfLimits;
 use std::time::Duration;
@@ -17,8 +17,8 @@ pub struct NamingLimits {
     pub(crate) max_name_bytes: usize,
     /// Functions at one address, inlined ones included; the outermost is always kept.
     pub(crate) max_inline_depth: usize,
-    /// Times that what was read of each debug section may be read over for one unit. Honest files need two or three; a
-    /// file whose entries all refer to the same long list would need thousands.
+    /// How many times the bytes read of each debug section may be read again for one unit. Honest files need two or
+    /// three; a file whose entries all refer to the same long list would need thousands.
     pub(crate) max_rereads: u64,
     /// Bytes of a perf map.
     pub(crate) max_perf_map_bytes: u64,

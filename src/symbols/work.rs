@@ -21,7 +21,7 @@ const RESERVE_STEP: u64 = 1 << 20;
 /// Bytes of strings that may be copied for one unit: names of files, mostly.
 const MAX_COPIED_BYTES: u64 = 32 << 20;
 
-/// The bounds of one module. All of its sections share it; only one thread works on a module at a time.
+/// The limits of one module, shared by all of its sections. Only one thread works on a module at a time.
 #[derive(Debug)]
 pub(super) struct Work {
     deadline: Mutex<Deadline>,
@@ -56,7 +56,7 @@ pub(super) enum WorkRefusal {
 }
 
 impl Work {
-    /// Work that draws from `budget`. Waits until the deadline for a first bit of memory.
+    /// Work that draws on `budget`. Waits until the deadline for its first reservation of memory.
     pub(super) fn new(budget: &Arc<MemoryBudget>, deadline: &Deadline) -> Result<Arc<Self>, Refused> {
         let reservation = budget.reserve(RESERVE_STEP.min(budget.limit_bytes()), deadline)?;
         Ok(Arc::new(Work {
@@ -97,7 +97,7 @@ impl Work {
         self.stack_base.store(0, Ordering::Relaxed);
     }
 
-    /// Why something was refused since the last beginning, if it was.
+    /// Why something was refused since the last start, if it was.
     pub(super) fn refusal(&self) -> Option<WorkRefusal> {
         if self.is_late.load(Ordering::Relaxed) {
             return Some(WorkRefusal::Late);

@@ -2,7 +2,7 @@
 
 use crate::profile::rows::StringId;
 
-/// Some lines of a source file, one after the other.
+/// Consecutive lines of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct SourceText {
     /// Path as the compiler recorded it.

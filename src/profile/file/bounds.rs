@@ -17,3 +17,12 @@ pub(crate) const MAX_LOCATIONS: usize = 1 << 9;
 
 /// A reader refuses a file of a later major version.
 pub(crate) const MAJOR: u16 = 1;
+
+/// The part of `text` that can be stored.
+pub(super) fn cut(text: &str) -> &str {
+    let mut end = text.len().min(MAX_STRING);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -11,6 +11,7 @@
 pub(crate) mod bounds;
 mod chunk;
 mod coding;
+mod decode;
 pub(crate) mod error;
 pub(crate) mod glance;
 mod header;
@@ -18,8 +19,10 @@ mod open;
 mod reader;
 mod rows;
 mod schema;
+mod sink;
 mod wire;
 mod writer;
+mod written_rows;
 
 #[cfg(test)]
 mod tests;

@@ -1,18 +1,20 @@
 //! From a growing profile to chunks: each flush appends what is new since the flush before.
 
-use super::bounds::{MAX_ID, MAX_LOCATIONS, MAX_ROWS, MAX_STACK_DEPTH, MAX_STRING};
-use super::chunk::{ChunkKind, MAX_SIZE, Packer};
-use super::coding::{AddressCoder, NoveltyCoder, PlaceCoder, squeeze};
+use super::bounds::{MAX_ROWS, MAX_STACK_DEPTH, cut};
+use super::chunk::{ChunkKind, Packer};
+use super::coding::{AddressCoder, NoveltyCoder, squeeze};
 use super::error::WriteError;
 use super::rows::code_rows::{self, BYTES_PER_CHUNK};
+use super::rows::columns::{SymbolCoders, add_folded, add_waits, samples_chunk};
 use super::rows::module_notes;
+use super::sink::WriterSink;
+use super::written_rows::{WrittenRows, check_id, next_rows, with_ids};
 use super::{header, schema};
 use crate::profile::contents::{End, Meta, Profile};
-use crate::profile::event::{Event, EventId, Sample};
-use crate::profile::merged::Merged;
-use crate::profile::rows::{Frame, FrameId, ModuleId, ModuleNotes, Stack, StackId, StringId, TaskId};
+use crate::profile::event::{Event, EventId};
+use crate::profile::rows::{Frame, FrameId, ModuleId, ModuleNotes, Stack, StringId};
 use crate::profile::symbols::{FunctionId, Location, Symbols};
-use crate::profile::wait::{Wait, Waker};
+use crate::profile::wait::Wait;
 use prost::Message;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -29,16 +31,16 @@ const TEXT_PER_CHUNK: usize = 1 << 20;
 pub struct Writer<W: Write> {
     out: WriterSink<W>,
     meta: Meta,
-    strings: Rows,
+    strings: WrittenRows,
     modules: usize,
-    tasks: Rows,
-    frames: Rows,
+    tasks: WrittenRows,
+    frames: WrittenRows,
     addresses: AddressCoder,
-    stacks: Rows,
+    stacks: WrittenRows,
     /// Depths of the stacks of the profile as it is.
     depths: Vec<u16>,
     stack_frames: NoveltyCoder,
-    functions: Rows,
+    functions: WrittenRows,
     function_names: NoveltyCoder,
     named_frames: usize,
     symbols: SymbolCoders,
@@ -57,32 +59,6 @@ impl<W: Write> std::fmt::Debug for Writer<W> {
     }
 }
 
-/// A table of the file. The profile may have begun again with its rows: those of before are in the file only.
-#[derive(Debug, Clone, Copy, Default)]
-struct Rows {
-    /// Rows of before.
-    before: usize,
-    /// Rows of the profile as it is that are in the file.
-    written: usize,
-}
-
-impl Rows {
-    /// The id in the file of the next row.
-    fn next_id(self) -> usize {
-        self.before + self.written
-    }
-
-    /// The id in the file of a row of the profile.
-    fn id(self, row: u32) -> u32 {
-        row.saturating_add(u32::try_from(self.before).unwrap_or(u32::MAX))
-    }
-
-    /// All rows are of before now, of which the profile keeps the first `kept`.
-    fn reset(&mut self, kept: usize) {
-        *self = Rows { before: self.next_id() - kept, written: kept };
-    }
-}
-
 /// What the file has of an event.
 #[derive(Debug, Default)]
 struct WrittenEvent {
@@ -90,14 +66,6 @@ struct WrittenEvent {
     samples: usize,
     stacks: NoveltyCoder,
     waker_stacks: NoveltyCoder,
-}
-
-/// The coders of the columns of names.
-#[derive(Debug, Default)]
-struct SymbolCoders {
-    frames: NoveltyCoder,
-    functions: NoveltyCoder,
-    places: PlaceCoder,
 }
 
 impl<W: Write> Writer<W> {
@@ -110,15 +78,15 @@ impl<W: Write> Writer<W> {
         Ok(Writer {
             out,
             meta: meta.clone(),
-            strings: Rows { before: 0, written: EMPTY_STRING },
+            strings: WrittenRows { before: 0, written: EMPTY_STRING },
             modules: 0,
-            tasks: Rows::default(),
-            frames: Rows::default(),
+            tasks: WrittenRows::default(),
+            frames: WrittenRows::default(),
             addresses: AddressCoder::default(),
-            stacks: Rows::default(),
+            stacks: WrittenRows::default(),
             depths: Vec::new(),
             stack_frames: NoveltyCoder::default(),
-            functions: Rows::default(),
+            functions: WrittenRows::default(),
             function_names: NoveltyCoder::default(),
             named_frames: 0,
             symbols: SymbolCoders::default(),
@@ -519,176 +487,6 @@ impl<W: Write> Writer<W> {
             self.out.chunk(ChunkKind::End, &schema::End::from(end))?;
             self.end = Some(end.clone());
         }
-        Ok(())
-    }
-}
-
-impl SymbolCoders {
-    /// As many of the rows as fit into a chunk, at least one, and how many these are. `ids` gives locations the ids of the
-    /// file.
-    fn chunk(
-        &mut self,
-        rows: &[(u32, &[Location])],
-        ids: impl Fn(&Location) -> Location,
-    ) -> (schema::Symbols, usize) {
-        let mut chunk = schema::Symbols::default();
-        let (mut counts, mut inlined) = (Vec::new(), Vec::new());
-        for &(frame, locations) in rows {
-            let locations = &locations[locations.len().saturating_sub(MAX_LOCATIONS)..];
-            if counts.len() == MAX_ROWS || chunk.function.len() + locations.len() > MAX_ROWS {
-                break;
-            }
-            chunk.frame.push(self.frames.encode(frame));
-            counts.push(locations.len() as u32);
-            for (place, location) in locations.iter().map(&ids).enumerate() {
-                let (file, line) = self.places.encode(&location);
-                chunk.function.push(self.functions.encode(location.function.0));
-                chunk.file.push(file);
-                chunk.line.push(line);
-                inlined.push(u32::from(location.is_inlined != (place + 1 < locations.len())));
-            }
-        }
-        chunk.rows = counts.len() as u32;
-        chunk.locations = chunk.function.len() as u32;
-        chunk.frame = squeeze(chunk.frame, 0);
-        chunk.location_count = squeeze(counts, 1);
-        chunk.function = squeeze(chunk.function, 0);
-        chunk.file = squeeze(chunk.file, 0);
-        chunk.line = squeeze(chunk.line, 0);
-        chunk.inlined_unlike_place = squeeze(inlined, 0);
-        let taken = chunk.rows as usize;
-        (chunk, taken)
-    }
-}
-
-/// A sample with the ids of the file.
-fn with_ids(sample: Sample, tasks: Rows, stacks: Rows) -> Sample {
-    let stack = |id: StackId| StackId(stacks.id(id.0));
-    let task = |id: TaskId| TaskId(tasks.id(id.0));
-    let wait = sample.wait.map(|wait| {
-        let waker =
-            Waker { task: wait.waker.task.map(task), stack: wait.waker.stack.map(stack), ..wait.waker };
-        Wait { waker, ..wait }
-    });
-    Sample { task: task(sample.task), stack: sample.stack.map(stack), wait, ..sample }
-}
-
-/// The columns of some samples.
-fn samples_chunk(
-    event: EventId,
-    period: u64,
-    stacks: &mut NoveltyCoder,
-    samples: impl ExactSizeIterator<Item = Sample> + Clone,
-) -> schema::Samples {
-    let stack = |sample: Sample| stacks.encode(sample.stack.map_or(0, |stack| stack.0.saturating_add(1)));
-    let times_us: Vec<u64> = samples.clone().map(|sample| sample.time_ns / 1000).collect();
-    let mut steps: Vec<i64> =
-        times_us.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]).cast_signed()).collect();
-    let step = usual(&steps).max(0);
-    steps.iter_mut().for_each(|delta| *delta -= step);
-    let time = times_us.first().map(|_| 0).into_iter().chain(steps).collect();
-    schema::Samples {
-        event: event.0,
-        rows: samples.len() as u32,
-        time_first_us: times_us.first().copied().unwrap_or(0),
-        time_step_us: step.cast_unsigned(),
-        time: squeeze(time, 0),
-        task: squeeze(samples.clone().map(|sample| sample.task.0).collect(), 0),
-        stack: squeeze(samples.clone().map(stack).collect(), 0),
-        weight: squeeze(samples.clone().map(|sample| sample.weight).collect(), period),
-        cpu: squeeze(samples.clone().map(|sample| u32::from(sample.cpu)).collect(), 0),
-        outcome: squeeze(samples.map(|sample| u32::from(sample.outcome.code())).collect(), 0),
-        ..schema::Samples::default()
-    }
-}
-
-/// Adds what is known of waits to the columns of their samples.
-fn add_waits(chunk: &mut schema::Samples, waits: &[Wait], stacks: &mut NoveltyCoder) {
-    let stack = |wait: &Wait| stacks.encode(wait.waker.stack.map_or(0, |stack| stack.0.saturating_add(1)));
-    let task = |wait: &Wait| wait.waker.task.map_or(0, |task| task.0.saturating_add(1));
-    chunk.are_waits = !waits.is_empty();
-    chunk.duration = squeeze(waits.iter().map(|wait| wait.duration_ns).collect(), 0);
-    chunk.reason = squeeze(waits.iter().map(|wait| u32::from(wait.reason.code())).collect(), 0);
-    chunk.waker_kind = squeeze(waits.iter().map(|wait| u32::from(wait.waker.kind.code())).collect(), 0);
-    chunk.waker_task = squeeze(waits.iter().map(task).collect(), 0);
-    chunk.waker_stack = squeeze(waits.iter().map(stack).collect(), 0);
-}
-
-/// Adds what rows that are several observations come to.
-fn add_folded(chunk: &mut schema::Samples, samples: impl Iterator<Item = Sample>) {
-    let merged: Vec<Merged> = samples.map(|sample| sample.merged.unwrap_or_default()).collect();
-    let column = |of: fn(&Merged) -> u64| squeeze(merged.iter().map(of).collect(), 0);
-    chunk.folded_samples = column(|merged| merged.samples);
-    chunk.folded_count_thousandths = column(|merged| merged.count_thousandths);
-    chunk.folded_variance = column(|merged| merged.variance_us2);
-    chunk.folded_span = column(|merged| merged.span_ns);
-}
-
-/// The median, 0 of nothing.
-fn usual(values: &[i64]) -> i64 {
-    let mut values = values.to_vec();
-    let middle = values.len() / 2;
-    if values.is_empty() { 0 } else { *values.select_nth_unstable(middle).1 }
-}
-
-/// The part of `text` that can be stored.
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(MAX_STRING);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-/// The rows of the next chunk of a table of which `written` are in the file.
-fn next_rows<T>(rows: &[T], written: usize) -> Option<&[T]> {
-    let new = rows.get(written..)?;
-    (!new.is_empty()).then(|| &new[..new.len().min(MAX_ROWS)])
-}
-
-/// An error when a table has more rows than ids can name.
-fn check_id(what: &'static str, rows: usize) -> Result<(), WriteError> {
-    let limit = u64::from(MAX_ID);
-    let found = rows as u64;
-    if found > limit { Err(WriteError::Limit { what, found, limit }) } else { Ok(()) }
-}
-
-/// The output, in whole chunks.
-struct WriterSink<W> {
-    out: W,
-    packer: Packer,
-    bytes: u64,
-    /// Whole chunks, of which the format counts this many.
-    chunks: u16,
-    is_broken: bool,
-}
-
-impl<W: Write> WriterSink<W> {
-    fn chunk(&mut self, kind: ChunkKind, message: &impl Message) -> Result<(), WriteError> {
-        let payload = message.encode_to_vec();
-        if payload.len() > MAX_SIZE {
-            let (found, limit) = (payload.len() as u64, MAX_SIZE as u64);
-            return Err(WriteError::Limit { what: "a chunk's size in bytes", found, limit });
-        }
-        let chunk = self.packer.pack(kind, &payload)?;
-        self.write(&chunk)?;
-        self.chunks = self.chunks.wrapping_add(1);
-        Ok(())
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
-        if self.is_broken {
-            return Err(WriteError::Broken);
-        }
-        self.is_broken = true; // until it has succeeded
-        self.out.write_all(bytes)?;
-        self.is_broken = false;
-        self.bytes += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), WriteError> {
-        self.out.flush()?;
         Ok(())
     }
 }

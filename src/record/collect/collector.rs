@@ -207,7 +207,7 @@ impl Collector {
         self.store(&sample, walk.outcome, true);
     }
 
-    /// A record will be stored later than those that come after it.
+    /// A record will be stored after records that are newer than it.
     pub(crate) fn note_late(&mut self, sample: &SampleEvent) {
         if let Some(waits) = &mut self.waits {
             waits.note_late(sample);
@@ -249,7 +249,7 @@ impl Collector {
         self.with_waits(|waits, rows| waits.open_rows(rows))
     }
 
-    /// Whether a record is of a thread that did not wake anybody itself: an interrupt came while it ran.
+    /// Whether a record is of a thread that woke no other thread itself: an interrupt came while it ran.
     fn is_interrupted_waker(&mut self, sample: &SampleEvent) -> bool {
         self.with_waits(|waits, rows| waits.is_interrupted_waker(sample, rows.kernel))
     }

@@ -23,7 +23,7 @@ pub(crate) struct CollectedTotals {
     pub(crate) wait_stacks: FxHashMap<StackId, u64>,
     /// How often addresses were sampled whose rows were forgotten.
     pub(crate) former_code: CodeWeights,
-    /// Frames of all samples whose stacks were forgotten: those with a name, and all.
+    /// Frames of all samples whose stacks were dropped: named ones, and all.
     pub(crate) former_frames: (u64, u64),
     /// Frames that were forgotten before they had a name: weight as leaves, ns, and how often they were in a sample.
     pub(crate) former_unnamed: FxHashMap<Frame, (u64, u64)>,

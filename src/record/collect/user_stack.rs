@@ -45,7 +45,7 @@ impl UserStack<'_> {
         let sample = self.sample;
         let (mut count, mut left_out) = (sample.user.len(), sample.left_out);
         if outcome == Outcome::TooDeep && left_out > 0 {
-            // What was seen last is next to nothing that anybody knows.
+            // The last frames of such a walk say nothing about the root.
             (count, left_out) = (LEAF_FRAMES.min(count), 0);
         }
         let user = &sample.user[..count];

@@ -225,8 +225,8 @@ pub(crate) fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether children will be in another namespace than this process, by the inodes of both. A PID namespace without any
-/// process has none yet.
+/// Whether children will be in a different namespace from this process, by the inodes of both. A PID namespace
+/// without processes has no inode yet.
 fn is_another(own: io::Result<u64>, of_children: io::Result<u64>) -> bool {
     match (own, of_children) {
         (Ok(own), Ok(of_children)) => own != of_children,

@@ -81,7 +81,7 @@ mod tests {
     fn room_is_made_for_code_that_is_there_and_not_for_what_headers_claim() {
         let usual = pages_for(&[(4096, 4096)]);
         assert_eq!(usual, 1024);
-        assert_eq!(pages_for(&[(4096, u64::MAX)]), usual, "memory behind the file");
+        assert_eq!(pages_for(&[(4096, u64::MAX)]), usual, "memory past the end of the file");
         assert_eq!(pages_for(&[(1 << 40, 1 << 40)]), usual, "more than the file has");
         assert_eq!(pages_for(&[(u64::MAX, u64::MAX); 40]), usual);
     }

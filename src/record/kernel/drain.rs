@@ -1,7 +1,7 @@
 //! The thread that empties the rings.
 //!
 //! It opens no file, reads nothing of a target and waits for no one, so that nothing can hold it: what it finds goes to the
-//! recording thread, which may be behind. If that is far behind, the rings are left to fill up, and the kernel side counts
+//! recording thread, which may lag. If that lags far, the rings are left to fill up, and the kernel side counts
 //! what is lost. It also ends sampling when the time is over.
 
 use super::perf_event::SidebandRing;

@@ -71,7 +71,7 @@ impl SamplingSpan {
         self.word(offset_of!(prof_span, has_missed)).store(0, Ordering::SeqCst);
     }
 
-    /// So many waits that are not over may still send their stacks.
+    /// Sets how many ongoing waits may still send their stacks.
     pub(super) fn set_room_for_open_waits(&self, waits: u64) {
         self.word(offset_of!(prof_span, open_room)).store(waits, Ordering::SeqCst);
     }

@@ -53,7 +53,7 @@ impl Live {
             Err(error) => {
                 // It ends by itself.
                 let _ = recorder.join();
-                return Err(if launches { crate::record::recorder::before_start(error) } else { error });
+                return Err(if launches { crate::record::failures::before_start(error) } else { error });
             }
         };
         let (event_sender, events) = mailbox();

@@ -141,9 +141,9 @@ impl Keeper {
                 let named = self.archive.names.take(answer);
                 self.archive.name(named);
             }
-            Message::Downsampled(fold) => {
+            Message::Downsampled(downsampling) => {
                 self.last_downsampling = Instant::now();
-                if let Some(notice) = self.archive.end_fold(*fold) {
+                if let Some(notice) = self.archive.end_downsampling(*downsampling) {
                     self.events.send(LiveEvent::Notice(notice));
                 }
             }
@@ -253,12 +253,12 @@ impl Keeper {
 
     /// Has the past merged, while everything else goes on.
     fn downsample(&mut self) {
-        let Some(mut fold) = self.archive.begin_downsampling() else { return };
+        let Some(mut downsampling) = self.archive.begin_downsampling() else { return };
         let sender = self.sender.clone();
         rayon::spawn(move || {
-            fold.run();
+            downsampling.run();
             // No one may be there any more.
-            let _ = sender.send(Message::Downsampled(Box::new(fold)));
+            let _ = sender.send(Message::Downsampled(Box::new(downsampling)));
         });
     }
 

@@ -1,13 +1,14 @@
-//! What was seen, as a file that `prof report` reads.
+//! Saves a live recording as a file that `prof report` reads.
 
 use super::handle::Live;
 use super::message::{LiveRequest, Message};
 use crate::base::failure::{Failure, status};
 use crate::profile::{Profile, Writer};
+use crate::record::failures::write_error;
 use crate::record::live::events::Saved;
 use crate::record::options::Output;
 use crate::record::output::{self, Destination};
-use crate::record::recorder::{local_time, write_error};
+use crate::record::recorder::local_time;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 

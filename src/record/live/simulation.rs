@@ -115,11 +115,13 @@ impl Simulation {
     /// Folds what is old, on this thread; returns how long that took, and how long what a snapshot would wait for.
     pub fn downsample(&mut self) -> (Duration, Duration) {
         let begun = Instant::now();
-        let Some(mut fold) = self.keeper.archive.begin_downsampling() else { return Default::default() };
+        let Some(mut downsampling) = self.keeper.archive.begin_downsampling() else {
+            return Default::default();
+        };
         let began = begun.elapsed();
-        fold.run();
+        downsampling.run();
         let done = Instant::now();
-        self.keeper.archive.end_fold(fold);
+        self.keeper.archive.end_downsampling(downsampling);
         (begun.elapsed(), began + done.elapsed())
     }
 

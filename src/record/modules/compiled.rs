@@ -17,7 +17,7 @@ pub(crate) enum Wanted {
 pub(crate) struct Compiled {
     pub(crate) id: FileId,
     pub(crate) lane: Lane,
-    /// `None`: it has hardly any entries of its own, and its separate debug file may have them.
+    /// `None` if the file has hardly any entries of its own and its separate debug file may have them.
     pub(crate) table: Option<Result<FirstTable, TableError>>,
 }
 
@@ -32,6 +32,6 @@ pub(crate) enum Lane {
     Following,
     /// Files that may take for ever to read.
     Slow,
-    /// Tables that are made from what is known of generated code.
+    /// Tables made from known patterns of generated code.
     Known,
 }

@@ -72,7 +72,7 @@ pub(crate) struct ModuleFile {
     pub(super) needs_debug_file: bool,
     /// The state of `file` before anything was read from it.
     pub(super) state: Option<FileState>,
-    /// Its table is larger than all the room there is.
+    /// Its table is larger than the whole table space.
     pub(super) never_fits: bool,
     /// It is not open for want of a descriptor.
     pub(super) lacks_descriptor: bool,
@@ -100,7 +100,7 @@ impl ModuleFile {
         ModuleFile { file: Some(file), state, is_remote, ..module }
     }
 
-    /// What it takes to name addresses in it: its table may be forgotten meanwhile.
+    /// What is needed to name its addresses, even after its table was evicted.
     pub(in crate::record) fn without_table(&self) -> ModuleFile {
         ModuleFile { table: TableState::Missing, ..self.clone() }
     }
@@ -136,10 +136,10 @@ impl ModuleFile {
         sections.into_iter().flatten().map(|section| section.size.min(most)).fold(0, u64::saturating_add)
     }
 
-    /// Whether its table takes little work: a few milliseconds.
+    /// Whether compiling its table is quick: a few milliseconds.
     pub(super) fn is_small(&self) -> bool {
         let code = self.elf.iter().flat_map(|elf| elf.segments()).filter(|segment| segment.is_executable);
-        // Code without entries may have to be followed instruction by instruction.
+        // Code without entries may need prologue analysis, instruction by instruction.
         let code_bytes = code.map(|segment| segment.file_size).fold(0, u64::saturating_add);
         self.unwind_section_bytes().max(code_bytes / 8) <= SMALL_BYTES
     }
@@ -166,7 +166,7 @@ impl ModuleFile {
     }
 }
 
-/// Whether somebody else has to answer before the file can be read: a server, or a program that makes it (FUSE).
+/// Whether reading the file depends on another party: a server, or a program that provides it (FUSE).
 /// Numbers: include/uapi/linux/magic.h and the file systems' own sources.
 fn is_remote(file: &File) -> bool {
     const FUSE: u32 = 0x6573_5546;
@@ -190,7 +190,7 @@ pub(super) enum Unopened {
     NoDescriptor,
 }
 
-/// Opens the file behind a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
+/// Opens the file of a mapping: by /proc/PID/map_files, which is the mapped inode itself, deleted or
 /// not; else by its path inside the process's root, or ours. Only the very inode that was mapped will do: by now
 /// another file may be mapped there, or lie under that path.
 pub(super) fn open_mapped_file(pid: u32, mapping: &CodeMapping, path: &str) -> Result<File, Unopened> {

@@ -1,4 +1,4 @@
-//! Whether an opened file still holds what was read from it: one that is rewritten in place keeps its inode.
+//! Whether an opened file still has the content that was read from it: a file rewritten in place keeps its inode.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::MetadataExt;

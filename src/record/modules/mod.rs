@@ -78,7 +78,7 @@ pub(crate) struct ModuleFiles {
     by_key: FxHashMap<FileKey, SeenModule>,
     /// By path and build ID.
     by_build: FxHashMap<(String, Vec<u8>), Vec<FileId>>,
-    /// Image numbers of the kernel side that are free, besides those from `images` on.
+    /// Free image numbers of the kernel side, besides those from `images` on.
     free_images: Vec<u32>,
     images: u32,
     /// Files that are open.
@@ -108,7 +108,7 @@ pub(crate) struct ModuleFiles {
     slow_pool: Option<rayon::ThreadPool>,
     /// The large file that is being compiled.
     large_running: Option<FileId>,
-    /// Files with much code without entries, whose instructions are followed once all others have their tables.
+    /// Files with much code without entries, which is analyzed once all other files have their tables.
     unfollowed: Vec<FileId>,
     /// The one of them whose turn it is.
     following: Option<FileId>,
@@ -233,7 +233,7 @@ impl ModuleFiles {
         self.patience.ask(move || proc_fs::code_mappings(pid).ok())?
     }
 
-    /// Whether generated code of a Java machine may use rbp for other things than frame pointers.
+    /// Whether generated code of a JVM may use rbp as a general register.
     pub(super) fn java_lacks_frame_pointers(&mut self, pid: u32) -> bool {
         self.patience.ask(move || proc_fs::java_lacks_frame_pointers(pid)).unwrap_or(true)
     }
@@ -336,7 +336,7 @@ impl ModuleFiles {
         }
         let Some(image) = self.new_image() else { return Self::GENERATED };
         let id = FileId(self.files.len() as u32);
-        // Only while a file is open does its inode number stay its own.
+        // An inode number may be reused once the file is closed.
         if module.file.is_some() || module.kind == ModuleKind::Vdso {
             self.untold.push(Untold { device, inode, id, state: module.state });
         }
@@ -387,7 +387,7 @@ impl ModuleFiles {
     }
 
     fn open_vdso(&self, pid: u32) -> ModuleFile {
-        // Every 64-bit process has the same vDSO: reading our own needs no right to read others.
+        // Every 64-bit process has the same vDSO: reading our own needs no rights.
         let bytes = read_own_vdso();
         let elf = bytes.as_ref().and_then(|bytes| ElfImage::parse(bytes.clone(), &self.limits.elf).ok());
         let module = ModuleFile::new("[vdso]", pid, ModuleKind::Vdso).with_elf(elf);
@@ -411,8 +411,8 @@ impl ModuleFiles {
         }
     }
 
-    /// What the kernel side should know of the files that were opened since the last call. Left out are files with
-    /// more executable segments than it can hold.
+    /// Updates for the kernel side about files opened since the last call. Files with more executable segments than
+    /// it can hold are left out.
     pub(super) fn take_untold(&mut self) -> Vec<(FileId, prof_file_key, prof_file)> {
         let untold = std::mem::take(&mut self.untold);
         untold

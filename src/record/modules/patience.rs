@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 /// The shortest, when too much time has been lost already.
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
-/// What may be lost at once to answers that do not come.
+/// Most time that may be lost in one go to answers that do not come.
 const MOST_LOST: Duration = Duration::from_secs(1);
 /// What was lost is forgotten at this rate: a tenth of the time may be lost in the long run.
 const FORGIVENESS: u32 = 10;
@@ -72,7 +72,7 @@ impl Patience {
         MOST_LOST.saturating_sub(self.lost_at(now)).clamp(SHORTEST_WAIT, LONGEST_WAIT)
     }
 
-    /// Has a thread ask. Returns whether there is one.
+    /// Hands the question to a thread. Returns whether one was available.
     fn give(&mut self, question: Question) -> bool {
         let mut question = question;
         if let Some(worker) = &self.worker {

@@ -34,7 +34,7 @@ pub(super) fn location(name: &JitName<'_>) -> ResolvedLocation {
 }
 
 impl Process {
-    /// Looks for a dump among the mappings, where they have changed since that was done last.
+    /// Looks for a dump among the mappings if they have changed since the last search.
     fn find_dump(&mut self, files: &ModuleFiles, dumps: &mut JitDumps) -> Option<DumpOf> {
         if self.jit_dump.is_some() || self.dump_sought_ns == Some(self.changed_ns()) {
             return self.jit_dump;

@@ -136,7 +136,7 @@ impl Drop for Names {
 }
 
 impl Names {
-    /// For somebody who looks at the names: answers go to `deliver`. Of large files they are looked up seldom in the long
+    /// For a live view: answers go to `deliver`. Of large files they are looked up seldom in the long
     /// run.
     pub(crate) fn to_be_shown(deliver: Deliver) -> Self {
         Names {
@@ -464,80 +464,4 @@ fn look_up(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_new_in_the_first_seconds_has_its_names_soon() {
-        let took = Duration::from_millis(200);
-        let looks = |number: u32| wait_after(number, 0, took) + took;
-        // The first look is at once; the next three are within five seconds, not fifty times as long apart.
-        assert!(took + looks(1) <= Duration::from_secs(1), "{:?}", looks(1));
-        assert!(took + (1..=3).map(looks).sum::<Duration>() <= Duration::from_secs(5));
-        assert_eq!(wait_after(20, 0, took), took * PATIENCE, "in the long run it costs little");
-        assert_eq!(wait_after(u32::MAX, 0, Duration::MAX), Duration::MAX);
-        assert_eq!(wait_after(1, 2, Duration::ZERO), SHORTEST_WAIT * 4, "names that may never come");
-        let least: Vec<Duration> = (1..=5).map(|looks| wait_after(looks, 0, Duration::ZERO)).collect();
-        assert!(least.is_sorted() && least[0] < Duration::from_millis(100), "{least:?}");
-        assert_eq!(least[3..], [SHORTEST_WAIT; 2]);
-    }
-
-    /// On a crowded machine, a small program had no names since the compilers beside it took all of the time.
-    #[test]
-    fn small_files_are_looked_into_first() {
-        let (sender, answers) = std::sync::mpsc::channel();
-        let sender = std::sync::Mutex::new(sender);
-        let deliver =
-            move |answer| sender.lock().expect("no thread panicked").send(answer).expect("it is taken");
-        let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8), &[]);
-        let folder = tempfile::tempdir().expect("a temporary folder can be made");
-        let limits = crate::unwind::Limits::default();
-        for (id, kib) in [(0, 900), (1, 10), (2, 500), (3, 1), (4, 90)] {
-            let path = folder.path().join(id.to_string());
-            std::fs::write(&path, vec![0; kib << 10]).expect("a file can be written");
-            let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
-            let path = path.to_str().expect("its path is text");
-            let file = ModuleFile::read(std::process::id(), path, file, &limits);
-            names.add_file(FileId(id), file, vec![(0x10, FrameId(id))]);
-        }
-        // By the one thread in the background, in this order.
-        names.look_up(Urgency::Whenever);
-        let next = || answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up").origin;
-        assert_eq!([3, 1, 4, 2, 0].map(|id| Origin::File(FileId(id))), [(); 5].map(|()| next()));
-    }
-
-    #[test]
-    fn a_look_that_starves_in_the_background_is_begun_again_elsewhere() {
-        let path = std::env::current_exe().expect("this program has a file");
-        let file = Arc::new(std::fs::File::open(&path).expect("it can be opened"));
-        let path = path.to_str().expect("its path is text");
-        let limits = crate::unwind::Limits::default();
-        let own = ModuleFile::read(std::process::id(), path, file, &limits);
-        let (sender, answers) = std::sync::mpsc::channel();
-        let sender = std::sync::Mutex::new(sender);
-        let deliver =
-            move |answer| sender.lock().expect("no thread panicked").send(answer).expect("it is taken");
-        let mut names = Names::to_be_written(Arc::new(deliver), Duration::from_secs(8), &[]);
-        let (release, held) = std::sync::mpsc::channel::<()>();
-        // Ends when the test does.
-        names.background.as_ref().expect("there is a pool").spawn(move || assert!(held.recv().is_err()));
-        let id = FileId(0);
-        let elf = own.elf.clone().expect("it is ELF");
-        let code = elf.sections().iter().find(|section| section.name == b".text").expect("it has code");
-        names.add_file(id, own, vec![(code.address, FrameId(7))]);
-        names.look_up(Urgency::Whenever);
-        assert!(names.is_busy() && answers.try_recv().is_err());
-        let origin = Origin::File(id);
-        let begun = names.queues[&origin].in_background_since.expect("it is in the background");
-        names.look_up(Urgency::Now);
-        assert_eq!(names.queues[&origin].in_background_since, Some(begun), "it has a little time");
-        std::thread::sleep(URGENT_PATIENCE);
-        names.look_up(Urgency::Now);
-        let named = names.take(answers.recv_timeout(Duration::from_secs(60)).expect("it is looked up"));
-        assert!(named.iter().all(|(frame, _)| *frame == FrameId(7)) && named.len() == 1, "{named:?}");
-        assert!(!names.is_busy());
-        drop(release);
-        let late = answers.recv_timeout(Duration::from_secs(60)).expect("the first look ends too");
-        assert!(names.take(late).is_empty(), "nothing has two answers");
-    }
-}
+mod tests;

@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 
 /// Room for code in a file however small it is, bytes before they are packed.
 const LEAST_ROOM: u64 = 4 << 10;
-/// In a larger one a part in so many of its bytes.
+/// In a larger one, one in this many of its bytes.
 const PART_OF_FILE: u64 = 20;
 /// In the largest one, bytes.
 const MOST_ROOM: u64 = 8 << 20;
 /// All files together have this long.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The user may ask to end it; that is looked at this often.
+/// How often a request of the user to stop is checked for.
 const STEP: Duration = Duration::from_millis(20);
 /// A file whose addresses are worth less than this has nothing to keep.
 const LEAST_WORTH: f64 = 0.003;

@@ -33,17 +33,17 @@ pub(crate) fn announce(
     };
     let label = safe_text::terminal(&found.label);
     let label = safe_text::fit_tail(&label, MOST_LABEL_COLUMNS);
-    console.say(&format!("recording {label}{threads}, {events}; {}", how_it_stops(options)));
+    console.info(&format!("recording {label}{threads}, {events}; {}", how_it_stops(options)));
     for notice in std::mem::take(&mut session.notices) {
-        console.say(&safe_text::message(&format!("note: {notice}")));
+        console.info(&safe_text::message(&format!("note: {notice}")));
     }
     for option in &options.stray_options {
-        console.say(&safe_text::message(&format!(
+        console.info(&safe_text::message(&format!(
             "note: `{option}` stands after the command and is passed to it; put options of prof before the command"
         )));
     }
     if options.verbose {
-        console.say(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
+        console.info(&format!("BPF programs loaded in {:.1} ms", session.load_time().as_secs_f64() * 1e3));
     }
 }
 

@@ -7,6 +7,7 @@
 
 pub(crate) mod announce;
 pub(crate) mod console;
+pub(crate) mod end_block;
 pub(crate) mod failure;
 mod growing_file;
 mod leftovers;
@@ -141,7 +142,7 @@ fn create_unfinished(path: &Path) -> io::Result<(PathBuf, File)> {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => continue,
             created => created?,
         };
-        // It may have been taken for such a file before it was locked.
+        // Another recorder may have taken it for an abandoned file before it was locked.
         if !lock::lock(&file) || placed::is_at(&file, &temporary) {
             return Ok((temporary, file));
         }

@@ -245,8 +245,7 @@ pub(crate) fn code_mappings(pid: u32) -> io::Result<Vec<CodeMapping>> {
     Ok(parse_maps(&bytes))
 }
 
-/// Executable mappings in the text of /proc/PID/maps (proc_pid_maps(5)). Lines of another form are
-/// passed over.
+/// Executable mappings in the text of /proc/PID/maps (proc_pid_maps(5)). Lines of another form are skipped.
 pub(crate) fn parse_maps(text: &[u8]) -> Vec<CodeMapping> {
     text.split(|&byte| byte == b'\n').filter_map(parse_maps_line).collect()
 }

@@ -17,7 +17,7 @@ pub(crate) struct Processes {
     /// Processes that have ended and still have their code, by number and generation, with the time when it was noticed,
     /// ns.
     ended: VecDeque<(u64, u32, u32)>,
-    /// Processes that may have changed since they were published last: all that somebody asked for in order to change
+    /// Processes that may have changed since they were published last: all that was asked for in order to change
     /// them.
     touched: FxHashSet<u32>,
     /// Every process that runs is recorded.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// Over this long the cost of a recording that goes on is looked at, ns.
+/// Window over which the cost of an ongoing recording is measured, ns.
 const WINDOW_NS: u64 = 10_000_000_000;
 /// Looks at it are this far apart at least, ns.
 const STEP_NS: u64 = 500_000_000;

@@ -1,5 +1,5 @@
 //! Turns waits from the kernel into rows of the profile: why a thread waited, who ended it, and what is known of a wait
-//! before it is over.
+//! before it is over. Stacks are resolved by `collect`; which waits are idle is decided by `report`.
 
 pub(crate) mod kernel_facts;
 pub(crate) mod living;

@@ -27,7 +27,7 @@ impl Waits {
             .collect()
     }
 
-    /// Whether a record is of a thread that did not wake anybody itself: an interrupt came while it ran.
+    /// Whether a record is of a thread that woke no other thread itself: an interrupt came while it ran.
     pub(crate) fn is_interrupted_waker(&mut self, sample: &SampleEvent, kernel: &mut KernelFrames) -> bool {
         let Some(wait) = sample.wait.as_ref().filter(|wait| wait.kind == WaitKind::Waker) else {
             return false;
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// All wakers of ten seconds may be late for one table.
+    /// Every waker record of ten seconds may be waiting for the same table.
     #[test]
     fn many_ends_of_waits_find_their_late_wakers() {
         let mut collector = collector();

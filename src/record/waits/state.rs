@@ -95,7 +95,7 @@ impl Waits {
         self.late.extend(Late::of(sample));
     }
 
-    /// Holds back the end of a wait whose waker or stack is late. Gives it back if it need not wait.
+    /// Holds back the end of a wait whose waker or stack is late. Returns it if there is nothing to wait for.
     pub(crate) fn hold(
         &mut self,
         sample: SampleEvent,

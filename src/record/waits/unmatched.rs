@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 /// Values, at most.
 const MAX_VALUES: usize = 1 << 17;
-/// Of each thread this many stay when there is no more room: it has one open wait, and the records of some before it may be
-/// late.
+/// Entries kept for each thread when space runs out: a thread has one open wait, and the records of a few earlier
+/// ones may be late.
 const KEPT_OF_THREAD: usize = 8;
 
 /// Values by thread and time. When there are too many, those give way that no one has asked for: the records of short waits

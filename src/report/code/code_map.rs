@@ -1,4 +1,4 @@
-//! Which instruction an address lies in, by the code that is in the recording.
+//! Maps addresses to instructions, using the code in the recording.
 
 use crate::profile::code::function_code::FunctionCode;
 use crate::profile::{ModuleId, Profile};

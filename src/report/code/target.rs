@@ -1,4 +1,4 @@
-//! Which function is meant by what was typed: by its name, by a pattern, or by an address in it.
+//! Resolves what the user typed to a function: by name, pattern, or address.
 
 use crate::base::failure::{Failure, status};
 use crate::base::units::{percent, percent_text};

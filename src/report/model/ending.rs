@@ -12,7 +12,7 @@ pub(crate) fn words(profile: &Profile) -> Option<String> {
         (None, Some(status)) if status != 0 => Some(format!("command exited with {status}")),
         _ => None,
     };
-    // Where something else ended the recording first, that is said, too.
+    // Also says what else ended the recording first, if anything did.
     match command {
         Some(command) if end.reason == "command ended" => Some(command),
         Some(command) => Some(format!("{}, {command}", end.reason)),

@@ -55,7 +55,7 @@ pub(crate) struct CodePlace {
     pub(crate) module: ModuleId,
     /// The module's own address of an instruction: where it begins, if the code is in the recording, else any byte of it.
     pub(crate) address: u64,
-    /// Where the function begins that owns the code, if the code is in the recording.
+    /// Start address of the function that owns the code, if the recording contains its code.
     pub(crate) start: Option<u64>,
     /// The function is inlined into the owner of the code.
     pub(crate) is_inlined: bool,

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Quality {
     /// Samples looked at.
     pub(crate) samples: u64,
-    /// Samples whose whole stack is known (or that have no user stack).
+    /// Samples whose stack is complete, or that have no user stack.
     pub(crate) complete: u64,
     /// Samples whose stack is not complete, by [`Outcome::key`].
     pub(crate) by_cause: BTreeMap<&'static str, u64>,

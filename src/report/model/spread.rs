@@ -1,7 +1,7 @@
 //! Weights spread over buckets of equal length.
 
-/// Weights that are added to the buckets that an interval touches, each with its part. An interval costs the same
-/// however many buckets it touches.
+/// Weights spread over the buckets that an interval overlaps, in proportion. The cost does not depend on how many
+/// buckets that is.
 #[derive(Debug, Clone)]
 pub(crate) struct Spread {
     bucket_ns: u64,

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 /// Sums for one thread or several, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Times {
-    /// From its start, or the recording's, to its end; 0 when not known.
+    /// Time from the start of the thread, or of the recording, to its end; 0 when not known.
     pub(crate) lifetime_ns: u64,
     /// On a CPU: by the scheduler, or by samples where that is not known.
     pub(crate) on_cpu_ns: u64,
@@ -196,7 +196,7 @@ impl Totals {
     }
 }
 
-/// Adds the samples or waits of a group to the times of their thread, unless the scheduler knows those.
+/// Adds the samples or waits of a group to the times of their thread, unless the scheduler accounted for them.
 fn add_group(threads: &mut BTreeMap<(u32, u32), ThreadTimes>, recording: &Analysis, group: &Group) {
     let weight = group.amount.weight;
     let is_idle = recording.idle_waits().contains(group);

@@ -5,6 +5,7 @@ pub(crate) mod code;
 pub(crate) mod debug_package;
 pub(crate) mod name;
 pub(crate) mod runtime;
+pub(crate) mod shape;
 pub(crate) mod short_names;
 pub(crate) mod style;
 pub(crate) mod thread_class;

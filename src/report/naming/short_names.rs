@@ -1,6 +1,7 @@
 //! Short names that are not mistaken for each other: functions whose short names would be equal show what they differ in.
 
-use super::name::{self, Shape};
+use super::name;
+use super::shape::Shape;
 use crate::report::model::label_kind::LabelKind;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;

@@ -52,7 +52,7 @@ pub(crate) struct ThreadClasses {
     of_comm: FxHashMap<StringId, u32>,
     /// How many threads have each of the names.
     threads: Vec<u64>,
-    /// Names that stand for several others.
+    /// Names that represent several others.
     is_folded: Vec<bool>,
 }
 

@@ -5,8 +5,9 @@ use super::text::annotation::AnnotationSheet;
 use super::text::page::Page;
 use super::{annotation_json, text};
 use crate::report::analysis::Analysis;
+use crate::report::code::annotate_options::AnnotateOptions;
 use crate::report::code::{source_files, target};
-use crate::report::options::{AnnotateOptions, CommonOptions, Format, Grouping, SortKey};
+use crate::report::options::{CommonOptions, Format, Grouping, SortKey};
 use crate::report::query::selection::Selection;
 use crate::report::views::annotation::Annotation;
 use crate::report::views::function_table::FunctionTable;
@@ -69,7 +70,7 @@ pub(crate) fn render_annotation(
 mod tests {
     use super::*;
     use crate::profile::code::source_text::SourceText;
-    use crate::report::options::AnnotationView;
+    use crate::report::code::annotate_options::AnnotationView;
     use crate::report::views::annotation::tests::annotated;
 
     fn rendered(change: impl FnOnce(&mut AnnotateOptions)) -> String {

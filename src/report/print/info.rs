@@ -28,7 +28,7 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Name and version of the layout.
 const SCHEMA: &str = "prof.info/1";
 
-/// Column at which facts begin, behind their names.
+/// Column at which facts begin, after their names.
 const FACT_COLUMN: usize = 10;
 
 /// Modules listed as text; the document lists all.

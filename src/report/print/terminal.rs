@@ -77,7 +77,7 @@ impl Screen {
     }
 }
 
-/// Root by sudo: the environment belongs to somebody else, so no program that it names is run.
+/// Root by sudo: the environment belongs to another user, so no program that it names is run.
 fn is_borrowed_root() -> bool {
     rustix::process::geteuid().is_root() && std::env::var_os("SUDO_UID").is_some()
 }

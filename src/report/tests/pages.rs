@@ -6,7 +6,7 @@ use crate::base::safe_text::width;
 use crate::report::*;
 use insta::assert_snapshot;
 
-/// A terminal of so many columns.
+/// A terminal with that many columns.
 fn terminal(columns: usize) -> Page {
     Page { width: columns, cut_names: true, color: false, names: NameStyle::Short }
 }

@@ -171,7 +171,7 @@ fn json_of_waits() {
     assert_eq!(row["woken_by"][0]["function"], "pool_put");
     assert!((row["woken_by"][0]["share_pct"].as_f64().unwrap() - 88.9).abs() < 0.1, "{row}");
     let disk = document["rows"].as_array().unwrap().iter().find(|row| row["reason"] == "disk").unwrap();
-    // Fifty waits that stand for two each, and fifty for themselves.
+    // Fifty waits that are weighted as two each, and fifty as one.
     assert_eq!((&disk["count"], &disk["samples"]), (&150.into(), &100.into()));
     assert_eq!(disk["woken_by"][0]["name"], "[jbd2]");
 }
@@ -345,7 +345,7 @@ fn a_wait_that_stands_for_those_of_other_threads_counts_in_their_sum() {
     for &task in &threads {
         build.thread_time(task, 0, 0, 1_000_000_000);
     }
-    // The lot fell on the waits of two threads, which stand for all of them.
+    // Sampling kept the waits of two threads, which are weighted as all of them.
     for &task in &threads[..2] {
         let wait = [0, 1_000_000_000, 4_500_000_000];
         build.thinned_wait(task, Reason::Sleep, wait, &slices(&sleep), Waker::default());

@@ -180,7 +180,7 @@ pub(crate) struct TreeBuilder {
     nodes: Vec<Node>,
     children: FxHashMap<ChildKey, NodeId>,
     total: Amount,
-    /// The nodes of the path that was added last, root first.
+    /// Nodes of the path added last, root first.
     last: Vec<NodeId>,
 }
 

@@ -3,7 +3,7 @@
 //! The edges of a box come from running totals and are rounded then, never its width: boxes of a row do not overlap,
 //! what is called from one place fills the cells of its time, and nothing drifts. What has less than a cell shares the
 //! last box of those that are called from one place. That always has a cell, if need be one of its neighbour's, so that
-//! everything is behind some box and can be zoomed.
+//! everything is reachable through some box and can be zoomed.
 
 use super::call_tree::{CallTree, NodeId};
 use std::collections::VecDeque;
@@ -164,7 +164,7 @@ fn place(
     }
 }
 
-/// Neighbours together, about a `parts`th of the weight in each.
+/// Adjacent siblings grouped so that each group has about one `parts`th of the weight.
 fn parted(tree: &CallTree, ids: &[NodeId], parts: u32) -> Vec<Vec<NodeId>> {
     let whole = u128::from(sum(tree, ids).max(1));
     let mut left = 0u128;
@@ -290,7 +290,7 @@ mod tests {
             for parent in boxes.iter().filter(is_open) {
                 let children = parent.what.children(&tree);
                 let below = below(&boxes, parent);
-                // All that is called from a box is behind the boxes below it, once.
+                // All that is called from a box is covered by the boxes below it, once.
                 let weights: u64 = below.iter().map(|one| one.what.total(&tree)).sum();
                 prop_assert_eq!(weights, sum(&tree, children), "{:?}", parent);
                 let mut behind: Vec<NodeId> = below.iter().flat_map(|one| match &one.what {

@@ -83,7 +83,7 @@ impl SamplesAt {
             let Some(group) = groups.get(&key(sample, &selection)) else { return };
             count += 1;
             let order = (amount.weight, sample.time_ns, Reverse((sample.wait.is_some(), index)));
-            // Most samples are smaller than all that are kept.
+            // Most samples have less weight than all those kept so far.
             if largest.len() >= most && largest.peek().is_none_or(|Reverse((least, _))| order < *least) {
                 return;
             }

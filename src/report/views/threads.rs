@@ -40,8 +40,8 @@ pub(crate) struct ThreadRow {
 }
 
 impl ThreadRow {
-    /// What the row is called: the name of the threads, or where it says more the title of their process, which begins with
-    /// that name. Foreign text.
+    /// Title of the row: the name of the threads, or the title of their process where that begins with the name and
+    /// says more. Foreign text.
     pub(crate) fn title(&self) -> &str {
         match self.pid {
             Some(_) => &self.process,
@@ -175,7 +175,7 @@ pub(crate) fn shown<'r>(
     (&rows[..heavy.min(options.most_rows())], whole)
 }
 
-/// The threads of `totals`, with what `selection` says of them, busiest first.
+/// The threads of `totals`, with their shares of `selection`, busiest first.
 pub(crate) fn threads_with_times(selection: &Selection<'_>, totals: &Totals) -> Vec<ThreadRow> {
     let split = selection.thread_split().unwrap_or(ThreadSplit::Class);
     thread_rows_with_times(selection, totals, split)

@@ -154,7 +154,7 @@ impl Timeline {
     }
 }
 
-/// The events that a timeline is of, whether each is of time, and whether it is shown. Rows are of time, whatever is shown.
+/// The events of a timeline, whether each measures time, and whether it is shown. Rows are always rows of time.
 fn events_of<'p>(profile: &'p Profile, shown: &Shown<'p>) -> Vec<(&'p Event, bool, bool)> {
     let is_of = |of: &Shown<'p>, event| of.events().any(|other| std::ptr::eq(other, event));
     let time = Shown::time_of(profile);

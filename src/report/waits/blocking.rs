@@ -1,5 +1,5 @@
-//! How a thread came to wait: the functions between its root and the call that blocks, and whether that call is one
-//! with which programs wait for work.
+//! How a thread came to block: the functions between its root and the blocking call, and whether programs use that
+//! call to wait for work.
 
 use super::calls::{WaitingCall, is_kernel_lock};
 use crate::profile::{FrameId, FrameSpace, ModuleId, Profile, Reason, StackId, StringId};
@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 const ACCEPTS: [&str; 7] =
     ["accept", "accept4", "__libc_accept", "__libc_accept4", "inet_csk_accept", "unix_accept", "do_accept"];
 
-/// Calls that wait for a signal or a message from anybody.
+/// Calls that wait for a signal or a message from any sender.
 const SIGNALS: [&str; 13] = [
     "sigwait",
     "__sigwait",
@@ -30,7 +30,7 @@ const SIGNALS: [&str; 13] = [
     "mq_timedreceive",
 ];
 
-/// Calls that wait for the answer of somebody who was asked, or for what comes through one connection: they do it with `poll`
+/// Calls that wait for an answer to a request, or for what comes through one connection: they do it with `poll`
 /// where there is a limit on the time.
 const ANSWERS: [&str; 45] = [
     "PQexec",
@@ -187,7 +187,7 @@ pub(crate) struct Blocking {
 
 impl Blocking {
     /// What a wait for `reason` is judged as: one that is over because no one has brought work in time is not another one
-    /// than those that somebody ended.
+    /// than those that another thread ended.
     pub(super) fn judged_as(&self, reason: Reason) -> Reason {
         match reason {
             Reason::Sleep if self.waiting.parks => Reason::Condvar,

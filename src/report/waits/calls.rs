@@ -2,7 +2,7 @@
 
 use crate::report::naming::code::rust_library_file;
 
-/// Calls that wait until somebody brings work, by a part of their name: semaphores, parked threads, and the end of another
+/// Calls that wait until work arrives, by a part of their name: semaphores, parked threads, and the end of another
 /// thread.
 const PARKS: [&str; 15] = [
     "sem_wait",
@@ -109,7 +109,7 @@ pub(crate) struct WaitingCall {
     pub(crate) locks: bool,
     /// That is waited for until it is there, though a timer may wake the thread in between.
     pub(super) is_rechecked: bool,
-    /// That may stand for a condition or for the end of a thread.
+    /// May be a wait for a condition or for the end of a thread.
     pub(super) may_be_other: bool,
 }
 

@@ -26,6 +26,8 @@
 //! wait lasts plays no part.
 
 use super::blocking::{Blocking, BlockingCalls, CallSite, FunctionKey};
+use super::idle_work::{IdleWork, SharedWork};
+use super::tally::{Tally, TallySums};
 use crate::base::units::percent;
 use crate::profile::{Profile, Reason, StackId, StringId, TaskId};
 use crate::report::model::activity::Activity;
@@ -35,12 +37,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A function under which this share of the work is done, in percent, can be a thread's loop.
-const LOOP_PERCENT: f64 = 80.0;
-/// A call under which less than this share of the work is done, in percent, is no work.
-const REST_PERCENT: f64 = 20.0;
-/// With fewer samples than this of its work, a thread is not judged by them.
-const FEWEST_SAMPLES: u64 = 10;
 /// Waits that make up less than this share, in percent, of a thread's waits that could be idle, by time and by number,
 /// do not decide where its loop is.
 const RARE_PERCENT: f64 = 5.0;
@@ -51,9 +47,6 @@ const MOST_OWN_FRAMES_OF_PARK: u32 = 6;
 
 /// A thread that hardly works and sleeps with more frames of the program's own than this does so in the middle of something.
 const MOST_OWN_FRAMES_OF_SLEEP: u32 = 2;
-
-/// Most entries of all tallies together: 512 MB. 10,000 threads with 1,000 frames each have a third of that.
-const MOST_ENTRIES: usize = 1 << 25;
 
 /// Which waits of a profile are idle.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -101,145 +94,6 @@ impl IdleWaits {
     }
 }
 
-/// Time or samples by where they were spent.
-#[derive(Debug, Default)]
-struct Tally {
-    /// How much is at each user stack itself, until all is summed up.
-    at: Vec<(StackId, u64)>,
-    /// How much is under each user stack, in the order of their ids, once it is summed up.
-    under: Vec<(StackId, u64)>,
-    total: u64,
-}
-
-impl Tally {
-    /// Adds time or samples at a stack.
-    fn add(&mut self, stack: StackId, much: u64) {
-        self.total = self.total.saturating_add(much);
-        self.at.push((stack, much));
-    }
-
-    fn under(&self, stack: StackId) -> u64 {
-        let found = self.under.binary_search_by_key(&stack, |(id, _)| *id);
-        found.map_or(0, |index| self.under[index].1)
-    }
-}
-
-/// Sums tallies up: what is at a stack is under all that it begins with.
-struct TallySums<'p> {
-    profile: &'p Profile,
-    /// How much is under each stack, by its id, of the tally in hand; 0 of the others.
-    under: Vec<u64>,
-    is_seen: Vec<bool>,
-    /// Entries that there is room for in all tallies.
-    room: usize,
-}
-
-impl<'p> TallySums<'p> {
-    fn new(profile: &'p Profile) -> Self {
-        let stacks = profile.tables.stacks().len();
-        TallySums { profile, under: vec![0; stacks], is_seen: vec![false; stacks], room: MOST_ENTRIES }
-    }
-
-    /// Sums one up. Where there is no room left its inner stacks are nowhere, and which waits are idle is a guess.
-    fn sum_up(&mut self, tally: &mut Tally) {
-        let tables = &self.profile.tables;
-        let mut seen: Vec<StackId> = Vec::with_capacity(tally.at.len());
-        for (stack, much) in std::mem::take(&mut tally.at) {
-            let own = &mut self.under[stack.index()];
-            *own = own.saturating_add(much);
-            let mut at = Some(stack);
-            while let Some(id) = at.filter(|id| !std::mem::replace(&mut self.is_seen[id.index()], true)) {
-                seen.push(id);
-                at = tables.stack(id).parent;
-            }
-        }
-        self.sort(&mut seen);
-        // A stack has a higher id than the one that it continues.
-        for id in seen.iter().rev() {
-            if let Some(parent) = tables.stack(*id).parent {
-                let much = self.under[id.index()];
-                let sum = &mut self.under[parent.index()];
-                *sum = sum.saturating_add(much);
-            }
-        }
-        tally.under = seen.iter().take(self.room).map(|id| (*id, self.under[id.index()])).collect();
-        self.room -= tally.under.len();
-        for id in seen {
-            self.under[id.index()] = 0;
-            self.is_seen[id.index()] = false;
-        }
-    }
-
-    /// Sorts the stacks that were seen, which are many of those between the first and the last where one thread has most.
-    fn sort(&self, seen: &mut Vec<StackId>) {
-        let (Some(first), Some(last)) = (seen.iter().min(), seen.iter().max()) else { return };
-        let range = first.0..=last.0;
-        if (last.0 - first.0) as usize / 8 > seen.len() {
-            seen.sort_unstable();
-            return;
-        }
-        seen.clear();
-        seen.extend(range.map(StackId).filter(|id| self.is_seen[id.index()]));
-    }
-}
-
-/// Where time was spent in work, and how much.
-#[derive(Debug, Default)]
-struct IdleWork {
-    time: Tally,
-    samples: u64,
-}
-
-impl IdleWork {
-    fn add(&mut self, stack: StackId, amount: Amount) {
-        self.time.add(stack, amount.weight);
-        self.samples += amount.samples;
-    }
-}
-
-/// The work of several threads, taken together.
-#[derive(Debug, Default)]
-struct SharedWork<'w> {
-    parts: Vec<&'w IdleWork>,
-    total: u64,
-    samples: u64,
-}
-
-impl<'w> SharedWork<'w> {
-    fn of(parts: impl Iterator<Item = &'w IdleWork>) -> Self {
-        let mut shared = SharedWork::default();
-        for work in parts {
-            shared.total = shared.total.saturating_add(work.time.total);
-            shared.samples += work.samples;
-            shared.parts.push(work);
-        }
-        shared
-    }
-
-    fn is_enough(&self) -> bool {
-        self.samples >= FEWEST_SAMPLES && self.total > 0
-    }
-
-    /// Frames above the step at which `stack` turns away from the work in a single step; `None` when there is work
-    /// all along, or when it leaves little by little.
-    fn divergence_depth(&self, profile: &Profile, site: CallSite) -> Option<usize> {
-        let mut at = Some(site.stack);
-        while let Some(id) = at {
-            let under = self.parts.iter().map(|work| work.time.under(id)).fold(0, u64::saturating_add);
-            let share = percent(under, self.total);
-            if share >= REST_PERCENT {
-                // The first frame from the leaf under which there is work: it must be that of nearly all.
-                // A program that an interpreter runs is in a function that is not in the stack.
-                let is_loop = share >= LOOP_PERCENT && (id != site.stack || site.builtin.is_some());
-                return is_loop.then(|| profile.tables.stack_frames(id).count());
-            }
-            at = profile.tables.stack(id).parent;
-        }
-        // No frame is shared with the work: the thread's root calls both.
-        Some(0)
-    }
-}
-
 /// A wait that is idle if it is in the thread's top loop.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
@@ -276,7 +130,7 @@ struct Thread {
     /// Samples of any kind.
     samples: Tally,
     /// Its waits that turn away from the work, by how many frames are above that step.
-    turnings: BTreeMap<usize, Amount>,
+    divergences: BTreeMap<usize, Amount>,
 }
 
 /// The stack of the outer `frames` of `stack`; `None` for no frames.
@@ -404,17 +258,17 @@ impl<'p> Classifier<'p> {
 
     fn idle(mut self) -> FxHashSet<(TaskId, StackId, Reason)> {
         let places = std::mem::take(&mut self.places);
-        let mut turnings: FxHashMap<Place, Option<usize>> = FxHashMap::default();
+        let mut divergences: FxHashMap<Place, Option<usize>> = FxHashMap::default();
         for (place, there) in &places {
             let work = SharedWork::of(there.iter().map(|number| &self.threads[*number].work));
             if work.is_enough() {
-                turnings.insert(*place, work.divergence_depth(self.profile, place.1));
+                divergences.insert(*place, work.divergence_depth(self.profile, place.1));
             }
         }
         for thread in &mut self.threads {
             for candidate in &thread.candidates {
-                if let Some(Some(divergence_depth)) = turnings.get(&candidate.place) {
-                    thread.turnings.entry(*divergence_depth).or_default().add(candidate.amount);
+                if let Some(Some(divergence_depth)) = divergences.get(&candidate.place) {
+                    thread.divergences.entry(*divergence_depth).or_default().add(candidate.amount);
                 }
             }
         }
@@ -427,7 +281,7 @@ impl<'p> Classifier<'p> {
             let is_idle = candidate.is_known
                 || *verdicts.entry(key).or_insert_with(|| {
                     let there = places.get(&candidate.place).unwrap_or(&nowhere);
-                    match turnings.get(&candidate.place) {
+                    match divergences.get(&candidate.place) {
                         Some(divergence_depth) => divergence_depth.is_some_and(|divergence_depth| {
                             Some(divergence_depth) <= outermost_divergence(&threads, there)
                                 && self.is_loop(&threads, there, candidate, divergence_depth)
@@ -526,7 +380,7 @@ fn stay_under(
 fn outermost_divergence(threads: &[Thread], there: &BTreeSet<usize>) -> Option<usize> {
     let mut at: BTreeMap<usize, Amount> = BTreeMap::new();
     let mut all = Amount::default();
-    for (divergence_depth, amount) in there.iter().flat_map(|number| &threads[*number].turnings) {
+    for (divergence_depth, amount) in there.iter().flat_map(|number| &threads[*number].divergences) {
         at.entry(*divergence_depth).or_default().add(*amount);
         all.add(*amount);
     }

@@ -30,7 +30,7 @@ pub(crate) struct WaitRow {
     pub(crate) idle: Amount,
     /// Mean length, ns.
     pub(crate) mean_ns: u64,
-    /// 99 of 100 waits are no longer, ns; `None` for waits that are not known one by one.
+    /// 99th percentile of the length, ns; `None` for waits that are not known one by one.
     pub(crate) p99_ns: Option<u64>,
     /// The longest wait that is in the recording, ns.
     pub(crate) longest_ns: Option<u64>,
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_wait_that_stands_for_several_counts_as_several() {
-        // 98 waits of 1 us, and two kept ones of 1 ms that stand for 1 and 100.
+        // 98 waits of 1 us, and two kept ones of 1 ms that are weighted as 1 and 100.
         let mut lengths = vec![(1_000, 1_000); 98];
         assert_eq!(quantile(&lengths), 1_000);
         lengths.push((1_000_000, 1_000));

@@ -226,7 +226,7 @@ impl ModuleNames {
         self.symbol_source
     }
 
-    /// Why DWARF was not fully used the last time, if so. The names given are right nevertheless.
+    /// Why the last lookup could not use all of the DWARF, if so. The names it returned are correct.
     pub(crate) fn problem(&self) -> Option<DebugProblem> {
         self.debug_problem
     }

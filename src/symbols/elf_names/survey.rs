@@ -202,7 +202,7 @@ impl<'a> Surveyor<'a> {
         for _ in 0..MAX_CHAIN {
             let mut next = FxHashSet::default();
             for target in targets.drain() {
-                // Without the shared file its names are missing, not all others.
+                // Without the shared file only the names in it are missing.
                 let Ok(file) = self.file(target.is_shared) else { continue };
                 if seen.len() < MAX_TARGETS
                     && seen.insert(target)

@@ -8,6 +8,8 @@
 //! The file grows while it is read, and belongs to a stranger: it is read by position and never mapped, only as far as
 //! records are whole; code bytes in it are skipped, and everything is bounded by [`NamingLimits`].
 
+use super::dump_window::{DumpWindow, u32_at, u64_at};
+use super::dumped_code::{DumpedCode, JitName, Line, Text};
 use crate::symbols::limits::NamingLimits;
 use crate::symbols::limits::cut_text;
 use std::collections::BTreeMap;
@@ -37,49 +39,6 @@ const ELF_HEADER_BYTES: u32 = 0x40;
 const SAME_FILE: &[u8] = b"\xff";
 /// Code that overlaps an address and is gone: no more is looked at.
 const MAX_CANDIDATES: usize = 256;
-/// What is read at once at least.
-const WINDOW_BYTES: usize = 64 << 10;
-
-/// A piece of text in the arena.
-type Text = (u32, u32);
-
-/// Where a line begins, from the start of its code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Line {
-    offset: u32,
-    line: u32,
-    file: Text,
-}
-
-/// Code that was at one place for some time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DumpedCode {
-    start: u64,
-    end: u64,
-    /// CLOCK_MONOTONIC, ns.
-    since_ns: u64,
-    /// `u64::MAX` while it is there.
-    until_ns: u64,
-    name: Text,
-    lines: (u32, u32),
-    /// Where its bytes are in the file; 0 for what was cut.
-    bytes_at: u64,
-    /// 0 if no other code was at any of its addresses before, else a number that no other code has.
-    reuse: u32,
-}
-
-/// What a place in generated code is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct JitName<'a> {
-    /// The function.
-    pub(crate) name: &'a str,
-    /// Its source file, if it is known.
-    pub(crate) file: Option<&'a str>,
-    /// The line; 0 if it is not known.
-    pub(crate) line: u32,
-    /// 0 for the first code at its addresses, a number of its own for each that has followed.
-    pub(crate) reuse: u32,
-}
 
 /// What reading on has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -94,7 +53,7 @@ pub(crate) struct Progress {
 #[derive(Debug)]
 pub(crate) struct JitDump {
     file: Arc<File>,
-    /// Where the next record begins; 0 before the header.
+    /// Offset of the next record; 0 before the header was read.
     at: u64,
     window: DumpWindow,
     /// Process id of the writer, in its own namespace.
@@ -270,7 +229,7 @@ impl JitDump {
         let name = &bytes[LOAD_BYTES as usize..];
         let name_end = name.iter().position(|&byte| byte == 0);
         let name = name_end.map_or(name, |end| &name[..end]).to_vec();
-        // The code stands behind the name and its zero.
+        // The code follows the name and its terminating zero.
         let code_at = LOAD_BYTES + name.len() as u64 + 1;
         let is_whole = name_end.is_some() && code_at.checked_add(code_size).is_some_and(|end| end <= length);
         let bytes_at = if is_whole { body + code_at } else { 0 };
@@ -413,7 +372,7 @@ impl JitDump {
         })
     }
 
-    /// Code around an address that is gone, the newest first for each start.
+    /// Former code around an address, the newest first for each start.
     fn past_at(&self, address: u64) -> impl Iterator<Item = u32> + '_ {
         let from = address.saturating_sub(self.longest_past);
         let numbers = self.past.range(from..=address).rev().flat_map(|(_, numbers)| numbers.iter().rev());
@@ -439,8 +398,8 @@ impl JitDump {
             .or_else(|| self.past_at(address).map(|number| &self.codes[number as usize]).find(holds))
     }
 
-    /// What the code at an address was called all the time from `first_ns` to `last_ns`. `None` where that is not known,
-    /// or was not one.
+    /// Name of the code that was at an address for the whole time from `first_ns` to `last_ns`. `None` if that is
+    /// unknown or there were several.
     pub(crate) fn lookup(&self, address: u64, first_ns: u64, last_ns: u64) -> Option<JitName<'_>> {
         let code = self.find(address, first_ns, last_ns)?;
         self.name_in(code, address)
@@ -496,52 +455,10 @@ pub(crate) struct DumpedBytes<'d> {
 }
 
 impl<'d> DumpedBytes<'d> {
-    /// What it is called so many bytes from its start, with the line.
+    /// The name and line at an offset from its start, in bytes.
     pub(crate) fn name_at(&self, offset: u64) -> Option<JitName<'d>> {
         self.dump.name_in(&self.code, self.start.saturating_add(offset))
     }
-}
-
-/// A part of the file.
-#[derive(Debug, Default)]
-struct DumpWindow {
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl DumpWindow {
-    /// What was read may have changed since.
-    fn forget(&mut self) {
-        self.bytes.clear();
-    }
-
-    fn read(&mut self, file: &File, at: u64, len: usize, size: u64) -> Option<&[u8]> {
-        let holds = |window: &DumpWindow| {
-            let from = at.checked_sub(window.start)?;
-            let from = usize::try_from(from).ok()?;
-            window.bytes.get(from..from.checked_add(len)?)?;
-            Some(from)
-        };
-        if holds(self).is_none() {
-            let most = usize::try_from(size - at).unwrap_or(usize::MAX);
-            self.bytes.resize(len.max(WINDOW_BYTES).min(most), 0);
-            self.start = at;
-            if file.read_exact_at(&mut self.bytes, at).is_err() {
-                self.bytes.clear();
-            }
-        }
-        let from = holds(self)?;
-        Some(&self.bytes[from..from + len])
-    }
-}
-
-/// A number in bytes that are long enough.
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u32::from_le_bytes(*bytes))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..).and_then(<[u8]>::first_chunk).map_or(0, |bytes| u64::from_le_bytes(*bytes))
 }
 
 #[cfg(test)]

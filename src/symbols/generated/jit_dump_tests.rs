@@ -121,7 +121,7 @@ fn moved_code_keeps_its_name_and_lines() {
 #[test]
 fn what_v8_makes_of_lines() {
     let (mut writer, mut dump) = DumpWriter::new(0);
-    // It counts the header that perf writes before the code.
+    // It includes the header that perf writes before the code.
     writer.write(&lines(0x1000, &[(0x1040, 5, b"/a.js"), (0x1050, 9, b"/a.js")]));
     writer.write(&load(100, 0x1000, 0x40, "f"));
     // And names may be memory that was freed.

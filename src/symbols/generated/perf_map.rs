@@ -168,7 +168,7 @@ fn insert(ranges: &mut BTreeMap<u64, (u64, (u32, u32))>, start: u64, end: u64, n
 pub(crate) struct Owner {
     /// Effective user id, as seen from here.
     pub(crate) uid: u32,
-    /// Process id in the innermost PID namespace of the process.
+    /// The process id in the innermost PID namespace of the process.
     pub(crate) pid: u32,
 }
 

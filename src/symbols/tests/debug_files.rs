@@ -138,7 +138,7 @@ fn assert_same(names: &ElfNames, expected: &ElfNames, addresses: &[u64], what: &
     assert!(difference.is_none(), "{what}: {difference:#x?}");
 }
 
-/// A program of two files whose functions are in `.dwo` files, and what the same without these is called.
+/// A program of two files whose functions are in `.dwo` files, and the names found without those.
 fn split(shop: &Workshop, compiler: &str, flags: &str) -> Option<(Vec<u64>, ElfNames)> {
     shop.write("main.c", C_SOURCE);
     shop.write(

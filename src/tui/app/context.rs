@@ -90,7 +90,7 @@ impl Default for LiveState {
 
 /// The shared state. A view changes it and its own state, and nothing else.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub(crate) struct Context {
     /// What is asked for. The picture may still be of the query before.
     pub query: Query,
     /// The filters before each change, oldest first.

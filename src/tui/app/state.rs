@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 pub struct App {
     /// What the views share.
-    pub context: Context,
+    pub(crate) context: Context,
     /// The flame graph.
     pub(crate) flame: FlameState,
     /// The table of functions.

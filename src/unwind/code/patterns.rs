@@ -8,13 +8,13 @@
 //! A root is claimed only where name or bytes prove it.
 
 use super::bytes::{CodeBytes, ENDBR64, LINKAGE_TABLES, code_ranges, gaps, is_linkage_stub, is_padding};
-use super::control_flow::ModuleFacts;
 use super::function_starts::{
     FunctionStart, from_covered_code, from_fixed_data, from_init_sections, from_relocations, from_symbols,
 };
 use super::known::{KnownCode, add_pattern, find, make_disjoint, program_start};
-use super::never_return::NeverReturn;
-use super::prologue::follow;
+use super::prologue::facts::ModuleFacts;
+use super::prologue::follow::follow;
+use super::prologue::never_return::NeverReturn;
 use super::{libgcc, main_function, vfork};
 use crate::elf::Architecture;
 use crate::elf::{ElfImage, ElfType, Section, Segment};

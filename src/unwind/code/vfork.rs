@@ -81,6 +81,6 @@ mod tests {
         assert_eq!(Some(spans[1].rule), Rule::reg(RSP, 0).with_ra_in_register(1));
         assert_eq!([spans[0].rule, spans[2].rule], [Rule::reg(RSP, 8); 2]);
         assert_eq!(spans_of(&MUSL[..9]), []);
-        assert_eq!(spans_of(&MUSL[..12]).len(), 2, "what comes behind is cut off");
+        assert_eq!(spans_of(&MUSL[..12]).len(), 2, "what follows is cut off");
     }
 }

@@ -79,7 +79,7 @@ impl GoTable {
         self.value_in(function, self.fact(function, field)?, at)
     }
 
-    /// The value at an address of a function in the table of values at `offset`; 0 stands for none.
+    /// The value at an address of a function in the table of values at `offset`; 0 means none.
     fn value_in(&self, function: &GoFunction, offset: u32, at: u64) -> Option<i64> {
         let start = self.depths.checked_add(offset as usize).filter(|_| offset != 0)?;
         let mut rest = self.bytes.get(start..)?;

@@ -252,8 +252,8 @@ impl GoRuntime<'_> {
 }
 
 impl KnownCode {
-    /// Rules of the functions that the runtime has for other things than calls and returns. `table` is Go's own of all
-    /// functions, where symbols may be missing.
+    /// Rules of runtime functions that neither call nor return in the usual way. `table` is Go's own function table,
+    /// for binaries without symbols.
     pub(crate) fn add_go(
         &mut self,
         image: &ElfImage,

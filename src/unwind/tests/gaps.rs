@@ -176,7 +176,7 @@ fn main_address(program: &Path) -> u64 {
     (object.entry() + at as u64 + 7).wrapping_add_signed(distance.into())
 }
 
-/// Takes every so many entries away from libraries of the system, and follows what has none then.
+/// Removes every Nth entry from libraries of the system, and follows what has none then.
 #[test]
 fn a_function_without_an_entry_among_others_has_the_rules_of_its_entry() {
     let names = ["libc.so.6", "libcrypto.so.3", "libstdc++.so.6", "libsqlite3.so.0", "libz.so.1"];

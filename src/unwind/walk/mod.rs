@@ -4,6 +4,8 @@
 pub(crate) mod full_step;
 pub(crate) mod leaf_code;
 pub(crate) mod memory;
+pub(crate) mod module_map;
 pub(crate) mod registers;
+pub(crate) mod stack;
 pub(crate) mod stack_ends;
 pub(crate) mod walker;

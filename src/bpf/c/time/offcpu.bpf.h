@@ -3,46 +3,14 @@
  * The sampler of waits. The accounting of time sees every switch; stacks are taken of the waits
  * that are kept, where their length is known: when the thread is back. Where the kernel has no
  * place for that (before 6.15), some waits, chosen at random, have theirs taken when they begin.
- *
- * A wait of length d is kept with the probability d / P, and is weighted as P if that is more than
- * d: sums are right on average, whatever P is. P is 0 while the programs are within their share of
- * the CPU's time, and grows as they use it up.
  */
 #ifndef PROF_OFFCPU_BPF_H
 #define PROF_OFFCPU_BPF_H
 
-/* Unused time is kept for so long. */
-#define BUDGET_NS 1000000000ULL
-/* The shortest P is this one times two. The longest is 2^16 times that: 65 ms. */
-#define LEAST_P_NS 1000ULL
-#define P_STEPS 16
-/* This part of the share is for stacks, whatever the accounting of time takes. */
-#define LEAST_STACK_PART 4
-/* For so long it is used before it is computed again. */
-#define P_AGE_NS 65536ULL
+#include "time/budget.bpf.h"
+
 /* arch/x86/include/asm/page_64_types.h, arch/arm64/include/asm/memory.h */
 #define KERNEL_STACK_BYTES 16384
-
-/* What is left of a CPU's share, and what sched_switch leaves for sched_exit_tp. */
-struct wait_budget {
-	__s64 left_ns;
-	__u64 filled_ns; /* when it was last filled up */
-	__u64 kept_ns;	 /* P since then */
-	__u64 accounted; /* runs that the share has paid for */
-	__u64 lot;	 /* the state of next_lot */
-	/* The wait of the thread that comes on this CPU, if its stack is wanted. */
-	__u32 pending_tid;
-	__u32 next_tid; /* the thread that was last seen to come on this CPU */
-	__u64 context;	/* of is_interrupt */
-	struct prof_wait pending;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct wait_budget);
-} wait_budgets SEC(".maps");
 
 /* Working memory of this sampler, and of that of wakers: a waker may be an interrupt's. */
 struct {
@@ -58,81 +26,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct scratch);
 } waker_scratches SEC(".maps");
-
-/* What the accounting of time has taken since it was last asked for, as far as it is measured. */
-static __always_inline __u64 accounting_ns(struct wait_budget *budget)
-{
-	__u32 zero = 0;
-	struct prof_counters *values = bpf_map_lookup_elem(&counters, &zero);
-	__u64 runs, timed;
-
-	if (!values)
-		return 0;
-	timed = values->value[PROF_COUNT_SWITCH_TIMED];
-	runs = values->value[PROF_COUNT_SWITCH] - budget->accounted;
-	budget->accounted += runs;
-	return timed ? runs * values->value[PROF_COUNT_SWITCH_NS] / timed : 0;
-}
-
-/* P for what is left of the share now, which is filled up first. Global: verified once. */
-__noinline __u64 fill_share(struct wait_budget *budget, __u64 now)
-{
-	__s64 most = BUDGET_NS / 1000000 * overhead_ppm, half = most / 2;
-	__u64 passed, share, taken, step;
-
-	if (!budget || !overhead_ppm)
-		return 0;
-	passed = now - budget->filled_ns;
-	if (passed > BUDGET_NS)
-		passed = BUDGET_NS;
-	budget->filled_ns = now;
-	/* The accounting of time is never thinned: it is the stacks that have to make room for it.
-	 */
-	share = passed * overhead_ppm / 1000000;
-	taken = accounting_ns(budget);
-	budget->left_ns +=
-		share > taken + share / LEAST_STACK_PART ? share - taken : share / LEAST_STACK_PART;
-	if (budget->left_ns > most)
-		budget->left_ns = most;
-	if (budget->left_ns >= half)
-		return 0;
-	if (budget->left_ns <= 0)
-		return LEAST_P_NS << P_STEPS;
-	step = 1 + (__u64)(half - budget->left_ns) * P_STEPS / half;
-	return LEAST_P_NS << (step > P_STEPS ? P_STEPS : step);
-}
-
-/* P: the length from which on all waits are kept, ns. */
-static __always_inline __u64 kept_length(struct wait_budget *budget, __u64 now)
-{
-	/* Divisions are slow, and this is for every wait. */
-	if (now - budget->filled_ns >= P_AGE_NS)
-		budget->kept_ns = fill_share(budget, now);
-	return budget->kept_ns;
-}
-
-/* 24 random bits: Marsaglia's xorshift64, multiplied (Vigna, "An experimental exploration of
- * Marsaglia's xorshift generators, scrambled"). The helper takes ten times as long. */
-static __always_inline __u64 next_lot(struct wait_budget *budget)
-{
-	__u64 lot = budget->lot;
-
-	if (!lot)
-		lot = (__u64)bpf_get_prandom_u32() << 32 | bpf_get_prandom_u32() | 1;
-	lot ^= lot >> 12;
-	lot ^= lot << 25;
-	lot ^= lot >> 27;
-	budget->lot = lot;
-	return lot * 0x2545f4914f6cdd1dULL >> 40;
-}
-
-/* The weight of a wait of `length`: 0 if it is dropped by sampling. */
-static __always_inline __u64 drawn_weight(struct wait_budget *budget, __u64 length, __u64 kept)
-{
-	if (length >= kept)
-		return length;
-	return next_lot(budget) * kept >> 24 < length ? kept : 0;
-}
 
 /* Whether the program runs for an interrupt that has come while the current thread ran. That has a
  * stack of its own, and `ctx`, where the caller put the arguments, lies on it. */
@@ -170,16 +63,6 @@ static __always_inline void send_wait(struct scratch *s, __u32 frame_bytes, enum
 		count(s->wait.kind == PROF_WAIT_WAKER ? PROF_COUNT_WAKER_SENT :
 							PROF_COUNT_WAIT_SENT);
 	}
-}
-
-/* Takes the cost of what was done since `start` from the share. */
-static __always_inline void pay(struct wait_budget *budget, __u64 start)
-{
-	__u64 cost = bpf_ktime_get_ns() - start;
-
-	/* An interrupt that wakes may come in between. */
-	__sync_fetch_and_add(&budget->left_ns, -cost);
-	add(PROF_COUNT_WAIT_NS, cost);
 }
 
 /* Counts a run of a program that sees every switch, and takes the time of some: `start` is when it
@@ -282,10 +165,11 @@ int BPF_PROG(on_waking, struct task_struct *task)
 		return 0;
 	length = now - left;
 	if (length >= min_block_ns) {
-		/* The lot of a wait is drawn once: who wakes is wanted of those that are kept. */
+		/* Whether a wait is kept is decided once: the waker of a kept wait is wanted. */
 		state->blocked_weight =
-			stack_when_leaving ? length * state->early_factor :
-					     drawn_weight(budget, length, kept_length(budget, now));
+			stack_when_leaving ?
+				length * state->early_factor :
+				sampled_weight(budget, length, kept_length(budget, now));
 		state->is_decided = 1;
 	}
 	state->wake_ns = now;
@@ -415,7 +299,7 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 		blocked_weight = blocked * state->early_factor;
 	else
 		blocked_weight = state->is_decided ? state->blocked_weight :
-						     drawn_weight(budget, blocked, kept);
+						     sampled_weight(budget, blocked, kept);
 	/* It takes a while to find out: not for waits that are not reported. */
 	if (blocked && (blocked_weight || blocked < min_block_ns))
 		reason = block_reason(task, state->task_state, state->in_iowait);
@@ -426,7 +310,7 @@ static __always_inline bool close_wait(struct task_struct *task, struct thread_s
 	else if (stack_when_leaving && !keeps_all)
 		no_cpu_weight = no_cpu * state->early_factor;
 	else
-		no_cpu_weight = drawn_weight(budget, no_cpu, kept);
+		no_cpu_weight = sampled_weight(budget, no_cpu, kept);
 	if ((blocked >= min_block_ns && !blocked_weight) ||
 	    (no_cpu >= min_block_ns && !no_cpu_weight))
 		count(PROF_COUNT_WAIT_THINNED);
@@ -554,14 +438,6 @@ int BPF_PROG(on_back)
 	send_current(ctx, s, now, true, PLACE_FREE);
 	pay(budget, now);
 	return 0;
-}
-
-/* One of how many waits has its stack taken when it begins. */
-static __always_inline __u32 early_factor(struct wait_budget *budget, __u64 now)
-{
-	__u64 kept = kept_length(budget, now);
-
-	return kept ? kept / LEAST_P_NS : 1;
 }
 
 /* Without sched_exit_tp: stacks are taken here, before the length of the wait is known, at random.

@@ -282,7 +282,7 @@ static __always_inline void entered_unseen(struct thread_state *state, __u64 run
 	state->out_ns = 0;
 }
 
-/* What the file behind a descriptor makes a thread wait for. */
+/* What the file of a descriptor makes a thread wait for. */
 static __always_inline __u32 reason_of_file(struct task_struct *task, __u64 descriptor)
 {
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);

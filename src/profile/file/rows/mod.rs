@@ -1,4 +1,7 @@
-//! Rows that are messages of their own, each with all its columns: code of functions, notes of modules.
+//! From rows of the profile to the fields of chunks: columns of samples and names, and rows that are messages of their own.
+//! Here are the fields of one row or column; which rows a chunk has is for the writer and the decoder to say.
 
 pub(super) mod code_rows;
+pub(super) mod columns;
 pub(super) mod module_notes;
+mod records;

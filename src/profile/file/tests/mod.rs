@@ -148,7 +148,7 @@ fn every_flipped_bit_is_noticed_and_what_came_before_is_kept() {
         let mut file = file.clone();
         file[bit / 8] ^= 1 << (bit % 8);
         let Ok((profile, integrity)) = read(file.as_slice()) else {
-            assert!(bit < 32 * 8, "bit {bit}: behind the header nothing is an error");
+            assert!(bit < 32 * 8, "bit {bit}: after the header nothing is an error");
             continue;
         };
         assert!(!integrity.is_complete && integrity.problem.is_some(), "bit {bit}: {integrity:?}");
@@ -163,7 +163,7 @@ fn every_flipped_bit_is_noticed_and_what_came_before_is_kept() {
 fn bytes_behind_the_end_make_it_incomplete() {
     let mut file = small_file();
     let length = file.len() as u64;
-    file.extend(*b"some text that came behind it");
+    file.extend(*b"some text that came after it!");
     let (_, integrity) = read(file.as_slice()).unwrap();
     assert!(!integrity.is_complete);
     assert_eq!((integrity.bytes_read, integrity.bytes_skipped), (length, 29));
@@ -324,7 +324,7 @@ fn a_name_that_comes_after_a_new_beginning_is_that_of_its_frame() {
     assert_eq!(names, [None, Some("late"), Some("present")]);
 }
 
-/// Rows of a report are told apart by the numbers of their texts.
+/// Rows of a report are distinguished by the ids of their texts.
 #[test]
 fn what_has_one_name_before_and_after_the_rows_began_anew_is_one_function() {
     let mut profile = Profile::new(Meta::default());

@@ -225,7 +225,7 @@ fn folded(sample: &Sample) -> Merged {
     sample.merged.unwrap_or_else(|| Merged::of_one(sample.weight, sample.wait.as_ref()))
 }
 
-/// What makes samples of one bucket equal. Waits of one row differ by an eighth in length at most.
+/// Key under which samples of one bucket are merged. Merged waits differ in length by an eighth at most.
 type Key = (TaskId, Option<StackId>, Outcome, u16, Option<(Reason, Waker, u32)>);
 /// Whose longest wait is kept as it is.
 type LongestKey = (TaskId, Option<StackId>, Reason);

@@ -1,4 +1,5 @@
-//! What was seen so far, in memory: the recorder's news under numbers of its own, bounded however long it goes on.
+//! What was seen so far, in memory: the recorder's updates under ids of its own, bounded however long the recording lasts.
+//! It reads no ring, no file and no process, and never asks the recorder for anything.
 
 pub(crate) mod accounts;
 pub(crate) mod downsample;
@@ -138,7 +139,7 @@ impl Archive {
         self.profile.events.iter().map(crate::profile::Event::len).sum()
     }
 
-    /// Whether there are more rows than are kept, and it is time to fold.
+    /// Whether there are more rows than are kept, and it is time to downsample.
     pub(super) fn is_full(&self) -> bool {
         self.rows() > self.downsampler.limits.rows / 4 * 5
     }
@@ -342,18 +343,20 @@ impl Archive {
     }
 
     /// Takes what was merged. Returns what the user should know of it.
-    pub(super) fn end_fold(&mut self, fold: Downsampling) -> Option<String> {
+    pub(super) fn end_downsampling(&mut self, downsampling: Downsampling) -> Option<String> {
         let before = self.folding.take()?;
-        if fold.epoch != self.epoch {
+        if downsampling.epoch != self.epoch {
             // It was of samples that are gone, or have other numbers.
             return None;
         }
-        for ((event, mut merged), before) in self.profile.events.iter_mut().zip(fold.events).zip(before) {
+        for ((event, mut merged), before) in
+            self.profile.events.iter_mut().zip(downsampling.events).zip(before)
+        {
             event.samples().skip(before).for_each(|sample| merged.push(sample));
             *event = merged;
         }
         let (dropped, limits) = (self.downsampler.dropped, self.downsampler.limits);
-        self.downsampler = fold.downsampler;
+        self.downsampler = downsampling.downsampler;
         // They may have become others meanwhile.
         self.downsampler.limits = limits;
         self.has_news = true;

@@ -38,7 +38,7 @@ impl Column {
     }
 }
 
-/// Columns of the page that all of them take, with the spaces behind each.
+/// Columns of the page that all of them take, with the spaces after each.
 pub(super) fn width_of(columns: &[Column]) -> usize {
     columns.iter().map(|column| column.width + 2).sum()
 }

@@ -1,6 +1,8 @@
 //! The Callers view as it is drawn.
 
-use super::{CallersState, boxes, layout, selected_box, selected_part, tree};
+use super::layout::{boxes, layout};
+use super::selected_box;
+use super::state::{CallersState, selected_part, tree};
 use crate::base::safe_text;
 use crate::base::units::{counted, percent, percent_text};
 use crate::report::{BoxOf, FlameBox, LabelKind};

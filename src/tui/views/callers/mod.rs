@@ -2,57 +2,22 @@
 
 pub(crate) mod draw;
 mod export;
+mod layout;
+mod state;
 #[cfg(test)]
 pub(crate) mod tests;
 mod view;
 
-use crate::report::{BoxOf, CallTree, FlameBox, LabelId, LabelKey, LabelKind, NodeId, flame_boxes};
+pub(crate) use state::CallersState;
+
+use crate::report::{BoxOf, FlameBox, LabelId, LabelKind, NodeId};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
-use crate::tui::app::tree_path::{NamedTree, TreePath};
 use crate::tui::compute::picture::{Picture, Pivot, Side};
+use layout::{boxes, layout};
 use ratatui::layout::{Position, Rect};
+use state::{named, node_of, selected_part, tree};
 use std::cmp::Reverse;
-
-/// Columns of what stands to the left of the boxes.
-const SIDE_COLUMNS: u16 = 11;
-/// From this width on there is room for that.
-const ROOMY_COLUMNS: u16 = 60;
-
-/// What the user did to the view.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(crate) struct CallersState {
-    /// The functions that were in the middle before, oldest first.
-    pub(crate) history: Vec<LabelKey>,
-    /// On which side the selected box is.
-    pub(crate) side: Side,
-    /// The selected box: its way begins with the function in the middle.
-    pub(crate) selected: TreePath,
-    /// The shared boxes that were opened and on which side, oldest first.
-    pub(crate) zooms: Vec<(Side, TreePath)>,
-}
-
-impl CallersState {
-    /// Whether the function in the middle is selected.
-    pub(super) fn is_middle(&self) -> bool {
-        self.selected.path.len() < 2 && self.selected.rest.is_empty()
-    }
-
-    /// Puts a function into the middle.
-    pub(crate) fn set_pivot(&mut self, context: &mut Context, key: LabelKey) {
-        if context.query.pivot.as_ref() == Some(&key) {
-            return;
-        }
-        self.history.extend(context.query.pivot.clone());
-        self.select_middle();
-        context.ask(|query| query.pivot = Some(key));
-    }
-
-    fn select_middle(&mut self) {
-        self.selected = TreePath::ALL;
-        self.zooms.clear();
-    }
-}
 
 /// Follows what is selected into another picture, in which functions may have got their names.
 pub(super) fn follow(view: &mut CallersState, context: &Context, picture: &Picture) {
@@ -93,35 +58,6 @@ pub(crate) fn opened(
     }
 }
 
-pub(crate) fn tree(pivot: &Pivot, side: Side) -> &CallTree {
-    match side {
-        Side::Callers => &pivot.sandwich.callers,
-        Side::Callees => &pivot.sandwich.callees,
-    }
-}
-
-fn named<'p>(picture: &'p Picture, pivot: &'p Pivot, side: Side) -> NamedTree<'p> {
-    pivot.named(picture, side)
-}
-
-/// What is at the end of the way, or as far as there is one.
-pub(super) fn selected_part(view: &CallersState, picture: &Picture, pivot: &Pivot) -> Option<BoxOf> {
-    let named = named(picture, pivot, view.side);
-    match named.find(&view.selected) {
-        BoxOf::All => Some(BoxOf::Node(*named.tree.roots().first()?)),
-        found => Some(found),
-    }
-}
-
-/// A node of a box; of several they have all but the name in common.
-fn node_of(what: &BoxOf) -> Option<NodeId> {
-    match what {
-        BoxOf::Node(id) => Some(*id),
-        BoxOf::Rest(ids) => ids.first().copied(),
-        BoxOf::All => None,
-    }
-}
-
 fn select(view: &mut CallersState, picture: &Picture, pivot: &Pivot, side: Side, what: &BoxOf) {
     view.selected = named(picture, pivot, side).spot_of(what);
     view.side = side;
@@ -139,101 +75,6 @@ pub(crate) fn selected(view: &CallersState, picture: &Picture) -> Vec<LabelId> {
         Side::Callers => labels.truncate(1),
     }
     labels
-}
-
-/// The boxes of one side, the function itself in row 0. What is between it and an opened box takes all columns.
-pub(crate) fn boxes(
-    view: &CallersState,
-    picture: &Picture,
-    pivot: &Pivot,
-    side: Side,
-    columns: u16,
-) -> Vec<FlameBox> {
-    let (named, columns) = (named(picture, pivot, side), u32::from(columns));
-    let Some(root) = named.tree.roots().first() else { return Vec::new() };
-    let zoom = view.zooms.iter().rev().find(|(of, _)| *of == side);
-    let top = match zoom.map(|(_, spot)| named.find(spot)) {
-        None | Some(BoxOf::All) => BoxOf::Node(*root),
-        Some(what) => what,
-    };
-    let Some(first) = node_of(&top) else { return Vec::new() };
-    let mut above: Vec<NodeId> = Vec::new();
-    let mut next = named.tree.node(first).parent;
-    while let Some(id) = next {
-        above.push(id);
-        next = named.tree.node(id).parent;
-    }
-    // The opened box itself has no row: what is in it stands where it stood.
-    let is_rest = matches!(top, BoxOf::Rest(_));
-    let rows = above.len() as u32 - u32::from(is_rest);
-    let way = above.into_iter().rev().zip(0..);
-    let way = way.map(|(id, row)| FlameBox { what: BoxOf::Node(id), row, start: 0, end: columns });
-    let below = flame_boxes(named.tree, top, columns, |_| {});
-    let below = below.into_iter().skip(usize::from(is_rest));
-    way.chain(below.map(|one| FlameBox { row: one.row + rows, ..one })).collect()
-}
-
-/// Where everything is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct CallersLayout {
-    /// Cells in front of the boxes.
-    pub(crate) side: u16,
-    /// The cells of boxes.
-    pub(crate) x: u16,
-    pub(crate) columns: u16,
-    /// The row of the function.
-    pub(crate) middle: u16,
-    /// Rows of callers, and the first of them that is shown, counted from the function.
-    pub(crate) above: u16,
-    skipped_above: u32,
-    /// The same of callees.
-    pub(crate) below: u16,
-    skipped_below: u32,
-}
-
-pub(crate) fn layout(view: &CallersState, picture: &Picture, pivot: &Pivot, area: Rect) -> CallersLayout {
-    let side = if area.width >= ROOMY_COLUMNS { SIDE_COLUMNS } else { 0 };
-    let depth = |side: Side| tree(pivot, side).nodes().map(|(_, node)| node.depth).max().unwrap_or(0);
-    let rows = area.height.saturating_sub(1);
-    let (up, down) = (depth(Side::Callers), depth(Side::Callees));
-    let within = |depth: u32| u16::try_from(depth).unwrap_or(u16::MAX);
-    // Each side has half of the screen, and what the other does not need.
-    let half = rows / 2;
-    let above = within(up).min(rows - within(down).min(rows - half));
-    let below = rows - above;
-    let selected = selected_part(view, picture, pivot).and_then(|what| node_of(&what));
-    let row = selected.map_or(0, |id| tree(pivot, view.side).node(id).depth);
-    let skipped = |side: Side, rows: u16| {
-        if view.side == side { row.saturating_sub(u32::from(rows)) } else { 0 }
-    };
-    CallersLayout {
-        side,
-        x: area.x + side,
-        columns: area.width - side,
-        middle: area.y + above,
-        above,
-        skipped_above: skipped(Side::Callers, above),
-        below,
-        skipped_below: skipped(Side::Callees, below),
-    }
-}
-
-impl CallersLayout {
-    /// The line on which a row of boxes is.
-    pub(crate) fn line(&self, side: Side, row: u32) -> Option<u16> {
-        let (skipped, rows) = match side {
-            Side::Callers => (self.skipped_above, self.above),
-            Side::Callees => (self.skipped_below, self.below),
-        };
-        let distance = u16::try_from(row.checked_sub(skipped).filter(|distance| *distance > 0)?).ok()?;
-        if distance > rows {
-            return None;
-        }
-        Some(match side {
-            Side::Callers => self.middle - distance,
-            Side::Callees => self.middle + distance,
-        })
-    }
 }
 
 /// Does what `action` means here, where the view takes `area`; false when it means nothing.

@@ -1,17 +1,16 @@
 //! The instructions of one function, followed along all jumps from its first.
 
 use super::abstract_state::{AbstractFrame, AtReturn, Callees};
-use super::bytes::{CodeBytes, CodeSections, ENDBR64};
-use super::function_starts::{FunctionStart, fixed_address};
-use super::never_return::NeverReturn;
+use super::facts::{Followed, Surroundings};
 use crate::unwind::arch::register_set::{RegisterSet, kept_by};
+use crate::unwind::code::bytes::{CodeBytes, CodeSections, ENDBR64};
+use crate::unwind::code::function_starts::{FunctionStart, fixed_address};
 use crate::unwind::rule::{Rule, RuleKind};
-use crate::unwind::table::sequence::Sequences;
 use crate::unwind::table::span::Span;
 use iced_x86::{
     Code, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpKind, Register,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -20,56 +19,6 @@ const MAX_VISITS: usize = 400_000;
 
 /// Compilers that optimise align functions to this many bytes, and pad what lies before.
 const FUNCTION_ALIGNMENT: u64 = 16;
-
-/// What following a function gave.
-#[derive(Debug, Default)]
-pub(crate) struct Followed {
-    /// Rules by address: ascending, without overlaps.
-    pub(crate) spans: Vec<Span>,
-    /// Functions that it calls or jumps to.
-    pub(crate) calls: Vec<u64>,
-    /// Other code addresses that it takes.
-    pub(crate) taken: Vec<u64>,
-    /// Instructions visited.
-    pub(crate) visits: usize,
-    /// It is certain, and returns.
-    pub(crate) returns: bool,
-    /// And takes its arguments off the stack then (`ret n`).
-    pub(super) takes_arguments: bool,
-    /// Something on the way says that the function does not begin so, or that what follows a call is not its own.
-    pub(super) is_contradicted: bool,
-    /// No way leads back to the caller.
-    pub(super) never_returns: bool,
-    /// The address after the instructions that follow its first one without a gap.
-    pub(super) runs_to: u64,
-}
-
-/// What the rest of a module says about its code without entries.
-#[derive(Debug, Default)]
-pub(crate) struct ModuleFacts<'a> {
-    /// The entries that there are.
-    pub(crate) entries: Option<&'a Sequences>,
-    pub(super) never_return: NeverReturn,
-    /// The module is linked for fixed addresses: instructions may have them as plain numbers.
-    pub(crate) has_fixed_addresses: bool,
-}
-
-/// What is known of the module around a function.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Surroundings<'a> {
-    /// Code without entries.
-    pub(crate) code: &'a CodeSections<'a>,
-    /// The function starts that are certain: nothing flows into them.
-    pub(crate) certain: &'a BTreeSet<u64>,
-    /// The other ones that are known.
-    pub(crate) taken: &'a BTreeSet<u64>,
-    pub(crate) callees: Callees,
-    pub(crate) facts: &'a ModuleFacts<'a>,
-    /// Functions without names that never return.
-    pub(super) never_return: &'a FxHashSet<u64>,
-    /// The function was followed before, and did not make sense: where a function may begin after a call, it ends.
-    pub(super) is_repeated: bool,
-}
 
 /// Follows one function.
 ///
@@ -220,7 +169,7 @@ impl Flow<'_> {
         }
         // At most fifteen.
         node.length = instruction.len() as u8;
-        // V8's functions that belong to another's beginning or end (`BaselineLeaveFrame`).
+        // V8's functions that contain part of another function's prologue or epilogue (`BaselineLeaveFrame`).
         if self.callees == Callees::MayTakeArguments && frame.is_in_another_frame(&instruction) {
             self.contradict(is_guessed);
         }

@@ -1,9 +1,9 @@
 //! Functions that never return, by their names: code after a call of one is another way's, or another function's.
 
-use super::bytes::{ENDBR64, LINKAGE_TABLES};
-use super::function_starts::for_each_function;
 use crate::elf::fields::{Fields, c_string};
 use crate::elf::{ElfImage, Section};
+use crate::unwind::code::bytes::{ENDBR64, LINKAGE_TABLES};
+use crate::unwind::code::function_starts::for_each_function;
 use crate::unwind::limits::Limits;
 use rustc_hash::FxHashSet;
 

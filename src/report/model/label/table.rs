@@ -1,173 +1,23 @@
-//! Labels: what a row, a box or a tree node is called, and which steps a machine frame turns into.
+//! The labels of a report: every name once, and which steps a machine frame turns into.
 //!
 //! A machine frame becomes one step for each function inlined at its address and one for the function
-//! that owns the code. A label holds foreign text as it is; every output makes it safe itself.
+//! that owns the code.
 
-use super::label_kind::LabelKind;
+use super::entry::{Label, LabelId, Place, PlaceId, Step, bare_label};
 use crate::profile::{
     FRAMES_LEFT_OUT, FrameId, FrameSpace, ModuleKind, Outcome, Profile, Reason, StringId, Task, UNNAMED_CODE,
 };
 use crate::report::code::code_map::CodeMap;
-use crate::report::model::label_key::{CodePlace, LabelKey, SourceLine, address_text};
+use crate::report::model::label_key::{CodePlace, SourceLine, address_text};
+use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::short_names::FullName;
-use crate::report::naming::style::NameStyle;
 use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
 use crate::report::naming::{name, short_names};
 use crate::report::options::Grouping;
 use rustc_hash::FxHashMap;
 
-/// Index of a [`Label`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct LabelId(u32);
-
-impl LabelId {
-    /// Position among the labels.
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A name for a group of frames.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Label {
-    /// Name for people, in full.
-    pub(crate) name: String,
-    /// Name in the symbol table, where there is one; else as `name`.
-    pub(crate) raw_name: String,
-    /// Path of the module, or `[kernel]` and the like; empty for threads and cut stacks.
-    pub(crate) module: String,
-    /// Source line, for labels of lines.
-    pub(crate) line: Option<SourceLine>,
-    /// Where code without a name is in its module.
-    pub(crate) address: Option<u64>,
-    /// Where in code it is, for labels of addresses.
-    pub(crate) at: Option<CodePlace>,
-    /// What is named.
-    pub(crate) kind: LabelKind,
-    /// Its short name, as long as no other label has the same; empty before [`Labels::settle_names`].
-    short: String,
-}
-
-impl Label {
-    /// What it is known by in other selections.
-    pub(crate) fn key(&self) -> LabelKey {
-        let module = self.module.clone();
-        match self.address {
-            Some(address) => LabelKey::Address { module, address },
-            None => LabelKey::Named { name: self.placed(&self.name), module, line: self.line.clone() },
-        }
-    }
-
-    /// `name`, and where in its code, for labels of addresses. What has no name has its address in `name`.
-    fn placed(&self, name: &str) -> String {
-        let place = self.at.filter(|_| self.address.is_none());
-        place.map_or_else(|| name.to_owned(), |at| format!("{name}{}", at.text()))
-    }
-
-    /// Whether `key` means this label.
-    pub(crate) fn is(&self, key: &LabelKey) -> bool {
-        match key {
-            LabelKey::Named { name, module, line } => {
-                self.address.is_none()
-                    && self.module == *module
-                    && self.line == *line
-                    && if self.at.is_some() { self.placed(&self.name) == *name } else { self.name == *name }
-            }
-            LabelKey::Address { module, address } => self.address == Some(*address) && self.module == *module,
-        }
-    }
-
-    /// Whether `pattern` matches the name, in full or raw.
-    pub(crate) fn matches(&self, pattern: &regex::Regex) -> bool {
-        pattern.is_match(&self.name) || (self.raw_name != self.name && pattern.is_match(&self.raw_name))
-    }
-
-    /// The name in the given style. Foreign text.
-    pub(crate) fn name_in(&self, style: NameStyle) -> &str {
-        match style {
-            NameStyle::Raw => &self.raw_name,
-            NameStyle::Short if !self.short.is_empty() => &self.short,
-            _ => &self.name,
-        }
-    }
-
-    /// The name in the given style, with its source line or its place in the code where it is that of one. Foreign text.
-    pub(crate) fn text(&self, style: NameStyle) -> String {
-        let name = self.name_in(style);
-        match &self.line {
-            Some(source) => format!("{name} {}", source.text(style)),
-            None => self.placed(name),
-        }
-    }
-
-    fn text_bytes(&self) -> usize {
-        self.name.len() + self.raw_name.len() + self.module.len()
-    }
-
-    /// Cuts names that a program would hardly have.
-    fn shorten(&mut self) {
-        for text in [&mut self.name, &mut self.raw_name, &mut self.module] {
-            let most = text.len().min(SHORT_TEXT_BYTES);
-            let end = (0..=most).rev().find(|&end| text.is_char_boundary(end));
-            text.truncate(end.unwrap_or(0));
-            text.shrink_to_fit();
-        }
-    }
-
-    /// Orders labels of equal weight in the same way whatever the order of the samples was.
-    pub(crate) fn order_key(&self) -> (&str, &str, Option<(&str, u32)>, Option<CodePlace>) {
-        let line = self.line.as_ref().map(|source| (source.file.as_str(), source.line));
-        (&self.name, &self.module, line, self.at)
-    }
-
-    /// A label of that name.
-    #[cfg(test)]
-    pub(crate) fn for_tests(name: &str, kind: LabelKind) -> Self {
-        Label { kind, ..bare_label(name.to_owned(), kind) }
-    }
-}
-
-/// One element of a shown stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// What it is called.
-    pub(crate) label: LabelId,
-    /// The function has no frame of its own: it was inlined into the step before.
-    pub(crate) is_inlined: bool,
-    /// Kernel code.
-    pub(crate) is_kernel: bool,
-    /// Where in the source.
-    pub(crate) place: PlaceId,
-    /// The machine frame that it is a part of; `None` for what is no code.
-    pub(crate) frame: Option<FrameId>,
-}
-
-/// Index of a [`Place`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct PlaceId(u32);
-
-impl PlaceId {
-    /// Position among the places.
-    pub(crate) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A place in the source at which steps of a label are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    /// Whose place it is.
-    pub(crate) label: LabelId,
-    /// Source file; the empty string when unknown.
-    pub(crate) file: StringId,
-    /// Line in `file`, 0 when unknown.
-    pub(crate) line: u32,
-}
-
 /// From this many bytes of text on, labels are shortened: names that differ in length only by malice would take any memory.
 const MOST_TEXT_BYTES: usize = 512 << 20;
-/// To this many bytes for each of their texts.
-const SHORT_TEXT_BYTES: usize = 256;
 
 /// What makes two steps have the same label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -377,7 +227,7 @@ impl Labels {
         let place = outermost.map(|frame| {
             let row = profile.tables.frame(frame);
             let module = profile.tables.module(row.module);
-            // Addresses of generated code mean nothing to anybody and would never be shared.
+            // Addresses of generated code mean nothing to a reader and would never be shared.
             let has_address = !matches!(module.kind, ModuleKind::Jit | ModuleKind::Unknown);
             (module, has_address.then(|| row.lookup_address()))
         });
@@ -480,7 +330,7 @@ impl Labels {
         self.labels.iter().any(|label| label.kind == LabelKind::Jit && label.name == UNNAMED_CODE)
     }
 
-    /// Whether a step is in generated code that has no names.
+    /// Whether a step is in generated code without names.
     pub(crate) fn is_unnamed_code(&self, step: &Step) -> bool {
         let label = self.get(step.label);
         label.kind == LabelKind::Jit && label.name == UNNAMED_CODE
@@ -520,20 +370,6 @@ impl Labels {
 /// The name of a thread, with its id where threads of one name are distinguished. Foreign text.
 pub(crate) fn thread_name(name: &str, tid: Option<u32>) -> String {
     tid.map_or_else(|| name.to_owned(), |tid| format!("{name} (tid {tid})"))
-}
-
-/// A label of something that is no code.
-fn bare_label(name: String, kind: LabelKind) -> Label {
-    Label {
-        raw_name: name.clone(),
-        name,
-        module: String::new(),
-        line: None,
-        address: None,
-        at: None,
-        kind,
-        short: String::new(),
-    }
 }
 
 /// The kind of code in a module, `path` as [`module_text`] writes it.

@@ -6,6 +6,7 @@
 //! is unknown. Stores
 //! through other pointers are taken not to hit the slots where registers were saved, as in call frame information.
 
+use super::stack_place::{BEHIND_CALL, CFA, RETURN_ADDRESS, StackPlace, Value};
 use crate::unwind::arch::register_set::{RegisterSet, general, is_write};
 use crate::unwind::rule::{RBP, RSP, Rule};
 use iced_x86::{
@@ -14,57 +15,12 @@ use iced_x86::{
 use std::ops::Deref;
 use std::rc::Rc;
 
-/// A frame larger than this is taken for a misread instruction.
-const MAX_FRAME_BYTES: i32 = 1 << 30;
 /// Slots that are remembered; values saved after that are forgotten.
 const MAX_SLOTS: usize = 24;
 /// Bytes below rsp that signal handlers leave alone (x86-64 psABI).
 const RED_ZONE_BYTES: i32 = 128;
-/// The base that means the CFA.
-const CFA: u32 = 0;
-/// Marks the bases of stack pointers after calls of functions that may have taken their arguments.
-const BEHIND_CALL: u32 = 1 << 31;
-/// Where a caller leaves the return address, and where rules look for it.
-const RETURN_ADDRESS: StackPlace = StackPlace { base: CFA, offset: -8 };
 /// Registers that a called function may change, by DWARF number: rax, rdx, rcx, rsi, rdi, r8 to r11.
 const CALLER_SAVED: [usize; 9] = [0, 1, 2, 4, 5, 8, 9, 10, 11];
-
-/// A stack address: a base, and bytes from there. Base 0 is the CFA; any other is what the stack pointer became at
-/// the instruction with that number, marked by [`BEHIND_CALL`] if that is a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct StackPlace {
-    base: u32,
-    offset: i32,
-}
-
-impl StackPlace {
-    fn plus(self, bytes: i64) -> Option<Self> {
-        let offset = i32::try_from(i64::from(self.offset).checked_add(bytes)?).ok()?;
-        (offset.unsigned_abs() < MAX_FRAME_BYTES.unsigned_abs()).then_some(Self { offset, ..self })
-    }
-}
-
-/// What a register or a slot holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Value {
-    Unknown,
-    Stack(StackPlace),
-    CallersRbp,
-    ReturnAddress,
-}
-
-impl Value {
-    fn place(self) -> Option<StackPlace> {
-        match self {
-            Self::Stack(place) => Some(place),
-            Self::Unknown | Self::CallersRbp | Self::ReturnAddress => None,
-        }
-    }
-
-    fn plus(self, bytes: i64) -> Self {
-        self.place().and_then(|place| place.plus(bytes)).map_or(Self::Unknown, Self::Stack)
-    }
-}
 
 /// What functions of a module do with the stack pointer when they return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,38 @@
+//! The code of a process, as a walk sees it: what is mapped at an address, and how it is unwound.
+
+use crate::unwind::table::cfi::CfiSections;
+use crate::unwind::table::rows::Table;
+
+/// What the code at an address offers for unwinding.
+#[derive(Debug, Clone, Copy)]
+pub enum ModuleCode<'a> {
+    /// A compiled table.
+    Table(&'a Table),
+    /// A file whose table is not there (yet).
+    NotLoaded,
+    /// Executable memory without a file: followed by frame pointers.
+    Jit,
+    /// Code that has pushed nothing, such as the kernel's vsyscall page: the return address is at rsp.
+    Leaf,
+}
+
+/// A module at an address of the process.
+#[derive(Debug, Clone, Copy)]
+pub struct MappedModule<'a> {
+    /// What to add to the module's own addresses to get the process's; wraps.
+    pub bias: u64,
+    /// How to unwind its code.
+    pub code: ModuleCode<'a>,
+}
+
+/// The executable mappings of one process.
+pub trait ModuleMap {
+    /// What is mapped executable at a process address.
+    fn find(&self, address: u64) -> Option<MappedModule<'_>>;
+
+    /// The raw unwind sections of the module at a process address. Called only where a table's rule does
+    /// not do, so they can be loaded then. `None` where there are none.
+    fn cfi(&self, _address: u64) -> Option<&CfiSections> {
+        None
+    }
+}

@@ -1,0 +1,101 @@
+//! A walked stack: its frames, and how the walk ended.
+
+/// How a frame was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoundBy {
+    /// It is where the walk began.
+    Leaf,
+    /// By call frame information of the frame below it.
+    Cfi,
+    /// By the frame pointer of the frame below it.
+    FramePointer,
+    /// A signal interrupted it.
+    Signal,
+}
+
+/// One frame of a stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameAddress {
+    /// Process address of an instruction.
+    pub address: u64,
+    /// Whether `address` follows a call: it then belongs to the code one byte before it.
+    pub is_return_address: bool,
+    /// How the frame was found.
+    pub found_by: FoundBy,
+}
+
+impl FrameAddress {
+    /// The address to look the frame up by.
+    pub fn lookup_address(&self) -> u64 {
+        self.address.wrapping_sub(u64::from(self.is_return_address))
+    }
+}
+
+/// How a walk ended. Addresses are the process's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// At the thread's root, with proof: an undefined return address, known entry code, or a return
+    /// address of zero.
+    Complete,
+    /// The code at `pc` has no unwind information.
+    NoUnwindInfo {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// Nothing executable is mapped at a return address.
+    UnknownMapping {
+        /// The return address; it is not among the frames.
+        address: u64,
+    },
+    /// The module's table is not loaded.
+    TableNotLoaded {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// Memory that a rule needs cannot be read.
+    StackUnreadable {
+        /// The unreadable address.
+        address: u64,
+    },
+    /// Memory that a rule needs lies outside the copied part of the stack.
+    CopyTooShort {
+        /// The address that was not copied.
+        address: u64,
+    },
+    /// The unwind information leads nowhere: the stack would shrink, or a register that it names is lost.
+    BadUnwindInfo {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// Code without unwind information, and rbp is not a frame pointer there.
+    BadFramePointer {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// Code without a file, and rbp is not a frame pointer there.
+    JitEnd {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// A rule needs full DWARF evaluation, and the raw sections are not there.
+    NotExpressible {
+        /// Where the walk stood.
+        pc: u64,
+    },
+    /// No root within [`MAX_WALKED_FRAMES`].
+    TooDeep,
+}
+
+/// A stack, leaf first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stack {
+    /// The frames; at least the leaf, unless none were asked for.
+    pub frames: Vec<FrameAddress>,
+    /// Frames left out after the first half of those asked for; 0 if all are there.
+    pub left_out: usize,
+    /// How the walk ended.
+    pub end: End,
+}
+
+/// Frames after which a walk ends without its root. `PROF_MAX_WALKED_FRAMES` in `prof.h`.
+pub(crate) const MAX_WALKED_FRAMES: usize = 16_384;
