@@ -2,13 +2,15 @@
 //! are equal. All views of a recording share one analysis.
 
 use super::model::group::{self, Group};
+use super::model::metric::Shown;
 use super::model::rollup::RollupTime;
+use super::query::filter::SampleFilter;
 use super::recording::Recording;
 use super::waits::idle::IdleWaits;
 use super::waits::reasons::Reasons;
 use crate::profile::{Integrity, Profile};
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A recording that does not change any more, and what was found out about it; each fact is computed on first use.
 #[derive(Debug, Clone, Default)]
@@ -18,6 +20,14 @@ pub struct Analysis {
     groups: OnceLock<Vec<Group>>,
     idle: OnceLock<IdleWaits>,
     rollup: OnceLock<RollupTime>,
+    last_passing: Arc<Mutex<Option<FilteredGroups>>>,
+}
+
+/// What passes a filter on samples.
+#[derive(Debug)]
+struct FilteredGroups {
+    filter: SampleFilter,
+    groups: Arc<[Group]>,
 }
 
 impl Analysis {
@@ -66,6 +76,20 @@ impl Analysis {
     /// All running and waiting time, equal samples counted together.
     pub(super) fn groups(&self) -> &[Group] {
         self.groups.get_or_init(|| group::all_groups(&self.profile, self.reasons()))
+    }
+
+    /// The same of what passes `filter`. That of the last filter is kept: the parts of a view ask for it one after the other.
+    pub(super) fn groups_passing(&self, filter: &SampleFilter) -> Arc<[Group]> {
+        // Nothing is left half-done by a panic while the lock is held.
+        let last = || self.last_passing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = last().as_ref().filter(|known| known.filter == *filter) {
+            return Arc::clone(&known.groups);
+        }
+        // Not while the lock is held: while a thread of the pool waits for others, it takes up other work, which may ask, too.
+        let shown = Shown::time_of(&self.profile);
+        let groups: Arc<[Group]> = group::count_equal(&self.profile, self.reasons(), &shown, filter).into();
+        *last() = Some(FilteredGroups { filter: filter.clone(), groups: Arc::clone(&groups) });
+        groups
     }
 }
 

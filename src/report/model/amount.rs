@@ -113,6 +113,17 @@ impl Amount {
         }
     }
 
+    /// So many of it.
+    pub(crate) fn times(self, count: u32) -> Self {
+        let times = |all: u64| all.saturating_mul(u64::from(count));
+        Amount {
+            weight: times(self.weight),
+            samples: times(self.samples),
+            count_thousandths: times(self.count_thousandths),
+            variance_us2: times(self.variance_us2),
+        }
+    }
+
     /// Adds another amount.
     pub(crate) fn add(&mut self, other: Amount) {
         self.weight = self.weight.saturating_add(other.weight);
@@ -167,6 +178,16 @@ mod tests {
         assert_eq!((half.weight, half.samples, half.count()), (5_000, 5, 5));
         assert_eq!(whole.part(1_000, 1_000), whole);
         assert_eq!(whole.part(0, 0), whole);
+    }
+
+    #[test]
+    fn so_many_of_one_are_what_adding_them_comes_to() {
+        for weight in [0, 1_001_001, u64::MAX / 2] {
+            let one = Amount::sample(weight);
+            let mut sum = Amount::default();
+            (0..3).for_each(|_| sum.add(one));
+            assert_eq!(one.times(3), sum);
+        }
     }
 
     #[test]

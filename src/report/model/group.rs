@@ -6,7 +6,7 @@
 use super::amount::Amount;
 use super::label::Step;
 use super::metric::Shown;
-use crate::profile::{Event, Outcome, Profile, StackId, TaskId};
+use crate::profile::{Event, Outcome, Profile, Sample, StackId, TaskId};
 use crate::report::model::activity::Activity;
 use crate::report::options::FilterOptions;
 use crate::report::query::filter::SampleFilter;
@@ -88,7 +88,30 @@ pub(crate) fn amount_of(event: &Event) -> Amount {
     parts_of(event).into_par_iter().map(sum).reduce(Amount::default, add)
 }
 
+/// A [`Key`] of samples that ran, without room between its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct PackedKey {
+    /// Task, and stack plus 1 or 0 for none.
+    task_and_stack: [u32; 2],
+    outcome: Outcome,
+}
+
+impl PackedKey {
+    fn of(sample: &Sample) -> Self {
+        let stack = sample.stack.map_or(0, |stack| stack.0.saturating_add(1));
+        PackedKey { task_and_stack: [sample.task.0, stack], outcome: sample.outcome }
+    }
+
+    fn key(self) -> Key {
+        let [task, stack] = self.task_and_stack;
+        (TaskId(task), stack.checked_sub(1).map(StackId), self.outcome, Activity::Running)
+    }
+}
+
 /// Counts equal samples of a part of `event`.
+///
+/// Most samples of running time have the weight of the sampling period. Of those only the number is kept, in a table of its
+/// own: that is a fraction of the memory, and the time goes into waiting for memory.
 fn count_part(
     event: &Event,
     rows: Range<usize>,
@@ -96,11 +119,20 @@ fn count_part(
     filter: &SampleFilter,
 ) -> FxHashMap<Key, Amount> {
     let mut counts: FxHashMap<Key, Amount> = FxHashMap::default();
+    let mut usual: FxHashMap<PackedKey, u32> = FxHashMap::default();
+    let usual_amount = Amount::sample(event.info().period);
     for sample in rows.map(|row| event.sample(row)) {
-        if let Some(amount) = filter.amount(&sample) {
+        let Some(amount) = filter.amount(&sample) else { continue };
+        if amount == usual_amount && sample.wait.is_none() {
+            *usual.entry(PackedKey::of(&sample)).or_default() += 1;
+        } else {
             let key = (sample.task, sample.stack, sample.outcome, reasons.activity(&sample));
             counts.entry(key).or_default().add(amount);
         }
+    }
+    counts.reserve(usual.len());
+    for (packed, samples) in usual {
+        counts.entry(packed.key()).or_default().add(usual_amount.times(samples));
     }
     counts
 }

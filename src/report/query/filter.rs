@@ -64,7 +64,7 @@ fn meant_threads(filter: &ThreadFilter, tables: &Tables) -> Result<Vec<bool>, Fa
 
 /// Decides which samples count. Decisions that need only the sample are made first, once for each task;
 /// those about names are made once for each label.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SampleFilter {
     keep_task: Vec<bool>,
     cpus: Vec<u16>,

@@ -6,18 +6,58 @@ use crate::report::model::group::{Group, count_equal};
 use crate::report::model::metric::{Shown, waits_of};
 use crate::report::query::filter::SampleFilter;
 
-/// The groups of `shown` that pass `filter`. Where the filter is one on threads, the samples are not counted again.
+/// The groups of `shown` that pass `filter`. Where the filter is one on threads, or the last one again, the samples are not
+/// counted again.
 pub(crate) fn groups_of(recording: &Analysis, shown: &Shown<'_>, filter: &SampleFilter) -> Vec<Group> {
     let profile = &recording.profile;
     // One view of a profile without waits needs its groups once: keeping them would be a copy in vain.
     let is_kept = waits_of(profile).is_some() || recording.known_groups().is_some();
-    if !is_kept || !shown.is_time_of(profile) || !filter.is_by_thread() {
+    if !is_kept || !shown.is_time_of(profile) {
         return count_equal(profile, recording.reasons(), shown, filter);
     }
     let is_shown = |group: &&Group| match group.activity {
         Activity::Running => shown.sampled.is_some(),
         Activity::Waiting(_) | Activity::WaitingShortly(_) => shown.waits.is_some(),
     };
+    if !filter.is_by_thread() {
+        return recording.groups_passing(filter).iter().filter(is_shown).copied().collect();
+    }
     let groups = recording.groups().iter().filter(|group| filter.keeps_task(group.task));
     groups.filter(is_shown).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::profile::{Integrity, Reason, Waker};
+    use crate::report::tests::fixture::Build;
+    use crate::report::{Analysis, CommonOptions, FilterOptions, Metric, TimeRange};
+
+    #[test]
+    fn what_passed_one_filter_is_not_taken_for_what_passes_another() {
+        let mut build = Build::new();
+        let task = build.task(1, 1, "app", "app");
+        build.add(task, 10, &["/x:main", "/x:work"]);
+        for start_ns in [1_000_000, 6_000_000] {
+            let wait = [start_ns, 2_000_000, 2_000_000];
+            build.thinned_wait(task, Reason::Pipe, wait, &["/x:main", "/x:read"], Waker::default());
+        }
+        let recording = build.finish();
+        let total = |recording: &Analysis, metric, to_ns| {
+            let time = TimeRange { from_ns: Some(0), to_ns: Some(to_ns) };
+            let filter = FilterOptions { time, idle: true, ..FilterOptions::default() };
+            let options = CommonOptions { metric: Some(metric), filter, ..CommonOptions::default() };
+            recording.select(&options).unwrap().total
+        };
+        let mut totals = Vec::new();
+        for to_ns in [2_000_000, 7_000_000, 2_000_000] {
+            for metric in [Metric::OnCpu, Metric::OffCpu, Metric::Wall] {
+                let counted = total(&recording, metric, to_ns);
+                let unknown = Analysis::new(recording.profile.clone(), Integrity::default());
+                assert_eq!(counted, total(&unknown, metric, to_ns));
+                totals.push(counted.weight);
+            }
+        }
+        assert_eq!(totals[..3], totals[6..]);
+        assert_eq!((totals[1], totals[4]), (1_000_000, 3_000_000), "the parts of both waits");
+    }
 }

@@ -81,8 +81,8 @@ fn filtered(recording: &Analysis, filter: FilterOptions) -> Amount {
 }
 
 fn assert_sums(tree: &CallTree) {
-    for (_, node) in tree.nodes() {
-        let children: u64 = node.children.iter().map(|id| tree.node(*id).total.weight).sum();
+    for (id, node) in tree.nodes() {
+        let children: u64 = tree.children(id).iter().map(|id| tree.node(*id).total.weight).sum();
         assert_eq!(node.total.weight, node.own.weight + children);
     }
     let roots: u64 = tree.roots().iter().map(|id| tree.node(*id).total.weight).sum();

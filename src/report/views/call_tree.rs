@@ -8,6 +8,7 @@ use crate::report::model::label::{LabelId, Labels, Step};
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
+use std::ops::Range;
 
 /// Index of a node of a [`CallTree`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,8 +38,28 @@ pub struct Node {
     pub(crate) own: Amount,
     /// Samples that end here or below.
     pub(crate) total: Amount,
-    /// What is called from here, heaviest first.
-    pub(crate) children: Vec<NodeId>,
+    /// Where its children are among those of all nodes.
+    children: ChildRange,
+}
+
+impl Node {
+    /// Whether something is called from here.
+    pub(crate) fn has_children(&self) -> bool {
+        self.children.count > 0
+    }
+}
+
+/// A part of the list of all children.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct ChildRange {
+    start: u32,
+    count: u32,
+}
+
+impl ChildRange {
+    fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.count as usize
+    }
 }
 
 /// Which end of a stack is the root of the tree.
@@ -54,6 +75,8 @@ pub enum Direction {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallTree {
     nodes: Vec<Node>,
+    /// The children of all nodes, those of one node next to each other.
+    children: Vec<NodeId>,
     roots: Vec<NodeId>,
     total: Amount,
 }
@@ -101,6 +124,11 @@ impl CallTree {
         &self.nodes[id.index()]
     }
 
+    /// What is called from the node `id`, heaviest first.
+    pub(crate) fn children(&self, id: NodeId) -> &[NodeId] {
+        &self.children[self.node(id).children.range()]
+    }
+
     /// All nodes, parents before children.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
         self.nodes.iter().enumerate().map(|(index, node)| (NodeId(index as u32), node))
@@ -122,10 +150,9 @@ impl CallTree {
         let mut order = Vec::new();
         let mut pending: Vec<NodeId> = self.roots.iter().rev().copied().collect();
         while let Some(id) = pending.pop() {
-            let node = self.node(id);
-            if keep(node) {
+            if keep(self.node(id)) {
                 order.push(id);
-                pending.extend(node.children.iter().rev());
+                pending.extend(self.children(id).iter().rev());
             }
         }
         order
@@ -180,29 +207,34 @@ pub(crate) struct TreeBuilder {
     nodes: Vec<Node>,
     children: FxHashMap<ChildKey, NodeId>,
     total: Amount,
-    /// Nodes of the path added last, root first.
-    last: Vec<NodeId>,
+    /// The nodes of the path that was added last under each root, root first.
+    last: FxHashMap<(LabelId, bool), Vec<NodeId>>,
 }
 
 impl TreeBuilder {
     /// Adds a path, from the root of the tree on.
     pub(crate) fn add(&mut self, steps: impl Iterator<Item = Step>, amount: Amount) {
+        let mut steps = steps.peekable();
+        let Some(root) = steps.peek().map(|step| (step.label, step.is_inlined)) else { return };
+        // Neighbouring paths of one root share their first steps: no need to look those up again. Threads that have the
+        // same stacks are roots that take turns.
+        let mut last = std::mem::take(self.last.entry(root).or_default());
         let mut at = None;
         let mut is_shared = true;
         let mut depth = 0;
         for step in steps {
-            // Neighbouring paths share their first steps: no need to look those up again.
-            is_shared = is_shared && self.last.get(depth).is_some_and(|id| self.is_step(*id, &step));
-            let id = if is_shared { self.last[depth] } else { self.child(at, &step) };
+            is_shared = is_shared && last.get(depth).is_some_and(|id| self.is_step(*id, &step));
+            let id = if is_shared { last[depth] } else { self.child(at, &step) };
             if !is_shared {
-                self.last.truncate(depth);
-                self.last.push(id);
+                last.truncate(depth);
+                last.push(id);
             }
             self.nodes[id.index()].total.add(amount);
             at = Some(id);
             depth += 1;
         }
-        self.last.truncate(depth);
+        last.truncate(depth);
+        self.last.insert(root, last);
         if let Some(leaf) = at {
             self.nodes[leaf.index()].own.add(amount);
             self.total.add(amount);
@@ -226,23 +258,17 @@ impl TreeBuilder {
                 depth: parent.map_or(0, |parent| self.nodes[parent.index()].depth + 1),
                 own: Amount::default(),
                 total: Amount::default(),
-                children: Vec::new(),
+                children: ChildRange::default(),
             });
         }
         id
     }
 
     /// The tree, siblings in the order of their weight.
-    pub(crate) fn finish(mut self, labels: &Labels) -> CallTree {
-        let mut roots = Vec::new();
-        for index in 0..self.nodes.len() {
-            let id = NodeId(index as u32);
-            match self.nodes[index].parent {
-                Some(parent) => self.nodes[parent.index()].children.push(id),
-                None => roots.push(id),
-            }
-        }
-        let order = |nodes: &[Node], ids: &mut [NodeId]| {
+    pub(crate) fn finish(self, labels: &Labels) -> CallTree {
+        let TreeBuilder { mut nodes, total, .. } = self;
+        let (mut roots, mut children) = children_by_parent(&mut nodes);
+        let order = |ids: &mut [NodeId]| {
             ids.sort_by(|a, b| {
                 let (x, y) = (&nodes[a.index()], &nodes[b.index()]);
                 (y.total.weight.cmp(&x.total.weight))
@@ -251,21 +277,48 @@ impl TreeBuilder {
                     .then(a.cmp(b))
             });
         };
-        for index in 0..self.nodes.len() {
-            let mut children = std::mem::take(&mut self.nodes[index].children);
-            order(&self.nodes, &mut children);
-            self.nodes[index].children = children;
-        }
-        order(&self.nodes, &mut roots);
-        CallTree { nodes: self.nodes, roots, total: self.total }
+        nodes
+            .iter()
+            .filter(|node| node.children.count > 1)
+            .for_each(|node| order(&mut children[node.children.range()]));
+        order(&mut roots);
+        CallTree { nodes, children, roots, total }
     }
+}
+
+/// The nodes without a parent, and the children of all others in one list, each in the order of their ids; says in the nodes
+/// where theirs are.
+fn children_by_parent(nodes: &mut [Node]) -> (Vec<NodeId>, Vec<NodeId>) {
+    let ids = |nodes: &[Node]| (0..nodes.len() as u32).map(NodeId);
+    let mut roots = Vec::new();
+    for id in ids(nodes) {
+        match nodes[id.index()].parent {
+            Some(parent) => nodes[parent.index()].children.count += 1,
+            None => roots.push(id),
+        }
+    }
+    let mut start = 0;
+    for node in nodes.iter_mut() {
+        let count = std::mem::take(&mut node.children.count);
+        node.children.start = start;
+        start += count;
+    }
+    let mut children = vec![NodeId(0); start as usize];
+    for id in ids(nodes) {
+        if let Some(parent) = nodes[id.index()].parent {
+            let span = &mut nodes[parent.index()].children;
+            children[span.range().end] = id;
+            span.count += 1;
+        }
+    }
+    (roots, children)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::CommonOptions;
     use crate::report::tests::fixture::Build;
+    use crate::report::{CommonOptions, ThreadSplit};
 
     #[test]
     fn the_heaviest_paths_are_those_where_most_samples_end() {
@@ -288,5 +341,41 @@ mod tests {
             .map(|(id, weight)| (&*selection.labels.get(tree.node(id).label).name, weight / 1_000_000))
             .collect();
         assert_eq!(found, [("compare", 30), ("hash", 25), ("generate", 20), ("index", 10)]);
+    }
+
+    #[test]
+    fn threads_in_front_have_their_own_paths_and_all_children_are_listed_once() {
+        let mut build = Build::new();
+        let threads = ["a", "b", "c"].map(|name| build.task(1, u32::from(name.as_bytes()[0]), name, "app"));
+        // Every stack is of all threads, in turns, so that neighbouring paths are of different threads.
+        for (samples, path) in
+            [(1, ["main", "run", "sort"]), (2, ["main", "run", "hash"]), (4, ["main", "load", "hash"])]
+        {
+            let path = path.map(|name| format!("/x:{name}"));
+            let path: Vec<&str> = path.iter().map(String::as_str).collect();
+            threads.iter().for_each(|task| build.add(*task, samples, &path));
+        }
+        let recording = build.finish();
+        let mut selection = recording.select(&CommonOptions::default()).unwrap();
+        let steps = selection.thread_steps(ThreadSplit::Each);
+        for direction in [Direction::TopDown, Direction::BottomUp] {
+            let tree = CallTree::by_thread(&selection, direction, &steps);
+            let mut listed: Vec<NodeId> =
+                tree.nodes().flat_map(|(id, _)| tree.children(id)).copied().collect();
+            listed.extend(tree.roots());
+            listed.sort();
+            assert!(
+                listed.iter().copied().eq(tree.nodes().map(|(id, _)| id)),
+                "each node is below one other"
+            );
+            for (id, node) in tree.nodes() {
+                let below: u64 = tree.children(id).iter().map(|child| tree.node(*child).total.samples).sum();
+                assert_eq!(node.total.samples, node.own.samples + below);
+                assert!(tree.children(id).iter().all(|child| tree.node(*child).parent == Some(id)));
+                assert_eq!(node.has_children(), !tree.children(id).is_empty());
+            }
+            // A thread, main, run, sort, hash, load, hash; sort or hash, run or load, main and the threads from there.
+            assert_eq!(tree.nodes().len(), if direction == Direction::TopDown { 21 } else { 17 });
+        }
     }
 }

@@ -33,7 +33,7 @@ impl BoxOf {
     fn children<'t>(&'t self, tree: &'t CallTree) -> &'t [NodeId] {
         match self {
             BoxOf::All => tree.roots(),
-            BoxOf::Node(id) => &tree.node(*id).children,
+            BoxOf::Node(id) => tree.children(*id),
             BoxOf::Rest(ids) => ids,
         }
     }
@@ -245,7 +245,7 @@ mod tests {
     fn top_of(tree: &CallTree, zoom: usize, is_rest: bool) -> BoxOf {
         let nodes: Vec<NodeId> = tree.nodes().map(|(id, _)| id).collect();
         let Some(id) = nodes.get(zoom) else { return BoxOf::All };
-        let siblings = tree.node(*id).parent.map_or(tree.roots(), |parent| &tree.node(parent).children);
+        let siblings = tree.node(*id).parent.map_or(tree.roots(), |parent| tree.children(parent));
         if is_rest && siblings.len() > 1 { BoxOf::Rest(siblings.to_vec()) } else { BoxOf::Node(*id) }
     }
 

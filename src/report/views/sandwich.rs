@@ -87,10 +87,10 @@ mod tests {
         let selection = recording.select(&CommonOptions::default()).unwrap();
         let sandwich = Sandwich::new(&selection, label(&selection, "parse")).unwrap();
         let up = &sandwich.callers;
-        let above = &up.node(up.roots()[0]).children;
+        let above = up.children(up.roots()[0]);
         assert_eq!(names(&selection, up, above), [("batch", 3), ("check", 2), ("reload", 1)]);
         let down = &sandwich.callees;
-        let below = &down.node(down.roots()[0]).children;
+        let below = down.children(down.roots()[0]);
         assert_eq!(names(&selection, down, below), [("string", 3), ("number", 2)]);
         assert_eq!((sandwich.own.samples, sandwich.total.samples, sandwich.paths), (1, 6, 3));
         assert!(sandwich.recursive.is_empty());
@@ -129,7 +129,7 @@ mod tests {
             }
             let (up, down) = (&sandwich.callers, &sandwich.callees);
             let amounts = |tree: &CallTree| -> Vec<(LabelId, Amount)> {
-                let children = &tree.node(tree.roots()[0]).children;
+                let children = tree.children(tree.roots()[0]);
                 children.iter().map(|id| (tree.node(*id).label, tree.node(*id).total)).collect()
             };
             let callers: Vec<_> =

@@ -87,7 +87,7 @@ impl Search {
             if self.matches(node.label.index()) {
                 sum = sum.saturating_add(node.total.weight);
             } else {
-                pending.extend(&node.children);
+                pending.extend(picture.tree.children(id));
             }
         }
         self.share_percent = percent(sum, top.total(&picture.tree));

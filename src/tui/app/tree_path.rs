@@ -171,7 +171,7 @@ impl<'p> NamedTree<'p> {
     pub(crate) fn children(self, at: &BoxOf) -> &'p [NodeId] {
         match at {
             BoxOf::All => self.tree.roots(),
-            BoxOf::Node(id) => &self.tree.node(*id).children,
+            BoxOf::Node(id) => self.tree.children(*id),
             BoxOf::Rest(_) => &[],
         }
     }

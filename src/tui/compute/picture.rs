@@ -382,8 +382,8 @@ fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<
             for id in nodes.into_iter().rev() {
                 let node = tree.node(id);
                 let leads_to_waits = node.own.is_empty()
-                    && !node.children.is_empty()
-                    && node.children.iter().all(|child| is_waiting[child.index()]);
+                    && node.has_children()
+                    && tree.children(id).iter().all(|child| is_waiting[child.index()]);
                 is_waiting[id.index()] = leads_to_waits || is_reason[node.label.index()];
             }
         }

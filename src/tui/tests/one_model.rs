@@ -172,7 +172,7 @@ fn callers_and_callees_have_the_numbers_of_peek() {
                     .filter(|row| !row["function"].is_null())
                     .collect();
                 let tree = if key == '↑' { &pivot.sandwich.callers } else { &pivot.sandwich.callees };
-                let ids = &tree.node(tree.roots()[0]).children;
+                let ids = tree.children(tree.roots()[0]);
                 assert_eq!(ids.len(), neighbours.len(), "{side} of {}: {text}", label.name);
                 // From the widest to the right, in the order of the report.
                 screen.app.callers.selected = TreePath::ALL;

@@ -38,7 +38,7 @@ pub(super) fn tree(
     for id in order.iter().take(most) {
         let node = tree.node(*id);
         let siblings = match node.parent {
-            Some(parent) => &tree.node(parent).children,
+            Some(parent) => tree.children(parent),
             None => tree.roots(),
         };
         let is_branch = siblings.iter().filter(|id| is_shown(tree.node(**id))).count() > 1;

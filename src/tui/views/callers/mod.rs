@@ -151,7 +151,7 @@ fn hides_what_follows(pivot: &Pivot, side: Side, id: NodeId, boxes: &[FlameBox])
     let tree = tree(pivot, side);
     let is_below =
         |one: &FlameBox| node_of(&one.what).is_some_and(|below| tree.node(below).parent == Some(id));
-    let mut children = tree.node(id).children.iter();
+    let mut children = tree.children(id).iter();
     // What has no weight is drawn nowhere.
     children.any(|child| tree.node(*child).total.weight > 0) && !boxes.iter().any(is_below)
 }

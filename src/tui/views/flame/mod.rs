@@ -249,7 +249,7 @@ fn move_by(view: &mut FlameState, context: &mut Context, picture: &Picture, area
 fn calls_something(picture: &Picture, what: &BoxOf) -> bool {
     match what {
         BoxOf::All => false,
-        BoxOf::Node(id) => !picture.tree.node(*id).children.is_empty(),
+        BoxOf::Node(id) => picture.tree.node(*id).has_children(),
         BoxOf::Rest(_) => true,
     }
 }
