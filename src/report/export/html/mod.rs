@@ -102,4 +102,8 @@ impl Rendered for HtmlPage {
         }
         out.write_all(rest.as_bytes())
     }
+
+    fn notes(&self) -> Vec<String> {
+        self.data.left_out()
+    }
 }
