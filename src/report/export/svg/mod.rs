@@ -7,7 +7,7 @@
 mod dress;
 
 use super::caption;
-use super::exporter::{Exporter, Rendered};
+use super::exporter::{Exporter, Render, Rendered};
 use super::palette::palette;
 use super::text_tree::{Order, StackOrder, TextTree};
 use crate::base::failure::{Failure, status};
@@ -39,31 +39,21 @@ const MOST_STANDING: u32 = 58;
 const MOST_WEIGHT: u64 = u64::MAX / 4;
 
 /// The format.
-#[derive(Debug)]
-pub(super) struct Svg;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "svg",
+    endings: &[".svg"],
+    key: Some(('s', "SVG")),
+    render: Render::Any(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for Svg {
-    fn name(&self) -> &'static str {
-        "svg"
-    }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".svg"]
-    }
-
-    fn key(&self) -> Option<(char, &'static str)> {
-        Some(('s', "SVG"))
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let (drawn, notes) = svg(recording, &selection, options)?;
-        Ok(Box::new(Picture { drawn, notes }))
-    }
+fn render<'r>(
+    recording: &'r Analysis,
+    selection: Selection<'r>,
+    options: &ExportOptions,
+) -> anyhow::Result<Box<dyn Rendered + 'r>> {
+    let (drawn, notes) = svg(recording, &selection, options)?;
+    Ok(Box::new(Picture { drawn, notes }))
 }
 
 /// A flame graph that only has to be written.
