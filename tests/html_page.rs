@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test code; the lint only spares `#[test]` functions")]
 
-use browser::{exported, exported_as, frame, recording, seen};
+use browser::{exported, exported_as, frame, recording};
+use chromium::seen;
 use demo_profile::PERIOD_NS;
 use prof::internals::profile::{FrameId, Profile, Sample, Task};
 use serde_json::Value;
@@ -12,6 +13,8 @@ use std::process::Command;
 
 #[path = "common/browser.rs"]
 mod browser;
+#[path = "common/chromium.rs"]
+mod chromium;
 #[path = "common/demo_profile.rs"]
 mod demo_profile;
 mod support;
