@@ -59,7 +59,7 @@ fn views(criterion: &mut Criterion) {
             });
         });
         group.bench_function("timeline", |bencher| {
-            bencher.iter(|| Timeline::new(black_box(&recording), &CommonOptions::default(), 960, false, 0));
+            bencher.iter(|| Timeline::new(black_box(&recording), &CommonOptions::default(), 960, 0));
         });
         let time = TimeRange { from_ns: Some(1_000_000_000), to_ns: Some(20_000_000_000) };
         let mut options = CommonOptions::default();

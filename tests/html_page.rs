@@ -3,14 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "all of it is test code; the lint only spares `#[test]` functions")]
 
-use browser::{exported, exported_as, frame, recording, seen};
+use browser::{exported, exported_as, frame, recording};
+use chromium::seen;
 use demo_profile::PERIOD_NS;
-use prof::internals::profile::{FrameId, Sample};
+use prof::internals::profile::{FrameId, Profile, Sample, Task};
 use serde_json::Value;
 use std::fs;
+use std::process::Command;
 
 #[path = "common/browser.rs"]
 mod browser;
+#[path = "common/chromium.rs"]
+mod chromium;
 #[path = "common/demo_profile.rs"]
 mod demo_profile;
 mod support;
@@ -67,7 +71,7 @@ fn the_keyboard_and_the_search_work() {
     assert_eq!(seen["noun"], "samples");
     assert!(seen["drawn"].as_u64().unwrap() >= 10, "{seen}");
     let total = |n: u64| n * PERIOD_NS;
-    assert_eq!(seen["threads"], serde_json::json!([["worker-#  ×2", total(110)], ["ingest", total(10)]]));
+    assert_eq!(seen["threads"], serde_json::json!([["worker-# ×2", total(110)], ["ingest", total(10)]]));
     // The root, the heaviest thread class, main and run.
     let details = seen["details"].as_str().unwrap();
     assert!(
@@ -75,7 +79,7 @@ fn the_keyboard_and_the_search_work() {
         "{details}"
     );
     assert!(details.ends_with("110 samples"), "{details}");
-    assert_eq!(seen["trail"], "all › worker-#  ×2 › main › run");
+    assert_eq!(seen["trail"], "all › worker-# ×2 › main › run");
     assert!(seen["zoomed"].as_str().unwrap().contains("100.0% of zoom"));
     let above = seen["above"].as_str().unwrap();
     assert!(above.starts_with("hash  ") && above.contains("66.7% of all  ·  72.7% of zoom"), "{above}");
@@ -251,6 +255,58 @@ fn threads_are_chosen_by_class_and_name() {
     );
     assert_eq!(seen["merged"], serde_json::json!(["main"]));
     assert_eq!(seen["whole"], 5);
+}
+
+/// `recording` with threads whose names differ in numbers that are not folded, or that are alone.
+fn recording_of_many_threads() -> Profile {
+    let mut profile = recording();
+    let process = profile.tables.intern_string("ingest");
+    let sample = profile.events[0].samples().next().expect("there is one");
+    for (number, name) in
+        ["C1 CompilerThre", "C2 CompilerThre", "G1 Conc#0", "G1 Conc#1", "timer-9"].iter().enumerate()
+    {
+        let comm = profile.tables.intern_string(name);
+        let tid = 5000 + number as u32;
+        let task = profile.tables.intern_task(Task { pid: 4312, tid, generation: 0, comm, process });
+        profile.events[0].push(Sample { task, ..sample });
+    }
+    profile
+}
+
+#[test]
+fn classes_of_threads_are_those_of_the_reports() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = exported(recording_of_many_threads(), folder.path());
+    let report = Command::new(env!("CARGO_BIN_EXE_prof"))
+        .args(["report", "--tree", "--threads=class", "--on-cpu", "--json"])
+        .arg(folder.path().join("made.data"))
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let mut expected: Vec<&str> = report["tree"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["depth"] == 0)
+        .map(|row| row["function"].as_str().unwrap())
+        .collect();
+    expected.sort_unstable();
+    assert!(expected.contains(&"G1 Conc# ×2") && expected.contains(&"timer-9"), "{expected:?}");
+    let script = r#"
+        const names = (depth) => names_at(graph.layers[0], depth).map(([name]) => name).sort();
+        seen.classes = names(1);
+        choose("threads", "~G1 Conc#");
+        seen.of_class = names(1);
+        choose("threads", "class");
+        change({ direction: "callers" });
+        seen.callers = [...new Set(graph.layers[0].boxes.text)].filter((text) => text).sort();
+    "#;
+    let Some(seen) = seen(&page, "", script) else { return };
+    let mut classes = list(&seen["classes"]);
+    classes.sort_unstable();
+    assert_eq!(classes, expected);
+    assert_eq!(list(&seen["of_class"]), ["G1 Conc#0", "G1 Conc#1"]);
+    assert_eq!(list(&seen["callers"]), ["G1 Conc# ×2", "all", "worker-# ×2"]);
 }
 
 #[test]

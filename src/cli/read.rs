@@ -82,31 +82,31 @@ impl EventArgs {
     }
 }
 
-/// Which samples and which frames.
+/// Which samples and which frames. A pattern that is given several times means what any of them means.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which samples and frames")]
 pub(super) struct CommonArgs {
     /// Only samples with a matching function on the stack
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
-    focus: Option<String>,
+    focus: Vec<String>,
     /// Drop samples with a matching function on the stack
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
-    ignore: Option<String>,
+    ignore: Vec<String>,
     /// Remove matching functions from the stacks; their time is kept
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
-    hide: Option<String>,
+    hide: Vec<String>,
     /// Remove all other functions from the stacks; their time is kept
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
-    show: Option<String>,
+    show: Vec<String>,
     /// Only samples with code of a matching module on the stack
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
-    module: Option<String>,
+    module: Vec<String>,
     /// Only processes with a matching name
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
-    process: Option<String>,
+    process: Vec<String>,
     /// Only threads with a matching name
     #[arg(long, value_name = "REGEX", value_parser = value::pattern)]
-    thread: Option<String>,
+    thread: Vec<String>,
     /// Only these processes
     #[arg(long, value_name = "PID,…", value_parser = value::recorded_pids, allow_negative_numbers = true)]
     pid: Vec<Ids>,
@@ -144,19 +144,19 @@ impl CommonArgs {
             _ => Space::All,
         };
         let (pids, tids) = (value::all_ids(self.pid), value::all_ids(self.tid));
-        let mut threads = Vec::from_iter(self.thread.map(ThreadFilter::named));
-        threads.extend(self.process.map(ThreadFilter::OfProcessesMatching));
+        let mut threads = Vec::from_iter(value::any_of(self.thread).map(ThreadFilter::named));
+        threads.extend(value::any_of(self.process).map(ThreadFilter::OfProcessesMatching));
         threads.extend((!pids.is_empty()).then_some(ThreadFilter::OfProcesses(pids)));
         threads.extend((!tids.is_empty()).then_some(ThreadFilter::Ids(tids)));
         CommonOptions {
             input,
             metric: time.metric(),
             filter: FilterOptions {
-                focus: self.focus,
-                ignore: self.ignore,
-                hide: self.hide,
-                show: self.show,
-                module: self.module,
+                focus: value::any_of(self.focus),
+                ignore: value::any_of(self.ignore),
+                hide: value::any_of(self.hide),
+                show: value::any_of(self.show),
+                module: value::any_of(self.module),
                 cpus: self.cpu,
                 time: self.time.unwrap_or_default(),
                 space,

@@ -351,6 +351,26 @@ fn report_options_are_translated() {
 }
 
 #[test]
+fn a_filter_that_is_given_several_times_means_any_of_them() {
+    let filter = reported(
+        "prof report --module libz --module ^libc --focus a --focus (?i)B|C --thread w1 --thread w2 --process x --process y \
+         --ignore i --ignore j --hide h --hide k --show s --show t",
+    )
+    .common
+    .filter;
+    let of = |pattern: &Option<String>| pattern.clone().unwrap();
+    assert_eq!((of(&filter.module), of(&filter.focus)), ("libz|^libc".into(), "a|(?:(?i)B|C)".into()));
+    assert_eq!(
+        (of(&filter.ignore), of(&filter.hide), of(&filter.show)),
+        ("i|j".into(), "h|k".into(), "s|t".into())
+    );
+    let processes = ThreadFilter::OfProcessesMatching("x|y".into());
+    assert_eq!(filter.threads, [ThreadFilter::named("w1|w2"), processes]);
+    // Each is checked for itself: two halves are no whole.
+    assert!(parsed("prof report --focus (a --focus b)").is_err());
+}
+
+#[test]
 fn the_time_that_is_shown_can_be_chosen() {
     let metric = |line: &str| reported(line).common.metric;
     assert_eq!(metric("prof report"), None);

@@ -9,7 +9,7 @@ use super::value::Ids;
 use crate::base::failure::Failure;
 use crate::commands::live::LiveOptions;
 use crate::record::Target;
-use crate::report::{ColorWhen, CommonOptions};
+use crate::report::{ColorWhen, CommonOptions, ThreadSplit};
 use crate::tui::app::action::Tab;
 use crate::tui::options::TuiOptions;
 use clap::Args;
@@ -101,6 +101,10 @@ struct DisplayArgs {
     /// Only ASCII characters
     #[arg(long, help_heading = "Output")]
     ascii: bool,
+    /// Threads whose names differ only in numbers are one (class: worker-#), each is separate, or those of a process are
+    /// one (none); T changes it
+    #[arg(long, value_name = "HOW", default_value = "class", help_heading = "Output", value_parser = value::thread_split())]
+    threads: ThreadSplit,
     /// Leave the mouse to the terminal (M takes it)
     #[arg(long, help_heading = "Output")]
     no_mouse: bool,
@@ -111,6 +115,7 @@ struct DisplayArgs {
 
 impl DisplayArgs {
     fn into_options(self, common: CommonOptions, tab: Tab) -> TuiOptions {
+        let common = CommonOptions { threads: Some(self.threads), ..common };
         TuiOptions { common, tab, ascii: self.ascii, mouse: !self.no_mouse, color: self.color }
     }
 }

@@ -387,3 +387,13 @@ pub(super) fn pattern(text: &str) -> Result<String, String> {
         Err(_) => Err("the regular expression is too big".to_owned()),
     }
 }
+
+/// One regular expression that matches what any of `patterns` matches; `None` of none.
+pub(super) fn any_of(patterns: Vec<String>) -> Option<String> {
+    // A flag such as `(?i)` means all that follows it.
+    let apart = |pattern: String| if pattern.contains("(?") { format!("(?:{pattern})") } else { pattern };
+    match patterns.len() {
+        0 | 1 => patterns.into_iter().next(),
+        _ => Some(patterns.into_iter().map(apart).collect::<Vec<_>>().join("|")),
+    }
+}

@@ -63,7 +63,7 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
     }
     let (completed, problems) = complete(&mut profile, options)?;
     let mut kept = None;
-    if completed.named > 0 || completed.improved > 0 || completed.has_new_notes {
+    if completed.named > 0 || completed.improved > 0 || completed.has_new_notes || completed.code > 0 {
         let bytes = encoded(&mut profile)?;
         kept = integrity.is_cut.then(|| keep_cut(&options.file)).transpose()?;
         replace_file(&options.file, &bytes)?;
@@ -158,7 +158,7 @@ fn encoded(profile: &mut Profile) -> anyhow::Result<Vec<u8>> {
 }
 
 fn summary(shown: &str, completed: &Completed) -> String {
-    let Completed { named, improved, unnamed, frames: all, missing, added, .. } = completed;
+    let Completed { named, improved, unnamed, frames: all, missing, added, code, .. } = completed;
     let frames = |count| units::counted(count, "frame");
     let mut text = match (named, unnamed) {
         (0, 0) if *improved > 0 => String::new(),
@@ -171,6 +171,10 @@ fn summary(shown: &str, completed: &Completed) -> String {
     if *improved > 0 {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{} of `{shown}` have inlined functions and lines now", frames(*improved));
+    }
+    if *code > 0 {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "added the code of {} for prof annotate", units::counted(*code, "function"));
     }
     for (path, from, count) in added.iter().take(MOST_ADDED) {
         let (path, count) = (safe_text::terminal(path), frames(*count));

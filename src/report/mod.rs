@@ -27,7 +27,6 @@ pub(crate) use load::unreadable;
 pub(crate) use model::activity::Activity;
 pub(crate) use model::amount::Amount;
 pub(crate) use model::ending::words as ending_words;
-pub(crate) use model::label::thread_name;
 pub(crate) use model::label::{Label, LabelId, Labels, Step};
 pub(crate) use model::label_key::{LabelKey, SourceLine};
 pub(crate) use model::label_kind::LabelKind;
@@ -37,6 +36,7 @@ pub(crate) use model::quality::Quality;
 pub(crate) use model::totals::{Times, Totals};
 pub(crate) use naming::name::{module_file, module_stem, short};
 pub use naming::style::NameStyle;
+pub(crate) use naming::thread_class::thread_name;
 pub(crate) use options::{
     ColorWhen, DEFAULT_FILE, ExportOptions, Format, Grouping, InfoOptions, Input, NamePattern, PathStep,
     ReportDestination, SortKey, Space, ThreadFilter, ThreadKey, ThreadSplit,

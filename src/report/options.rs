@@ -184,15 +184,18 @@ impl FilterOptions {
     }
 }
 
-/// A thread, or all of one name and process, by names: the same in a later state of a recording. Foreign text.
+/// A thread, all of one name or class in processes of one name, or a process: the same in a later state of a recording. Foreign
+/// text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct ThreadKey {
-    /// Name of the threads.
+    /// Name of the threads or of their class, empty for all of a process.
     pub(crate) thread: String,
     /// Name of their process.
     pub(crate) process: String,
     /// The thread, where it is one.
     pub(crate) tid: Option<u32>,
+    /// The process, where it is all threads of one.
+    pub(crate) pid: Option<u32>,
 }
 
 /// Which threads are meant.
@@ -204,6 +207,8 @@ pub(crate) enum ThreadFilter {
     Ids(Vec<u32>),
     /// Those of one row of a table.
     Row(ThreadKey),
+    /// Those of classes with these names.
+    Classes(Vec<String>),
     /// Those whose name matches.
     Matching(NamePattern),
     /// Those of processes whose name or title matches this regular expression.
@@ -213,7 +218,7 @@ pub(crate) enum ThreadFilter {
 impl ThreadFilter {
     /// Those whose name, without their id, matches.
     pub(crate) fn named(pattern: impl Into<String>) -> Self {
-        ThreadFilter::Matching(NamePattern { text: pattern.into(), has_tids: false })
+        ThreadFilter::Matching(NamePattern { text: pattern.into(), threads: ThreadSplit::Name })
     }
 }
 
@@ -222,8 +227,8 @@ impl ThreadFilter {
 pub(crate) struct NamePattern {
     /// The expression.
     pub(crate) text: String,
-    /// Names of threads have their ids after them, as where each thread is for itself.
-    pub(crate) has_tids: bool,
+    /// What threads are called where it is used: as they are shown when they are divided in this way.
+    pub(crate) threads: ThreadSplit,
 }
 
 /// One step of what is done to the stacks, each on the result of the one before. Labels are meant exactly.

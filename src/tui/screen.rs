@@ -9,7 +9,7 @@ use super::widgets::{help, last_lines};
 use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::base::units::{counted, duration, honest_percent_text, percent};
-use crate::report::{Direction, Space, cost_words};
+use crate::report::{Direction, Space, ThreadSplit, cost_words};
 use crate::tui::app::action::Tab;
 use crate::tui::app::key;
 use crate::tui::compute::picture::Picture;
@@ -302,8 +302,10 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     if !query.common.inline {
         parts.push((2, "no inlined".to_owned()));
     }
-    if query.each_thread {
-        parts.push((2, "each thread".to_owned()));
+    match query.threads() {
+        ThreadSplit::Each => parts.push((2, "each thread".to_owned())),
+        ThreadSplit::None => parts.push((2, "threads merged".to_owned())),
+        ThreadSplit::Class | ThreadSplit::Name => {}
     }
     if query.direction == Direction::BottomUp && context.tab == Tab::Flame {
         parts.push((1, "inverted".to_owned()));

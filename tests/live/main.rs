@@ -7,6 +7,8 @@
 
 mod accounts;
 mod annotate;
+#[path = "../common/chromium.rs"]
+mod chromium;
 mod commands;
 mod compared;
 mod containers;

@@ -7,6 +7,7 @@ pub(crate) mod output;
 mod paths;
 mod svg;
 mod text;
+mod tones;
 mod trackers;
 mod tree;
 mod tsv;

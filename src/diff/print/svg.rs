@@ -1,8 +1,10 @@
-//! A differential flame graph: boxes are as wide as the new side, red where it has more and blue where it has less.
+//! A differential flame graph: boxes are as wide as the new side, red where they grew, blue where they shrank, grey where that may
+//! be chance.
 //!
-//! inferno draws it from lines with two weights, in whole numbers. What is gone has no width: it is said in the title, and
-//! `--tree` shows it.
+//! inferno draws it from lines with two weights, in whole numbers; colours and a legend are put in afterwards. What is gone has
+//! no width: it is said below the title, and `--tree` shows it.
 
+use super::tones::{self, Tone, ToneOfBox};
 use super::values::{ValueStyle, words};
 use crate::base::failure::{Failure, status};
 use crate::base::safe_text;
@@ -14,6 +16,7 @@ use crate::report::NameStyle;
 use anyhow::Context;
 use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Options, TextTruncateDirection};
+use rustc_hash::FxHashMap;
 
 /// Largest sum of weights that is drawn.
 const MOST_WEIGHT: f64 = 4e18;
@@ -45,39 +48,44 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
     }
     let Some(tree) = &comparison.tree else { anyhow::bail!("there are no call paths") };
     let least_percent = options.min_percent.unwrap_or(LEAST_PERCENT);
-    let lines =
-        lines(comparison, tree, scale, least_percent, options.common.names.unwrap_or(NameStyle::Short));
+    let names = options.common.names.unwrap_or(NameStyle::Short);
+    let (lines, boxes) = lines(comparison, tree, scale, least_percent, names);
     let style = ValueStyle::of(comparison);
     let total = &comparison.total;
     let mut drawing = Options::default();
     drawing.title = safe_text::xml(&format!(
-        "{}: base {}, new {}; red has more, blue less",
+        "{}: base {}, new {}",
         words(comparison),
         style.value(total.base),
         style.value(total.new)
     ))
     .into_owned();
-    drawing.subtitle = Some("boxes are as wide as in the new side; what is gone has no width".to_owned());
+    drawing.subtitle = Some("as wide as in the new side; what is gone has no width".to_owned());
     drawing.text_truncate_direction = TextTruncateDirection::Right;
     drawing.min_width = least_percent;
     drawing.count_name =
         if scale == 1.0 { super::values::unit_word(comparison) } else { "parts of 1e9" }.to_owned();
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
     drawing.deterministic = true;
+    // The lines come in the order of the tree, by which boxes are told apart.
+    drawing.no_sort = true;
     let mut drawn = Vec::new();
     inferno::flamegraph::from_lines(&mut drawing, lines.iter().map(String::as_str), &mut drawn)
         .context("cannot draw the flame graph")?;
-    Ok(drawn)
+    let drawn = String::from_utf8(drawn).context("cannot draw the flame graph")?;
+    let total = Tone::of(comparison.total.base, comparison.total.new, comparison.total.outcome.is_real());
+    Ok(tones::toned(&drawn, total, &boxes).into_bytes())
 }
 
-/// Folded stacks with the weights of both sides. Boxes that are too narrow or too deep end in their callers.
+/// Folded stacks with the weights of both sides, and how each box has changed. Boxes that are too narrow or too deep end in their
+/// callers.
 fn lines(
     comparison: &Comparison,
     tree: &DiffTree,
     scale: f64,
     least_percent: f64,
     names: NameStyle,
-) -> Vec<String> {
+) -> (Vec<String>, ToneOfBox) {
     let least = comparison.total.base.max(comparison.total.new) * least_percent / 100.0;
     let is_drawn = |id: u32| {
         let node = tree.node(id);
@@ -85,10 +93,18 @@ fn lines(
     };
     let texts: Vec<String> =
         comparison.labels.iter().map(|label| safe_text::folded(&label.text(names))).collect();
-    let mut lines = Vec::new();
+    let is_real: FxHashMap<u32, bool> =
+        comparison.rows.iter().map(|row| (row.number, row.total.outcome.is_real())).collect();
+    let (mut lines, mut boxes, mut start) = (Vec::new(), ToneOfBox::default(), 0u64);
     let order = tree.walk(|node| node.larger() >= least && node.depth < MOST_DEPTH);
     for id in order {
         let node = tree.node(id);
+        let is_real = is_real.get(&node.row).copied().unwrap_or(false);
+        let tone = Tone::of(node.total[0], node.total[1], is_real);
+        // inferno's own box of all stands below those without a caller. What has no width leaves its place to the next one.
+        if node.total[1] * scale >= 0.5 {
+            boxes.entry((node.depth + 1, start)).or_insert(tone);
+        }
         let mut own = node.own;
         for &child in node.children.iter().filter(|child| !is_drawn(**child)) {
             (0..2).for_each(|side| own[side] += tree.node(child).total[side]);
@@ -99,7 +115,8 @@ fn lines(
         }
         let mut path: Vec<&str> = tree.path(id).map(|row| texts[row as usize].as_str()).collect();
         path.reverse();
+        start = start.saturating_add(new);
         lines.push(format!("{} {base} {new}", path.join(";")));
     }
-    lines
+    (lines, boxes)
 }

@@ -86,4 +86,17 @@ fn a_differential_flame_graph_is_as_wide_as_the_new_side() {
     // 400, 600, 1,500, 1,300 and 30 samples of 1 ms, in which 30 varies by less than one.
     assert!(svg.contains("<title>all (3,8"), "{svg}");
     assert!(svg.contains("fast (6") && svg.contains("base 5.0") && !svg.contains("tidy ("), "{svg}");
+    // The colour of each box is that of its change.
+    let fill = |name: &str| {
+        let (_, from) =
+            svg.split_once(&format!("<title>{name} (")).unwrap_or_else(|| panic!("{name} in {svg}"));
+        from.split_once("fill=\"").unwrap().1.split_once('"').unwrap().0.to_owned()
+    };
+    assert_eq!(fill("fast"), "#d6604d", "it is new");
+    let tones = ["#4393c3", "#92c5de", "#d1e5f0", "#d0d0d0", "#fddbc7", "#f4a582", "#d6604d"];
+    let boxes = svg.matches("<title>").count();
+    assert!(
+        tones.iter().map(|tone| svg.matches(&format!("fill=\"{tone}\"")).count()).sum::<usize>() >= boxes - 1
+    );
+    assert!(svg.contains("<g id=\"legend\"") && svg.contains("noise or untested"), "{svg}");
 }

@@ -3,14 +3,19 @@
 use super::handle::Live;
 use super::message::{LiveRequest, Message};
 use crate::base::failure::{Failure, status};
+use crate::base::privilege;
 use crate::profile::{Profile, Writer};
 use crate::record::failures::write_error;
 use crate::record::live::events::Saved;
+use crate::record::names::complete::{DebugSources, add_code};
 use crate::record::options::Output;
 use crate::record::output::{self, Destination};
 use crate::record::recorder::local_time;
 use std::sync::mpsc::channel;
 use std::time::Duration;
+
+/// Time to read the code that `prof annotate` shows: someone waits for the file.
+const CODE_PATIENCE: Duration = Duration::from_secs(2);
 
 impl Live {
     /// Saves `seen`, the profile of a snapshot, by the rules of `prof record` for its output: what is read from the file has
@@ -23,7 +28,9 @@ impl Live {
         let (sender, receiver) = channel();
         let gone = || Failure::new(status::FAILED, "cannot save: the recording is gone");
         self.sender.send(Message::Ask(LiveRequest::Complete(Box::new(seen), sender))).map_err(|_| gone())?;
-        let profile = receiver.recv().map_err(|_| gone())?;
+        let mut profile = receiver.recv().map_err(|_| gone())?;
+        // With the user's own rights: paths of other mount namespaces mean other files here, whose builds are refused.
+        privilege::as_user(|| add_code(&mut profile, &mut DebugSources::default(), CODE_PATIENCE));
         save(*profile, output)
     }
 }

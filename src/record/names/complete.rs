@@ -3,6 +3,7 @@
 //! builds, wherever these are from.
 
 use super::file_names::FileNames;
+use super::save_code;
 use super::symbolize::{self, Addresses, Named};
 use crate::base::deadline::Deadline;
 use crate::profile::{FrameId, FrameSpace, ModuleId, ModuleKind, ModuleNotes, Profile};
@@ -18,6 +19,9 @@ use std::time::Duration;
 
 /// Time to look for the debug files of one module.
 const MAX_SEARCH_TIME: Duration = Duration::from_secs(10);
+
+/// Time to read the code of all modules.
+const CODE_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What adding names came to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,6 +40,8 @@ pub(crate) struct Completed {
     pub(crate) missing: Vec<(String, String, u64)>,
     /// What is known of modules has changed.
     pub(crate) has_new_notes: bool,
+    /// Functions whose code was added.
+    pub(crate) code: u64,
 }
 
 /// Gets the debug file of a build from somewhere else, and where it is then; or why there is none. Is given the build ID and
@@ -86,7 +92,22 @@ pub(crate) fn complete_names(profile: &mut Profile, sources: &mut DebugSources<'
     };
     by_frames(&mut completed.missing);
     by_frames(&mut completed.added);
+    completed.code = add_code(profile, sources, CODE_PATIENCE);
     completed
+}
+
+/// Adds the code of what was sampled most to `profile`, of modules of which it has none and whose very files are here. Takes
+/// `patience` at most; returns of how many functions.
+pub(crate) fn add_code(profile: &mut Profile, sources: &mut DebugSources<'_>, patience: Duration) -> u64 {
+    let mut open_own = |profile: &Profile, id: ModuleId| {
+        let module = profile.tables.module(id);
+        // A debug file has no code.
+        open_recorded(profile.tables.string(module.path), &module.build_id).ok()?;
+        let (file, names, _) = open(profile, id, sources).ok()?;
+        Some((file, names))
+    };
+    let deadline = Deadline::after(patience, &Arc::default());
+    save_code::add_missing(profile, &mut open_own, &deadline)
 }
 
 /// Whether a frame has a name and nothing else: debug information may say more.
@@ -252,7 +273,7 @@ fn open_recorded(path: &str, build_id: &[u8]) -> Result<ModuleFile, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Frame, FrameFlags, Meta, Module};
+    use crate::profile::{EventInfo, EventKind, Frame, FrameFlags, Meta, Module, Outcome, Sample, TaskId};
     use crate::symbols::tests::program::{C_SOURCE, Workshop, nm};
 
     #[test]
@@ -284,15 +305,38 @@ mod tests {
         frame(path, &[], ModuleKind::Elf);
         frame("/no/such/file", &own.build_id, ModuleKind::Elf);
         frame("[jit]", &[], ModuleKind::Jit);
+        let stack = profile.tables.intern_stack(None, known);
+        let sampling = "cpu-clock at 999 Hz".to_owned();
+        let event = profile.add_event(EventInfo { kind: EventKind::ON_CPU, sampling, period: 1 });
+        profile.events[event.index()].push(Sample {
+            time_ns: 0,
+            task: TaskId(0),
+            stack: Some(stack),
+            weight: 1,
+            cpu: 0,
+            outcome: Outcome::Complete,
+            wait: None,
+            merged: None,
+        });
         let completed = complete_names(&mut profile, &mut DebugSources::default());
         assert_eq!((completed.named, completed.unnamed, completed.missing.len()), (1, 4, 4));
+        // The code of the function that was sampled, as it is in memory.
+        assert_eq!((completed.code, profile.code.len()), (1, 1));
+        let code = &profile.code[0];
+        let in_memory = (code.address.wrapping_add(bias)) as *const u8;
+        // SAFETY: the bytes are of this program's own code, which is mapped and does not change.
+        let in_memory = unsafe { std::slice::from_raw_parts(in_memory, code.bytes.len().min(64)) };
+        assert!(code.contains(here.wrapping_sub(bias)) && code.bytes.starts_with(in_memory));
         assert!(completed.missing.iter().any(|(_, why, _)| why.contains("010203 was recorded")));
         let location = profile.symbols.locations(known).last().expect("it is named");
         let name = profile.tables.string(profile.symbols.function(location.function).name);
         assert!(name.contains("complete_names"), "{name}");
         assert_eq!(
-            complete_names(&mut profile, &mut DebugSources::default()).named,
-            0,
+            (|again: Completed| (again.named, again.code))(complete_names(
+                &mut profile,
+                &mut DebugSources::default()
+            )),
+            (0, 0),
             "nothing is left to do"
         );
     }

@@ -7,8 +7,10 @@ use super::found_code::FoundCode;
 use super::jit_names;
 use super::lookup::Names;
 use crate::base::deadline::Deadline;
-use crate::profile::{ModuleId, ModuleKind, counter};
+use crate::profile::{Event, ModuleId, ModuleKind, Profile, counter};
 use crate::record::collect::collector::Collector;
+use crate::record::modules::ModuleFile;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -18,6 +20,8 @@ use std::time::{Duration, Instant};
 const LEAST_ROOM: u64 = 4 << 10;
 /// In a larger one, one in this many of its bytes.
 const PART_OF_FILE: u64 = 20;
+/// About what a sample takes in a file, bytes.
+const BYTES_OF_SAMPLE: u64 = 20;
 /// In the largest one, bytes.
 const MOST_ROOM: u64 = 8 << 20;
 /// All files together have this long.
@@ -78,6 +82,53 @@ pub(super) fn save(
         functions.into_iter().for_each(|code| code.store(&mut collector.profile, module));
         collector.profile.count(counter::CODE_LEFT_OUT, left_out);
     }
+}
+
+/// A file of code that is open for its names, with what is known of them.
+pub(crate) type OpenCode = (ModuleFile, FileNames);
+
+/// Adds the code of what was sampled most of those modules of `profile` of which it has none. `open` opens the file of a
+/// module, if it is the one that was recorded. Returns of how many functions code was added.
+pub(super) fn add_missing(
+    profile: &mut Profile,
+    open: &mut dyn FnMut(&Profile, ModuleId) -> Option<OpenCode>,
+    deadline: &Deadline,
+) -> u64 {
+    let (mut sampled, mut waited) = (FxHashMap::default(), FxHashMap::default());
+    let mut all = 0u64;
+    for sample in profile.events.iter().flat_map(Event::samples) {
+        let of = if sample.wait.is_some() { &mut waited } else { &mut sampled };
+        let samples = sample.merged.as_ref().map_or(1, |merged| merged.samples.max(1));
+        all = all.saturating_add(1);
+        if let Some(stack) = sample.stack {
+            let count: &mut u64 = of.entry(stack).or_default();
+            *count = count.saturating_add(samples);
+        }
+    }
+    let mut weights = CodeWeights::default();
+    weights.add(&profile.tables, &sampled, &waited);
+    let weights = weights.by_module();
+    let worth = |addresses: &[(u64, CodeShare)]| addresses.iter().map(|(_, share)| share.worth).sum::<f64>();
+    let whole: f64 = weights.iter().map(|(_, addresses)| worth(addresses)).sum();
+    let room = (all.saturating_mul(BYTES_OF_SAMPLE) / PART_OF_FILE).clamp(LEAST_ROOM, MOST_ROOM);
+    let known: FxHashSet<ModuleId> = profile.code.iter().map(|code| code.module).collect();
+    let mut added = 0;
+    for (module, addresses) in weights {
+        let worth = worth(&addresses);
+        if worth < LEAST_WORTH || known.contains(&module) || deadline.has_passed() {
+            continue;
+        }
+        let Some((file, mut names)) = open(profile, module) else { continue };
+        let room = (room as f64 * worth / whole) as u64;
+        let FoundCodes { functions, left_out } = code::find(&mut names, &file, &addresses, room, deadline);
+        if functions.is_empty() {
+            continue;
+        }
+        added += functions.len() as u64;
+        functions.into_iter().for_each(|code| code.store(profile, module));
+        profile.count(counter::CODE_LEFT_OUT, left_out);
+    }
+    added
 }
 
 fn weights(collector: &Collector) -> Vec<(ModuleId, Vec<(u64, CodeShare)>)> {

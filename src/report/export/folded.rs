@@ -3,7 +3,7 @@
 //! Kernel frames end in `_[k]`, inlined user frames in `_[i]`. The stack of a wait ends in its reason, `[lock]`. The
 //! weight is in the event's unit (ns of time), or the number of samples or waits. Lines are sorted by their bytes.
 
-use super::exporter::{Exporter, Rendered};
+use super::exporter::{Exporter, Render, Rendered};
 use super::text_tree::{Order, StackOrder, TextTree};
 use crate::report::analysis::Analysis;
 use crate::report::naming::style::NameStyle;
@@ -32,32 +32,22 @@ impl Rendered for FoldedLines {
 }
 
 /// The format.
-#[derive(Debug)]
-pub(super) struct Folded;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "folded",
+    endings: &[".folded", ".collapsed"],
+    key: Some(('f', "folded")),
+    render: Render::Any(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for Folded {
-    fn name(&self) -> &'static str {
-        "folded"
-    }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".folded", ".collapsed"]
-    }
-
-    fn key(&self) -> Option<(char, &'static str)> {
-        Some(('f', "folded"))
-    }
-
-    fn render<'r>(
-        &self,
-        _recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let names = options.common.names.unwrap_or(NameStyle::Full);
-        let order = if options.bottom_up { StackOrder::LeafFirst } else { StackOrder::RootFirst };
-        Ok(Box::new(FoldedLines::new(&selection, names, order, options.count)))
-    }
+fn render<'r>(
+    _recording: &'r Analysis,
+    selection: Selection<'r>,
+    options: &ExportOptions,
+) -> anyhow::Result<Box<dyn Rendered + 'r>> {
+    let names = options.common.names.unwrap_or(NameStyle::Full);
+    let order = if options.bottom_up { StackOrder::LeafFirst } else { StackOrder::RootFirst };
+    Ok(Box::new(FoldedLines::new(&selection, names, order, options.count)))
 }
 
 /// The folded stacks of `selection`, weights in the event's unit, or as numbers of samples and waits with `count`.

@@ -1,16 +1,9 @@
 //! The formats of this version. A new one is a file, here or in `tools`, and a line in the table.
 
-use super::exporter::{Exporter, Rendered};
-use super::folded::Folded;
-use super::html::Html;
-use super::svg::Svg;
-use super::tools::callgrind::Callgrind;
-use super::tools::firefox::Firefox;
-use super::tools::json::Json;
-use super::tools::perf_script::PerfScript;
-use super::tools::perfetto::Perfetto;
-use super::tools::pprof::Pprof;
-use super::tools::speedscope::Speedscope;
+use super::exporter::{Exporter, Render, Rendered};
+use super::tools::stacks::with_waits;
+use super::tools::{callgrind, firefox, json, perf_script, perfetto, pprof, speedscope};
+use super::{folded, html, svg};
 use crate::base::failure::Failure;
 use crate::report::analysis::Analysis;
 use crate::report::options::{ExportOptions, ReportDestination};
@@ -19,7 +12,7 @@ use std::path::Path;
 
 /// One of [`ExportFormat::ALL`].
 #[derive(Debug, Clone, Copy)]
-pub struct ExportFormat(&'static dyn Exporter);
+pub struct ExportFormat(&'static Exporter);
 
 /// Options of `prof export`.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,28 +35,28 @@ impl Eq for ExportFormat {}
 
 impl ExportFormat {
     /// A flame graph for a browser.
-    pub(crate) const SVG: Self = Self(&Svg);
+    pub(crate) const SVG: Self = Self(&svg::EXPORTER);
     /// One line for each distinct stack.
-    pub(crate) const FOLDED: Self = Self(&Folded);
+    pub(crate) const FOLDED: Self = Self(&folded::EXPORTER);
     /// A page for a browser.
-    pub(crate) const HTML: Self = Self(&Html);
+    pub(crate) const HTML: Self = Self(&html::EXPORTER);
     /// All of them.
     pub(crate) const ALL: [Self; 10] = [
         Self::SVG,
         Self::HTML,
         Self::FOLDED,
-        Self(&Pprof),
-        Self(&Speedscope),
-        Self(&Firefox),
-        Self(&Perfetto),
-        Self(&Callgrind),
-        Self(&Json),
-        Self(&PerfScript),
+        Self(&pprof::EXPORTER),
+        Self(&speedscope::EXPORTER),
+        Self(&firefox::EXPORTER),
+        Self(&perfetto::EXPORTER),
+        Self(&callgrind::EXPORTER),
+        Self(&json::EXPORTER),
+        Self(&perf_script::EXPORTER),
     ];
 
     /// What it is called on the command line.
     pub(crate) fn name(self) -> &'static str {
-        self.0.name()
+        self.0.name
     }
 
     /// That it may be written to standard output.
@@ -72,7 +65,7 @@ impl ExportFormat {
     ///
     /// When that is a terminal, and files of this format are no text.
     pub(super) fn check_stdout(self) -> Result<(), Failure> {
-        if !self.0.is_binary() || !std::io::stdout().is_terminal() {
+        if !self.0.is_binary || !std::io::stdout().is_terminal() {
             return Ok(());
         }
         let name = self.name();
@@ -82,12 +75,12 @@ impl ExportFormat {
 
     /// The key that chooses it in the terminal, and its label there; `None` where it is not offered.
     pub(crate) fn key(self) -> Option<(char, &'static str)> {
-        self.0.key()
+        self.0.key
     }
 
     /// The ending of files that are named for the user, with the dot.
     pub(super) fn ending(self) -> &'static str {
-        self.0.endings().first().copied().unwrap_or_default()
+        self.0.endings.first().copied().unwrap_or_default()
     }
 
     /// The names of all formats, as `--format` takes them: `svg|folded`.
@@ -114,17 +107,17 @@ impl ExportFormat {
 
     /// How many characters of a file's name ask for this format; `None` where none do.
     fn suits(self, name: &str) -> Option<usize> {
-        let ending = self.0.endings().iter().filter(|ending| name.ends_with(**ending));
-        let beginning = self.0.beginning().filter(|beginning| name.starts_with(beginning));
+        let ending = self.0.endings.iter().filter(|ending| name.ends_with(**ending));
+        let beginning = self.0.beginning.filter(|beginning| name.starts_with(beginning));
         ending.copied().chain(beginning).map(str::len).max()
     }
 
     /// The names of files that ask for it.
     fn ways(self) -> String {
-        let beginning = self.0.beginning().map(|beginning| format!("{beginning}*"));
+        let beginning = self.0.beginning.map(|beginning| format!("{beginning}*"));
         beginning
             .into_iter()
-            .chain(self.0.endings().iter().map(|&ending| ending.to_owned()))
+            .chain(self.0.endings.iter().map(|&ending| ending.to_owned()))
             .collect::<Vec<_>>()
             .join(", ")
     }
@@ -139,6 +132,10 @@ impl ExportFormat {
         recording: &'r Analysis,
         options: &ExportOptions,
     ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        self.0.render(recording, recording.select(&options.common)?, options)
+        let selection = recording.select(&options.common)?;
+        match self.0.render {
+            Render::Stacks(render) => Ok(render(with_waits(recording, selection, options)?, options)),
+            Render::Any(render) => render(recording, selection, options),
+        }
     }
 }

@@ -63,12 +63,12 @@ pub(crate) struct ExportJob {
 }
 
 impl ExportJob {
-    /// Writes the file; returns its name.
+    /// Writes the file; returns its name, and what the recording has and the file does not, for people.
     ///
     /// # Errors
     ///
     /// When no sample matches or the file cannot be written.
-    pub(crate) fn run(&self, recording: &Analysis) -> anyhow::Result<PathBuf> {
+    pub(crate) fn run(&self, recording: &Analysis) -> anyhow::Result<(PathBuf, Vec<String>)> {
         let rendered = self.rendered(recording)?;
         for number in 1..MOST_NAMES {
             let mut name = self.stem.clone().into_os_string();
@@ -80,7 +80,7 @@ impl ExportJob {
                 continue;
             }
             output::write_with(&destination, |out| rendered.write(out))?;
-            return Ok(path);
+            return Ok((path, rendered.notes()));
         }
         anyhow::bail!("cannot write `{}`: too many files with that name", self.stem.display())
     }
@@ -127,13 +127,13 @@ mod tests {
             sort: SortKey::default(),
             stem: folder.path().join("prof"),
         };
-        let first = job.run(&recording).unwrap();
-        let second = job.run(&recording).unwrap();
+        let first = job.run(&recording).unwrap().0;
+        let second = job.run(&recording).unwrap().0;
         assert_eq!(
             (first, second),
             (folder.path().join("prof-1.folded"), folder.path().join("prof-2.folded"))
         );
-        let text = ExportJob { shape: ExportShape::Text, ..job }.run(&recording).unwrap();
+        let (text, _) = ExportJob { shape: ExportShape::Text, ..job }.run(&recording).unwrap();
         assert!(std::fs::read_to_string(text).unwrap().contains("main"));
     }
 }

@@ -34,6 +34,11 @@ fn kind_prefix(name: &str) -> usize {
     if is_kind { 1 + digits } else { 0 }
 }
 
+/// The name of a thread, with its id where threads of one name are distinguished. Foreign text.
+pub(crate) fn thread_name(name: &str, tid: Option<u32>) -> String {
+    tid.map_or_else(|| name.to_owned(), |tid| format!("{name} (tid {tid})"))
+}
+
 /// Threads that are one have equal keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ThreadClassKey {
@@ -101,6 +106,11 @@ impl ThreadClasses {
         }
     }
 
+    /// Whether each thread is for itself.
+    pub(crate) fn is_by_thread(&self) -> bool {
+        self.split == ThreadSplit::Each
+    }
+
     /// Whether all threads of a process are one.
     pub(crate) fn is_by_process(&self) -> bool {
         self.split == ThreadSplit::None
@@ -132,26 +142,24 @@ impl ThreadClasses {
         if self.is_by_process() {
             return Vec::new();
         }
-        let name = |task: &Task| {
-            let key = self.key_of(task);
-            match key.id {
-                Some(tid) => format!("{} (tid {tid})", self.name(key)),
-                None => self.name(key).to_owned(),
-            }
-        };
-        tables.tasks().iter().map(name).collect()
+        tables.tasks().iter().map(|task| self.plain_title(self.key_of(task))).collect()
     }
 
-    /// The same for a box in front of stacks: with the thread's id, or the number of threads whose names are folded.
+    /// The name of threads with this key, with the id of a thread that is for itself: the same however many they become.
+    pub(crate) fn plain_title(&self, key: ThreadClassKey) -> String {
+        thread_name(self.name(key), key.id)
+    }
+
+    /// What threads with this key are called in a box in front of stacks: with the thread's id, or the number of threads whose
+    /// names are folded.
     pub(crate) fn title(&self, key: ThreadClassKey) -> String {
-        let name = self.name(key);
+        let name = self.plain_title(key);
         let number = key.name as usize;
         match key.id {
-            Some(tid) => format!("{name} (tid {tid})"),
             None if self.is_folded.get(number).copied().unwrap_or(false) => {
                 format!("{name} ×{}", self.threads[number])
             }
-            None => name.to_owned(),
+            _ => name,
         }
     }
 }

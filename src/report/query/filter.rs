@@ -3,11 +3,12 @@
 use crate::base::failure::Failure;
 use crate::profile::{Sample, ShortWaits, Tables, Task, TaskId, ThreadTime};
 use crate::report::model::amount::Amount;
-use crate::report::model::label::{Label, Labels, thread_name};
+use crate::report::model::label::{Label, Labels};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::name;
+use crate::report::naming::thread_class::{ThreadClasses, thread_class, thread_name};
 use crate::report::options::{
-    FilterOptions, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey, TimeRange,
+    FilterOptions, NamePattern, PathStep, Space, StackFilter, ThreadFilter, ThreadKey, ThreadSplit, TimeRange,
 };
 use regex::{Regex, RegexBuilder};
 
@@ -35,8 +36,10 @@ pub(crate) fn pattern(option: &str, text: &str) -> Result<Regex, Failure> {
 /// Which of the threads of `tables` have a matching name, by [`TaskId`].
 pub(super) fn matching_threads(wanted: &NamePattern, tables: &Tables) -> Result<Vec<bool>, Failure> {
     let pattern = pattern("--thread", &wanted.text)?;
-    let is_match = |task: &Task| {
-        pattern.is_match(&thread_name(tables.string(task.comm), wanted.has_tids.then_some(task.tid)))
+    let classes = ThreadClasses::of(tables, wanted.threads);
+    let is_match = |task: &Task| match classes.is_by_process() {
+        true => pattern.is_match(tables.string(task.process)),
+        false => pattern.is_match(&classes.plain_title(classes.key_of(task))),
     };
     Ok(tables.tasks().iter().map(is_match).collect())
 }
@@ -49,10 +52,18 @@ fn meant_threads(filter: &ThreadFilter, tables: &Tables) -> Result<Vec<bool>, Fa
         ThreadFilter::Ids(tids) => those(&|task| tids.contains(&task.tid)),
         ThreadFilter::Row(key) => {
             // A thread may change its name, also that of its process, and is the same.
-            those(&|task| match key.tid {
-                Some(tid) => tid == task.tid,
-                None => tables.string(task.comm) == key.thread && tables.string(task.process) == key.process,
+            let is_of = |task: &Task| {
+                is_of_class(tables.string(task.comm), &key.thread)
+                    && tables.string(task.process) == key.process
+            };
+            those(&|task| match (key.tid, key.pid) {
+                (Some(tid), _) => tid == task.tid,
+                (None, Some(pid)) => pid == task.pid,
+                (None, None) => is_of(task),
             })
+        }
+        ThreadFilter::Classes(names) => {
+            those(&|task| names.iter().any(|name| is_of_class(tables.string(task.comm), name)))
         }
         ThreadFilter::Matching(wanted) => matching_threads(wanted, tables),
         ThreadFilter::OfProcessesMatching(text) => {
@@ -60,6 +71,11 @@ fn meant_threads(filter: &ThreadFilter, tables: &Tables) -> Result<Vec<bool>, Fa
             those(&|task| pattern.is_match(tables.string(task.process)))
         }
     }
+}
+
+/// Whether threads called `name` are shown as `class`: by that name, where all of the class have one, or by that of the class.
+fn is_of_class(name: &str, class: &str) -> bool {
+    name == class || thread_class(name) == class
 }
 
 /// Decides which samples count. Decisions that need only the sample are made first, once for each task;
@@ -235,11 +251,17 @@ fn thread_words(filter: &ThreadFilter) -> String {
     match filter {
         ThreadFilter::OfProcesses(pids) => list_words("--pid", pids),
         ThreadFilter::Ids(tids) => list_words("--tid", tids),
-        ThreadFilter::Matching(NamePattern { text, has_tids: false }) => format!("--thread {text}"),
+        ThreadFilter::Matching(NamePattern { text, threads: ThreadSplit::Name }) => {
+            format!("--thread {text}")
+        }
         ThreadFilter::OfProcessesMatching(text) => format!("--process {text}"),
-        ThreadFilter::Row(ThreadKey { thread, process, tid }) => {
+        ThreadFilter::Row(ThreadKey { process, pid: Some(pid), .. }) => {
+            format!("(only process {pid}, {process})")
+        }
+        ThreadFilter::Row(ThreadKey { thread, process, tid, pid: None }) => {
             format!("(only thread {} of {process})", thread_name(thread, *tid))
         }
+        ThreadFilter::Classes(names) => format!("(only threads {})", names.join(", ")),
         ThreadFilter::Matching(pattern) => format!("(only threads with a match of {})", pattern.text),
     }
 }

@@ -13,7 +13,7 @@ use crate::report::model::label::{Labels, Step};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::model::metric::{Metric, Shown};
 use crate::report::model::quality::{Quality, outermost_user_frame};
-use crate::report::naming::thread_class::ThreadClasses;
+use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
 use crate::report::options::{CommonOptions, FilterOptions, Grouping, Space, ThreadSplit};
 use crate::report::waits::idle::IdleWaits;
 use crate::report::waits::reasons::Reasons;
@@ -304,13 +304,26 @@ impl<'p> Selection<'p> {
     /// A step for each thread, by [`crate::profile::TaskId`], that can stand in front of its stacks: threads that `split`
     /// takes for one share one.
     pub(crate) fn thread_steps(&mut self, split: ThreadSplit) -> Vec<Step> {
-        let classes = ThreadClasses::of(&self.profile.tables, split);
-        (self.profile.tables.tasks().iter()).map(|task| self.labels.thread_step(task, &classes)).collect()
+        self.titled_thread_steps(split, ThreadClasses::plain_title)
     }
 
-    /// Puts threads in front of the stacks of [`CallTree`](crate::report::CallTree)s.
+    fn titled_thread_steps(
+        &mut self,
+        split: ThreadSplit,
+        title: impl Fn(&ThreadClasses, ThreadClassKey) -> String,
+    ) -> Vec<Step> {
+        let classes = ThreadClasses::of(&self.profile.tables, split);
+        let step = |task| {
+            let class = classes.key_of(task);
+            self.labels.thread_step(task, class, || title(&classes, class))
+        };
+        self.profile.tables.tasks().iter().map(step).collect()
+    }
+
+    /// Puts threads in front of the stacks of [`CallTree`](crate::report::CallTree)s, named with how many they are.
     pub(crate) fn put_threads_in_front(&mut self, split: ThreadSplit) {
-        self.in_front = (split != ThreadSplit::None).then(|| self.thread_steps(split));
+        self.in_front =
+            (split != ThreadSplit::None).then(|| self.titled_thread_steps(split, ThreadClasses::title));
     }
 
     /// The threads in front of the stacks, if there are some: a step for each.

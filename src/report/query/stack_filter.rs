@@ -199,7 +199,9 @@ mod tests {
     use super::*;
     use crate::profile::Reason;
     use crate::report::tests::fixture::Build;
-    use crate::report::{Analysis, CallTree, CommonOptions, Direction, FilterOptions, Metric, NamePattern};
+    use crate::report::{
+        Analysis, CallTree, CommonOptions, Direction, FilterOptions, Metric, NamePattern, ThreadSplit,
+    };
 
     fn recording() -> Analysis {
         let mut build = Build::new();
@@ -301,7 +303,10 @@ mod tests {
         let failure = recording().select(&CommonOptions { filter, ..CommonOptions::default() }).unwrap_err();
         assert_eq!(failure.status, 3);
         assert_eq!(
-            stacks(vec![StackFilter::Matching(NamePattern { text: "^cr.$".into(), has_tids: false })]),
+            stacks(vec![StackFilter::Matching(NamePattern {
+                text: "^cr.$".into(),
+                threads: ThreadSplit::Name
+            })]),
             ["main;walk;walk;deflate;crc 3"]
         );
     }

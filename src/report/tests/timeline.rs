@@ -6,6 +6,11 @@ use crate::profile::{Reason, TaskId, ThreadTime};
 use crate::report::views::timeline;
 use crate::report::*;
 
+/// A row for each thread.
+fn by_thread() -> CommonOptions {
+    CommonOptions { threads: Some(ThreadSplit::Each), ..CommonOptions::default() }
+}
+
 fn row<'t>(timeline: &'t Timeline, thread: &str) -> &'t TimelineRow {
     timeline.rows.iter().find(|row| row.thread == thread).unwrap()
 }
@@ -17,12 +22,12 @@ fn total(recording: &Analysis, metric: Metric, options: &CommonOptions) -> u64 {
 #[test]
 fn rows_are_thread_names_or_threads() {
     let recording = waiting();
-    let merged = Timeline::new(&recording, &CommonOptions::default(), 100, false, 0).unwrap();
+    let merged = Timeline::new(&recording, &CommonOptions::default(), 100, 0).unwrap();
     let found: Vec<_> =
         merged.rows.iter().map(|row| (&*row.thread, row.threads, row.tid, row.sum.on_cpu_ns / MS)).collect();
     assert_eq!(found, [("worker", 2, None, 3_600), ("writer", 1, None, 500), ("ingest", 1, None, 40)]);
     assert_eq!((merged.duration_ns, merged.bucket_ns), (10_000 * MS, 100 * MS));
-    let split = Timeline::new(&recording, &CommonOptions::default(), 100, true, 0).unwrap();
+    let split = Timeline::new(&recording, &by_thread(), 100, 0).unwrap();
     let tids: Vec<_> = split.rows.iter().map(|row| row.tid.unwrap()).collect();
     assert_eq!(tids, [4313, 4314, 4315, 4312]);
 }
@@ -35,7 +40,7 @@ fn buckets_hold_what_happened_then() {
     build.wait(task, Reason::Disk, 600 * MS, 300 * MS, &["/x:main", "/x:fsync"]);
     build.wait(task, Reason::NoCpu, 950 * MS, 100 * MS, &["/x:main", "/x:run"]);
     let recording = build.finish();
-    let timeline = Timeline::new(&recording, &CommonOptions::default(), 10, false, 0).unwrap();
+    let timeline = Timeline::new(&recording, &CommonOptions::default(), 10, 0).unwrap();
     let buckets = &row(&timeline, "t").buckets;
     let busy = |on_cpu, no_cpu, blocked, alive| Busy {
         on_cpu_ns: on_cpu * MS,
@@ -52,7 +57,7 @@ fn sums_are_those_of_the_other_views() {
     for (focus, idle) in [(None, false), (None, true), (Some("handle_batch"), false), (Some("fsync"), true)] {
         let filter = FilterOptions { focus: focus.map(String::from), idle, ..FilterOptions::default() };
         let options = CommonOptions { filter, ..CommonOptions::default() };
-        let timeline = Timeline::new(&recording, &options, 960, false, 0).unwrap();
+        let timeline = Timeline::new(&recording, &options, 960, 0).unwrap();
         let mut sum = Busy::default();
         timeline.rows.iter().for_each(|row| sum.add(row.sum));
         if focus != Some("fsync") {
@@ -71,11 +76,11 @@ fn sums_are_those_of_the_other_views() {
 #[test]
 fn a_range_of_time_changes_no_row() {
     let recording = waiting();
-    let whole = Timeline::new(&recording, &CommonOptions::default(), 50, false, 0).unwrap();
+    let whole = Timeline::new(&recording, &CommonOptions::default(), 50, 0).unwrap();
     let time = TimeRange { from_ns: Some(5), to_ns: Some(9) };
     let filter = FilterOptions { time, ..FilterOptions::default() };
     let options = CommonOptions { filter, ..CommonOptions::default() };
-    assert_eq!(Timeline::new(&recording, &options, 50, false, 0).unwrap(), whole);
+    assert_eq!(Timeline::new(&recording, &options, 50, 0).unwrap(), whole);
 }
 
 #[test]
@@ -86,7 +91,7 @@ fn many_threads_share_a_row() {
         build.add(task, 1 + u64::from(number % 3), &["/x:main"]);
     }
     let recording = build.finish();
-    let timeline = Timeline::new(&recording, &CommonOptions::default(), 10, true, 0).unwrap();
+    let timeline = Timeline::new(&recording, &by_thread(), 10, 0).unwrap();
     assert_eq!(timeline.rows.len(), timeline::MOST_ROWS);
     let last = timeline.rows.last().unwrap();
     assert!(last.is_rest && last.thread.is_empty());
@@ -98,7 +103,7 @@ fn many_threads_share_a_row() {
 #[test]
 fn an_empty_recording_has_a_timeline() {
     let recording = Build::new().finish();
-    let timeline = Timeline::new(&recording, &CommonOptions::default(), 0, false, 0).unwrap();
+    let timeline = Timeline::new(&recording, &CommonOptions::default(), 0, 0).unwrap();
     assert!(timeline.rows.is_empty() && timeline.bucket_ns > 0);
 }
 
@@ -120,7 +125,7 @@ fn threads_that_come_and_go_share_the_time_that_they_were_there() {
             });
             recording = recording.changed(|recording| recording.profile.thread_times = times.collect());
         }
-        let timeline = Timeline::new(&recording, &CommonOptions::default(), 100, false, 0).unwrap();
+        let timeline = Timeline::new(&recording, &CommonOptions::default(), 100, 0).unwrap();
         let job = row(&timeline, "job");
         assert_eq!(job.threads, 100);
         // Two seconds, one of the threads at a time.

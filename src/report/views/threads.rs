@@ -43,10 +43,7 @@ impl ThreadRow {
     /// Title of the row: the name of the threads, or the title of their process where that begins with the name and
     /// says more. Foreign text.
     pub(crate) fn title(&self) -> &str {
-        match self.pid {
-            Some(_) => &self.process,
-            None => thread_title(&self.thread, &self.process),
-        }
+        thread_title(&self.thread, &self.process)
     }
 
     fn new(key: RowKey, selection: &Selection<'_>, classes: &ThreadClasses) -> Self {
@@ -78,10 +75,10 @@ impl ThreadRow {
     }
 }
 
-/// What threads of this name in a process of that one are called: see [`ThreadRow::title`].
+/// What threads of this name, or all of them if there is none, in a process of that one are called: see [`ThreadRow::title`].
 pub(crate) fn thread_title<'n>(thread: &'n str, process: &'n str) -> &'n str {
     let is_title = process.strip_prefix(thread).is_some_and(|rest| rest.starts_with(": "));
-    if is_title { process } else { thread }
+    if is_title || thread.is_empty() { process } else { thread }
 }
 
 /// The waits for one reason at one place.

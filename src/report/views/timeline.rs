@@ -7,13 +7,14 @@
 
 use super::heat_map::HeatMap;
 use crate::base::failure::Failure;
-use crate::profile::{Event, Profile, Reason, Sample, TaskId, ThreadTime};
+use crate::profile::{Event, Profile, Reason, Sample, StringId, TaskId, ThreadTime};
 use crate::report::analysis::Analysis;
 use crate::report::model::group::{Key, parts_of};
 use crate::report::model::metric::Shown;
 use crate::report::model::rollup::RollupTime;
 use crate::report::model::spread::Spread;
-use crate::report::options::{CommonOptions, FilterOptions, TimeRange};
+use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
+use crate::report::options::{CommonOptions, FilterOptions, ThreadSplit, TimeRange};
 use crate::report::query::filter::SampleFilter;
 use crate::report::query::selection::Selection;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -54,15 +55,17 @@ impl Busy {
     }
 }
 
-/// One thread, or all threads of one name and process.
+/// One thread, all threads of one class or name and process, or a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TimelineRow {
-    /// Name of the threads; empty for the row of all threads that have none of their own. Foreign text.
+    /// Name of the threads; empty for a process, and for the row of all threads that have none of their own. Foreign text.
     pub(crate) thread: String,
     /// Name of their process. Foreign text.
     pub(crate) process: String,
     /// The thread, where it has a row for itself.
     pub(crate) tid: Option<u32>,
+    /// The process, where it has a row for itself.
+    pub(crate) pid: Option<u32>,
     /// How many threads.
     pub(crate) threads: u64,
     /// Their time in each bucket.
@@ -91,12 +94,15 @@ pub struct Timeline {
 /// What makes threads share a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum RowKey {
-    Name(u32, u32),
+    /// A class and the name of its process.
+    Class(ThreadClassKey, StringId),
+    /// A thread, whatever its names.
     Thread(u32, u32),
 }
 
 impl Timeline {
-    /// The timeline of `recording` from `start_ns` on in `buckets` buckets, with a row for each thread if `is_split`.
+    /// The timeline of `recording` from `start_ns` on in `buckets` buckets. Rows are of threads as the options divide them,
+    /// by class where they do not say.
     ///
     /// # Errors
     ///
@@ -105,7 +111,6 @@ impl Timeline {
         recording: &Analysis,
         options: &CommonOptions,
         buckets: usize,
-        is_split: bool,
         start_ns: u64,
     ) -> Result<Self, Failure> {
         let profile = &recording.profile;
@@ -119,7 +124,8 @@ impl Timeline {
         let shown = recording.shown(options.metric)?;
         let rollup = recording.rollup_time();
         let no_time = Spread::new(buckets, bucket_ns).since(start_ns, start_ns);
-        let mut rows = TimelineRows::new(profile, &passing, is_split, no_time);
+        let classes = ThreadClasses::of(&profile.tables, options.threads.unwrap_or(ThreadSplit::Class));
+        let mut rows = TimelineRows::new(profile, &passing, &classes, no_time);
         let mut heat = HeatMap::spread(start_ns, duration_ns);
         for (event, is_time, is_hot) in events_of(profile, &shown) {
             let empty = (rows.empty(), HeatMap::spread(start_ns, duration_ns));
@@ -150,7 +156,7 @@ impl Timeline {
         }
         let heat = HeatMap::new(start_ns, duration_ns, heat);
         rows.add_lives(profile, rollup);
-        Ok(Timeline { start_ns, duration_ns, bucket_ns, rows: rows.finish(profile), heat })
+        Ok(Timeline { start_ns, duration_ns, bucket_ns, rows: rows.finish(profile, &classes), heat })
     }
 }
 
@@ -276,14 +282,14 @@ struct TimelineRows {
 }
 
 impl TimelineRows {
-    fn new(profile: &Profile, passing: &Passing<'_>, is_split: bool, no_time: Spread) -> Self {
+    fn new(profile: &Profile, passing: &Passing<'_>, classes: &ThreadClasses, no_time: Spread) -> Self {
         let tasks = profile.tables.tasks();
         let key = |index: usize| {
             let task = &tasks[index];
-            if is_split {
+            if classes.is_by_thread() {
                 RowKey::Thread(task.tid, task.generation)
             } else {
-                RowKey::Name(task.comm.0, task.process.0)
+                RowKey::Class(classes.key_of(task), task.process)
             }
         };
         let mut seen = vec![false; tasks.len()];
@@ -406,7 +412,7 @@ impl TimelineRows {
         }
     }
 
-    fn finish(self, profile: &Profile) -> Vec<TimelineRow> {
+    fn finish(self, profile: &Profile, classes: &ThreadClasses) -> Vec<TimelineRow> {
         let tables = &profile.tables;
         let mut threads: Vec<FxHashSet<(u32, u32)>> = vec![FxHashSet::default(); self.keys.len()];
         let mut last: Vec<Option<TaskId>> = vec![None; self.keys.len()];
@@ -429,11 +435,17 @@ impl TimelineRows {
                 .collect();
             let mut sum = Busy::default();
             buckets.iter().for_each(|bucket| sum.add(*bucket));
-            let name = |id| if key.is_some() { tables.string(id).to_owned() } else { String::new() };
+            let thread = match key {
+                Some(RowKey::Thread(..)) => tables.string(task.comm),
+                Some(RowKey::Class(class, _)) => classes.name(class),
+                None => "",
+            };
+            let process = if key.is_some() { tables.string(task.process) } else { "" };
             rows.push(TimelineRow {
-                thread: name(task.comm),
-                process: name(task.process),
+                thread: thread.to_owned(),
+                process: process.to_owned(),
                 tid: matches!(key, Some(RowKey::Thread(..))).then_some(task.tid),
+                pid: (key.is_some() && classes.is_by_process()).then_some(task.pid),
                 threads: threads.len() as u64,
                 buckets,
                 sum,
@@ -443,8 +455,9 @@ impl TimelineRows {
         rows.sort_by(|a, b| {
             let key =
                 |row: &TimelineRow| (row.is_rest, Reverse(row.sum.on_cpu_ns), Reverse(row.sum.sum_ns()));
-            (key(a).cmp(&key(b)))
-                .then_with(|| (&a.thread, &a.process, a.tid).cmp(&(&b.thread, &b.process, b.tid)))
+            (key(a).cmp(&key(b))).then_with(|| {
+                (&a.thread, &a.process, a.tid, a.pid).cmp(&(&b.thread, &b.process, b.tid, b.pid))
+            })
         });
         rows
     }

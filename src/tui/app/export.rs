@@ -46,11 +46,7 @@ impl App {
 
 /// The file of this shape that holds what the screen shows, and what that is, in words.
 pub(crate) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJob, String) {
-    let each_thread = picture.query.each_thread;
-    let mut common = CommonOptions {
-        threads: each_thread.then_some(ThreadSplit::Each),
-        ..picture.query.options(picture.duration_ns)
-    };
+    let mut common: CommonOptions = picture.query.options(picture.duration_ns);
     let (view, what) = app.view(app.context.tab).exported(picture, &mut common);
     let mut words = what;
     let filter = &picture.query.common.filter;
@@ -58,9 +54,11 @@ pub(crate) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJo
     if filters > 0 {
         words.push_str(&format!(", {}", counted(filters as u64, "filter")));
     }
-    if each_thread {
-        words.push_str(", threads split");
-    }
+    words.push_str(match picture.query.threads() {
+        ThreadSplit::Each => ", each thread",
+        ThreadSplit::None => ", threads merged",
+        ThreadSplit::Class | ThreadSplit::Name => "",
+    });
     let range = common.filter.time;
     if !range.is_everything() {
         let seconds = |ns: u64| format!("{:.3}", ns as f64 / 1e9);

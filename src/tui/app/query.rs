@@ -63,8 +63,6 @@ pub struct Query {
     pub common: CommonOptions,
     /// Which end of a stack is on top.
     pub direction: Direction,
-    /// Each thread for itself, instead of all of one name together.
-    pub(crate) each_thread: bool,
     /// Order of the table of functions.
     pub(crate) sort: SortKey,
     /// The function whose callers and callees are shown.
@@ -86,17 +84,23 @@ pub(crate) struct SamplesQuery {
     pub(crate) row: Option<ThreadKey>,
 }
 
-/// Keeps the samples of threads, which are given by their names in the call tree: names of threads, or names with ids
-/// where `each` thread is a row of its own.
-pub(crate) fn keep_threads(options: &mut FilterOptions, names: &[&str], each: bool) {
+/// Keeps the samples of threads, which are given by their names in the call tree: those of threads or classes, with ids where
+/// `split` makes each thread a row of its own.
+pub(crate) fn keep_threads(options: &mut FilterOptions, names: &[&str], split: ThreadSplit) {
     let id =
         |name: &&str| name.rsplit_once(" (tid ").and_then(|(_, tid)| tid.strip_suffix(')')?.parse().ok());
     let tids: Option<Vec<u32>> = names.iter().map(id).collect();
-    match tids.filter(|_| each) {
+    match tids.filter(|_| split == ThreadSplit::Each) {
         Some(mut tids) => {
             tids.sort_unstable();
             tids.dedup();
             options.threads.push(ThreadFilter::Ids(tids));
+        }
+        None if names.iter().any(|name| name.contains('#')) => {
+            let mut names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            names.sort_unstable();
+            names.dedup();
+            options.threads.push(ThreadFilter::Classes(names));
         }
         None => {
             let mut names: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
@@ -114,8 +118,7 @@ impl Query {
     /// The first one.
     pub fn new(common: CommonOptions) -> Self {
         Query {
-            each_thread: common.threads == Some(ThreadSplit::Each),
-            common,
+            common: CommonOptions { threads: common.threads.or(Some(ThreadSplit::Class)), ..common },
             direction: Direction::TopDown,
             sort: SortKey::default(),
             pivot: None,
@@ -123,6 +126,11 @@ impl Query {
             samples_at: None,
             window: Window::default(),
         }
+    }
+
+    /// Which threads are one.
+    pub(crate) fn threads(&self) -> ThreadSplit {
+        self.common.threads.unwrap_or(ThreadSplit::Class)
     }
 
     /// The options for a recording of `duration_ns`: with the window as a part of its time, unless a part was chosen.

@@ -205,11 +205,7 @@ impl ScreenSession {
                     self.app.set_problem(&failure);
                 }
             }
-            SessionMessage::Done(Done::Exported(Ok((path, what)))) => {
-                // Where that is depends on where this program was started.
-                let path = std::path::absolute(&path).unwrap_or(path);
-                self.app.context.tell(format!("wrote {}: {what}", path.display()));
-            }
+            SessionMessage::Done(Done::Exported(Ok(exported))) => self.app.context.tell(exported.words()),
             SessionMessage::Done(Done::Exported(Err(why))) => self.app.context.tell(why),
             SessionMessage::Done(Done::Ended) => anyhow::bail!("the thread that computes has failed"),
             SessionMessage::News => {

@@ -8,6 +8,7 @@ use super::search::Search;
 use super::state::App;
 use crate::report::{
     Direction, LabelId, LabelKind, Metric, NamePattern, SortKey, Space, StackFilter, ThreadFilter,
+    ThreadSplit,
 };
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::help;
@@ -153,11 +154,19 @@ impl App {
     }
 
     fn split_threads(&mut self) {
-        self.context.ask(|query| query.each_thread = !query.each_thread);
-        self.context.tell(if self.context.query.each_thread {
-            "each thread separately; T merges threads by name"
-        } else {
-            "threads merged by name"
+        self.context.ask(|query| {
+            query.common.threads = Some(match query.threads() {
+                ThreadSplit::Class | ThreadSplit::Name => ThreadSplit::Each,
+                ThreadSplit::Each => ThreadSplit::None,
+                ThreadSplit::None => ThreadSplit::Class,
+            });
+        });
+        self.context.tell(match self.context.query.threads() {
+            ThreadSplit::Each => "each thread separately; T merges them",
+            ThreadSplit::None => "the threads of each process merged; T puts them in classes",
+            ThreadSplit::Class | ThreadSplit::Name => {
+                "threads whose names differ only in numbers are one; T separates them"
+            }
         });
     }
 
@@ -317,8 +326,8 @@ impl App {
             self.context.tell("this is a thread: f keeps it, u undoes that");
             return;
         }
-        let (name, each) = (label.name.as_str(), picture.query.each_thread);
-        self.context.change_filter(|options| keep_threads(options, &[name], each));
+        let (name, split) = (label.name.as_str(), picture.query.threads());
+        self.context.change_filter(|options| keep_threads(options, &[name], split));
     }
 
     fn search_selected(&mut self, picture: &Picture) {
@@ -345,8 +354,9 @@ impl App {
     fn keep_matches(&mut self) {
         let Some(search) = &self.context.search else { return self.context.tell("search first: /") };
         // What was found was found in the picture that is shown.
-        let has_tids = self.context.picture.as_ref().is_some_and(|picture| picture.query.each_thread);
-        let pattern = NamePattern { text: search.pattern_text(), has_tids };
+        let threads =
+            self.context.picture.as_ref().map_or(ThreadSplit::Class, |picture| picture.query.threads());
+        let pattern = NamePattern { text: search.pattern_text(), threads };
         // Where only threads are found, all that they did is kept, also in the table of their times.
         let view = self.view(self.context.tab);
         let is_of_threads =

@@ -58,7 +58,7 @@ pub struct Picture {
     pub(crate) labels: Labels,
     /// Place of each label in the order of names.
     pub(crate) name_rank: Vec<u32>,
-    /// The call tree, threads in front.
+    /// The call tree, threads in front unless they are all one.
     pub tree: CallTree,
     /// Whether nothing but waits is in a node, by node.
     pub(crate) is_waiting: Vec<bool>,
@@ -70,7 +70,7 @@ pub struct Picture {
     pub(crate) places_of: Vec<u32>,
     /// One row for each function.
     pub(crate) table: FunctionTable,
-    /// One row for each thread name.
+    /// One row for each class of threads, thread or process.
     pub(crate) threads: Vec<ThreadRow>,
     /// Where the whole time of all threads went, if the recording has waits.
     pub(crate) totals: Option<Totals>,
@@ -127,16 +127,20 @@ impl Picture {
         recording.count_once();
         let mut selection = Selection::new(recording, recording.shown(options.metric)?, &options)?;
         let empty = selection.total.is_empty().then(|| recording.no_match(&selection, &options));
-        let thread_steps = selection.thread_steps(split(query.each_thread));
+        let threads = query.threads();
+        let thread_steps = (threads != ThreadSplit::None).then(|| selection.thread_steps(threads));
         let totals = Totals::of(recording, &options)?;
         let selection = &selection;
         let ((tree, table), (rows, notes)) = rayon::join(
             || {
-                let tree = CallTree::by_thread(selection, query.direction, &thread_steps);
+                let tree = match &thread_steps {
+                    Some(steps) => CallTree::by_thread(selection, query.direction, steps),
+                    None => CallTree::new(selection, query.direction),
+                };
                 (tree, FunctionTable::new(selection, query.sort))
             },
             || {
-                let rows = rows_of_threads(selection, totals.as_ref(), query.each_thread);
+                let rows = rows_of_threads(selection, totals.as_ref(), threads);
                 (rows, notes(recording, selection, &options))
             },
         );
@@ -152,7 +156,7 @@ impl Picture {
             metrics: Metric::all_of(&recording.profile),
             name_rank: name_ranks(&selection.labels),
             is_waiting: waiting_nodes(&tree, &selection.labels, query.direction),
-            threads_of: threads_of(selection, &thread_steps),
+            threads_of: threads_of(selection, thread_steps.as_deref().unwrap_or_default()),
             row_of: rows_of(&table, selection.labels.len()),
             places_of: places_of(&tree, selection.labels.len()),
             tree,
@@ -298,7 +302,7 @@ fn timeline(
     }
     let filters_of = |query: &Query| {
         let filter = FilterOptions { time: TimeRange::default(), ..query.common.filter.clone() };
-        (query.window, filter, query.common.metric, query.common.inline, query.each_thread)
+        (query.window, filter, query.common.metric, query.common.inline, query.threads())
     };
     let known = before.filter(|before| {
         Arc::ptr_eq(&before.recording, recording) && filters_of(&before.query) == filters_of(query)
@@ -307,8 +311,7 @@ fn timeline(
         return Ok(Some(timeline));
     }
     let start_ns = query.window.range(recording.profile.duration_ns()).from_ns.unwrap_or(0);
-    Timeline::new(recording, &query.common, BUCKETS, query.each_thread, start_ns)
-        .map(|timeline| Some(Arc::new(timeline)))
+    Timeline::new(recording, &query.common, BUCKETS, start_ns).map(|timeline| Some(Arc::new(timeline)))
 }
 
 /// Whether only sums of steps are left of a part of `time`.
@@ -317,15 +320,10 @@ fn is_partly_rolled_up(recording: &Analysis, time: TimeRange) -> bool {
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
 }
 
-/// Which threads are one here.
-fn split(each_thread: bool) -> ThreadSplit {
-    if each_thread { ThreadSplit::Each } else { ThreadSplit::Name }
-}
-
-fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, each_thread: bool) -> Vec<ThreadRow> {
+fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, split: ThreadSplit) -> Vec<ThreadRow> {
     match totals {
-        Some(totals) => thread_rows_with_times(selection, totals, split(each_thread)),
-        None => thread_rows(selection, split(each_thread)),
+        Some(totals) => thread_rows_with_times(selection, totals, split),
+        None => thread_rows(selection, split),
     }
 }
 

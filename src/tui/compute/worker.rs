@@ -28,6 +28,28 @@ pub(crate) enum Job {
     Forget(Arc<Picture>),
 }
 
+/// A file that was written.
+#[derive(Debug)]
+pub(crate) struct Exported {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// What of the recording it holds. Foreign text.
+    pub(crate) what: String,
+    /// What the recording has and the file does not, in sentences. Foreign text.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Exported {
+    /// What is said of it.
+    pub(crate) fn words(&self) -> String {
+        // Where that is depends on where this program was started.
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        let mut words = format!("wrote {}: {}", path.display(), self.what);
+        self.notes.iter().for_each(|note| words.push_str(&format!("; note: {note}")));
+        words
+    }
+}
+
 /// What the worker has done. Pictures lie in [`Worker::take`], since only the newest is of use.
 #[derive(Debug)]
 pub(crate) enum Done {
@@ -35,8 +57,8 @@ pub(crate) enum Done {
     Picture,
     /// A query could not be answered.
     Problem(Box<Query>, Failure),
-    /// An export ended: the file and what it holds, or why there is none. Foreign text.
-    Exported(Result<(PathBuf, String), String>),
+    /// An export ended; or why there is no file. Foreign text.
+    Exported(Result<Exported, String>),
     /// It ended, which it never should.
     Ended,
 }
@@ -204,7 +226,7 @@ fn work(shared: &WorkerShared, slot: &Slot, tell: &impl Fn(Done)) {
             pace.worked(process_cpu_time().saturating_sub(used), Instant::now());
         }
         for (job, recording, what) in asked.exports {
-            let written = job.run(&recording).map(|path| (path, what));
+            let written = job.run(&recording).map(|(path, notes)| Exported { path, what, notes });
             tell(Done::Exported(written.map_err(|error| format!("{error:#}"))));
         }
     }

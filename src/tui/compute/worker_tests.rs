@@ -1,13 +1,14 @@
 //! What the thread that computes does with a recording that grows and is held.
 
 use super::picture::Picture;
-use super::worker::{Done, Job, Worker};
+use super::worker::{Done, Exported, Job, Worker};
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::{
     Analysis, CommonOptions, Direction, ExportFormat, ExportJob, ExportShape, LabelKey, ReportView, SortKey,
     StackFilter,
 };
 use crate::tui::app::query::Query;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -100,7 +101,9 @@ fn an_export_is_of_the_recording_that_it_names() {
         stem: folder.path().join("prof"),
     };
     worker.ask(Job::Export(job, Arc::new(long), "all".into()));
-    let Done::Exported(Ok((path, _))) = done.recv_timeout(LONG).unwrap() else { panic!("no file") };
+    let Done::Exported(Ok(Exported { path, .. })) = done.recv_timeout(LONG).unwrap() else {
+        panic!("no file")
+    };
     assert!(std::fs::read_to_string(path).unwrap().contains("the one that is shown"));
 }
 
@@ -109,4 +112,15 @@ fn the_worker_ends_with_its_handle() {
     let (worker, done) = started();
     drop(worker);
     assert!(matches!(done.recv_timeout(LONG).unwrap(), Done::Ended));
+}
+
+#[test]
+fn what_a_file_lacks_is_said_with_its_name() {
+    let exported = Exported {
+        path: PathBuf::from("/tmp/prof-1.svg"),
+        what: "all stacks".into(),
+        notes: vec!["stacks are cut at 3 frames".into(), "2 names cut".into()],
+    };
+    let words = "wrote /tmp/prof-1.svg: all stacks; note: stacks are cut at 3 frames; note: 2 names cut";
+    assert_eq!(exported.words(), words);
 }

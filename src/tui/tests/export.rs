@@ -18,7 +18,7 @@ fn an_export_is_of_what_is_on_the_screen() {
         number += 1;
         let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
         assert!(Arc::ptr_eq(&seen.0, &screen.app.context.picture.as_ref().unwrap().recording));
-        let path = job.run(&seen.0).unwrap();
+        let (path, _) = job.run(&seen.0).unwrap();
         (std::fs::read_to_string(path).unwrap(), what)
     };
     let sum = |folded: &str| -> u64 {
@@ -45,7 +45,7 @@ fn an_export_is_of_what_is_on_the_screen() {
     screen.keys("0gT↓\n");
     let (thread, _) = written(&mut screen, "f");
     assert_eq!(sum(&thread), zoomed(&screen));
-    screen.keys("T0gi↓↓\n");
+    screen.keys("TT0gi↓↓\n");
     let (turned, _) = written(&mut screen, "f");
     assert_eq!(sum(&turned), zoomed(&screen));
     let (text, _) = written(&mut screen, "t");
@@ -125,7 +125,7 @@ fn threads_that_are_apart_on_the_screen_are_apart_in_files() {
         let Some(Effect::Export(job, seen, what)) = screen.effects.pop() else { panic!() };
         number += 1;
         let job = ExportJob { stem: folder.path().join(number.to_string()), ..*job };
-        (std::fs::read_to_string(job.run(&seen.0).unwrap()).unwrap(), what)
+        (std::fs::read_to_string(job.run(&seen.0).unwrap().0).unwrap(), what)
     };
     // With waits and without: two tables.
     for recording in [waiting(), ingest()] {
@@ -134,7 +134,7 @@ fn threads_that_are_apart_on_the_screen_are_apart_in_files() {
         assert!(together.contains("worker;") && !together.contains("(tid "), "{together}");
         screen.keys("T");
         let (folded, what) = written(&mut screen, "xf");
-        assert!(what.ends_with("threads split"), "{what}");
+        assert!(what.ends_with("each thread"), "{what}");
         for tid in ["4313", "4314"] {
             assert!(folded.contains(&format!("worker (tid {tid});")), "{folded}");
             let (svg, _) = written(&mut screen, "xs");
@@ -143,7 +143,7 @@ fn threads_that_are_apart_on_the_screen_are_apart_in_files() {
             assert!(text.contains(&format!("worker {tid}")), "{text}");
             screen.keys("1");
         }
-        screen.keys("T");
+        screen.keys("TT");
         let (text, _) = written(&mut screen, "5xt");
         assert!(text.contains("worker  ") && !text.contains("4313"), "{text}");
     }

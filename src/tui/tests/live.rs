@@ -4,7 +4,7 @@ use super::session::{Session, theme};
 use crate::profile::FrameId;
 use crate::record::live::Simulation;
 use crate::report::tests::fixture::Build;
-use crate::report::{Analysis, CommonOptions, TimeRange, Timeline};
+use crate::report::{Analysis, CommonOptions, ThreadSplit, TimeRange, Timeline};
 use crate::tui::app::action::{Action, Effect, Seen, Tab};
 use crate::tui::app::context::LiveState;
 use crate::tui::app::query::{SamplesQuery, Window};
@@ -115,7 +115,8 @@ fn no_thread_ran_longer_than_there_was_time() {
         let recording = watched(seconds, threads);
         assert!(recording.rollup_time().until_ns().unwrap() >= (seconds - 61) * SECOND_NS);
         let buckets = 960;
-        let timeline = Timeline::new(&recording, &CommonOptions::default(), buckets, true, 0).unwrap();
+        let by_thread = CommonOptions { threads: Some(ThreadSplit::Each), ..CommonOptions::default() };
+        let timeline = Timeline::new(&recording, &by_thread, buckets, 0).unwrap();
         assert_eq!(timeline.rows.len(), threads as usize);
         let period_ns = 1_001_001;
         for (number, bucket) in timeline.rows.iter().flat_map(|row| row.buckets.iter().enumerate()) {

@@ -15,6 +15,8 @@ pub(crate) mod screen;
 #[cfg(test)]
 pub(crate) mod session;
 #[cfg(test)]
+pub(crate) mod threads;
+#[cfg(test)]
 pub(crate) mod update;
 #[cfg(test)]
 pub(crate) mod views;

@@ -5,7 +5,7 @@ use crate::report::tests::fixture::ingest;
 use crate::report::tests::fixture_waits::waiting;
 use crate::report::{
     Analysis, BoxOf, CommonOptions, Direction, Format, LabelKind, Metric, NamePattern, NameStyle, NodeId,
-    Page, ReportOptions, ReportView, ThreadFilter, render,
+    Page, ReportOptions, ReportView, ThreadFilter, ThreadSplit, render,
 };
 use crate::tui::app::action::{Action, Tab};
 use crate::tui::app::tree_path::TreePath;
@@ -81,7 +81,8 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
             {
                 let mut common = common(metric);
                 let text = format!("^{}$", regex::escape(&thread));
-                common.filter.threads = vec![ThreadFilter::Matching(NamePattern { text, has_tids: false })];
+                common.filter.threads =
+                    vec![ThreadFilter::Matching(NamePattern { text, threads: ThreadSplit::Name })];
                 // What the terminal shows is the whole there.
                 common.filter.relative = true;
                 let rows = json(&recording, &common, view.clone());

@@ -130,6 +130,30 @@ impl PageData {
         })
     }
 
+    /// What the page leaves out to open quickly, in sentences.
+    pub(super) fn left_out(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for event in &self.events {
+            let LeftOut { boxes, largest_pct } = event.left_out;
+            let title = &event.title;
+            if boxes > 0 {
+                let boxes = units::counted(boxes, "box");
+                notes.push(format!(
+                    "{title}: {boxes}, at most {largest_pct:.2}% each, left out of the graph to keep the page small; totals are exact"
+                ));
+            }
+            if event.rows.left_out > 0 {
+                let rows = units::counted(event.rows.left_out, "function");
+                notes.push(format!("{title}: {rows} with the smallest self left out of the table"));
+            }
+        }
+        if self.labels.cut > 0 {
+            let names = units::counted(self.labels.cut, "name");
+            notes.push(format!("{names} cut to keep the page small"));
+        }
+        notes
+    }
+
     /// The document's title while the first event is shown.
     pub(super) fn first_title(&self) -> &str {
         let first = self.events.first().map_or("", |event| &event.caption);

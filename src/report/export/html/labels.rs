@@ -9,6 +9,7 @@ use crate::report::naming::style::NameStyle;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// From this much text on, names are cut: a page has to open.
 const MOST_TEXT_BYTES: usize = 16 << 20;
@@ -80,8 +81,10 @@ pub(super) struct PageLabels {
     kind: Vec<u8>,
     /// Paths of modules; the first one is the empty path.
     modules: Vec<String>,
+    /// What the class of a thread is called, where that is not the thread's own name.
+    classes: BTreeMap<PageLabel, PageClass>,
     /// Names that were cut to keep the page small.
-    cut: u64,
+    pub(super) cut: u64,
     #[serde(skip)]
     module_ids: FxHashMap<String, u32>,
     #[serde(skip)]
@@ -90,7 +93,26 @@ pub(super) struct PageLabels {
     text_bytes: usize,
 }
 
+/// Threads that are one, as all reports have it.
+#[derive(Debug, Serialize)]
+struct PageClass {
+    /// `worker-#`.
+    name: String,
+    /// The same with how many they are: `worker-# ×8`.
+    title: String,
+}
+
 impl PageLabels {
+    /// The number of a thread, or of some with one name, whose class has a name and a title.
+    pub(super) fn of_thread(&mut self, name: &str, class: &str, title: &str) -> PageLabel {
+        let label = self.of_text(name, BoxKind::Thread);
+        if title != name {
+            let class = PageClass { name: self.shown(class), title: self.shown(title) };
+            self.classes.entry(label).or_insert(class);
+        }
+        label
+    }
+
     /// The number of a label of `selection`; its module is foreign text as its name is.
     pub(super) fn of_label(&mut self, selection: &Selection<'_>, id: LabelId, names: NameStyle) -> PageLabel {
         let label = selection.labels.get(id);

@@ -8,7 +8,7 @@ mod markup;
 mod tests;
 mod tree;
 
-use super::exporter::{Exporter, Rendered};
+use super::exporter::{Exporter, Render, Rendered};
 use crate::base::failure::{Failure, status};
 use crate::report::analysis::Analysis;
 use crate::report::options::ExportOptions;
@@ -36,40 +36,28 @@ const SCRIPTS: [&str; 5] = [
 ];
 
 /// The format.
-#[derive(Debug)]
-pub(super) struct Html;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "html",
+    endings: &[".html", ".htm"],
+    key: Some(('h', "HTML")),
+    render: Render::Any(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for Html {
-    fn name(&self) -> &'static str {
-        "html"
+fn render<'r>(
+    _recording: &'r Analysis,
+    selection: Selection<'r>,
+    options: &ExportOptions,
+) -> anyhow::Result<Box<dyn Rendered + 'r>> {
+    if (Weighing { count: options.count }).of(selection.total) == 0 {
+        return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
     }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".html", ".htm"]
+    if selection.total.weight > MOST_WEIGHT {
+        return Err(Failure::new(status::FAILED, "the weights in the file are too large to be real").into());
     }
-
-    fn key(&self) -> Option<(char, &'static str)> {
-        Some(('h', "HTML"))
-    }
-
-    fn render<'r>(
-        &self,
-        _recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        if (Weighing { count: options.count }).of(selection.total) == 0 {
-            return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
-        }
-        if selection.total.weight > MOST_WEIGHT {
-            return Err(
-                Failure::new(status::FAILED, "the weights in the file are too large to be real").into()
-            );
-        }
-        let data = PageData::new(&selection, options)?;
-        let json = markup::inert_json(&serde_json::to_string(&data)?);
-        Ok(Box::new(HtmlPage { data, json }))
-    }
+    let data = PageData::new(&selection, options)?;
+    let json = markup::inert_json(&serde_json::to_string(&data)?);
+    Ok(Box::new(HtmlPage { data, json }))
 }
 
 /// A page that only has to be written.
@@ -101,5 +89,9 @@ impl Rendered for HtmlPage {
             rest = after;
         }
         out.write_all(rest.as_bytes())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.data.left_out()
     }
 }

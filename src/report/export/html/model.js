@@ -31,15 +31,15 @@ function prepare() {
 	}
 }
 
-// Names of threads that differ in numbers only are a class: `worker-#`.
-const class_of = (name) => name.replace(/\d+/g, "#");
+// The class of a thread: its name, `worker-#`, and its title if the thread has another name.
+const class_of = (label) => labels.classes[label] || { name: short_name(label) };
 
 // The classes of an event's threads and the names of each, the heaviest first.
 function thread_choices({ tree }) {
 	const classes = new Map();
 	for (let i = tree.start[0]; i < tree.start[1]; i++) {
-		const name = short_name(tree.at[i] >> 2), key = class_of(name), total = tree.total[i];
-		const entry = classes.get(key) || { name: key, total: 0, names: [] };
+		const label = tree.at[i] >> 2, name = short_name(label), key = class_of(label).name, total = tree.total[i];
+		const entry = classes.get(key) || { ...class_of(label), total: 0, names: [] };
 		entry.total += total;
 		entry.names.push({ name, total });
 		classes.set(key, entry);
@@ -53,8 +53,8 @@ function thread_choices({ tree }) {
 function threads_of(event, choice) {
 	const { tree } = event, found = [];
 	for (let i = tree.start[0]; i < tree.start[1]; i++) {
-		const name = short_name(tree.at[i] >> 2);
-		if (choice[0] === "=" ? name !== choice.slice(1) : choice[0] === "~" && class_of(name) !== choice.slice(1)) continue;
+		const label = tree.at[i] >> 2;
+		if (choice[0] === "=" ? short_name(label) !== choice.slice(1) : choice[0] === "~" && class_of(label).name !== choice.slice(1)) continue;
 		found.push(i);
 	}
 	return found;
@@ -130,7 +130,7 @@ function callers(tree, whole, choice) {
 			if (place === 0) continue;
 			const is_thread = tree.up[place] === 0;
 			if (is_thread && choice === "merged") continue;
-			const text = is_thread && choice === "class" ? class_of(short_name(tree.at[place] >> 2)) : undefined;
+			const text = is_thread && choice === "class" ? class_of(tree.at[place] >> 2).title : undefined;
 			const key = text === undefined ? tree.at[place] & ~WAITING : text;
 			let child = found.get(key);
 			if (!child) found.set(key, (child = { at: tree.at[place], text, places: [], weights: [], total: 0, own: 0, n: 0 }));
@@ -167,16 +167,15 @@ function tree_of(event, view) {
 			if (group !== root || view.threads === "merged") return step(group);
 			const classes = new Map();
 			for (const place of threads) {
-				const name = short_name(tree.at[place] >> 2), key = view.threads === "class" ? class_of(name) : name;
-				const child = classes.get(key) || { at: tree.at[place], places: [] };
+				const label = tree.at[place] >> 2;
+				const { name: key, title: text } = view.threads === "class" ? class_of(label) : { name: short_name(label) };
+				const child = classes.get(key) || { at: tree.at[place], text, places: [] };
 				child.at &= tree.at[place] | ~WAITING;
 				child.places.push(place);
 				classes.set(key, child);
 			}
-			for (const [key, child] of classes) {
-				const { places } = child;
-				if (places.length > 1) child.text = `${key}  ×${places.length}`;
-				for (const sum of ["total", "own", "n"]) child[sum] = sum_of(places, tree[sum]);
+			for (const child of classes.values()) {
+				for (const sum of ["total", "own", "n"]) child[sum] = sum_of(child.places, tree[sum]);
 			}
 			return [...classes.values()];
 		};

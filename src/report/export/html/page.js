@@ -259,9 +259,9 @@ function fill_threads() {
 	select.textContent = "";
 	select.append(new Option("by class", "class"), new Option("each name", "each"), new Option("merged", "merged"));
 	const share = (total) => percent(total, event.total);
-	for (const { name, total, names } of thread_choices(event)) {
-		const is_class = names.length > 1;
-		if (is_class) select.append(new Option(`${name} ×${names.length}  ${share(total)}`, "~" + name));
+	for (const { name, title, total, names } of thread_choices(event)) {
+		const is_class = title !== undefined;
+		if (is_class) select.append(new Option(`${title}  ${share(total)}`, "~" + name));
 		for (const one of names.slice(0, 100)) select.append(new Option(`${is_class ? "\u2003" : ""}${one.name}  ${share(one.total)}`, "=" + one.name));
 	}
 }

@@ -5,10 +5,11 @@
 //! kept hangs together; in each box that loses some, one box of the kind `rest` has their sum. Totals stay what they are.
 
 use super::labels::{BoxKind, PageLabel, PageLabels};
-use crate::report::export::text_tree::thread_names;
 use crate::report::model::amount::Amount;
 use crate::report::model::label::Step;
 use crate::report::naming::style::NameStyle;
+use crate::report::naming::thread_class::ThreadClasses;
+use crate::report::options::ThreadSplit;
 use crate::report::query::selection::Selection;
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -95,18 +96,26 @@ pub(super) struct TreeColumns {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct LeftOut {
     /// Boxes.
-    boxes: u64,
+    pub(super) boxes: u64,
     /// The largest of them, % of all.
-    largest_pct: f64,
+    pub(super) largest_pct: f64,
 }
 
 impl PageTree {
     /// The stacks of `selection`, named in the style of `names`.
     pub(super) fn new(selection: &Selection<'_>, names: NameStyle, labels: &mut PageLabels) -> Self {
         let mut builder = PageTreeBuilder::new(selection, names, labels);
-        let names = thread_names(selection);
-        let threads: Vec<PageLabel> =
-            names.iter().map(|name| builder.labels.of_text(name, BoxKind::Thread)).collect();
+        let tables = &selection.profile.tables;
+        let classes = ThreadClasses::of(tables, ThreadSplit::Class);
+        // By class there are still its threads to choose from.
+        let split = selection.thread_split().filter(|split| *split != ThreadSplit::Class);
+        let names = ThreadClasses::of(tables, split.unwrap_or(ThreadSplit::Name)).names_of_tasks(tables);
+        let threads: Vec<PageLabel> = (names.iter().zip(tables.tasks()))
+            .map(|(name, task)| {
+                let class = classes.key_of(task);
+                builder.labels.of_thread(name, classes.name(class), &classes.title(class))
+            })
+            .collect();
         // The page takes what stands on the root for threads.
         let all = threads.is_empty().then(|| builder.labels.of_text("all threads", BoxKind::Thread));
         let mut path = Vec::new();

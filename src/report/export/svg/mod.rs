@@ -7,7 +7,7 @@
 mod dress;
 
 use super::caption;
-use super::exporter::{Exporter, Rendered};
+use super::exporter::{Exporter, Render, Rendered};
 use super::palette::palette;
 use super::text_tree::{Order, StackOrder, TextTree};
 use crate::base::failure::{Failure, status};
@@ -21,6 +21,7 @@ use crate::report::recording::Recording;
 use anyhow::Context;
 use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
+use std::io::{self, Write};
 
 /// Narrower boxes are not drawn, % of the width.
 const LEAST_PERCENT: f64 = 0.01;
@@ -38,38 +39,50 @@ const MOST_STANDING: u32 = 58;
 const MOST_WEIGHT: u64 = u64::MAX / 4;
 
 /// The format.
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "svg",
+    endings: &[".svg"],
+    key: Some(('s', "SVG")),
+    render: Render::Any(render),
+    ..Exporter::NONE
+};
+
+fn render<'r>(
+    recording: &'r Analysis,
+    selection: Selection<'r>,
+    options: &ExportOptions,
+) -> anyhow::Result<Box<dyn Rendered + 'r>> {
+    let (drawn, notes) = svg(recording, &selection, options)?;
+    Ok(Box::new(Picture { drawn, notes }))
+}
+
+/// A flame graph that only has to be written.
 #[derive(Debug)]
-pub(super) struct Svg;
+struct Picture {
+    drawn: Vec<u8>,
+    notes: Vec<String>,
+}
 
-impl Exporter for Svg {
-    fn name(&self) -> &'static str {
-        "svg"
+impl Rendered for Picture {
+    fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&self.drawn)
     }
 
-    fn endings(&self) -> &'static [&'static str] {
-        &[".svg"]
-    }
-
-    fn key(&self) -> Option<(char, &'static str)> {
-        Some(('s', "SVG"))
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        Ok(Box::new(svg(recording, &selection, options)?))
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
     }
 }
 
-/// Draws `selection`.
+/// Draws `selection`; says what it leaves out.
 ///
 /// # Errors
 ///
 /// Status 3 when the samples carry no weight; a failure when they carry more than can be real.
-fn svg(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions) -> anyhow::Result<Vec<u8>> {
+fn svg(
+    recording: &Recording,
+    selection: &Selection<'_>,
+    options: &ExportOptions,
+) -> anyhow::Result<(Vec<u8>, Vec<String>)> {
     if selection.total.weight == 0 {
         return Err(Failure::new(status::NO_MATCH, "the samples that match carry no weight").into());
     }
@@ -102,7 +115,7 @@ fn svg(recording: &Recording, selection: &Selection<'_>, options: &ExportOptions
     })?;
     let drawn = drawn(&mut drawing, &lines)?;
     let has_durations = selection.shown.unit == Unit::Nanoseconds && !options.count;
-    Ok(dress::dressed(&drawn, &title, has_durations).into_bytes())
+    Ok((dress::dressed(&drawn, &title, has_durations).into_bytes(), cut.notes()))
 }
 
 /// What inferno draws of `lines`, which come frame by frame in order.
@@ -153,6 +166,17 @@ impl Cut {
         let deep =
             self.depth.map(|depth| format!(", stacks cut at {}", units::counted(depth.into(), "frame")));
         format!("{}{}", narrow.unwrap_or_default(), deep.unwrap_or_default())
+    }
+
+    /// The same as sentences.
+    fn notes(&self) -> Vec<String> {
+        let narrow = self.least_percent.map(|least| {
+            format!("boxes under {least:.2}% are left out: the picture would be too large for a browser; their callers have their time")
+        });
+        let deep = self.depth.map(|depth| {
+            format!("stacks are cut at {depth} frames: the picture would be too large for a browser; what is deeper counts there")
+        });
+        narrow.into_iter().chain(deep).collect()
     }
 }
 

@@ -5,11 +5,10 @@
 //! called first. So the calls of a function add up to its total, and no total is more than all.
 
 use super::columns::ValueColumns;
-use super::stacks::{Numbered, common_notes, named, recorder_lines, thread_names, with_waits};
+use super::stacks::{Numbered, common_notes, named, recorder_lines, thread_names};
 use crate::base::safe_text;
 use crate::profile::{StringId, Unit};
-use crate::report::analysis::Analysis;
-use crate::report::export::exporter::{Exporter, Rendered};
+use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::model::label::{LabelId, Step};
 use crate::report::naming::style::NameStyle;
 use crate::report::options::ExportOptions;
@@ -239,35 +238,20 @@ impl Rendered for CallgrindText<'_> {
 }
 
 /// The format.
-#[derive(Debug)]
-pub(in crate::report::export) struct Callgrind;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "callgrind",
+    endings: &[".callgrind"],
+    beginning: Some("callgrind.out"),
+    render: Render::Stacks(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for Callgrind {
-    fn name(&self) -> &'static str {
-        "callgrind"
-    }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".callgrind"]
-    }
-
-    fn beginning(&self) -> Option<&'static str> {
-        Some("callgrind.out")
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let selection = with_waits(recording, selection, options)?;
-        let note = "callgrind cannot store times, processes or whole stacks, and call counts are not known: each call is counted as 1";
-        let notes = common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect();
-        let mut columns = ValueColumns::of(&selection, options);
-        // The first column is the one that readers sort by.
-        columns.all.swap(0, columns.chosen);
-        columns.chosen = 0;
-        Ok(Box::new(CallgrindText { columns, names: options.common.names_for_programs(), notes, selection }))
-    }
+fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rendered + 'r> {
+    let note = "callgrind cannot store times, processes or whole stacks, and call counts are not known: each call is counted as 1";
+    let notes = common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect();
+    let mut columns = ValueColumns::of(&selection, options);
+    // The first column is the one that readers sort by.
+    columns.all.swap(0, columns.chosen);
+    columns.chosen = 0;
+    Box::new(CallgrindText { columns, names: options.common.names_for_programs(), notes, selection })
 }

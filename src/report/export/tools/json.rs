@@ -2,10 +2,9 @@
 //! writing nor reading needs all of it in memory.
 
 use super::json_text::{numbers, string};
-use super::stacks::{FrameTexts, Numbered, StackLists, common_notes, with_waits};
+use super::stacks::{FrameTexts, Numbered, StackLists, common_notes};
 use crate::profile::{Event, Unit};
-use crate::report::analysis::Analysis;
-use crate::report::export::exporter::{Exporter, Rendered};
+use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::model::activity::Activity;
 use crate::report::model::amount::Amount;
 use crate::report::model::group::Group;
@@ -148,31 +147,19 @@ impl Rendered for StacksJson<'_> {
 }
 
 /// The format.
-#[derive(Debug)]
-pub(in crate::report::export) struct Json;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "json",
+    endings: &[".json", ".json.gz"],
+    render: Render::Stacks(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for Json {
-    fn name(&self) -> &'static str {
-        "json"
-    }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".json", ".json.gz"]
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let selection = with_waits(recording, selection, options)?;
-        let note = "the JSON has merged stacks, without times, CPUs or wakers";
-        Ok(Box::new(StacksJson {
-            names: options.common.names_for_programs(),
-            filters: filter::description(&options.common.filter),
-            notes: common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect(),
-            selection,
-        }))
-    }
+fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rendered + 'r> {
+    let note = "the JSON has merged stacks, without times, CPUs or wakers";
+    Box::new(StacksJson {
+        names: options.common.names_for_programs(),
+        filters: filter::description(&options.common.filter),
+        notes: common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect(),
+        selection,
+    })
 }

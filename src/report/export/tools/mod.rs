@@ -12,6 +12,6 @@ pub(super) mod perf_script;
 pub(super) mod perfetto;
 pub(super) mod pprof;
 pub(super) mod speedscope;
-mod stacks;
+pub(super) mod stacks;
 #[cfg(test)]
 mod tests;

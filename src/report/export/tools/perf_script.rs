@@ -5,10 +5,9 @@
 //! perf has them. Addresses are those inside of the module.
 
 use super::in_time::{InTime, TimedSample};
-use super::stacks::{FrameTexts, Numbered, StackLists, common_notes, named, short_waits_note, with_waits};
+use super::stacks::{FrameTexts, Numbered, StackLists, common_notes, named, short_waits_note};
 use crate::profile::{Event, FrameId};
-use crate::report::analysis::Analysis;
-use crate::report::export::exporter::{Exporter, Rendered};
+use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::model::activity::Activity;
 use crate::report::model::label::{LabelId, Step};
 use crate::report::model::metric::Metric;
@@ -164,37 +163,25 @@ impl Rendered for PerfScriptText<'_> {
 }
 
 /// The format.
-#[derive(Debug)]
-pub(in crate::report::export) struct PerfScript;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "perf-script",
+    endings: &[".perf-script", ".perf"],
+    render: Render::Stacks(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for PerfScript {
-    fn name(&self) -> &'static str {
-        "perf-script"
-    }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".perf-script", ".perf"]
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let selection = with_waits(recording, selection, options)?;
-        let note = "perf script text cannot store source lines or wakers";
-        let notes = common_notes(&selection, options).into_iter().chain([note.to_owned()]);
-        let in_time = InTime::new(&selection, options.common.filter.time);
-        let short = short_waits_note(&selection, "they are listed at the end");
-        let notes = notes.chain(short).chain(in_time.merged_note()).collect();
-        Ok(Box::new(PerfScriptText {
-            names: options.common.names_for_programs(),
-            count: options.count,
-            time: options.common.filter.time,
-            in_time,
-            notes,
-            selection,
-        }))
-    }
+fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rendered + 'r> {
+    let note = "perf script text cannot store source lines or wakers";
+    let notes = common_notes(&selection, options).into_iter().chain([note.to_owned()]);
+    let in_time = InTime::new(&selection, options.common.filter.time);
+    let short = short_waits_note(&selection, "they are listed at the end");
+    let notes = notes.chain(short).chain(in_time.merged_note()).collect();
+    Box::new(PerfScriptText {
+        names: options.common.names_for_programs(),
+        count: options.count,
+        time: options.common.filter.time,
+        in_time,
+        notes,
+        selection,
+    })
 }

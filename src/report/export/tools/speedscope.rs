@@ -4,11 +4,10 @@
 //! that one function is one row there.
 
 use super::json_text::{self, array, array_of, numbers, push_number};
-use super::stacks::{Numbered, StackLists, common_notes, is_wall, named, thread_names, with_waits};
+use super::stacks::{Numbered, StackLists, common_notes, is_wall, named, thread_names};
 use crate::base::safe_text;
 use crate::profile::{StringId, Unit};
-use crate::report::analysis::Analysis;
-use crate::report::export::exporter::{Exporter, Rendered};
+use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::model::activity::Activity;
 use crate::report::model::label::{LabelId, Step};
 use crate::report::naming::style::NameStyle;
@@ -150,33 +149,21 @@ impl Rendered for SpeedscopeJson<'_> {
 }
 
 /// The format.
-#[derive(Debug)]
-pub(in crate::report::export) struct Speedscope;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "speedscope",
+    endings: &[".speedscope.json"],
+    render: Render::Stacks(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for Speedscope {
-    fn name(&self) -> &'static str {
-        "speedscope"
-    }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".speedscope.json"]
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let selection = with_waits(recording, selection, options)?;
-        let note = "the speedscope file has merged stacks, without times, CPUs or wakers";
-        let notes = common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect();
-        Ok(Box::new(SpeedscopeJson {
-            names: options.common.names_for_programs(),
-            count: options.count,
-            is_wall: is_wall(options),
-            notes,
-            selection,
-        }))
-    }
+fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rendered + 'r> {
+    let note = "the speedscope file has merged stacks, without times, CPUs or wakers";
+    let notes = common_notes(&selection, options).into_iter().chain([note.to_owned()]).collect();
+    Box::new(SpeedscopeJson {
+        names: options.common.names_for_programs(),
+        count: options.count,
+        is_wall: is_wall(options),
+        notes,
+        selection,
+    })
 }

@@ -19,7 +19,7 @@ use std::hash::Hash;
 /// # Errors
 ///
 /// As [`Analysis::select`].
-pub(super) fn with_waits<'r>(
+pub(in crate::report::export) fn with_waits<'r>(
     recording: &'r Analysis,
     selection: Selection<'r>,
     options: &ExportOptions,

@@ -5,4 +5,4 @@ mod entry;
 mod table;
 
 pub(crate) use entry::{Label, LabelId, Place, PlaceId, Step};
-pub(crate) use table::{Labels, code_kind, module_text, thread_name};
+pub(crate) use table::{Labels, code_kind, module_text};

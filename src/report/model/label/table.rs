@@ -11,7 +11,7 @@ use crate::report::code::code_map::CodeMap;
 use crate::report::model::label_key::{CodePlace, SourceLine, address_text};
 use crate::report::model::label_kind::LabelKind;
 use crate::report::naming::short_names::FullName;
-use crate::report::naming::thread_class::{ThreadClassKey, ThreadClasses};
+use crate::report::naming::thread_class::ThreadClassKey;
 use crate::report::naming::{name, short_names};
 use crate::report::options::Grouping;
 use rustc_hash::FxHashMap;
@@ -292,15 +292,19 @@ impl Labels {
     }
 
     /// The step of a thread in front of its stacks: one for each of the `classes`.
-    pub(crate) fn thread_step(&mut self, task: &Task, classes: &ThreadClasses) -> Step {
-        let class = classes.key_of(task);
+    pub(crate) fn thread_step(
+        &mut self,
+        task: &Task,
+        class: ThreadClassKey,
+        title: impl FnOnce() -> String,
+    ) -> Step {
         let key = match class.id {
             Some(_) => {
                 Key::Thread { pid: task.pid, tid: task.tid, generation: task.generation, name: task.comm }
             }
             None => Key::ThreadClass { class },
         };
-        let label = self.intern(key, || bare_label(classes.title(class), LabelKind::Task));
+        let label = self.intern(key, || bare_label(title(), LabelKind::Task));
         self.plain_step(label)
     }
 
@@ -365,11 +369,6 @@ impl Labels {
             LabelId(self.labels.len() as u32 - 1)
         })
     }
-}
-
-/// The name of a thread, with its id where threads of one name are distinguished. Foreign text.
-pub(crate) fn thread_name(name: &str, tid: Option<u32>) -> String {
-    tid.map_or_else(|| name.to_owned(), |tid| format!("{name} (tid {tid})"))
 }
 
 /// The kind of code in a module, `path` as [`module_text`] writes it.

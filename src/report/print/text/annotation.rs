@@ -403,13 +403,19 @@ fn no_code_note(sheet: &AnnotationSheet<'_>) -> Option<String> {
     }
     let module = annotation.instructions.first().map(|at| profile.tables.module(at.at.module).kind);
     let why = match (label.kind, module) {
-        (LabelKind::Kernel, _) => "code of the kernel is not kept".to_owned(),
-        (_, Some(ModuleKind::Jit)) => {
-            "of generated code only that is kept which a jitdump has and which was sampled often".to_owned()
-        }
-        _ if profile.end.is_none() => "the recording was cut short, and code is kept at its end".to_owned(),
+        (LabelKind::Kernel, _) => "code of the kernel is not kept, because it is changed while it runs: objdump -d of the \
+             vmlinux of that build has the instructions at these addresses"
+            .to_owned(),
+        (_, Some(ModuleKind::Jit)) => "of generated code only that is kept which a jitdump has and which was sampled often; a \
+             perf map has names only: start the runtime with its option for a jitdump (docs/generated-code.md)"
+            .to_owned(),
+        _ if profile.end.is_none() => "the recording was cut short, and code is kept at its end: prof symbolize FILE adds it \
+             where the programs are as they were recorded"
+            .to_owned(),
         _ => match profile.counter(counter::CODE_LEFT_OUT) {
-            0 => "the recorder could not read it, or keeps none".to_owned(),
+            0 => "its file could not be read at the end of the recording: prof symbolize FILE adds it where the programs are as \
+                 they were recorded"
+                .to_owned(),
             left_out => format!(
                 "that of {} was left out, which have few samples, so that the file stays small",
                 counted(left_out, "function")

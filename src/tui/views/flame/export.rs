@@ -39,7 +39,7 @@ pub(super) fn exported(
         paths.push(path);
     }
     if !threads.is_empty() {
-        keep_threads(&mut common.filter, &threads, picture.query.each_thread);
+        keep_threads(&mut common.filter, &threads, picture.query.threads());
     }
     if paths.iter().all(|path| !path.is_empty()) {
         common.filter.stacks.push(match direction {

@@ -7,7 +7,7 @@ mod view;
 use crate::base::safe_text;
 use crate::base::units::{count, duration, duration_in, duration_of, percent, percent_text};
 use crate::profile::Unit;
-use crate::report::{ThreadFilter, ThreadKey, ThreadRow, Times, TopWait, short, thread_name};
+use crate::report::{ThreadFilter, ThreadKey, ThreadRow, ThreadSplit, Times, TopWait, short, thread_name};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
 use crate::tui::app::search::Search;
@@ -100,8 +100,9 @@ fn placed(picture: &Picture, columns: usize) -> PlacedColumns<Id> {
     let widest =
         picture.threads.iter().map(|row| safe_text::width(&thread_text(row, "×"))).max().unwrap_or(0);
     let name = widest.clamp(6, NAME_COLUMNS.min((columns / 3).max(12)));
-    let mut all = vec![column(Id::Thread, "THREAD", name, false, 0)];
-    if columns >= ROOMY_COLUMNS {
+    let is_by_process = picture.query.threads() == ThreadSplit::None;
+    let mut all = vec![column(Id::Thread, if is_by_process { "PROCESS" } else { "THREAD" }, name, false, 0)];
+    if columns >= ROOMY_COLUMNS && !is_by_process {
         all.push(column(Id::Process, "PROCESS", 15, false, 5));
     }
     let last = if has_times(picture) {
@@ -145,7 +146,9 @@ fn order(view: &ThreadsState, picture: &Picture) -> Vec<usize> {
         ThreadSort::Blocked => order.sort_by_key(|row| time(*row, |times| times.blocked_ns())),
         ThreadSort::Idle => order.sort_by_key(|row| time(*row, |times| times.idle_ns())),
         ThreadSort::Count => order.sort_by_key(|row| Reverse(picture.threads[*row].threads)),
-        ThreadSort::Name => order.sort_by(|a, b| picture.threads[*a].thread.cmp(&picture.threads[*b].thread)),
+        ThreadSort::Name => {
+            order.sort_by(|a, b| picture.threads[*a].title().cmp(picture.threads[*b].title()))
+        }
     }
     if view.is_reversed {
         order.reverse();
@@ -154,7 +157,7 @@ fn order(view: &ThreadsState, picture: &Picture) -> Vec<usize> {
 }
 
 fn key(row: &ThreadRow) -> ThreadKey {
-    ThreadKey { thread: row.thread.clone(), process: row.process.clone(), tid: row.tid }
+    ThreadKey { thread: row.thread.clone(), process: row.process.clone(), tid: row.tid, pid: row.pid }
 }
 
 fn selected_row<'p>(view: &ThreadsState, picture: &'p Picture) -> Option<&'p ThreadRow> {
@@ -212,7 +215,10 @@ pub(crate) fn update(
 }
 
 fn is_match(search: &Search, row: &ThreadRow) -> bool {
-    search.matches_text(&thread_name(&row.thread, row.tid))
+    match row.pid {
+        Some(_) => search.matches_text(&row.process),
+        None => search.matches_text(&thread_name(&row.thread, row.tid)),
+    }
 }
 
 /// Whether the search finds a thread.
@@ -275,7 +281,7 @@ fn only_this(view: &mut ThreadsState, context: &mut Context, picture: &Picture) 
     let Some(row) = selected_row(view, picture) else { return };
     // By name, so that threads which start later are among them.
     let filter = ThreadFilter::Row(key(row));
-    let name = safe_text::terminal(&row.thread).into_owned();
+    let name = threads_words(row.title(), row.tid.or(row.pid), 1, "");
     context.change_filter(|options| {
         if options.threads.last() != Some(&filter) {
             options.threads.push(filter);
@@ -285,7 +291,7 @@ fn only_this(view: &mut ThreadsState, context: &mut Context, picture: &Picture) 
 }
 
 fn thread_text(row: &ThreadRow, times: &str) -> String {
-    threads_words(row.title(), row.tid, row.threads, times)
+    threads_words(row.title(), row.tid.or(row.pid), row.threads, times)
 }
 
 /// Draws the view into `area`.

@@ -106,7 +106,7 @@ fn only_this_means_threads_that_are_still_to_come() {
     session.picture();
     assert_eq!(rows(&session), [("pool".to_owned(), 5)]);
     // A row of one thread keeps that one.
-    session.press(&[Action::SplitThreads, Action::Enter, Action::SplitThreads]);
+    session.press(&[Action::SplitThreads, Action::Enter, Action::SplitThreads, Action::SplitThreads]);
     assert_eq!(rows(&session), [("pool".to_owned(), 1)]);
     // What two filters do not both keep is nothing, not all.
     session.app.context.query.common.filter.threads.push(ThreadFilter::Ids(vec![2]));

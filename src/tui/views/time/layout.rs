@@ -19,7 +19,7 @@ pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
     if row.is_rest {
         return format!("{} others", count(row.threads));
     }
-    threads_words(thread_title(&row.thread, &row.process), row.tid, row.threads, times)
+    threads_words(thread_title(&row.thread, &row.process), row.tid.or(row.pid), row.threads, times)
 }
 
 /// Where the parts of the view are.

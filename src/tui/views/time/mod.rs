@@ -46,7 +46,7 @@ pub(crate) fn follow(view: &mut TimeState, context: &mut Context, picture: &Pict
 
 fn key(row: &TimelineRow) -> Option<ThreadKey> {
     let (thread, process) = (row.thread.clone(), row.process.clone());
-    (!row.is_rest).then_some(ThreadKey { thread, process, tid: row.tid })
+    (!row.is_rest).then_some(ThreadKey { thread, process, tid: row.tid, pid: row.pid })
 }
 
 /// Does what `action` means here, where the view takes `area`; false when it means nothing.

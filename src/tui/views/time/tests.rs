@@ -328,7 +328,7 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
 #[test]
 fn the_samples_of_a_thread_that_the_filter_drops_are_none() {
     let mut session = Session::new(waiting(), None, Tab::Time);
-    let row = ThreadKey { thread: "writer".into(), process: "ingest".into(), tid: None };
+    let row = ThreadKey { thread: "writer".into(), process: "ingest".into(), tid: None, pid: None };
     session.app.context.query.samples_at = Some(SamplesQuery { time: TimeRange::default(), row: Some(row) });
     session.picture();
     let samples_at =

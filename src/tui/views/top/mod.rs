@@ -6,9 +6,12 @@ mod view;
 
 use crate::base::safe_text;
 use crate::base::units::{count, percent, percent_text};
-use crate::report::{FunctionRow, LabelId, LabelKey, NameStyle, SortKey, module_file, module_stem};
+use crate::report::{
+    CommonOptions, FunctionRow, LabelId, LabelKey, NameStyle, SortKey, module_file, module_stem,
+};
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
+use crate::tui::app::query::Query;
 use crate::tui::compute::picture::Picture;
 use crate::tui::widgets::line::{Below, place_text, self_and_total};
 use crate::tui::widgets::list::ListState;
@@ -178,7 +181,9 @@ pub(crate) fn follow(view: &mut TopState, context: &mut Context, picture: &Pictu
 fn remember(view: &mut TopState, context: &mut Context, picture: &Picture) {
     // The order of the rows, or what other views ask for, changes no share.
     let is_same = |before: &Picture| {
-        before.query.common == picture.query.common && before.query.window == picture.query.window
+        // How threads are divided changes no function.
+        let of = |query: &Query| (CommonOptions { threads: None, ..query.common.clone() }, query.window);
+        of(&before.query) == of(&picture.query)
     };
     match &context.picture {
         Some(before) if !is_same(before) => view.trend.clear(),

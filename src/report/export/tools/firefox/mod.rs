@@ -9,10 +9,9 @@ mod thread;
 
 use super::in_time::{InTime, TimedSample};
 use super::json_text::string;
-use super::stacks::{common_notes, is_wall, named, recorder_lines, short_waits_note, with_waits};
+use super::stacks::{common_notes, is_wall, named, recorder_lines, short_waits_note};
 use crate::profile::{Module, TaskId, Unit};
-use crate::report::analysis::Analysis;
-use crate::report::export::exporter::{Exporter, Rendered};
+use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::model::label::module_text;
 use crate::report::model::metric::Metric;
 use crate::report::naming::name::module_file;
@@ -144,37 +143,24 @@ impl Rendered for FirefoxJson<'_> {
 }
 
 /// The format.
-#[derive(Debug)]
-pub(in crate::report::export) struct Firefox;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "firefox",
+    endings: &[".firefox.json", ".profile.json", ".firefox.json.gz", ".profile.json.gz"],
+    render: Render::Stacks(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for Firefox {
-    fn name(&self) -> &'static str {
-        "firefox"
-    }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".firefox.json", ".profile.json", ".firefox.json.gz", ".profile.json.gz"]
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let selection = with_waits(recording, selection, options)?;
-        let notes = common_notes(&selection, options);
-        let notes =
-            notes.into_iter().chain(short_waits_note(&selection, "they have no times and are left out"));
-        let in_time = InTime::new(&selection, options.common.filter.time);
-        let notes = notes.chain(in_time.notes()).collect();
-        let has_wait_samples = is_wall(options) || selection.shown.metric() == Metric::OffCpu;
-        Ok(Box::new(FirefoxJson {
-            names: options.common.names_for_programs(),
-            threads: by_thread(&selection, in_time.moments),
-            has_wait_samples,
-            notes,
-            selection,
-        }))
-    }
+fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rendered + 'r> {
+    let notes = common_notes(&selection, options);
+    let notes = notes.into_iter().chain(short_waits_note(&selection, "they have no times and are left out"));
+    let in_time = InTime::new(&selection, options.common.filter.time);
+    let notes = notes.chain(in_time.notes()).collect();
+    let has_wait_samples = is_wall(options) || selection.shown.metric() == Metric::OffCpu;
+    Box::new(FirefoxJson {
+        names: options.common.names_for_programs(),
+        threads: by_thread(&selection, in_time.moments),
+        has_wait_samples,
+        notes,
+        selection,
+    })
 }

@@ -11,10 +11,9 @@ mod states;
 mod writer;
 
 use super::in_time::InTime;
-use super::stacks::{common_notes, short_waits_note, with_waits};
+use super::stacks::{common_notes, short_waits_note};
 use crate::profile::{Event, EventKind};
-use crate::report::analysis::Analysis;
-use crate::report::export::exporter::{Exporter, Rendered};
+use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::options::ExportOptions;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
@@ -31,48 +30,33 @@ impl Rendered for PerfettoTrace<'_> {
 }
 
 /// The format.
-#[derive(Debug)]
-pub(in crate::report::export) struct Perfetto;
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "perfetto",
+    endings: &[".perfetto-trace", ".pftrace"],
+    is_binary: true,
+    render: Render::Stacks(render),
+    ..Exporter::NONE
+};
 
-impl Exporter for Perfetto {
-    fn name(&self) -> &'static str {
-        "perfetto"
+fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rendered + 'r> {
+    let is_time = |event: &Event| event.kind().is(&EventKind::ON_CPU);
+    let filter = &options.common.filter;
+    let has_both = selection.shown.sampled.is_some_and(is_time) && selection.shown.waits.is_some();
+    // Of which code a thread ran between two samples is not known.
+    let has_running = has_both && !filter.drops_by_code() && filter.cpus.is_empty();
+    let in_time = InTime::new(&selection, filter.time);
+    let mut notes: Vec<String> = common_notes(&selection, options).into_iter().collect();
+    notes.extend(short_waits_note(&selection, "they have no times and are left out"));
+    notes.extend(in_time.notes());
+    if has_both && !has_running {
+        notes.push("with filters on code or CPUs there are no slices of running time".to_owned());
     }
-
-    fn endings(&self) -> &'static [&'static str] {
-        &[".perfetto-trace", ".pftrace"]
-    }
-
-    fn is_binary(&self) -> bool {
-        true
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let selection = with_waits(recording, selection, options)?;
-        let is_time = |event: &Event| event.kind().is(&EventKind::ON_CPU);
-        let filter = &options.common.filter;
-        let has_both = selection.shown.sampled.is_some_and(is_time) && selection.shown.waits.is_some();
-        // Of which code a thread ran between two samples is not known.
-        let has_running = has_both && !filter.drops_by_code() && filter.cpus.is_empty();
-        let in_time = InTime::new(&selection, filter.time);
-        let mut notes: Vec<String> = common_notes(&selection, options).into_iter().collect();
-        notes.extend(short_waits_note(&selection, "they have no times and are left out"));
-        notes.extend(in_time.notes());
-        if has_both && !has_running {
-            notes.push("with filters on code or CPUs there are no slices of running time".to_owned());
-        }
-        Ok(Box::new(PerfettoTrace {
-            names: options.common.names_for_programs(),
-            time: filter.time,
-            in_time,
-            has_running,
-            notes,
-            selection,
-        }))
-    }
+    Box::new(PerfettoTrace {
+        names: options.common.names_for_programs(),
+        time: filter.time,
+        in_time,
+        has_running,
+        notes,
+        selection,
+    })
 }

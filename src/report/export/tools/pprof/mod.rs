@@ -11,18 +11,13 @@ mod writer;
 
 use super::columns::ValueColumns;
 use super::gzip;
-use super::stacks::{common_notes, with_waits};
-use crate::report::analysis::Analysis;
-use crate::report::export::exporter::{Exporter, Rendered};
+use super::stacks::common_notes;
+use crate::report::export::exporter::{Exporter, Render, Rendered};
 use crate::report::options::ExportOptions;
 use crate::report::query::filter;
 use crate::report::query::selection::Selection;
 use std::io::{self, Write};
 use writer::PprofFile;
-
-/// The format.
-#[derive(Debug)]
-pub(in crate::report::export) struct Pprof;
 
 impl Rendered for PprofFile<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -34,40 +29,26 @@ impl Rendered for PprofFile<'_> {
     }
 }
 
-impl Exporter for Pprof {
-    fn name(&self) -> &'static str {
-        "pprof"
-    }
+/// The format.
+pub(in crate::report::export) const EXPORTER: Exporter = Exporter {
+    name: "pprof",
+    endings: &[".pb.gz", ".pprof"],
+    is_binary: true,
+    key: Some(('p', "pprof")),
+    render: Render::Stacks(render),
+    ..Exporter::NONE
+};
 
-    fn endings(&self) -> &'static [&'static str] {
-        &[".pb.gz", ".pprof"]
-    }
-
-    fn is_binary(&self) -> bool {
-        true
-    }
-
-    fn key(&self) -> Option<(char, &'static str)> {
-        Some(('p', "pprof"))
-    }
-
-    fn render<'r>(
-        &self,
-        recording: &'r Analysis,
-        selection: Selection<'r>,
-        options: &ExportOptions,
-    ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
-        let selection = with_waits(recording, selection, options)?;
-        let notes = common_notes(&selection, options)
-            .into_iter()
-            .chain(["pprof cannot store times, CPUs or wakers: equal stacks are merged".to_owned()]);
-        Ok(Box::new(PprofFile {
-            columns: ValueColumns::of(&selection, options),
-            names: options.common.names_for_programs(),
-            time: options.common.filter.time,
-            filters: filter::description(&options.common.filter),
-            notes: notes.collect(),
-            selection,
-        }))
-    }
+fn render<'r>(selection: Selection<'r>, options: &ExportOptions) -> Box<dyn Rendered + 'r> {
+    let notes = common_notes(&selection, options)
+        .into_iter()
+        .chain(["pprof cannot store times, CPUs or wakers: equal stacks are merged".to_owned()]);
+    Box::new(PprofFile {
+        columns: ValueColumns::of(&selection, options),
+        names: options.common.names_for_programs(),
+        time: options.common.filter.time,
+        filters: filter::description(&options.common.filter),
+        notes: notes.collect(),
+        selection,
+    })
 }

@@ -1,0 +1,196 @@
+//! Colours of a differential flame graph: one tone for how much a box has changed, and a legend of them in the picture.
+//!
+//! The tones are those of ColorBrewer's RdBu, which stay apart for colour-blind eyes; black text is readable on each.
+
+use rustc_hash::FxHashMap;
+use std::fmt::Write;
+
+/// How much a box has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// Half or less is left.
+    MuchLess,
+    /// A fifth less, or more than that.
+    Less,
+    /// Less.
+    LittleLess,
+    /// Chance explains it, or no one tested it.
+    Noise,
+    /// More.
+    LittleMore,
+    /// A quarter more, or more than that.
+    More,
+    /// Twice as much or more, or new.
+    MuchMore,
+}
+
+/// The tone of the box at a depth, and at a place on the new side.
+pub(super) type ToneOfBox = FxHashMap<(u32, u64), Tone>;
+
+/// A smaller change of a box is none, even where its function has changed elsewhere.
+const LEAST_CHANGE: f64 = 1.02;
+
+/// Changes by these factors have deeper tones.
+const STEPS: [f64; 2] = [1.25, 2.0];
+
+const ALL: [Tone; 7] =
+    [Tone::MuchLess, Tone::Less, Tone::LittleLess, Tone::Noise, Tone::LittleMore, Tone::More, Tone::MuchMore];
+
+impl Tone {
+    /// Of a box with these weights, whose function has really changed or not.
+    pub(super) fn of(base: f64, new: f64, is_real: bool) -> Self {
+        if !is_real || (base <= 0.0 && new <= 0.0) {
+            return Tone::Noise;
+        }
+        let tones = match new >= base {
+            true => [Tone::LittleMore, Tone::More, Tone::MuchMore],
+            false => [Tone::LittleLess, Tone::Less, Tone::MuchLess],
+        };
+        // What was nothing, or is, has changed without a limit.
+        let factor = base.max(new) / base.min(new);
+        match factor {
+            small if small < LEAST_CHANGE => Tone::Noise,
+            small if small < STEPS[0] => tones[0],
+            medium if medium < STEPS[1] => tones[1],
+            _ => tones[2],
+        }
+    }
+
+    fn color(self) -> &'static str {
+        match self {
+            Tone::MuchLess => "#4393c3",
+            Tone::Less => "#92c5de",
+            Tone::LittleLess => "#d1e5f0",
+            Tone::Noise => "#d0d0d0",
+            Tone::LittleMore => "#fddbc7",
+            Tone::More => "#f4a582",
+            Tone::MuchMore => "#d6604d",
+        }
+    }
+}
+
+/// inferno's drawing with the tone of each of its boxes (`of_all` is that of the box of all), and a legend above them.
+pub(super) fn toned(svg: &str, of_all: Tone, boxes: &ToneOfBox) -> String {
+    let depths = depths(svg);
+    let mut out = String::with_capacity(svg.len() + 2048);
+    let mut rest = svg;
+    while let Some(start) = rest.find("<rect ") {
+        let (before, from) = rest.split_at(start);
+        out.push_str(before);
+        let end = from.find("/>").map_or(from.len(), |end| end + 2);
+        let (tag, after) = from.split_at(end);
+        let place = attribute(tag, "fg:x").and_then(|x| x.parse::<u64>().ok());
+        let depth = attribute(tag, "y").and_then(|y| depths.iter().position(|known| *known == y));
+        match (place, depth, attribute(tag, "fill")) {
+            (Some(place), Some(depth), Some(fill)) => {
+                let tone = match depth {
+                    0 => of_all,
+                    _ => boxes.get(&(depth as u32, place)).copied().unwrap_or(Tone::Noise),
+                };
+                out.push_str(&tag.replacen(
+                    &format!("fill=\"{fill}\""),
+                    &format!("fill=\"{}\"", tone.color()),
+                    1,
+                ));
+            }
+            _ => out.push_str(tag),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    if let Some(place) = out.find("<svg id=\"frames\"") {
+        out.insert_str(place, &legend());
+    }
+    out
+}
+
+/// Where the boxes of each depth stand, the root's first: from the bottom up, in boxes of one height.
+fn depths(svg: &str) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for tag in svg.split("<rect ").skip(1) {
+        let tag = &tag[..tag.find("/>").unwrap_or(tag.len())];
+        if let (Some(y), true) = (attribute(tag, "y"), attribute(tag, "fg:x").is_some())
+            && !found.contains(&y)
+        {
+            found.push(y);
+        }
+    }
+    found.sort_by_key(|y| std::cmp::Reverse(y.parse::<u64>().unwrap_or(0)));
+    found
+}
+
+fn attribute<'t>(tag: &'t str, name: &str) -> Option<&'t str> {
+    let (_, rest) = tag.split_once(&format!("{name}=\""))?;
+    rest.split_once('"').map(|(value, _)| value)
+}
+
+/// The tones with their words, on the left of the line below the title.
+fn legend() -> String {
+    const TOP: u32 = 40;
+    const SIDE: u32 = 11;
+    let mut out = String::from("<g id=\"legend\" fill=\"#000\">");
+    let mut x = 10;
+    let word = |out: &mut String, x: &mut u32, text: &str, width: u32| {
+        let y = TOP + 9;
+        let written = write!(out, "<text x=\"{x}\" y=\"{y}\" fill=\"#6e6e6e\">{text}</text>", x = *x);
+        debug_assert!(written.is_ok(), "a String takes any text");
+        *x += width;
+    };
+    word(&mut out, &mut x, "shrank", 48);
+    for tone in ALL {
+        let color = tone.color();
+        let written = write!(
+            out,
+            "<rect x=\"{x}\" y=\"{TOP}\" width=\"{SIDE}\" height=\"{SIDE}\" style=\"fill:{color};stroke:#888\"/>"
+        );
+        debug_assert!(written.is_ok(), "a String takes any text");
+        x += SIDE + 3;
+        if tone == Tone::Noise {
+            x += 2;
+            word(&mut out, &mut x, "noise or untested", 110);
+        }
+    }
+    x += 2;
+    word(&mut out, &mut x, "grew (pale: to 25 %, full: twice)", 0);
+    out.push_str("</g>");
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tones_say_how_much_and_in_which_direction() {
+        for (base, new, tone) in [
+            (1.0, 1.01, Tone::Noise),
+            (1.0, 1.1, Tone::LittleMore),
+            (1.0, 1.5, Tone::More),
+            (1.0, 2.0, Tone::MuchMore),
+            (0.0, 1.0, Tone::MuchMore),
+            (1.0, 0.95, Tone::LittleLess),
+            (1.0, 0.6, Tone::Less),
+            (1.0, 0.0, Tone::MuchLess),
+            (0.0, 0.0, Tone::Noise),
+        ] {
+            assert_eq!(Tone::of(base, new, true), tone, "{base} {new}");
+            assert_eq!(Tone::of(base, new, false), Tone::Noise);
+        }
+    }
+
+    /// Relative luminance by WCAG.
+    fn luminance(color: &str) -> f64 {
+        let channel = |at: usize| {
+            let value = f64::from(u8::from_str_radix(&color[at..at + 2], 16).unwrap()) / 255.0;
+            if value <= 0.04 { value / 12.92 } else { ((value + 0.055) / 1.055).powf(2.4) }
+        };
+        0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5)
+    }
+
+    #[test]
+    fn black_text_is_readable_on_every_tone() {
+        for tone in ALL {
+            assert!((luminance(tone.color()) + 0.05) / 0.05 >= 4.7, "{tone:?}");
+        }
+    }
+}
