@@ -56,6 +56,14 @@ pub(super) struct Meta {
     /// The recorder had CAP_SYSLOG.
     #[prost(bool, tag = "23")]
     pub(super) has_syslog: bool,
+    #[prost(string, tag = "24")]
+    pub(super) imported_from: String,
+    #[prost(string, tag = "25")]
+    pub(super) source_file: String,
+    #[prost(string, tag = "26")]
+    pub(super) source_tool: String,
+    #[prost(bool, tag = "27")]
+    pub(super) losses_known: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -413,7 +421,7 @@ pub(super) struct SourceRow {
 /// The fields that this version knows of a chunk.
 pub(super) fn known_fields(kind: ChunkKind) -> KnownFields {
     let (highest, row) = match kind {
-        ChunkKind::Meta => (23, None),
+        ChunkKind::Meta => (27, None),
         ChunkKind::Strings => (3, None),
         ChunkKind::Modules => (2, Some((2, 4))),
         ChunkKind::Tasks => (2, Some((2, 5))),
@@ -458,6 +466,10 @@ impl From<&crate::profile::contents::Meta> for Meta {
             pid_namespace,
             is_command,
             notices,
+            imported_from,
+            source_file,
+            source_tool,
+            losses_known,
         } = meta.clone();
         Meta {
             prof_version,
@@ -483,6 +495,10 @@ impl From<&crate::profile::contents::Meta> for Meta {
             notices,
             is_command,
             has_syslog: kernel_addresses.is_some_and(|settings| settings.has_syslog),
+            imported_from,
+            source_file,
+            source_tool,
+            losses_known,
         }
     }
 }
@@ -517,6 +533,10 @@ impl From<Meta> for crate::profile::contents::Meta {
             pid_namespace: meta.pid_namespace,
             notices: meta.notices,
             is_command: meta.is_command,
+            imported_from: meta.imported_from,
+            source_file: meta.source_file,
+            source_tool: meta.source_tool,
+            losses_known: meta.losses_known,
         }
     }
 }
