@@ -164,7 +164,7 @@ fn unnamed_notes(profile: &Profile, integrity: &Integrity, quality: &Quality, to
         let share = honest_percent_text(hidden_kernel);
         notes.push(match profile.meta.kernel_addresses {
             None if profile.meta.is_imported() => format!(
-                "{share} of kernel frames have no name: the file has none, and it was not recorded on the kernel that runs here"
+                "{share} of kernel frames have no name: the file has none, and the running kernel is another one or hides its symbols"
             ),
             Some(settings) => {
                 format!("{share} of kernel frames have no name: {}; {}", settings.why_hidden(), settings.fix())
