@@ -1,4 +1,4 @@
-//! PerfProcesses and threads as the records tell of them: names, mappings.
+//! Processes and threads as the records tell of them: names, mappings.
 
 use super::record::MmapRecord;
 use crate::base::safe_text;
