@@ -17,6 +17,7 @@ mod commands;
 mod debuginfod;
 mod diff;
 mod elf;
+mod import;
 mod profile;
 mod record;
 mod report;

@@ -7,6 +7,7 @@ mod annotate;
 mod diff;
 mod explain;
 mod foreign;
+mod import;
 mod read;
 mod record;
 pub(crate) mod request;
@@ -35,8 +36,8 @@ prof: where did this program's time go?
   prof diff OLD NEW           what changed, and whether that is more than chance
 
 record and report need no preparation of the program: no rebuild, no frame pointers.
-also   prof annotate, prof bench, prof live, prof top, prof info, prof symbolize, prof doctor,
-       prof completions
+also   prof annotate, prof bench, prof live, prof top, prof info, prof symbolize, prof import,
+       prof doctor, prof completions
 help   prof help, prof help record, man prof
 ";
 
@@ -71,6 +72,7 @@ enum Verb {
     /// Show the hottest functions of a program while it runs: prof live, starting with the function table
     Top(Box<tui::LiveArgs>),
     Export(Box<read::ExportArgs>),
+    Import(Box<import::ImportArgs>),
     Diff(Box<diff::DiffArgs>),
     Bench(Box<diff::BenchArgs>),
     Info(read::InfoArgs),
@@ -148,6 +150,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Req
         Some(Verb::Live(args)) => args.into_request(Tab::Flame, "live", &arguments)?,
         Some(Verb::Top(args)) => args.into_request(Tab::Top, "top", &arguments)?,
         Some(Verb::Export(args)) => Request::Export(args.into_request()?),
+        Some(Verb::Import(args)) => Request::Import(args.into_request()?),
         Some(Verb::Diff(args)) => Request::Diff(Box::new(args.into_options()?)),
         Some(Verb::Bench(args)) => Request::Bench(Box::new(args.into_options()?)),
         Some(Verb::Info(args)) => Request::Info(args.into_options()),

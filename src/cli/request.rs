@@ -4,6 +4,7 @@ use crate::base::failure::Failure;
 use crate::base::safe_text;
 use crate::commands::bench::BenchOptions;
 use crate::commands::doctor::DoctorOptions;
+use crate::commands::import::ImportRequest;
 use crate::commands::live::LiveOptions;
 use crate::commands::symbolize::SymbolizeOptions;
 use crate::diff::DiffOptions;
@@ -54,6 +55,8 @@ pub(crate) enum Request {
     Annotate(AnnotateOptions),
     /// `prof export`.
     Export(ExportRequest),
+    /// `prof import`.
+    Import(ImportRequest),
     /// `prof diff`.
     Diff(Box<DiffOptions>),
     /// `prof bench`.

@@ -2,6 +2,7 @@
 //! own `invalid value 'X' for '-d <TIME>': …`.
 
 use crate::diff::{DiffFormat, DiffSort, Per};
+use crate::import::{FirstElement, FoldedUnit, ImportFormat};
 use crate::record::{self, CallGraph, PerfCounter, Rate};
 use crate::report::{ColorWhen, ExportFormat, Grouping, Metric, NameStyle, SortKey, ThreadSplit, TimeRange};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -118,6 +119,28 @@ pub(super) fn export_format() -> impl TypedValueParser<Value = ExportFormat> {
     words.try_map(|word| {
         ExportFormat::ALL.into_iter().find(|format| format.name() == word).ok_or("unknown word")
     })
+}
+
+pub(super) fn import_format() -> impl TypedValueParser<Value = ImportFormat> {
+    let words = PossibleValuesParser::new(ImportFormat::ALL.map(ImportFormat::name));
+    words.try_map(|word| {
+        ImportFormat::ALL.into_iter().find(|format| format.name() == word).ok_or("unknown word")
+    })
+}
+
+pub(super) fn folded_unit() -> impl TypedValueParser<Value = FoldedUnit> {
+    choice(&[
+        ("samples", FoldedUnit::Samples),
+        ("ns", FoldedUnit::Time { unit_ns: 1 }),
+        ("us", FoldedUnit::Time { unit_ns: 1_000 }),
+        ("ms", FoldedUnit::Time { unit_ns: 1_000_000 }),
+        ("s", FoldedUnit::Time { unit_ns: 1_000_000_000 }),
+        ("bytes", FoldedUnit::Bytes),
+    ])
+}
+
+pub(super) fn first_element() -> impl TypedValueParser<Value = FirstElement> {
+    choice(&[("thread", FirstElement::Thread), ("function", FirstElement::Function)])
 }
 
 pub(super) fn shell() -> impl TypedValueParser<Value = clap_complete::Shell> {

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod doctor;
+pub(crate) mod import;
 pub(crate) mod live;
 pub(crate) mod program;
 pub(crate) mod start;

@@ -5,7 +5,7 @@ use crate::base::{failure, privilege, safe_text};
 use crate::cli::{self, Choose, Instead, Request};
 use crate::commands::doctor::DoctorOptions;
 use crate::commands::symbolize::{self, SymbolizeOptions};
-use crate::commands::{bench, doctor, live, start};
+use crate::commands::{bench, doctor, import, live, start};
 use crate::debuginfod::settings::Settings;
 use crate::diff;
 use crate::record::{self, RecordOptions, Target};
@@ -40,9 +40,14 @@ pub fn main() -> ExitCode {
 
 /// Does what was asked for; returns the exit status.
 fn run(request: &Request) -> anyhow::Result<u8> {
+    let kernel_list = matches!(request, Request::Import(_)).then(import::open_kernel_list).flatten();
     match request {
         Request::Record(_) | Request::Live(_) | Request::Doctor(_) => privilege::for_recording(),
-        Request::Tui(_) | Request::Export(_) | Request::Symbolize(_) | Request::Diff(_) => {
+        Request::Tui(_)
+        | Request::Export(_)
+        | Request::Import(_)
+        | Request::Symbolize(_)
+        | Request::Diff(_) => {
             privilege::for_reading(true)?;
         }
         // Its recorders have their own rights; what it reads in the end, it reads without. What is chosen has its own, too.
@@ -59,6 +64,7 @@ fn run(request: &Request) -> anyhow::Result<u8> {
         Request::Tui(options) => return tui::run(options),
         Request::Live(options) => return live::run(options, command_line()),
         Request::Export(options) => report::export(options)?,
+        Request::Import(request) => import::run(request, kernel_list)?,
         Request::Diff(options) => return diff::compare_files(options),
         Request::Bench(options) => return bench::run(options),
         Request::Info(options) => report::info(options)?,

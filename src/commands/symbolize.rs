@@ -61,7 +61,7 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
             .hint("copy it again from where it was recorded; the file was not changed")
             .into());
     }
-    let (completed, problems) = complete(&mut profile, options)?;
+    let (completed, problems) = complete(&mut profile, &options.folders, options.debuginfod)?;
     let mut kept = None;
     if completed.named > 0 || completed.improved > 0 || completed.has_new_notes || completed.code > 0 {
         let bytes = encoded(&mut profile)?;
@@ -85,10 +85,17 @@ fn add_names(options: &SymbolizeOptions) -> anyhow::Result<String> {
 }
 
 /// Adds the names that can be had; returns what came of it, and what was wrong with servers.
-fn complete(profile: &mut Profile, options: &SymbolizeOptions) -> anyhow::Result<(Completed, Vec<String>)> {
-    let folders = options.folders.as_slice();
+///
+/// # Errors
+///
+/// When a folder is not there, or what the environment says of servers makes no sense.
+pub(crate) fn complete(
+    profile: &mut Profile,
+    folders: &[PathBuf],
+    debuginfod: bool,
+) -> anyhow::Result<(Completed, Vec<String>)> {
     check_folders(folders)?;
-    if !options.debuginfod {
+    if !debuginfod {
         return Ok((complete_names(profile, &mut DebugSources { folders, fetch: None }), Vec::new()));
     }
     let bar = download_bar();

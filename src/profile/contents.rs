@@ -158,6 +158,14 @@ pub struct Meta {
     pub is_command: bool,
     /// What was decided at the start that readers of the profile should know. Quotes foreign names.
     pub notices: Vec<String>,
+    /// The format that it was imported from, for people: `perf.data`; empty: `prof` recorded it.
+    pub imported_from: String,
+    /// The file that it was imported from, as the user named it; empty for standard input.
+    pub source_file: String,
+    /// What recorded it, as far as the file says: `perf 6.1.187`.
+    pub source_tool: String,
+    /// The imported file says how many samples were lost.
+    pub losses_known: bool,
 }
 
 /// Facts known when the recording has ended.
@@ -201,6 +209,13 @@ impl CpuShares {
     pub(crate) fn of(cpu_ns: u64, bpf_ns: u64, length_ns: u64) -> Option<Self> {
         let percent = |ns: u64| ns as f64 * 100.0 / length_ns as f64;
         (length_ns > 0).then(|| CpuShares { cpu_percent: percent(cpu_ns), bpf_percent: percent(bpf_ns) })
+    }
+}
+
+impl Meta {
+    /// Whether another program recorded it: what that one did not keep is not known.
+    pub(crate) fn is_imported(&self) -> bool {
+        !self.imported_from.is_empty()
     }
 }
 
@@ -291,6 +306,16 @@ impl Profile {
             Some(end) => end.duration_ns,
             None => self.events.iter().filter_map(Event::last_time_ns).max().unwrap_or(0),
         }
+    }
+
+    /// [`Profile::duration_ns`]; `None` where what it was imported from does not say.
+    pub(crate) fn known_duration_ns(&self) -> Option<u64> {
+        Some(self.duration_ns()).filter(|duration_ns| *duration_ns > 0 || !self.meta.is_imported())
+    }
+
+    /// Whether the number of lost samples is one: what was imported may not tell it.
+    pub(crate) fn losses_known(&self) -> bool {
+        self.meta.losses_known || !self.meta.is_imported()
     }
 
     /// Adds an event table, e.g. `on-cpu`.

@@ -38,13 +38,15 @@ pub enum Outcome {
     /// The thread's root was reached on proof, but the stack has more frames than are kept: those of its middle
     /// are missing, and a frame in their place says how many.
     MiddleLeftOut,
+    /// The stack was imported: whether it reaches the thread's root is not known.
+    NotKnown,
     /// A reason that this version does not know.
     Unknown(u8),
 }
 
 impl Outcome {
     /// All outcomes this version writes.
-    pub(crate) const ALL: [Outcome; 15] = [
+    pub(crate) const ALL: [Outcome; 16] = [
         Outcome::Unset,
         Outcome::Complete,
         Outcome::NoUserStack,
@@ -60,6 +62,7 @@ impl Outcome {
         Outcome::Compat32,
         Outcome::FileUnreadable,
         Outcome::MiddleLeftOut,
+        Outcome::NotKnown,
     ];
 
     /// The stored number.
@@ -80,6 +83,7 @@ impl Outcome {
             Outcome::Compat32 => 12,
             Outcome::FileUnreadable => 13,
             Outcome::MiddleLeftOut => 14,
+            Outcome::NotKnown => 15,
             Outcome::Unknown(code) => code,
         }
     }
@@ -102,6 +106,11 @@ impl Outcome {
         matches!(self, Outcome::Complete | Outcome::MiddleLeftOut)
     }
 
+    /// Whether the stack is to be shown as cut before its root.
+    pub(crate) fn is_cut(self) -> bool {
+        !self.is_complete() && !self.has_root() && self != Outcome::NotKnown
+    }
+
     /// A stable word for machine-readable output, e.g. `no_unwind_info`.
     pub(crate) fn key(self) -> &'static str {
         match self {
@@ -120,6 +129,7 @@ impl Outcome {
             Outcome::Compat32 => "compat_32",
             Outcome::FileUnreadable => "file_unreadable",
             Outcome::MiddleLeftOut => "middle_left_out",
+            Outcome::NotKnown => "not_known",
             Outcome::Unknown(_) => "unknown",
         }
     }
@@ -142,6 +152,7 @@ impl Outcome {
             Outcome::Compat32 => "32-bit program",
             Outcome::FileUnreadable => "file could not be opened",
             Outcome::MiddleLeftOut => "deeper than the frames kept",
+            Outcome::NotKnown => "not known",
             Outcome::Unknown(_) => "unknown reason",
         }
     }

@@ -22,6 +22,7 @@ pub use analysis::Analysis;
 pub(crate) use code::annotate_options::{AnnotateOptions, AnnotationView};
 pub(crate) use code::disassembly::AsmSyntax;
 pub use export::folded;
+pub(crate) use export::pprof_messages;
 pub(crate) use export::{ExportFormat, ExportJob, ExportRequest, ExportShape, export};
 pub(crate) use load::unreadable;
 pub(crate) use model::activity::Activity;

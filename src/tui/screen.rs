@@ -143,8 +143,10 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
         (false, true) => 4,
         (false, false) => 2,
     };
-    let stacks = format!("stacks {}", honest_percent_text(quality.complete_percent()));
+    let complete = quality.complete_percent();
+    let stacks = complete.map_or(String::new(), |share| format!("stacks {}", honest_percent_text(share)));
     let lost_text = match quality.lost {
+        _ if !picture.recording.profile.losses_known() => String::new(),
         0 => "lost 0".to_owned(),
         _ => format!("lost {}", honest_percent_text(lost)),
     };
@@ -161,7 +163,7 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
                 live_words(context).unwrap_or_else(|| duration(picture.duration_ns)),
             ),
             (0, if has_rate { event.clone() } else { picture.event.title.clone() }),
-            (trust(quality.complete_percent() >= 99.95), stacks.clone()),
+            (trust(complete.is_none_or(|share| share >= 99.95)), stacks.clone()),
             (trust(quality.lost == 0).min(4), lost_text.clone()),
             (if is_live { 3 } else { 4 }, cost.to_owned()),
         ]

@@ -79,6 +79,7 @@ impl Demo {
             pid_namespace: 4_026_532_211,
             is_command: false,
             notices: Vec::new(),
+            ..Meta::default()
         });
         let path = profile.tables.intern_string("/usr/bin/ingest");
         let build_id = (0..20).collect();

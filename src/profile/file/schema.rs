@@ -56,6 +56,14 @@ pub(super) struct Meta {
     /// The recorder had CAP_SYSLOG.
     #[prost(bool, tag = "23")]
     pub(super) has_syslog: bool,
+    #[prost(string, tag = "24")]
+    pub(super) imported_from: String,
+    #[prost(string, tag = "25")]
+    pub(super) source_file: String,
+    #[prost(string, tag = "26")]
+    pub(super) source_tool: String,
+    #[prost(bool, tag = "27")]
+    pub(super) losses_known: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -413,7 +421,7 @@ pub(super) struct SourceRow {
 /// The fields that this version knows of a chunk.
 pub(super) fn known_fields(kind: ChunkKind) -> KnownFields {
     let (highest, row) = match kind {
-        ChunkKind::Meta => (23, None),
+        ChunkKind::Meta => (27, None),
         ChunkKind::Strings => (3, None),
         ChunkKind::Modules => (2, Some((2, 4))),
         ChunkKind::Tasks => (2, Some((2, 5))),

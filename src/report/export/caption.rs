@@ -35,7 +35,8 @@ pub(super) fn title(recording: &Recording, selection: &Selection<'_>, count: boo
         _ => selection.shown.title.to_string(),
     };
     let what = if count { format!("number of {}, ", count_name(selection, true)) } else { String::new() };
-    let length = units::duration(recording.profile.duration_ns());
+    let length = recording.profile.known_duration_ns();
+    let length = length.map_or(format!("from {}", recording.profile.meta.imported_from), units::duration);
     let idle = if selection.hidden_idle.is_empty() { "" } else { ", without idle waits" };
     format!("{name} {event}, {what}{length}{idle}")
 }

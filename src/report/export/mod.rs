@@ -20,6 +20,7 @@ pub use folded::folded;
 pub(crate) use formats::{ExportFormat, ExportRequest};
 pub(crate) use job::{ExportJob, ExportShape};
 use std::io::Write;
+pub(crate) use tools::pprof::messages as pprof_messages;
 
 /// `prof export`: reads, renders and writes.
 ///

@@ -20,6 +20,8 @@ pub(crate) struct Quality {
     pub(crate) complete: u64,
     /// Samples whose stack is not complete, by [`Outcome::key`].
     pub(crate) by_cause: BTreeMap<&'static str, u64>,
+    /// Samples of which it is not known whether their stack is complete.
+    pub(crate) not_known: u64,
     /// Samples whose stack reaches the root, but with frames left out of its middle.
     pub(crate) middle_left_out: u64,
     /// Frames of all samples; a sample without any counts as one.
@@ -87,6 +89,8 @@ impl Quality {
             quality.samples += group.amount.samples;
             if group.outcome.is_complete() {
                 quality.complete += group.amount.samples;
+            } else if group.outcome == Outcome::NotKnown {
+                quality.not_known += group.amount.samples;
             } else {
                 *quality.by_cause.entry(group.outcome.key()).or_default() += group.amount.samples;
                 if group.outcome.has_root() {
@@ -153,19 +157,30 @@ impl Quality {
             .map(|(module, count)| worst(profile, *module, Outcome::Unset, *count));
     }
 
-    /// Share of samples whose whole stack is known, percent; 100 of none.
-    pub(crate) fn complete_percent(&self) -> f64 {
-        if self.samples == 0 { 100.0 } else { percent(self.complete, self.samples) }
+    /// Share of samples whose whole stack is known, percent, of those of which it can be told; 100 of none, `None` if it can
+    /// be told of none.
+    pub(crate) fn complete_percent(&self) -> Option<f64> {
+        match self.told() {
+            0 if self.samples > 0 => None,
+            0 => Some(100.0),
+            told => Some(percent(self.complete, told)),
+        }
     }
 
-    /// Share of samples whose stack is not complete, percent.
-    pub(crate) fn truncated_percent(&self) -> f64 {
-        percent(self.samples - self.complete, self.samples)
+    /// Share of samples whose stack is not complete, percent; `None` as above.
+    pub(crate) fn truncated_percent(&self) -> Option<f64> {
+        let told = self.told();
+        (told > 0 || self.samples == 0).then(|| percent(told - self.complete, told))
+    }
+
+    /// Samples of which it can be told whether their stack is complete.
+    fn told(&self) -> u64 {
+        self.samples - self.not_known
     }
 
     /// Share of samples whose stack ends before the root, percent.
     pub(crate) fn rootless_percent(&self) -> f64 {
-        percent((self.samples - self.complete).saturating_sub(self.middle_left_out), self.samples)
+        percent((self.told() - self.complete).saturating_sub(self.middle_left_out), self.samples)
     }
 
     /// Share of the frames that were found in each way, percent, in the order of [`FoundBy::ALL`].

@@ -133,7 +133,7 @@ fn ends_in_generated_code(profile: &Profile, group: &Group) -> bool {
     if group.outcome == Outcome::JitEnd {
         return true;
     }
-    let is_cut = !group.outcome.is_complete() && !group.outcome.has_root();
+    let is_cut = group.outcome.is_cut();
     let last = group.stack.and_then(|stack| profile.tables.stack_frames(stack).last()).filter(|_| is_cut);
     last.is_some_and(|frame| {
         profile.tables.module(profile.tables.frame(frame).module).kind == ModuleKind::Jit

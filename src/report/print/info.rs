@@ -6,11 +6,12 @@ use super::json_waits::TotalsFields;
 use super::module_fields::{ModuleFields, module_fields, unfiltered};
 use super::terminal::Screen;
 use super::text;
+use super::text::header::{completeness, lost_words};
 use crate::base::units::{
     bytes, count, counted, duration, honest_percent_text, percent, percent_text, weight,
 };
 use crate::base::{safe_text, units};
-use crate::profile::{End, Event, FrameId, Profile};
+use crate::profile::{End, Event, FrameId, Meta, Profile};
 use crate::report::analysis::Analysis;
 use crate::report::model::ending;
 use crate::report::model::metric::waits_of;
@@ -49,7 +50,7 @@ struct Info {
     cpus: u32,
     start: String,
     start_unix_ns: u64,
-    duration_ns: u64,
+    duration_ns: Option<u64>,
     requested_hz: u32,
     effective_hz: u32,
     clock: String,
@@ -59,6 +60,8 @@ struct Info {
     command_status: Option<i32>,
     command_signal: Option<String>,
     notices: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    imported: Option<ImportedFields>,
     threads: Option<u32>,
     cost: Cost,
     file: FileFields,
@@ -67,6 +70,25 @@ struct Info {
     totals: Option<TotalsFields>,
     counters: BTreeMap<String, u64>,
     modules: Vec<ModuleFields>,
+}
+
+/// What it was imported from.
+#[derive(Debug, Serialize)]
+struct ImportedFields {
+    format: String,
+    file: Option<String>,
+    tool: Option<String>,
+}
+
+impl ImportedFields {
+    fn of(meta: &Meta) -> Option<Self> {
+        let told = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+        meta.is_imported().then(|| ImportedFields {
+            format: meta.imported_from.clone(),
+            file: told(&meta.source_file),
+            tool: told(&meta.source_tool),
+        })
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -150,7 +172,7 @@ pub(crate) fn render_json(recording: &Analysis) -> anyhow::Result<String> {
         cpus: meta.cpus,
         start: date_text(meta.start_unix_ns),
         start_unix_ns: meta.start_unix_ns,
-        duration_ns: profile.duration_ns(),
+        duration_ns: profile.known_duration_ns(),
         requested_hz: meta.requested_hz,
         effective_hz: meta.effective_hz,
         clock: meta.clock.clone(),
@@ -160,6 +182,7 @@ pub(crate) fn render_json(recording: &Analysis) -> anyhow::Result<String> {
         command_status: end.and_then(|end| end.command_status),
         command_signal: end.and_then(|end| end.command_signal).map(units::signal),
         notices: profile.notices().cloned().collect(),
+        imported: ImportedFields::of(meta),
         threads: end.map(|end| end.threads),
         cost: Cost::of(recording),
         file: file_fields(recording),
@@ -243,8 +266,11 @@ pub(crate) fn render_text(recording: &Analysis) -> String {
     let profile = &recording.profile;
     add_origin(&mut facts, recording);
     let reason = ending::words(profile).unwrap_or_else(|| "no end record".to_owned());
-    facts.add("length", &format!("{} ({reason})", duration(profile.duration_ns())));
-    if let Some(end) = &profile.end {
+    let length = profile.known_duration_ns().map_or("not known".to_owned(), duration);
+    facts.add("length", &format!("{length} ({reason})"));
+    if let Some(end) = profile.end.as_ref().filter(|_| profile.meta.is_imported()) {
+        facts.add("threads", &count(end.threads.into()));
+    } else if let Some(end) = &profile.end {
         facts.add("threads", &count(end.threads.into()));
         facts.add("cost", &cost_lines(recording).join(", "));
         let parts = [duration(end.cpu_ns), duration(end.bpf_ns)];
@@ -272,28 +298,45 @@ fn add_origin(facts: &mut InfoFacts, recording: &Recording) {
     let meta = &profile.meta;
     facts.add("target", &meta.target);
     facts.add("command", &safe_text::shell_line(meta.command.iter().map(String::as_str)));
+    if meta.is_imported() {
+        facts.add("source", &source_text(meta));
+    }
     facts.add("recorded", &date_text(meta.start_unix_ns));
     facts.add("on", &[&*meta.hostname, &meta.kernel, &meta.arch].join(" "));
-    facts.add("CPUs", &count(meta.cpus.into()));
+    if meta.cpus > 0 || !meta.is_imported() {
+        facts.add("CPUs", &count(meta.cpus.into()));
+    }
     if meta.pid_namespace != 0 {
         facts.add(
             "numbers",
             &format!("of processes are those of PID namespace {}, where prof ran", meta.pid_namespace),
         );
     }
-    facts.add("by", &format!("prof {}", meta.prof_version));
+    let role = if meta.is_imported() { "imported" } else { "by" };
+    facts.add(role, &[if meta.is_imported() { "by" } else { "" }, "prof", &meta.prof_version].join(" "));
     let clamped = if meta.requested_hz > meta.effective_hz {
         format!(" ({} Hz asked for)", count(meta.requested_hz.into()))
     } else {
         String::new()
     };
     // Waits are not sampled: theirs is the rule that is said with the event.
-    if Some(profile.events.len()) != waits_of(profile).map(|_| 1) {
+    if !meta.is_imported() && Some(profile.events.len()) != waits_of(profile).map(|_| 1) {
         facts.add("sampling", &format!("{} at {} Hz{clamped}", meta.clock, count(meta.effective_hz.into())));
     }
     if meta.user_only {
         facts.add("", "without kernel frames (--user-only)");
     }
+}
+
+/// `perf.data, file \`perf.data\`, recorded by perf 6.1.187`.
+fn source_text(meta: &Meta) -> String {
+    let mut text = meta.imported_from.clone();
+    for (word, value) in [("file ", &meta.source_file), ("recorded by ", &meta.source_tool)] {
+        if !value.is_empty() {
+            text.push_str(&format!(", {word}{value}"));
+        }
+    }
+    text
 }
 
 /// Where the time of the threads went.
@@ -376,21 +419,25 @@ fn add_event(facts: &mut InfoFacts, recording: &Analysis, event: &Event) {
     let Some(selection) = unfiltered(recording, event) else { return };
     let quality = &selection.quality;
     if quality.samples == 0 {
-        facts.add("stacks", &format!("none, lost {}", count(quality.lost)));
+        facts.add("stacks", &format!("none, {}", lost_words(&recording.profile, quality)));
         return;
     }
     facts.add(
         "stacks",
         &format!(
-            "{} complete, symbols {}, lost {}",
-            honest_percent_text(quality.complete_percent()),
+            "{}, symbols {}, {}",
+            completeness(quality),
             honest_percent_text(100.0 - quality.unnamed_percent()),
-            count(quality.lost)
+            lost_words(&recording.profile, quality)
         ),
     );
     for (cause, samples) in &quality.by_cause {
         let share = honest_percent_text(percent(*samples, quality.samples));
         facts.add("", &format!("{share} end early: {}", cause.replace('_', " ")));
+    }
+    if recording.profile.meta.is_imported() {
+        // How its frames were found is not told.
+        return;
     }
     let [leaf, table, frame_pointer, kernel] = quality.found_by_percent().map(percent_text);
     facts.add(

@@ -33,7 +33,8 @@ struct Report {
     event: String,
     unit: &'static str,
     target: String,
-    duration_ns: u64,
+    /// `null` where what it was imported from does not say.
+    duration_ns: Option<u64>,
     threads: u64,
     total: u64,
     samples: u64,
@@ -79,10 +80,12 @@ enum JsonRows {
 /// How far to trust the samples.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct QualityFields {
-    complete_pct: f64,
-    truncated_pct: f64,
+    /// `null` of stacks of which that is not known: imported ones.
+    complete_pct: Option<f64>,
+    truncated_pct: Option<f64>,
     unsymbolized_pct: f64,
-    lost: u64,
+    /// `null` where no one has counted them.
+    lost: Option<u64>,
     by_cause: BTreeMap<&'static str, u64>,
     /// Share of the frames that were found in each way.
     frames_found_by_pct: BTreeMap<&'static str, f64>,
@@ -95,7 +98,7 @@ impl QualityFields {
             complete_pct: quality.complete_percent(),
             truncated_pct: quality.truncated_percent(),
             unsymbolized_pct: quality.unnamed_percent(),
-            lost: quality.lost,
+            lost: Some(quality.lost).filter(|_| selection.profile.losses_known()),
             by_cause: quality.by_cause.clone(),
             frames_found_by_pct: FoundBy::ALL
                 .map(FoundBy::key)
@@ -282,7 +285,7 @@ pub(crate) fn report(
         event: selection.shown.name.to_owned(),
         unit: unit_word(selection.shown.unit),
         target: profile.meta.target.clone(),
-        duration_ns: profile.duration_ns(),
+        duration_ns: profile.known_duration_ns(),
         threads: threads::threads(selection).iter().map(|row| row.threads).sum(),
         total: selection.total.weight,
         samples: selection.total.samples,

@@ -102,8 +102,9 @@ fn lost_notes(profile: &Profile, quality: &Quality) -> Vec<String> {
     let lost = percent(lost_samples, quality.lost.saturating_add(quality.samples));
     if lost >= NOTABLE_PERCENT {
         let share = honest_percent_text(lost);
+        let tool = if profile.meta.is_imported() { " when it was recorded" } else { "" };
         notes.push(format!(
-            "{share} of samples were lost: the machine was too busy; try a lower rate with -F"
+            "{share} of samples were lost{tool}: the machine was too busy; try a lower rate with -F"
         ));
     }
     if quality.lost_waits > 0 {
@@ -162,6 +163,9 @@ fn unnamed_notes(profile: &Profile, integrity: &Integrity, quality: &Quality, to
     if is_kernel_hidden {
         let share = honest_percent_text(hidden_kernel);
         notes.push(match profile.meta.kernel_addresses {
+            None if profile.meta.is_imported() => format!(
+                "{share} of kernel frames have no name: the file has none, and the running kernel is another one or hides its symbols"
+            ),
             Some(settings) => {
                 format!("{share} of kernel frames have no name: {}; {}", settings.why_hidden(), settings.fix())
             }
@@ -238,7 +242,12 @@ fn is_walked_by_frame_pointers_only(profile: &Profile) -> bool {
 
 /// What brings the names of a module that is a file.
 fn names_cure(profile: &Profile, worst: &WorstModule) -> String {
-    let path = profile.tables.string(profile.tables.module(worst.id).path);
+    let module = profile.tables.module(worst.id);
+    if module.build_id.is_empty() && profile.meta.is_imported() {
+        // No one knows which file it was.
+        return String::new();
+    }
+    let path = profile.tables.string(module.path);
     let notes = profile.module_notes.get(&worst.id);
     match notes.and_then(|notes| debug_package::install_command(path, notes)) {
         Some(command) => format!("; {command}, then prof symbolize FILE"),

@@ -487,7 +487,7 @@ fn name_stack(
         labels.resolve(profile, stack.frame);
         at = stack.parent;
     }
-    if !group.outcome.is_complete() && !group.outcome.has_root() {
+    if group.outcome.is_cut() {
         return Some(labels.cut_step(profile, group.outcome, outermost_user_frame(profile, group.stack)));
     }
     group.stack.is_none().then(|| labels.nothing_step(false))

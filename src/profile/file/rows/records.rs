@@ -30,6 +30,10 @@ impl From<&Meta> for schema::Meta {
             pid_namespace,
             is_command,
             notices,
+            imported_from,
+            source_file,
+            source_tool,
+            losses_known,
         } = meta.clone();
         schema::Meta {
             prof_version,
@@ -55,6 +59,10 @@ impl From<&Meta> for schema::Meta {
             notices,
             is_command,
             has_syslog: kernel_addresses.is_some_and(|settings| settings.has_syslog),
+            imported_from,
+            source_file,
+            source_tool,
+            losses_known,
         }
     }
 }
@@ -89,6 +97,10 @@ impl From<schema::Meta> for Meta {
             pid_namespace: meta.pid_namespace,
             notices: meta.notices,
             is_command: meta.is_command,
+            imported_from: meta.imported_from,
+            source_file: meta.source_file,
+            source_tool: meta.source_tool,
+            losses_known: meta.losses_known,
         }
     }
 }

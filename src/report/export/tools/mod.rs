@@ -10,7 +10,7 @@ pub(super) mod json;
 mod json_text;
 pub(super) mod perf_script;
 pub(super) mod perfetto;
-pub(super) mod pprof;
+pub(crate) mod pprof;
 pub(super) mod speedscope;
 pub(super) mod stacks;
 #[cfg(test)]

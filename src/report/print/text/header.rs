@@ -5,10 +5,11 @@ use super::totals::{totals_text, whole_text};
 use crate::base::safe_text;
 use crate::base::safe_text::wrapped;
 use crate::base::units::{count, counted, duration, honest_percent_text, percent, weight};
-use crate::profile::Unit;
+use crate::profile::{Profile, Unit};
 use crate::report::analysis::Analysis;
 use crate::report::model::ending;
 use crate::report::model::metric::Metric;
+use crate::report::model::quality::Quality;
 use crate::report::model::totals::Totals;
 use crate::report::options::{CommonOptions, FilterOptions, ReportView};
 use crate::report::print::cost::cost_words;
@@ -66,7 +67,7 @@ fn target_line(
         Some(totals) if shown.waits.is_some() => {
             whole_text(totals, selection.thread_count(Some(totals)), duration_ns)
         }
-        _ => duration(duration_ns),
+        _ => recording.profile.known_duration_ns().map_or("length not known".to_owned(), duration),
     };
     let rate = shown.rate(meta);
     length.push_str(&rate);
@@ -107,12 +108,12 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>, page: &Page) -
     let quality = &selection.quality;
     let mut parts = vec![match quality.samples {
         0 => "no stacks".to_owned(),
-        _ => format!("stacks {} complete", honest_percent_text(quality.complete_percent())),
+        _ => format!("stacks {}", completeness(quality)),
     }];
     if quality.frames > 0 {
         parts.push(format!("symbols {}", honest_percent_text(100.0 - quality.unnamed_percent())));
     }
-    parts.push(format!("lost {}", count(quality.lost)));
+    parts.push(lost_words(&recording.profile, quality));
     let ending = ending::words(&recording.profile).map(|words| safe_text::terminal(&words).into_owned());
     // Side by side, wherever that is.
     let last: Vec<String> = cost_words(recording).into_iter().chain(ending).collect();
@@ -122,6 +123,22 @@ fn quality_line(recording: &Recording, selection: &Selection<'_>, page: &Page) -
     }
     parts.retain(|part| !part.is_empty());
     parts
+}
+
+/// `99.8 % complete`; of what was imported mostly `complete: not known`.
+pub(in crate::report) fn completeness(quality: &Quality) -> String {
+    quality.complete_percent().map_or("complete: not known".to_owned(), |complete| {
+        format!("{} complete", honest_percent_text(complete))
+    })
+}
+
+/// `lost 12`, unless no one has counted them.
+pub(in crate::report) fn lost_words(profile: &Profile, quality: &Quality) -> String {
+    if profile.losses_known() {
+        format!("lost {}", count(quality.lost))
+    } else {
+        "lost: not known".to_owned()
+    }
 }
 
 /// Appends `parts` in as few lines as the width allows.

@@ -2,93 +2,93 @@
 
 /// `ValueType`: what a value is, and its unit.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct ValueType {
+pub(crate) struct ValueType {
     #[prost(int64, tag = "1")]
-    pub(super) kind: i64,
+    pub(crate) kind: i64,
     #[prost(int64, tag = "2")]
-    pub(super) unit: i64,
+    pub(crate) unit: i64,
 }
 
 /// `Sample`: a stack, leaf first, and its values.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofSample {
+pub(crate) struct PprofSample {
     #[prost(uint64, repeated, tag = "1")]
-    pub(super) locations: Vec<u64>,
+    pub(crate) locations: Vec<u64>,
     #[prost(int64, repeated, tag = "2")]
-    pub(super) values: Vec<i64>,
+    pub(crate) values: Vec<i64>,
     #[prost(message, repeated, tag = "3")]
-    pub(super) labels: Vec<PprofLabel>,
+    pub(crate) labels: Vec<PprofLabel>,
 }
 
 /// `Label`: text, or a number.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(super) struct PprofLabel {
+pub(crate) struct PprofLabel {
     #[prost(int64, tag = "1")]
-    pub(super) key: i64,
+    pub(crate) key: i64,
     #[prost(int64, tag = "2")]
-    pub(super) text: i64,
+    pub(crate) text: i64,
     #[prost(int64, tag = "3")]
-    pub(super) number: i64,
+    pub(crate) number: i64,
     #[prost(int64, tag = "4")]
-    pub(super) unit: i64,
+    pub(crate) unit: i64,
 }
 
 /// `Mapping`: a module, at addresses of its own.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(super) struct PprofMapping {
+pub(crate) struct PprofMapping {
     #[prost(uint64, tag = "1")]
-    pub(super) id: u64,
+    pub(crate) id: u64,
     #[prost(uint64, tag = "2")]
-    pub(super) start: u64,
+    pub(crate) start: u64,
     #[prost(uint64, tag = "3")]
-    pub(super) limit: u64,
+    pub(crate) limit: u64,
     #[prost(uint64, tag = "4")]
-    pub(super) file_offset: u64,
+    pub(crate) file_offset: u64,
     #[prost(int64, tag = "5")]
-    pub(super) file: i64,
+    pub(crate) file: i64,
     #[prost(int64, tag = "6")]
-    pub(super) build_id: i64,
+    pub(crate) build_id: i64,
     #[prost(bool, tag = "7")]
-    pub(super) has_functions: bool,
+    pub(crate) has_functions: bool,
     #[prost(bool, tag = "8")]
-    pub(super) has_filenames: bool,
+    pub(crate) has_filenames: bool,
     #[prost(bool, tag = "9")]
-    pub(super) has_line_numbers: bool,
+    pub(crate) has_line_numbers: bool,
     #[prost(bool, tag = "10")]
-    pub(super) has_inline_frames: bool,
+    pub(crate) has_inline_frames: bool,
 }
 
 /// `Location`: a machine frame.
 #[derive(Clone, PartialEq, prost::Message)]
-pub(super) struct PprofLocation {
+pub(crate) struct PprofLocation {
     #[prost(uint64, tag = "1")]
-    pub(super) id: u64,
+    pub(crate) id: u64,
     #[prost(uint64, tag = "2")]
-    pub(super) mapping: u64,
+    pub(crate) mapping: u64,
     #[prost(uint64, tag = "3")]
-    pub(super) address: u64,
+    pub(crate) address: u64,
     #[prost(message, repeated, tag = "4")]
-    pub(super) lines: Vec<PprofLine>,
+    pub(crate) lines: Vec<PprofLine>,
 }
 
 /// `Line`: a function of a location, the innermost first.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(super) struct PprofLine {
+pub(crate) struct PprofLine {
     #[prost(uint64, tag = "1")]
-    pub(super) function: u64,
+    pub(crate) function: u64,
     #[prost(int64, tag = "2")]
-    pub(super) line: i64,
+    pub(crate) line: i64,
 }
 
 /// `Function`.
 #[derive(Clone, Copy, PartialEq, prost::Message)]
-pub(super) struct PprofFunction {
+pub(crate) struct PprofFunction {
     #[prost(uint64, tag = "1")]
-    pub(super) id: u64,
+    pub(crate) id: u64,
     #[prost(int64, tag = "2")]
-    pub(super) name: i64,
+    pub(crate) name: i64,
     #[prost(int64, tag = "3")]
-    pub(super) system_name: i64,
+    pub(crate) system_name: i64,
     #[prost(int64, tag = "4")]
-    pub(super) file: i64,
+    pub(crate) file: i64,
 }

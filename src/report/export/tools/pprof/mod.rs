@@ -6,7 +6,7 @@
 mod addresses;
 #[cfg(test)]
 pub(super) mod decoded;
-mod messages;
+pub(crate) mod messages;
 mod writer;
 
 use super::columns::ValueColumns;

@@ -1,0 +1,157 @@
+//! `prof import`: reads a recording of another profiler, names what has no name, and writes a profile.
+
+use super::symbolize;
+use crate::base::failure::{self, Failure, status};
+use crate::base::units::{counted, weight};
+use crate::base::{privilege, safe_text};
+use crate::import::{self, ImportError, ImportFormat, ImportOptions, ImportSource, Imported};
+use crate::report::{Input, ReportDestination, check, check_not_input, write_with};
+use crate::symbols::KernelSymbols;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// What is asked of `prof import`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct ImportRequest {
+    /// What is read.
+    pub(crate) input: Input,
+    /// Where the profile goes.
+    pub(crate) destination: ReportDestination,
+    /// The format; `None`: that of the contents.
+    pub(crate) format: Option<ImportFormat>,
+    /// What the file does not say.
+    pub(crate) options: ImportOptions,
+    /// Folders in which debug files are looked for, besides the usual places.
+    pub(crate) folders: Vec<PathBuf>,
+    /// Ask debuginfod servers for what is not on this machine.
+    pub(crate) debuginfod: bool,
+    /// Nothing is said of what was imported.
+    pub(crate) quiet: bool,
+}
+
+/// Opens the symbols of the running kernel, before rights are given up: only with rights of the user's own, or the addresses of
+/// a file could be tried until one has a name.
+pub(crate) fn open_kernel_list() -> Option<File> {
+    privilege::as_user(KernelSymbols::open).ok()
+}
+
+/// Imports; says on standard error what it came to. `kernel_list` is that of [`open_kernel_list`].
+
+///
+/// # Errors
+///
+/// When the source cannot be read, nothing can be made of it, or the profile cannot be written; nothing half-written stays.
+pub(crate) fn run(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Result<()> {
+    check(&request.destination)?;
+    if request.destination == ReportDestination::Stdout && io::stdout().is_terminal() {
+        return Err(Failure::usage("a profile is not text, and standard output is a terminal")
+            .hint("to a file:  -o FILE")
+            .into());
+    }
+    check_not_input(&request.destination, &request.input)?;
+    symbolize::check_folders(&request.folders)?;
+    // The source, and the programs in it, are read with the user's own rights.
+    let imported = privilege::as_user(|| import_to(request, kernel_list))?;
+    if !request.quiet {
+        let mut stderr = io::stderr().lock();
+        for line in summary(request, &imported).lines() {
+            // No one is left to tell when standard error is gone.
+            let _ = writeln!(stderr, "{}", safe_text::for_locale(line, stderr.is_terminal()));
+        }
+    }
+    Ok(())
+}
+
+fn import_to(request: &ImportRequest, kernel_list: Option<File>) -> anyhow::Result<Imported> {
+    let mut source = Some(open(&request.input)?.with_kernel_list(kernel_list));
+    let mut came_to = Err(ImportError::NoSamples(String::new()));
+    let mut problems = Vec::new();
+    let written = write_with(&request.destination, |out| {
+        let Some(source) = source.take() else { return Ok(()) };
+        let mut name_frames = |profile: &mut _| {
+            // Without names it is imported all the same.
+            match symbolize::complete(profile, &request.folders, request.debuginfod) {
+                Ok((_, found)) => problems = found,
+                Err(error) => problems.push(format!("{error:#}")),
+            }
+        };
+        came_to = import::import(source, request.format, &request.options, out, &mut name_frames);
+        // Whatever is wrong, the file is not to be had; what it is comes below.
+        if came_to.is_err() { Err(io::ErrorKind::Other.into()) } else { Ok(()) }
+    });
+    let mut imported = came_to.map_err(|error| explained(&request.input, error))?;
+    written?;
+    imported.notes.extend(problems);
+    Ok(imported)
+}
+
+/// Opens what is imported. A file that is no regular one is read as a stream.
+fn open(input: &Input) -> anyhow::Result<ImportSource> {
+    let path = match input {
+        Input::Stdin => return Ok(ImportSource::of_stream(io::stdin())),
+        Input::File(path) => path,
+    };
+    let cannot =
+        |why: String| Failure::new(status::FAILED, format!("cannot import `{}`: {why}", path.display()));
+    let facts = std::fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => cannot("no such file".to_owned()),
+        _ => cannot(failure::io_words(&error)),
+    })?;
+    if !facts.is_file() {
+        let why = if facts.is_dir() { "it is a folder" } else { "it is not a regular file" };
+        return Err(cannot(why.to_owned()).hint("for a pipe:  prof import - < PIPE").into());
+    }
+    let opened = File::options().read(true).custom_flags(libc::O_NOCTTY).open(path);
+    let source = opened.and_then(|file| ImportSource::of_file(file, shown(path)));
+    Ok(source.map_err(|error| cannot(failure::io_words(&error)))?)
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// Why nothing was imported, and what to do.
+fn explained(input: &Input, error: ImportError) -> anyhow::Error {
+    let name = match input {
+        Input::Stdin => "standard input".to_owned(),
+        Input::File(path) => format!("`{}`", path.display()),
+    };
+    let status = if matches!(error, ImportError::NoSamples(_)) { status::NO_MATCH } else { status::FAILED };
+    let why = match &error {
+        ImportError::Read(error) => failure::io_words(error),
+        ImportError::Write(error) => format!("the profile cannot be written: {error}"),
+        other => other.to_string(),
+    };
+    let failure = Failure::new(status, format!("cannot import {name}: {why}"));
+    let formats = ImportFormat::ALL.map(ImportFormat::name).join("|");
+    match error {
+        ImportError::Foreign(_) => failure.hint(format!("if you know better:  --format {formats}")).into(),
+        _ => failure.into(),
+    }
+}
+
+/// What was imported, in lines.
+fn summary(request: &ImportRequest, imported: &Imported) -> String {
+    let mut text = String::new();
+    let to = match &request.destination {
+        ReportDestination::Stdout => String::new(),
+        ReportDestination::File { path, .. } => {
+            format!(" to `{}`", safe_text::terminal(&shown(path)))
+        }
+    };
+    let events = imported.events.iter().map(|(title, rows, sum, unit)| {
+        let title = safe_text::terminal(title);
+        format!("{title}: {} = {}", counted(*rows, "sample"), weight(*unit, *sum, *sum))
+    });
+    let events = events.collect::<Vec<_>>().join("; ");
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "imported {}{to}: {events}", imported.format);
+    for note in &imported.notes {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "note: {}", safe_text::message(note));
+    }
+    text
+}

@@ -1,0 +1,55 @@
+//! Lines of foreign text, bounded.
+
+use memchr::memchr;
+use std::io::{self, BufRead};
+
+/// Longest line that is taken, bytes; of a longer one the rest is passed over.
+const MAX_LINE_BYTES: usize = 4 << 20;
+
+/// The lines of a text, one after the other.
+pub(super) struct TextLines<R> {
+    reader: R,
+    line: Vec<u8>,
+    /// Lines that were too long.
+    pub(super) cut: u64,
+    /// Why reading ended before the text did.
+    pub(super) problem: Option<io::Error>,
+}
+
+impl<R: BufRead> TextLines<R> {
+    pub(super) fn new(reader: R) -> Self {
+        TextLines { reader, line: Vec::new(), cut: 0, problem: None }
+    }
+
+    /// The next line without its end; `None` after the last one. What cannot be read any more ends the text.
+    pub(super) fn next_line(&mut self) -> Option<&[u8]> {
+        self.line.clear();
+        let (mut is_any, mut is_cut) = (false, false);
+        loop {
+            let buffer = match self.reader.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    self.problem = Some(error);
+                    break;
+                }
+            };
+            if buffer.is_empty() {
+                break;
+            }
+            is_any = true;
+            let end = memchr(b'\n', buffer);
+            let part = &buffer[..end.unwrap_or(buffer.len())];
+            let room = MAX_LINE_BYTES - self.line.len();
+            is_cut |= part.len() > room;
+            self.line.extend_from_slice(&part[..part.len().min(room)]);
+            let used = end.map_or(buffer.len(), |end| end + 1);
+            self.reader.consume(used);
+            if end.is_some() {
+                break;
+            }
+        }
+        self.cut += u64::from(is_cut);
+        is_any.then(|| self.line.strip_suffix(b"\r").unwrap_or(&self.line))
+    }
+}

@@ -1,0 +1,73 @@
+//! `perf.data`, as `perf record` writes it: files, and what it writes to a pipe (`-o -`); packed records (`-z`) too.
+//!
+//! Records are read one after the other and put in the order of time round by round, as perf does; what is kept of them is
+//! small and bounded. The file is parsed here and not by a library: those that there are allocate what a file claims, stop the
+//! program at some damaged records, and keep a file without rounds in memory.
+
+mod attributes;
+mod blocks;
+mod bytes;
+mod frames;
+mod header;
+mod kernel;
+mod module_files;
+mod processes;
+mod reader;
+mod record;
+mod sample;
+mod sorter;
+
+use super::error::ImportError;
+use super::importer::{ImportOptions, Importer};
+use super::intake::Intake;
+use super::source::ImportSource;
+use blocks::RecordBlocks;
+use header::PerfHeader;
+use kernel::PerfKernel;
+use reader::PerfReader;
+
+/// The format.
+#[derive(Debug)]
+pub(super) struct PerfData;
+
+impl Importer for PerfData {
+    fn name(&self) -> &'static str {
+        "perf"
+    }
+
+    fn title(&self) -> &'static str {
+        "perf.data"
+    }
+
+    fn recognises(&self, head: &[u8]) -> bool {
+        head.starts_with(header::MAGIC) || head.starts_with(header::SWAPPED_MAGIC)
+    }
+
+    fn read(
+        &self,
+        mut source: ImportSource,
+        intake: &mut Intake<'_>,
+        _options: &ImportOptions,
+    ) -> Result<(), ImportError> {
+        let file_bytes = source.file_bytes();
+        let kernel_list = source.kernel_list.take();
+        let (stream, file) = source.into_parts();
+        let mut blocks = RecordBlocks::new(stream);
+        let header = PerfHeader::read(&mut blocks, file.zip(file_bytes))?;
+        for note in &header.notes {
+            intake.note(note.clone());
+        }
+        blocks.limit(header.data_bytes);
+        let mut reader = PerfReader::new(intake, header, PerfKernel::new(kernel_list));
+        let mut is_cut = false;
+        while let Some(record) = blocks.next_record(&mut is_cut)? {
+            reader.record(record)?;
+            let skipped = reader.bytes_to_skip();
+            is_cut |= !blocks.skip(skipped)?;
+        }
+        if is_cut {
+            reader.note("the file is cut or damaged: what comes after that is missing");
+        }
+        reader.finish()
+    }
+}

@@ -1,0 +1,97 @@
+//! Cut at every length and with every bit flipped, files of all formats are imported in part or refused: nothing else.
+
+use super::perf_file::{file, import_file, piped, records};
+use super::*;
+use crate::report::pprof_messages::{
+    PprofFunction, PprofLine, PprofLocation, PprofMapping, PprofSample, ValueType,
+};
+use prost::encoding;
+
+/// A profile of two functions, one inlined.
+fn pprof() -> Vec<u8> {
+    let mut out = Vec::new();
+    for (kind, unit) in [(1, 2), (3, 4)] {
+        encoding::message::encode(1, &ValueType { kind, unit }, &mut out);
+    }
+    for values in [vec![2, 2_000], vec![1, 1_000]] {
+        let sample = PprofSample { locations: vec![1], values, labels: Vec::new() };
+        encoding::message::encode(2, &sample, &mut out);
+    }
+    let mapping = PprofMapping { id: 1, start: 0x1000, limit: 0x2000, file: 5, ..PprofMapping::default() };
+    encoding::message::encode(3, &mapping, &mut out);
+    let line = |function| PprofLine { function, line: 7 };
+    let lines = vec![line(1), line(2)];
+    encoding::message::encode(4, &PprofLocation { id: 1, mapping: 1, address: 0x1010, lines }, &mut out);
+    for (id, name) in [(1, 6), (2, 7)] {
+        encoding::message::encode(5, &PprofFunction { id, name, system_name: name, file: 0 }, &mut out);
+    }
+    for text in ["", "samples", "count", "cpu", "nanoseconds", "/bin/app", "inner", "outer"] {
+        encoding::string::encode(6, &text.to_owned(), &mut out);
+    }
+    encoding::int64::encode(10, &5_000_000, &mut out);
+    out
+}
+
+#[test]
+fn pprof_has_events_numbers_and_inlined_functions() {
+    let (profile, _) = import_bytes(&pprof(), &ImportOptions::default()).expect("imports");
+    let (weight, samples, stacks) = event(&profile, "on-cpu");
+    assert_eq!((weight, samples), (3_000, 3));
+    assert_eq!(stacks, ["inner<outer", "inner<outer"]);
+    assert_eq!((profile.known_duration_ns(), profile.meta.target.as_str()), (Some(5_000_000), "app"));
+}
+
+/// All files that are damaged below, and how each is imported.
+type ImportOf = fn(&[u8]) -> Result<(Profile, Imported), ImportError>;
+fn files() -> Vec<(&'static str, Vec<u8>, ImportOf)> {
+    let of_bytes: ImportOf = |bytes| import_bytes(bytes, &ImportOptions::default());
+    vec![
+        ("folded", FOLDED.as_bytes().to_vec(), of_bytes),
+        ("perf script", SCRIPT.as_bytes().to_vec(), of_bytes),
+        ("pprof", pprof(), of_bytes),
+        ("perf.data", file(&records()), import_file),
+        ("perf.data through a pipe", piped(&records()), of_bytes),
+    ]
+}
+
+/// Nothing else may come of it.
+fn is_told(result: &Result<(Profile, Imported), ImportError>) -> bool {
+    matches!(result, Ok(_) | Err(ImportError::Foreign(_) | ImportError::NoSamples(_) | ImportError::Read(_)))
+}
+
+#[test]
+fn every_cut_is_told() {
+    for (name, bytes, import) in files() {
+        for cut in 0..bytes.len() {
+            let result = import(&bytes[..cut]);
+            assert!(is_told(&result), "{name} cut at {cut}: {result:?}");
+        }
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_told() {
+    for (name, bytes, import) in files() {
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let result = import(&damaged);
+            assert!(is_told(&result), "{name} with bit {bit} flipped: {result:?}");
+        }
+    }
+}
+
+/// Lengths and numbers at their largest, at every place.
+#[test]
+fn the_largest_numbers_are_told() {
+    for (name, bytes, import) in files() {
+        for at in 0..bytes.len().saturating_sub(8) {
+            for byte in [0xff, 0x7f] {
+                let mut damaged = bytes.clone();
+                damaged[at..at + 8].fill(byte);
+                let result = import(&damaged);
+                assert!(is_told(&result), "{name} with {byte:#x} at {at}: {result:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Small perf.data files, made here.
+
+use super::*;
+use crate::profile::{FrameSpace, counter};
+use std::fs::File;
+use std::io::Write;
+
+/// Bits of what samples hold: address, thread, time, CPU, period, chain.
+const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 5;
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn halves(pair: [u32; 2]) -> Vec<u8> {
+    pair.iter().flat_map(|half| half.to_le_bytes()).collect()
+}
+
+/// A record: its header, then its parts, filled up to eight bytes.
+pub(super) fn record(kind: u32, misc: u16, parts: &[&[u8]]) -> Vec<u8> {
+    let mut body = parts.concat();
+    body.resize(body.len().next_multiple_of(8), 0);
+    let mut record = kind.to_le_bytes().to_vec();
+    record.extend(misc.to_le_bytes());
+    record.extend((body.len() as u16 + 8).to_le_bytes());
+    record.extend(body);
+    record
+}
+
+fn sample(time: u64, chain: &[u64]) -> Vec<u8> {
+    let fields = [chain.len() as u64];
+    let parts = [
+        words(&[*chain.iter().find(|word| **word < u64::MAX - 4096).unwrap_or(&0)]),
+        halves([10, 11]),
+        words(&[time]),
+        halves([1, 0]),
+        words(&[250_000]),
+        words(&fields),
+        words(chain),
+    ];
+    record(9, 2, &parts.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+/// The records of a process of two threads; the last samples are out of order.
+pub(super) fn records() -> Vec<u8> {
+    // Thread, time, CPU of records that are no samples.
+    let id = |time| [halves([10, 11]), words(&[time]), halves([1, 0])].concat();
+    let text = |text: &str| {
+        let mut bytes = text.as_bytes().to_vec();
+        bytes.resize((bytes.len() + 1).next_multiple_of(8), 0);
+        bytes
+    };
+    let protection = halves([5, 2]);
+    let file = words(&[0, 0, 0]);
+    [
+        record(
+            1,
+            1,
+            &[
+                &halves([u32::MAX, 0]),
+                &words(&[0xffff_8000, 0x10_0000, 0xffff_8000]),
+                &text("[kernel.kallsyms]_text"),
+                &id(0),
+            ],
+        ),
+        record(3, 1 << 13, &[&halves([10, 10]), &text("app"), &id(1)]),
+        record(
+            10,
+            2,
+            &[
+                &halves([10, 10]),
+                &words(&[0x5000, 0x1000, 0x2000]),
+                &file,
+                &protection,
+                &text("/bin/nowhere"),
+                &id(2),
+            ],
+        ),
+        record(7, 0, &[&halves([10, 10]), &halves([11, 10]), &words(&[3]), &id(3)]),
+        record(3, 0, &[&halves([10, 11]), &text("worker"), &id(4)]),
+        sample(10_000, &[u64::MAX - 127, 0xffff_8010, u64::MAX - 511, 0x5010, 0x5020]),
+        record(68, 0, &[]),
+        sample(30_000, &[u64::MAX - 511, 0x5010, 0x5020]),
+        sample(20_000, &[u64::MAX - 511, 0x9999]),
+        record(2, 0, &[&words(&[0, 5]), &id(40_000)]),
+        record(68, 0, &[]),
+    ]
+    .concat()
+}
+
+fn attribute() -> Vec<u8> {
+    let mut bytes = halves([1, 112]);
+    // The CPU's clock, every 250 us, with thread and time in all records.
+    bytes.extend(words(&[0, 250_000, SAMPLE_TYPE, 0, 1 << 18, 0, 0]));
+    bytes.resize(112, 0);
+    bytes
+}
+
+/// A whole file around `records`.
+pub(super) fn file(records: &[u8]) -> Vec<u8> {
+    const HEADER: u64 = 104;
+    let attributes_at = HEADER;
+    let data_at = attributes_at + 128;
+    let mut bytes = b"PERFILE2".to_vec();
+    bytes.extend(words(&[HEADER, 128, attributes_at, 128, data_at, records.len() as u64, 0, 0]));
+    // Release and version.
+    bytes.extend(words(&[1 << 4 | 1 << 5, 0, 0, 0]));
+    bytes.extend(attribute());
+    bytes.extend(words(&[0, 0]));
+    bytes.extend_from_slice(records);
+    let string = |text: &str| {
+        [(text.len() as u32 + 1).to_le_bytes().to_vec(), text.as_bytes().to_vec(), vec![0]].concat()
+    };
+    let (release, version) = (string("0.0.1-none"), string("6.1.187"));
+    let table_end = bytes.len() as u64 + 32;
+    bytes.extend(words(&[table_end, release.len() as u64]));
+    bytes.extend(words(&[table_end + release.len() as u64, version.len() as u64]));
+    bytes.extend(release);
+    bytes.extend(version);
+    bytes
+}
+
+/// What perf writes to a pipe.
+pub(super) fn piped(records: &[u8]) -> Vec<u8> {
+    [b"PERFILE2".to_vec(), words(&[16]), record(64, 0, &[&attribute()]), records.to_vec()].concat()
+}
+
+pub(super) fn import_file(bytes: &[u8]) -> Result<(Profile, Imported), ImportError> {
+    let mut file: File = tempfile::tempfile().expect("temporary file");
+    file.write_all(bytes).expect("writes");
+    std::io::Seek::rewind(&mut file).expect("rewinds");
+    import_source(
+        ImportSource::of_file(file, "perf.data".to_owned()).expect("a second time"),
+        &ImportOptions::default(),
+    )
+}
+
+/// What the records come to.
+fn check(profile: &Profile) {
+    let on_cpu =
+        profile.events.iter().find(|event| event.kind().name == "on-cpu").expect("the clock is time");
+    assert_eq!((on_cpu.len(), on_cpu.total_weight()), (3, 750_000));
+    let times: Vec<u64> = on_cpu.samples().map(|sample| sample.time_ns / 1_000).collect();
+    assert_eq!(times, [0, 10, 20], "in the order of time");
+    let addresses = |at: usize| -> Vec<(u64, bool)> {
+        let stack = on_cpu.sample(at).stack.expect("it has one");
+        let frames = profile.tables.stack_frames(stack).map(|frame| *profile.tables.frame(frame));
+        frames.map(|frame| (frame.address, frame.flags.space == FrameSpace::Kernel)).collect()
+    };
+    assert_eq!(addresses(0), [(0x10, true), (0x2010, false), (0x2020, false)]);
+    assert_eq!(addresses(1), [(0x9999, false)], "no mapping is there");
+    assert_eq!(addresses(2), [(0x2010, false), (0x2020, false)]);
+    let task = profile.tables.task(on_cpu.sample(0).task);
+    let text = |id| profile.tables.string(id);
+    assert_eq!((task.pid, task.tid, text(task.comm), text(task.process)), (10, 11, "worker", "app"));
+    assert_eq!(profile.counter(counter::LOST_RING_FULL), 5);
+}
+
+#[test]
+fn a_file_has_threads_mappings_and_samples_in_order() {
+    let (profile, imported) = import_file(&file(&records())).expect("imports");
+    check(&profile);
+    let meta = &profile.meta;
+    assert_eq!((meta.kernel.as_str(), meta.source_tool.as_str()), ("0.0.1-none", "perf 6.1.187"));
+    assert_eq!((meta.effective_hz, meta.target_name.as_str(), meta.losses_known), (4_000, "app", true));
+    assert!(imported.notes.iter().any(|note| note.contains("not on this machine")), "{:?}", imported.notes);
+}
+
+#[test]
+fn what_came_through_a_pipe_is_the_same() {
+    let (profile, _) = import_bytes(&piped(&records()), &ImportOptions::default()).expect("imports");
+    check(&profile);
+}
+
+#[test]
+fn packed_records_are_the_same() {
+    let packed = zstd::bulk::compress(&records(), 3).expect("packs");
+    let halves: Vec<u8> = packed
+        .chunks(packed.len().div_ceil(2))
+        .flat_map(|part| {
+            // Without padding, which would be taken for what is packed.
+            let mut record = 81u32.to_le_bytes().to_vec();
+            record.extend(0u16.to_le_bytes());
+            record.extend((part.len() as u16 + 8).to_le_bytes());
+            record.extend_from_slice(part);
+            record
+        })
+        .collect();
+    let (profile, _) = import_file(&file(&halves)).expect("imports");
+    check(&profile);
+}
+
+#[test]
+fn a_file_that_is_cut_is_imported_as_far_as_it_goes() {
+    let whole = file(&records());
+    // In the middle of the last round.
+    let (profile, imported) = import_file(&whole[..whole.len() - 150]).expect("imports");
+    assert!(!profile.events.is_empty());
+    assert!(imported.notes.iter().any(|note| note.contains("cut")), "{:?}", imported.notes);
+}
+
+#[test]
+fn a_file_of_the_other_byte_order_is_refused() {
+    let mut bytes = file(&records());
+    bytes[..8].copy_from_slice(b"2ELIFREP");
+    match import_file(&bytes) {
+        Err(ImportError::Foreign(why)) => assert!(why.contains("byte order"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,84 @@
+//! What Linux perf records, compared with what perf says of it.
+
+use crate::{functions, import, report, run, support};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A program of known shares, recorded by perf with `arguments`; `None` where that cannot be done.
+fn recorded(folder: &Path, arguments: &[&str]) -> Option<PathBuf> {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let program = folder.join("shares");
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-g", "-fno-omit-frame-pointer", "-o"]).arg(&program).arg(fixtures.join("shares.c"));
+    support::run_well(&mut cc)?;
+    let file = folder.join("perf.data");
+    let mut perf = Command::new("perf");
+    perf.args(["record", "-q", "-e", "cpu-clock", "-F", "499", "-o"]).arg(&file).args(arguments);
+    perf.arg("--").arg(&program).arg("1").current_dir(folder);
+    let output = support::run(&mut perf)?;
+    if !output.status.success() {
+        return support::skip(&format!("perf record: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    Some(file)
+}
+
+/// The samples of a file by perf: the sum of their periods, and how many there are.
+fn by_perf(file: &Path) -> (u64, u64) {
+    let mut perf = Command::new("perf");
+    perf.args(["script", "-F", "period", "-G", "-i"]).arg(file);
+    let output = support::run_well(&mut perf).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let periods: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    (periods.iter().sum(), periods.len() as u64)
+}
+
+fn check(file: &Path, imported: &Path) {
+    let json = report(imported, &["--on-cpu"]);
+    let (total, samples) = by_perf(file);
+    assert!(samples > 100, "{samples}");
+    assert_eq!((json["total"].as_u64(), json["samples"].as_u64()), (Some(total), Some(samples)));
+    let functions = functions(&json);
+    let share = |name: &str| functions.get(name).map_or(0.0, |sums| sums.1 as f64 / total as f64);
+    for (name, wanted) in [("share_fifty", 0.5), ("share_thirty", 0.3), ("share_twenty", 0.2)] {
+        let found = share(name);
+        assert!((found - wanted).abs() < 0.1, "{name}: {found}; {functions:?}");
+    }
+}
+
+#[test]
+fn call_chains_of_perf_have_its_totals_and_the_known_shares() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(file) = recorded(folder.path(), &["-g"]) else { return };
+    let (imported, said) = import(&file, &[]);
+    assert!(!said.contains("damaged"), "{said}");
+    check(&file, &imported);
+    let main = functions(&report(&imported, &["--on-cpu"]));
+    let total = report(&imported, &["--on-cpu"])["total"].as_u64().unwrap();
+    assert!(main["main"].1 as f64 > 0.9 * total as f64, "{main:?}");
+    let info = String::from_utf8(run(&["info", imported.to_str().unwrap()]).stdout).unwrap();
+    assert!(info.contains("source    perf.data, file ") && info.contains("recorded by perf"), "{info}");
+}
+
+#[test]
+fn packed_files_and_pipes_are_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    if let Some(file) = recorded(folder.path(), &["-g", "-z"]) {
+        let (imported, _) = import(&file, &[]);
+        check(&file, &imported);
+    }
+}
+
+#[test]
+fn the_text_of_perf_script_has_the_same_totals() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(file) = recorded(folder.path(), &["-g"]) else { return };
+    for fields in [&[][..], &["-F", "comm,tid,time,period,event,ip,sym,dso"]] {
+        let mut perf = Command::new("perf");
+        perf.arg("script").args(fields).arg("-i").arg(&file);
+        let text = folder.path().join("script.txt");
+        std::fs::write(&text, support::run_well(&mut perf).unwrap().stdout).unwrap();
+        let (imported, said) = import(&text, &[]);
+        assert!(!said.contains("left out"), "{said}");
+        check(&file, &imported);
+    }
+}
