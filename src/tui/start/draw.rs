@@ -1,7 +1,7 @@
 //! Draws the list of processes. Changes nothing, does no I/O.
 
+use super::choice::{LastRecording, ProcessRow};
 use super::list::{OTHER_LINES, ProcessList};
-use super::{LastRecording, ProcessRow};
 use crate::base::safe_text;
 use crate::base::units::{bytes, counted, percent_text};
 use crate::tui::widgets::areas::SMALLEST;
@@ -15,7 +15,7 @@ use ratatui::text::Line;
 use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Column {
+enum ProcessColumn {
     Pid,
     Cpu,
     Threads,
@@ -55,22 +55,22 @@ fn draw_table(frame: &mut Frame<'_>, body: Rect, list: &ProcessList, shown: &[&P
     let column = |id, heading, width, is_number, rank| TableColumn { id, heading, width, is_number, rank };
     let placed = PlacedColumns::new(
         vec![
-            column(Column::Pid, "PID", 7, true, 0),
-            column(Column::Cpu, "CPU", 7, true, 0),
-            column(Column::Threads, "THREADS", 7, true, 1),
-            column(Column::Command, "COMMAND", 12, false, 0),
+            column(ProcessColumn::Pid, "PID", 7, true, 0),
+            column(ProcessColumn::Cpu, "CPU", 7, true, 0),
+            column(ProcessColumn::Threads, "THREADS", 7, true, 1),
+            column(ProcessColumn::Command, "COMMAND", 12, false, 0),
         ],
         body.width.into(),
-        Column::Command,
+        ProcessColumn::Command,
         usize::MAX,
     );
     let cell = |id, row: usize, width| {
         let Some(row) = shown.get(row) else { return (String::new(), Style::new()) };
         let text = match id {
-            Column::Pid => row.pid.to_string(),
-            Column::Cpu => row.cpu_percent.map(percent_text).unwrap_or_default(),
-            Column::Threads => row.threads.to_string(),
-            Column::Command => theme.fit(&safe_text::message(&row.command), width),
+            ProcessColumn::Pid => row.pid.to_string(),
+            ProcessColumn::Cpu => row.cpu_percent.map(percent_text).unwrap_or_default(),
+            ProcessColumn::Threads => row.threads.to_string(),
+            ProcessColumn::Command => theme.fit(&safe_text::message(&row.command), width),
         };
         (text, Style::new())
     };

@@ -1,17 +1,17 @@
 //! The list of processes: which are shown, which is selected, and what a key does. No I/O.
 
-use super::{Choice, LastRecording, ProcessRow};
+use super::choice::{Choice, LastRecording, ProcessRow};
 use crate::tui::app::action::Action;
 use crate::tui::app::key::{chord_of, ctrl};
 use crate::tui::widgets::list::ListState;
-use crossterm::event::{Event as TerminalEvent, KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use ratatui::layout::Size;
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
 /// What came of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
+pub(crate) enum ListEvent {
     /// The screen is over.
     Chosen(Choice),
     /// The program is to stop until the shell continues it.
@@ -90,13 +90,13 @@ impl ProcessList {
     }
 
     /// A key was pressed.
-    pub(crate) fn press(&mut self, key: &KeyEvent) -> Option<Event> {
+    pub(crate) fn press(&mut self, key: &KeyEvent) -> Option<ListEvent> {
         let chord = chord_of(key);
         if chord == ctrl('c') {
-            return Some(Event::Chosen(Choice::Leave));
+            return Some(ListEvent::Chosen(Choice::Leave));
         }
         if chord == ctrl('z') {
-            return Some(Event::Suspended);
+            return Some(ListEvent::Suspended);
         }
         if self.is_typing && self.typed(key) {
             return None;
@@ -127,7 +127,7 @@ impl ProcessList {
             (KeyCode::Esc, _) => Some(Choice::Leave),
             _ => None,
         };
-        choice.map(Event::Chosen)
+        choice.map(ListEvent::Chosen)
     }
 
     /// A key while the filter is typed; false if it is none of typing.
@@ -143,7 +143,7 @@ impl ProcessList {
                 self.filter.reset();
             }
             KeyCode::Up | KeyCode::Down | KeyCode::PageUp | KeyCode::PageDown => return false,
-            _ => drop(self.filter.handle_event(&TerminalEvent::Key(*key))),
+            _ => drop(self.filter.handle_event(&Event::Key(*key))),
         }
         self.select_again();
         true

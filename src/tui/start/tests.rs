@@ -1,8 +1,8 @@
 //! The list of processes: what keys do, and the screen in several sizes.
 
+use super::choice::{Choice, LastRecording, ProcessRow};
 use super::draw::draw;
-use super::list::{Event, ProcessList};
-use super::{Choice, LastRecording, ProcessRow};
+use super::list::{ListEvent, ProcessList};
 use crate::tui::tests::screen::{ASCII, COLORS};
 use crate::tui::widgets::theme::Theme;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -34,11 +34,11 @@ fn list() -> ProcessList {
     list
 }
 
-fn press(list: &mut ProcessList, code: KeyCode) -> Option<Event> {
+fn press(list: &mut ProcessList, code: KeyCode) -> Option<ListEvent> {
     list.press(&KeyEvent::new(code, KeyModifiers::NONE))
 }
 
-fn keys(list: &mut ProcessList, text: &str) -> Option<Event> {
+fn keys(list: &mut ProcessList, text: &str) -> Option<ListEvent> {
     text.chars()
         .map(|c| press(list, if c == '\n' { KeyCode::Enter } else { KeyCode::Char(c) }))
         .last()
@@ -57,19 +57,19 @@ fn screen(list: &mut ProcessList, (columns, rows): (u16, u16), theme: &Theme) ->
     lines.collect()
 }
 
-const CHOSEN_BUSIEST: Option<Event> = Some(Event::Chosen(Choice::Watch(4312)));
+const CHOSEN_BUSIEST: Option<ListEvent> = Some(ListEvent::Chosen(Choice::Watch(4312)));
 
 #[test]
 fn each_key_chooses_what_it_says() {
     assert_eq!(keys(&mut list(), "\n"), CHOSEN_BUSIEST);
-    assert_eq!(keys(&mut list(), "jr"), Some(Event::Chosen(Choice::Record(911))));
-    assert_eq!(keys(&mut list(), "Gk\n"), Some(Event::Chosen(Choice::Watch(12))));
-    assert_eq!(keys(&mut list(), "a"), Some(Event::Chosen(Choice::WatchAll)));
-    assert_eq!(keys(&mut list(), "o"), Some(Event::Chosen(Choice::Open)));
-    assert_eq!(keys(&mut list(), "q"), Some(Event::Chosen(Choice::Leave)));
-    assert_eq!(press(&mut list(), KeyCode::Esc), Some(Event::Chosen(Choice::Leave)));
+    assert_eq!(keys(&mut list(), "jr"), Some(ListEvent::Chosen(Choice::Record(911))));
+    assert_eq!(keys(&mut list(), "Gk\n"), Some(ListEvent::Chosen(Choice::Watch(12))));
+    assert_eq!(keys(&mut list(), "a"), Some(ListEvent::Chosen(Choice::WatchAll)));
+    assert_eq!(keys(&mut list(), "o"), Some(ListEvent::Chosen(Choice::Open)));
+    assert_eq!(keys(&mut list(), "q"), Some(ListEvent::Chosen(Choice::Leave)));
+    assert_eq!(press(&mut list(), KeyCode::Esc), Some(ListEvent::Chosen(Choice::Leave)));
     let held = |c| list().press(&KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
-    assert_eq!((held('c'), held('z')), (Some(Event::Chosen(Choice::Leave)), Some(Event::Suspended)));
+    assert_eq!((held('c'), held('z')), (Some(ListEvent::Chosen(Choice::Leave)), Some(ListEvent::Suspended)));
     // No process, no recording: nothing to choose.
     let mut empty = ProcessList::new(None);
     assert_eq!((keys(&mut empty, "\n"), keys(&mut empty, "r"), keys(&mut empty, "o")), (None, None, None));
@@ -82,7 +82,7 @@ fn the_selected_process_stays_selected_wherever_it_goes() {
     let mut rows = busy();
     rows.rotate_left(1);
     list.set_rows(rows);
-    assert_eq!(keys(&mut list, "\n"), Some(Event::Chosen(Choice::Watch(911))));
+    assert_eq!(keys(&mut list, "\n"), Some(ListEvent::Chosen(Choice::Watch(911))));
     // It has ended: what is chosen then is the busiest, not what took its row.
     list.set_rows(busy().into_iter().filter(|row| row.pid != 911).collect());
     assert_eq!(keys(&mut list, "\n"), CHOSEN_BUSIEST);
@@ -94,7 +94,7 @@ fn without_a_key_the_busiest_is_selected() {
     let mut rows = busy();
     rows.swap(0, 1);
     list.set_rows(rows);
-    assert_eq!(keys(&mut list, "\n"), Some(Event::Chosen(Choice::Watch(911))));
+    assert_eq!(keys(&mut list, "\n"), Some(ListEvent::Chosen(Choice::Watch(911))));
 }
 
 #[test]
@@ -104,16 +104,16 @@ fn a_filter_narrows_the_list_and_its_letters_choose_nothing() {
     assert_eq!(keys(&mut list, "/postGRes: qr"), None);
     assert!(screen(&mut list, (80, 24), &COLORS).contains("no process matches"));
     press(&mut list, KeyCode::Esc);
-    assert_eq!(keys(&mut list, "/POST\n"), Some(Event::Chosen(Choice::Watch(911))));
+    assert_eq!(keys(&mut list, "/POST\n"), Some(ListEvent::Chosen(Choice::Watch(911))));
     let mut list = self::list();
     assert_eq!(
         keys(&mut list, "/77\n"),
-        Some(Event::Chosen(Choice::Watch(77))),
+        Some(ListEvent::Chosen(Choice::Watch(77))),
         "a number finds its process"
     );
     // The first Esc takes the filter off, the second leaves.
     assert_eq!(press(&mut list, KeyCode::Esc), None);
-    assert_eq!(press(&mut list, KeyCode::Esc), Some(Event::Chosen(Choice::Leave)));
+    assert_eq!(press(&mut list, KeyCode::Esc), Some(ListEvent::Chosen(Choice::Leave)));
 }
 
 #[test]
