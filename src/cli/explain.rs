@@ -7,11 +7,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// Commands that are planned.
-const TO_COME: [(&str, &str); 3] = [
-    ("import", "reading other profilers' files"),
-    ("agent", "recording for ever"),
-    ("push", "sending profiles to a server"),
-];
+const TO_COME: [(&str, &str); 2] =
+    [("agent", "recording for ever"), ("push", "sending profiles to a server")];
 
 /// A better message for what the parser has refused, if there is one.
 pub(super) fn explain(arguments: &[OsString], error: &clap::Error) -> Option<Failure> {

@@ -228,9 +228,7 @@ fn a_name_where_an_id_belongs_points_to_the_option_for_names() {
 }
 
 #[test]
-fn what_is_planned_is_refused_as_such() {
-    let text = explained(&["prof", "import", "a.data"]);
-    assert!(text.contains("prof import: reading other profilers' files is not in this version"), "{text}");
+fn a_second_profile_and_a_slip_are_told_apart() {
     let text = explained(&["prof", "tui", "a.data", "b.data"]);
     assert!(text.contains("takes one profile") && text.contains("`b.data`"), "{text}");
     assert!(explained(&["prof", "recrod", "ls"]).contains("'record'"), "a slip is still one");

@@ -67,10 +67,10 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
         if scale == 1.0 { super::values::unit_word(comparison) } else { "parts of 1e9" }.to_owned();
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
     drawing.deterministic = true;
-    // The lines come in the order of the tree, by which boxes are told apart.
-    drawing.no_sort = true;
+    // Boxes are told apart by the order of the tree. Of a chart inferno keeps the order of the lines, the last one first.
+    drawing.flame_chart = true;
     let mut drawn = Vec::new();
-    inferno::flamegraph::from_lines(&mut drawing, lines.iter().map(String::as_str), &mut drawn)
+    inferno::flamegraph::from_lines(&mut drawing, lines.iter().rev().map(String::as_str), &mut drawn)
         .context("cannot draw the flame graph")?;
     let drawn = String::from_utf8(drawn).context("cannot draw the flame graph")?;
     let total = Tone::of(comparison.total.base, comparison.total.new, comparison.total.outcome.is_real());

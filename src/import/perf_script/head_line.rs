@@ -30,12 +30,21 @@ impl<'a> HeadLine<'a> {
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let words = words(line);
         // The name may have blanks, and even numbers: what tells where it ends is what follows.
-        let first = (1..words.len()).find(|&at| is_ids(words[at].text) && follows_ids(&words[at + 1..]));
+        let is_before_time =
+            |words: &[HeadWord<'_>]| words.first().is_some_and(|word| is_cpu_or_time(word.text));
+        let ids = |follows: &dyn Fn(&[HeadWord<'_>]) -> bool| {
+            (1..words.len()).find(|&at| is_ids(words[at].text) && follows(&words[at + 1..]))
+        };
+        let first = ids(&is_before_time).or_else(|| ids(&|words| follows_ids(words)));
         let first = first.or_else(|| (1..words.len()).find(|&at| is_cpu_or_time(words[at].text)));
         let first = first.or_else(|| (1..words.len()).find(|&at| is_event(words[at].text)))?;
         let comm = line[words[0].start..words[first - 1].end].trim_ascii();
-        let mut head = HeadLine { comm, ..HeadLine::default() };
         let mut rest = &words[first..];
+        if rest.len() == 1 && is_ids(rest[0].text) && comm.contains(&b';') {
+            // A folded stack with its weight.
+            return None;
+        }
+        let mut head = HeadLine { comm, ..HeadLine::default() };
         head.take_ids(&mut rest);
         if let Some(cpu) = rest.first().and_then(|word| cpu(word.text)) {
             head.cpu = Some(cpu);

@@ -42,7 +42,7 @@ fn import_source(source: ImportSource, options: &ImportOptions) -> Result<(Profi
     let mut out = Vec::new();
     let imported = import(source, None, options, &mut out, &mut |_| {})?;
     let (profile, integrity) = profile::read(&mut out.as_slice()).expect("what is written can be read");
-    assert!(integrity.is_complete && profile.end.is_some());
+    assert!(integrity.is_complete && profile.end.is_some(), "{integrity:?}");
     Ok((profile, imported))
 }
 

@@ -132,13 +132,7 @@ impl Picture {
         let totals = Totals::of(recording, &options)?;
         let selection = &selection;
         let ((tree, table), (rows, notes)) = rayon::join(
-            || {
-                let tree = match &thread_steps {
-                    Some(steps) => CallTree::by_thread(selection, query.direction, steps),
-                    None => CallTree::new(selection, query.direction),
-                };
-                (tree, FunctionTable::new(selection, query.sort))
-            },
+            || (tree(selection, query, thread_steps.as_deref()), FunctionTable::new(selection, query.sort)),
             || {
                 let rows = rows_of_threads(selection, totals.as_ref(), threads);
                 (rows, notes(recording, selection, &options))
@@ -318,6 +312,14 @@ fn timeline(
 fn is_partly_rolled_up(recording: &Analysis, time: TimeRange) -> bool {
     let until_ns = recording.rollup_time().until_ns();
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
+}
+
+/// The call tree, with `threads` in front of their stacks if there are any.
+fn tree(selection: &Selection<'_>, query: &Query, threads: Option<&[Step]>) -> CallTree {
+    match threads {
+        Some(steps) => CallTree::by_thread(selection, query.direction, steps),
+        None => CallTree::new(selection, query.direction),
+    }
 }
 
 fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, split: ThreadSplit) -> Vec<ThreadRow> {

@@ -53,17 +53,17 @@ fn render<'r>(
     options: &ExportOptions,
 ) -> anyhow::Result<Box<dyn Rendered + 'r>> {
     let (drawn, notes) = svg(recording, &selection, options)?;
-    Ok(Box::new(Picture { drawn, notes }))
+    Ok(Box::new(DrawnGraph { drawn, notes }))
 }
 
 /// A flame graph that only has to be written.
 #[derive(Debug)]
-struct Picture {
+struct DrawnGraph {
     drawn: Vec<u8>,
     notes: Vec<String>,
 }
 
-impl Rendered for Picture {
+impl Rendered for DrawnGraph {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         out.write_all(&self.drawn)
     }
