@@ -39,7 +39,6 @@ pub(crate) fn open_kernel_list() -> Option<File> {
 }
 
 /// Imports; says on standard error what it came to. `kernel_list` is that of [`open_kernel_list`].
-
 ///
 /// # Errors
 ///

@@ -4,6 +4,8 @@
 //!
 //! What comes is a stranger's file like any other: who uses it checks whether it is of the build that was asked for.
 
+// Without a client nothing comes into the cache; what other clients have put there is used.
+#[cfg_attr(not(feature = "debuginfod"), allow(dead_code))]
 pub(crate) mod cache;
 #[cfg(feature = "debuginfod")]
 mod client;

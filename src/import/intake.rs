@@ -66,6 +66,8 @@ pub(super) struct Intake<'w> {
     by_name: FxHashMap<String, EventId>,
     pending: u64,
     merged_samples: u64,
+    /// Samples whose weights cannot be.
+    left_out: u64,
     first_ns: Option<u64>,
     last_ns: u64,
     /// Length of the recording, where the source tells it.
@@ -92,6 +94,7 @@ impl<'w> Intake<'w> {
             by_name: FxHashMap::default(),
             pending: 0,
             merged_samples: 0,
+            left_out: 0,
             first_ns: None,
             last_ns: 0,
             duration_ns: None,
@@ -141,12 +144,20 @@ impl<'w> Intake<'w> {
         self.profile.tables.intern_stack_of(kept)
     }
 
-    /// Adds a sample, and writes what has gathered when that is much.
+    /// Adds a sample, and writes what has gathered when that is much. One that makes the sum of its event too large for any
+    /// recording is damage: it is left out, and counted in a note.
     ///
     /// # Errors
     ///
     /// When it cannot be written.
     pub(super) fn push(&mut self, event: EventId, seen: &Observation) -> Result<(), ImportError> {
+        let sums = &mut self.sums[event.index()];
+        let Some(weight) = sums.weight.checked_add(seen.weight) else {
+            self.left_out += 1;
+            return Ok(());
+        };
+        sums.weight = weight;
+        sums.rows += seen.samples.max(1);
         let time_ns = match seen.time_ns {
             Some(time_ns) => {
                 let first_ns = *self.first_ns.get_or_insert(time_ns);
@@ -172,9 +183,6 @@ impl<'w> Intake<'w> {
             merged: self.merged(seen, has_waits),
         };
         self.profile.events[event.index()].push(sample);
-        let sums = &mut self.sums[event.index()];
-        sums.rows += seen.samples.max(1);
-        sums.weight = sums.weight.saturating_add(seen.weight);
         self.pending += 1;
         if self.pending >= FLUSH_SAMPLES {
             self.flush()?;
@@ -224,6 +232,10 @@ impl<'w> Intake<'w> {
         if self.sums.iter().all(|sums| sums.rows == 0) {
             let why = self.notes.first().map_or(String::new(), |note| format!(": {note}"));
             return Err(ImportError::NoSamples(why));
+        }
+        if self.left_out > 0 {
+            let samples = crate::base::units::counted(self.left_out, "sample");
+            self.note(format!("{samples} with impossibly large weights left out: the file is damaged"));
         }
         name_frames(&mut self.profile);
         let tasks = self.profile.tables.tasks();

@@ -36,14 +36,18 @@ pub(crate) fn chromium(state: &Path) -> Option<Command> {
 
 /// The document after `address`, a path with what follows it, was opened.
 fn opened(address: &str) -> Option<String> {
-    let state = tempfile::tempdir().unwrap();
-    let output = chromium(state.path())?.arg("--dump-dom").arg(format!("file://{address}")).output().unwrap();
+    let state = tempfile::tempdir().expect("a temporary folder can be made");
+    let output = chromium(state.path())?
+        .arg("--dump-dom")
+        .arg(format!("file://{address}"))
+        .output()
+        .expect("chromium can be run");
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Opens a copy of `page` at `hash`, and returns what `script` puts into `seen`.
 pub(crate) fn seen(page: &Path, hash: &str, script: &str) -> Option<Value> {
-    let text = fs::read_to_string(page).unwrap();
+    let text = fs::read_to_string(page).expect("the page can be read");
     let watch = "const errors = []; window.addEventListener('error', e => errors.push(e.message));";
     let user = format!(
         "window.addEventListener('load', () => setTimeout(() => {{
@@ -55,15 +59,15 @@ pub(crate) fn seen(page: &Path, hash: &str, script: &str) -> Option<Value> {
     let is_svg = page.extension().is_some_and(|ending| ending == "svg");
     let (start, end) = if is_svg { ("<title id", "</svg>") } else { ("<meta", "</body>") };
     let element = |script: &str| format!("<script>//<![CDATA[\n{script}\n//]]>\n</script>");
-    let (before, after) = text.rsplit_once(end).unwrap();
+    let (before, after) = text.rsplit_once(end).expect("the page has an end");
     let before = before.replacen(start, &format!("{}{start}", element(watch)), 1);
     let copy = page.with_file_name(if is_svg { "copy.svg" } else { "copy.html" });
-    fs::write(&copy, format!("{before}{}{end}{after}", element(&user))).unwrap();
+    fs::write(&copy, format!("{before}{}{end}{after}", element(&user))).expect("the page can be written");
     let dom = opened(&format!("{}{hash}", copy.display()))?;
     let Some((seen, _)) = dom.split_once("data-seen=\"").and_then(|(_, rest)| rest.split_once('"')) else {
         panic!("the page's scripts did not run:\n{}", dom.chars().take(3000).collect::<String>())
     };
-    let seen: Value = serde_json::from_str(&percent_decode(seen)).unwrap();
+    let seen: Value = serde_json::from_str(&percent_decode(seen)).expect("the script gives JSON");
     assert_eq!(seen["errors"], Value::Array(Vec::new()), "scripts failed");
     Some(seen)
 }
@@ -95,5 +99,5 @@ fn percent_decode(text: &str) -> String {
             }
         }
     }
-    String::from_utf8(bytes).unwrap()
+    String::from_utf8(bytes).expect("the script gives UTF-8")
 }

@@ -77,7 +77,7 @@ impl PerfAttribute {
     }
 
     /// Of records that are no samples: where a field is, counted from the end, bytes.
-    fn from_end(&self, field: u64) -> Option<usize> {
+    fn place_from_end(&self, field: u64) -> Option<usize> {
         if !self.has_sample_id || self.sample_type & field == 0 {
             return None;
         }
@@ -88,7 +88,7 @@ impl PerfAttribute {
 
     /// The time of a record that is no sample.
     pub(super) fn time_at_end(&self, body: &[u8]) -> Option<u64> {
-        let at = body.len().checked_sub(self.from_end(bindings::PERF_SAMPLE_TIME as u64)?)?;
+        let at = body.len().checked_sub(self.place_from_end(bindings::PERF_SAMPLE_TIME as u64)?)?;
         super::bytes::u64_at(body, at)
     }
 

@@ -32,11 +32,14 @@ struct MappedFile {
 /// Of a mapping of a file: what its start is among the file's own addresses.
 type OwnStart = Option<u64>;
 
+/// What makes two mappings those of one file: path, build ID, and the file's place on disk where perf tells it.
+type MappedFileKey = (Vec<u8>, Vec<u8>, Option<FileIdentity>);
+
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct MappedFiles {
     files: Vec<MappedFile>,
-    by_key: FxHashMap<(Vec<u8>, Vec<u8>, Option<FileIdentity>), u32>,
+    by_key: FxHashMap<MappedFileKey, u32>,
     /// By file, offset and length.
     starts: FxHashMap<(u32, u64, u64), OwnStart>,
     /// Files whose headers could not be had.
