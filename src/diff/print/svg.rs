@@ -60,7 +60,8 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
         style.value(total.new)
     ))
     .into_owned();
-    drawing.subtitle = Some("as wide as in the new side; what is gone has no width".to_owned());
+    // Room for the legend.
+    drawing.subtitle = Some(String::new());
     drawing.text_truncate_direction = TextTruncateDirection::Right;
     drawing.min_width = least_percent;
     drawing.count_name =

@@ -147,11 +147,12 @@ fn legend() -> String {
         x += SIDE + 3;
         if tone == Tone::Noise {
             x += 2;
-            word(&mut out, &mut x, "noise or untested", 110);
+            word(&mut out, &mut x, "noise or untested", 134);
         }
     }
     x += 2;
-    word(&mut out, &mut x, "grew (pale: to 25 %, full: twice)", 0);
+    word(&mut out, &mut x, "grew (pale: to 25 %, full: twice)", 270);
+    word(&mut out, &mut x, "as wide as in the new side; what is gone has no width", 0);
     out.push_str("</g>");
     out
 }
