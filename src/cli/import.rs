@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Read a recording of another profiler: perf.data, perf script, folded stacks, pprof
 ///
-/// The result is a profile that report, tui, diff, annotate and export take as any other. The format is told from the contents.
+/// The result is a profile that report, tui, diff, annotate and export take as any other. The format is recognised by the contents.
 /// What the source does not know stays unknown: whether stacks are complete, how long threads waited. Frames without names get
 /// those of the files that are here with the same build ID, as by prof symbolize.
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@
 //! is kept with a note.
 //!
 //! Knows files of modules and the running kernel only as far as it takes to turn addresses of processes into those of modules;
-//! names are looked up by whoever imports.
+//! the caller looks names up.
 
 mod error;
 mod event_kinds;

@@ -68,7 +68,7 @@ pub(super) fn svg(comparison: &Comparison, options: &DiffOptions) -> anyhow::Res
         if scale == 1.0 { super::values::unit_word(comparison) } else { "parts of 1e9" }.to_owned();
     drawing.bgcolors = Some(BackgroundColor::Flat(Color { r: 255, g: 255, b: 255 }));
     drawing.deterministic = true;
-    // Boxes are told apart by the order of the tree. Of a chart inferno keeps the order of the lines, the last one first.
+    // Boxes are matched by the order of the tree. Of a chart inferno keeps the order of the lines, the last one first.
     drawing.flame_chart = true;
     let mut drawn = Vec::new();
     inferno::flamegraph::from_lines(&mut drawing, lines.iter().rev().map(String::as_str), &mut drawn)

@@ -25,7 +25,7 @@ struct thread_state {
 	__u64 no_cpu_ns;
 	__u64 blocked_ns;
 	__u64 switches;
-	/* Odd while the account changes: whoever reads it then reads it again. */
+	/* Odd while the account changes: a reader that sees that reads it again. */
 	__u64 changes;
 	__u64 told_ns;	      /* when the wait left whose stack was sent while it went on */
 	__u64 blocked_weight; /* weight of the blocked part, decided when it was woken */

@@ -15,7 +15,7 @@ fn what_is_new_in_the_first_seconds_has_its_names_soon() {
     assert_eq!(least[3..], [SHORTEST_WAIT; 2]);
 }
 
-/// On a crowded machine, a small program had no names since the compilers beside it took all of the time.
+/// On a crowded machine, a small program had no names because compilers used all of the time.
 #[test]
 fn small_files_are_looked_into_first() {
     let (sender, answers) = std::sync::mpsc::channel();
