@@ -129,12 +129,12 @@ fn key_words(list: &ProcessList, columns: usize) -> (String, Style) {
         ];
         return (fitting(&parts, "   ", columns), Style::new());
     }
-    let open = if list.last.is_some() { "o open the last recording" } else { "" };
+    let open = if list.last.is_some() { "o last recording" } else { "" };
     let parts = [
         (0, "Enter watch".to_owned()),
         (0, "r record".to_owned()),
         (1, "a whole machine".to_owned()),
-        (0, open.to_owned()),
+        (2, open.to_owned()),
         (1, "/ find".to_owned()),
         (0, "q quit".to_owned()),
     ];
