@@ -222,6 +222,17 @@ impl Collector {
         }
     }
 
+    /// Stores all that still waits for others, for tables or for copies: none of them will come any more.
+    pub(crate) fn store_waiting(&mut self) {
+        self.retry_waiting(u64::MAX);
+        if let Some(waits) = &mut self.waits {
+            waits.expect_nothing();
+        }
+        self.release_held();
+        // Of what was held back, some stacks were not tried before, and lack a table.
+        self.retry_waiting(u64::MAX);
+    }
+
     /// Stores the time of a thread that has ended, or is there at the end.
     pub(crate) fn add_thread_time(&mut self, time: &ThreadTimeEvent) {
         if time.tid == time.tgid && !time.has_ended {

@@ -75,8 +75,7 @@ impl Session<'_> {
         if self.collector.waits_for_tables() {
             self.place_tables(TABLE_PATIENCE, Wanted::Whole);
         }
-        self.collector.retry_waiting(u64::MAX);
-        self.collector.release_held();
+        self.collector.store_waiting();
         Ok(counters)
     }
 

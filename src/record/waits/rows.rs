@@ -140,7 +140,7 @@ fn known_waker(wait: &WaitEvent, rows: &mut RowWriter<'_>) -> Waker {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::{Account, Doing, OpenWait, ThreadTimeEvent, WatchedThreadEvent};
+    use crate::bpf::{Account, Doing, OpenWait, REGISTERS, RescueEvent, ThreadTimeEvent, WatchedThreadEvent};
     use crate::profile::{Meta, OUTSIDE, Profile};
     use crate::record::collect::collector::Collector;
     use crate::record::modules::ModuleFiles;
@@ -290,6 +290,36 @@ mod tests {
             assert_eq!(rows.len(), 1);
             assert!(rows[0].stack.is_some() && rows[0].wait.unwrap().waker.stack.is_some(), "{rows:?}");
         }
+    }
+
+    /// Its own stack was tried only when its waker had come: up to 121 of 3,388 ms of a database's waits were in no row.
+    #[test]
+    fn the_end_of_a_wait_that_was_held_back_and_lacks_a_table_is_stored_at_the_end() {
+        let mut collector = collector();
+        collector.files = ModuleFiles::new(true);
+        let waker = record(WaitKind::Waker, vec![0x1000]);
+        collector.note_late(&waker);
+        let mut registers = [0; REGISTERS];
+        registers[REGISTERS - 1] = looked as *const () as u64;
+        let rescue = RescueEvent {
+            time_ns: 1000,
+            cpu: 0,
+            tgid: std::process::id(),
+            frames_before: 0,
+            all_registers: true,
+            is_return: false,
+            registers,
+            stack: vec![0; 64],
+            missing_blocks: [0; 4],
+        };
+        let end = SampleEvent { has_rescue: true, ..record(WaitKind::Ended, Vec::new()) };
+        collector.add(end, Some(rescue));
+        collector.add(waker, None);
+        collector.store_waiting();
+        let rows = rows(&collector);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].outcome, Outcome::TableNotLoaded, "or it had nothing to wait for");
+        assert!(rows[0].wait.unwrap().waker.stack.is_some());
     }
 
     /// Every waker record of ten seconds may be waiting for the same table.

@@ -95,6 +95,11 @@ impl Waits {
         self.late.extend(Late::of(sample));
     }
 
+    /// No record that was late will come any more.
+    pub(crate) fn expect_nothing(&mut self) {
+        self.late.clear();
+    }
+
     /// Holds back the end of a wait whose waker or stack is late. Returns it if there is nothing to wait for.
     pub(crate) fn hold(
         &mut self,
