@@ -31,7 +31,13 @@ pub(super) struct FileSink<'a> {
 
 impl Sink for FileSink<'_> {
     fn is_asked_to_end(&mut self, launched: Option<&Child>) -> GoesOn {
-        self.signals.is_asked_to_end(launched)
+        let goes_on = self.signals.is_asked_to_end(launched);
+        if goes_on.is_continue() && self.signals.is_left_to_command(launched) {
+            self.console.info(
+                "note: the command goes on after Ctrl-C, and so does the recording; Ctrl-C again ends it",
+            );
+        }
+        goes_on
     }
 
     fn take(&mut self, session: &mut Session<'_>) -> anyhow::Result<GoesOn> {

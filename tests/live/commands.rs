@@ -103,6 +103,16 @@ fn a_recording_that_ends_during_the_delay_says_so() {
     assert_said(&Recording::with(["-D", "100s", "--", "sh", "-c", &script]));
 }
 
+/// A first Ctrl-C that the command survives seemed to do nothing.
+#[test]
+fn a_command_that_goes_on_after_ctrl_c_is_told_of_once() {
+    let Some(_turn) = turn() else { return };
+    let script = "trap '' INT; sleep 0.5; kill -INT $PPID; sleep 3; kill -INT $PPID; sleep 0.5";
+    let recording = Recording::with(["--", "sh", "-c", script]);
+    let said = recording.messages.matches("Ctrl-C again ends it").count();
+    assert_eq!(said, 1, "{}", recording.messages);
+}
+
 #[test]
 fn the_duration_leaves_the_rest_out_and_the_command_goes_on() {
     let Some(_turn) = turn() else { return };

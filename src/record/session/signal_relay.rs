@@ -6,7 +6,7 @@ use super::until_end::GoesOn;
 use crate::record::target::launch::Child;
 use std::io;
 use std::ops::ControlFlow;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The signals of a recording, each of which reaches a launched command once.
 #[derive(Debug)]
@@ -14,7 +14,14 @@ pub(in crate::record) struct SignalRelay {
     signals: Signals,
     /// How often each of [`Signals::end_signals`] was passed on.
     passed_on: [usize; 2],
+    /// When a Ctrl-C was seen that leaves the end to the command.
+    interrupted: Option<Instant>,
+    /// That was said.
+    has_told: bool,
 }
+
+/// A command that Ctrl-C ends has ended by then.
+const COMMAND_PATIENCE: Duration = Duration::from_millis(500);
 
 impl SignalRelay {
     /// Counts signals from now on, as [`Signals::install`] says.
@@ -23,7 +30,12 @@ impl SignalRelay {
     ///
     /// When the kernel takes no handler.
     pub(in crate::record) fn install() -> io::Result<Self> {
-        Ok(SignalRelay { signals: Signals::install()?, passed_on: [0; 2] })
+        Ok(SignalRelay {
+            signals: Signals::install()?,
+            passed_on: [0; 2],
+            interrupted: None,
+            has_told: false,
+        })
     }
 
     /// Signals of all kinds so far.
@@ -45,6 +57,16 @@ impl SignalRelay {
             true => ControlFlow::Break(Some(StopReason::Interrupted)),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    /// Whether to say, once, that a first Ctrl-C is left to the command, which goes on.
+    pub(in crate::record) fn is_left_to_command(&mut self, launched: Option<&Child>) -> bool {
+        if self.has_told || launched.is_none() || self.signals.interrupts() == 0 {
+            return false;
+        }
+        let since = *self.interrupted.get_or_insert_with(Instant::now);
+        self.has_told = since.elapsed() >= COMMAND_PATIENCE;
+        self.has_told
     }
 
     /// Waits for the command's end, passing signals on; returns its exit status.
