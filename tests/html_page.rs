@@ -31,6 +31,8 @@ fn the_keyboard_and_the_search_work() {
         seen.title = document.title;
         seen.first = rows()[0];
         seen.noun = text("noun");
+        // Else that is a matter of when the browser draws.
+        graph.draw();
         seen.drawn = graph.drawn;
         seen.threads = names_at(graph.layers[0], 1);
         press("ArrowUp"); press("ArrowUp"); press("ArrowUp"); press("ArrowUp");
@@ -173,6 +175,7 @@ fn every_tree_and_table_adds_up() {
                 change({ direction: "callers" });
                 const own = new Map(names_at(graph.layers[0], 1));
                 const self = own.get(graph.name({ boxes: { text: [], at: [heaviest.label << 2] } }, 0));
+                graph.draw();
                 return { total: event.total, calls, callers: whole_of(graph.layers[0]), wrong, overlapping, left_out,
                     sandwich, heaviest: [heaviest.own, heaviest.total], self, boxes: boxes.size, drawn: graph.drawn };
             });
