@@ -8,11 +8,11 @@ use crate::report::{AnnotateOptions, AnnotationView, AsmSyntax, ColorWhen, Forma
 use clap::Args;
 use std::path::PathBuf;
 
-/// Show what each line and each instruction of a function cost
+/// Show the cost of each line and each instruction of a function
 ///
-/// SELF is the time in the function itself, TOTAL adds what it calls. Time in functions that the compiler inlined stands below the
-/// line that calls them, with their own lines. Code and lines come from the recording: it need not be made on this machine.
-/// Texts of sources come from the recording too (prof record --embed-source), else from where the compiler found them.
+/// SELF is the time in the function itself, TOTAL adds what it calls. Inlined functions are shown below the line that calls them,
+/// with their own lines. Code and line numbers come from the recording, which may be from another machine. Source text comes from
+/// the recording, too (prof record --embed-source), else from where the compiler found it.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, mut_arg("by", |by| by.hide(true)), before_help = "Examples:
   prof annotate parse_number      lines of a function, with the code of each
@@ -21,31 +21,31 @@ use std::path::PathBuf;
   prof annotate handle --off-cpu  the lines in which it waited
   prof annotate f old.data --source-dir ~/src/project")]
 pub(super) struct AnnotateArgs {
-    /// The function: its name, a pattern that one name matches, or MODULE+0xADDRESS
+    /// The function: its name, a regular expression that matches one name, or MODULE+0xADDRESS
     #[arg(value_name = "FUNCTION")]
     function: String,
     #[command(flatten)]
     input: InputArgs,
-    /// Look for sources in this folder first, by the ends of their paths; may be given several times
+    /// Look for source files in this folder first, by the ends of their paths; may be given several times
     #[arg(long, value_name = "DIR", help_heading = "View")]
     source_dir: Vec<PathBuf>,
-    /// Only source lines, without instructions
+    /// Show only source lines, without instructions
     #[arg(long, group = "view", help_heading = "View")]
     source: bool,
-    /// Only instructions, in the order of their addresses
+    /// Show only instructions, by address
     #[arg(long, group = "view", help_heading = "View")]
     asm: bool,
-    /// Instructions as the GNU assembler writes them
+    /// Instructions in AT&T syntax, as the GNU assembler writes them
     #[arg(long, group = "syntax", help_heading = "View")]
     att: bool,
-    /// Instructions as Intel writes them (this is the default)
+    /// Instructions in Intel syntax (the default)
     #[arg(long, group = "syntax", help_heading = "View")]
     intel: bool,
-    /// Lines and instructions around those with samples
+    /// Number of lines and instructions to show around those with samples
     #[arg(long, value_name = "N", default_value_t = AnnotateOptions::DEFAULT_CONTEXT, help_heading = "View",
         conflicts_with = "all")]
     context: usize,
-    /// All lines and instructions of the function
+    /// Show all lines and instructions of the function
     #[arg(long, help_heading = "View")]
     all: bool,
     #[command(flatten)]
@@ -57,7 +57,7 @@ pub(super) struct AnnotateArgs {
     /// Print `prof.annotate/1` as JSON
     #[arg(long, group = "machine", help_heading = "Output")]
     json: bool,
-    /// Print a table with tabs between the cells
+    /// Print a tab-separated table
     #[arg(long, group = "machine", help_heading = "Output")]
     tsv: bool,
     /// Colour

@@ -21,24 +21,27 @@ const VERSUS: &str = "--vs";
 /// How two sides are compared and shown.
 #[derive(Debug, Args)]
 pub(super) struct ComparisonArgs {
-    /// What values are per: run, where each did the same work; second; share of all; or N, the work that each run did (BASE,NEW
-    /// where sides differ) [default: run for commands that ended by themselves and recordings of equal length, else second]
+    /// Unit of the comparison: run, if each run did the same work; second; share, of the total; or N, the work that each run did
+    /// (BASE,NEW if the sides differ) [default: run for commands that exited by themselves and recordings of equal length, else
+    /// second]
     #[arg(long, value_name = "WHAT", value_parser = value::per, help_heading = "Comparison")]
     per: Option<Per>,
-    /// Exit with 4 if this grew, and not by chance: total>+5%, REGEX>+10% (with what it calls), self:REGEX>+10%; several times
+    /// Exit with status 4 if this grew by more than chance: total>+5%, REGEX>+10% (with what it calls) or self:REGEX>+10%; may be
+    /// given several times
     #[arg(long, value_name = "EXPR", value_parser = GateRule::parse, help_heading = "Gate", allow_hyphen_values = true)]
     fail_on: Vec<GateRule>,
-    /// Growth that counts where --fail-on does not say how much
+    /// Growth that --fail-on requires if it gives no percentage
     #[arg(long, value_name = "PERCENT", default_value_t = GateOptions::DEFAULT_LEAST * 100.0, value_parser = value::percent,
         help_heading = "Gate")]
     min: f64,
-    /// Let one recording a side trip the gate: its noise is that within one run, and runs differ by more
+    /// Let one recording per side trip the gate, although it shows only the noise within a run, and runs differ by more
     #[arg(long, help_heading = "Gate")]
     single_run_ok: bool,
-    /// Call paths of both sides as one tree
+    /// Show the call paths of both sides as one tree
     #[arg(long, help_heading = "View")]
     tree: bool,
-    /// Order of the rows: difference of own time (self), of total time, relative change, or how sure it is
+    /// Order of the rows: by difference of self time (self) or total time (total), by relative change (change), or by significance
+    /// (p)
     #[arg(long, value_name = "KEY", default_value = "self", help_heading = "Output", value_parser = value::diff_sort())]
     sort: DiffSort,
     /// Leave out rows and branches with less than this share of both sides [default: 1 for --tree, else 0]
@@ -48,13 +51,13 @@ pub(super) struct ComparisonArgs {
     /// Print `prof.diff/1` as JSON
     #[arg(long, group = "machine", help_heading = "Output")]
     json: bool,
-    /// Print a table with tabs between the cells
+    /// Print a tab-separated table
     #[arg(long, group = "machine", help_heading = "Output")]
     tsv: bool,
-    /// The format: text, json, tsv, gobench (benchstat), bmf (Bencher), criterion, or svg, a differential flame graph
+    /// Output format: text, json, tsv, gobench (benchstat), bmf (Bencher), criterion, or svg (a differential flame graph)
     #[arg(long, value_name = "FORMAT", group = "machine", help_heading = "Output", value_parser = value::diff_format())]
     format: Option<DiffFormat>,
-    /// Write here, in the format of the ending: .svg, .json, .tsv or text
+    /// Output file; its ending chooses the format: .svg, .json, .tsv, else text
     #[arg(short, long, value_name = "OUT", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Replace OUT if it exists
@@ -116,12 +119,12 @@ impl ComparisonArgs {
 
 /// Compare recordings: which functions changed, by how much, and whether that is more than chance
 ///
-/// Each side is a file, several (A,B,C), a folder or a pattern ('base-*.data'). The unit is the run: with several a side, a change
-/// is what the runs of both sides differ by more than runs of one side do (Welch's test on logarithms, Holm's correction over all
-/// functions of 1% and more). With one file a side, only the noise within the recording is known.
+/// Each side is a file, several files (A,B,C), a folder or a pattern ('base-*.data'). The unit is the run: with several runs per
+/// side, a function has changed if the sides differ by more than the runs of one side do (Welch's test on logarithms, Holm's
+/// correction over all functions of 1% and more). With one file per side, only the noise within the recording is known.
 ///
-/// CHANGE is relative to the function's own base: v less, ^ more, ~ noise. "finds" is the smallest growth that would have been found
-/// in 19 of 20 such comparisons: what is smaller may be there all the same. prof bench makes the recordings.
+/// CHANGE is relative to the function's time in BASE: v less, ^ more, ~ noise. "finds" is the smallest growth that would have been
+/// found in 19 of 20 such comparisons; smaller growth may be missed. prof bench makes the recordings.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof diff                       the recording before the last with the last
@@ -131,21 +134,21 @@ impl ComparisonArgs {
   prof diff old.data new.data -o diff.svg
                                   a differential flame graph")]
 pub(super) struct DiffArgs {
-    /// The recordings before: a file, A,B,C, a folder or a pattern [default: prof.data.old]
+    /// Recordings of the old version: a file, A,B,C, a folder or a pattern [default: prof.data.old]
     #[arg(value_name = "BASE")]
     base: Option<PathBuf>,
-    /// The recordings after [default: prof.data]
+    /// Recordings of the new version [default: prof.data]
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
-    /// The recordings before, where a shell has made several words of a pattern
+    /// Recordings of the old version as several arguments, as a shell expands a pattern
     #[arg(long = "base", value_name = "FILE", num_args = 1.., conflicts_with_all = ["base", "new"], requires = "new_files")]
     base_files: Vec<PathBuf>,
-    /// The recordings after, likewise
+    /// Recordings of the new version as several arguments
     #[arg(long = "new", value_name = "FILE", num_args = 1.., requires = "base_files")]
     new_files: Vec<PathBuf>,
     #[command(flatten)]
     comparison: ComparisonArgs,
-    /// Most rows, 0 for all [default: 20 as text, else all]
+    /// Maximum number of rows, 0 for all [default: 20 as text, else all]
     #[arg(short = 'n', value_name = "N", help_heading = "Output", value_parser = value::rows, allow_negative_numbers = true)]
     rows: Option<usize>,
     #[command(flatten)]
@@ -170,11 +173,12 @@ impl DiffArgs {
     }
 }
 
-/// Record two commands by turns, several times each, and compare them
+/// Record two commands alternately, several times each, and compare them
 ///
-/// Runs base and new one after the other, -n times each, under prof record, and compares them as prof diff does: what disturbs the
-/// machine disturbs both. Each is run once before that and not counted. Commands are split into words as a shell does, without its
-/// variables and pipes; for these write sh -c '...'. A command that fails ends it, with its status in the message.
+/// Runs the base and the new command alternately, -n times each, under prof record, and compares them as prof diff does; a
+/// disturbance of the machine then affects both. Before that, each command runs once without being counted. Commands are split
+/// into words as by a shell, but without variables and pipes; for these, write sh -c '...'. If a command fails, prof bench stops;
+/// the message has the exit status of the command.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof bench --base './old --input big.txt' --new './new --input big.txt'
@@ -182,7 +186,7 @@ impl DiffArgs {
   prof bench --keep runs --base ./old --new ./new
                                   keeps the recordings, for prof diff")]
 pub(super) struct BenchArgs {
-    /// The command before
+    /// The command of the old version
     #[arg(
         long,
         value_name = "CMD",
@@ -191,17 +195,17 @@ pub(super) struct BenchArgs {
         help_heading = "Commands"
     )]
     base: Option<String>,
-    /// The command after
+    /// The command of the new version
     #[arg(long, value_name = "CMD", requires = "base", help_heading = "Commands")]
     new: Option<String>,
-    /// Both commands word by word: -- BASE ARG --vs NEW ARG
+    /// Both commands as separate words: -- BASE ARG --vs NEW ARG
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["base", "new"], help_heading = "Commands")]
     commands: Vec<OsString>,
-    /// How often each command is run and recorded
+    /// Number of recorded runs of each command
     #[arg(short = 'n', long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=1000),
         help_heading = "Runs")]
     runs: u32,
-    /// How often each command is run before that, without counting
+    /// Number of runs of each command before that, not counted
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000),
         help_heading = "Runs")]
     warm_up: u32,
@@ -211,10 +215,10 @@ pub(super) struct BenchArgs {
     /// Discard what the commands print; otherwise it goes to standard error
     #[arg(long, help_heading = "Runs")]
     discard_output: bool,
-    /// Go on when a command fails
+    /// Continue if a command fails
     #[arg(short, long, help_heading = "Runs")]
     ignore_failure: bool,
-    /// What is recorded and compared: cpu, off, or what perf counts, such as page-faults [default: cpu, and off with --off-cpu or
+    /// Event to record and compare: cpu, off, or a perf event such as page-faults [default: cpu, and off with --off-cpu or
     /// --wall]
     #[arg(short, long, value_name = "EVENT", group = "metric", value_parser = value::event, help_heading = "Runs")]
     event: Option<EventName>,
@@ -223,7 +227,7 @@ pub(super) struct BenchArgs {
     frequency: Option<String>,
     #[command(flatten)]
     comparison: ComparisonArgs,
-    /// Most rows, 0 for all [default: 20 as text, else all]
+    /// Maximum number of rows, 0 for all [default: 20 as text, else all]
     #[arg(long, value_name = "N", help_heading = "Output", value_parser = value::rows, allow_negative_numbers = true)]
     rows: Option<usize>,
     #[command(flatten)]

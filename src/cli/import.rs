@@ -12,9 +12,9 @@ use std::path::PathBuf;
 
 /// Read a recording of another profiler: perf.data, perf script, folded stacks, pprof
 ///
-/// The result is a profile that report, tui, diff, annotate and export take as any other. The format is recognised by the contents.
-/// What the source does not know stays unknown: whether stacks are complete, how long threads waited. Frames without names get
-/// those of the files that are here with the same build ID, as by prof symbolize.
+/// The result is a profile like any other, for report, tui, diff, annotate and export. The format is recognised by the contents.
+/// What the source does not say stays unknown: whether stacks are complete, how long threads waited. Frames without names get
+/// names from files on this machine with the same build ID, as with prof symbolize.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof import perf.data -o perf.prof
@@ -36,14 +36,14 @@ pub(super) struct ImportArgs {
     /// Do not print what was imported
     #[arg(short, long, help_heading = "Output")]
     quiet: bool,
-    /// The format, instead of telling it from the contents
+    /// The format, instead of recognising it by the contents
     #[arg(long, value_name = "FORMAT", help_heading = "Format", value_parser = value::import_format())]
     format: Option<ImportFormat>,
-    /// Folded stacks: what the weights are, samples, time on a CPU (ns, us, ms, s) or bytes
+    /// Folded stacks: unit of the weights: samples, running time (ns, us, ms, s) or bytes
     #[arg(long, value_name = "UNIT", default_value = "samples", help_heading = "Format",
         value_parser = value::folded_unit())]
     unit: FoldedUnit,
-    /// Folded stacks: what the first element is, the name of the thread or a function
+    /// Folded stacks: whether the first element is the name of the thread or a function
     #[arg(long, value_name = "WHAT", default_value = "thread", help_heading = "Format",
         value_parser = value::first_element())]
     first: FirstElement,

@@ -81,10 +81,10 @@ enum Verb {
     Completions(CompletionArgs),
 }
 
-/// Check what this machine allows prof to do, and print the fix for what it does not
+/// Check what this machine allows prof to do, and print how to fix what it does not
 ///
-/// Loads every BPF program for real and walks test stacks instead of guessing from settings. Exits with 5
-/// when something keeps prof from working.
+/// Loads every BPF program for real and walks test stacks instead of guessing from settings. Exits with
+/// status 5 if something keeps prof from working.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof doctor                     can this user record here?

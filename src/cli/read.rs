@@ -125,7 +125,7 @@ pub(super) struct CommonArgs {
     /// Only kernel frames, of samples taken in the kernel
     #[arg(long)]
     kernel: bool,
-    /// What one row or box is
+    /// What one row or box stands for
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = value::grouping())]
     by: Grouping,
     /// Count inlined functions as part of the function they were inlined into
@@ -175,15 +175,15 @@ impl CommonArgs {
 
 /// Show a profile as text: who used the CPU, who waited for what, and how far to trust it
 ///
-/// SELF is the time that a function ran itself, TOTAL adds everything called from it ("flat" and "cum" in
+/// SELF is the time in a function itself, TOTAL adds everything that it calls ("flat" and "cum" in
 /// pprof). ± is the 95 % sampling error of SELF% in percentage points; neighbouring samples are
 /// correlated, so it is a lower bound. "stacks" is the share of stacks that reach their thread's root, "symbols"
 /// the share of frames that have a name, "prof" the overhead: the share of one CPU that prof and its BPF programs
 /// used while recording, and the CPU time before and after.
 ///
 /// With --off-cpu each row is a place where threads waited: for how long, how often, why, in which function of the
-/// program, and who woke them. The line above adds up to the time of all threads. Idle waits, in which a thread has
-/// nothing to do, are only counted in that line; --idle lists them.
+/// program, and who woke them. The line above the table adds up to the time of all threads. Idle waits, in which a
+/// thread has nothing to do, are only counted in that line; --idle lists them.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof report                     the functions that took most time
@@ -207,9 +207,9 @@ pub(super) struct ReportArgs {
     /// Callers and callees of matching functions
     #[arg(long, value_name = "REGEX", group = "view", help_heading = "View", value_parser = value::pattern)]
     peek: Option<String>,
-    /// Time by thread; if waits were recorded, also where the whole time went. Threads whose names differ only in numbers
-    /// share a row (class, the default: worker-#), or there is a row per thread (each, --by thread) or per process (none,
-    /// --by process). With --tree and --bottom-up: threads in front of the stacks
+    /// Time by thread; if waits were recorded, running and waiting time. class (the default): threads whose names differ
+    /// only in numbers share a row, worker-#; each (--by thread): one row per thread; none (--by process): one row per
+    /// process. With --tree and --bottom-up, stacks start with the thread
     #[arg(long, value_name = "HOW", help_heading = "View", value_parser = value::thread_split(), num_args = 0..=1,
         require_equals = true, conflicts_with_all = ["flat", "peek"])]
     threads: Option<Option<ThreadSplit>>,
@@ -245,7 +245,7 @@ pub(super) struct ReportArgs {
     /// Print `prof.report/2` as JSON
     #[arg(long, group = "machine", help_heading = "Output")]
     json: bool,
-    /// Print a table with tabs between the cells
+    /// Print a tab-separated table
     #[arg(long, group = "machine", help_heading = "Output")]
     tsv: bool,
     /// Colour
@@ -315,9 +315,9 @@ impl ReportArgs {
     }
 }
 
-/// Write a profile for other programs: pages, flame graphs, pprof, timelines
+/// Write a profile for other programs: HTML page, flame graph, pprof, timelines
 ///
-/// The format follows the ending of OUT: .html, .svg, .folded, .pb.gz (pprof), .speedscope.json, .firefox.json,
+/// The ending of OUT chooses the format: .html, .svg, .folded, .pb.gz (pprof), .speedscope.json, .firefox.json,
 /// .perfetto-trace, .callgrind, .json, .perf-script. The stack of a wait ends in its reason, such as [lock]; in flame graphs
 /// waits are blue.
 #[allow(rustdoc::broken_intra_doc_links)] // `[lock]` is what is printed.
@@ -327,7 +327,7 @@ impl ReportArgs {
   prof export -o flame.svg        a flame graph alone
   prof export -o - --format folded | grep parse
                                   one line for each distinct stack
-  prof export -o app.pb.gz        for go tool pprof; the end of the name is the format
+  prof export -o app.pb.gz        for go tool pprof; the ending chooses the format
   prof export --wall -o wall.svg  running and waiting in one graph
   prof export yesterday.data -o old.svg --thread '^worker'")]
 pub(super) struct ExportArgs {
@@ -417,7 +417,7 @@ impl ExportArgs {
 pub(super) struct InfoArgs {
     #[command(flatten)]
     input: InputArgs,
-    /// Show for each module what its names are from, what is missing, and what brings it
+    /// Show for each module where its names come from, what is missing, and what provides it
     #[arg(long)]
     modules: bool,
     /// Print `prof.info/1` as JSON

@@ -12,9 +12,9 @@ use std::path::PathBuf;
 
 /// Record where programs spend their time, running and waiting
 ///
-/// Samples the stacks of a running process, of all processes, or of a command that is started for the
-/// recording, and the stacks of its waits, and saves them with all names in one file. Programs need no preparation: no frame
-/// pointers, no rebuild. With -p, -t, --name or -a, CMD is not recorded, and the recording ends when CMD exits.
+/// Samples the stacks of a running process, of all processes, or of a command that is started for the recording,
+/// records the stacks of waits, and saves everything with all names in one file. Programs need no preparation: no frame
+/// pointers, no rebuild. With -p, -t, --name or -a, CMD only sets the length: the recording ends when CMD exits.
 #[derive(Debug, Args)]
 #[command(help_template = HELP_TEMPLATE, before_help = "Examples:
   prof record -p 4312             a running process, until Ctrl-C
@@ -25,7 +25,7 @@ use std::path::PathBuf;
 pub(super) struct RecordArgs {
     #[command(flatten)]
     running: RunningArgs,
-    /// Start this command and record it; with another target, record until it ends
+    /// Start this command and record it; with another target, record that until the command exits
     #[arg(trailing_var_arg = true, value_name = "CMD", help_heading = "Target")]
     command: Vec<OsString>,
 
@@ -40,7 +40,7 @@ pub(super) struct RecordArgs {
     /// Replace the file of -o if it exists
     #[arg(short, long, help_heading = "Output")]
     force: bool,
-    /// Keep the source lines of the code that was sampled most in the file, for prof annotate on another machine
+    /// Store source lines of the code with most samples in the file, for prof annotate on another machine
     #[arg(long, help_heading = "Output")]
     embed_source: bool,
     #[command(flatten)]
@@ -48,7 +48,7 @@ pub(super) struct RecordArgs {
     /// Print nothing but errors
     #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
     quiet: bool,
-    /// Print what prof does, and the loader's messages
+    /// Print what prof does, and the messages of the BPF loader
     #[arg(short, long, help_heading = "Output")]
     verbose: bool,
     /// Accepted for perf users: stacks are always recorded

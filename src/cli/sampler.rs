@@ -30,7 +30,7 @@ pub(super) struct SamplerArgs {
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = value::duration_with_unit,
         allow_hyphen_values = true)]
     min_block: Duration,
-    /// How much of each CPU's time taking stacks of waits may use; beyond it, waits are dropped by
+    /// Share of each CPU's time that taking stacks of waits may use; beyond it, waits are dropped by
     /// sampling and the kept ones weighted up. 0 is no limit
     #[arg(long, value_name = "SHARE", default_value = "2%", value_parser = value::overhead_ppm,
         allow_hyphen_values = true)]

@@ -18,7 +18,8 @@ use std::ffi::OsString;
 /// Show a profile in the terminal: a flame graph to zoom, search, filter and invert
 ///
 /// A box is below its caller and as wide as its time; blank space below a box is its self time. All numbers are
-/// those of prof report, with filters those of --relative. ? shows the keys, q quits. Colours follow the terminal: COLORTERM, TERM and NO_COLOR.
+/// those of prof report, or with filters those of prof report --relative. ? shows the keys, q quits. Colours follow
+/// the terminal: COLORTERM, TERM and NO_COLOR.
 ///
 /// With a target instead of a file, shows the recording while it runs (like prof live); Ctrl-S saves it.
 #[derive(Debug, Args)]
@@ -98,11 +99,11 @@ pub(super) struct LiveArgs {
 /// How the terminal is used.
 #[derive(Debug, Args)]
 struct DisplayArgs {
-    /// Only ASCII characters
+    /// Draw only ASCII characters
     #[arg(long, help_heading = "Output")]
     ascii: bool,
-    /// Threads whose names differ only in numbers are one (class: worker-#), each is separate, or those of a process are
-    /// one (none); T changes it
+    /// How threads are merged: those whose names differ only in numbers (class: worker-#), not at all (each), or all
+    /// threads of a process (none); T changes it
     #[arg(long, value_name = "HOW", default_value = "class", help_heading = "Output", value_parser = value::thread_split())]
     threads: ThreadSplit,
     /// Leave the mouse to the terminal (M takes it)
