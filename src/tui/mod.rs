@@ -1,8 +1,8 @@
 //! The terminal interface: a flame graph and tables of a profile, of a file or live.
 //!
 //! Key ─► [`app::action::Action`] ─► [`app::state::App::update`] ─► [`screen::draw`]. What is drawn is a
-//! [`compute::picture::Picture`], computed by its own thread from the recording, with the code of `report`; the screen shows
-//! the last picture and never waits. [`start`] is what is shown before there is a profile.
+//! [`compute::picture::Picture`], computed by its own thread from the recording, with the code of `report`; the screen
+//! shows the last picture and never waits. [`start`] is the screen before there is a profile.
 pub(crate) mod app;
 pub(crate) mod compute;
 pub(crate) mod options;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 ///
-/// When there is no terminal, the profile cannot be read, or it holds nothing to show.
+/// Fails when there is no terminal, the profile cannot be read, or it holds nothing to show.
 pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
     require_terminal()?;
     let recording = Arc::new(Analysis::load_quietly(&options.common.input)?);
@@ -34,25 +34,25 @@ pub(crate) fn run(options: &TuiOptions) -> anyhow::Result<u8> {
     show(options, recording)
 }
 
-/// Shows a recording until the user has enough; returns the exit status.
+/// Shows a recording until the user quits; returns the exit status.
 ///
 /// # Errors
 ///
-/// When the terminal cannot be used.
+/// Fails when the terminal cannot be used.
 pub fn show(options: &TuiOptions, recording: Arc<Analysis>) -> anyhow::Result<u8> {
     run_source(options, SessionSource::File(recording))
 }
 
-/// Refuses to draw into a file, a pipe, or a terminal that says that it cannot be drawn on.
+/// Refuses to draw into a file, a pipe, or a terminal that cannot move the cursor.
 ///
 /// # Errors
 ///
-/// A usage failure that names the command for that.
+/// Returns a usage error that names the command to use instead.
 pub(crate) fn require_terminal() -> Result<(), Failure> {
     refuse(std::io::stdout().is_terminal(), std::env::var_os("TERM").as_deref())
 }
 
-/// A terminal without a name may be any: what is sent is ANSI's, which all but the dumb ones know.
+/// Accepts an unset TERM: the output is ANSI sequences, which all but dumb terminals understand.
 fn refuse(is_terminal: bool, term: Option<&OsStr>) -> Result<(), Failure> {
     let why = match term {
         _ if !is_terminal => "standard output is not a terminal",

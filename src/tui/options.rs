@@ -10,11 +10,11 @@ pub struct TuiOptions {
     pub(crate) common: CommonOptions,
     /// The view that is opened first.
     pub(crate) tab: action::Tab,
-    /// Only ASCII characters.
+    /// Whether to draw with ASCII characters only.
     pub(crate) ascii: bool,
-    /// The mouse is ours.
+    /// Whether to capture the mouse.
     pub(crate) mouse: bool,
-    /// When there are colours.
+    /// When to use colours.
     pub(crate) color: ColorWhen,
 }
 

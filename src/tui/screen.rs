@@ -1,4 +1,4 @@
-//! The whole screen: what was recorded, tabs, the view, what is selected, the keys. Changes nothing, does no I/O.
+//! The whole screen: header, tabs, the open view, details, key hints. Changes nothing, does no I/O.
 
 use super::app::context::Context;
 use super::app::state::App;
@@ -53,11 +53,11 @@ fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Pictur
         frame.render_widget(tab_line(app, picture, theme, columns), tabs);
     }
     match &picture.empty {
-        // Threads that only idled are there, with the time of that.
+        // Threads that were only idle still have rows, with their idle time.
         Some(_) if context.tab == Tab::Threads && !picture.threads.is_empty() => {
             draw_view(frame, areas, app, picture, theme);
         }
-        // Where the chosen range holds nothing, the rest of the time is there to choose another.
+        // When the selected range is empty, the rest of the timeline is shown, so that another range can be selected.
         Some(_) if context.tab == Tab::Time && has_other_time(picture) => {
             draw_view(frame, areas, app, picture, theme);
         }
@@ -66,13 +66,13 @@ fn draw_picture(frame: &mut Frame<'_>, areas: Areas, app: &App, picture: &Pictur
     }
 }
 
-/// Whether there is something at other times than the chosen ones.
+/// Whether there is something outside of the selected time range.
 fn has_other_time(picture: &Picture) -> bool {
     let is_chosen = !picture.query.common.filter.time.is_everything();
     is_chosen && picture.timeline.as_ref().is_some_and(|timeline| !timeline.rows.is_empty())
 }
 
-/// Says that the first picture is to come, or why there is none.
+/// Draws the message before the first picture, or why there is none.
 fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, context: &Context, theme: &Theme) {
     let Some(failure) = &context.problem else {
         let what = if context.is_live() {
@@ -93,7 +93,7 @@ fn draw_before_the_first(frame: &mut Frame<'_>, areas: Areas, context: &Context,
     }
 }
 
-/// Says why there is nothing to see, and what leads back to where there was.
+/// Draws why there is nothing to show, and the key that undoes that.
 fn draw_nothing(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -136,7 +136,7 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
     let mut event = picture.event.title.clone();
     event.push_str(&picture.event.rate);
     let heading = heading(context);
-    // Of a file it matters most how far to trust it, of a recording that goes on what that costs.
+    // For a file, data quality matters most; for a live recording, its overhead.
     let is_live = context.live.is_some();
     let trust = |is_flawless: bool| match (is_flawless, is_live) {
         (true, _) => 6,
@@ -152,7 +152,7 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
     };
     let parts = |target: &str, is_short: bool, has_rate: bool| {
         let cost = cost_words(&picture.recording).unwrap_or_default();
-        // In fewer words, without what is no share.
+        // The shorter form, with the shares only.
         let shares = cost.split_once(',').map_or(&*cost, |(shares, _)| shares);
         let cost = if is_short { shares.trim_end_matches(" of a CPU") } else { shares };
         [
@@ -174,7 +174,7 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
     };
     let notes = Span::styled(notes, theme.note());
     let room = columns.saturating_sub(1 + heading.len() + notes.width());
-    // What the recording costs is said in fewer words before anything is left out; and of the target less.
+    // Shortens first the overhead, then the target, before any part is dropped.
     let short = target.split(" (").next().unwrap_or(&target);
     let texts = [(&*target, false, true), (&*target, true, true), (short, true, true), (short, true, false)];
     let texts = texts.map(|(target, is_short, has_rate)| parts(target, is_short, has_rate));
@@ -183,7 +183,7 @@ fn header(context: &Context, picture: &Picture, theme: &Theme, columns: usize) -
     both_ends(vec![Span::styled(heading, theme.heading()), Span::raw(line)], notes, columns)
 }
 
-/// Without the line of tabs, the header says which view it is.
+/// The start of the header; it names the open view when there is no line of tabs.
 fn heading(context: &Context) -> String {
     match context.areas().is_some_and(|areas| areas.tabs.is_some()) {
         true => " prof ".to_owned(),
@@ -191,8 +191,8 @@ fn heading(context: &Context) -> String {
     }
 }
 
-/// The first of `texts` of which most parts fit into `room` columns; a part has its rank and its words, and those of the
-/// highest ranks are left out first.
+/// The first of `texts` with the most parts that fit into `room` columns. A part is its rank and its words; the highest
+/// rank is dropped first.
 fn best_of(texts: &[[(u8, String); 7]; 4], room: usize) -> &[(u8, String)] {
     let fits = |parts: &[(u8, String)], most: u8| {
         let kept = parts.iter().filter(|(rank, text)| *rank <= most && !text.is_empty());
@@ -213,7 +213,7 @@ fn live_words(context: &Context) -> Option<String> {
     };
     let start_ns = context.picture.as_ref().map(|picture| picture.recording.profile.meta.start_mono_ns);
     let age = match age_of_picture(context) {
-        // The clock has begun again, and what is seen is from before.
+        // The recording was cleared, and this picture is from before.
         _ if live.cleared_start_ns.is_some() && live.cleared_start_ns == start_ns => {
             " (before Ctrl-R)".to_owned()
         }
@@ -223,7 +223,7 @@ fn live_words(context: &Context) -> Option<String> {
     Some(format!("{:02}:{:02}  {state}{age}", seconds / 60, seconds % 60))
 }
 
-/// How far the picture is behind, where that is more than two times between pictures; seconds at least.
+/// Age of the picture, if it is more than two refresh intervals and at least two seconds.
 fn age_of_picture(context: &Context) -> Option<Duration> {
     let live = context.live.as_ref().filter(|live| live.ended.is_none() && !live.is_frozen)?;
     let shown = Duration::from_nanos(context.picture.as_ref()?.duration_ns);
@@ -231,7 +231,7 @@ fn age_of_picture(context: &Context) -> Option<Duration> {
     (age > (live.refresh * 2).max(Duration::from_secs(2))).then_some(age)
 }
 
-/// The texts of the tabs: where there is no room for all names, that of the open one and the digits of the others.
+/// The texts of the tabs: when not all names fit, the name of the open tab and the digits of the others.
 fn tab_texts(open: Tab, columns: usize) -> Vec<(Tab, String)> {
     let text = |tab: Tab, is_named: bool| {
         let name = if is_named { format!("{} {}", tab.digit(), tab.name()) } else { tab.digit().to_string() };
@@ -244,7 +244,7 @@ fn tab_texts(open: Tab, columns: usize) -> Vec<(Tab, String)> {
     Tab::ALL.iter().map(|tab| text(*tab, *tab == open)).collect()
 }
 
-/// The tab at a place of the line of tabs.
+/// The tab at a position in the line of tabs.
 pub(crate) fn tab_at(tabs: Rect, open: Tab, at: Position) -> Option<Tab> {
     if !tabs.contains(at) {
         return None;
@@ -269,7 +269,7 @@ fn tab_line(app: &App, picture: &Picture, theme: &Theme, columns: usize) -> Line
     both_ends(spans, Span::styled(format!("{right} "), theme.faint()), columns)
 }
 
-/// What was changed against the plain view, the most important last.
+/// What differs from the default view, the most important last.
 fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     let context = &app.context;
     let query = &picture.query;
@@ -317,15 +317,15 @@ fn state_words(app: &App, picture: &Picture, columns: usize) -> String {
     fitting(&parts, "  ", columns).trim_start().to_owned()
 }
 
-/// The keys of the line of hints, the most useful first: of those that do not fit, the last go.
+/// Keys in the line of hints, the most useful first; the last are dropped when they do not fit.
 const HINTS: [&str; 19] = [
     "Enter", "Esc", "/", "Tab 1-5", "f", "u U", "T", "Spc", "w", "[ ]", "H", "m", "s", "i", "x", "K", "v",
     "q", "?",
 ];
-/// Those that are always there.
+/// Hints that are always shown.
 const LAST_HINTS: [&str; 2] = ["q", "?"];
 
-/// The line of keys: those with a hint, as many as fit; the end and the help are always among them.
+/// The line of key hints: as many as fit, always with quit and help.
 fn hints(context: &Context, theme: &Theme, columns: usize) -> Line<'static> {
     let is_frozen = context.live.as_ref().is_some_and(|live| live.is_frozen);
     let has_filters = !context.undo.is_empty();

@@ -1,4 +1,4 @@
-//! Everything that can happen: what keys and the pointer mean, whichever way they were pressed.
+//! Every action of the interface: what keys and the pointer mean, however they were pressed.
 
 use crate::base::mailbox::{Mail, MailKind};
 use crate::report::{Analysis, ExportJob, ExportShape};
@@ -25,10 +25,10 @@ pub enum Tab {
 }
 
 impl Tab {
-    /// Those that exist.
+    /// All views, in the order of their tabs.
     pub(crate) const ALL: &'static [Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time, Tab::Threads];
 
-    /// Its name.
+    /// Name on the tab.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Tab::Flame => "Flame",
@@ -39,7 +39,7 @@ impl Tab {
         }
     }
 
-    /// The digit that opens it.
+    /// Digit key that opens the view.
     pub(crate) fn digit(self) -> char {
         match self {
             Tab::Flame => '1',
@@ -51,7 +51,7 @@ impl Tab {
     }
 }
 
-/// One thing that happens.
+/// One thing the user can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
     /// Opens a view.
@@ -60,39 +60,39 @@ pub enum Action {
     NextTab,
     /// Opens the view to the left, or the last.
     PreviousTab,
-    /// Moves the selection.
+    /// Moves the selection up.
     Up,
-    /// Moves the selection.
+    /// Moves the selection down.
     Down,
-    /// Moves the selection.
+    /// Moves the selection to the left.
     Left,
-    /// Moves the selection.
+    /// Moves the selection to the right.
     Right,
-    /// Moves by a screen.
+    /// Moves up by a screen.
     PageUp,
-    /// Moves by a screen.
+    /// Moves down by a screen.
     PageDown,
-    /// Moves by half a screen.
+    /// Moves up by half a screen.
     HalfUp,
-    /// Moves by half a screen.
+    /// Moves down by half a screen.
     HalfDown,
-    /// Moves to the first.
+    /// Moves to the first row.
     First,
-    /// Moves to the last.
+    /// Moves to the last row.
     Last,
-    /// Into what is selected.
+    /// Opens, or zooms into, the selection.
     Enter,
-    /// One step back: overlay, search, zoom, filter. Never out of the program.
+    /// Goes one step back: overlay, search, zoom, filter. Never leaves the program.
     Back,
-    /// The whole profile: no zoom.
+    /// Shows the whole profile: resets the zoom.
     Whole,
     /// Starts to type a search.
     Search,
-    /// To the next match.
+    /// Goes to the next match.
     NextMatch,
-    /// To the match before.
+    /// Goes to the previous match.
     PreviousMatch,
-    /// Searches what is selected.
+    /// Searches for the selected name.
     SearchSelected,
     /// Keeps samples that match the search.
     KeepMatches,
@@ -100,132 +100,132 @@ pub enum Action {
     Focus,
     /// Drops samples with the selected function.
     Drop,
-    /// What the selected function calls counts for itself.
+    /// Counts what the selected function calls as its own weight.
     CollapseFunction,
-    /// The selected function's module becomes one frame.
+    /// Merges the frames of the selected function's module into one.
     CollapseModule,
-    /// The selected function's recursion becomes one call.
+    /// Merges the recursive calls of the selected function into one.
     CollapseRecursion,
-    /// Takes the last change of filters back.
+    /// Undoes the last change of the filters.
     Undo,
-    /// Takes all changes of filters back.
+    /// Undoes all changes of the filters.
     UndoAll,
-    /// Callers above callees, or the other way round.
+    /// Toggles between callers on top and callees on top.
     Invert,
-    /// The next metric that the recording has.
+    /// Shows the next metric of the recording.
     NextMetric,
-    /// Each thread for itself, or those of one name together.
+    /// Cycles through classes of threads, single threads, and all threads of a process merged.
     SplitThreads,
-    /// Kernel frames or not.
+    /// Shows or hides kernel frames.
     KernelFrames,
-    /// Inlined functions as frames of their own or not.
+    /// Shows or hides inlined functions as frames of their own.
     InlinedFrames,
-    /// Short names, full names, names with their module.
+    /// Cycles through short names, full names, and full names with their module.
     Names,
-    /// The next order.
+    /// Sorts by the next key.
     Sort,
-    /// The order turned round.
+    /// Reverses the order.
     ReverseSort,
     /// Copies the selected name.
     CopyName,
     /// Copies the selected stack.
     CopyStack,
-    /// Asks for the kind of file to write.
+    /// Asks for the format of the file to write.
     Export,
-    /// Writes it.
+    /// Writes a file in this format.
     ExportAs(ExportShape),
     /// Shows what is wrong with the recording.
     Notes,
-    /// Shows the keys.
+    /// Shows the key bindings.
     Help,
-    /// Gives the mouse to the terminal, or takes it.
+    /// Toggles mouse capture between this program and the terminal.
     Mouse,
-    /// Stops the picture, not the recording.
+    /// Freezes the picture; the recording goes on.
     Freeze,
-    /// All time, the last minute, the last ten seconds.
+    /// Cycles through all time, the last minute and the last ten seconds.
     NextWindow,
-    /// New pictures more often.
+    /// Refreshes more often.
     Faster,
-    /// New pictures less often.
+    /// Refreshes less often.
     Slower,
-    /// Forgets what was recorded.
+    /// Discards what was recorded so far.
     Clear,
-    /// Writes what is seen of a live recording to a file.
+    /// Saves what is shown of a live recording to a file.
     Save,
-    /// Moves the start of the chosen time.
+    /// Moves the start of the selected time range.
     RangeStart,
-    /// Moves the end of the chosen time.
+    /// Moves the end of the selected time range.
     RangeEnd,
-    /// The heat map, or bars.
+    /// Toggles between the heat map and the bars.
     HeatMap,
     /// Ends the program.
     Quit,
-    /// Stops the program until the shell wakes it.
+    /// Stops the program until the shell continues it.
     Suspend,
-    /// Draws everything again.
+    /// Redraws the whole screen.
     Redraw,
     /// A click.
     Click(Position),
-    /// The second click at one place.
+    /// Second click at the same place.
     DoubleClick(Position),
-    /// The pointer was moved with the button down.
+    /// The pointer moved with the button down.
     Drag(Position),
-    /// The button was let go.
+    /// The button was released.
     Release(Position),
-    /// The wheel, in rows and columns.
+    /// The wheel turned, in rows and columns.
     Scroll {
         /// Where the pointer is.
         at: Position,
-        /// Down is more than 0.
+        /// Rows to scroll; positive is down.
         rows: i16,
-        /// To the right is more than 0.
+        /// Columns to scroll; positive is to the right.
         columns: i16,
     },
-    /// A change of the text that is typed.
+    /// An edit of the text being typed.
     Edit(InputRequest),
-    /// The text that is typed is good.
+    /// Accepts the typed text.
     Accept,
-    /// The text that is typed is not wanted.
+    /// Discards the typed text.
     Cancel,
-    /// The overlay goes away.
+    /// Closes the overlay.
     CloseOverlay,
-    /// Moves in the overlay, or closes it when all of it is on the screen.
+    /// Scrolls the overlay, or closes it when all of it fits on the screen.
     InOverlay(Box<Action>),
-    /// A key that means nothing now, and why.
+    /// A key that does nothing in this state, with the reason.
     Nothing(String),
 }
 
-/// What [`super::state::App::update`] cannot do itself, since it does no input and no output.
+/// Side effects that [`super::state::App::update`] requests, since it does no I/O itself.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Effect {
-    /// Compute the query of the app.
+    /// Compute a picture for the current query.
     Ask,
-    /// Put text on the clipboard of the terminal.
+    /// Copy text to the clipboard of the terminal.
     Copy(String),
-    /// Write a file of what is seen, which holds what is said of it.
+    /// Export the recording on the screen to a file; the text says what the file holds.
     Export(Box<ExportJob>, Seen, String),
-    /// Compute nothing of a newer state of the recording than what is seen.
+    /// Compute pictures from this recording only, not from newer snapshots.
     Hold(Seen),
-    /// Compute the newest again.
+    /// Compute pictures from the newest snapshot again.
     Resume,
-    /// Capture the mouse or not.
+    /// Turn mouse capture on or off.
     Mouse(bool),
-    /// Tell the live recording.
+    /// Send a command to the live recording.
     Live(LiveCommand),
-    /// Stop until the shell wakes us.
+    /// Stop until the shell continues the program.
     Suspend,
-    /// Draw everything again.
+    /// Redraw the whole screen.
     Redraw,
 }
 
 /// Commands to a live recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum LiveCommand {
-    /// Send a snapshot this often.
+    /// Send a snapshot at this interval.
     Refresh(Duration),
-    /// Forget what was recorded until now.
+    /// Discard what was recorded so far.
     Clear,
-    /// Write what is seen to a file, and tell its name as [`Feed::Note`].
+    /// Save this recording to a file, and report its name as [`Feed::Note`].
     Save(Seen),
 }
 
@@ -233,7 +233,7 @@ pub(crate) enum LiveCommand {
 #[derive(Debug, Clone)]
 pub(crate) struct Seen(pub(crate) Arc<Analysis>);
 
-/// One that was made later is another, even if nothing happened meanwhile.
+/// Compares by identity: a later snapshot is different even if it holds the same samples.
 impl PartialEq for Seen {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -242,18 +242,18 @@ impl PartialEq for Seen {
 
 impl Eq for Seen {}
 
-/// What a live recording tells.
+/// Updates from a live recording.
 #[derive(Debug)]
 pub(crate) enum Feed {
-    /// A newer state of it.
+    /// A newer snapshot.
     Recording(Arc<Analysis>),
-    /// How it goes.
+    /// Elapsed time and lost samples.
     Status(LiveStatus),
-    /// Something to tell the user, such as the name of a saved file. Foreign text.
+    /// A message for the user, such as the name of a saved file. Foreign text.
     Note(String),
-    /// It is over: the last picture stays.
+    /// The recording has ended; the last picture stays on the screen.
     Ended {
-        /// Why. Foreign text.
+        /// Why it ended. Foreign text.
         why: String,
     },
 }
@@ -262,7 +262,7 @@ impl Mail for Feed {
     fn kind(&self) -> MailKind {
         let (rank, most) = match self {
             Feed::Status(_) => (0, 1),
-            // Each takes the place of the one before on the screen.
+            // Each note replaces the previous one on the screen.
             Feed::Note(_) => (1, 100),
             Feed::Recording(_) => (2, 1),
             Feed::Ended { .. } => (3, 1),
@@ -271,14 +271,14 @@ impl Mail for Feed {
     }
 }
 
-/// How a live recording goes.
+/// Progress of a live recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LiveStatus {
-    /// Since its start.
+    /// Time since the start of the recording.
     pub(crate) elapsed: Duration,
-    /// Samples that were lost.
+    /// Number of lost samples.
     pub(crate) lost: u64,
 }
 
-/// Where live recordings hear commands.
+/// Channel that sends commands to a live recording.
 pub(crate) type LiveCommands = Sender<LiveCommand>;

@@ -1,4 +1,4 @@
-//! What all views share: what is asked for and shown, the search, how names are written, what is typed and said.
+//! State shared by all views: the query and its picture, the search, how names are written, the prompt and messages.
 
 use super::action::{Effect, LiveStatus, Tab};
 use super::query::Query;
@@ -13,35 +13,35 @@ use std::sync::Arc;
 use std::time::Duration;
 use tui_input::Input;
 
-/// What lies over the view until a key is pressed.
+/// An overlay over the view, shown until a key closes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Overlay {
-    /// The keys.
+    /// The key bindings.
     Help,
     /// What is wrong with the recording.
     Notes,
 }
 
-/// What the last line asks for.
+/// A prompt in the last line.
 #[derive(Debug, Clone)]
 pub(crate) enum Prompt {
     /// A search.
     Search {
-        /// What is typed.
+        /// Text typed so far.
         input: Input,
-        /// What is wrong with it.
+        /// Why the text is not a valid pattern.
         problem: Option<String>,
-        /// The search before.
+        /// The search before this one, which an empty text brings back.
         before: Option<Box<Search>>,
     },
-    /// The kind of file to write.
+    /// Asks for the format of the file to write.
     Export,
 }
 
 /// How names are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum NameDetail {
-    /// The last two parts.
+    /// The last two parts of a name.
     #[default]
     Short,
     /// In full.
@@ -50,23 +50,24 @@ pub(crate) enum NameDetail {
     WithModule,
 }
 
-/// A live recording, as far as the screen knows.
+/// State of a live recording as the screen shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LiveState {
-    /// How it goes.
+    /// Progress of the recording.
     pub(crate) status: LiveStatus,
-    /// Pictures are held back.
+    /// Whether newer pictures are held back.
     pub(crate) is_frozen: bool,
-    /// How often there is a new picture.
+    /// Interval between pictures.
     pub(crate) refresh: Duration,
-    /// Why it is over.
+    /// Why the recording ended; `None` while it goes on.
     pub(crate) ended: Option<String>,
-    /// Of pictures from before time began again, when they say that the recording began, CLOCK_MONOTONIC, ns.
+    /// Start of the recording (CLOCK_MONOTONIC, ns) in pictures from before it was cleared, so that they can be told
+    /// apart.
     pub(crate) cleared_start_ns: Option<u64>,
 }
 
 impl LiveState {
-    /// The times between pictures that can be chosen.
+    /// Refresh intervals to choose from.
     pub(crate) const REFRESHES: [Duration; 5] = [
         Duration::from_millis(250),
         Duration::from_millis(500),
@@ -88,46 +89,46 @@ impl Default for LiveState {
     }
 }
 
-/// The shared state. A view changes it and its own state, and nothing else.
+/// The shared state. A view changes only this and its own state.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
-    /// What is asked for. The picture may still be of the query before.
+    /// The current query. The picture may still be that of the previous query.
     pub query: Query,
-    /// The filters before each change, oldest first.
+    /// Filters before each change, oldest first.
     pub(crate) undo: Vec<FilterOptions>,
     /// The last complete picture.
     pub picture: Option<Arc<Picture>>,
-    /// Why there is none yet.
+    /// Why there is no picture yet.
     pub(crate) problem: Option<Failure>,
     /// The open view.
     pub(crate) tab: Tab,
-    /// What lies over it.
+    /// The overlay over the view.
     pub(crate) overlay: Option<Overlay>,
-    /// The first line of that on the screen.
+    /// First line of the overlay on the screen.
     pub(crate) overlay_line: usize,
-    /// What the last line asks for.
+    /// The prompt in the last line.
     pub(crate) prompt: Option<Prompt>,
     /// The search.
     pub(crate) search: Option<Search>,
     /// How names are written.
     pub(crate) names: NameDetail,
-    /// Something to tell, until the next key. Foreign text.
+    /// A message shown until the next key. Foreign text.
     pub(crate) toast: Option<String>,
     /// Size of the terminal.
     pub(crate) size: Size,
-    /// The mouse is ours.
+    /// Whether the mouse is captured.
     pub(crate) has_mouse: bool,
-    /// What happens is live.
+    /// Set when the recording is live.
     pub(crate) live: Option<LiveState>,
-    /// The function whose callers a view has asked for.
+    /// A function that a view has asked to show the callers of.
     pub(crate) callers_of: Option<LabelKey>,
-    /// The user wants out.
+    /// Set once the user quits.
     pub(crate) is_done: bool,
     pub(crate) effects: Vec<Effect>,
 }
 
 impl Context {
-    /// The state at the start; the first picture is on its way.
+    /// Initial state, before the first picture.
     pub(crate) fn new(query: Query, size: Size) -> Self {
         let names = match query.common.names {
             Some(NameStyle::Full | NameStyle::Raw) => NameDetail::Full,
@@ -154,17 +155,17 @@ impl Context {
         }
     }
 
-    /// The parts of the screen; `None` when it is too small.
+    /// The areas of the screen; `None` when it is too small.
     pub(crate) fn areas(&self) -> Option<Areas> {
         Areas::of(Rect::new(0, 0, self.size.width, self.size.height))
     }
 
-    /// What is to be done outside.
+    /// Takes the side effects to carry out.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
 
-    /// Changes the query; the picture follows.
+    /// Changes the query; a changed query requests a picture.
     pub(crate) fn ask(&mut self, change: impl FnOnce(&mut Query)) {
         let before = self.query.clone();
         change(&mut self.query);
@@ -173,7 +174,7 @@ impl Context {
         }
     }
 
-    /// Changes the filters, so that it can be undone.
+    /// Changes the filters and remembers the previous ones for undo.
     pub(crate) fn change_filter(&mut self, change: impl FnOnce(&mut FilterOptions)) {
         let before = self.query.common.filter.clone();
         self.ask(|query| change(&mut query.common.filter));
@@ -182,7 +183,7 @@ impl Context {
         }
     }
 
-    /// Tells something until the next key.
+    /// Shows a message until the next key.
     pub(crate) fn tell(&mut self, text: impl Into<String>) {
         self.toast = Some(text.into());
     }
@@ -207,7 +208,7 @@ impl Context {
         name
     }
 
-    /// Takes the chosen range of time back.
+    /// Clears the selected time range.
     pub(crate) fn clear_range(&mut self) {
         if self.query.common.filter.time.is_everything() {
             self.tell("no range is chosen: [ and ] choose one");

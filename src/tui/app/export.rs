@@ -1,4 +1,4 @@
-//! What leaves the screen: what `x` writes is what is shown, by the same filters as everywhere; `y` and `Y` copy names.
+//! Exports from the screen: `x` writes what is shown, with the same filters as everywhere; `y` and `Y` copy names.
 
 use super::action::{Effect, Seen, Tab};
 use super::state::App;
@@ -9,7 +9,7 @@ use crate::tui::compute::picture::Picture;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// How the names of written files begin.
+/// Prefix of the names of written files.
 const STEM: &str = "prof";
 
 impl App {
@@ -44,7 +44,7 @@ impl App {
     }
 }
 
-/// The file of this shape that holds what the screen shows, and what that is, in words.
+/// Export job that writes what the screen shows in this format, and a description of its contents.
 pub(crate) fn job(app: &App, picture: &Picture, shape: ExportShape) -> (ExportJob, String) {
     let mut common: CommonOptions = picture.query.options(picture.duration_ns);
     let (view, what) = app.view(app.context.tab).exported(picture, &mut common);

@@ -1,23 +1,23 @@
-//! The keys: one table for the handler, the help and the line of hints.
+//! Key bindings: one table for the key handler, the help and the line of hints.
 
 use super::action::{Action, Tab};
 use super::context::{Context, Overlay, Prompt};
 use crate::report::ExportShape;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// A key with what is held down.
+/// A key with its modifiers.
 pub(crate) type Chord = (KeyCode, KeyModifiers);
 
-/// When an entry has a meaning.
+/// When an entry applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     /// Always.
     Always,
     /// While a recording is going on.
     Live,
-    /// While it is going on and after its end.
+    /// During a live recording and after its end.
     Watched,
-    /// When the recording has several metrics.
+    /// When the recording has more than one metric.
     Metrics,
 }
 
@@ -28,15 +28,15 @@ pub(crate) struct Entry {
     pub(crate) group: &'static str,
     /// The keys, as the help shows them.
     pub(crate) keys: &'static str,
-    /// What they do.
+    /// What the keys do.
     pub(crate) words: &'static str,
-    /// The same in a word, for the line of hints; empty for none.
+    /// The same in one word, for the line of hints; empty for no hint.
     pub(crate) hint: &'static str,
-    /// What each key does.
+    /// Action of each key.
     pub(crate) bindings: &'static [(Chord, Action)],
-    /// In which views.
+    /// Views in which the keys apply.
     pub(crate) tabs: &'static [Tab],
-    /// In which state.
+    /// State in which the keys apply.
     pub(crate) when: When,
 }
 
@@ -59,9 +59,9 @@ const CODE: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers];
 const COPIED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Callers, Tab::Time];
 const FLAME: &[Tab] = &[Tab::Flame];
 const TIME: &[Tab] = &[Tab::Time];
-/// Views with a part that can be left.
+/// Views with a zoom or a range that can be reset.
 const WHOLE: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
-/// Views in which things stand next to each other.
+/// Views with boxes side by side.
 const BOXES: &[Tab] = &[Tab::Flame, Tab::Callers, Tab::Time];
 const TABLES: &[Tab] = &[Tab::Top, Tab::Threads];
 const SORTED: &[Tab] = &[Tab::Flame, Tab::Top, Tab::Threads];
@@ -86,7 +86,7 @@ const fn live(
     Entry { group: "live", keys, words, hint, bindings, tabs: ALL, when: When::Live }
 }
 
-/// All keys, in the order of the help. Those of views that do not exist are left out by [`entries`].
+/// All keys, in the order of the help; [`entries`] filters them by view and state.
 pub(crate) const TABLE: &[Entry] = &[
     entry(
         "move",
@@ -273,7 +273,7 @@ pub(crate) const TABLE: &[Entry] = &[
     entry("other", "Ctrl-L", "redraw", "", ALL, &[(ctrl('l'), Action::Redraw)]),
 ];
 
-/// The entries that have a meaning now.
+/// The entries that apply in the current view and state.
 pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry> {
     let tab = context.tab;
     let is_live = context.is_live();
@@ -289,7 +289,7 @@ pub(crate) fn entries(context: &Context) -> impl Iterator<Item = &'static Entry>
     })
 }
 
-/// What a key means now.
+/// The action of a key in the current view and state.
 pub(crate) fn action_of_key(context: &Context, event: &KeyEvent) -> Option<Action> {
     if event.kind == KeyEventKind::Release {
         return None;
@@ -322,7 +322,7 @@ pub(crate) fn action_of_key(context: &Context, event: &KeyEvent) -> Option<Actio
     Some(found.next().map_or_else(|| meaningless(context, chord), |(_, action)| action.clone()))
 }
 
-/// A shifted letter is the letter; terminals differ in whether they say that shift was down.
+/// Drops Shift from the chord: the letter is already in upper case, and not every terminal reports the modifier.
 pub(crate) fn chord_of(event: &KeyEvent) -> Chord {
     let held = event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT);
     (event.code, held)
@@ -336,11 +336,11 @@ fn typed(event: &KeyEvent) -> Option<Action> {
     }
 }
 
-/// What a key means that has no meaning in this view and state: mostly to say why.
+/// The action of a key that does not apply in this view and state: mostly a message that says why.
 fn meaningless(context: &Context, chord: Chord) -> Action {
     let mut found = TABLE.iter().filter(|entry| entry.bindings.iter().any(|(known, _)| *known == chord));
     let Some(entry) = found.next() else {
-        // Keys of views that are planned.
+        // Keys reserved for planned views.
         return Action::Nothing(match chord.0 {
             KeyCode::Char('6' | 'a' | 'e') => "source and machine code are not in this version".to_owned(),
             KeyCode::Char('b') => "comparing two profiles is not in this version".to_owned(),
@@ -350,7 +350,7 @@ fn meaningless(context: &Context, chord: Chord) -> Action {
     let what = format!("{} {}", entry.keys, entry.words);
     let what = what.trim_end();
     Action::Nothing(match entry.when {
-        // It says itself what the recording lacks.
+        // This action says itself what the recording lacks.
         When::Metrics => return Action::NextMetric,
         When::Live | When::Watched if context.live.is_some() => {
             format!("{what}: the recording has ended")

@@ -1,4 +1,4 @@
-//! What the screen asks of a recording: everything the worker needs to compute the next picture.
+//! The query of the screen: everything the worker needs to compute the next picture.
 
 use crate::report::{
     CommonOptions, Direction, FilterOptions, LabelKey, SortKey, ThreadFilter, ThreadKey, ThreadSplit,
@@ -6,10 +6,10 @@ use crate::report::{
 };
 use std::time::Duration;
 
-/// How much of a live recording counts.
+/// Part of a live recording that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Window {
-    /// All of it.
+    /// The whole recording.
     #[default]
     All,
     /// The last minute.
@@ -19,7 +19,7 @@ pub(crate) enum Window {
 }
 
 impl Window {
-    /// The next one, shorter, then all again.
+    /// The next shorter window; the whole recording after the shortest.
     #[must_use]
     pub(crate) fn next(self) -> Self {
         match self {
@@ -29,7 +29,7 @@ impl Window {
         }
     }
 
-    /// Its length; `None` for all.
+    /// Length of the window; `None` for the whole recording.
     pub(crate) fn length(self) -> Option<Duration> {
         match self {
             Window::All => None,
@@ -38,7 +38,7 @@ impl Window {
         }
     }
 
-    /// The word for it on the screen.
+    /// Name of the window on the screen.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Window::All => "all",
@@ -47,7 +47,7 @@ impl Window {
         }
     }
 
-    /// The part of a recording of `duration_ns` that it is.
+    /// The time range of the window in a recording of `duration_ns`.
     pub(crate) fn range(self, duration_ns: u64) -> TimeRange {
         let from = self
             .length()
@@ -56,10 +56,10 @@ impl Window {
     }
 }
 
-/// What is asked of a recording.
+/// What to compute from a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    /// Which samples and which frames: the same words as for a report.
+    /// Which samples and which frames, in the options of a report.
     pub common: CommonOptions,
     /// Which end of a stack is on top.
     pub direction: Direction,
@@ -67,25 +67,25 @@ pub struct Query {
     pub(crate) sort: SortKey,
     /// The function whose callers and callees are shown.
     pub(crate) pivot: Option<LabelKey>,
-    /// When threads ran and waited is shown.
+    /// Whether to compute when threads ran and waited.
     pub(crate) timeline: bool,
-    /// The samples that are listed.
+    /// The samples to list.
     pub(crate) samples_at: Option<SamplesQuery>,
-    /// How much of a live recording counts.
+    /// Part of a live recording that counts.
     pub(crate) window: Window,
 }
 
-/// Which samples are listed, apart from the filters.
+/// Which samples to list, in addition to the filters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SamplesQuery {
-    /// Of this time.
+    /// Samples in this time range.
     pub(crate) time: TimeRange,
-    /// Of these threads; of all when it is none.
+    /// Samples of these threads; `None` for all threads.
     pub(crate) row: Option<ThreadKey>,
 }
 
-/// Keeps the samples of threads, which are given by their names in the call tree: those of threads or classes, with ids where
-/// `split` makes each thread a row of its own.
+/// Keeps only the samples of the threads with these names in the call tree. A name is that of a thread or of a class of
+/// threads; it includes the thread id where `split` gives each thread a row of its own.
 pub(crate) fn keep_threads(options: &mut FilterOptions, names: &[&str], split: ThreadSplit) {
     let id =
         |name: &&str| name.rsplit_once(" (tid ").and_then(|(_, tid)| tid.strip_suffix(')')?.parse().ok());
@@ -115,7 +115,7 @@ pub(crate) fn keep_threads(options: &mut FilterOptions, names: &[&str], split: T
 }
 
 impl Query {
-    /// The first one.
+    /// The initial query.
     pub fn new(common: CommonOptions) -> Self {
         Query {
             common: CommonOptions { threads: common.threads.or(Some(ThreadSplit::Class)), ..common },
@@ -128,12 +128,12 @@ impl Query {
         }
     }
 
-    /// Which threads are one.
+    /// How threads are merged.
     pub(crate) fn threads(&self) -> ThreadSplit {
         self.common.threads.unwrap_or(ThreadSplit::Class)
     }
 
-    /// The options for a recording of `duration_ns`: with the window as a part of its time, unless a part was chosen.
+    /// The options for a recording of `duration_ns`, with the window as its time range unless a range was selected.
     pub(crate) fn options(&self, duration_ns: u64) -> CommonOptions {
         let mut options = self.common.clone();
         if options.filter.time.is_everything() {

@@ -1,8 +1,8 @@
-//! Why a key did nothing: no key is without an answer.
+//! Why a key did nothing: every key gets an answer.
 
 use super::action::Action;
 
-/// What is said when nothing came of an action; `None` for those of which always something comes.
+/// The message when an action changed nothing; `None` for actions that always have an effect.
 pub(super) fn words(action: &Action) -> Option<&'static str> {
     Some(match action {
         Action::Up | Action::PageUp | Action::HalfUp | Action::First => "nothing is above this",

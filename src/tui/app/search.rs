@@ -5,31 +5,31 @@ use crate::report::{BoxOf, Label, LabelKind, NodeId};
 use crate::tui::compute::picture::Picture;
 use regex::{Regex, RegexBuilder};
 
-/// Most memory that one compiled pattern may take, bytes.
+/// Memory limit for one compiled pattern, bytes.
 const PATTERN_BYTES: usize = 1 << 20;
 
-/// A search and what it finds in the picture.
+/// A search and its matches in the picture.
 #[derive(Debug, Clone)]
 pub(crate) struct Search {
-    /// As it was typed.
+    /// The text as it was typed.
     pub(crate) text: String,
     pattern: Regex,
-    /// Whether each label matches.
+    /// Whether each label matches, by label.
     is_match: Vec<bool>,
-    /// How many of them are functions, or other things on stacks.
+    /// Number of matching labels in the tree that are not threads: functions, wait reasons and other frames.
     pub(crate) functions: usize,
-    /// How many are threads.
+    /// Number of matching labels in the tree that are threads.
     pub(crate) threads: usize,
-    /// The share of the zoomed time with one of them on the stack, percent.
+    /// Share of the zoomed time with a match on the stack, percent.
     pub(crate) share_percent: f64,
 }
 
 impl Search {
-    /// Compiles `text`. Case counts only if there is an upper-case letter.
+    /// Compiles `text`. Case matters only if there is an upper-case letter.
     ///
     /// # Errors
     ///
-    /// What is wrong with the expression.
+    /// Returns what is wrong with the expression.
     pub(crate) fn new(text: &str) -> Result<Self, String> {
         let pattern = RegexBuilder::new(text)
             .case_insensitive(!has_upper_case(text))
@@ -56,7 +56,7 @@ impl Search {
         if has_upper_case(&self.text) { self.text.clone() } else { format!("(?i){}", self.text) }
     }
 
-    /// Looks at all labels of `picture`.
+    /// Matches all labels of `picture`.
     pub(crate) fn find(&mut self, picture: &Picture) {
         self.is_match = picture.labels.iter().map(|label| label.matches(&self.pattern)).collect();
         let is_shown = |index: &usize| picture.places_of.get(*index).is_some_and(|places| *places > 0);
@@ -67,7 +67,7 @@ impl Search {
         (self.functions, self.threads) = (functions.len(), threads.len());
     }
 
-    /// Adds up what is in matches at or below `top`.
+    /// Sums the weight of the outermost matches at or below `top`.
     pub(crate) fn measure(&mut self, picture: &Picture, top: &BoxOf) {
         let mut pending: Vec<NodeId> = match top {
             BoxOf::All => picture.tree.roots().to_vec(),
@@ -75,7 +75,7 @@ impl Search {
             BoxOf::Rest(ids) => ids.clone(),
         };
         let mut sum = 0u64;
-        // What is above the zoom matches everything in it.
+        // A match above the zoom covers everything in the zoom.
         if let BoxOf::Node(id) = top
             && picture.tree.path(*id).any(|node| self.matches(node.label.index()))
         {
@@ -93,7 +93,7 @@ impl Search {
         self.share_percent = percent(sum, top.total(&picture.tree));
     }
 
-    /// Whether a label matches that may be of another picture.
+    /// Whether a label matches, which may be from another picture.
     pub(crate) fn matches_label(&self, label: &Label) -> bool {
         label.matches(&self.pattern)
     }
@@ -103,13 +103,13 @@ impl Search {
         self.pattern.is_match(text)
     }
 
-    /// Whether the label of this number matches.
+    /// Whether the label with this index matches.
     pub(crate) fn matches(&self, label: usize) -> bool {
         self.is_match.get(label).copied().unwrap_or(false)
     }
 }
 
-/// Upper case in an escape such as `\S` is no letter.
+/// Whether there is an upper-case letter outside of escapes such as `\S`.
 fn has_upper_case(text: &str) -> bool {
     let mut is_escaped = false;
     text.chars().any(|c| {

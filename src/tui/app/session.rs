@@ -1,4 +1,4 @@
-//! One session at the terminal: everything that happens goes through one queue; then the screen is drawn once.
+//! One terminal session: every event goes through one queue, and the screen is drawn once per batch.
 
 use super::action::{Action, Effect, Feed, LiveCommand, LiveCommands, Seen};
 use super::context::LiveState;
@@ -23,13 +23,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Events that may wait while the terminal is slow; then their senders wait.
+/// Capacity of the event queue while the terminal is slow; when it is full, senders block.
 const MOST_WAITING: usize = 256;
 
-/// How long it takes at most to see that a thread has failed, of which no one tells.
+/// Longest time until a panic in another thread is noticed, since nothing reports it.
 const SEE_FAILURE: Duration = Duration::from_secs(1);
 
-/// Base of the exit status of a process that a signal ended.
+/// Base of the exit status of a process that was ended by a signal.
 const SIGNAL_STATUS: u8 = 128;
 
 /// Where recordings come from.
@@ -39,23 +39,23 @@ pub(crate) enum SessionSource {
     File(Arc<Analysis>),
     /// A recording that is going on.
     Live {
-        /// What it tells.
+        /// Updates from the recording.
         feed: MailReceiver<Feed>,
-        /// Where it receives commands.
+        /// Channel that sends commands to the recording.
         commands: LiveCommands,
     },
 }
 
-/// What happens.
+/// An event of the session.
 #[derive(Debug)]
 enum SessionMessage {
     Outside(Outside),
     Done(Done),
-    /// There is news of the live recording.
+    /// The live recording has sent an update.
     News,
 }
 
-/// Everything of one session.
+/// State of one session.
 struct ScreenSession {
     app: App,
     theme: Theme,
@@ -63,14 +63,14 @@ struct ScreenSession {
     worker: Worker,
     translator: Translator,
     feed: Option<MailReceiver<Feed>>,
-    /// The newest state of a live recording that was handed on.
+    /// The newest snapshot of a live recording that was received.
     newest: Option<Arc<Analysis>>,
     commands: Option<LiveCommands>,
-    /// The exit status, once it is over.
+    /// The exit status, once the session is over.
     over: Option<u8>,
 }
 
-/// Shows `source` until the user has enough; returns the exit status.
+/// Shows `source` until the user quits; returns the exit status.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ pub(crate) fn run_source(options: &TuiOptions, source: SessionSource) -> anyhow:
     })
     .context("cannot start a thread")?;
     let query = Query::new(options.common.clone());
-    // While the terminal is asked for its colours.
+    // Computed while the terminal is asked for its colours.
     worker.ask(Job::Query(query.clone()));
     let mut live = None;
     let mut warning = None;
@@ -116,12 +116,12 @@ pub(crate) fn run_source(options: &TuiOptions, source: SessionSource) -> anyhow:
     session.run(&inbox)
 }
 
-/// Says that there is news of a live recording, which stays in its mailbox however long this waits.
+/// Announces each update of a live recording; the update itself stays in its mailbox until it is taken.
 fn forward(feed: MailReceiver<Feed>, queue: SyncSender<SessionMessage>) -> std::io::Result<()> {
     thread::Builder::new().name("prof-feed".into()).spawn(move || {
         while feed.wait() {
             if queue.send(SessionMessage::News).is_err() {
-                // The screen is gone. Else the last news is still to be taken.
+                // The screen is gone. On any other end, the last update still has to be taken.
                 return feed.hang_up();
             }
         }
@@ -144,7 +144,7 @@ impl ScreenSession {
                 }
             };
             self.take(message)?;
-            // Everything that has come meanwhile is one change of the screen.
+            // Everything that has arrived meanwhile becomes one redraw.
             while self.over.is_none()
                 && let Ok(message) = inbox.try_recv()
             {
@@ -156,7 +156,8 @@ impl ScreenSession {
         }
     }
 
-    /// A thread that panics gives the terminal back and says why: what is drawn then would be on the user's screen.
+    /// Fails after another thread has panicked: the panic hook has restored the terminal, so drawing would garble the
+    /// user's screen.
     fn see_failure(&self) -> anyhow::Result<()> {
         anyhow::ensure!(self.terminal.is_ours(), "a thread of prof has failed");
         Ok(())
@@ -166,7 +167,7 @@ impl ScreenSession {
         self.see_failure()?;
         let (app, theme) = (&self.app, &self.theme);
         let drawn = self.terminal.screen.draw(|frame| screen::draw(frame, app, theme)).map(|_| ());
-        // It may have waited for a terminal that no one reads.
+        // The write may have been interrupted while it waited for a terminal that no one reads.
         if self.is_ended_by_signal() { Ok(()) } else { drawn.map_err(gone) }
     }
 
@@ -196,7 +197,7 @@ impl ScreenSession {
                         before
                     };
                     old.into_iter().for_each(|old| self.worker.ask(Job::Forget(old)));
-                    // A picture can ask for the next one: what it was asked for has a name now.
+                    // A new picture can request the next one: its query may have used an address that has a name now.
                     self.carry_out()?;
                 }
             }
@@ -221,7 +222,7 @@ impl ScreenSession {
         self.app.context.live.as_ref().is_some_and(|live| live.is_frozen)
     }
 
-    /// Hands the newest recording to the worker, which may have had it before and given it up.
+    /// Hands the newest snapshot to the worker, which may have replaced it with the held one.
     fn look_at_newest(&mut self) {
         let newest = self.feed.as_ref().and_then(|feed| feed.take(|news| matches!(news, Feed::Recording(_))));
         if let Some(Feed::Recording(recording)) = newest {
@@ -232,7 +233,7 @@ impl ScreenSession {
         }
     }
 
-    /// The next news; while the picture is frozen no newer recording is taken.
+    /// The next update; while the picture is frozen, snapshots stay in the mailbox.
     fn take_news(&self) -> Option<Feed> {
         let is_frozen = self.is_frozen();
         self.feed.as_ref()?.take(|news| !is_frozen || !matches!(news, Feed::Recording(_)))
@@ -249,7 +250,7 @@ impl ScreenSession {
             Feed::Note(text) => self.app.context.tell(text),
             Feed::Ended { why } => {
                 live.ended = Some(why.clone());
-                // The last picture is whole: nothing is left to hold still.
+                // The last picture is complete: there is nothing left to freeze.
                 if std::mem::take(&mut live.is_frozen) {
                     self.look_at_newest();
                 }
@@ -263,7 +264,7 @@ impl ScreenSession {
         self.carry_out()
     }
 
-    /// Does what the app wants of the world outside.
+    /// Carries out the side effects that the app requested.
     fn carry_out(&mut self) -> anyhow::Result<()> {
         for effect in self.app.take_effects() {
             match effect {
@@ -300,7 +301,7 @@ impl ScreenSession {
         }
         match signal {
             SIGTSTP => self.suspend()?,
-            // The process that stopped us may have changed the terminal.
+            // The process that stopped this one may have changed the terminal.
             SIGCONT => {
                 self.see_failure()?;
                 self.terminal.enter().map_err(gone)?;
@@ -310,7 +311,7 @@ impl ScreenSession {
         Ok(())
     }
 
-    /// Gives the terminal back and stops, as the shell expects it.
+    /// Restores the terminal and stops, as the shell expects.
     fn suspend(&mut self) -> anyhow::Result<()> {
         self.terminal.leave();
         suspend().context("cannot stop")?;
@@ -324,7 +325,7 @@ impl ScreenSession {
     }
 }
 
-/// A terminal that cannot be written to is one that no one looks at.
+/// Treats a failed write to the terminal as a hangup.
 fn gone(error: std::io::Error) -> anyhow::Error {
     let message = format!("the terminal is gone: {error}");
     anyhow::Error::from(Failure::new(SIGNAL_STATUS + SIGHUP as u8, message))

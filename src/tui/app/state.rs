@@ -1,5 +1,5 @@
-//! The state of the interface: what the views share, and each view's own. It changes in [`App::update`] and with each new
-//! picture, and nowhere else.
+//! The state of the interface: what the views share, and each view's own state. It changes only in [`App::update`] and
+//! with each new picture.
 
 use super::action::{Effect, Tab};
 use super::context::{Context, Prompt};
@@ -33,7 +33,7 @@ pub struct App {
 }
 
 impl App {
-    /// The state at the start; the first picture is on its way.
+    /// Initial state, before the first picture.
     pub fn new(query: Query, size: Size) -> Self {
         App {
             context: Context::new(query, size),
@@ -56,7 +56,7 @@ impl App {
         }
     }
 
-    /// The view of a tab, and what it shares with others.
+    /// The view of a tab, and the state that all views share.
     pub(crate) fn view_mut(&mut self, tab: Tab) -> (&mut dyn View, &mut Context) {
         let view: &mut dyn View = match tab {
             Tab::Flame => &mut self.flame,
@@ -68,7 +68,7 @@ impl App {
         (view, &mut self.context)
     }
 
-    /// Shows another picture, with the zoom and the selection where they were, by name.
+    /// Shows another picture and keeps the zoom and the selection by name.
     pub fn set_picture(&mut self, picture: Arc<Picture>) {
         if let Some(search) = &mut self.context.search {
             search.find(&picture);
@@ -88,7 +88,7 @@ impl App {
         self.measure_search();
     }
 
-    /// A query could not be answered: the picture stays, and so does its query.
+    /// Reports that a query failed: the previous picture and its query stay.
     pub(crate) fn set_problem(&mut self, failure: &Failure) {
         self.context.toast = Some(failure.message.clone());
         match &self.context.picture {
@@ -97,7 +97,7 @@ impl App {
         }
     }
 
-    /// Looks up the share of the search again.
+    /// Recomputes the share of the search.
     pub(crate) fn measure_search(&mut self) {
         if let (Some(search), Some(picture)) = (&mut self.context.search, &self.context.picture) {
             let top = picture.find(&self.flame.zoom);
@@ -105,7 +105,7 @@ impl App {
         }
     }
 
-    /// What is to be done outside.
+    /// Takes the side effects to carry out.
     pub(crate) fn take_effects(&mut self) -> Vec<Effect> {
         self.context.take_effects()
     }

@@ -1,4 +1,4 @@
-//! A place in a call tree that is known by names, so that it is the same in the next picture.
+//! A place in a call tree, identified by names, so that it can be found again in the next picture.
 
 use crate::profile::Profile;
 use crate::report::{
@@ -8,34 +8,34 @@ use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::cell::OnceCell;
 
-/// A box, by names.
+/// A box, identified by names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct TreePath {
-    /// The way to it, root first; nothing for all samples.
+    /// Path to the box, root first; empty for all samples.
     pub(crate) path: Vec<PathStep>,
-    /// Those at the end of the way that share the box; nothing for a box of one.
+    /// The siblings at the end of the path that share the box; empty for a box of one node.
     pub(crate) rest: Vec<PathStep>,
 }
 
-/// A tree with the names of what is in it.
+/// A call tree with what is needed to name its nodes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NamedTree<'p> {
-    /// The boxes come from it.
+    /// The tree that the boxes are of.
     pub(crate) tree: &'p CallTree,
-    /// Its names.
+    /// Labels of the nodes.
     pub(crate) labels: &'p Labels,
-    /// Where the names come from.
+    /// The profile that the labels come from.
     pub(crate) profile: &'p Profile,
-    /// Samples of each frame.
+    /// Number of samples of each frame.
     pub(crate) samples_of_frame: &'p [u64],
-    /// Where its ways begin.
+    /// Which end of the stacks the paths begin at.
     pub(crate) start: PathStart,
-    /// All of it is below one function, whose callers or callees it has.
+    /// Whether the tree has a single root, the function whose callers or callees it holds.
     pub(crate) has_middle: bool,
 }
 
 impl<'p> NamedTree<'p> {
-    /// What a node is known by.
+    /// The step that identifies a node below its parent.
     pub(super) fn step_of(self, id: NodeId) -> PathStep {
         let node = self.tree.node(id);
         PathStep { label: self.labels.get(node.label).key(), is_inlined: node.is_inlined }
@@ -52,7 +52,7 @@ impl<'p> NamedTree<'p> {
         path
     }
 
-    /// Where `what` is.
+    /// The path of `what`.
     pub(crate) fn spot_of(self, what: &BoxOf) -> TreePath {
         match what {
             BoxOf::All => TreePath::ALL,
@@ -67,12 +67,12 @@ impl<'p> NamedTree<'p> {
         }
     }
 
-    /// What is there at `spot`: as much of the way as there is.
+    /// The node at `spot`, or its nearest ancestor that is in this tree.
     pub(crate) fn find(self, spot: &TreePath) -> BoxOf {
         self.follow(spot).0
     }
 
-    /// Gives the functions of `spot` that had no names when it was chosen those that they have here, if all of it is here.
+    /// Replaces addresses in `spot` by the function names they have here, if the whole path is in this tree.
     pub(crate) fn rename(self, spot: &mut TreePath) {
         if spot.keys().any(|key| matches!(key, LabelKey::Address { .. }))
             && let (found, true) = self.follow(spot)
@@ -81,9 +81,9 @@ impl<'p> NamedTree<'p> {
         }
     }
 
-    /// As much of the way as there is, and whether that is all of it.
+    /// The node at `spot` or its nearest ancestor, and whether the whole path was found.
     fn follow(self, spot: &TreePath) -> (BoxOf, bool) {
-        // Most ways have no function that got its name since.
+        // Computed only when needed: in most paths no function has been named since.
         let since = OnceCell::new();
         let since = || {
             let new = || NamedSince::new(self.profile, self.labels, self.samples_of_frame, spot.keys());
@@ -104,7 +104,7 @@ impl<'p> NamedTree<'p> {
         if spot.rest.is_empty() {
             return (at, true);
         }
-        // There may be as many as the caller calls: none is compared with all.
+        // Hash maps, since a caller can have many callees and comparing each with each would be quadratic.
         let mut by_name: FxHashMap<Cow<'_, str>, Vec<(usize, &PathStep)>> = FxHashMap::default();
         let mut by_label: FxHashMap<(LabelId, bool), usize> = FxHashMap::default();
         for (place, step) in spot.rest.iter().enumerate() {
@@ -130,10 +130,10 @@ impl<'p> NamedTree<'p> {
         }
     }
 
-    /// The way on from a step of a path whose code got a name since, through those inlined in it.
+    /// The steps that replace a step whose address has been named since, through the functions inlined in it.
     fn way(self, steps: &[Step], place: usize, is_end: bool) -> Vec<Step> {
         let is_middle = self.has_middle && place == 0;
-        // What is inlined in the function in the middle is on the side of what it calls.
+        // What is inlined in the pivot is on the side of its callees.
         let is_alone = is_middle && self.start == PathStart::Leaf;
         let mut way = self.start.way(if is_alone { &steps[..1] } else { steps }, is_end);
         if let Some(middle) = way.first_mut().filter(|_| is_middle) {
@@ -162,12 +162,12 @@ impl<'p> NamedTree<'p> {
         node.is_inlined == step.is_inlined && self.labels.get(node.label).is(&step.label)
     }
 
-    /// The node that `step` means below `at`.
+    /// The node for `step` below `at`.
     pub(crate) fn child(self, at: &BoxOf, step: &PathStep) -> Option<NodeId> {
         self.children(at).iter().find(|id| self.is_step(**id, step)).copied()
     }
 
-    /// What stands below a box that is not shared, heaviest first.
+    /// Children of a box that is not shared, heaviest first.
     pub(crate) fn children(self, at: &BoxOf) -> &'p [NodeId] {
         match at {
             BoxOf::All => self.tree.roots(),
@@ -181,17 +181,17 @@ impl TreePath {
     /// All samples.
     pub(crate) const ALL: TreePath = TreePath { path: Vec::new(), rest: Vec::new() };
 
-    /// Whether it is all samples.
+    /// Whether the path is that of all samples.
     pub(crate) fn is_all(&self) -> bool {
         self.path.is_empty() && self.rest.is_empty()
     }
 
-    /// All functions that it names.
+    /// All functions on the path.
     fn keys(&self) -> impl Iterator<Item = &LabelKey> {
         self.path.iter().chain(&self.rest).map(|step| &step.label)
     }
 
-    /// One step up.
+    /// The path one step up.
     #[must_use]
     pub(crate) fn parent(&self) -> TreePath {
         let mut path = self.path.clone();

@@ -1,4 +1,4 @@
-//! What actions do to the state. Draws nothing, reads nothing, writes nothing.
+//! How actions change the state. Does no drawing and no I/O.
 
 use super::action::{Action, Effect, Tab};
 use super::context::{NameDetail, Overlay, Prompt};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tui_input::Input;
 
 impl App {
-    /// Does what `action` means.
+    /// Applies `action` to the state.
     pub fn update(&mut self, action: &Action) {
         self.context.toast = None;
         let before = self.seen();
@@ -29,13 +29,13 @@ impl App {
         }
     }
 
-    /// What is selected in the open view, root first; the last is the function.
+    /// The selected stack of the open view, root first; the last is the selected function.
     pub(crate) fn selected(&self) -> Vec<LabelId> {
         let Some(picture) = &self.context.picture else { return Vec::new() };
         self.view(self.context.tab).selected(picture)
     }
 
-    /// What a key changes that does something and says nothing: the open view, what is seen of it, and the search.
+    /// What an action without effect or message can still change: the open view, its fingerprint, and the search.
     fn seen(&self) -> (Tab, u64, Option<String>) {
         let tab = self.context.tab;
         let search = self.context.search.as_ref().map(|search| search.text.clone());
@@ -107,7 +107,7 @@ impl App {
         let Some(picture) = self.context.picture.clone() else {
             return self.context.tell("there is no picture yet");
         };
-        // The last line says so, whatever the view has to go back from.
+        // Back ends the search first, as the last line says, whatever the view could go back from.
         if *action == Action::Back && self.context.search.take().is_some() {
             return;
         }
@@ -239,8 +239,8 @@ impl App {
         found.is_some()
     }
 
-    /// One step back, to fewer filters (overlays, prompts, the search and the zoom come before). A range of time that was
-    /// cleared stays so: only `u` brings it back.
+    /// Goes one step back, to fewer filters (overlays, prompts, the search and the zoom come before). A time range that
+    /// was cleared stays cleared: only `u` brings it back.
     fn back(&mut self) {
         let now = self.context.query.common.filter.clone();
         while let Some(mut before) = self.context.undo.pop() {
@@ -257,7 +257,7 @@ impl App {
     fn undo_last(&mut self) {
         match self.context.undo.pop() {
             Some(mut before) => {
-                // Its own key turns that round.
+                // Kernel frames have a toggle key of their own.
                 before.space = self.context.query.common.filter.space;
                 self.context.ask(|query| query.common.filter = before);
             }
@@ -311,7 +311,7 @@ impl App {
         self.add_filter(filter);
     }
 
-    /// Filters what is left, unless the last filter does just that.
+    /// Adds a filter, unless it equals the last one.
     fn add_filter(&mut self, filter: StackFilter) {
         self.context.change_filter(|options| {
             if options.stacks.last() != Some(&filter) {
@@ -338,7 +338,7 @@ impl App {
         self.set_search(&format!("^{}$", regex::escape(&label.name)));
     }
 
-    /// Searches `text`, which is known to be good or reported to be bad.
+    /// Searches for `text`, and reports a bad pattern.
     fn set_search(&mut self, text: &str) {
         match Search::new(text) {
             Ok(mut search) => {
@@ -353,11 +353,11 @@ impl App {
 
     fn keep_matches(&mut self) {
         let Some(search) = &self.context.search else { return self.context.tell("search first: /") };
-        // What was found was found in the picture that is shown.
+        // The matches are those of the picture on the screen.
         let threads =
             self.context.picture.as_ref().map_or(ThreadSplit::Class, |picture| picture.query.threads());
         let pattern = NamePattern { text: search.pattern_text(), threads };
-        // Where only threads are found, all that they did is kept, also in the table of their times.
+        // Where only threads match, everything they did is kept, in the table of their times, too.
         let view = self.view(self.context.tab);
         let is_of_threads =
             (self.context.picture.as_ref()).is_some_and(|picture| view.finds_threads(search, picture));
@@ -389,7 +389,7 @@ impl App {
                 }
                 self.context.search = Some(search);
             }
-            // The last good one stays.
+            // The last valid search stays.
             Err(why) => *problem = Some(why),
         }
     }
@@ -397,10 +397,10 @@ impl App {
     fn accept(&mut self) {
         let Some(Prompt::Search { problem, input, before }) = self.context.prompt.take() else { return };
         if input.value().is_empty() {
-            // Nothing typed: as it was before.
+            // Nothing typed: back to the previous search.
             self.context.search = before.map(|before| *before);
         } else if problem.is_some() {
-            // It stays on the screen with what is wrong, to be fixed.
+            // The prompt stays open with the error, so that the text can be fixed.
             self.context.prompt = Some(Prompt::Search { problem, input, before });
         } else if let Some(picture) = self.context.picture.clone() {
             if let Some(areas) = self.context.areas() {

@@ -1,4 +1,4 @@
-//! What actions do to a live recording and to what is seen of it. Draws nothing, reads nothing, writes nothing.
+//! How actions change a live recording and what is shown of it. Does no drawing and no I/O.
 
 use super::action::{Action, Effect, LiveCommand, Seen};
 use super::context::{Context, LiveState};
@@ -49,7 +49,8 @@ impl Context {
         self.tell(format!("a new picture every {:.2} s", refresh.as_secs_f64()));
     }
 
-    /// Holds what is seen, in all that is asked of it from now on; or shows the newest again.
+    /// Freezes the picture, so that all further queries are answered from its recording; or resumes with the newest
+    /// snapshot.
     fn freeze(&mut self) {
         let Some(live) = &mut self.live else { return };
         if std::mem::take(&mut live.is_frozen) {
@@ -59,12 +60,12 @@ impl Context {
         live.is_frozen = true;
         self.effects.push(Effect::Hold(Seen(Arc::clone(&picture.recording))));
         if picture.query != self.query {
-            // What was asked before may be on its way, of a newer state.
+            // The pending query may be answered from a newer snapshot.
             self.effects.push(Effect::Ask);
         }
     }
 
-    /// Whether a picture is of a newer state than the one that is held.
+    /// Whether a picture is from a newer snapshot than the frozen one.
     pub(crate) fn holds_back(&self, picture: &Picture) -> bool {
         let is_frozen = self.live.as_ref().is_some_and(|live| live.is_frozen);
         let seen = self.picture.as_ref().map(|seen| &seen.recording);

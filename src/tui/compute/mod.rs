@@ -1,4 +1,4 @@
-//! The thread that turns a recording and a query into a picture, and what the picture is. It knows nothing of the screen.
+//! The thread that turns a recording and a query into a picture, and the picture itself. Independent of the screen.
 
 pub(crate) mod picture;
 pub(crate) mod worker;

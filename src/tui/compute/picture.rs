@@ -1,4 +1,4 @@
-//! Everything that the views draw, computed from one recording and one query; owned, so that it outlives both.
+//! Everything that the views draw, computed from one recording and one query. It owns its data, so it outlives both.
 
 use crate::base::failure::Failure;
 use crate::profile::{Meta, Unit};
@@ -13,20 +13,20 @@ use crate::tui::app::tree_path::{NamedTree, TreePath};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
-/// Which event is shown, without the recording it comes from.
+/// Description of the event on the screen, without its recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EventTitle {
-    /// What the weights are: `on-CPU`, `off-CPU`, `wall clock`, `page faults`. Safe to print.
+    /// Name of the weights: `on-CPU`, `off-CPU`, `wall clock`, `page faults`. Safe to print.
     pub(crate) title: String,
     /// Unit of the weights.
     pub(crate) unit: Unit,
-    /// Which events they are.
+    /// Metric of the weights.
     pub(crate) metric: Metric,
-    /// The word for one sample of it. Safe to print.
+    /// Noun for one sample of the event. Safe to print.
     pub(crate) noun: String,
-    /// How often samples were taken: ` 999 Hz`.
+    /// Sampling rate, with a space in front: ` 999 Hz`.
     pub(crate) rate: String,
-    /// Waits are among its samples.
+    /// Whether waits are among the samples.
     pub(crate) has_waits: bool,
 }
 
@@ -43,80 +43,81 @@ impl EventTitle {
     }
 }
 
-/// Where the call tree came from and what the views draw of it.
+/// A call tree and everything that the views draw of it.
 #[derive(Debug)]
 pub struct Picture {
-    /// What was asked for.
+    /// The query that the picture answers.
     pub query: Query,
-    /// Of which recording.
+    /// The recording that it was computed from.
     pub(crate) recording: Arc<Analysis>,
     /// The event.
     pub(crate) event: EventTitle,
     /// The metrics that the recording has, in the order of `m`.
     pub(crate) metrics: Vec<Metric>,
-    /// Names of everything below.
+    /// Labels of all nodes and rows below.
     pub(crate) labels: Labels,
-    /// Place of each label in the order of names.
+    /// Rank of each label in the order of names.
     pub(crate) name_rank: Vec<u32>,
-    /// The call tree, threads in front unless they are all one.
+    /// The call tree, with threads as roots unless all threads are merged.
     pub tree: CallTree,
-    /// Whether nothing but waits is in a node, by node.
+    /// Whether each node holds only waits, by node.
     pub(crate) is_waiting: Vec<bool>,
-    /// Threads with each label of a thread name.
+    /// Number of threads of each label that is a thread name.
     pub(crate) threads_of: FxHashMap<LabelId, u64>,
-    /// The row of each label in the table, by label.
+    /// Row of each label in the table, by label.
     row_of: Vec<Option<u32>>,
-    /// In how many places of the tree each label is, by label.
+    /// Number of nodes of each label in the tree, by label.
     pub(crate) places_of: Vec<u32>,
     /// One row for each function.
     pub(crate) table: FunctionTable,
     /// One row for each class of threads, thread or process.
     pub(crate) threads: Vec<ThreadRow>,
-    /// Where the whole time of all threads went, if the recording has waits.
+    /// Where the total time of all threads went, if the recording has waits.
     pub(crate) totals: Option<Totals>,
-    /// Everything that passed the filters.
+    /// Weight that passed the filters.
     pub(crate) total: Amount,
-    /// Everything in the events, whatever the filters.
+    /// Weight of all samples, whatever the filters.
     pub(crate) whole: Amount,
-    /// How many samples and waits passed the filters, as the report counts them.
+    /// Number of samples and waits that passed the filters, as the report counts them.
     pub(crate) count: u64,
-    /// How many threads there are, as the report counts them.
+    /// Number of threads, as the report counts them.
     pub(crate) thread_count: u64,
-    /// How far to trust it.
+    /// Counts that say how far to trust the picture.
     pub(crate) quality: Quality,
-    /// What is wrong, how much it matters, what would fix it. Foreign text.
+    /// Notes on the recording: what is wrong, how much it matters, how to fix it. Foreign text.
     pub(crate) notes: Vec<String>,
-    /// Why nothing is left to show.
+    /// Why there is nothing to show.
     pub(crate) empty: Option<Failure>,
     /// Length of the recording, ns.
     pub(crate) duration_ns: u64,
     /// Share of the frames whose names are still being read, percent.
     pub(crate) to_name_percent: f64,
-    /// The moment before which only sums of steps of time are left, if that matters for what is shown, ns.
+    /// End of the part of the recording that is rolled up into sums per time step, if the picture includes some of it,
+    /// ns.
     pub(crate) coarse_until_ns: Option<u64>,
-    /// Callers and callees of the function that was asked for.
+    /// Callers and callees of the pivot function.
     pub(crate) pivot: Option<Pivot>,
-    /// When threads ran and waited, if that was asked for.
+    /// When threads ran and waited, if the query asks for it.
     pub(crate) timeline: Option<Arc<Timeline>>,
-    /// The samples that were asked for.
+    /// The listed samples, if the query asks for them.
     pub(crate) samples_at: Option<SamplesAt>,
 }
 
 impl Picture {
-    /// Computes everything.
+    /// Computes a picture.
     ///
     /// # Errors
     ///
-    /// For a bad pattern, and for a metric that the recording does not have.
+    /// Fails for a bad pattern, and for a metric that the recording does not have.
     pub fn new(recording: &Arc<Analysis>, query: &Query) -> Result<Self, Failure> {
         Picture::after(recording, query, None)
     }
 
-    /// The same, with what is as it was in the picture before.
+    /// Computes a picture, and reuses what has not changed since the previous one.
     ///
     /// # Errors
     ///
-    /// As for [`Picture::new`].
+    /// The same as for [`Picture::new`].
     pub(crate) fn after(
         recording: &Arc<Analysis>,
         query: &Query,
@@ -171,12 +172,12 @@ impl Picture {
         })
     }
 
-    /// Half the width of the 95 % interval around the share that `own` has of the total, in percentage points.
+    /// Half the width of the 95 % confidence interval of the share of `own` in the total, in percentage points.
     pub(crate) fn error_points(&self, own: Amount) -> f64 {
         own.share_error_points(self.total, self.event.has_waits)
     }
 
-    /// Where in its source most of the time of a label was seen.
+    /// Source line where most of the time of a label was sampled.
     pub(crate) fn source_of(&self, label: LabelId) -> Option<&SourceLine> {
         self.row(label)?.source.as_ref()
     }
@@ -187,27 +188,27 @@ impl Picture {
         self.table.rows.get(row as usize)
     }
 
-    /// `weight` with its unit, in a column whose sum is the total.
+    /// `weight` with its unit, formatted for a column that adds up to the total.
     pub(crate) fn weight_text(&self, weight: u64) -> String {
         crate::base::units::weight(self.event.unit, weight, self.total.weight)
     }
 
-    /// Where `what` is, by names.
+    /// The path of `what`.
     pub(crate) fn path_of(&self, what: &BoxOf) -> TreePath {
         self.named_tree().spot_of(what)
     }
 
-    /// What is at the end of `path`: as much of the way as there is here.
+    /// The box at `path`, or its nearest ancestor that is in this picture.
     pub(crate) fn find(&self, path: &TreePath) -> BoxOf {
         self.named_tree().find(path)
     }
 
-    /// The label that `key` means here.
+    /// The label of `key` in this picture.
     pub(crate) fn label_of(&self, key: &LabelKey) -> Option<LabelId> {
         label_of(&self.recording.profile, &self.labels, &self.quality.samples_of_frame, key)
     }
 
-    /// Gives a function that had no name when it was chosen the one that it has here.
+    /// Replaces an address by the function name it has in this picture, if it has one.
     pub(crate) fn rename(&self, key: &mut LabelKey) {
         if let LabelKey::Address { .. } = key
             && let Some(label) = self.label_of(key)
@@ -216,12 +217,12 @@ impl Picture {
         }
     }
 
-    /// What is here at those of `keys` that are addresses and have names.
+    /// The functions at those of `keys` that are addresses and have been named since.
     pub(crate) fn named_since<'k>(&self, keys: impl IntoIterator<Item = &'k LabelKey>) -> NamedSince<'k> {
         NamedSince::new(&self.recording.profile, &self.labels, &self.quality.samples_of_frame, keys)
     }
 
-    /// The tree with its names.
+    /// The call tree with its names.
     pub(crate) fn named_tree(&self) -> NamedTree<'_> {
         let start = match self.query.direction {
             Direction::TopDown => PathStart::Root,
@@ -242,22 +243,22 @@ impl Picture {
     }
 }
 
-/// On which side of the function something is.
+/// Side of the pivot function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum Side {
-    /// Above.
+    /// Above the pivot.
     #[default]
     Callers,
-    /// Below.
+    /// Below the pivot.
     Callees,
 }
 
 /// One function with its callers and callees.
 #[derive(Debug)]
 pub(crate) struct Pivot {
-    /// The boxes.
+    /// Its two call trees.
     pub(crate) sandwich: Sandwich,
-    /// Whether nothing but waits is in a node of the callees, by node.
+    /// Whether each node of the callees holds only waits, by node.
     pub(crate) is_waiting: Vec<bool>,
 }
 
@@ -279,13 +280,13 @@ impl Pivot {
     }
 }
 
-/// Samples that are listed at most.
+/// Limit on the number of listed samples.
 const MOST_BEHIND: usize = 1_000;
 
 /// Buckets of a timeline: more than a screen has columns.
 const BUCKETS: usize = 960;
 
-/// The timeline of the window, if the query asks for it. It does not depend on the chosen time.
+/// The timeline of the window, if the query asks for it. The same whichever time range is selected.
 fn timeline(
     recording: &Arc<Analysis>,
     query: &Query,
@@ -308,13 +309,13 @@ fn timeline(
     Timeline::new(recording, &query.common, BUCKETS, start_ns).map(|timeline| Some(Arc::new(timeline)))
 }
 
-/// Whether only sums of steps are left of a part of `time`.
+/// Whether part of `time` is rolled up into sums per time step.
 fn is_partly_rolled_up(recording: &Analysis, time: TimeRange) -> bool {
     let until_ns = recording.rollup_time().until_ns();
     until_ns.is_some_and(|until_ns| until_ns > time.from_ns.unwrap_or(0))
 }
 
-/// The call tree, with `threads` in front of their stacks if there are any.
+/// The call tree, with `threads` as roots if there are any.
 fn tree(selection: &Selection<'_>, query: &Query, threads: Option<&[Step]>) -> CallTree {
     match threads {
         Some(steps) => CallTree::by_thread(selection, query.direction, steps),
@@ -329,12 +330,12 @@ fn rows_of_threads(selection: &Selection<'_>, totals: Option<&Totals>, split: Th
     }
 }
 
-/// The moment before which only sums of steps are left, if it matters for `time`.
+/// End of the rolled-up part of the recording, if `time` includes some of it.
 fn coarse_until_ns(recording: &Analysis, time: TimeRange) -> Option<u64> {
     recording.rollup_time().until_ns().filter(|_| is_partly_rolled_up(recording, time))
 }
 
-/// What is to be known of what is shown.
+/// Notes on what is shown.
 fn notes(recording: &Analysis, selection: &Selection<'_>, options: &CommonOptions) -> Vec<String> {
     let mut notes = recording.notes(selection, options);
     if is_partly_rolled_up(recording, options.filter.time) {
@@ -343,7 +344,7 @@ fn notes(recording: &Analysis, selection: &Selection<'_>, options: &CommonOption
     notes
 }
 
-/// The filters for the samples that are listed.
+/// The filters for the listed samples.
 pub(crate) fn samples_options(asked: &SamplesQuery, options: &CommonOptions) -> CommonOptions {
     let mut options = options.clone();
     options.filter.time = asked.time;
@@ -364,7 +365,8 @@ fn name_ranks(labels: &Labels) -> Vec<u32> {
     ranks
 }
 
-/// A wait's stack ends in its reason: what only leads to reasons only waits. Read upwards, what stands on a reason.
+/// Whether each node holds only waits. A wait's stack ends in its reason, so a node that leads only to reasons is
+/// waiting; in the bottom-up tree, a node below a reason is.
 fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<bool> {
     let is_reason: Vec<bool> = labels.iter().map(|label| matches!(label.kind, LabelKind::Wait(_))).collect();
     let mut is_waiting = vec![false; tree.nodes().len()];
@@ -378,7 +380,7 @@ fn waiting_nodes(tree: &CallTree, labels: &Labels, direction: Direction) -> Vec<
             }
         }
         Direction::TopDown => {
-            // Parents come before their children.
+            // In reverse, since parents come before their children.
             for id in nodes.into_iter().rev() {
                 let node = tree.node(id);
                 let leads_to_waits = node.own.is_empty()

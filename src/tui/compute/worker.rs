@@ -1,4 +1,4 @@
-//! The thread that computes: of several queries only the newest counts, and the screen never waits for it.
+//! The thread that computes pictures: of several queries only the newest counts, and the screen never waits for it.
 
 use super::picture::Picture;
 use crate::base::failure::Failure;
@@ -10,39 +10,39 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Pictures that no one has asked for take one part in this many of a CPU, 0.5 %.
+/// CPU budget for pictures that are only refreshes: one part in this many of a CPU, 0.5 %.
 const PICTURE_REST: u32 = 200;
 
-/// What the worker is asked to do.
+/// A request to the worker.
 #[derive(Debug)]
 pub(crate) enum Job {
-    /// Another recording, or a newer state of it: compute the last query again.
+    /// Another recording, or a newer snapshot of it: compute the last query again.
     Recording(Arc<Analysis>),
     /// Another query.
     Query(Query),
-    /// This state again, and no newer one: compute only what is asked of it.
+    /// A frozen snapshot: answer queries from it, but do not refresh the picture.
     Hold(Arc<Analysis>),
-    /// Write a file of a recording, which holds what is said of it.
+    /// Write a file of a recording; the text says what the file holds.
     Export(ExportJob, Arc<Analysis>, String),
-    /// Take a picture apart that is no longer shown: with many boxes that takes a while.
+    /// Drop a picture that is no longer shown, which takes a while when it has many boxes.
     Forget(Arc<Picture>),
 }
 
 /// A file that was written.
 #[derive(Debug)]
 pub(crate) struct Exported {
-    /// Where it is.
+    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// What of the recording it holds. Foreign text.
+    /// What part of the recording the file holds. Foreign text.
     pub(crate) what: String,
     /// What the recording has and the file does not, in sentences. Foreign text.
     pub(crate) notes: Vec<String>,
 }
 
 impl Exported {
-    /// What is said of it.
+    /// Message for the user.
     pub(crate) fn words(&self) -> String {
-        // Where that is depends on where this program was started.
+        // The absolute path, since the user may not remember the working directory.
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
         let mut words = format!("wrote {}: {}", path.display(), self.what);
         self.notes.iter().for_each(|note| words.push_str(&format!("; note: {note}")));
@@ -50,31 +50,31 @@ impl Exported {
     }
 }
 
-/// What the worker has done. Pictures lie in [`Worker::take`], since only the newest is of use.
+/// A reply of the worker. Pictures are taken with [`Worker::take`], since only the newest matters.
 #[derive(Debug)]
 pub(crate) enum Done {
     /// There is a new picture.
     Picture,
     /// A query could not be answered.
     Problem(Box<Query>, Failure),
-    /// An export ended; or why there is no file. Foreign text.
+    /// An export ended with a file, or with the reason for its failure. Foreign text.
     Exported(Result<Exported, String>),
-    /// It ended, which it never should.
+    /// The worker ended, which it never should.
     Ended,
 }
 
 type Slot = Arc<Mutex<Option<Arc<Picture>>>>;
 
-/// What the worker was asked to do and has not begun: of recordings and queries the last.
+/// Pending requests. Of recordings and queries only the last is kept.
 #[derive(Debug, Default)]
 struct Inbox {
     recording: Option<Arc<Analysis>>,
-    /// That recording is newer than the one before.
+    /// Whether the recording is newer than the one before.
     has_grown: bool,
     query: Option<Query>,
     exports: Vec<(ExportJob, Arc<Analysis>, String)>,
     forgotten: Vec<Arc<Picture>>,
-    /// No one asks any more.
+    /// The worker has been dropped.
     is_over: bool,
 }
 
@@ -95,11 +95,12 @@ struct WorkerShared {
 
 impl WorkerShared {
     fn lock(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing is left half-done by a panic while the lock is held.
+        // A panic while the lock is held leaves no request half-written.
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everything that was asked for; waits for that, but not longer than `patience`. `None` when it is over.
+    /// Takes all pending requests; waits for one, but not longer than `patience`. `None` once the worker has been
+    /// dropped.
     fn take(&self, patience: Option<Duration>) -> Option<Inbox> {
         let mut inbox = self.lock();
         let deadline = patience.map(|patience| Instant::now() + patience);
@@ -119,7 +120,7 @@ impl WorkerShared {
     }
 }
 
-/// The worker's handle; it ends when this is dropped.
+/// Handle to the worker thread, which ends when the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Worker {
     shared: Arc<WorkerShared>,
@@ -127,11 +128,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Starts it. `tell` is called from its thread.
+    /// Starts the thread. `tell` is called on it.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread.
+    /// Fails when the system cannot create a thread.
     pub(crate) fn start(tell: impl Fn(Done) + Send + 'static) -> std::io::Result<Self> {
         let (shared, slot) = (Arc::<WorkerShared>::default(), Slot::default());
         let (inbox, out) = (Arc::clone(&shared), Arc::clone(&slot));
@@ -142,10 +143,10 @@ impl Worker {
         Ok(Worker { shared, slot })
     }
 
-    /// Asks for something. When the worker is gone, [`Done::Ended`] was sent already.
+    /// Sends a request. If the worker is gone, [`Done::Ended`] has been sent already.
     pub(crate) fn ask(&self, job: Job) {
         let mut inbox = self.shared.lock();
-        // Taking a recording apart takes time: not while the lock is held.
+        // Dropping a recording takes time, so it happens after the lock is released.
         let mut old = None;
         match job {
             Job::Recording(newest) => {
@@ -165,7 +166,7 @@ impl Worker {
         drop(old);
     }
 
-    /// The newest picture, if it was not taken yet.
+    /// Takes the newest picture, if it was not taken yet.
     pub(crate) fn take(&self) -> Option<Arc<Picture>> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -178,7 +179,7 @@ impl Drop for Worker {
     }
 }
 
-/// Says that the worker ended, whichever way.
+/// Reports that the worker ended, by a panic or otherwise.
 struct Reporter<F: Fn(Done)> {
     tell: F,
 }
@@ -194,7 +195,7 @@ fn work(shared: &WorkerShared, slot: &Slot, tell: &impl Fn(Done)) {
     let mut query: Option<Query> = None;
     let mut last: Option<Arc<Picture>> = None;
     let mut pace = Pace::new(PICTURE_REST);
-    // The recording has grown since the last picture.
+    // Whether the recording has grown since the last picture.
     let mut has_grown = false;
     loop {
         let patience = (has_grown && query.is_some()).then(|| pace.left(Instant::now()));
@@ -213,7 +214,7 @@ fn work(shared: &WorkerShared, slot: &Slot, tell: &impl Fn(Done)) {
                 Ok(picture) => {
                     let newest = Some(Arc::new(picture));
                     let before = std::mem::replace(&mut last, newest.clone());
-                    // Taking an old picture apart takes time, too: not while the lock is held.
+                    // Dropping a picture takes time, so it happens after the lock is released.
                     let old = {
                         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
                         std::mem::replace(&mut *slot, newest)

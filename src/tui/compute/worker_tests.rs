@@ -1,4 +1,4 @@
-//! What the thread that computes does with a recording that grows and is held.
+//! How the worker handles a recording that grows and one that is frozen.
 
 use super::picture::Picture;
 use super::worker::{Done, Exported, Job, Worker};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Longer than any picture of a test takes on a crowded machine.
+/// Longer than computing any test picture takes on a busy machine.
 const LONG: Duration = Duration::from_secs(60);
 
 fn started() -> (Worker, Receiver<Done>) {
@@ -40,7 +40,7 @@ fn what_is_held_is_asked_and_nothing_newer() {
     worker.ask(Job::Query(Query::new(CommonOptions::default())));
     worker.ask(Job::Recording(Arc::clone(&first)));
     assert!(Arc::ptr_eq(&next(&worker, &done).recording, &first));
-    // It rests; the newer state has come already when the screen is frozen.
+    // The worker is pausing for its CPU budget; the newer snapshot has arrived when the screen is frozen.
     worker.ask(Job::Recording(Arc::clone(&newer)));
     worker.ask(Job::Hold(Arc::clone(&first)));
     worker.ask(Job::Query(turned()));

@@ -1,4 +1,4 @@
-//! The loop of the list: draws, waits for a key or for processes, until something is chosen.
+//! The event loop of the list of processes: draws, and waits for a key or new rows until something is chosen.
 
 use super::choice::{Choice, LastRecording, ProcessRow};
 use super::draw;
@@ -17,13 +17,13 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often processes are looked at, unless that takes long.
+/// Interval between scans of the processes, unless a scan takes long.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The second look, which is the first to know who is busy.
+/// Delay before the second scan, the first that can tell CPU usage.
 const SECOND_LOOK: Duration = Duration::from_millis(250);
-/// A look may take this part of the time.
+/// A scan may take one part in this many of the time.
 const REST_FACTOR: u32 = 20;
-/// Events that may wait while the terminal is slow.
+/// Capacity of the event queue while the terminal is slow.
 const MOST_WAITING: usize = 64;
 
 enum StartMessage {
@@ -32,11 +32,11 @@ enum StartMessage {
     Failed(std::io::Error),
 }
 
-/// Shows processes, looked up by `look` again and again, until something is chosen.
+/// Shows processes, which `look` scans again and again, until something is chosen.
 ///
 /// # Errors
 ///
-/// When the terminal cannot be used, or processes cannot be listed.
+/// Fails when the terminal cannot be used, or processes cannot be listed.
 pub(crate) fn choose(
     last: Option<LastRecording>,
     look: impl FnMut() -> std::io::Result<Vec<ProcessRow>> + Send + 'static,
@@ -80,14 +80,14 @@ pub(crate) fn choose(
     }
 }
 
-/// Gives the terminal back and stops, as the shell expects it.
+/// Restores the terminal and stops, as the shell expects.
 fn pause(terminal: &mut TerminalGuard) -> anyhow::Result<()> {
     terminal.leave();
     suspend().context("cannot stop")?;
     Ok(terminal.enter()?)
 }
 
-/// Looks at processes on a thread of its own: on a machine with many of them that takes a while.
+/// Scans processes on a thread of its own, since that takes a while on a machine with many of them.
 fn watch(
     mut look: impl FnMut() -> std::io::Result<Vec<ProcessRow>> + Send + 'static,
     tell: SyncSender<StartMessage>,

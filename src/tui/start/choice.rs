@@ -1,45 +1,45 @@
-//! What can be chosen, and what was.
+//! What can be chosen in the list of processes, and the choice.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A process that can be chosen.
+/// A process in the list.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProcessRow {
-    /// Its number.
+    /// Process id.
     pub(crate) pid: u32,
-    /// What it uses of one CPU, percent; `None` while that is not known.
+    /// CPU usage, percent of one CPU; `None` until there are two scans.
     pub(crate) cpu_percent: Option<f64>,
-    /// How many threads it has.
+    /// Number of threads.
     pub(crate) threads: u64,
-    /// Its command line. Any characters.
+    /// Command line. May hold any characters.
     pub(crate) command: String,
 }
 
-/// A recording that can be opened.
+/// The last recording, which can be opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LastRecording {
-    /// The file.
+    /// Path of the file.
     pub(crate) path: PathBuf,
-    /// How long ago it was written; `None` if the clock was set back since.
+    /// Time since it was written; `None` if the clock was set back since.
     pub(crate) age: Option<Duration>,
-    /// Its size, bytes.
+    /// File size, bytes.
     pub(crate) bytes: u64,
 }
 
-/// What was chosen.
+/// The user's choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// A process, to be watched live.
+    /// Watch a process live.
     Watch(u32),
-    /// A process, to be recorded.
+    /// Record a process.
     Record(u32),
-    /// The whole machine, to be watched live.
+    /// Watch the whole machine live.
     WatchAll,
-    /// The last recording, to be opened.
+    /// Open the last recording.
     Open,
-    /// Nothing.
+    /// Leave without a choice.
     Leave,
-    /// Nothing: this signal ends the program.
+    /// Leave because of this signal, which ends the program.
     Signal(i32),
 }

@@ -89,7 +89,7 @@ fn last_words(last: Option<&LastRecording>, columns: usize) -> String {
     fitting(&parts, "  ", columns)
 }
 
-/// An age in its largest unit: `5 minutes`.
+/// `age` in its largest unit: `5 minutes`.
 fn age_words(age: Duration) -> String {
     let seconds = age.as_secs();
     match seconds {
@@ -100,7 +100,7 @@ fn age_words(age: Duration) -> String {
     }
 }
 
-/// The command that Enter stands for.
+/// The command that Enter runs.
 fn selected_words(list: &ProcessList, columns: usize) -> String {
     let Some(row) = list.selected() else { return String::new() };
     let parts = [

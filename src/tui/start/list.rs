@@ -1,4 +1,4 @@
-//! The list of processes: which are shown, which is selected, and what a key does. No I/O.
+//! The list of processes: which are shown, which is selected, and what keys do. No I/O.
 
 use super::choice::{Choice, LastRecording, ProcessRow};
 use crate::tui::app::action::Action;
@@ -9,36 +9,36 @@ use ratatui::layout::Size;
 use tui_input::Input;
 use tui_input::backend::crossterm::EventHandler as _;
 
-/// What came of a key.
+/// Outcome of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ListEvent {
-    /// The screen is over.
+    /// A choice was made.
     Chosen(Choice),
     /// The program is to stop until the shell continues it.
     Suspended,
 }
 
-/// Lines that are no row of the list: the title, the last recording, the headings, a rule, what is selected, the keys.
+/// Lines that are not rows of the list: the title, the last recording, the headings, a rule, the details, the keys.
 pub(super) const OTHER_LINES: u16 = 6;
 
-/// Everything that is on the screen.
+/// State of the list.
 #[derive(Debug)]
 pub(crate) struct ProcessList {
     pub(super) last: Option<LastRecording>,
-    /// All processes, busiest first; `None` before the first look.
+    /// All processes, busiest first; `None` before the first scan.
     rows: Option<Vec<ProcessRow>>,
-    /// Only commands that contain this are shown, whichever case.
+    /// Only commands that contain this text are shown, ignoring case.
     pub(super) filter: Input,
-    /// The filter is being typed.
+    /// Whether the filter is being typed.
     pub(super) is_typing: bool,
     pub(super) list: ListState,
-    /// The selected process. Before a key has moved the selection it is the busiest.
+    /// Pid of the selected process. Until a key moves the selection, the busiest process is selected.
     selected: Option<u32>,
     height: usize,
 }
 
 impl ProcessList {
-    /// Without any process yet.
+    /// Creates the list, without processes yet.
     pub(crate) fn new(last: Option<LastRecording>) -> Self {
         ProcessList {
             last,
@@ -51,18 +51,18 @@ impl ProcessList {
         }
     }
 
-    /// The screen has this size.
+    /// Sets the size of the screen.
     pub(crate) fn set_size(&mut self, size: Size) {
         self.height = size.height.saturating_sub(OTHER_LINES).into();
     }
 
-    /// Processes were looked at again. The selected one stays selected, wherever it is now.
+    /// Replaces the rows after a scan. The selected process stays selected, wherever it is now.
     pub(crate) fn set_rows(&mut self, rows: Vec<ProcessRow>) {
         self.rows = Some(rows);
         self.select_again();
     }
 
-    /// The processes that are shown; `None` before the first look.
+    /// The processes that pass the filter; `None` before the first scan.
     pub(super) fn shown(&self) -> Option<Vec<&ProcessRow>> {
         let wanted = self.filter.value().to_lowercase();
         let is_shown =
@@ -81,7 +81,7 @@ impl ProcessList {
         let (place, count) = (shown.iter().position(|row| Some(row.pid) == self.selected), shown.len());
         match place {
             Some(row) => self.list.select(row, count, self.height),
-            // It has ended, or is filtered out: the one in its place is not what was meant.
+            // The selected process has ended or is filtered out: the one in its row is not what the user meant.
             None => {
                 self.selected = None;
                 self.list.select(0, count, self.height);
@@ -89,7 +89,7 @@ impl ProcessList {
         }
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub(crate) fn press(&mut self, key: &KeyEvent) -> Option<ListEvent> {
         let chord = chord_of(key);
         if chord == ctrl('c') {
@@ -118,7 +118,7 @@ impl ProcessList {
                 self.is_typing = true;
                 None
             }
-            // First what narrows the list, then the list.
+            // Esc first clears the filter, then leaves the list.
             (KeyCode::Esc, _) if !self.filter.value().is_empty() => {
                 self.filter.reset();
                 self.select_again();
@@ -130,10 +130,10 @@ impl ProcessList {
         choice.map(ListEvent::Chosen)
     }
 
-    /// A key while the filter is typed; false if it is none of typing.
+    /// Handles a key while the filter is typed; returns false if the key does not edit text.
     fn typed(&mut self, key: &KeyEvent) -> bool {
         match key.code {
-            // What is selected can be taken at once.
+            // Enter can choose the selection right away.
             KeyCode::Enter => {
                 self.is_typing = false;
                 return false;

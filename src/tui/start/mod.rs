@@ -1,6 +1,6 @@
 //! The screen before there is a profile: the last recording, and running processes to record or to watch.
 //!
-//! Knows nothing of how processes are found or recorded: it is given rows, and returns what was chosen. No picture is computed
+//! Independent of how processes are found or recorded: it takes rows, and returns the choice. No picture is computed
 //! here, so it has a small loop of its own.
 
 mod ask;

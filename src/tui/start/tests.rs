@@ -1,4 +1,4 @@
-//! The list of processes: what keys do, and the screen in several sizes.
+//! The list of processes: what keys do, and screens of several sizes.
 
 use super::choice::{Choice, LastRecording, ProcessRow};
 use super::draw::draw;
@@ -70,7 +70,7 @@ fn each_key_chooses_what_it_says() {
     assert_eq!(press(&mut list(), KeyCode::Esc), Some(ListEvent::Chosen(Choice::Leave)));
     let held = |c| list().press(&KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
     assert_eq!((held('c'), held('z')), (Some(ListEvent::Chosen(Choice::Leave)), Some(ListEvent::Suspended)));
-    // No process, no recording: nothing to choose.
+    // Without a process or a recording, there is nothing to choose.
     let mut empty = ProcessList::new(None);
     assert_eq!((keys(&mut empty, "\n"), keys(&mut empty, "r"), keys(&mut empty, "o")), (None, None, None));
 }
@@ -83,7 +83,7 @@ fn the_selected_process_stays_selected_wherever_it_goes() {
     rows.rotate_left(1);
     list.set_rows(rows);
     assert_eq!(keys(&mut list, "\n"), Some(ListEvent::Chosen(Choice::Watch(911))));
-    // It has ended: what is chosen then is the busiest, not what took its row.
+    // The selected process has ended: the busiest is selected then, not the one that took its row.
     list.set_rows(busy().into_iter().filter(|row| row.pid != 911).collect());
     assert_eq!(keys(&mut list, "\n"), CHOSEN_BUSIEST);
 }
@@ -100,7 +100,7 @@ fn without_a_key_the_busiest_is_selected() {
 #[test]
 fn a_filter_narrows_the_list_and_its_letters_choose_nothing() {
     let mut list = list();
-    // With letters that are keys of the list.
+    // The text holds letters that are keys of the list.
     assert_eq!(keys(&mut list, "/postGRes: qr"), None);
     assert!(screen(&mut list, (80, 24), &COLORS).contains("no process matches"));
     press(&mut list, KeyCode::Esc);
@@ -111,7 +111,7 @@ fn a_filter_narrows_the_list_and_its_letters_choose_nothing() {
         Some(ListEvent::Chosen(Choice::Watch(77))),
         "a number finds its process"
     );
-    // The first Esc takes the filter off, the second leaves.
+    // The first Esc clears the filter, the second leaves.
     assert_eq!(press(&mut list, KeyCode::Esc), None);
     assert_eq!(press(&mut list, KeyCode::Esc), Some(ListEvent::Chosen(Choice::Leave)));
 }

@@ -1,4 +1,4 @@
-//! Where events come from: a thread for the terminal's input and one for signals.
+//! Event sources: a thread for terminal input and one for signals.
 
 use super::{guard, tty};
 use crossterm::event::{self, Event};
@@ -11,31 +11,32 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
 
-/// What came from outside.
+/// An event from outside the program.
 #[derive(Debug)]
 pub(crate) enum Outside {
     /// A key or the mouse.
     Input(Event),
     /// One of [`SIGNALS`].
     Signal(i32),
-    /// No one is at the other end any more.
+    /// The terminal is gone.
     Gone,
 }
 
-/// The signals that are heard.
+/// Signals that are handled.
 const SIGNALS: [i32; 7] = [SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGWINCH];
 
-/// Those of them that end the session.
+/// Signals that end the session.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
 
-/// How long input may be there without being a whole event.
+/// Longest wait for the rest of an incomplete input sequence.
 const PARTIAL: Duration = Duration::from_millis(20);
 
-/// Starts both threads; `tell` says whether somebody still listens. They end with the process.
+/// Starts both threads. They run until the process ends, or until `tell` returns false because no one receives any
+/// more.
 ///
 /// # Errors
 ///
-/// When the system gives no thread, or refuses to hand over signals.
+/// Fails when the system cannot create a thread, or signals cannot be handled.
 pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new(SIGNALS)?;
     let hear = tell.clone();
@@ -43,7 +44,7 @@ pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
     thread::Builder::new().name("prof-signals".into()).spawn(move || {
         for signal in signals.forever() {
             if signal == SIGWINCH {
-                // Without a reader there is no input to wake.
+                // Fails only when the input thread has ended, and then there is nothing to wake.
                 let _ = wake.write_all(b"r");
             }
             if ENDING.contains(&signal) {
@@ -55,16 +56,16 @@ pub(crate) fn listen(tell: impl Fn(Outside) -> bool + Clone + Send + 'static) ->
         }
     })?;
     thread::Builder::new().name("prof-input".into()).spawn(move || {
-        // A closed terminal and one that cannot be read are the same: no one is there.
+        // A closed terminal and one that cannot be read are treated alike.
         let _ = read_input(&tell, &mut resized);
         tell(Outside::Gone);
     })?;
     Ok(())
 }
 
-/// Reads until the terminal is gone. Waits for input itself: crossterm would read again and again from a closed one.
-/// A change of size, of which `resized` tells, has to be taken at once: where crossterm finds it along with a key, it
-/// returns the change, and the key only together with the next one.
+/// Reads input until the terminal is gone. It polls by itself, since crossterm would spin on a closed terminal. A
+/// resize, which arrives through `resized`, has to be read at once: when crossterm finds it along with a key, it
+/// returns only the resize, and the key only together with the next one.
 fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::Result<()> {
     let (device, stdin) = (guard::device()?, io::stdin());
     let fd = device.as_ref().map_or_else(|| stdin.as_fd(), File::as_fd);
@@ -81,7 +82,7 @@ fn read_input(tell: &impl Fn(Outside) -> bool, resized: &mut PipeReader) -> io::
     }
 }
 
-/// Returns whether the size has changed.
+/// Waits for input or a resize; returns whether the size has changed.
 fn wait_for_input(fd: BorrowedFd<'_>, resized: BorrowedFd<'_>) -> io::Result<bool> {
     let mut fds = [PollFd::new(&fd, PollFlags::IN), PollFd::new(&resized, PollFlags::IN)];
     loop {

@@ -1,4 +1,4 @@
-//! The terminal as a guard: what is changed in it is undone on drop, in a panic, and before the process stops.
+//! The terminal as a guard: its settings are restored on drop, in a panic, and before the process stops.
 
 use super::tty::Tty;
 use crossterm::clipboard::CopyToClipboard;
@@ -17,30 +17,31 @@ use std::mem::ManuallyDrop;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether the terminal is ours just now: it is given back once, by the first to come.
+/// Whether this process controls the terminal. Whoever clears the flag first restores the terminal, so that it happens
+/// once.
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The screen that is drawn on. One write for each frame.
+/// The screen to draw on. A frame is buffered and written at once.
 pub(crate) type Screen = Terminal<CrosstermBackend<BufWriter<Tty>>>;
 
-/// Bytes of a frame that are kept back until it is whole.
+/// Size of the buffer that holds a frame until it is complete, bytes.
 const FRAME_BYTES: usize = 1 << 18;
 
-/// The terminal while it is ours.
+/// Control of the terminal, which ends on drop.
 #[derive(Debug)]
 pub struct TerminalGuard {
-    /// Where frames are drawn. Never dropped: it would print when the terminal is gone, and that would be a panic.
+    /// Where frames are drawn. Never dropped, since its destructor prints, which would panic once the terminal is gone.
     pub(crate) screen: ManuallyDrop<Screen>,
     tty: Tty,
     has_mouse: bool,
 }
 
 impl TerminalGuard {
-    /// Takes the terminal. A panic gives it back before it prints.
+    /// Takes control of the terminal. A panic hook restores it before the message is printed.
     ///
     /// # Errors
     ///
-    /// When it cannot be changed; what was changed is undone.
+    /// Fails when the terminal cannot be changed; changes already made are undone.
     pub fn take(has_mouse: bool) -> io::Result<Self> {
         give_back_in_a_panic();
         let tty = Tty::get()?;
@@ -50,11 +51,11 @@ impl TerminalGuard {
         Ok(guard)
     }
 
-    /// Takes the terminal again after [`TerminalGuard::leave`], or after it was taken away.
+    /// Takes control again after [`TerminalGuard::leave`], or after the process was stopped.
     ///
     /// # Errors
     ///
-    /// When it cannot be changed.
+    /// Fails when the terminal cannot be changed.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
         IS_TAKEN.store(true, Ordering::SeqCst);
         enable_raw_mode()?;
@@ -72,28 +73,28 @@ impl TerminalGuard {
     ///
     /// # Errors
     ///
-    /// When the terminal is gone.
+    /// Fails when the terminal is gone.
     pub(crate) fn redraw(&mut self) -> io::Result<()> {
-        // `Terminal::clear` would ask for the place of the cursor, and wait for the answer.
+        // `Terminal::clear` would query the cursor position and wait for the answer.
         let size = self.screen.size()?;
         self.screen.resize(Rect::new(0, 0, size.width, size.height))
     }
 
-    /// Whether the terminal is still ours. It is not after a panic, of whichever thread.
+    /// Whether this process still controls the terminal, which it does not after a panic in any thread.
     pub(crate) fn is_ours(&self) -> bool {
         IS_TAKEN.load(Ordering::SeqCst)
     }
 
-    /// Gives the terminal back.
+    /// Restores the terminal.
     pub(crate) fn leave(&mut self) {
         give_back();
     }
 
-    /// Takes the mouse or leaves it to the terminal.
+    /// Turns mouse capture on or off.
     ///
     /// # Errors
     ///
-    /// When the terminal is gone.
+    /// Fails when the terminal is gone.
     pub(crate) fn set_mouse(&mut self, has_mouse: bool) -> io::Result<()> {
         self.has_mouse = has_mouse;
         let mut bytes = Vec::new();
@@ -105,11 +106,11 @@ impl TerminalGuard {
         self.tty.write_all(&bytes)
     }
 
-    /// Puts `text` on the clipboard of the terminal that the user sits at.
+    /// Copies `text` to the clipboard of the terminal that the user sits at.
     ///
     /// # Errors
     ///
-    /// When the terminal is gone.
+    /// Fails when the terminal is gone.
     pub(crate) fn copy(&mut self, text: &str) -> io::Result<()> {
         execute!(self.tty, CopyToClipboard::to_clipboard_from(text))
     }
@@ -121,20 +122,20 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Clicks, drags and the wheel, but not every move of the pointer: that is much traffic over a slow line.
+/// Captures clicks, drags and the wheel, but not every pointer move, which would be much traffic over a slow line.
 fn capture_mouse(out: &mut impl Write) -> io::Result<()> {
     queue!(out, EnableMouseCapture)?;
-    // Of what crossterm asks for, mode 1003 is the one that reports moves.
+    // crossterm turns on mode 1003, too, which reports every move.
     out.write_all(b"\x1b[?1003l\x1b[?1002h")
 }
 
-/// The terminal that keys come from, where standard input is none.
+/// The terminal to read keys from when standard input is not one.
 pub(crate) fn device() -> io::Result<Option<File>> {
     if io::stdin().is_terminal() { Ok(None) } else { File::open("/dev/tty").map(Some) }
 }
 
-/// Has the terminal hand over keys as they are. Of crossterm this can be had only once: it does not look whether the shell
-/// has changed that since, as it does when a stopped program is to go on.
+/// Puts the terminal into raw mode. crossterm does so only once: it does not notice that the shell has changed the mode
+/// since, as it does when a stopped program is continued.
 fn make_raw() -> io::Result<()> {
     let (device, stdin) = (device()?, io::stdin());
     let fd = device.as_ref().map_or_else(|| stdin.as_fd(), File::as_fd);
@@ -143,7 +144,7 @@ fn make_raw() -> io::Result<()> {
     Ok(termios::tcsetattr(fd, termios::OptionalActions::Now, &modes)?)
 }
 
-/// Undoes everything. Errors mean that the terminal is gone, and then nothing is left to undo.
+/// Restores the terminal. Errors are ignored: they mean that it is gone, and then there is nothing left to restore.
 fn give_back() {
     if !IS_TAKEN.swap(false, Ordering::SeqCst) {
         return;

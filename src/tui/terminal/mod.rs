@@ -1,4 +1,5 @@
-//! The terminal itself: taken and given back, written to, read from. It knows bytes and events, and nothing of a profile.
+//! The terminal itself: taking and restoring it, writing to it, reading from it. It handles bytes and events, and is
+//! independent of profiles.
 
 pub(crate) mod events;
 pub(crate) mod guard;

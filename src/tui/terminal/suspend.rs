@@ -1,30 +1,30 @@
-//! Ctrl-Z: the program stops with all that the shell started with it, as the terminal itself would have had it.
+//! Ctrl-Z: stops the whole process group of the shell job, as the terminal itself would.
 
 use rustix::process::{Signal, kill_current_process_group};
 use std::io;
 use std::time::Duration;
 
-/// Stops the process group of the program, until the shell lets it go on. Where no shell would ever do that, the kernel stops
-/// no one.
+/// Stops the process group of the program until the shell continues it. In an orphaned process group, which no shell
+/// would continue, the kernel ignores the signal.
 ///
 /// # Errors
 ///
-/// When the system refuses.
+/// Fails when the system refuses.
 pub(crate) fn suspend() -> io::Result<()> {
-    // SIGSTOP would do for one process, and would stop one that no one can let go on.
+    // SIGTSTP, since SIGSTOP would stop this process only, and even where no shell can continue it.
     let handler = set_handler(None)?;
     let stopped = kill_current_process_group(Signal::TSTP);
-    // Which of its threads takes the signal is up to the kernel; all of them stop then.
+    // The kernel chooses the thread that takes the signal; then all threads stop.
     std::thread::sleep(Duration::from_millis(10));
     set_handler(Some(handler))?;
     Ok(stopped?)
 }
 
-/// Has `handler` run at SIGTSTP, or what the system does by itself; gives what did before.
+/// Sets `handler` for SIGTSTP, or the default action; returns the previous one.
 fn set_handler(handler: Option<libc::sigaction>) -> io::Result<libc::sigaction> {
     // SAFETY: an all-zero sigaction is a valid one: no flags, an empty mask, and the default action.
     let (handler, mut before) = unsafe { (handler.unwrap_or(std::mem::zeroed()), std::mem::zeroed()) };
-    // SAFETY: both point to whole values. A handler that is set was in place before.
+    // SAFETY: both pointers are to initialized values. Any handler set here was returned by the system before.
     match unsafe { libc::sigaction(libc::SIGTSTP, &raw const handler, &raw mut before) } {
         0 => Ok(before),
         _ => Err(io::Error::last_os_error()),

@@ -1,4 +1,5 @@
-//! What comes from the terminal as actions: keys, clicks, the wheel; and what only looks like keys.
+//! Translates terminal events to actions: keys, clicks, the wheel. It drops answers of the terminal that look like
+//! keys.
 
 use crate::tui::app::action::Action;
 use crate::tui::app::context::Context;
@@ -10,35 +11,35 @@ use std::time::{Duration, Instant};
 /// Two clicks within this time at one place are a double click.
 const DOUBLE_CLICK: Duration = Duration::from_millis(400);
 
-/// Rows that a notch of the wheel moves.
+/// Rows per notch of the wheel.
 const WHEEL_ROWS: i16 = 3;
 
-/// Longest answer of a terminal, in characters.
+/// Longest answer of the terminal, in characters.
 const LONGEST_ANSWER: usize = 64;
 
-/// How long after a question its answer may begin: a line over the world is slower than the question waits for it.
+/// Latest start of an answer after its query: over a slow line it can arrive after the query has timed out.
 const LATEST_ANSWER: Duration = Duration::from_secs(3);
 
-/// The characters of an answer come together: what comes later was typed.
+/// Longest pause between the characters of an answer: what comes later was typed.
 const ANSWER_PAUSE: Duration = Duration::from_millis(100);
 
-/// Turns events of the terminal into actions; remembers the last click.
+/// Translates terminal events to actions; remembers the last click.
 #[derive(Debug, Default)]
 pub(crate) struct Translator {
     last_click: Option<(Instant, Position)>,
-    /// When the terminal was asked for something.
+    /// When the terminal was queried.
     asked: Option<Instant>,
-    /// Characters that may still belong to its answer, and when the last one came.
+    /// Number of characters that may still belong to the answer, and when the last one arrived.
     answer: Option<(usize, Instant)>,
 }
 
 impl Translator {
-    /// That of a terminal which was asked for something `now`.
+    /// A translator for a terminal that was queried at `now`.
     pub(crate) fn after_a_question(now: Instant) -> Self {
         Translator { asked: Some(now), ..Translator::default() }
     }
 
-    /// What `event` means now.
+    /// The action of `event`.
     pub(crate) fn action(&mut self, context: &Context, event: &Event, now: Instant) -> Option<Action> {
         match event {
             Event::Key(key) if self.is_of_answer(key, now) => None,
@@ -72,7 +73,7 @@ impl Translator {
         }
     }
 
-    /// Whether a key is none: a terminal that was asked for its colours and answers late seems to type
+    /// Whether a key is part of an answer: a terminal that was queried for its colours and answers late seems to type
     /// `ESC ] 11 ; rgb:…`, up to a bell or to `ESC \\`.
     pub(crate) fn is_of_answer(&mut self, event: &KeyEvent, now: Instant) -> bool {
         let chord = chord_of(event);

@@ -1,4 +1,4 @@
-//! Writing to the terminal, which may not read: over a line that hangs, or stopped by Ctrl-S.
+//! Writes to a terminal that may not read: over a line that hangs, or stopped by Ctrl-S.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -10,40 +10,40 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The signal that ends the session, once one has come: nothing is waited for any more.
+/// The signal that ends the session, or 0. Once it is set, writes no longer wait.
 static ENDED_BY: AtomicI32 = AtomicI32::new(0);
 
-/// Opened once: it is a device.
+/// The terminal, opened once per process.
 static TTY: OnceLock<Tty> = OnceLock::new();
 
-/// How long the terminal is waited for before it is looked at what else has happened.
+/// Interval at which a write that waits for the terminal checks for a signal.
 const LOOK_AROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-/// How often that is done for the last words.
+/// Number of such intervals for the last write.
 const LAST_LOOKS: usize = 4;
 
-/// The terminal that standard output is. Writing to it waits for it, but not when the session is to end.
+/// The terminal of standard output. Writes block until it reads, but not once the session is to end.
 #[derive(Debug, Clone)]
 pub(crate) struct Tty(Arc<File>);
 
 impl Tty {
-    /// The one of this process.
+    /// The terminal of this process.
     ///
     /// # Errors
     ///
-    /// When it cannot be opened.
+    /// Fails when the terminal cannot be opened.
     pub(crate) fn get() -> io::Result<Tty> {
         if let Some(tty) = TTY.get() {
             return Ok(tty.clone());
         }
-        // Not to wait is said of an open file, and that of standard output is the shell's, too.
+        // O_NONBLOCK belongs to the open file description, which standard output shares with the shell.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let open = |path: &str| rustix::fs::open(path, flags, Mode::empty());
-        // After `su` the device is another user's, and only the second name can be opened.
+        // After `su` the device belongs to another user, and only the second path can be opened.
         let file = open("/proc/self/fd/1").or_else(|_| open("/dev/tty"))?;
         Ok(TTY.get_or_init(|| Tty(Arc::new(File::from(file)))).clone())
     }
 
-    /// Writes what ends the session: what the terminal has not read by then is thrown away.
+    /// Writes the last bytes of the session, and discards earlier output that the terminal has not read by then.
     pub(super) fn write_last(bytes: &[u8]) {
         let Ok(tty) = Tty::get() else { return };
         for look in 1..=LAST_LOOKS {
@@ -51,7 +51,7 @@ impl Tty {
                 Err(Errno::AGAIN) if look + 1 == LAST_LOOKS => drop(tcflush(&*tty.0, QueueSelector::OFlush)),
                 Err(Errno::AGAIN) => drop(tty.wait()),
                 Err(Errno::INTR) => {}
-                // It has been read, or no one is there.
+                // The bytes are written, or the terminal is gone.
                 Ok(_) | Err(_) => return,
             }
         }
@@ -85,12 +85,12 @@ impl Write for Tty {
     }
 }
 
-/// The session is to end, for this signal.
+/// Records the signal that ends the session.
 pub(super) fn end_by(signal: i32) {
     ENDED_BY.store(signal, Ordering::Relaxed);
 }
 
-/// The signal for which the session is to end.
+/// The signal that ends the session, once there is one.
 pub(crate) fn ended_by() -> Option<i32> {
     Some(ENDED_BY.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }

@@ -1,4 +1,4 @@
-//! What leaves the screen: files and what is copied.
+//! Exports from the screen: files and copied text.
 
 use super::screen::{TestScreen, screen};
 use crate::report::tests::fixture::{Build, ingest};
@@ -38,7 +38,7 @@ fn an_export_is_of_what_is_on_the_screen() {
     let name = screen.zoom().pop().unwrap();
     assert!(what.starts_with(&format!("the zoom on {name}, ")) && what.ends_with('%'), "{what}");
     assert!(part.lines().all(|line| line.contains(&name)), "{part}");
-    // A box of several small ones, and a thread.
+    // A box that several small ones share, then a thread.
     screen.keys("0g↓\n");
     let (thread, _) = written(&mut screen, "f");
     assert_eq!(sum(&thread), zoomed(&screen));

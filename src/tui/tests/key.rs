@@ -1,4 +1,4 @@
-//! The keys and the pointer: what each means in which state, and that none is silent.
+//! Keys and the pointer: what each does in which state, and that every key gives feedback.
 
 use super::screen::{PLAIN, TestScreen, screen};
 use crate::report::Analysis;
@@ -15,7 +15,7 @@ use ratatui::layout::Position;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What comes of an action: the state, or what is to be done outside. What it says is no part of it.
+/// What an action can change: the state and the side effects, but not the message.
 fn trace(screen: &TestScreen) -> String {
     let app = &screen.app;
     format!(
@@ -114,12 +114,12 @@ fn a_window_can_be_left_after_the_end() {
     assert!(screen.text(&PLAIN).contains("w window"), "{}", screen.text(&PLAIN));
 }
 
-/// A recording, and the keys that lead to a state from its start.
+/// A recording, and the keys that lead from its start to a state.
 type Start = (fn() -> Analysis, &'static str);
 
 #[test]
 fn every_key_of_the_help_does_something_in_its_view() {
-    // Something is selected, more is around it; zoomed, searched and filtered.
+    // Something is selected and has neighbours; zoomed, searched and filtered.
     let starts = ["↓", "↓→", "↓↓↓↓", "↓\n↓↓", "/e\n", "↓↓↓f"].map(|keys| -> Start { (waiting, keys) });
     for tab in Tab::ALL {
         let more: &[Start] = match tab {
@@ -150,7 +150,7 @@ fn every_key_of_the_help_does_something_in_its_view() {
                     screen.press(code, held);
                     is_here && trace(&screen) != before
                 });
-                // To say why not is nothing; only the key of the view itself has no more to do in it.
+                // A message that says why not does not count; only the key of the open view has nothing to do.
                 let is_open = code == KeyCode::Char(tab.digit());
                 assert!(does_something || is_open, "{code:?} in {tab:?}, live: {is_live}");
             }
@@ -173,7 +173,7 @@ fn a_key_does_something_or_says_why_not() {
     ] {
         let recording = Arc::new(recording);
         for tab in Tab::ALL {
-            // At the start, somewhere inside, at the end; in the list of samples and in a stack.
+            // At the start, in the middle, at the end; in the list of samples and in a stack.
             for keys in ["", "↓", "↓↓\n", "↓\n\n", "/e\n", "↓↓↓f", "G", "GG"] {
                 let mut start = TestScreen::new(Analysis::clone(&recording), 80, 24);
                 start.act(&Action::Open(*tab));
@@ -260,19 +260,19 @@ fn only_what_comes_at_once_after_a_question_is_an_answer() {
         translator.action(&screen.app.context, &event, asked + Duration::from_millis(after_ms))
     };
     let quit = (KeyCode::Char('q'), KeyModifiers::NONE);
-    // No one asked, or long ago: it is a key.
+    // No query, or one long ago: it is a key.
     for (mut translator, after_ms) in
         [(Translator::default(), 0), (Translator::after_a_question(asked), 60_000)]
     {
         assert!(matches!(send(&mut translator, bracket, after_ms), Some(Action::Nothing(_))));
         assert_eq!(send(&mut translator, quit, after_ms), Some(Action::Quit));
     }
-    // A pause ends it.
+    // A pause ends the answer.
     let mut translator = Translator::after_a_question(asked);
     assert_eq!(send(&mut translator, bracket, 500), None);
     assert_eq!(send(&mut translator, (KeyCode::Char('1'), KeyModifiers::NONE), 510), None);
     assert_eq!(send(&mut translator, quit, 700), Some(Action::Quit));
-    // What ends or stops the program is never a part of it.
+    // Quit and suspend are never part of an answer.
     for (key, action) in [('c', Action::Quit), ('z', Action::Suspend)] {
         let mut translator = Translator::after_a_question(asked);
         assert_eq!(send(&mut translator, bracket, 0), None);

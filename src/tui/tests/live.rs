@@ -1,4 +1,4 @@
-//! What is seen of a recording that goes on: a past of which only sums are left, and the last part of it.
+//! Live recordings on the screen: a rolled-up past, and the recent part in full resolution.
 
 use super::session::{Session, theme};
 use crate::profile::FrameId;
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// `seconds` of a recording of `threads` threads that share one CPU, folded as it is when it is watched.
+/// A recording of `seconds` with `threads` threads that share one CPU, downsampled as in live mode.
 fn watched(seconds: u64, threads: u32) -> Analysis {
     let mut simulation = Simulation::new(threads);
     for _ in 0..seconds / 10 {
@@ -26,7 +26,7 @@ fn watched(seconds: u64, threads: u32) -> Analysis {
     }
     let (mut snapshot, _) = simulation.snapshot();
     if let Some(end) = &mut snapshot.profile.end {
-        // What this test costs is no part of it.
+        // Fixed costs, independent of what this test uses.
         (end.cpu_ns, end.recording_cpu_ns, end.bpf_ns) = (2 * SECOND_NS, Some(SECOND_NS), 0);
     }
     Analysis::new(snapshot.profile, snapshot.integrity)
@@ -43,7 +43,7 @@ fn flame_of_what_goes_on_on_all_screens() {
     insta::assert_snapshot!(session(130, Tab::Flame).snapshot());
 }
 
-/// The clock begins again at once, and the picture comes when it comes.
+/// Clear takes effect at once; the next picture comes later.
 #[test]
 fn a_picture_from_before_time_began_again_says_so() {
     let mut session = session(130, Tab::Flame);
@@ -85,7 +85,7 @@ fn a_coarse_past_as_a_heat_map_on_all_screens() {
     insta::assert_snapshot!(session.snapshot());
 }
 
-/// The stacks of one thread that were added up in one step have their time in common.
+/// Different stacks of one thread in the same rollup step have the same time, so the time alone does not identify them.
 #[test]
 fn a_stack_of_a_coarse_past_stays_selected() {
     let mut session = session(130, Tab::Time);
@@ -110,7 +110,7 @@ fn a_stack_of_a_coarse_past_stays_selected() {
 
 #[test]
 fn no_thread_ran_longer_than_there_was_time() {
-    // 13 minutes are folded in steps of one second and of ten.
+    // After 13 minutes there are steps of one second and of ten.
     for (seconds, threads) in [(130, 1), (780, 1), (780, 4)] {
         let recording = watched(seconds, threads);
         assert!(recording.rollup_time().until_ns().unwrap() >= (seconds - 61) * SECOND_NS);
@@ -120,7 +120,7 @@ fn no_thread_ran_longer_than_there_was_time() {
         assert_eq!(timeline.rows.len(), threads as usize);
         let period_ns = 1_001_001;
         for (number, bucket) in timeline.rows.iter().flat_map(|row| row.buckets.iter().enumerate()) {
-            // A sample is weighted as all of its period, wherever in it the bucket begins.
+            // A sample counts for its whole period, wherever in the period the bucket begins.
             assert!(
                 bucket.on_cpu_ns <= timeline.bucket_ns + period_ns,
                 "{seconds} s: {bucket:?} of {} ns at {number}",
@@ -130,7 +130,7 @@ fn no_thread_ran_longer_than_there_was_time() {
         let sum: u64 = timeline.rows.iter().map(|row| row.sum.on_cpu_ns).sum();
         let all = recording.profile.events[0].total_weight();
         assert!(sum <= all && all - sum < all / 1_000, "{sum} of {all}");
-        // One thread that always ran: no second differs from another.
+        // A single thread that always ran: every second is the same.
         if threads == 1 {
             let grid = timeline.heat.grid(2_000, 10);
             let whole = (seconds / 20 * 20) as usize * grid.rows;
@@ -151,7 +151,7 @@ fn what_is_coarse_is_said_in_all_views_and_in_the_notes() {
     assert!(session.text().contains("in steps of 1 s"), "{}", session.text());
     session.press(&[Action::Notes]);
     assert!(session.text().contains("are merged into steps of 1 s"), "{}", session.text());
-    // Of the last ten seconds all is known.
+    // The last ten seconds are in full resolution.
     session.press(&[Action::CloseOverlay, Action::NextWindow, Action::NextWindow]);
     assert_eq!(session.app.context.query.window, Window::TenSeconds);
     assert!(!session.text().contains("coarse") && !session.text().contains("steps"), "{}", session.text());
@@ -173,7 +173,7 @@ fn time_follows_the_window() {
         let start = if from_s == 0 { " 0s".to_owned() } else { format!("{from_s}.0s") };
         assert!(text.contains(&start) && text.contains("130.0s"), "{text}");
     }
-    // What is selected is in it, and so is a range that begins there.
+    // The selection is moved into the window, and so is the start of a range.
     session.app.time.at_ns = 5 * SECOND_NS;
     session.press(&[Action::NextWindow, Action::NextWindow, Action::RangeStart]);
     assert_eq!(session.app.context.query.common.filter.time.from_ns, Some(120 * SECOND_NS));
@@ -199,12 +199,12 @@ fn samples_of_which_only_the_sum_is_left_say_so() {
 #[test]
 fn on_a_narrow_screen_the_trend_goes_first() {
     let mut session = session(20, Tab::Top);
-    // A picture comes while it is live.
+    // A picture arrives while the recording is live.
     session.picture();
     let heading = |session: &mut Session, columns| {
         session.lines((columns, 24), &theme(ColorDepth::True, false)).swap_remove(2)
     };
-    // What is a full screen has everything.
+    // A screen of full width shows all columns.
     for columns in [80, 120] {
         let full = heading(&mut session, columns);
         for column in ["SELF%v", "±", "TOTAL%", " SELF ", "FUNCTION", "MODULE", "TREND"] {
@@ -258,13 +258,13 @@ fn a_frozen_screen_shows_no_newer_picture() {
     assert_eq!(session.app.take_effects(), [Effect::Hold(seen.clone())]);
     let newer = Arc::new(watched(30, 3));
     let picture = |recording, app: &App| Picture::new(recording, &app.context.query).unwrap();
-    // It was on its way when the key was pressed.
+    // The picture was being computed when the key was pressed.
     assert!(session.app.context.holds_back(&picture(&newer, &session.app)));
     assert!(!session.app.context.holds_back(&picture(&first, &session.app)));
     session.app.update(&Action::Freeze);
     assert_eq!(session.app.take_effects(), [Effect::Resume]);
     assert!(!session.app.context.holds_back(&picture(&newer, &session.app)));
-    // A question that was asked before is asked again, of what is held.
+    // A pending query is sent again, for the frozen recording.
     session.app.update(&Action::Invert);
     session.app.take_effects();
     session.app.update(&Action::Freeze);

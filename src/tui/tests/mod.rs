@@ -1,4 +1,4 @@
-//! Tests of several views at once, and the screens that all tests of views are drawn on.
+//! Tests of several views at once, and the test screens for all views.
 
 #[cfg(test)]
 pub(crate) mod export;

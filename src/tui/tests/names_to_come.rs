@@ -1,4 +1,4 @@
-//! What was chosen while names were missing, in the picture that has them.
+//! What was selected before its name was known, in the first picture that has the name.
 
 use super::screen::TestScreen;
 use crate::report::tests::fixture::Build;
@@ -8,7 +8,7 @@ use crate::tui::compute::picture::{Picture, Side};
 use ratatui::layout::Size;
 use std::sync::Arc;
 
-/// What the functions of the library are called, by their addresses; the first brings an inlined one with it.
+/// Function names in the library, by address; the first has a function inlined in it.
 const NAMES: [(&str, &str); 4] = [
     ("/l.so:+0x10", "call⇒hidden"),
     ("/l.so:+0x99", "small"),
@@ -16,7 +16,7 @@ const NAMES: [(&str, &str); 4] = [
     ("/l.so:+0x30", "above"),
 ];
 
-/// The same program before and after its library has names. Its frames have other numbers then.
+/// The same program before and after the names of its library are known. The frames have different ids then.
 fn recording(has_names: bool) -> Analysis {
     let mut build = Build::new();
     if has_names {
@@ -38,7 +38,7 @@ fn screen() -> TestScreen {
     TestScreen::new(recording(false), 80, 24)
 }
 
-/// The next picture, and those that are asked for then.
+/// Shows the next picture, and those that are requested because of it.
 fn show(screen: &mut TestScreen, recording: Analysis) {
     screen.recording = Arc::new(recording);
     screen.compute();
@@ -63,14 +63,14 @@ fn names(path: &[PathStep]) -> Vec<String> {
     path.iter().map(|step| step.label.name().into_owned()).collect()
 }
 
-/// The function in the middle.
+/// Name of the pivot function.
 fn pivot(screen: &TestScreen) -> String {
     let picture = picture(screen);
     let pivot = picture.pivot.as_ref().expect("a function is in the middle");
     picture.labels.get(pivot.sandwich.label).name.clone()
 }
 
-/// Samples that are shown.
+/// Number of samples that pass the filters.
 fn samples(screen: &TestScreen) -> u64 {
     picture(screen).total.samples
 }
@@ -113,7 +113,7 @@ fn stacks_that_are_turned_round_are_followed_from_their_leaf() {
     name(&mut screen);
     assert_eq!(screen.selected(), ["end", "back", "hidden", "call", "main"]);
     assert!(screen.app.flame.selected.path[2].is_inlined);
-    // In the picture that turns them round, too.
+    // The same when the stacks are inverted in the picture that brings the names.
     let mut screen = self::screen();
     screen.keys("↓↓↓→→↓");
     screen.app.update(&Action::Invert);
@@ -131,7 +131,7 @@ fn functions_that_share_a_box_share_it_with_their_names() {
         for number in 0..40 {
             let frame = format!("/l.so:+0x{:x}", 0x1000 + number);
             if has_names {
-                // Pairs of addresses are in one function.
+                // Two consecutive addresses are in one function.
                 build.name(&frame, &format!("f{}", number / 2));
             } else {
                 unnamed.push(build.frame(&frame));
@@ -215,13 +215,13 @@ fn callers_and_callees_are_followed_through_inlined_functions() {
     name(&mut screen);
     assert_eq!(pivot(&screen), "call");
     assert_eq!(names(&screen.app.callers.selected.path), ["call", "hidden", "back", "end"]);
-    // From the callers' side it is `call` that is called.
+    // On the callers' side, the pivot is `call`, without what is inlined in it.
     let mut screen = self::screen();
     screen.keys("↓↓↓3↑");
     assert_eq!(names(&screen.app.callers.selected.path), ["l.so+0x10", "main"]);
     name(&mut screen);
     assert_eq!(names(&screen.app.callers.selected.path), ["call", "main"]);
-    // And on the way up it comes after what is inlined in it.
+    // On the way up, `call` comes after what is inlined in it.
     let mut screen = self::screen();
     let end = key(&screen, "end");
     screen.app.callers.set_pivot(&mut screen.app.context, end);
@@ -255,7 +255,7 @@ fn the_row_that_is_selected_in_top_is_followed() {
         picture(screen).labels.get(label).name.clone()
     };
     assert_eq!(selected(&screen), "l.so+0x20");
-    // What is above it has changed: it is another row.
+    // The rows above have changed, so the selected row has moved.
     let mut build = Build::new();
     for (frame, functions) in NAMES {
         build.name(frame, functions);
@@ -292,7 +292,7 @@ fn what_is_still_without_a_name_and_what_had_one_stays() {
 #[test]
 fn of_two_files_of_one_path_the_one_that_ran_most_gives_the_name() {
     use crate::profile::{Function, Location, Module, Profile, Sample};
-    // The same address in a file that replaced the first.
+    // The same address in a file that replaced the first one.
     let replace = |profile: &mut Profile, has_names: bool| {
         let first = *profile.tables.frame(crate::profile::FrameId(0));
         let module = Module { instance: 1, ..profile.tables.module(first.module).clone() };

@@ -1,4 +1,4 @@
-//! The screen against the report of the same recording, to the last digit that either prints.
+//! Compares the screen with the report of the same recording, to the last digit that either prints.
 
 use super::screen::{PLAIN, TestScreen};
 use crate::report::tests::fixture::ingest;
@@ -21,17 +21,17 @@ fn cases() -> [(Analysis, Metric); 4] {
     ]
 }
 
-/// Everything of one metric, with names as they are.
+/// Options for one metric, with full names.
 fn common(metric: Metric) -> CommonOptions {
     CommonOptions { metric: Some(metric), names: Some(NameStyle::Full), ..CommonOptions::default() }
 }
 
-/// A screen on which no number and no name has to be cut.
+/// A screen wide enough that no number and no name is cut.
 fn wide(recording: &Analysis, common: &CommonOptions) -> TestScreen {
     TestScreen::with(recording.clone(), common.clone(), 240, 60)
 }
 
-/// What `prof report` prints with nothing left out.
+/// The output of `prof report` with nothing left out.
 fn report(recording: &Analysis, common: &CommonOptions, view: ReportView, format: Format) -> String {
     let (rows, min_percent) = (Some(0), Some(0.0));
     let options =
@@ -50,7 +50,7 @@ fn json(recording: &Analysis, common: &CommonOptions, view: ReportView) -> Vec<V
     report[rows].as_array().unwrap().clone()
 }
 
-/// The threads by name: in front of the stacks on the screen, and nowhere in the report's tree.
+/// Names of the threads: roots of the call tree on the screen, absent from the tree of the report.
 fn threads(recording: &Analysis, common: &CommonOptions) -> Vec<String> {
     let screen = wide(recording, common);
     let picture = screen.app.context.picture.as_ref().unwrap();
@@ -58,14 +58,14 @@ fn threads(recording: &Analysis, common: &CommonOptions) -> Vec<String> {
     roots.map(|id| picture.labels.get(picture.tree.node(*id).label).name.clone()).collect()
 }
 
-/// The last lines: what is selected, its numbers.
+/// The details of the selection: its name and its numbers.
 fn details(screen: &TestScreen) -> [String; 2] {
     let text = screen.text(&PLAIN);
     let lines: Vec<&str> = text.lines().collect();
     [lines[lines.len() - 3].to_owned(), lines[lines.len() - 2].to_owned()]
 }
 
-/// The words of `text` between `from` and `to`.
+/// The text between `from` and `to`.
 fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     let Some((_, text)) = text.split_once(from) else { return "" };
     text.split_once(to).map_or(text, |(text, _)| text).trim()
@@ -83,7 +83,7 @@ fn every_box_has_the_numbers_of_the_tree_of_the_report() {
                 let text = format!("^{}$", regex::escape(&thread));
                 common.filter.threads =
                     vec![ThreadFilter::Matching(NamePattern { text, threads: ThreadSplit::Name })];
-                // What the terminal shows is the whole there.
+                // On the screen, percentages are relative to the filtered total.
                 common.filter.relative = true;
                 let rows = json(&recording, &common, view.clone());
                 let text = report(&recording, &common, view, Format::Text);
@@ -157,7 +157,7 @@ fn callers_and_callees_have_the_numbers_of_peek() {
             let found = found.iter().find(is_it).unwrap();
             assert_eq!(found["self"], pivot.sandwich.own.weight);
             assert_eq!(found["total"], pivot.sandwich.total.weight);
-            // The line in the middle, and the heading of the report.
+            // The pivot line, and the heading of the report.
             let text = report(&recording, &common, view, Format::Text);
             let screen_text = screen.text(&PLAIN);
             let middle = screen_text.lines().find(|line| line.starts_with(" PIVOT")).unwrap();
@@ -175,7 +175,7 @@ fn callers_and_callees_have_the_numbers_of_peek() {
                 let tree = if key == '↑' { &pivot.sandwich.callers } else { &pivot.sandwich.callees };
                 let ids = tree.children(tree.roots()[0]);
                 assert_eq!(ids.len(), neighbours.len(), "{side} of {}: {text}", label.name);
-                // From the widest to the right, in the order of the report.
+                // From the widest box to the right, in the order of the report.
                 screen.app.callers.selected = TreePath::ALL;
                 screen.keys(&key.to_string());
                 for (id, neighbour) in ids.iter().zip(neighbours) {
@@ -185,7 +185,7 @@ fn callers_and_callees_have_the_numbers_of_peek() {
                     assert_eq!(neighbour["total"], node.total.weight);
                     let [heading, numbers] = details(&screen);
                     if heading.starts_with(" … ") {
-                        // What is behind it is too narrow for numbers of its own.
+                        // The remaining boxes are too narrow for details of their own.
                         break;
                     }
                     assert!(heading.starts_with(&format!(" {name}")), "{heading} is not {name}");
@@ -222,7 +222,7 @@ fn every_thread_has_the_numbers_of_the_report() {
         let (ours, theirs) = (table(&shown), table(&report));
         assert_eq!((ours.len(), theirs.len()), (rows.len(), rows.len()), "{shown}\n{report}");
         for (ours, theirs) in ours.iter().zip(&theirs) {
-            // The last column is cut by other rules.
+            // The last column is cut by different rules.
             let cells = ours.len().min(theirs.len()) - 1;
             assert!(cells >= 4, "{ours:?}");
             assert_eq!(ours[..cells], theirs[..cells], "{shown}\n{report}");

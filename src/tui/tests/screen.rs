@@ -1,4 +1,4 @@
-//! A screen for tests: an app with its picture, drawn into memory and shown as text.
+//! A test screen: an app with its picture, rendered into memory and read back as text.
 
 use crate::report::tests::fixture::ingest;
 use crate::report::{Analysis, CommonOptions};
@@ -22,26 +22,26 @@ pub(crate) const COLORS: Theme = Theme { depth: ColorDepth::True, is_light: fals
 pub(crate) const PLAIN: Theme = Theme { depth: ColorDepth::None, ..COLORS };
 pub(crate) const ASCII: Theme = Theme { depth: ColorDepth::None, is_light: false, glyphs: Glyphs::ASCII };
 
-/// An app that gets every picture at once.
+/// An app whose pictures are computed at once.
 pub(crate) struct TestScreen {
     pub(crate) app: App,
     pub(crate) recording: Arc<Analysis>,
-    /// What was to be done outside, apart from pictures.
+    /// The side effects that were requested, except for pictures.
     pub(crate) effects: Vec<Effect>,
 }
 
-/// The recording of most tests, on the smallest usual screen.
+/// The recording of most tests, on 80 by 24 cells.
 pub(crate) fn screen() -> TestScreen {
     TestScreen::new(ingest(), 80, 24)
 }
 
 impl TestScreen {
-    /// The selected function and everything above it.
+    /// Names of the selected stack, root first.
     pub(crate) fn selected(&self) -> Vec<String> {
         self.app.flame.selected.path.iter().map(|step| step.label.name().into_owned()).collect()
     }
 
-    /// The function that is zoomed into, and everything above it.
+    /// Names of the path to the zoom, root first.
     pub(crate) fn zoom(&self) -> Vec<String> {
         self.app.flame.zoom.path.iter().map(|step| step.label.name().into_owned()).collect()
     }
@@ -57,7 +57,7 @@ impl TestScreen {
         screen
     }
 
-    /// What the worker does.
+    /// Computes the picture, as the worker does.
     pub(crate) fn compute(&mut self) {
         match Picture::new(&self.recording, &self.app.context.query) {
             Ok(picture) => self.app.set_picture(Arc::new(picture)),
@@ -82,7 +82,7 @@ impl TestScreen {
         }
     }
 
-    /// Types letters; `\n` is Enter, `\x1b` Esc, `v` and the like what they are.
+    /// Types characters; `\n` is Enter, `\x1b` is Esc, arrows are the arrow keys.
     pub(crate) fn keys(&mut self, keys: &str) {
         for c in keys.chars() {
             let code = match c {
@@ -105,7 +105,7 @@ impl TestScreen {
         terminal.backend().buffer().clone()
     }
 
-    /// The characters on the screen.
+    /// The text on the screen.
     pub(crate) fn text(&self, theme: &Theme) -> String {
         let buffer = self.buffer(theme);
         let rows = buffer.area.rows().map(|row| {
@@ -124,7 +124,7 @@ impl TestScreen {
         rows.collect()
     }
 
-    /// The characters, and which of them look how: a letter for each look, explained below.
+    /// The text on the screen, and a map with a letter for the style of each cell, explained below.
     pub(crate) fn looks(&self, theme: &Theme) -> String {
         let buffer = self.buffer(theme);
         let mut known: Vec<String> = Vec::new();

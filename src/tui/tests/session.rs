@@ -1,4 +1,4 @@
-//! The interface in tests of views: every view at several sizes, with and without colours.
+//! A session for tests of views: every view at several sizes, with and without colours.
 
 use crate::report::{Analysis, CommonOptions, Metric};
 use crate::tui::app::action::{Action, Tab};
@@ -20,7 +20,7 @@ pub(crate) fn theme(depth: ColorDepth, is_ascii: bool) -> Theme {
     Theme { depth, is_light: false, glyphs: if is_ascii { Glyphs::ASCII } else { Glyphs::UNICODE } }
 }
 
-/// The interface without a terminal: pictures come at once.
+/// An app without a terminal, whose pictures are computed at once.
 pub(crate) struct Session {
     pub(crate) app: App,
     pub(crate) recording: Arc<Analysis>,
@@ -68,7 +68,7 @@ impl Session {
         cells.chunks(columns).map(|row| row.concat().trim_end().to_owned()).collect()
     }
 
-    /// The screen at all sizes: as text, which modifiers are where without colours, and in ASCII.
+    /// The screen at all sizes: as text, with the modifiers used without colours, and in ASCII.
     pub(crate) fn snapshot(&mut self) -> String {
         let mut out = String::new();
         for size in SIZES {
@@ -90,7 +90,7 @@ impl Session {
     }
 }
 
-/// A letter for each cell: what it looks like without colours.
+/// A letter for the style of each cell without colours.
 fn modifiers(buffer: &Buffer) -> Vec<String> {
     let letter = |cell: &ratatui::buffer::Cell| {
         assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset), "a colour");

@@ -1,4 +1,4 @@
-//! Which threads are one: by class, each for itself, or all of a process, in every view, its filters and its files.
+//! How threads are merged: by class, not at all, or all of a process, in every view, its filters and its files.
 
 use super::screen::TestScreen;
 use super::session::{Session, theme};
@@ -10,7 +10,7 @@ use crate::tui::app::action::{Action, Effect, Tab};
 use crate::tui::app::search::Search;
 use crate::tui::widgets::theme::ColorDepth;
 
-/// `workers` of a pool in one process, kinds of threads of a runtime, and another process.
+/// A pool of `workers` in one process, kinds of threads of a runtime, and another process.
 fn pool(workers: u32) -> Analysis {
     let mut build = Build::new();
     for number in 0..workers {
@@ -27,7 +27,7 @@ fn pool(workers: u32) -> Analysis {
     build.finish()
 }
 
-/// The names on the root of the flame graph, sorted.
+/// Names of the roots of the flame graph, sorted.
 fn roots(session: &Session) -> Vec<String> {
     let picture = session.app.context.picture.as_ref().unwrap();
     let name = |id| picture.labels.get(picture.tree.node(id).label).name.clone();
@@ -36,7 +36,7 @@ fn roots(session: &Session) -> Vec<String> {
     names
 }
 
-/// The rows of the threads, sorted: name, process, how many.
+/// Rows of the Threads view, sorted: name and number of threads.
 fn rows(session: &Session) -> Vec<(String, u64)> {
     let picture = session.app.context.picture.as_ref().unwrap();
     let mut rows: Vec<_> = picture.threads.iter().map(|row| (row.title().to_owned(), row.threads)).collect();
@@ -115,7 +115,7 @@ fn what_is_kept_of_a_class_is_all_of_it_and_what_is_still_to_come() {
     session.picture();
     assert_eq!(kept(&session), 50);
     assert!(session.text().contains("1 filter"), "{}", session.text());
-    // In the table, of a class and of a process.
+    // In the table, by a class and by a process.
     let mut session = Session::new(pool(3), None, Tab::Threads);
     session.press(&[Action::First, Action::Enter]);
     assert_eq!(rows(&session), [("worker-#".to_owned(), 3)]);
@@ -123,7 +123,7 @@ fn what_is_kept_of_a_class_is_all_of_it_and_what_is_still_to_come() {
     session.press(&[Action::Undo, Action::SplitThreads, Action::SplitThreads, Action::First, Action::Enter]);
     assert_eq!(session.app.context.toast.as_deref(), Some("only pool 1; u undoes that"));
     assert_eq!(rows(&session), [("pool".to_owned(), 5)]);
-    // By a search: what it finds is what is shown.
+    // By a search: what matches is what is kept.
     for (pattern, presses, expected) in
         [("worker-#", 0, 30), (r"^worker-1 \(tid 11\)$", 1, 10), ("^other$", 2, 5)]
     {
@@ -160,7 +160,7 @@ fn files_have_threads_as_the_screen_has_them() {
     screen.keys("T");
     let (merged, what) = written(&mut screen, 3);
     assert!(merged.starts_with("main;") && what.ends_with(", threads merged"), "{what}: {merged}");
-    // The zoom on a class has all of its threads.
+    // The zoom on a class includes all of its threads.
     screen.keys("T0g↓\n");
     let (zoomed, _) = written(&mut screen, 4);
     assert_eq!(zoomed.lines().count(), 1, "{zoomed}");

@@ -29,7 +29,7 @@ fn every_number_is_that_of_the_report() {
         assert_eq!(picture.table, FunctionTable::new(&selection, SortKey::SelfWeight));
         assert_eq!((picture.total, picture.whole), (selection.total, selection.whole));
         assert_eq!(&picture.quality, &selection.quality);
-        // The tree of the report, below the threads that stand in front here.
+        // The tree of the report, without the threads that are the roots here.
         let tree = CallTree::new(&selection, Direction::TopDown);
         assert_eq!(picture.tree.total(), tree.total());
         let own = |tree: &CallTree| tree.nodes().map(|(_, node)| node.own.weight).sum::<u64>();
@@ -65,7 +65,7 @@ fn samples_waits_and_threads_are_counted_as_by_the_report() {
         assert!(text.contains(&format!("all · {count} · ")), "{count}: {text}");
         assert!(text.contains("  4 threads  "), "{text}");
     }
-    // Nothing is left: no one asked for a number of threads.
+    // Nothing is left, and a count of 0 threads would be noise.
     let mut screen = screen();
     screen.keys("dg↓↓d");
     assert!(!screen.text(&PLAIN).contains("0 threads"), "{}", screen.text(&PLAIN));
@@ -89,7 +89,7 @@ fn a_file_without_its_samples_is_not_a_program_that_did_not_run() {
     let note = "the file is incomplete (chunk 3 is cut): this shows what could be read";
     assert!(screen.text(&PLAIN).contains(note), "{}", screen.text(&PLAIN));
     assert_eq!(screen.recording.warning(&Input::Stdin), Some(note.replace("the file", "standard input")));
-    // Not even the events are left.
+    // Without any event.
     let profile = Profile { events: Vec::new(), ..whole.profile.clone() };
     let failure = Analysis::new(profile, integrity).shown(None).unwrap_err();
     assert_eq!((failure.status, failure.message.contains("chunk 3 is cut")), (3, true));
@@ -162,7 +162,7 @@ fn filters_are_taken_back_one_by_one_or_all() {
     assert_eq!(screen.app.context.picture.as_ref().unwrap().total, whole);
     screen.keys("u");
     assert_eq!(screen.app.context.toast.as_deref(), Some("no filter to undo"));
-    // Escape goes back, too, when there is nothing else to go back from.
+    // Esc undoes filters, too, when there is nothing else to go back from.
     screen.keys("g↓↓↓f\x1b");
     assert!(screen.app.context.query.common.filter.stacks.is_empty());
 }
@@ -191,7 +191,7 @@ fn a_bad_search_keeps_the_last_good_one() {
     let Some(Prompt::Search { problem: Some(problem), .. }) = &screen.app.context.prompt else { panic!() };
     assert_eq!(problem, "unclosed group");
     assert_eq!(screen.app.context.search.as_ref().unwrap().text, "parse");
-    // Enter keeps what was typed, to be fixed.
+    // Enter keeps a bad pattern in the prompt, so that it can be fixed.
     screen.keys("\n");
     assert!(screen.text(&PLAIN).contains("/parse(_   unclosed group"), "{}", screen.text(&PLAIN));
     screen.keys(")\n");
@@ -267,7 +267,7 @@ fn inverting_keeps_the_selected_function() {
 #[test]
 fn inverting_twice_leads_back_to_where_it_was() {
     let mut screen = screen();
-    // A function that is no leaf, in a zoom.
+    // A function that is not a leaf, in a zoom.
     screen.keys("↓↓\n↓");
     let (zoom, selected) = (screen.zoom(), screen.selected());
     assert!(selected.len() > 2 && !zoom.is_empty());
@@ -286,7 +286,7 @@ fn the_pointer_selects_and_zooms() {
     assert_eq!(screen.selected().len(), 3);
     screen.act(&Action::DoubleClick(at));
     assert_eq!(screen.zoom().len(), 3);
-    // The path leads back.
+    // A click on the path leads back.
     screen.act(&Action::Click(Position::new(body.x + 1, body.y)));
     assert!(screen.zoom().is_empty());
     screen.act(&Action::Scroll { at, rows: 3, columns: 0 });
@@ -306,7 +306,7 @@ fn escape_leaves_the_search_before_the_zoom() {
     assert_eq!(screen.zoom(), zoom);
     screen.keys("\x1b");
     assert!(screen.zoom().is_empty());
-    // The same of a function in the middle, of a range of time and of what is listed in Time.
+    // The same for the pivot, for a time range and for the list of samples in Time.
     screen.keys("G3↑\n/parse\n");
     let pivot = screen.app.context.query.pivot.clone();
     screen.keys("\x1b");
@@ -342,13 +342,13 @@ fn a_searched_thread_is_kept_with_all_it_did() {
         picture.threads.iter().map(|row| row.thread.as_str()).collect()
     };
     assert_eq!(names, ["writer"]);
-    // Threads and functions: what the search says that it found is kept.
+    // A search that matches threads and functions: what it counts is what is kept.
     screen.keys("u/writ\n");
     let search = screen.app.context.search.clone().unwrap();
     assert!(search.functions > 0 && search.share_percent > 0.0);
     screen.keys("&");
     assert!((percent(weight(&screen), whole) - search.share_percent).abs() < 0.01);
-    // One thread of several, by its id.
+    // One thread of several with the same name, by its id.
     screen.keys("uT/4314\n&");
     let picture = screen.app.context.picture.as_ref().unwrap();
     assert_eq!(picture.threads.iter().map(|row| row.tid).collect::<Vec<_>>(), [Some(4314)]);

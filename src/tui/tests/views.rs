@@ -1,4 +1,4 @@
-//! All views but Flame: names of strangers, and actions in any order.
+//! All views except Flame: hostile names, and actions in any order.
 
 use super::screen::{PLAIN, TestScreen};
 use super::session::{SIZES, Session, theme};
@@ -102,7 +102,7 @@ fn without_a_picture_the_screen_says_why_and_keys_are_answered() {
     assert!(!text.contains("reading the profile"), "{text}");
     let body: String = text.lines().skip(1).take(20).collect::<Vec<_>>().join("\n");
     assert!(body.contains("the recording has no waits") && body.contains("-e cpu,off"), "{text}");
-    // The next key is about something else, and the reason stays.
+    // The next key has another message, but the reason stays on the screen.
     screen.keys("i");
     let text = screen.text(&PLAIN);
     assert!(text.contains("there is no picture yet") && text.contains("has no waits"), "{text}");

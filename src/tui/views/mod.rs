@@ -1,4 +1,4 @@
-//! The five views: a folder each, with what it draws, what its keys do and its tests.
+//! The five views, a folder each: drawing, keys and tests.
 
 pub(crate) mod callers;
 pub(crate) mod flame;

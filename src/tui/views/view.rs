@@ -1,4 +1,4 @@
-//! What a view is to the rest of the screen.
+//! The interface between a view and the rest of the screen.
 
 use crate::report::{CommonOptions, LabelId, ReportView};
 use crate::tui::app::action::Action;
@@ -13,59 +13,60 @@ use ratatui::text::Line;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
-/// A view: what the user did to it, what keys mean in it, how it is drawn.
+/// A view: its state, its keys and how it is drawn.
 pub(crate) trait View {
-    /// Does what `action` means here, where the view takes `area`; false when it means nothing.
+    /// Applies `action`, with the view drawn in `area`; returns false if the action does nothing here.
     fn update(&mut self, context: &mut Context, action: &Action, area: Rect, picture: &Picture) -> bool;
 
     /// Draws the view into `area`.
     fn draw(&self, frame: &mut Frame<'_>, area: Rect, context: &Context, picture: &Picture, theme: &Theme);
 
-    /// The lines about what is selected.
+    /// Lines with details of the selection.
     fn details(&self, context: &Context, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>>;
 
-    /// The stack that is selected, root first; the last is the selected function.
+    /// The selected stack, root first; the last is the selected function.
     fn selected(&self, picture: &Picture) -> Vec<LabelId> {
         let _ = picture;
         Vec::new()
     }
 
-    /// The names that are copied, innermost first. Foreign text.
+    /// Names to copy, innermost first. Foreign text.
     fn copied(&self, context: &Context, picture: &Picture) -> Vec<String> {
         let _ = context;
         self.selected(picture).iter().rev().map(|id| picture.labels.get(*id).name.clone()).collect()
     }
 
-    /// What of it is written into a file, and that in words: `common` has the filters, and gets those of the view.
+    /// The report view to export, and a description of its contents. `common` holds the filters; those of the view are
+    /// added.
     fn exported(&self, picture: &Picture, common: &mut CommonOptions) -> (ReportView, String);
 
-    /// Whether what the search finds here are threads.
+    /// Whether a search finds only threads in this view.
     fn finds_threads(&self, search: &Search, picture: &Picture) -> bool {
         let _ = picture;
         search.functions == 0 && search.threads > 0
     }
 
-    /// Changes with what the user can change in the view: a key after which it is the same did nothing.
+    /// Hash of everything that the user can change in the view: a key that leaves it unchanged did nothing.
     fn fingerprint(&self) -> u64;
 
-    /// Chooses what is to be seen when the view is opened; `selected` was selected in the view before.
+    /// Chooses what to show when the view is opened; `selected` is the selection of the view before.
     fn opened(&mut self, context: &mut Context, picture: Option<&Picture>, selected: &[LabelId]) {
         let _ = (context, picture, selected);
     }
 
-    /// Follows what is selected into another picture. That of the context is still the one before.
+    /// Keeps the selection in another picture. `context` still holds the previous one.
     fn follow(&mut self, context: &mut Context, picture: &Picture) {
         let _ = (context, picture);
     }
 
-    /// The order of what is seen, in words.
+    /// Description of the order of rows or boxes.
     fn order_words(&self, context: &Context) -> Option<&'static str> {
         let _ = context;
         None
     }
 }
 
-/// The [`View::fingerprint`] of a view that is what `state` says.
+/// The [`View::fingerprint`] of a view with this state.
 pub(super) fn fingerprint_of(state: &impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     state.hash(&mut hasher);

@@ -1,11 +1,11 @@
-//! The parts of the screen.
+//! Layout of the screen.
 
 use ratatui::layout::Rect;
 
 /// The smallest screen that can be drawn on, columns and rows.
 pub(crate) const SMALLEST: (u16, u16) = (40, 10);
 
-/// Rows from which on there is room for everything, without the line of keys, and without the second line of details.
+/// Least number of rows for all areas, without the key hints, and without the second line of details.
 const ROWS: [u16; 3] = [16, 14, 12];
 
 /// The parts of the screen.

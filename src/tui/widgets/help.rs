@@ -1,4 +1,4 @@
-//! What lies over a view: the keys of it, or the notes on the recording.
+//! Overlays: the keys of the view, or the notes on the recording.
 
 use super::list::ListState;
 use super::theme::Theme;
@@ -20,7 +20,7 @@ const MOST_COLUMNS: u16 = 100;
 /// Columns of the heading of a group of keys.
 const GROUP_COLUMNS: usize = 8;
 
-/// Where an overlay is, and what it says.
+/// Position and contents of an overlay.
 struct Sheet {
     area: Rect,
     title: &'static str,
@@ -46,12 +46,12 @@ impl Sheet {
         Sheet { area, title, lines }
     }
 
-    /// Lines that are shown at once.
+    /// Number of lines that are shown at once.
     fn rows(&self) -> usize {
         usize::from(self.area.height).saturating_sub(2)
     }
 
-    /// The first line that may be on the screen: no row stays empty.
+    /// Largest first line, such that no row stays empty.
     fn last_first(&self) -> usize {
         self.lines.len().saturating_sub(self.rows())
     }
@@ -61,7 +61,7 @@ fn inner_of(width: u16) -> usize {
     usize::from(width).saturating_sub(4)
 }
 
-/// Moves in an overlay that is longer than the screen; false when it is not, or when `action` does not move.
+/// Scrolls an overlay that is longer than the screen; returns false if it is not, or if `action` does not scroll.
 pub(crate) fn scroll(context: &mut Context, action: &Action) -> bool {
     let Some(overlay) = context.overlay else { return false };
     let screen = Rect::new(0, 0, context.size.width, context.size.height);
@@ -98,7 +98,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, over
     let [top_left, top_right, bottom_left, bottom_right, side] = theme.glyphs.frame;
     let title = match overlay {
         Overlay::Help => format!("{}: {}", sheet.title, context.tab.name()),
-        // Without room for both the end of the title goes.
+        // Shortened where the title and the hint do not both fit.
         Overlay::Notes if inner < 40 => "Notes".to_owned(),
         Overlay::Notes => sheet.title.to_owned(),
     };
@@ -123,7 +123,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, context: &Context, theme: &Theme, over
     frame.render_widget(Line::from(bottom), Rect { y: area.bottom().saturating_sub(1), height: 1, ..area });
 }
 
-/// A rule with a text near each end; where there is no room for both, the right one goes.
+/// A rule with a text at each end; where both do not fit, the right one is dropped.
 fn rule(left: &str, right: &str, columns: usize, theme: &Theme) -> String {
     let rule = |columns: usize| theme.glyphs.rule.repeat(columns);
     let left = format!("{} {} ", rule(1), theme.fit(left, columns.saturating_sub(4)));
@@ -135,7 +135,7 @@ fn rule(left: &str, right: &str, columns: usize, theme: &Theme) -> String {
     }
 }
 
-/// The keys that have a meaning now, a group a paragraph.
+/// The keys that apply in this state, one paragraph per group.
 pub(crate) fn help_lines(context: &Context, columns: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut group = "";

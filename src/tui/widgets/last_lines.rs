@@ -1,4 +1,4 @@
-//! The bottom of the screen when there is something to type or to tell: as many lines as that takes.
+//! The bottom of the screen for prompts and messages, as many lines as they take.
 
 use super::line::fitting;
 use super::theme::Theme;
@@ -57,7 +57,7 @@ fn lines(context: &Context, theme: &Theme, columns: usize) -> Option<(Vec<String
     Some((vec![theme.fit(&fitting(&parts, "   ", columns), columns)], theme.heading()))
 }
 
-/// What is typed, and what was found so far: next to it, or below it where there is no room.
+/// The text being typed and the matches so far: next to it, or below it where there is no room.
 fn typed(text: &str, found: &str, theme: &Theme, columns: usize) -> Vec<String> {
     let safe = safe_text::message(text);
     let parts = [(0, format!("/{safe}_")), (0, found.to_owned()), (1, "Enter keep  Esc clear".to_owned())];
@@ -65,14 +65,14 @@ fn typed(text: &str, found: &str, theme: &Theme, columns: usize) -> Vec<String> 
     if safe_text::width(&line) <= columns {
         return vec![theme.fit(&line, columns)];
     }
-    // The end is where one types.
+    // Cut in the middle, so that the end, where one types, stays visible.
     let room = columns.saturating_sub(3);
     let mut lines = vec![format!(" /{}_", theme.fit(&safe_text::fit_middle(&safe, room), room))];
     lines.extend(wrapped(found, theme, columns));
     lines
 }
 
-/// `text`, which is safe, in lines with a space in front.
+/// Wraps `text`, which must be safe, into lines with a space in front.
 fn wrapped(text: &str, theme: &Theme, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(1);
     let lines = safe_text::wrapped(text, room);

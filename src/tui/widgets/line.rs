@@ -1,4 +1,4 @@
-//! A line of parts: what goes first when there is too little room.
+//! A line of parts that are dropped by rank when there is too little room.
 
 use super::theme::Theme;
 use crate::base::safe_text;
@@ -7,19 +7,19 @@ use crate::report::Amount;
 use crate::tui::compute::picture::Picture;
 use ratatui::text::{Line, Span};
 
-/// The room below a view.
+/// The area below a view.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Below<'t> {
-    /// How things look.
+    /// Colours and characters.
     pub(crate) theme: &'t Theme,
-    /// Its width.
+    /// Width, columns.
     pub(crate) columns: usize,
-    /// Most lines.
+    /// Height, lines.
     pub(crate) lines: usize,
 }
 
-/// As many of `parts` as fit, with `gap` between them and a space in front, the most important last to go: each has its
-/// rank, 0 the most important. Of what is left, too much may stay.
+/// Joins as many of `parts` as fit with `gap` and puts a space in front. Each part has a rank; the highest ranks are
+/// dropped first, but rank 0 never is, so the line can still be too long.
 pub(crate) fn fitting(parts: &[(u8, String)], gap: &str, columns: usize) -> String {
     let mut most = parts.iter().map(|(rank, _)| *rank).max().unwrap_or(0);
     loop {
@@ -34,7 +34,7 @@ pub(crate) fn fitting(parts: &[(u8, String)], gap: &str, columns: usize) -> Stri
     }
 }
 
-/// The first of `texts` that fits, else the last: the same in fewer and fewer words.
+/// The first of `texts` that fits, or else the last. They are in order of decreasing length.
 pub(crate) fn first_that_fits<const N: usize>(texts: [String; N], columns: usize) -> String {
     let mut best = String::new();
     for text in texts {
@@ -46,8 +46,8 @@ pub(crate) fn first_that_fits<const N: usize>(texts: [String; N], columns: usize
     best
 }
 
-/// A module and a place in a source, `file:line`, in this many columns. The end of the place stays; where there is no room for
-/// its file the module goes. Both texts must be safe.
+/// A module and a source line, `file:line`, in this many columns. The source line is cut at its start; the module is
+/// dropped if there is no room for the file name next to it. Both texts must be safe.
 pub(crate) fn place_text(theme: &Theme, module: &str, source: &str, columns: usize) -> String {
     if source.is_empty() {
         return theme.fit(module, columns);
@@ -60,8 +60,8 @@ pub(crate) fn place_text(theme: &Theme, module: &str, source: &str, columns: usi
     format!("{module}   {}", theme.fit_end(source, room))
 }
 
-/// What a function has for itself and with all it calls, in a line with a space in front: on a narrow screen the error
-/// goes first, then the times. `own` is nothing where it has no meaning.
+/// Self and total of a function, in a line with a space in front: on a narrow screen the error is dropped first, then
+/// the times. `own` is `None` where self has no meaning.
 pub(crate) fn self_and_total(
     picture: &Picture,
     theme: &Theme,
@@ -90,7 +90,7 @@ pub(crate) fn self_and_total(
     )
 }
 
-/// One thread, or several of one name with their number after the sign `times`. The name is foreign text.
+/// A thread with its id, or several threads with their number after the sign `times`. The name is foreign text.
 pub(crate) fn threads_words(name: &str, tid: Option<u32>, threads: u64, times: &str) -> String {
     let name = safe_text::terminal(name);
     let name = if name.is_empty() { safe_text::UNNAMED } else { &name };
@@ -101,7 +101,7 @@ pub(crate) fn threads_words(name: &str, tid: Option<u32>, threads: u64, times: &
     }
 }
 
-/// `left` and `right` at the two ends of a line.
+/// A line with `left` and `right` at its two ends.
 pub(crate) fn both_ends(left: Vec<Span<'static>>, right: Span<'static>, columns: usize) -> Line<'static> {
     let used: usize = left.iter().chain([&right]).map(Span::width).sum();
     let mut spans = left;

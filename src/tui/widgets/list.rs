@@ -1,4 +1,4 @@
-//! A list that is longer than the screen: which row is selected, which are shown.
+//! A list that is longer than the screen: its selected row and its scroll position.
 
 use crate::tui::app::action::Action;
 
@@ -12,17 +12,18 @@ pub(crate) struct ListState {
 }
 
 impl ListState {
-    /// The selected row of `count`.
+    /// The selected row in a list of `count` rows.
     pub(crate) fn cursor(&self, count: usize) -> usize {
         self.cursor.min(count.saturating_sub(1))
     }
 
-    /// The first row of `count` that is shown in `height` rows: no row stays empty that could be filled.
+    /// The first row shown of `count` rows in `height` lines, such that no line stays empty that could be filled.
     pub(crate) fn offset(&self, count: usize, height: usize) -> usize {
         self.offset.min(count.saturating_sub(height))
     }
 
-    /// Moves as `action` says among `count` rows of which `height` are shown; false when it does not move a list.
+    /// Moves as `action` says in a list of `count` rows, of which `height` are shown; returns false if it does not move
+    /// in a list.
     pub(crate) fn update(&mut self, action: &Action, count: usize, height: usize) -> bool {
         let at = self.cursor(count);
         let page = height.saturating_sub(1).max(1);
@@ -48,20 +49,20 @@ impl ListState {
         true
     }
 
-    /// Selects a row, and shows it.
+    /// Selects a row and scrolls to it.
     pub(crate) fn select(&mut self, row: usize, count: usize, height: usize) {
         self.cursor = row.min(count.saturating_sub(1));
         let first = (self.cursor + 1).saturating_sub(height.max(1));
         self.offset = self.offset(count, height).clamp(first, self.cursor);
     }
 
-    /// Selects a row that has moved in the list, in its place on the screen.
+    /// Selects a row that has moved in the list, and keeps its line on the screen.
     pub(crate) fn follow(&mut self, row: usize) {
         self.offset = (self.offset + row).saturating_sub(self.cursor);
         self.cursor = row;
     }
 
-    /// The row at the `line`-th line of those that are shown.
+    /// The row shown at line `line`.
     pub(crate) fn row_at(&self, line: usize, count: usize, height: usize) -> Option<usize> {
         let row = self.offset(count, height) + line;
         (line < height && row < count).then_some(row)

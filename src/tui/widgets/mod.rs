@@ -1,4 +1,4 @@
-//! What several views draw: tables, lists, lines, help, colours, the frame of the screen around a view.
+//! Shared parts of the views: tables, lists, lines, help, colours, and the layout of the screen around a view.
 
 pub(crate) mod areas;
 pub(crate) mod help;

@@ -1,13 +1,13 @@
-//! The colours of each kind of code, and what can be read on them.
+//! Colours of each kind of code, and text that is readable on them.
 
 use crate::profile::Reason;
 use crate::report::LabelKind;
 use ratatui::style::Color;
 
-/// Text has at least this contrast with what it stands on, as far as the colours are ours.
+/// Least contrast between text and its background, where both are our own colours.
 pub(super) const LEAST_CONTRAST: f64 = 4.7;
 
-/// One kind's colour at each depth.
+/// Colour of one kind of code, at each colour depth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hue {
     pub(crate) rgb: [u8; 3],
@@ -62,7 +62,8 @@ pub(super) fn rgb_color([r, g, b]: [u8; 3]) -> Color {
     Color::Rgb(r, g, b)
 }
 
-/// `rgb` lighter or darker by up to 6 % of the whole range, by the name (FNV-1a, so that it never changes).
+/// `rgb`, lighter or darker by up to 6 % of the whole range depending on the name (by FNV-1a, so that it never
+/// changes).
 pub(crate) fn shaded(rgb: [u8; 3], name: &str) -> [u8; 3] {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -70,18 +71,18 @@ pub(crate) fn shaded(rgb: [u8; 3], name: &str) -> [u8; 3] {
     // -15..=15 of 255
     let shift = ((hash >> 32) % 31) as i16 - 15;
     let by = |shift: i16| rgb.map(|channel| (i16::from(channel) + shift).clamp(0, 255) as u8);
-    // On a shade between those for black and for white text neither is easy to read: then it is turned to the other side.
+    // Halfway between shades for black and for white text neither is readable; the shift is reversed then.
     if contrast(by(shift)) < LEAST_CONTRAST { by(-shift) } else { by(shift) }
 }
 
-/// The contrast of `rgb` with the text on it (WCAG).
+/// Contrast of `rgb` with the text on it (WCAG).
 fn contrast(rgb: [u8; 3]) -> f64 {
     let text = if text_on(rgb) == Color::Rgb(0, 0, 0) { 0.0 } else { 1.0 };
     let (a, b) = (luminance(rgb) + 0.05, text + 0.05);
     f64::max(a, b) / f64::min(a, b)
 }
 
-/// What xterm shows for one of its 256 colours, from 16 on: a cube of six by six by six, then greys.
+/// Colour that xterm shows for an index from 16 on: a 6x6x6 cube, then greys.
 pub(super) fn indexed_rgb(index: u8) -> [u8; 3] {
     const STEPS: [u8; 6] = [0, 95, 135, 175, 215, 255];
     match index.checked_sub(232) {
@@ -95,7 +96,7 @@ pub(super) fn indexed_rgb(index: u8) -> [u8; 3] {
 
 /// Black or white, whichever is easier to read on `rgb`.
 pub(super) fn text_on(rgb: [u8; 3]) -> Color {
-    // Of the two, the one of higher contrast (WCAG): black from a luminance of 0.179 on.
+    // Black from a luminance of 0.179 on, where it has the higher contrast (WCAG).
     if is_bright(rgb) { Color::Rgb(0, 0, 0) } else { Color::Rgb(0xff, 0xff, 0xff) }
 }
 

@@ -1,4 +1,4 @@
-//! Columns of a table: which fit, where they begin, and a line of cells. Changes nothing.
+//! Columns of a table: which of them fit, where they begin, and how a row is drawn. Changes nothing.
 
 use super::list::ListState;
 use super::theme::Theme;
@@ -13,30 +13,30 @@ pub(crate) const MARK_COLUMNS: usize = 2;
 /// Columns between cells.
 const GAP: usize = 2;
 
-/// One column of a table; `Id` says what it holds.
+/// One column of a table; `Id` identifies its contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableColumn<Id> {
-    /// What it holds.
+    /// Identifies the contents.
     pub(crate) id: Id,
-    /// What stands above it.
+    /// Text of the heading.
     pub(crate) heading: &'static str,
-    /// Columns of the screen that it takes; the flexible one takes at least this.
+    /// Width on the screen, columns; the least width if the column is flexible.
     pub(crate) width: usize,
-    /// Its cells end at its right edge.
+    /// Whether cells are aligned to the right.
     pub(crate) is_number: bool,
-    /// Of the columns that can be left out, the one of the highest rank goes first; 0 always stays.
+    /// Order in which columns are dropped, the highest rank first; rank 0 never is.
     pub(crate) rank: u8,
 }
 
-/// The columns that fit, each with its first cell on the screen.
+/// The columns that fit, each with its position on the screen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlacedColumns<Id> {
     columns: Vec<(usize, TableColumn<Id>)>,
 }
 
 impl<Id: Copy + PartialEq> PlacedColumns<Id> {
-    /// Leaves columns out until the rest fits into `width`; what is left over then widens the column `flexible`, but not
-    /// past `most`.
+    /// Drops columns until the rest fits into `width`; then widens the column `flexible` by what is left over, up to
+    /// `most`.
     pub(crate) fn new(columns: Vec<TableColumn<Id>>, width: usize, flexible: Id, most: usize) -> Self {
         let mut kept = columns;
         let used = |kept: &[TableColumn<Id>]| {
@@ -61,18 +61,18 @@ impl<Id: Copy + PartialEq> PlacedColumns<Id> {
         PlacedColumns { columns: placed }
     }
 
-    /// Whether a column is there.
+    /// Whether a column has been kept.
     pub(crate) fn has(&self, id: Id) -> bool {
         self.columns.iter().any(|(_, column)| column.id == id)
     }
 
-    /// The columns.
+    /// The columns that were kept.
     #[cfg(test)]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &TableColumn<Id>> {
         self.columns.iter().map(|(_, column)| column)
     }
 
-    /// The column whose heading is `x` cells from the left.
+    /// The column at `x` cells from the left.
     pub(crate) fn at(&self, x: usize) -> Option<Id> {
         let found =
             self.columns.iter().find(|(start, column)| (*start..start + column.width + 1).contains(&x));
@@ -80,10 +80,10 @@ impl<Id: Copy + PartialEq> PlacedColumns<Id> {
     }
 }
 
-/// A cell: its text, which must be safe, and how it looks.
+/// Text of a cell, which must be safe, and its style.
 pub(crate) type Cell = (String, Style);
 
-/// Draws the headings into the first row of `area` and below them the rows that are shown of `count`.
+/// Draws the headings into the first row of `area`, and below them the visible rows of `count`.
 pub(crate) fn draw<Id: Copy + PartialEq>(
     buffer: &mut Buffer,
     area: Rect,
@@ -104,7 +104,7 @@ pub(crate) fn draw<Id: Copy + PartialEq>(
     let cursor = list.cursor(count);
     for line in 0..height {
         let Some(row) = list.row_at(line, count, height) else { break };
-        // Below a screen's height.
+        // Fits, since it is below the height of the screen.
         let y = line as u16 + 1;
         for (x, column) in &placed.columns {
             put(buffer, area, y, *x, column, cell(column.id, row, column.width), theme);
@@ -117,7 +117,7 @@ pub(crate) fn draw<Id: Copy + PartialEq>(
     }
 }
 
-/// The heading of the column that a table is sorted by says in which direction.
+/// The heading of the sort column, with a mark for the direction.
 pub(crate) fn sorted_heading(text: &str, is_sorted: bool, is_reversed: bool) -> String {
     match (is_sorted, is_reversed) {
         (true, false) => format!("{text}v"),
@@ -126,33 +126,33 @@ pub(crate) fn sorted_heading(text: &str, is_sorted: bool, is_reversed: bool) -> 
     }
 }
 
-/// Where a table is drawn, and how many rows it has.
+/// Area of a table, and its number of rows.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frame {
-    /// With the headings.
+    /// The area including the headings.
     pub(crate) area: Rect,
-    /// All rows, on the screen or not.
+    /// Number of rows, on the screen or not.
     pub(crate) count: usize,
 }
 
-/// What came of an action in a table.
+/// Effect of an action on a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TableEvent {
-    /// A row was selected, or other rows came onto the screen.
+    /// The selection or the scroll position changed.
     Moved,
     /// The selected row is to be opened.
     Opened,
-    /// The headings were clicked, so far from the left.
+    /// The headings were clicked at this many cells from the left.
     Heading(usize),
 }
 
 impl Frame {
-    /// Rows that are shown, below the headings.
+    /// Number of lines for rows, below the headings.
     pub(crate) fn rows(self) -> usize {
         usize::from(self.area.height).saturating_sub(1)
     }
 
-    /// Does what `action` means in any table; `None` when it means nothing.
+    /// Applies `action` to any table; `None` if it does nothing in a table.
     pub(crate) fn update(self, list: &mut ListState, action: &Action) -> Option<TableEvent> {
         match action {
             Action::Enter => return Some(TableEvent::Opened),
@@ -189,12 +189,12 @@ fn put<Id>(
     buffer.set_stringn(area.x + x as u16, area.y + y, text, room, style);
 }
 
-/// `values` as a row of bars, the largest full.
+/// `values` as a row of bars; the largest value is a full bar.
 pub(crate) fn bars(values: &[u64], theme: &Theme) -> String {
     let most = values.iter().copied().max().unwrap_or(0).max(1);
     let full = theme.glyphs.bars.len() as u128 - 1;
     let level = |value: &u64| {
-        // What is there is seen.
+        // Rounded up, so that any nonzero value is visible.
         let level = (u128::from(*value) * full).div_ceil(u128::from(most)) as usize;
         theme.glyphs.bars[level.min(full as usize)]
     };

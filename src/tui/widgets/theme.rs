@@ -1,6 +1,7 @@
-//! Colours and characters. Colour means the kind of code; it is never the only sign of anything.
+//! Colours and characters. Colour shows the kind of code; it is never the only sign of anything.
 //!
-//! The palette stays apart for colour-blind eyes (Okabe and Ito). Chrome uses the terminal's own colours.
+//! The palette is distinguishable for colour-blind users (Okabe and Ito). Everything around the views uses the
+//! terminal's own colours.
 
 use super::palette::{Hue, is_bright, rgb_color, shaded, text_on};
 use crate::base::safe_text;
@@ -8,27 +9,27 @@ use crate::report::{ColorWhen, LabelKind};
 use ratatui::style::{Color, Modifier, Style};
 use std::time::Duration;
 
-/// The colour of what a search matches.
+/// Background colour of a search match.
 const MATCH: [u8; 3] = [0xe6, 0x00, 0xe6];
 
-/// Longest time that a terminal is waited for to tell its background.
+/// Longest wait for the terminal to report its background.
 const BACKGROUND_LIMIT: Duration = Duration::from_millis(100);
 
-/// How many colours the terminal has.
+/// Number of colours of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColorDepth {
-    /// Red, green and blue of a byte each.
+    /// 24-bit RGB.
     True,
-    /// The 256 of xterm.
+    /// The 256 colours of xterm.
     Indexed,
-    /// The 16 that the user chose.
+    /// The 16 colours of the user's palette.
     Basic,
-    /// None.
+    /// No colours.
     None,
 }
 
 impl ColorDepth {
-    /// As the environment says.
+    /// Chooses the depth by `when` and the environment variables.
     pub(crate) fn of_environment(when: ColorWhen, variable: impl Fn(&str) -> Option<String>) -> Self {
         let is_set = |name: &str| variable(name).is_some_and(|value| !value.is_empty());
         let term = variable("TERM").unwrap_or_default();
@@ -49,30 +50,30 @@ impl ColorDepth {
     }
 }
 
-/// Characters that not every terminal can show.
+/// Characters that some terminals cannot show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Glyphs {
     /// The left edge of a box.
     pub(crate) edge: &'static str,
-    /// Replaces what is cut.
+    /// Replaces cut text.
     pub(crate) ellipsis: &'static str,
-    /// A horizontal line.
+    /// Horizontal line.
     pub(crate) rule: &'static str,
     /// Bars of rising height, the first empty.
     pub(crate) bars: [&'static str; 9],
     /// Shades of rising darkness, the first empty.
     pub(crate) shades: [&'static str; 5],
-    /// Blocked.
+    /// Mark of blocked time.
     pub(crate) dot: &'static str,
-    /// Between the steps of a path.
+    /// Separator between the steps of a path.
     pub(crate) step: &'static str,
-    /// Plus or minus.
+    /// Plus-minus sign.
     pub(crate) plus_minus: &'static str,
-    /// How many of something.
+    /// Sign in front of a count.
     pub(crate) times: &'static str,
-    /// Stands between facts.
+    /// Separator between facts.
     pub(crate) separator: &'static str,
-    /// The function in the middle.
+    /// Mark of the pivot function.
     pub(crate) pivot: &'static str,
     /// Corners and sides of a frame: top left, top right, bottom left, bottom right, side.
     pub(crate) frame: [&'static str; 5],
@@ -112,19 +113,20 @@ impl Glyphs {
     };
 }
 
-/// How everything looks.
+/// Colours and characters of the interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Theme {
-    /// How many colours.
+    /// Number of colours.
     pub depth: ColorDepth,
-    /// Dark text on a light background.
+    /// Whether the background is light, with dark text.
     pub is_light: bool,
-    /// Which characters.
+    /// Characters that the terminal can show.
     pub glyphs: Glyphs,
 }
 
 impl Theme {
-    /// Looks at the environment, and asks the terminal for its background. Before anything else reads from it.
+    /// Chooses the theme by the environment, and queries the terminal for its background. Must run before anything else
+    /// reads from the terminal.
     pub(crate) fn of_terminal(color: ColorWhen, ascii: bool) -> Self {
         let variable = |name: &str| std::env::var(name).ok();
         let depth = ColorDepth::of_environment(color, variable);
@@ -134,7 +136,7 @@ impl Theme {
         Theme { depth, is_light, glyphs }
     }
 
-    /// Whether names may hold more than ASCII.
+    /// Whether only ASCII characters are shown.
     pub(crate) fn is_ascii(&self) -> bool {
         self.glyphs.edge == Glyphs::ASCII.edge
     }
@@ -152,7 +154,7 @@ impl Theme {
         format!("{}{mark}", &text[..columns - mark.len()])
     }
 
-    /// The same, but what is cut is the start: of a place in a file the end says more.
+    /// The same, but cut at the start: the end of a source location says more.
     pub(crate) fn fit_end(&self, text: &str, columns: usize) -> String {
         if !self.is_ascii() {
             return safe_text::fit_end(text, columns).into_owned();
@@ -172,14 +174,14 @@ impl Theme {
                 '±' => out.push_str(self.glyphs.plus_minus),
                 '×' => out.push_str(self.glyphs.times),
                 c if c.is_ascii() => out.push(c),
-                // By their numbers, names that differ still do.
+                // By code point, so that different names stay different.
                 c => out.push_str(&safe_text::in_ascii(c.encode_utf8(&mut [0; 4]))),
             }
             out
         })
     }
 
-    /// A box of this kind; `name` gives the lightness.
+    /// Style of a box of this kind; `name` sets the lightness.
     pub(crate) fn kind(&self, kind: LabelKind, is_waiting: bool, name: &str) -> Style {
         let hue = Hue::of(kind, is_waiting);
         match self.depth {
@@ -195,8 +197,8 @@ impl Theme {
         }
     }
 
-    /// What is selected: `style` turned round; on a dark background black on white, since a box turned round would be a hole in
-    /// the picture.
+    /// Style of the selection: `style` inverted; on a dark background black on white, since an inverted box would look
+    /// like a hole in the picture.
     pub(crate) fn selected(&self, style: Style) -> Style {
         let (white, black) = match self.depth {
             ColorDepth::None => return style.add_modifier(Modifier::REVERSED | Modifier::BOLD),
@@ -208,7 +210,7 @@ impl Theme {
         style.bg(white).fg(black).add_modifier(Modifier::BOLD)
     }
 
-    /// What a search matches.
+    /// Style of a search match.
     pub(crate) fn matched(&self, style: Style) -> Style {
         let style = style.add_modifier(Modifier::UNDERLINED);
         match self.depth {
@@ -219,17 +221,17 @@ impl Theme {
         }
     }
 
-    /// Headings, and the open tab.
+    /// Style of headings and the open tab.
     pub(crate) fn heading(&self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What matters less.
+    /// Style of what matters less.
     pub(crate) fn faint(&self) -> Style {
         if self.depth == ColorDepth::None { Style::new() } else { Style::new().add_modifier(Modifier::DIM) }
     }
 
-    /// Something to take note of.
+    /// Style of warnings and notes.
     pub(crate) fn note(&self) -> Style {
         match (self.depth, self.is_light) {
             (ColorDepth::None, _) => Style::new().add_modifier(Modifier::BOLD),
@@ -242,12 +244,12 @@ impl Theme {
         }
     }
 
-    /// A bar or a shade of running time.
+    /// Style of a bar or shade of running time.
     pub(crate) fn running(&self) -> Style {
         self.ink(Hue::PROGRAM)
     }
 
-    /// A bar or a shade of waiting time.
+    /// Style of a bar or shade of waiting time.
     pub(crate) fn waiting(&self) -> Style {
         self.ink(Hue::LOCK)
     }
@@ -262,7 +264,7 @@ impl Theme {
     }
 }
 
-/// The background that the terminal answers (OSC 11), if it does.
+/// Background that the terminal reports (OSC 11), if it does.
 fn background() -> Option<[u8; 3]> {
     let mut options = terminal_colorsaurus::QueryOptions::default();
     options.timeout = BACKGROUND_LIMIT;
@@ -270,8 +272,8 @@ fn background() -> Option<[u8; 3]> {
     Some([r, g, b])
 }
 
-/// Whether a background is one for dark text. Where the terminal did not answer, the variable COLORFGBG may say which of
-/// the 16 colours it is, after the last semicolon. A terminal that does not say is taken for a dark one: most are.
+/// Whether a background is light. Where the terminal did not answer, the last field of the variable COLORFGBG may say
+/// which of the 16 colours it is. The default is dark, since most terminals are.
 fn is_light(background: Option<[u8; 3]>, colorfgbg: Option<&str>) -> bool {
     if let Some(rgb) = background {
         return is_bright(rgb);
@@ -339,7 +341,7 @@ mod tests {
         }
     }
 
-    /// The contrast of a box with the text in it. Both are ours, so that the terminal's background is nowhere between.
+    /// Contrast of a box with the text on it. Both are our own colours, so the terminal's background does not matter.
     fn contrast_of(style: Style) -> f64 {
         let rgb = |color: Option<Color>| match color {
             Some(Color::Rgb(r, g, b)) => [r, g, b],
@@ -357,7 +359,7 @@ mod tests {
         {
             for depth in [ColorDepth::True, ColorDepth::Indexed] {
                 let theme = Theme { depth, is_light, glyphs: Glyphs::UNICODE };
-                // Chrome has the terminal's own colours; notes are the only text in one of ours.
+                // Everything around the views uses the terminal's own colours, except for notes.
                 for style in [theme.heading(), theme.faint()] {
                     assert_eq!((style.fg, style.bg), (None, None));
                 }
@@ -376,13 +378,13 @@ mod tests {
         for (answer, light) in [
             ([0x00, 0x00, 0x00], false),
             ([0x1e, 0x1e, 0x1e], false),
-            // Solarized, dark and light.
+            // Solarized dark and light.
             ([0x00, 0x2b, 0x36], false),
             ([0xfd, 0xf6, 0xe3], true),
             ([0xff, 0xff, 0xff], true),
         ] {
             assert_eq!(is_light(Some(answer), None), light, "{answer:x?}");
-            // What the terminal answers counts more than what it was started with.
+            // The answer of the terminal takes precedence over the environment variable.
             assert_eq!(is_light(Some(answer), Some("0;15")), light);
             assert_eq!(is_light(Some(answer), Some("15;0")), light);
         }

@@ -1,4 +1,4 @@
-//! The Callers view as it is drawn.
+//! Draws the Callers view.
 
 use super::layout::{boxes, layout};
 use super::selected_box;
@@ -43,7 +43,7 @@ pub(crate) fn draw(
             (view.side == side && !view.is_middle()).then(|| selected_box(view, picture, pivot, &boxes));
         for (index, one) in boxes.iter().enumerate() {
             let Some(y) = layout.line(side, one.row) else { continue };
-            // Cells are at most the width of the screen.
+            // Fits, since there are no more cells than screen columns.
             let (start, end) = (one.start as u16, one.end as u16);
             let place = Rect { x: layout.x + start, y, width: end - start, height: 1 };
             let (text, style) = look(context, picture, theme, pivot, side, one);
@@ -60,7 +60,7 @@ pub(crate) fn draw(
     let text = pivot_text(context, picture, theme, pivot, width - usize::from(layout.side));
     frame.buffer_mut().set_stringn(layout.x, layout.middle, text, width - usize::from(layout.side), style);
     if layout.side > 0 {
-        // Where a box was opened, not all of that side is shown.
+        // The ellipsis marks a side that is zoomed and not shown in full.
         let heading = |side: Side, word: &str| {
             let is_part = view.zooms.iter().any(|(zoomed, _)| *zoomed == side);
             if is_part { format!(" {word} {}", theme.glyphs.ellipsis) } else { format!(" {word}") }
@@ -111,7 +111,7 @@ fn look(
     (text, if is_match { theme.matched(style) } else { style })
 }
 
-/// The line of the function: its name as far as there is room next to the numbers.
+/// The pivot line: the name of the function, as far as there is room next to the numbers.
 fn pivot_text(context: &Context, picture: &Picture, theme: &Theme, pivot: &Pivot, columns: usize) -> String {
     let sandwich = &pivot.sandwich;
     let share = |weight: u64| percent_text(percent(weight, picture.total.weight));
@@ -122,7 +122,7 @@ fn pivot_text(context: &Context, picture: &Picture, theme: &Theme, pivot: &Pivot
         format!(" {}", picture.weight_text(sandwich.total.weight)),
         format!("  {}", counted(sandwich.paths as u64, "path")),
     ];
-    // On a narrow screen the error goes, then the paths, then the seconds.
+    // On a narrow screen the error is dropped first, then the paths, then the time.
     let least_name = 12;
     let width = |parts: &[String]| parts.iter().map(|part| safe_text::width(part)).sum::<usize>();
     for index in [1, 4, 3] {
@@ -135,7 +135,7 @@ fn pivot_text(context: &Context, picture: &Picture, theme: &Theme, pivot: &Pivot
     format!("{} {name}  {}", theme.glyphs.pivot, parts.concat())
 }
 
-/// What is selected.
+/// Details of the selection.
 pub(crate) fn details(
     view: &CallersState,
     context: &Context,
@@ -153,14 +153,14 @@ pub(crate) fn details(
     if view.is_middle() {
         return found;
     }
-    // How much of the function in the middle goes this way.
+    // Share of the pivot that goes through the selected caller or callee.
     let weight = what.total(tree);
     let share = percent_text(percent(weight, pivot.sandwich.total.weight));
     let way = match view.side {
         Side::Callers => "comes this way",
         Side::Callees => "goes this way",
     };
-    // What is no function has a name only.
+    // What is not a function has only a name, so its second line is added here.
     found.resize(below.lines.clamp(1, 2), Line::default());
     if let Some(last) = found.last_mut().filter(|_| below.lines > 1) {
         let parts =

@@ -1,10 +1,10 @@
-//! What of the Callers view goes into a file.
+//! Exports the Callers view.
 
 use crate::base::safe_text;
 use crate::report::{CommonOptions, ReportView, StackFilter, short};
 use crate::tui::compute::picture::Picture;
 
-/// The function in the middle, with its callers and callees.
+/// Selects the pivot with its callers and callees for an export.
 pub(super) fn exported(picture: &Picture, common: &mut CommonOptions) -> (ReportView, String) {
     let Some(pivot) = &picture.pivot else { return (ReportView::Flat, "all functions".to_owned()) };
     let label = picture.labels.get(pivot.sandwich.label);

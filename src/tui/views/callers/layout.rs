@@ -1,16 +1,16 @@
-//! Where the boxes of both sides are.
+//! Places the boxes of both sides.
 
 use super::state::{CallersState, named, node_of, selected_part, tree};
 use crate::report::{BoxOf, FlameBox, NodeId, flame_boxes};
 use crate::tui::compute::picture::{Picture, Pivot, Side};
 use ratatui::layout::Rect;
 
-/// Columns of what stands to the left of the boxes.
+/// Columns of the labels to the left of the boxes.
 const SIDE_COLUMNS: u16 = 11;
-/// From this width on there is room for that.
+/// Least width of the screen with room for the labels.
 const ROOMY_COLUMNS: u16 = 60;
 
-/// The boxes of one side, the function itself in row 0. What is between it and an opened box takes all columns.
+/// The boxes of one side, with the pivot in row 0. Everything between the pivot and an opened box gets the full width.
 pub(crate) fn boxes(
     view: &CallersState,
     picture: &Picture,
@@ -32,7 +32,7 @@ pub(crate) fn boxes(
         above.push(id);
         next = named.tree.node(id).parent;
     }
-    // The opened box itself has no row: what is in it stands where it stood.
+    // A shared box has no row of its own once opened: its nodes take its place.
     let is_rest = matches!(top, BoxOf::Rest(_));
     let rows = above.len() as u32 - u32::from(is_rest);
     let way = above.into_iter().rev().zip(0..);
@@ -42,20 +42,20 @@ pub(crate) fn boxes(
     way.chain(below.map(|one| FlameBox { row: one.row + rows, ..one })).collect()
 }
 
-/// Where everything is.
+/// Positions of the parts of the view.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CallersLayout {
-    /// Cells in front of the boxes.
+    /// Columns to the left of the boxes.
     pub(crate) side: u16,
-    /// The cells of boxes.
+    /// First column of the boxes.
     pub(crate) x: u16,
     pub(crate) columns: u16,
-    /// The row of the function.
+    /// Line of the pivot.
     pub(crate) middle: u16,
-    /// Rows of callers, and the first of them that is shown, counted from the function.
+    /// Lines for callers, and the number of rows next to the pivot that are scrolled out.
     pub(crate) above: u16,
     skipped_above: u32,
-    /// The same of callees.
+    /// The same for callees.
     pub(crate) below: u16,
     skipped_below: u32,
 }
@@ -66,7 +66,7 @@ pub(crate) fn layout(view: &CallersState, picture: &Picture, pivot: &Pivot, area
     let rows = area.height.saturating_sub(1);
     let (up, down) = (depth(Side::Callers), depth(Side::Callees));
     let within = |depth: u32| u16::try_from(depth).unwrap_or(u16::MAX);
-    // Each side has half of the screen, and what the other does not need.
+    // Each side gets half of the screen, plus what the other does not need.
     let half = rows / 2;
     let above = within(up).min(rows - within(down).min(rows - half));
     let below = rows - above;
@@ -88,7 +88,7 @@ pub(crate) fn layout(view: &CallersState, picture: &Picture, pivot: &Pivot, area
 }
 
 impl CallersLayout {
-    /// The line on which a row of boxes is.
+    /// The screen line of a row of boxes; `None` if it is not shown.
     pub(crate) fn line(&self, side: Side, row: u32) -> Option<u16> {
         let (skipped, rows) = match side {
             Side::Callers => (self.skipped_above, self.above),

@@ -1,4 +1,5 @@
-//! The Callers view: one function in the middle, its callers above, what it calls below, every occurrence merged.
+//! The Callers view: one function (the pivot) in the middle, its callers above, its callees below, all occurrences
+//! merged.
 
 pub(crate) mod draw;
 mod export;
@@ -19,14 +20,14 @@ use ratatui::layout::{Position, Rect};
 use state::{named, node_of, selected_part, tree};
 use std::cmp::Reverse;
 
-/// Follows what is selected into another picture, in which functions may have got their names.
+/// Keeps the selection in another picture, in which functions may have been named since.
 pub(super) fn follow(view: &mut CallersState, context: &Context, picture: &Picture) {
     if let Some(pivot) = &picture.pivot {
         pivot.named(picture, view.side).rename(&mut view.selected);
         view.zooms.iter_mut().for_each(|(side, path)| pivot.named(picture, *side).rename(path));
     }
     view.history.iter_mut().for_each(|key| picture.rename(key));
-    // Two addresses may have become one function: going back leads to another one each time.
+    // Two addresses may have become one function; without this, going back would seem to do nothing.
     view.history.dedup();
     let pivot = context.query.pivot.clone().map(|mut key| {
         picture.rename(&mut key);
@@ -37,7 +38,7 @@ pub(super) fn follow(view: &mut CallersState, context: &Context, picture: &Pictu
     }
 }
 
-/// Chooses the function in the middle when the view is opened: what was selected before, else the hottest.
+/// Chooses the pivot when the view is opened: the function selected in the view before, or else the hottest.
 pub(crate) fn opened(
     view: &mut CallersState,
     context: &mut Context,
@@ -63,7 +64,7 @@ fn select(view: &mut CallersState, picture: &Picture, pivot: &Pivot, side: Side,
     view.side = side;
 }
 
-/// The stack that is selected, root first; the last is the selected function.
+/// The selected stack, root first; the last is the selected function.
 pub(crate) fn selected(view: &CallersState, picture: &Picture) -> Vec<LabelId> {
     let Some(pivot) = &picture.pivot else { return Vec::new() };
     let Some(BoxOf::Node(id)) = selected_part(view, picture, pivot) else { return Vec::new() };
@@ -71,13 +72,13 @@ pub(crate) fn selected(view: &CallersState, picture: &Picture) -> Vec<LabelId> {
     let mut labels: Vec<LabelId> = tree.path(id).map(|node| node.label).collect();
     match view.side {
         Side::Callees => labels.reverse(),
-        // Callers are above what they call: the selected one is all there is of that stack.
+        // Callers are above what they call: the selected one is the only function of that stack.
         Side::Callers => labels.truncate(1),
     }
     labels
 }
 
-/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+/// Applies `action`, with the view drawn in `area`; returns false if the action does nothing here.
 pub(crate) fn update(
     view: &mut CallersState,
     context: &mut Context,
@@ -91,7 +92,7 @@ pub(crate) fn update(
     match action {
         Action::Up => step(view, context, picture, pivot, area, Side::Callers),
         Action::Down => step(view, context, picture, pivot, area, Side::Callees),
-        // As in the other views, the wheel with Shift goes to the next box of the row.
+        // As in the other views, Shift with the wheel goes to the next box of the row.
         Action::Scroll { rows: 0, columns, .. } => {
             select_neighbour(view, context, picture, pivot, area, *columns > 0)
         }
@@ -124,7 +125,7 @@ pub(crate) fn update(
     true
 }
 
-/// Opens the selected box when what is in it or follows it is not drawn, else puts its function into the middle.
+/// Zooms into the selected box if what it holds or leads to is not drawn, or else makes its function the pivot.
 fn enter(view: &mut CallersState, context: &mut Context, picture: &Picture, pivot: &Pivot, area: Rect) {
     let Some(what) = selected_part(view, picture, pivot) else { return };
     let BoxOf::Node(id) = what else { return open(view, picture, pivot, area) };
@@ -141,22 +142,22 @@ fn enter(view: &mut CallersState, context: &mut Context, picture: &Picture, pivo
     }
 }
 
-/// The boxes of the side on which something is selected, as they are drawn in `area`.
+/// The boxes on the selected side, as they are drawn in `area`.
 fn shown(view: &CallersState, picture: &Picture, pivot: &Pivot, area: Rect) -> Vec<FlameBox> {
     boxes(view, picture, pivot, view.side, layout(view, picture, pivot, area).columns)
 }
 
-/// Whether something follows a node of which `boxes` have nothing: its own box is too narrow, or it has none.
+/// Whether a node has children but none of them is in `boxes`: its own box is too narrow, or it has none.
 fn hides_what_follows(pivot: &Pivot, side: Side, id: NodeId, boxes: &[FlameBox]) -> bool {
     let tree = tree(pivot, side);
     let is_below =
         |one: &FlameBox| node_of(&one.what).is_some_and(|below| tree.node(below).parent == Some(id));
     let mut children = tree.children(id).iter();
-    // What has no weight is drawn nowhere.
+    // Nodes without weight are never drawn.
     children.any(|child| tree.node(*child).total.weight > 0) && !boxes.iter().any(is_below)
 }
 
-/// Shows what is in the selected box, which several share, and selects the widest of them.
+/// Zooms into the selected shared box, and selects the widest box in it.
 fn open(view: &mut CallersState, picture: &Picture, pivot: &Pivot, area: Rect) {
     let side = view.side;
     view.zooms.push((side, view.selected.clone()));
@@ -180,7 +181,7 @@ fn back(view: &mut CallersState, context: &mut Context) -> bool {
     true
 }
 
-/// The box that is selected, or the nearest to the middle that is drawn.
+/// Index of the selected box, or of its nearest ancestor that is drawn.
 pub(super) fn selected_box(
     view: &CallersState,
     picture: &Picture,
@@ -204,7 +205,7 @@ pub(super) fn selected_box(
     0
 }
 
-/// Moves a row towards the callers or the callees.
+/// Moves one row towards the callers or the callees.
 fn step(
     view: &mut CallersState,
     context: &mut Context,
@@ -300,7 +301,7 @@ fn next_match(
             BoxOf::Node(id) => Some((side, id)),
             BoxOf::All | BoxOf::Rest(_) => None,
         });
-        // From the outermost caller down.
+        // In screen order, from the outermost caller down.
         let mut nodes: Vec<_> = nodes.filter(|(_, id)| tree(pivot, side).node(*id).depth > 0).collect();
         if side == Side::Callers {
             nodes.reverse();

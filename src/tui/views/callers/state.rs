@@ -1,30 +1,30 @@
-//! What the user did to the view, and what is selected.
+//! State of the Callers view: what the user selected and opened.
 
 use crate::report::{BoxOf, CallTree, LabelKey, NodeId};
 use crate::tui::app::context::Context;
 use crate::tui::app::tree_path::{NamedTree, TreePath};
 use crate::tui::compute::picture::{Picture, Pivot, Side};
 
-/// What the user did to the view.
+/// State of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct CallersState {
-    /// The functions that were in the middle before, oldest first.
+    /// Earlier pivots, oldest first.
     pub(crate) history: Vec<LabelKey>,
-    /// On which side the selected box is.
+    /// Side of the selected box.
     pub(crate) side: Side,
-    /// The selected box: its way begins with the function in the middle.
+    /// Path of the selected box, which begins with the pivot.
     pub(crate) selected: TreePath,
-    /// The shared boxes that were opened and on which side, oldest first.
+    /// Boxes that were zoomed into, with their side, oldest first.
     pub(crate) zooms: Vec<(Side, TreePath)>,
 }
 
 impl CallersState {
-    /// Whether the function in the middle is selected.
+    /// Whether the pivot is selected.
     pub(in crate::tui::views) fn is_middle(&self) -> bool {
         self.selected.path.len() < 2 && self.selected.rest.is_empty()
     }
 
-    /// Puts a function into the middle.
+    /// Makes a function the pivot.
     pub(crate) fn set_pivot(&mut self, context: &mut Context, key: LabelKey) {
         if context.query.pivot.as_ref() == Some(&key) {
             return;
@@ -51,7 +51,7 @@ pub(super) fn named<'p>(picture: &'p Picture, pivot: &'p Pivot, side: Side) -> N
     pivot.named(picture, side)
 }
 
-/// What is at the end of the way, or as far as there is one.
+/// The selected box, or its nearest ancestor in this picture.
 pub(in crate::tui::views) fn selected_part(
     view: &CallersState,
     picture: &Picture,
@@ -64,7 +64,7 @@ pub(in crate::tui::views) fn selected_part(
     }
 }
 
-/// A node of a box; of several they have all but the name in common.
+/// A node of the box; nodes that share a box differ only in their label.
 pub(super) fn node_of(what: &BoxOf) -> Option<NodeId> {
     match what {
         BoxOf::Node(id) => Some(*id),

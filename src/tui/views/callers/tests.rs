@@ -74,7 +74,7 @@ fn narrow() -> Session {
     session
 }
 
-/// Puts a function into the middle.
+/// Makes a function the pivot.
 fn middle(session: &mut Session, name: &str) {
     let picture = session.app.context.picture.clone().unwrap();
     let found = picture.labels.iter().find(|label| label.name == name).unwrap().key();
@@ -90,7 +90,7 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
     let text = session.text();
     assert!(text.contains(" … 80 calls   each narrower than a column: Enter shows them"), "{text}");
     assert!(text.contains("goes this way"), "{text}");
-    // In it are parts, and in one of these the functions.
+    // The shared box holds further shared boxes, and one of those holds functions.
     session.press(&[Action::Enter]);
     assert_eq!(session.app.callers.zooms.len(), 1);
     session.press(&[Action::Right, Action::Enter]);
@@ -100,7 +100,7 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
     assert!(text.contains("caller1"), "{text}");
     let name = function(&session.app);
     assert!(name.starts_with("caller"), "{name}\n{text}");
-    // A filter by what several share has no function; by one of them it has.
+    // A shared box has no function to filter by; a box in it has one.
     session.press(&[Action::Right]);
     let name = function(&session.app);
     session.press(&[Action::Back]);
@@ -111,7 +111,7 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
     assert!(session.app.callers.zooms.is_empty());
     session.press(&[Action::Whole]);
     assert_eq!(session.app.context.toast.as_deref(), Some("nothing is zoomed"));
-    // In an opened box Enter on a function puts that into the middle, as everywhere.
+    // In an opened box, Enter on a function makes it the pivot, as everywhere.
     session.press(&[Action::Enter, Action::Right, Action::Enter, Action::Right, Action::Enter]);
     assert_eq!(session.app.context.query.pivot.as_ref().unwrap().name(), name);
     assert!(session.app.callers.zooms.is_empty());
@@ -121,7 +121,8 @@ fn a_box_that_several_share_is_opened_by_enter_and_closed_by_esc() {
 fn what_is_behind_a_narrow_box_of_callers_keeps_the_way_to_the_middle() {
     let mut session = narrow();
     middle(&mut session, "leaf");
-    // Called by forty alike: of none there is a box, of all there are parts at once or after Enter.
+    // Called by forty functions of the same weight: none is wide enough for a box, so they share boxes, which Enter
+    // opens.
     session.press(&[Action::Up]);
     while session.app.selected().is_empty() {
         session.press(&[Action::Enter]);
@@ -133,7 +134,7 @@ fn what_is_behind_a_narrow_box_of_callers_keeps_the_way_to_the_middle() {
     middle(&mut session, "main");
     session.press(&[Action::Down, Action::Right, Action::Enter, Action::Enter, Action::Down]);
     let text = session.text();
-    // Below what is opened stands what it calls.
+    // What the opened functions call is below them.
     assert!(["read", "leaf"].contains(&function(&session.app).as_str()), "{text}");
     insta::assert_snapshot!(session.snapshot());
 }
@@ -150,7 +151,7 @@ fn a_click_on_a_narrow_box_selects_it_and_a_second_opens_it() {
     assert_eq!(session.app.callers.zooms.len(), 1);
 }
 
-/// `read` is called by and calls one that is wide and one that has its column as a gift.
+/// `read` has a wide caller and callee, and one of each that is too narrow and gets a column anyway.
 pub(crate) fn with_gifts() -> Analysis {
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
@@ -159,7 +160,7 @@ pub(crate) fn with_gifts() -> Analysis {
     build.finish()
 }
 
-/// In the middle is `read`.
+/// A session with `read` as the pivot.
 fn gifts() -> Session {
     let mut session = Session::new(with_gifts(), None, Tab::Callers);
     middle(&mut session, "read");
@@ -185,7 +186,7 @@ fn enter_shows_what_follows_a_narrow_box_and_then_puts_that_into_the_middle() {
         session.press(&[Action::Back]);
         assert!(session.text().contains(&format!("▏{wide}")), "{}", session.text());
         assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), narrow.to_owned()));
-        // What is there can be selected, in the same view of the function in the middle.
+        // The hidden box can be selected now, with the same pivot.
         session.press(&[Action::Enter, towards]);
         assert_eq!((pivot(&session), function(&session.app)), ("read".to_owned(), behind.to_owned()));
         session.press(&[away]);

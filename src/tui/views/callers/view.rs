@@ -1,4 +1,4 @@
-//! The Callers view as the rest of the screen knows it.
+//! Implements [`View`] for the Callers view.
 
 use super::CallersState;
 use crate::report::{CommonOptions, LabelId, ReportView};

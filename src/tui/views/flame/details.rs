@@ -1,4 +1,4 @@
-//! The lines below the Flame view: the numbers of the selected box.
+//! The lines below the Flame view: details of the selected box.
 
 use super::{FlameState, mark_of, name_of};
 use crate::base::safe_text;
@@ -10,7 +10,7 @@ use crate::tui::widgets::line::{Below, place_text, self_and_total};
 use crate::tui::widgets::theme::Theme;
 use ratatui::text::{Line, Span};
 
-/// What is selected.
+/// Details of the selection.
 pub(crate) fn details(
     view: &FlameState,
     context: &Context,
@@ -64,14 +64,14 @@ pub(crate) fn details(
     vec![Line::from(first), Line::from(theme.fit(&second, columns))]
 }
 
-/// What is to be known of a box that several share.
+/// What the details say about a shared box.
 const REST_WORDS: &str = "each narrower than a column: Enter shows them";
 
 fn rest_name(theme: &Theme, calls: usize) -> String {
     format!("{} {}", theme.glyphs.ellipsis, counted(calls as u64, "call"))
 }
 
-/// The first line about a box that several share.
+/// The first line about a shared box.
 pub(crate) fn rest_heading(calls: usize, below: Below<'_>) -> Line<'static> {
     let name = rest_name(below.theme, calls);
     let room = below.columns.saturating_sub(4 + safe_text::width(&name));
@@ -82,7 +82,7 @@ pub(crate) fn rest_heading(calls: usize, below: Below<'_>) -> Line<'static> {
     ])
 }
 
-/// Its own time. Read upwards, only that of a leaf means something, and there it is all of it.
+/// The node's own weight. In the bottom-up tree only roots have one that means something, and it is their total.
 fn own_of(picture: &Picture, id: NodeId) -> Option<Amount> {
     let node = picture.tree.node(id);
     match picture.query.direction {

@@ -1,4 +1,4 @@
-//! What of the Flame view goes into a file.
+//! Exports the Flame view.
 
 use super::FlameState;
 use crate::base::safe_text;
@@ -7,7 +7,7 @@ use crate::report::{BoxOf, CommonOptions, Direction, LabelKind, PathStep, Report
 use crate::tui::app::query::keep_threads;
 use crate::tui::compute::picture::Picture;
 
-/// The boxes below the zoom.
+/// Selects the zoomed boxes for an export.
 pub(super) fn exported(
     view: &FlameState,
     picture: &Picture,
@@ -15,14 +15,14 @@ pub(super) fn exported(
 ) -> (ReportView, String) {
     let direction = picture.query.direction;
     let shape = if direction == Direction::BottomUp { ReportView::BottomUp } else { ReportView::Tree };
-    // As much of the zoom as there is in this picture.
+    // The zoom, or its nearest ancestor in this picture.
     let top = picture.find(&view.zoom);
     let ids = match &top {
         BoxOf::All => return (shape, "all stacks".to_owned()),
         BoxOf::Node(id) => vec![*id],
         BoxOf::Rest(ids) => ids.clone(),
     };
-    // Threads stand in front of the stacks, or after them where they are turned round: they are no part of a stack.
+    // Thread nodes are the roots, or at the far end when the stacks are inverted; they are not part of a stack.
     let mut threads: Vec<&str> = Vec::new();
     let mut paths: Vec<Vec<PathStep>> = Vec::new();
     for id in &ids {

@@ -1,4 +1,4 @@
-//! The Flame view: boxes of the call tree, root on top. What is blank below a box is its own time.
+//! The Flame view: boxes of the call tree, root on top. The blank space below a box is its own weight.
 
 pub(crate) mod details;
 mod export;
@@ -20,26 +20,26 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-/// What the user did to the view.
+/// State of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct FlameState {
-    /// The box that takes the whole width.
+    /// The box that takes the full width.
     pub(crate) zoom: TreePath,
-    /// The zooms before it, oldest first.
+    /// Earlier zooms, oldest first.
     pub(crate) history: Vec<TreePath>,
     /// The selected box.
     pub(crate) selected: TreePath,
     /// The first row of boxes on the screen.
     pub(crate) scroll: u32,
-    /// The order that was chosen: by weight, else by name.
+    /// The chosen order: by weight if true, by name if false, the default if `None`.
     pub(crate) by_weight: Option<bool>,
-    /// What it was before the other end of the stacks came on top, and the function that was selected then.
+    /// The state before the stacks were inverted, and the function that was selected then.
     turned: Option<Box<(Option<LabelKey>, FlameState)>>,
 }
 
 impl FlameState {
-    /// The other end of the stacks is on top now: paths mean nothing any more, but the selected function still does. Where it
-    /// was turned round before and is still on that function, it is as it was.
+    /// Adapts to inverted stacks: paths no longer apply, but the selected function is kept. If the view was inverted
+    /// before and the same function is still selected, the state from before is restored.
     pub(crate) fn turn_round(&mut self, picture: &Picture) {
         let function = self.selected.path.last().map(|crumb| crumb.label.clone());
         let by_weight = self.by_weight;
@@ -55,7 +55,8 @@ impl FlameState {
         let label = function.as_ref().and_then(|key| picture.label_of(key));
         let is_it = |id: NodeId| Some(picture.tree.node(id).label) == label;
         let root = picture.tree.roots().iter().copied().find(|id| is_it(*id));
-        // A function that calls others only is no leaf: then it is where most of it is.
+        // Not every function is a root of the new tree: one that only calls others is never a leaf. Its heaviest node
+        // is selected then.
         let anywhere = || {
             let is_thread = |node: &Node| picture.labels.get(node.label).kind == LabelKind::Task;
             let nodes = picture.tree.nodes().filter(|(id, node)| is_it(*id) && !is_thread(node));
@@ -68,18 +69,18 @@ impl FlameState {
     }
 }
 
-/// Whether boxes stand in the order of their weight: by name they hold still while they grow.
+/// Whether boxes are sorted by weight. Live, they are sorted by name, so that they do not move as they grow.
 fn is_by_weight(view: &FlameState, context: &Context) -> bool {
     view.by_weight
         .unwrap_or_else(|| !context.live.as_ref().is_some_and(|live| !live.is_frozen && live.ended.is_none()))
 }
 
-/// The order of the boxes, in words.
+/// Description of the order of the boxes.
 pub(crate) fn order_words(view: &FlameState, context: &Context) -> &'static str {
     if is_by_weight(view, context) { "heaviest first" } else { "by name" }
 }
 
-/// All boxes at this width, whether they are on the screen or not.
+/// All boxes at this width, on the screen or not.
 pub(crate) fn boxes(view: &FlameState, context: &Context, picture: &Picture, columns: u16) -> Vec<FlameBox> {
     let by_weight = is_by_weight(view, context);
     let rank = |id: &NodeId| {
@@ -93,22 +94,22 @@ pub(crate) fn boxes(view: &FlameState, context: &Context, picture: &Picture, col
     })
 }
 
-/// Where the boxes are: below the path of the zoom, if there is one.
+/// The area of the boxes: below the zoom path, if there is one.
 fn box_area(view: &FlameState, area: Rect) -> Rect {
     let path = u16::from(!view.zoom.is_all()).min(area.height);
     Rect { y: area.y + path, height: area.height - path, ..area }
 }
 
-/// The stack that is selected, root first; the last is the selected function.
+/// The selected stack, root first; the last is the selected function.
 pub(crate) fn selected(view: &FlameState, picture: &Picture) -> Vec<LabelId> {
     let BoxOf::Node(id) = picture.find(&view.selected) else { return Vec::new() };
     let mut labels: Vec<LabelId> = picture.tree.path(id).map(|node| node.label).collect();
-    // The function comes last, whichever end of the stack is on top.
+    // The function comes last, whether or not the stacks are inverted.
     labels.reverse();
     labels
 }
 
-/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+/// Applies `action`, with the view drawn in `area`; returns false if the action does nothing here.
 pub(crate) fn update(
     view: &mut FlameState,
     context: &mut Context,
@@ -178,12 +179,13 @@ fn zoom_out(view: &mut FlameState) -> bool {
     true
 }
 
-/// The number of the selected box, or of the nearest above it that is drawn.
+/// Index of the selected box, or of its nearest ancestor that is drawn.
 fn selected_box(view: &FlameState, picture: &Picture, boxes: &[FlameBox]) -> usize {
     let mut spot = view.selected.clone();
     loop {
         let what = picture.find(&spot);
-        // In a shared box it is not drawn by itself. The one on top may be shared by what is drawn below it.
+        // A node in a shared box has no box of its own. From the end, since the top box can share nodes with one drawn
+        // below it.
         let shares = |one: &FlameBox| match (&one.what, &what) {
             (BoxOf::Rest(ids), BoxOf::Node(id)) => ids.contains(id),
             (BoxOf::Rest(ids), BoxOf::Rest(others)) => others.iter().any(|id| ids.contains(id)),
@@ -216,7 +218,7 @@ fn select_at(view: &mut FlameState, context: &mut Context, picture: &Picture, ar
     }
 }
 
-/// Moves up to callers, or down to what is called, each time to the widest.
+/// Moves up to callers, or down to callees, each time to the widest box.
 fn move_by(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, rows: i32) {
     let boxes = boxes(view, context, picture, area.width);
     let mut at = selected_box(view, picture, &boxes);
@@ -226,7 +228,7 @@ fn move_by(view: &mut FlameState, context: &mut Context, picture: &Picture, area
         let next = if rows < 0 {
             (0..at).rev().find(|index| boxes[*index].row + 1 == here.row && holds(&boxes[*index], here))
         } else {
-            // Of boxes of one width, the one to the left.
+            // Of boxes with the same width, the leftmost.
             (at + 1..boxes.len())
                 .take_while(|index| boxes[*index].row <= here.row + 1)
                 .filter(|index| boxes[*index].row == here.row + 1 && holds(here, &boxes[*index]))
@@ -245,7 +247,7 @@ fn move_by(view: &mut FlameState, context: &mut Context, picture: &Picture, area
     select(view, picture, area, &boxes[at]);
 }
 
-/// Whether something stands below it, be it drawn or not.
+/// Whether the box has children, drawn or not.
 fn calls_something(picture: &Picture, what: &BoxOf) -> bool {
     match what {
         BoxOf::All => false,
@@ -269,7 +271,7 @@ fn zoom_to_neighbour(
     }
 }
 
-/// Shows the box next to the zoomed one instead, as it is where the zoom began; without a zoom selects the next box.
+/// Zooms into the neighbour that the zoomed box has in the unzoomed view; without a zoom selects the next box.
 fn pan(view: &mut FlameState, context: &mut Context, picture: &Picture, area: Rect, right: bool) {
     let Some(before) = view.history.last().cloned() else {
         return zoom_to_neighbour(view, context, picture, area, right);
@@ -323,7 +325,7 @@ fn next_match(view: &mut FlameState, context: &mut Context, picture: &Picture, a
     }
 }
 
-/// The first row on the screen: never so far down that rows stay empty.
+/// First row on the screen, such that no line stays empty that could be filled.
 fn shown_scroll(view: &FlameState, boxes: &[FlameBox], area: Rect) -> u32 {
     let most = (last_row(boxes) + 1).saturating_sub(u32::from(area.height));
     view.scroll.min(most)
@@ -353,7 +355,7 @@ pub(crate) fn draw(
         if row >= inner.height {
             break;
         }
-        // Cells are at most the width of the screen.
+        // Fits, since there are no more cells than screen columns.
         let (start, end) = (one.start as u16, one.end as u16);
         let place = Rect { x: inner.x + start, y: inner.y + row, width: end - start, height: 1 };
         let mut style = style_of(context, picture, theme, &one.what);
@@ -381,7 +383,7 @@ fn style_of(context: &Context, picture: &Picture, theme: &Theme, what: &BoxOf) -
     }
 }
 
-/// What stands in a box of `columns`.
+/// Text of a box that is `columns` wide.
 fn text_of(context: &Context, picture: &Picture, theme: &Theme, what: &BoxOf, columns: usize) -> String {
     let room = columns.saturating_sub(1);
     let text = match what {
@@ -396,7 +398,7 @@ fn text_of(context: &Context, picture: &Picture, theme: &Theme, what: &BoxOf, co
     format!("{}{}", theme.glyphs.edge, theme.fit(&text, room))
 }
 
-/// What stands in a box that several share.
+/// Text of a shared box.
 pub(super) fn rest_text(theme: &Theme, calls: usize, room: usize) -> String {
     let ellipsis = theme.glyphs.ellipsis;
     let text = format!("{ellipsis} {}", counted(calls as u64, "call"));
@@ -413,7 +415,7 @@ fn all_text(picture: &Picture, theme: &Theme) -> String {
     )
 }
 
-/// What the weight is of, where its unit does not say it: ` CPU`, ` page faults`.
+/// What the weight counts, where its unit does not say so: ` CPU`, ` page faults`.
 fn weight_word(picture: &Picture) -> String {
     match picture.event.metric {
         Metric::OnCpu => " CPU".to_owned(),
@@ -422,7 +424,7 @@ fn weight_word(picture: &Picture) -> String {
     }
 }
 
-/// Its name, with the number of threads after it.
+/// Name of a node, followed by its number of threads.
 pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: NodeId) -> String {
     let label = picture.tree.node(id).label;
     let name = context.name(picture.labels.get(label));
@@ -432,7 +434,7 @@ pub(crate) fn name_of(context: &Context, picture: &Picture, theme: &Theme, id: N
     }
 }
 
-/// Says what the colour says.
+/// The mark for what the colour means.
 pub(super) fn mark_of(picture: &Picture, id: NodeId) -> &'static str {
     let node = picture.tree.node(id);
     match (node.is_kernel, node.is_inlined) {
@@ -442,9 +444,9 @@ pub(super) fn mark_of(picture: &Picture, id: NodeId) -> &'static str {
     }
 }
 
-/// The way to the zoom.
+/// The line with the path of the zoom.
 fn path_line(view: &FlameState, picture: &Picture, theme: &Theme, columns: usize) -> Line<'static> {
-    // As much of it as there is in this picture.
+    // The zoom, or its nearest ancestor in this picture.
     let zoom = picture.path_of(&picture.find(&view.zoom));
     let mut names: Vec<String> = vec!["all".to_owned()];
     names.extend(zoom.path.iter().map(|crumb| {
@@ -454,7 +456,7 @@ fn path_line(view: &FlameState, picture: &Picture, theme: &Theme, columns: usize
     if !zoom.rest.is_empty() {
         names.push(counted(zoom.rest.len() as u64, "small box"));
     }
-    // The end of the way says more than its start.
+    // Cut at the start, since the end of the path says more.
     let step = theme.glyphs.step;
     let mut text = names.pop().unwrap_or_default();
     while let Some(name) = names.pop() {

@@ -114,7 +114,7 @@ fn what_is_longer_than_a_small_screen_can_be_moved() {
     assert_eq!(screen.text(&PLAIN), last);
     screen.keys("g");
     assert_eq!(screen.text(&PLAIN), first);
-    // Every word of the help can be read somewhere on the way.
+    // Every word of the help can be read in the course of scrolling.
     let mut seen = screen.text(&PLAIN);
     for _ in 0..40 {
         screen.keys("j");
@@ -174,7 +174,7 @@ fn a_screen_that_is_too_small_says_what_it_needs() {
     }
 }
 
-/// Names as wide as a stranger likes, in characters that terminals interpret.
+/// Hostile names: very long, and with characters that terminals interpret.
 #[test]
 fn hostile_names_stay_in_their_boxes() {
     let mut build = Build::new();
@@ -197,7 +197,7 @@ fn hostile_names_stay_in_their_boxes() {
     }
 }
 
-/// So many functions that none has a cell.
+/// Enough functions that none has a cell of its own.
 fn many(functions: usize) -> TestScreen {
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
@@ -214,7 +214,7 @@ fn what_shares_a_box_is_reached_by_zooming_again_and_again() {
     assert!(screen.text(&PLAIN).contains("▏… 400 calls"), "{}", screen.text(&PLAIN));
     screen.keys("\n↓");
     assert_eq!(screen.app.flame.selected.rest.len(), 50, "{}", screen.text(&PLAIN));
-    // One of the parts after the other.
+    // Steps through the shared boxes one by one.
     screen.keys("→");
     assert_eq!(screen.app.flame.selected.rest[0].label.name(), "f050");
     screen.keys("\n↓\x1b");
@@ -235,7 +235,7 @@ fn the_wheel_with_shift_moves_the_zoom_to_what_is_neighbour_it() {
     }
     let mut screen = TestScreen::new(build.finish(), 80, 24);
     let pan = |columns| Action::Scroll { at: Position::default(), rows: 0, columns };
-    // Without a zoom there is nothing to move but the selection.
+    // Without a zoom, only the selection moves.
     screen.keys("↓↓↓");
     screen.act(&pan(3));
     assert_eq!((screen.selected().pop().as_deref(), screen.zoom().len()), (Some("second"), 0));

@@ -1,4 +1,4 @@
-//! The Flame view as the rest of the screen knows it.
+//! Implements [`View`] for the Flame view.
 
 use super::FlameState;
 use crate::report::{CommonOptions, LabelId, ReportView};

@@ -1,4 +1,4 @@
-//! The Threads view: where the whole time of threads went, as `prof report --threads` has it.
+//! The Threads view: where the total time of threads went, as in `prof report --threads`.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -23,28 +23,28 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use std::cmp::Reverse;
 
-/// Most columns for the name of a thread: the kernel keeps 15, the titles of processes are longer.
+/// Most columns for the name of a thread: the kernel keeps 15 characters, but process titles are longer.
 const NAME_COLUMNS: usize = 28;
-/// From this width on there is room for the process.
+/// Least width of the screen with room for the process.
 const ROOMY_COLUMNS: usize = 100;
 
-/// By what the rows are sorted.
+/// Sort key of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) enum ThreadSort {
-    /// The time that they were not idle; without waits, what they ran.
+    /// Time that the threads were not idle; without waits, the time that they ran.
     #[default]
     Busy,
-    /// On a CPU.
+    /// Time on a CPU.
     OnCpu,
-    /// Ready, without a CPU.
+    /// Time ready to run, without a CPU.
     NoCpu,
-    /// Blocked.
+    /// Time blocked.
     Blocked,
-    /// Idle.
+    /// Time idle.
     Idle,
-    /// How many.
+    /// Number of threads.
     Count,
-    /// By name.
+    /// Name of the thread.
     Name,
 }
 
@@ -62,16 +62,16 @@ impl ThreadSort {
     }
 }
 
-/// What the user did to the view.
+/// State of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct ThreadsState {
     /// Which row is selected, and which are shown.
     pub(crate) list: ListState,
-    /// By what the rows are sorted.
+    /// Sort key of the rows.
     pub(crate) sort: ThreadSort,
-    /// The smallest first.
+    /// Whether the smallest row comes first.
     pub(crate) is_reversed: bool,
-    /// What the selected row is.
+    /// Key of the selected row.
     selected: Option<ThreadKey>,
 }
 
@@ -132,13 +132,13 @@ fn is_time(picture: &Picture) -> bool {
     picture.event.unit == Unit::Nanoseconds
 }
 
-/// The rows in the order that was chosen, by their numbers in the picture.
+/// The rows in the chosen order, as indices into the rows of the picture.
 fn order(view: &ThreadsState, picture: &Picture) -> Vec<usize> {
     let mut order: Vec<usize> = (0..picture.threads.len()).collect();
     let time = |row: usize, part: fn(&Times) -> u64| {
         Reverse(picture.threads[row].times.as_ref().map_or(picture.threads[row].amount.weight, part))
     };
-    // What is equal stays in the order of the report.
+    // A stable sort: equal rows stay in the order of the report.
     match view.sort {
         ThreadSort::Busy => {}
         ThreadSort::OnCpu => order.sort_by_key(|row| time(*row, |times| times.on_cpu_ns)),
@@ -165,7 +165,7 @@ fn selected_row<'p>(view: &ThreadsState, picture: &'p Picture) -> Option<&'p Thr
     picture.threads.get(*order.get(view.list.cursor(order.len()))?)
 }
 
-/// The order of the rows, in words.
+/// Description of the order of the rows.
 pub(crate) fn order_words(view: &ThreadsState) -> &'static str {
     match (view.sort, view.is_reversed) {
         (ThreadSort::Busy, false) => "busiest first",
@@ -175,7 +175,7 @@ pub(crate) fn order_words(view: &ThreadsState) -> &'static str {
     }
 }
 
-/// Follows the selected row into another picture.
+/// Keeps the selected row in another picture.
 pub(crate) fn follow(view: &mut ThreadsState, picture: &Picture) {
     let Some(selected) = &view.selected else { return };
     let order = order(view, picture);
@@ -184,7 +184,7 @@ pub(crate) fn follow(view: &mut ThreadsState, picture: &Picture) {
     }
 }
 
-/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+/// Applies `action`, with the view drawn in `area`; returns false if the action does nothing here.
 pub(crate) fn update(
     view: &mut ThreadsState,
     context: &mut Context,
@@ -221,7 +221,7 @@ fn is_match(search: &Search, row: &ThreadRow) -> bool {
     }
 }
 
-/// Whether the search finds a thread.
+/// Whether the search matches a thread.
 pub(crate) fn has_match(search: &Search, picture: &Picture) -> bool {
     picture.threads.iter().any(|row| is_match(search, row))
 }
@@ -276,10 +276,10 @@ fn sort_by(view: &mut ThreadsState, sort: ThreadSort) {
     view.list = ListState::default();
 }
 
-/// Keeps the samples of the selected threads.
+/// Keeps only the samples of the threads in the selected row.
 fn only_this(view: &mut ThreadsState, context: &mut Context, picture: &Picture) {
     let Some(row) = selected_row(view, picture) else { return };
-    // By name, so that threads which start later are among them.
+    // By name, so that threads that start later are included.
     let filter = ThreadFilter::Row(key(row));
     let name = threads_words(row.title(), row.tid.or(row.pid), 1, "");
     context.change_filter(|options| {
@@ -315,7 +315,7 @@ pub(crate) fn draw(
         ThreadSort::Count => Some(Id::Count),
         ThreadSort::Name => Some(Id::Thread),
     };
-    // By default it is the sum of three columns.
+    // Busy time is the default order, and the sum of three columns.
     let is_busy = view.sort == ThreadSort::Busy;
     let is_part = |id: Id| is_busy && matches!(id, Id::OnCpu | Id::NoCpu | Id::Blocked);
     let heading = |id: Id, text: &'static str| {
@@ -358,7 +358,7 @@ fn cell(picture: &Picture, theme: &Theme, row: &ThreadRow, id: Id, width: usize)
     }
 }
 
-/// The reason and the time stay; the name gives way.
+/// The reason and the time are always shown; the name is shortened.
 fn wait_text(top: &TopWait, whole_ns: u64, width: usize, theme: &Theme) -> String {
     let (reason, time) = (top.reason.label(), duration_of(top.time_ns, whole_ns));
     let name = short(&top.place);
@@ -369,13 +369,13 @@ fn wait_text(top: &TopWait, whole_ns: u64, width: usize, theme: &Theme) -> Strin
     format!("{reason} {} {time}", theme.fit(&safe_text::terminal(&name), room))
 }
 
-/// What is selected.
+/// Details of the selection.
 pub(crate) fn details(view: &ThreadsState, picture: &Picture, below: Below<'_>) -> Vec<Line<'static>> {
     let Below { theme, columns, lines } = below;
     let Some(row) = selected_row(view, picture) else { return Vec::new() };
     let name = thread_text(row, theme.glyphs.times);
     let first = match &row.times {
-        // On a narrow screen the larger questions stay.
+        // On a narrow screen the most important numbers stay.
         Some(times) => vec![
             (0, format!("on-CPU {}", duration(times.on_cpu_ns))),
             (2, format!("no CPU {}", duration(times.no_cpu_ns))),

@@ -10,7 +10,7 @@ use crate::tui::tests::session::{Session, theme};
 use crate::tui::widgets::theme::ColorDepth;
 use std::sync::Arc;
 
-/// Waits below the shown name of the row: its cells, without the mark.
+/// Cells of the row with this name, without the selection mark.
 fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
     let line = lines.iter().find(|line| line.contains(name));
     line.unwrap_or_else(|| panic!("{name} in {lines:#?}"))
@@ -53,7 +53,7 @@ fn enter_on_a_thread_keeps_only_its_samples_until_it_is_undone() {
         session.app.context.picture.as_ref().unwrap().threads.iter().map(|row| row.thread.clone()).collect()
     };
     assert_eq!(names(&session).len(), 3);
-    // By name: ingest, worker, writer.
+    // Sorted by name: ingest, worker, writer.
     session.press(&[Action::Down, Action::Enter]);
     assert_eq!(names(&session), ["worker"]);
     session.press(&[Action::SplitThreads]);
@@ -105,10 +105,10 @@ fn only_this_means_threads_that_are_still_to_come() {
     session.recording = Arc::new(recording(5));
     session.picture();
     assert_eq!(rows(&session), [("pool".to_owned(), 5)]);
-    // A row of one thread keeps that one.
+    // A filter by a row of one thread keeps that thread only.
     session.press(&[Action::SplitThreads, Action::Enter, Action::SplitThreads, Action::SplitThreads]);
     assert_eq!(rows(&session), [("pool".to_owned(), 1)]);
-    // What two filters do not both keep is nothing, not all.
+    // Filters that exclude each other keep nothing, rather than everything.
     session.app.context.query.common.filter.threads.push(ThreadFilter::Ids(vec![2]));
     session.picture();
     assert!(session.app.context.picture.as_ref().unwrap().total.is_empty());
@@ -135,7 +135,7 @@ fn threads_can_be_searched() {
     assert_ne!(second, third);
     session.press(&[Action::PreviousMatch]);
     assert_eq!(selected(&mut session), second);
-    // Both are marked, and the other is not.
+    // Both matches are marked, and the other row is not.
     let buffer = session.buffer((80, 24), &theme(ColorDepth::None, false));
     let area = session.app.context.areas().unwrap().body;
     let marked = (area.y + 1..area.y + 4)

@@ -1,4 +1,4 @@
-//! The Threads view as the rest of the screen knows it.
+//! Implements [`View`] for the Threads view.
 
 use super::ThreadsState;
 use crate::report::{CommonOptions, ReportView};

@@ -1,43 +1,43 @@
-//! Time along the columns of the screen.
+//! The time axis along the columns of the screen.
 
-/// The recording or the last part of it, from the first cell to the last.
+/// The time of the whole recording or of its last part, mapped to columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TimeAxis {
-    /// The first cell.
+    /// First column on the screen.
     pub(crate) x: u16,
-    /// How many cells; at least 1.
+    /// Number of columns; at least 1.
     pub(crate) columns: u16,
-    /// Where the first begins, ns since the start of the recording.
+    /// Start of the first column, ns since the start of the recording.
     pub(crate) start_ns: u64,
-    /// The time that they cover, ns.
+    /// Time covered by all columns, ns.
     pub(crate) length_ns: u64,
 }
 
 impl TimeAxis {
-    /// The edge between two cells, ns.
+    /// Start of a column, ns.
     fn edge(&self, column: u16) -> u64 {
         let ns = u128::from(self.length_ns) * u128::from(column) / u128::from(self.columns.max(1));
         self.start_ns.saturating_add(u64::try_from(ns).unwrap_or(u64::MAX))
     }
 
-    /// The time of a cell, counted from the first: its start and its end, ns.
+    /// Start and end of a column (counted from the first), ns.
     pub(crate) fn time_of(&self, column: u16) -> (u64, u64) {
         let from_ns = self.edge(column);
         (from_ns, self.edge(column.saturating_add(1)).max(from_ns.saturating_add(1)))
     }
 
-    /// The cell of a moment.
+    /// The column of a point in time.
     pub(crate) fn column_of(&self, ns: u64) -> u16 {
         let last = self.columns.saturating_sub(1);
         let from_start_ns = ns.saturating_sub(self.start_ns);
         let column = u128::from(from_start_ns) * u128::from(self.columns) / u128::from(self.length_ns.max(1));
         let column = u16::try_from(column).unwrap_or(last).min(last);
-        // Edges are rounded down: the moment can be in the next cell.
+        // Column starts are rounded down, so the time can be in the next column.
         if column < last && self.edge(column + 1) <= ns { column + 1 } else { column }
     }
 
-    /// A line of all cells: the range as `[===]`, what is `rollup` up to a moment as `~~~`, and the end of the recording
-    /// of `duration_ns`.
+    /// The line of the axis: the range as `[===]`, the rolled-up part as `~~~`, and the end of the recording of
+    /// `duration_ns`.
     pub(crate) fn ruler(
         &self,
         range: Option<(u64, u64)>,

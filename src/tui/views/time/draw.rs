@@ -1,4 +1,4 @@
-//! The bars and the cells of the Time view.
+//! Draws the bars and the heat map of the Time view.
 
 use super::layout::{TimeLayout, row_text};
 use super::state::TimeState;
@@ -9,7 +9,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-/// Draws a row of bars for each row of threads.
+/// Draws a row of bars for each row of the timeline.
 pub(super) fn draw_bars(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -46,7 +46,7 @@ pub(super) fn draw_bars(
     }
 }
 
-/// The time of a row in a part of the recording: of buckets that are in it partly, the same part.
+/// Time of a row in a part of the recording; a bucket that overlaps it partly counts in proportion.
 pub(super) fn busy_in(timeline: &Timeline, row: &TimelineRow, from_ns: u64, to_ns: u64) -> Busy {
     let bucket_ns = timeline.bucket_ns.max(1);
     let mut sum = Busy::default();
@@ -68,7 +68,7 @@ pub(super) fn busy_in(timeline: &Timeline, row: &TimelineRow, from_ns: u64, to_n
     sum
 }
 
-/// The name of a row in this many columns: of one thread its id stays whole.
+/// Name of a row, cut to this many columns such that the thread id stays whole.
 fn row_name(row: &TimelineRow, theme: &Theme, columns: usize) -> String {
     let text = row_text(row, theme.glyphs.times);
     let Some(tid) = row.tid.map(|tid| format!(" {tid}")).filter(|_| safe_text::width(&text) > columns) else {
@@ -78,12 +78,12 @@ fn row_name(row: &TimelineRow, theme: &Theme, columns: usize) -> String {
     theme.fit(&format!("{name}{tid}"), columns)
 }
 
-/// The time that threads could have run: as long as they were there.
+/// The time that threads could have run: as long as they existed.
 pub(crate) fn whole_ns(busy: &Busy) -> u64 {
     busy.alive_ns.max(busy.on_cpu_ns)
 }
 
-/// A bar of on-CPU time; a dot where there is next to none and the threads waited.
+/// A bar for the on-CPU share; a dot where the threads hardly ran and mostly waited.
 fn bar(busy: Busy, theme: &Theme) -> (&'static str, Style) {
     let bars = &theme.glyphs.bars;
     let most = bars.len() - 1;
@@ -112,7 +112,7 @@ pub(super) fn draw_heat(
     let here = grid.cell_at(view.at_ns);
     let buffer = frame.buffer_mut();
     let most = theme.glyphs.shades.len() as u128 - 1;
-    // A screen holds fewer rows than that.
+    // The u16 range never ends first, since a screen has fewer rows.
     for (row, y) in (0..grid.rows).zip(area.y..) {
         let offset = format!(" +{}", crate::base::units::duration_brief(row as u64 * grid.cell_ns));
         let offset = if row == 0 { " +0 ms".to_owned() } else { offset };

@@ -1,4 +1,4 @@
-//! Where the parts of the Time view are.
+//! Places the parts of the Time view.
 
 use super::axis::TimeAxis;
 use super::state::TimeState;
@@ -10,9 +10,9 @@ use ratatui::layout::Rect;
 
 /// Most columns for the names of threads.
 const NAME_COLUMNS: usize = 16;
-/// Columns of `+200 ms`, and a space on both sides.
+/// Columns of `+200 ms`, with a space on both sides.
 const OFFSET_COLUMNS: u16 = 10;
-/// Cells of the heat map are no wider than this.
+/// Most screen columns per cell of the heat map.
 const MOST_CELL_COLUMNS: u16 = 6;
 
 pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
@@ -22,13 +22,13 @@ pub(super) fn row_text(row: &TimelineRow, times: &str) -> String {
     threads_words(thread_title(&row.thread, &row.process), row.tid.or(row.pid), row.threads, times)
 }
 
-/// Where the parts of the view are.
+/// Positions of the parts of the view.
 pub(crate) struct TimeLayout {
-    /// Names, or offsets.
+    /// Columns to the left: names of threads, or offsets.
     pub(crate) side: u16,
-    /// Rows of bars or cells.
+    /// Lines of bars or cells.
     pub(crate) rows: u16,
-    /// Cells on the screen of one column of the map.
+    /// Screen columns per column of the heat map.
     pub(crate) cell: u16,
     pub(crate) axis: TimeAxis,
     pub(crate) grid: Option<HeatGrid>,
@@ -42,7 +42,7 @@ impl TimeLayout {
             let side = OFFSET_COLUMNS.min(area.width / 3);
             let room = area.width.saturating_sub(side).max(1);
             let grid = timeline.heat.grid(room.into(), rows.into());
-            // A column of the grid is at most one of the screen.
+            // Fits, since the grid has no more columns than the screen.
             let columns = (grid.columns as u16).max(1);
             let cell = (room / columns).clamp(1, MOST_CELL_COLUMNS);
             let length_ns = grid.column_ns.saturating_mul(columns.into());
@@ -63,7 +63,7 @@ impl TimeLayout {
         TimeLayout { side, rows, cell: 1, axis, grid: None }
     }
 
-    /// The time of the selected place.
+    /// Start and end of the selected cell, ns.
     pub(super) fn place(&self, at_ns: u64) -> (u64, u64) {
         match &self.grid {
             Some(grid) => {

@@ -1,5 +1,5 @@
-//! The Time view: when threads ran and waited, as bars or as a heat map; a range of time that all views follow; and the
-//! samples at a place.
+//! The Time view: when threads ran and waited, as bars or as a heat map; a time range that filters all views; and the
+//! samples of a cell.
 
 pub(crate) mod axis;
 pub(crate) mod draw;
@@ -27,7 +27,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::text::Line;
 use state::{Panel, TimeState};
 
-/// The names of the stack that is selected, innermost first. Foreign text.
+/// Names on the selected stack, innermost first. Foreign text.
 pub(crate) fn selected_names(view: &TimeState, context: &Context, picture: &Picture) -> Vec<String> {
     match view.panel {
         Panel::Map => Vec::new(),
@@ -35,7 +35,7 @@ pub(crate) fn selected_names(view: &TimeState, context: &Context, picture: &Pict
     }
 }
 
-/// Follows the selected row and the selected sample into another picture.
+/// Keeps the selected row and the selected sample in another picture.
 pub(crate) fn follow(view: &mut TimeState, context: &mut Context, picture: &Picture) {
     samples::follow(view, context, picture);
     let (Some(selected), Some(timeline)) = (&view.selected, &picture.timeline) else { return };
@@ -49,7 +49,7 @@ fn key(row: &TimelineRow) -> Option<ThreadKey> {
     (!row.is_rest).then_some(ThreadKey { thread, process, tid: row.tid, pid: row.pid })
 }
 
-/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+/// Applies `action`, with the view drawn in `area`; returns false if the action does nothing here.
 pub(crate) fn update(
     view: &mut TimeState,
     context: &mut Context,
@@ -110,7 +110,7 @@ pub(crate) fn update(
     true
 }
 
-/// A moment in the next cell that way.
+/// A point in time in the neighbouring cell in that direction.
 fn neighbour(layout: &TimeLayout, at_ns: u64, way: &Action) -> u64 {
     let (from_ns, to_ns) = layout.place(at_ns);
     match (way, &layout.grid) {
@@ -121,7 +121,7 @@ fn neighbour(layout: &TimeLayout, at_ns: u64, way: &Action) -> u64 {
     }
 }
 
-/// Begins the range that is shown.
+/// Sets the start of the time range.
 fn range_from(context: &mut Context, from_ns: u64) {
     context.change_filter(|options| {
         options.time.to_ns = options.time.to_ns.filter(|to| *to > from_ns);
@@ -129,7 +129,7 @@ fn range_from(context: &mut Context, from_ns: u64) {
     });
 }
 
-/// Ends the range that is shown.
+/// Sets the end of the time range.
 fn range_to(context: &mut Context, to_ns: u64) {
     context.change_filter(|options| {
         options.time.from_ns = options.time.from_ns.filter(|from| *from < to_ns);
@@ -137,7 +137,7 @@ fn range_to(context: &mut Context, to_ns: u64) {
     });
 }
 
-/// Shows the range that the pointer was drawn over, if it is more than a cell.
+/// Sets the time range that was dragged over, if it is more than one cell.
 fn choose_dragged(
     view: &mut TimeState,
     context: &mut Context,
@@ -155,7 +155,7 @@ fn choose_dragged(
     }
 }
 
-/// What the wheel means where it scrolls no list: with Shift a step in time, in the heat map a cell up or down.
+/// The wheel as an arrow key, where it scrolls no list: with Shift a step in time, in the heat map a cell up or down.
 fn key_of_wheel(action: &Action, is_heat_map: bool) -> Option<Action> {
     match action {
         Action::Scroll { rows: 0, columns, .. } => {
@@ -166,7 +166,7 @@ fn key_of_wheel(action: &Action, is_heat_map: bool) -> Option<Action> {
     }
 }
 
-/// The moment at a place of the screen.
+/// The time at a position on the screen.
 fn moment_at(layout: &TimeLayout, area: Rect, at: Position) -> u64 {
     let from_left = at.x.saturating_sub(layout.axis.x);
     match &layout.grid {
@@ -203,7 +203,7 @@ fn select_at(
     Some(view.at_ns)
 }
 
-/// Lists the samples at the selected place, or of the range if that is in it.
+/// Lists the samples of the selected cell, or of the time range if the cell is in it.
 fn show_samples(
     view: &mut TimeState,
     context: &mut Context,
@@ -229,7 +229,7 @@ fn show_samples(
     context.ask(|query| query.samples_at = Some(SamplesQuery { time, row }));
 }
 
-/// The range that is marked: the one that is being chosen, else that of the filter.
+/// The marked range: the one being dragged, or else that of the filter.
 fn marked(
     view: &TimeState,
     context: &Context,
@@ -282,7 +282,7 @@ pub(super) fn draw_view(
     frame.buffer_mut().set_stringn(layout.axis.x, y, line, layout.axis.columns.into(), theme.faint());
 }
 
-/// How many of several threads there were in a time of `length_ns`.
+/// The average number of threads that existed in a period of `length_ns`.
 fn threads_there(row: &TimelineRow, alive_ns: u64, length_ns: u64) -> String {
     if row.threads < 2 || length_ns == 0 {
         return String::new();
@@ -290,7 +290,7 @@ fn threads_there(row: &TimelineRow, alive_ns: u64, length_ns: u64) -> String {
     format!("of {:.1} threads there", alive_ns as f64 / length_ns as f64)
 }
 
-/// What is selected.
+/// Details of the selection.
 pub(crate) fn details(
     view: &TimeState,
     context: &Context,
@@ -331,7 +331,7 @@ fn seconds(ns: u64) -> String {
     format!("{:.3}", ns as f64 / 1e9)
 }
 
-/// What is in the selected cell: the weight in the heat map, else what the threads of the row did.
+/// Contents of the selected cell: its weight in the heat map, or else what the threads of the row did.
 fn words_at(
     view: &TimeState,
     picture: &Picture,
@@ -349,7 +349,7 @@ fn words_at(
     let (from_ns, to_ns) = layout.place(at_ns);
     let busy = busy_in(timeline, row, from_ns, to_ns);
     let whole = whole_ns(&busy);
-    // A wait that is weighted as several can weigh more than its thread had time.
+    // A wait that is weighted as several can add up to more than its thread's time.
     let share = |ns: u64| percent_text(percent(ns.min(whole), whole));
     vec![
         (3, row_text(row, theme.glyphs.times)),
@@ -360,7 +360,7 @@ fn words_at(
     ]
 }
 
-/// The range that is chosen, or what the picture means and how to choose one.
+/// The time range, or without one the legend and the keys that set a range.
 fn range_words(
     view: &TimeState,
     context: &Context,
@@ -380,7 +380,7 @@ fn range_words(
     vec![(2, what), (0, "[ ] or drag chooses a range".to_owned())]
 }
 
-/// The samples that are listed, or everything in the chosen time.
+/// Selects the listed samples, or everything in the time range, for an export.
 pub(super) fn exported(
     view: &TimeState,
     picture: &Picture,

@@ -1,4 +1,4 @@
-//! The samples at a place in time: a list of them, and the whole stack of one.
+//! The samples of a cell: a list, and the whole stack of one.
 
 use super::state::{Panel, SampleKey, TimeState};
 use crate::base::safe_text;
@@ -37,7 +37,7 @@ enum StepId {
     Source,
 }
 
-/// What was asked for, once the picture has it.
+/// The listed samples, once the picture holds those of the current query.
 fn found<'p>(context: &Context, picture: &'p Picture) -> Option<&'p SamplesAt> {
     picture.samples_at.as_ref().filter(|_| picture.query.samples_at == context.query.samples_at)
 }
@@ -49,21 +49,22 @@ fn selected<'p>(view: &TimeState, samples_at: &'p SamplesAt) -> Option<&'p Sampl
 fn key(samples_at: &SamplesAt, sample: &SampleAt) -> SampleKey {
     let SampleAt { tid, time_ns, step_ns, activity, stack, .. } = *sample;
     let mut hasher = FxHasher::default();
-    // One sample is known by its time, whatever the functions on its stack are called by now.
+    // A single sample is identified by its time alone, so that it is found when functions on its stack have been named
+    // since.
     for step in samples_at.stacks.get(stack).into_iter().flatten().filter(|_| step_ns > 0) {
         (&step.label.name, step.is_inlined).hash(&mut hasher);
     }
     SampleKey { tid, time_ns, step_ns, activity, stack: hasher.finish() }
 }
 
-/// Follows the selected sample into another picture. From the stack of one that is no longer listed it leads to the list.
+/// Keeps the selected sample in another picture. If it is no longer listed, its stack is closed.
 pub(crate) fn follow(view: &mut TimeState, context: &mut Context, picture: &Picture) {
     let Some(samples_at) = found(context, picture) else { return };
     let Some(selected) = view.sample else { return };
     match samples_at.samples.iter().position(|sample| key(samples_at, sample) == selected) {
         Some(at) => view.samples.follow(at),
         None => {
-            // The row under the cursor is another one, which is followed from now on.
+            // The sample under the cursor is another one, which is selected from now on.
             view.sample = self::selected(view, samples_at).map(|sample| key(samples_at, sample));
             if view.panel == Panel::Stack {
                 view.panel = Panel::Samples;
@@ -73,14 +74,14 @@ pub(crate) fn follow(view: &mut TimeState, context: &mut Context, picture: &Pict
     }
 }
 
-/// The stack of the selected sample, the innermost function first.
+/// The stack of the selected sample, innermost function first.
 fn steps<'p>(view: &TimeState, samples_at: &'p SamplesAt) -> Vec<&'p StackStep> {
     let stack = selected(view, samples_at).and_then(|sample| samples_at.stacks.get(sample.stack));
     stack.into_iter().flatten().rev().collect()
 }
 
-/// The names of the selected stack, innermost first: of a sample all, inside of a stack from the selected line on. Foreign
-/// text.
+/// Names on the selected stack, innermost first: the whole stack in the list of samples, or from the selected line on
+/// in the view of a stack. Foreign text.
 pub(crate) fn selected_names(view: &TimeState, context: &Context, picture: &Picture) -> Vec<String> {
     let Some(samples_at) = found(context, picture) else { return Vec::new() };
     let steps = steps(view, samples_at);
@@ -88,7 +89,7 @@ pub(crate) fn selected_names(view: &TimeState, context: &Context, picture: &Pict
     steps.iter().skip(from).map(|step| step.label.name.clone()).collect()
 }
 
-/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+/// Applies `action`, with the view drawn in `area`; returns false if the action does nothing here.
 pub(crate) fn update(
     view: &mut TimeState,
     context: &mut Context,
@@ -106,7 +107,7 @@ pub(crate) fn update(
         return true;
     }
     let Some(samples_at) = found(context, picture) else { return false };
-    // The first line says what is listed.
+    // The first line is the title.
     let area = below_title(area);
     match action {
         Action::RangeStart | Action::RangeEnd => {
@@ -137,13 +138,13 @@ pub(crate) fn update(
     true
 }
 
-/// Whether the search finds something in a sample: its thread or a function of its stack.
+/// Whether the search matches a sample: its thread or a function on its stack.
 fn is_found(search: &Search, samples_at: &SamplesAt, sample: &SampleAt) -> bool {
     let steps = samples_at.stacks.get(sample.stack).into_iter().flatten();
     search.matches_text(&sample.thread) || steps.into_iter().any(|step| search.matches_label(&step.label))
 }
 
-/// Selects the next sample, or function of the stack, in which the search finds something.
+/// Selects the next match: a sample in the list, or a function in the stack.
 fn next_match(
     view: &mut TimeState,
     context: &mut Context,
@@ -180,7 +181,7 @@ fn show_stack(view: &mut TimeState, samples: usize) {
     }
 }
 
-/// Shows the callers of the selected function of the stack.
+/// Shows the callers of the selected function on the stack.
 fn pivot(view: &mut TimeState, context: &mut Context, samples_at: &SamplesAt) {
     let steps = steps(view, samples_at);
     let Some(step) = steps.get(view.stack.cursor(steps.len())) else { return };
@@ -191,7 +192,7 @@ fn pivot(view: &mut TimeState, context: &mut Context, samples_at: &SamplesAt) {
     context.callers_of = Some(step.label.key());
 }
 
-/// The range of time begins or ends with the selected sample.
+/// Sets the start or the end of the time range to the selected sample.
 fn range_edge(view: &mut TimeState, context: &mut Context, samples_at: &SamplesAt, is_start: bool) {
     let Some(sample) = selected(view, samples_at) else { return };
     let from_ns = sample.time_ns;
@@ -402,7 +403,7 @@ fn draw_stack(
     });
 }
 
-/// What is selected.
+/// Details of the selection.
 pub(crate) fn details(
     view: &TimeState,
     context: &Context,

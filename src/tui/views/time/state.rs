@@ -1,4 +1,4 @@
-//! What the user did to the Time view.
+//! State of the Time view.
 
 use crate::report::{Activity, ThreadKey};
 use crate::tui::widgets::list::ListState;
@@ -9,46 +9,47 @@ pub(crate) enum Panel {
     /// Bars or the heat map.
     #[default]
     Map,
-    /// The samples at a place.
+    /// The list of the samples of a cell.
     Samples,
-    /// The stack of one of them.
+    /// The stack of one of the samples.
     Stack,
 }
 
-/// What the user did to the view.
+/// State of the view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct TimeState {
-    /// Which row of threads is selected, and which are shown.
+    /// Cursor and scroll position in the rows of threads.
     pub(crate) list: ListState,
     /// The selected moment, ns.
     pub(crate) at_ns: u64,
-    /// The heat map, else bars.
+    /// Whether the heat map is shown rather than the bars.
     pub(crate) is_heat_map: bool,
-    /// What is shown.
+    /// What the view shows.
     pub(crate) panel: Panel,
-    /// The selected sample.
+    /// Cursor and scroll position in the list of samples.
     pub(crate) samples: ListState,
-    /// Which one that is; `None` for the first, whichever it is.
+    /// Key of the selected sample; `None` while the first is selected by default.
     pub(crate) sample: Option<SampleKey>,
-    /// The selected line of its stack.
+    /// Cursor and scroll position in the stack.
     pub(crate) stack: ListState,
-    /// Where the pointer went down, and where it is: the range that is being chosen.
+    /// Start and current end of a drag with the pointer, ns.
     pub(crate) drag: Option<(u64, u64)>,
-    /// What the selected row is.
+    /// Key of the selected row.
     pub(super) selected: Option<ThreadKey>,
 }
 
-/// A sample that is listed: the same in the next picture.
+/// Identifies a listed sample across pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SampleKey {
-    /// The thread.
+    /// Thread id.
     pub(crate) tid: u32,
-    /// When it was taken, or began, ns.
+    /// When the sample was taken, or the wait began, ns.
     pub(crate) time_ns: u64,
-    /// Length of the step of time that it is the sum of, ns; 0 of one sample.
+    /// Length of the rollup step that the sample is the sum of, ns; 0 for a single sample.
     pub(crate) step_ns: u64,
-    /// Ran, or why it waited.
+    /// On-CPU, or the reason of the wait.
     pub(crate) activity: Activity,
-    /// A hash of the names on its stack: stacks of one thread that are added up in one step have all else in common.
+    /// Hash of the names on the stack of a rolled-up sample, since stacks of one thread in one step have everything
+    /// else in common.
     pub(crate) stack: u64,
 }

@@ -1,4 +1,4 @@
-//! The Time view on screens of several sizes, and what keys and the pointer do in it.
+//! The Time view on screens of several sizes, and its keys and pointer actions.
 
 use super::Panel;
 use super::samples;
@@ -67,7 +67,7 @@ fn a_range_of_time_is_followed_by_all_views_and_can_be_undone() {
     assert!(range.from_ns.unwrap() <= 1_000_000_000 && range.to_ns.unwrap() > 2_000_000_000, "{range:?}");
     let picture = session.app.context.picture.clone().unwrap();
     assert!(picture.total.weight < whole.weight / 2 && picture.total.weight > 0);
-    // The bars stay those of the whole recording, and are not added up again.
+    // The bars still show the whole recording, and are not computed again.
     assert!(Arc::ptr_eq(&rows, picture.timeline.as_ref().unwrap()));
     session.press(&[Action::Whole]);
     assert!(session.app.context.query.common.filter.time.is_everything());
@@ -87,7 +87,7 @@ fn a_range_with_nothing_in_it_shows_the_rest_of_the_time() {
     assert!(text.contains("0 clears it   nothing in it"), "{text}");
     session.press(&[Action::Whole]);
     assert!(session.app.context.picture.as_ref().unwrap().empty.is_none());
-    // Other views say that there is nothing.
+    // The other views report that there is nothing.
     session.app.context.query.common.filter.time = TimeRange { from_ns: Some(1), to_ns: Some(2) };
     session.press(&[Action::Open(Tab::Flame)]);
     assert!(session.text().contains("matches --time"), "{}", session.text());
@@ -107,7 +107,7 @@ fn dragging_chooses_a_range() {
         panic!("no range")
     };
     assert!(from_ns < to_ns && to_ns < 10_000_000_000);
-    // A click alone chooses nothing.
+    // A click alone selects no range.
     session.press(&[Action::Whole, Action::Click(at(50, 3)), Action::Release(at(50, 3))]);
     assert!(session.app.context.query.common.filter.time.is_everything());
 }
@@ -143,7 +143,7 @@ fn the_samples_behind_a_cell_are_those_of_its_threads_and_time() {
 fn a_function_of_a_stack_can_be_put_into_the_middle() {
     let mut session = Session::new(waiting(), Some(Metric::OffCpu), Tab::Time);
     session.press(&[Action::Enter, Action::Enter, Action::Enter]);
-    // The reason of the wait is no function.
+    // The reason of a wait is not a function.
     assert_eq!(session.app.context.tab, Tab::Time);
     session.press(&[Action::Down, Action::Down, Action::Down, Action::Down, Action::Enter]);
     assert_eq!(session.app.context.tab, Tab::Callers);
@@ -180,7 +180,7 @@ fn a_chosen_range_has_the_numbers_of_the_report_of_that_time() {
         let chosen = session.app.context.query.common.filter.time;
         let (from_ns, to_ns) = (chosen.from_ns.unwrap(), chosen.to_ns.unwrap());
         assert!(0 < from_ns && from_ns < to_ns && to_ns < 10_000_000_000, "{chosen:?}");
-        // What a user would type.
+        // The command a user would type.
         let line = format!("prof report --json -n 0 --time {from_ns}ns..{to_ns}ns");
         let Ok(crate::cli::request::Request::Report(typed)) =
             crate::cli::parse(line.split(' ').map(Into::into))
@@ -263,7 +263,7 @@ fn escape_does_not_bring_a_cleared_range_back() {
         assert!(session.app.context.query.common.filter.time.is_everything(), "{clear:?}");
         assert_eq!(session.app.context.toast.as_deref(), Some("nothing to go back to; q quits"));
     }
-    // What was filtered before the range is the next step back, and u brings the range back.
+    // After the range, Esc undoes the earlier filter, and u brings the range back.
     let mut session = Session::new(waiting(), None, Tab::Flame);
     session.press(&[Action::Down, Action::Down, Action::Down, Action::Focus, Action::Open(Tab::Time)]);
     session.press(&[Action::Right, Action::RangeStart]);
@@ -287,7 +287,7 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
             let name = format!("/x:wait_{number}");
             build.wait(task, Reason::Lock, at_ns, (50 - number) * MS, &["/x:main", &name]);
         }
-        // Longer ones, which come first.
+        // Longer samples, which are listed first.
         for number in 0..more {
             let at_ns = (800 + number * 100) * MS;
             build.wait(task, Reason::Lock, at_ns, 90 * MS, &["/x:main", "/x:new"]);
@@ -314,7 +314,7 @@ fn the_selected_sample_is_followed_into_the_next_picture() {
     session.picture();
     assert_eq!(session.app.time.panel, Panel::Stack);
     assert!(session.text().contains("wait_2"), "{}", session.text());
-    // It has gone: not the stack of another.
+    // The sample is gone: its stack is not replaced by another.
     let mut build = Build::new();
     let task = build.task(1, 1, "t", "t");
     build.wait(task, Reason::Lock, 5 * MS, 4 * MS, &["/x:main", "/x:other"]);

@@ -1,4 +1,4 @@
-//! The Time view as the rest of the screen knows it.
+//! Implements [`View`] for the Time view.
 
 use super::state::TimeState;
 use crate::report::{CommonOptions, LabelId, ReportView};

@@ -1,4 +1,4 @@
-//! The Top view: a table of functions, as `prof report --flat` has it.
+//! The Top view: a table of functions, as in `prof report --flat`.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -26,38 +26,38 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Pictures that a trend is made of.
+/// Number of pictures in a trend.
 const TREND: usize = 10;
-/// Functions whose share is remembered from each picture.
+/// Number of functions per picture whose share is remembered.
 const REMEMBERED: usize = 500;
-/// Columns that a name has at least where there are more columns.
+/// Least columns of a name on a wide screen.
 const WIDE_NAME_COLUMNS: usize = 24;
-/// Columns that a name has at least next to a trend, which is the first to go. 80 columns hold both.
+/// Least columns of a name next to a trend, which is dropped first. Both fit into 80 columns.
 const NAME_COLUMNS: usize = 18;
-/// Columns that a name has at least.
+/// Least columns of a name.
 const LEAST_NAME_COLUMNS: usize = 12;
 /// Columns of a module.
 const MODULE_COLUMNS: usize = 12;
-/// Columns of a module next to a trend, where there are no more columns: the name needs the others.
+/// Columns of a module next to a trend on a narrow screen, where the name needs the rest.
 const NARROW_MODULE_COLUMNS: usize = 10;
-/// From this width on there are more columns.
+/// Least width of a wide screen.
 const WIDE_COLUMNS: usize = 100;
 
-/// What the user did to the view, and what it remembers.
+/// State of the view, and the trend it remembers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct TopState {
     /// Which row is selected, and which are shown.
     pub(crate) list: ListState,
-    /// The smallest first.
+    /// Whether the smallest row comes first.
     pub(crate) is_reversed: bool,
-    /// What the selected row is, by name.
+    /// The selected function.
     selected: Option<LabelKey>,
-    /// Own share of the heaviest functions in the last pictures, in millionths, oldest first.
+    /// Self shares of the heaviest functions in the last pictures, in millionths, oldest first.
     trend: VecDeque<FxHashMap<LabelKey, u64>>,
 }
 
 impl TopState {
-    /// Gives functions that had no name when they were remembered those that they have in `picture`.
+    /// Replaces remembered addresses by the function names they have in `picture`.
     fn rename(&mut self, picture: &Picture) {
         if let Some(key) = &mut self.selected {
             picture.rename(key);
@@ -70,7 +70,7 @@ impl TopState {
             let Some(label) = since.functions(key).next() else { continue };
             let named = picture.labels.get(label).key();
             for shares in &mut self.trend {
-                // A function may have had a row for each of its addresses.
+                // Before it was named, a function may have had a row for each of its addresses.
                 if let Some(share) = shares.remove(key) {
                     *shares.entry(named.clone()).or_default() += share;
                 }
@@ -139,11 +139,11 @@ fn placed(view: &TopState, picture: &Picture, columns: usize) -> PlacedColumns<T
             return placed;
         }
     }
-    // Without it there is room for all others as there would be if there were none.
+    // Without a trend, the other columns keep the widths they have where there is none.
     PlacedColumns::new(all, columns, TopColumn::Name, usize::MAX)
 }
 
-/// The number of the row in the table that is the `at`-th in the list.
+/// Index in the table of the `at`-th row of the list.
 fn row_number(view: &TopState, picture: &Picture, at: usize) -> Option<usize> {
     let rows = picture.table.rows.len();
     if view.is_reversed { rows.checked_sub(at + 1) } else { (at < rows).then_some(at) }
@@ -157,12 +157,12 @@ fn selected_row<'p>(view: &TopState, picture: &'p Picture) -> Option<&'p Functio
     row(view, picture, view.list.cursor(picture.table.rows.len()))
 }
 
-/// The stack that is selected, root first; the last is the selected function.
+/// The selected stack, root first; the last is the selected function.
 pub(crate) fn selected(view: &TopState, picture: &Picture) -> Vec<LabelId> {
     selected_row(view, picture).map(|row| row.label).into_iter().collect()
 }
 
-/// Follows the selected function into another picture, and remembers the shares of a live one.
+/// Keeps the selected function in another picture, and records the trend of a live one.
 pub(crate) fn follow(view: &mut TopState, context: &mut Context, picture: &Picture) {
     view.rename(picture);
     if let Some(key) = &view.selected {
@@ -177,17 +177,18 @@ pub(crate) fn follow(view: &mut TopState, context: &mut Context, picture: &Pictu
     }
 }
 
-/// Adds a point to the trend when something was recorded since the last one, be it asked for often or not at all.
+/// Adds a point to the trend for each new snapshot, however many pictures are made of it.
 fn remember(view: &mut TopState, context: &mut Context, picture: &Picture) {
-    // The order of the rows, or what other views ask for, changes no share.
+    // The sort order and the queries of other views change no share.
     let is_same = |before: &Picture| {
-        // How threads are divided changes no function.
+        // Merging threads changes no function.
         let of = |query: &Query| (CommonOptions { threads: None, ..query.common.clone() }, query.window);
         of(&before.query) == of(&picture.query)
     };
     match &context.picture {
         Some(before) if !is_same(before) => view.trend.clear(),
-        // In another order other functions may be the ones that are remembered.
+        // The same snapshot again: replaces its point, since in another order other functions may be among the
+        // heaviest.
         Some(before) if Arc::ptr_eq(&before.recording, &picture.recording) => {
             view.trend.pop_back();
         }
@@ -203,7 +204,7 @@ fn remember(view: &mut TopState, context: &mut Context, picture: &Picture) {
     }
 }
 
-/// Does what `action` means here, where the view takes `area`; false when it means nothing.
+/// Applies `action`, with the view drawn in `area`; returns false if the action does nothing here.
 pub(crate) fn update(
     view: &mut TopState,
     context: &mut Context,
@@ -347,7 +348,7 @@ fn cell(
     }
 }
 
-/// What is selected.
+/// Details of the selection.
 pub(crate) fn details(
     view: &TopState,
     context: &Context,
@@ -358,7 +359,7 @@ pub(crate) fn details(
     function_details(context, picture, row.label, below)
 }
 
-/// What is known of a function.
+/// Details of a function.
 pub(crate) fn function_details(
     context: &Context,
     picture: &Picture,

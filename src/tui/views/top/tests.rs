@@ -1,4 +1,4 @@
-//! The Top view: on screens of several sizes, with the numbers of the report, and what keys do in it.
+//! The Top view: screens of several sizes, the numbers of the report, and its keys.
 
 use crate::report::tests::fixture::{Build, ingest};
 use crate::report::tests::fixture_waits::waiting;
@@ -38,7 +38,7 @@ fn top_has_the_numbers_of_the_report() {
         assert!(rows.len() > 5, "{report}");
         let start = shown.iter().position(|line| line.contains("SELF%")).unwrap() + 1;
         for (row, line) in rows.iter().zip(&shown[start..]) {
-            // All but the module, which is cut by other rules.
+            // All columns except the module, which is cut by different rules.
             let all: Vec<&str> = row.split_whitespace().collect();
             let found: Vec<&str> = line.trim_start_matches('>').split_whitespace().collect();
             assert_eq!(found[..6], all[..6], "{row}\n{line}");
@@ -51,7 +51,7 @@ fn a_row_of_top_is_followed_when_the_order_changes() {
     let mut session = Session::new(ingest(), None, Tab::Top);
     session.press(&[Action::Down, Action::Down]);
     let name = function(&session.app);
-    // Another recording of the same program, in which other functions are the heaviest.
+    // A filter under which other functions are the heaviest.
     session.app.context.query.common.filter.threads = vec![ThreadFilter::named("ingest")];
     session.picture();
     session.app.context.query.common.filter.threads.clear();
@@ -92,7 +92,7 @@ fn searching_top_finds_the_next_match_and_goes_round() {
     assert_eq!(function(&session.app), second);
 }
 
-/// A live session that has seen a recording for each of `all`: in it `hot` has this many of a hundred samples.
+/// A live session with one snapshot per number in `all`: that many of 100 samples are in `hot`.
 fn live(all: &[u64]) -> Session {
     let mut session = Session::new(ingest(), None, Tab::Top);
     session.app.context.live = Some(LiveState::default());
@@ -121,7 +121,7 @@ fn a_trend_has_a_point_for_each_recording_that_was_seen() {
     assert!(!Session::new(ingest(), None, Tab::Top).text().contains("TREND"));
     let mut session = live(&[20, 40, 80]);
     assert_eq!(trend(&mut session), "▂▄█");
-    // Of the same recording other questions are asked, and the same one again.
+    // Other queries, and the same one again, of the same snapshot.
     session.picture();
     let asking = [Action::Sort, Action::Sort, Action::Invert, Action::SplitThreads];
     session.press(&asking);

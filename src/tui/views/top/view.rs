@@ -1,4 +1,4 @@
-//! The Top view as the rest of the screen knows it.
+//! Implements [`View`] for the Top view.
 
 use super::TopState;
 use crate::report::{CommonOptions, LabelId, ReportView};
